@@ -5,12 +5,30 @@ SHELL := /bin/bash
 
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 COMMIT   := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+# KUBERNETES is the Kubernetes release to build with. The newest is in go.mod. An older one, such as 1.36, has a module file and a build
+# tag: go.k136.mod and k136. docs/kubernetes.md says how to move to another release.
+release   = $(shell sed -nE 's/^\t$(subst /,\/,$(1)) (v[0-9.]+).*/\1/p' $(2))
+minor     = $(word 2,$(subst ., ,$(1)))
+NEWEST   := 1.$(call minor,$(call release,k8s.io/kubernetes,go.mod))
+override KUBERNETES := $(or $(KUBERNETES),$(NEWEST))
+TAG      := $(if $(filter-out $(NEWEST),$(KUBERNETES)),k$(subst .,,$(KUBERNETES)))
+MODFILE  := go$(addprefix .,$(TAG)).mod
+ifeq ($(wildcard $(MODFILE)),)
+$(error KUBERNETES=$(KUBERNETES): there is no $(MODFILE); gnnsched builds with $(NEWEST) and $(patsubst go.k1%.mod,1.%,$(wildcard go.k*.mod)))
+endif
 K8S      := k8s.io/component-base/version
-LDFLAGS  := -s -w -X main.version=$(VERSION) -X $(K8S).gitVersion=v1.36.3 -X $(K8S).gitMajor=1 -X $(K8S).gitMinor=36 -X $(K8S).gitTreeState=clean -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0
+GITVERSION := $(call release,k8s.io/kubernetes,$(MODFILE))
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X $(K8S).gitVersion=$(GITVERSION) -X $(K8S).gitMajor=1 -X $(K8S).gitMinor=$(call minor,$(GITVERSION)) -X $(K8S).gitTreeState=clean \
+	-X sigs.k8s.io/kwok/pkg/consts.Version=$(call release,sigs.k8s.io/kwok,$(MODFILE))
 # One set of flags for programs and tests, so that Kubernetes is compiled once for both.
-GO       := CGO_ENABLED=0 GOFLAGS='$(GOFLAGS) -trimpath' go
-GOBUILD  := $(GO) build -ldflags '$(LDFLAGS)'
-TORCHENV := gnn/torch/toolchain/env.sh
+MODFLAGS := $(if $(TAG),-modfile=$(CURDIR)/$(MODFILE) -tags=$(TAG))
+GO       := CGO_ENABLED=0 GOFLAGS='$(strip $(GOFLAGS) -trimpath $(MODFLAGS))' go
+# -tags of a command replaces those of GOFLAGS.
+comma    := ,
+# TAGS=service builds gnnsched as it is in its image, without eval and the like.
+GOBUILD  := $(GO) build $(addsuffix $(addprefix $(comma),$(TAG)),$(addprefix -tags=,$(TAGS))) -ldflags '$(LDFLAGS)'
+TORCHENV := gnn/torch/toolchain/env.sh env GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))'
+TORCHTAGS := -tags torch$(addprefix $(comma),$(TAG))
 LINKS    := rungnn rundqn runacgnn runacdqn runsim cleancluster ktop
 
 # Several threads of libtorch compete for two cores: one is never slower here.
@@ -69,7 +87,7 @@ toolchain: ## Install libtorch and OpenBLAS, or say what to install
 .PHONY: trainer
 trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
-	@$(TORCHENV) go build -tags torch -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
+	@$(TORCHENV) go build $(TORCHTAGS) -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
 NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones acdqn-usage acdqn-energy gnn-traffic wishes mixed gpu-mig
 JOBS     ?= 2
@@ -151,17 +169,22 @@ test-go: ## Run the tests that need only Go; those with Prometheus and Chromium 
 
 .PHONY: test-torch
 test-torch: toolchain ## Run the tests that need libtorch
-	$(TORCHENV) go vet -tags torch $(TORCH)
-	$(TORCHENV) go test -tags torch $(TORCH)
+	$(TORCHENV) go vet $(TORCHTAGS) $(TORCH)
+	$(TORCHENV) go test $(TORCHTAGS) $(TORCH)
 
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
+
+# The packages that start goroutines or share values between them, without those of libtorch. Where nothing runs at the same time, the race
+# detector finds nothing and takes ten times as long.
+CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
+	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -v ^gnn/torch/ | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 # TestExtending runs go test in a copy of the module, without the detector. TestClaimCases places a hundred pods one after
 # another, as TestClaims does a few, and TestRealPrometheusFails adds a program to what TestPrometheusFails does; they would take minutes more. On a busy machine with two cores, scheduler/server needs more
 # than Go's ten minutes.
 .PHONY: test-race
-test-race: ## Run the tests with the race detector (takes minutes more to build)
-	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' ./...
+test-race: ## Run the tests of what runs at the same time with the race detector (takes minutes more to build)
+	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' $(CONCURRENT)
 
 .PHONY: test-compose
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
@@ -196,6 +219,14 @@ fuzz: ## Fuzz everything that parses, FUZZTIME (20s) each, and print how many in
 					END {printf "%s: %d executions\n", name, execs; if (rest ~ /FAIL/ || execs < 100) {printf "%s", rest; print "fewer than 100 executions, or a failure"; exit 1}}' || failed=1; \
 		done; done; exit $$failed
 
+.PHONY: tidy
+tidy: ## Tidy the module files, and bring those of older Kubernetes releases to go.mod's versions of everything else
+	go mod tidy
+	@n=$(call release,k8s.io/kubernetes,go.mod); for f in go.k1*.mod; do o=$$(sed -nE 's/^\tk8s\.io\/kubernetes (v.*)/\1/p' $$f); \
+		sed -E "s#(k8s\.io/[a-z-]+ (=> k8s\.io/[a-z-]+ )?)v0$${n#v1}#\1v0$${o#v1}#; s#k8s\.io/kubernetes $$n#k8s.io/kubernetes $$o#" go.mod >$$f; \
+		echo "go mod tidy -modfile=$$f"; go mod tidy -modfile=$$f || exit 1; done
+	cd $(UPSTREAM) && go mod tidy
+
 ##@ Measure
 
 .PHONY: bench
@@ -209,7 +240,7 @@ bench-throughput: ## Compare pods per second of the GNN profile and the default 
 ONLINE ?= 8000
 .PHONY: bench-online
 bench-online: toolchain ## Learn from ONLINE (8000) placements on an endless stream of the scenario mixed, from random weights, and print the curves
-	@$(TORCHENV) go test -tags torch -run '^$$' -bench '^BenchmarkOnline$$' -benchtime $(ONLINE)x -timeout 0 ./scheduler/learn
+	@$(TORCHENV) go test $(TORCHTAGS) -run '^$$' -bench '^BenchmarkOnline$$' -benchtime $(ONLINE)x -timeout 0 ./scheduler/learn
 
 .PHONY: bench-outage
 bench-outage: ## Compare the time to a new pod's node after an API server outage with upstream's scheduler
@@ -221,6 +252,7 @@ PERF      = $(UPBIN)/schedbench upstream --bin '$(UPBIN)' --kubernetes "$$(go li
 
 .PHONY: upstream
 upstream:
+	@test -z '$(TAG)' || { echo "Kubernetes' own suite runs with $(NEWEST) only" >&2; exit 2; }
 	@echo "building Kubernetes' scheduler_perf and etcd (minutes the first time)"
 	@cd $(UPSTREAM) && $(GO) build -o '$(UPBIN)/etcd' ./etcd && $(GO) test -c -o '$(UPBIN)/suite' ./suite
 	@$(GO) build -o '$(UPBIN)/schedbench' ./scheduler/schedbench

@@ -4,9 +4,11 @@
 # Docker; "prebuilt" copies bin/kwokcluster, which `make build` built.
 ARG BINARIES=build
 
+# docker prints this line if it cannot have the base image:
+# No registry? Build the programs first, and copy them: make build && GNNSCHED_BINARIES=prebuilt docker compose up
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-COPY go.mod go.sum Makefile ./
+COPY go.mod go.sum go.k136.mod go.k136.sum Makefile ./
 COPY cmd cmd
 COPY gnn gnn
 COPY internal internal
@@ -15,9 +17,10 @@ COPY scheduler scheduler
 COPY workload workload
 ARG GOPROXY
 ARG VERSION=dev
+ARG KUBERNETES
 RUN --mount=type=cache,id=gnnsched-modules,target=/go/pkg/mod \
     --mount=type=cache,id=gnnsched-build,target=/root/.cache/go-build \
-    make bin/kwokcluster VERSION=$VERSION GOFLAGS=-buildvcs=false
+    make bin/kwokcluster VERSION=$VERSION KUBERNETES=$KUBERNETES GOFLAGS=-buildvcs=false
 
 FROM scratch AS prebuilt
 COPY bin/kwokcluster /src/bin/kwokcluster

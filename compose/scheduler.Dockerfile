@@ -1,13 +1,17 @@
-# The scheduler and its tools (runsim, ktop, cleancluster): one static program, gnnsched, which does
-# not run as root. It holds neither libtorch nor a control plane.
+# The scheduler and its tools (runsim, ktop, cleancluster, …): one static program, gnnsched, which does
+# not run as root. It holds neither libtorch nor a control plane, nor the commands for a person's own
+# machine, such as eval.
 #
 # BINARIES says where the program comes from: "build" compiles it in the image and needs only
-# Docker; "prebuilt" copies bin/gnnsched, which `make build` built.
+# Docker; "prebuilt" copies bin/gnnsched, which `make build` built; `make build TAGS=service` builds the
+# smaller program.
 ARG BINARIES=build
 
+# docker prints this line if it cannot have the base image:
+# No registry? Build the programs first, and copy them: make build && GNNSCHED_BINARIES=prebuilt docker compose up
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
-COPY go.mod go.sum Makefile ./
+COPY go.mod go.sum go.k136.mod go.k136.sum Makefile ./
 COPY cmd cmd
 COPY deploy deploy
 COPY gnn gnn
@@ -17,9 +21,10 @@ COPY scheduler scheduler
 COPY workload workload
 ARG GOPROXY
 ARG VERSION=dev
+ARG KUBERNETES
 RUN --mount=type=cache,id=gnnsched-modules,target=/go/pkg/mod \
     --mount=type=cache,id=gnnsched-build,target=/root/.cache/go-build \
-    make bin/gnnsched VERSION=$VERSION GOFLAGS=-buildvcs=false
+    make bin/gnnsched TAGS=service VERSION=$VERSION KUBERNETES=$KUBERNETES GOFLAGS=-buildvcs=false
 
 FROM scratch AS prebuilt
 COPY bin/gnnsched /src/bin/gnnsched

@@ -10,7 +10,7 @@ RUN apt-get update && \
     apt-get install -y --no-install-recommends libtorch-dev libopenblas0-pthread && \
     rm -rf /var/lib/apt/lists/*
 WORKDIR /src
-COPY go.mod go.sum Makefile ./
+COPY go.mod go.sum go.k136.mod go.k136.sum Makefile ./
 COPY cmd cmd
 COPY gnn gnn
 COPY internal internal

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -27,9 +26,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/component-base/version"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 )
 
 //go:embed all:chart
@@ -38,7 +39,7 @@ var files embed.FS
 const chartFolder = "chart"
 
 // kubeVersion is the Kubernetes version of the scheduler. It satisfies the chart's kubeVersion.
-const kubeVersion = "v1.36.3"
+const kubeVersion = "v" + version.DefaultKubeBinaryVersion + ".0"
 
 // modes are the values of the chart's mode.
 func modes() []string { return []string{"second", "replacement"} }
@@ -88,7 +89,7 @@ func Values() ([]byte, error) {
 func (o Options) values() (map[string]any, error) {
 	values := map[string]any{"namespace": map[string]any{"create": true}}
 	for _, name := range o.ValueFiles {
-		text, err := os.ReadFile(name)
+		text, err := inputfile.Read(name, inputfile.Text)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--values: %w", err), "")
 		}

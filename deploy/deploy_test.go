@@ -66,7 +66,7 @@ var variants = map[string][]string{
 	"monitoring":     {"serviceMonitor.enabled=true", "serviceMonitor.labels.release=prometheus"},
 	"configuration":  {"config.profiles[0].schedulerName=one", "config.profiles[1].schedulerName=Two_2"},
 	"closed network": {"networkPolicy.metricsFrom=null", "networkPolicy.apiServerCIDRs={10.0.0.1/32}"},
-	"feature gates":  {"featureGates.DRADeviceTaintRules=true"},
+	"feature gates":  {"featureGates.DRAListTypeAttributes=true"},
 	"open network":   {"networkPolicy.enabled=false"},
 	"placed":         {"nodeSelector.pool=system", "tolerations[0].key=system", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry"},
 }

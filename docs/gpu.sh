@@ -2,6 +2,7 @@
 # Writes docs/gpu-results.md: every table in it is the output of the command above it.
 # `make results-gpu OPENB=DIR` calls it; DIR holds the openb trace. LIVE=0 leaves the cluster out.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # programs write ASCII in other locales
 cd "$(dirname "$0")/.."
 data=${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}
 out=${OUT:-docs/gpu-results.md}

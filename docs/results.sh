@@ -4,6 +4,7 @@
 # .cache/ablation, where `make ablation` puts them; without them, a sentence stands in for the section.
 # The episodes are kept in .cache/results as JSON.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # programs write ASCII in other locales
 cd "$(dirname "$0")/.."
 out=${OUT:-docs/results.md}
 seeds=${SEEDS:-100}

@@ -4,6 +4,7 @@
 # REUSE=1 plays only those that are not there yet, by the same command. Tuned weights are kept in .cache/usage-tuned: remove the folder
 # to tune again.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # programs write ASCII in other locales
 cd "$(dirname "$0")/.."
 out=${OUT:-docs/usage-results.md}
 seeds=${SEEDS:-20}

@@ -25,9 +25,9 @@
 //
 // The API server reports the version that the linker sets, else a placeholder. Build with
 //
-//	-ldflags "-X k8s.io/component-base/version.gitVersion=v1.36.3
+//	-ldflags "-X k8s.io/component-base/version.gitVersion=v1.37.2
 //	  -X k8s.io/component-base/version.gitMajor=1
-//	  -X k8s.io/component-base/version.gitMinor=36
+//	  -X k8s.io/component-base/version.gitMinor=37
 //	  -X k8s.io/component-base/version.gitTreeState=clean
 //	  -X sigs.k8s.io/kwok/pkg/consts.Version=v0.8.0"
 package kwok

@@ -28,7 +28,7 @@ type Shape struct {
 	Requests cluster.Resources // of one pod; Pods is 1
 	Limits   cluster.Resources // of one pod; only CPU and memory; 0 means no limit
 
-	Labels       map[string]string // of the pods, besides those that runsim sets
+	Labels       map[string]string // of the pods, besides the labels that runsim sets
 	NodeSelector map[string]string
 	Tolerations  []cluster.Toleration
 	GPUModels    []string // GPU models that the pods accept; empty means any

@@ -38,9 +38,8 @@ func TestBadFiles(t *testing.T) {
 		"huge.csv": vms + "116,1e300,11704,6213632,14\n", "version.csv": "# v9\n" + vms, "empty.csv": "", "cut.csv.gz": packed.String()[:packed.Len()/2],
 		"nanjobs.csv": jobs + "7,NaN,2,1000,1000\n", "nowords.csv": vms + "116,four,11704,6213632,14\n",
 		"cut.json": node + "4", "version.json": `{"kind":"List","apiVersion":"v9","items":[]}`, "empty.json": "",
-		"node.json":  `{"kind":"Node","apiVersion":"v2","metadata":{"name":"a"}}`,
-		"minus.json": node + `-4"}}}]}`, "nan.json": node + `NaN"}}}]}`, "huge.json": node + `1e30"}}}]}`,
-		"pod.json": `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"-1Gi"}}}]}}`,
+		"node.json": `{"kind":"Node","apiVersion":"v2","metadata":{"name":"a"}}`,
+		"nan.json":  node + `NaN"}}}]}`,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -98,13 +97,10 @@ func TestBadFiles(t *testing.T) {
 		{"convert another version", convert("version.csv"), "belongs to no known format"},
 		{"convert nothing", convert("empty.csv"), "belongs to no known format"},
 		{"record of a missing file", toRecord("none.json"), "none.json: no such file"},
-		{"record cut off", toRecord("cut.json"), "unexpected EOF"},
+		{"record cut off", toRecord("cut.json"), "the file is cut off after 132 bytes"},
 		{"record of another version", toRecord("version.json"), `its apiVersion is "v9", want v1`},
-		{"record of a node of another version", toRecord("node.json"), `object 1: its apiVersion is "v2", want v1`},
-		{"record negative", toRecord("minus.json"), "status.allocatable.cpu is -4, want 0 to"},
+		{"record of a node of another version", toRecord("node.json"), `no node and no pod; left out, because it cannot be read: node.json: "a": its apiVersion is "v2", want v1`},
 		{"record NaN", toRecord("nan.json"), "quantities must match"},
-		{"record huge", toRecord("huge.json"), "status.allocatable.cpu is 1e30, want 0 to"},
-		{"record of a pod with less than nothing", toRecord("pod.json"), "resources.requests.memory is -1Gi"},
 		{"record of nothing", toRecord("empty.json"), "the file is empty"},
 		{"record of a trace of no format", toRecord("nan.csv"), "nan.csv:1: the first line is neither"},
 	} {

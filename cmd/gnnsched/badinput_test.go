@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -76,6 +77,16 @@ func TestBadInput(t *testing.T) {
 	nan := bytes.Clone(good.Bytes())
 	copy(nan[8+binary.LittleEndian.Uint64(nan):], []byte{0xff, 0xff, 0xff, 0xff})
 	schema := bytes.Replace(good.Bytes(), []byte(c.Manifest.Schema), []byte(strings.Repeat("0", len(c.Manifest.Schema))), 1)
+	for _, w := range c.Weights { // each is a number, and no score is
+		for i := range w.Data {
+			w.Data[i] = math.MaxFloat32
+		}
+	}
+	var large bytes.Buffer
+	if err := c.Write(&large); err != nil {
+		t.Fatal(err)
+	}
+	absurd := write(t, "absurd.safetensors", large.Bytes())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +131,8 @@ func TestBadInput(t *testing.T) {
 		{"checkpoint is a directory", []string{"rungnn", "--checkpoint", t.TempDir()}, exit.Checkpoint, "not a regular file"},
 		{"checkpoint truncated", []string{"rungnn", "--checkpoint", write(t, "t", good.Bytes()[:good.Len()/2])}, exit.Checkpoint, "truncated"},
 		{"checkpoint with NaN", []string{"rungnn", "--checkpoint", write(t, "n", nan)}, exit.Checkpoint, "not finite"},
+		{"checkpoint with absurd weights", []string{"rungnn", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
+		{"absurd weights in eval", []string{"gnnsched", "eval", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
 		{"checkpoint of another schema", []string{"rungnn", "--checkpoint", write(t, "s", schema)}, exit.Checkpoint, "another graph"},
 		{"port in use", []string{"rungnn", "--kubeconfig", alive, "--port", port}, exit.Usage, "--port"},
 		{"log directory", []string{"rungnn", "--kubeconfig", alive, "--log-dir", notADir}, exit.Usage, "--log-dir"},

@@ -13,6 +13,7 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/workload/cleanup"
 )
 
@@ -36,7 +37,7 @@ func cleanclusterCommand() *ucli.Command {
 			yesFlag(),
 			&ucli.DurationFlag{Name: "timeout", Value: 5 * time.Minute, Usage: "give up if nothing was removed for this `TIME`"},
 		), cli.LogFlags()...),
-		Action: func(c *ucli.Context) error { return clusterError(cleanCluster(c)) },
+		Action: func(c *ucli.Context) error { return kubeconfig.Explain(cleanCluster(c)) },
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -177,18 +175,6 @@ func TestCleanclusterBadInput(t *testing.T) {
 		code, stdout, stderr := command("cleancluster", c.args...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {
 			t.Errorf("%v: code %d, want %d; stdout %q, stderr %q lacks %q", c.args, code, c.code, stdout, stderr, c.want)
-		}
-	}
-}
-
-func TestClusterError(t *testing.T) {
-	lost := fmt.Errorf("list the pods: %w", &url.Error{Op: "Get", URL: "https://x", Err: fmt.Errorf("connection refused")})
-	for err, want := range map[error]int{
-		nil: exit.OK, lost: exit.Unreachable, fmt.Errorf("stuck: %w", context.DeadlineExceeded): exit.Internal,
-		exit.Usagef("no"): exit.Usage, &url.Error{Op: "Get", Err: context.Canceled}: exit.Interrupted,
-	} {
-		if got := exit.Code(clusterError(err)); got != want {
-			t.Errorf("%v: code %d, want %d", err, got, want)
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !service
+
 package main
 
 import (
@@ -10,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/front"
@@ -18,6 +19,7 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -140,31 +142,25 @@ func runEval(c *ucli.Context) error {
 	if c.IsSet("prometheus") {
 		return exit.Usagef("--prometheus works with --live only")
 	}
-	compare := playedOf
 	if c.IsSet("from") {
-		compare = readOf
+		return runRead(c)
 	}
-	e, comparisons, err := compare(c)
-	if err != nil {
-		return err
-	}
-	if err := e.draw(comparisons); err != nil {
-		return err
-	}
-	if err := e.write(c.App.Writer, comparisons); err != nil {
-		return err
-	}
-	return missed(comparisons)
-}
-
-// playedOf plays what the flags say.
-func playedOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 	e, err := evaluationOf(c)
 	if err != nil {
-		return e, nil, err
+		return err
 	}
-	comparisons, err := inFolder(c, e, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
-	return e, comparisons, err
+	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
+}
+
+// inFolder plays comparisons, prints and draws them, and leaves what the log got in the folder of --out. log is nil without one.
+func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eval.Comparison, error)) error {
+	return cli.InFolder(c, cli.Computation[[]*eval.Comparison]{
+		Manifest: e.manifest(c),
+		Run:      func(w *runfolder.Writer) ([]*eval.Comparison, error) { return play(e.log(w)) },
+		Print: func(comparisons []*eval.Comparison) error {
+			return errors.Join(e.write(c.App.Writer, comparisons), e.draw(comparisons), missed(comparisons))
+		},
+	})
 }
 
 // evaluationOf reads the flags.
@@ -247,7 +243,7 @@ func modeHelp() string {
 
 // compare runs every scenario and shows the progress. Each goes to the log, unless that is nil.
 func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Comparison, error) {
-	view := evalProgress(c)
+	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
@@ -259,28 +255,17 @@ func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Compariso
 			view.Show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
 		})
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if err := r.Judge(e.thresholds); err != nil {
-			return nil, exit.New(exit.Usage, err, "")
+			return out, exit.New(exit.Usage, err, "")
 		}
 		if log != nil {
-			if err := log.Write(r); err != nil {
-				return nil, err
-			}
+			log.Write(r)
 		}
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// evalProgress shows progress as a bar on a terminal, and as lines on stderr elsewhere.
-func evalProgress(c *ucli.Context) *progress.Bar {
-	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
-	if progress.OnTerminal() {
-		log = zerolog.Nop()
-	}
-	return progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 }
 
 // scenarios reads the values of --scenario, and prints what their records lack.

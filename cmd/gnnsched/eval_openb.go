@@ -1,3 +1,5 @@
+//go:build !service
+
 package main
 
 import (
@@ -13,9 +15,12 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -126,19 +131,15 @@ func runEvalOpenB(c *ucli.Context) error {
 	case c.Bool("steady"):
 		return reportSteady(c, cfg)
 	case c.Bool("curve"):
-		curve, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Curve, error) { return compared(c, cfg, published.RunCurve) })
-		if err != nil {
-			return err
-		}
-		return writeOpenB(c.App.Writer, curve, format)
+		return computed(c, cfg, published.RunCurve, func(r published.Curve) error { return writeOpenB(c.App.Writer, r, format) })
 	}
-	report, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Report, error) { return compared(c, cfg, published.Run) })
-	if err != nil {
-		return err
-	}
-	if err := writeOpenB(c.App.Writer, report, format); err != nil {
-		return err
-	}
+	return computed(c, cfg, published.Run, func(r published.Report) error {
+		return errors.Join(writeOpenB(c.App.Writer, r, format), checked(c, r))
+	})
+}
+
+// checked returns an error if --check finds figures that are not reproduced.
+func checked(c *ucli.Context, report published.Report) error {
 	if c.Bool("check") && report.Held() == 0 {
 		return exit.New(exit.Usage, errors.New("--check: no figures are published for these policies, workloads and factor"), "leave out --policies, --workload and --factor, or --check")
 	}
@@ -157,13 +158,13 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	case cfg.Dir == "":
 		return cfg, exit.Usagef("--data is missing: name the folder with %s and the pod lists", openb.NodesFile)
 	case !slices.Contains(evalFormats, format):
-		return cfg, exit.Usagef("--output %q is not known; there are %s", format, strings.Join(evalFormats, ", "))
+		return cfg, exit.Usagef("--output: %w", choice.Unknown("format", format, evalFormats))
 	case n < 1 || n > 100_000:
 		return cfg, exit.Usagef("--seeds %d is outside 1 to 100000", n)
 	case order != drawnOrder && order != fileOrder:
-		return cfg, exit.Usagef("--node-order %q is neither %s nor %s", order, drawnOrder, fileOrder)
+		return cfg, exit.Usagef("--node-order: %w", choice.Unknown("order", order, []string{drawnOrder, fileOrder}))
 	case ties != ownTies && ties != firstTies && ties != randomTies:
-		return cfg, exit.Usagef("--ties %q is none of %s, %s and %s", ties, ownTies, firstTies, randomTies)
+		return cfg, exit.Usagef("--ties: %w", choice.Unknown("rule", ties, []string{ownTies, firstTies, randomTies}))
 	case c.Bool("curve") && (c.IsSet("factor") || c.Bool("check")):
 		return cfg, exit.Usagef("--curve has loads of its own and no published figures; leave out --factor and --check")
 	case c.Bool("steady") && (c.Bool("curve") || c.Bool("check")):
@@ -245,35 +246,48 @@ func checkPower(c *ucli.Context) error {
 
 // reportPower compares power and allocation, and draws the figures of --plot.
 func reportPower(c *ucli.Context, cfg published.Config) error {
-	p, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Power, error) { return compared(c, cfg, published.RunPower) })
+	return computed(c, cfg, published.RunPower, func(p published.Power) error {
+		return errors.Join(writeOpenB(c.App.Writer, p, c.String("output")), drawPower(c, p))
+	})
+}
+
+// drawPower draws the figures of --plot.
+func drawPower(c *ucli.Context, p published.Power) error {
+	dir := c.String("plot")
+	if dir == "" {
+		return nil
+	}
+	if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
+		return err
+	}
+	figures, err := p.Figures()
 	if err != nil {
 		return err
 	}
-	if dir := c.String("plot"); dir != "" {
-		if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
-			return err
-		}
-		figures, err := p.Figures()
-		if err != nil {
-			return err
-		}
-		for workload, svg := range figures {
-			if err := os.WriteFile(filepath.Join(dir, "power-"+workload+".svg"), svg, 0o644); err != nil {
-				return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-			}
+	for workload, svg := range figures {
+		if err := os.WriteFile(filepath.Join(dir, "power-"+workload+".svg"), svg, 0o644); err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
 		}
 	}
-	return writeOpenB(c.App.Writer, p, c.String("output"))
+	return nil
 }
 
 // reportSteady compares policies where pods come and go.
 func reportSteady(c *ucli.Context, cfg published.Config) error {
-	s, err := cli.InFolder(c, "eval", cfg.Seeds, func() (published.Steady, error) { return compared(c, cfg, published.RunSteady) })
-	if err != nil {
-		return err
-	}
-	s.All, s.Totals = c.Bool("all"), c.Bool("totals")
-	return writeOpenB(c.App.Writer, s, c.String("output"))
+	return computed(c, cfg, published.RunSteady, func(s published.Steady) error {
+		s.All, s.Totals = c.Bool("all"), c.Bool("totals")
+		return writeOpenB(c.App.Writer, s, c.String("output"))
+	})
+}
+
+// computed runs a comparison, prints it, and leaves it in the folder of --out.
+func computed[R interface{ Folder() []runfolder.Row }](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error), print func(R) error) error {
+	return cli.InFolder(c, cli.Computation[R]{
+		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
+		Run:      func(*runfolder.Writer) (R, error) { return compared(c, cfg, run) },
+		Print:    print,
+		Rows:     R.Folder,
+	})
 }
 
 // setLoads sets the loads of --power, --curve and --steady.
@@ -293,7 +307,7 @@ func setLoads(c *ucli.Context, cfg *published.Config) {
 
 // compared runs a comparison and shows its progress.
 func compared[R any](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error)) (R, error) {
-	view := evalProgress(c)
+	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
 	return run(c.Context, cfg, func(workload string, done, total int) {
 		before := float64(slices.Index(cfg.Workloads, workload))

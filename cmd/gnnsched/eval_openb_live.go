@@ -1,3 +1,5 @@
+//go:build !service
+
 package main
 
 import (
@@ -10,9 +12,11 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/testbed"
@@ -52,15 +56,26 @@ func runOpenBLive(c *ucli.Context, format string) error {
 		return err
 	}
 	defer finish()
-	report, err := cli.InFolder(c, "eval", cfg.Seeds, func() (*tracerun.Report, error) { return tracerun.Run(c.Context, cfg) })
-	if err != nil {
-		return err
-	}
-	finish()
-	if format == "json" {
-		return writeJSON(c.App.Writer, report)
-	}
-	return report.Write(c.App.Writer, format == "markdown")
+	whole := false
+	return cli.InFolder(c, cli.Computation[*tracerun.Report]{
+		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
+		Run: func(*runfolder.Writer) (*tracerun.Report, error) {
+			defer finish()
+			r, err := tracerun.Run(c.Context, cfg)
+			whole = err == nil
+			return r, err
+		},
+		Print: func(r *tracerun.Report) error {
+			switch {
+			case !whole: // its tables need every policy on every seed
+				return nil
+			case format == "json":
+				return writeJSON(c.App.Writer, r)
+			}
+			return r.Write(c.App.Writer, format == "markdown")
+		},
+		Rows: (*tracerun.Report).Folder,
+	})
 }
 
 // logAndShow sets the log and the progress of a run. The caller calls finish at the end, twice if it likes.
@@ -70,7 +85,7 @@ func logAndShow(c *ucli.Context, cfg *tracerun.Config) (finish func(), err error
 		return nil, err
 	}
 	cfg.Log = log
-	view := evalProgress(c)
+	view := progress.Stderr(c.App.ErrWriter)
 	phase := ""
 	cfg.Progress = func(done float64, text string) {
 		if done == 0 {
@@ -123,19 +138,22 @@ func runSteadyLive(c *ucli.Context, format string) error {
 	defer finish()
 	const day = 86400
 	cfg := tracerun.SteadyConfig{Config: base, WarmUp: day * c.Float64("warm-up"), Duration: day * c.Float64("days"), Speed: c.Float64("speed")}
-	report, err := cli.InFolder(c, "eval", cfg.Seeds, func() (*tracerun.SteadyReport, error) { return tracerun.RunSteady(c.Context, cfg) })
-	finish()
-	switch {
-	case errors.Is(err, openb.ErrNoLifetime):
-		return exit.New(exit.Usage, err, "choose another pod list with --workload")
-	case report == nil:
-		return err
-	}
-	report.All = c.Bool("all")
-	if written := writeOpenB(c.App.Writer, report, format); written != nil {
-		return errors.Join(written, err)
-	}
-	return err
+	return cli.InFolder(c, cli.Computation[*tracerun.SteadyReport]{
+		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
+		Run: func(*runfolder.Writer) (*tracerun.SteadyReport, error) {
+			defer finish()
+			report, err := tracerun.RunSteady(c.Context, cfg)
+			if errors.Is(err, openb.ErrNoLifetime) {
+				err = exit.New(exit.Usage, err, "choose another pod list with --workload")
+			}
+			return report, err
+		},
+		Print: func(r *tracerun.SteadyReport) error {
+			r.All = c.Bool("all")
+			return writeOpenB(c.App.Writer, r, format)
+		},
+		Rows: (*tracerun.SteadyReport).Folder,
+	})
 }
 
 // liveOpenBConfig reads the flags.

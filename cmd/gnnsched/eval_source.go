@@ -1,3 +1,5 @@
+//go:build !service
+
 package main
 
 import (
@@ -10,10 +12,10 @@ import (
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/front"
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -66,23 +68,27 @@ func runLive(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
-	view := evalProgress(c)
+	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
 	played := agreement.Config{Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir"), Prometheus: prometheus}
-	reports, err := inFolder(c, e, func(out *runlog.Log) ([]*agreement.Report, error) { return e.onClusters(c, played, out, view) })
-	if err != nil {
-		return err
-	}
-	view.Close()
-	if e.format == "json" {
-		return writeJSON(c.App.Writer, reports)
-	}
-	for _, r := range reports {
-		if err := r.Write(c.App.Writer, e.format == "markdown"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cli.InFolder(c, cli.Computation[[]*agreement.Report]{
+		Manifest: e.manifest(c),
+		Run: func(w *runfolder.Writer) ([]*agreement.Report, error) {
+			defer view.Close()
+			return e.onClusters(c, played, e.log(w), view)
+		},
+		Print: func(reports []*agreement.Report) error {
+			if e.format == "json" {
+				return writeJSON(c.App.Writer, reports)
+			}
+			for _, r := range reports {
+				if err := r.Write(c.App.Writer, e.format == "markdown"); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	})
 }
 
 // prometheus returns the path of a program of Prometheus, which may be in PATH; "" for "".
@@ -110,12 +116,10 @@ func (e evaluation) onClusters(c *ucli.Context, cfg agreement.Config, log *runlo
 		}
 		r, err := agreement.Run(c.Context, cfg)
 		if err != nil {
-			return nil, err
+			return reports, err
 		}
 		if log != nil {
-			if err := log.WriteRows(agreement.OnCluster(s), r.Policies(), r.Folder()...); err != nil {
-				return nil, err
-			}
+			log.WriteRows(agreement.OnCluster(s), r.Policies(), r.Folder()...)
 		}
 		reports = append(reports, r)
 	}
@@ -147,22 +151,22 @@ func liveEvaluation(c *ucli.Context) (evaluation, error) {
 	return evaluationOf(c)
 }
 
-// readOf reads the comparisons of --from and judges them by the thresholds of the files and of the flags.
-func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
+// runRead reads the comparisons of --from, judges them by the thresholds of the files and of the flags, and prints them.
+func runRead(c *ucli.Context) error {
 	for _, flag := range []string{"scenario", "seeds", "seed", "resample", "policies", "checkpoint", "preferences"} {
 		if c.IsSet(flag) {
-			return evaluation{}, nil, exit.Usagef("--from reads what was played; --%s decides what is played: leave one of them out", flag)
+			return exit.Usagef("--from reads what was played; --%s decides what is played: leave one of them out", flag)
 		}
 	}
 	e, err := outputOf(c)
 	if err != nil {
-		return e, nil, err
+		return err
 	}
 	var all []*eval.Comparison
 	for _, path := range c.StringSlice("from") {
 		some, err := comparisonsOf(path)
 		if err != nil {
-			return e, nil, exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "gnnsched eval -o json writes such a file")
+			return exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "gnnsched eval -o json writes such a file")
 		}
 		all = append(all, some...)
 	}
@@ -173,32 +177,28 @@ func readOf(c *ucli.Context) (evaluation, []*eval.Comparison, error) {
 		}
 	}
 	if e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders); err != nil {
-		return e, nil, err
+		return err
 	}
 	for _, r := range all {
 		if err := r.Judge(e.thresholds); err != nil {
-			return e, nil, exit.New(exit.Usage, err, "")
+			return exit.New(exit.Usage, err, "")
 		}
 	}
-	all, err = inFolder(c, e, func(log *runlog.Log) ([]*eval.Comparison, error) {
+	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) {
 		for _, r := range all {
-			if log == nil {
-				break
-			}
-			if err := log.Write(r); err != nil {
-				return nil, err
+			if log != nil {
+				log.Write(r)
 			}
 		}
 		return all, nil
 	})
-	return e, all, err
 }
 
 // outputOf reads the flags about the output.
 func outputOf(c *ucli.Context) (evaluation, error) {
 	e := evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
 	if !slices.Contains(evalFormats, e.format) {
-		return e, exit.Usagef("--output %q is not known; there are %s", e.format, strings.Join(evalFormats, ", "))
+		return e, exit.Usagef("--output: %w", choice.Unknown("format", e.format, evalFormats))
 	}
 	text := c.String("metrics")
 	if text == "" {
@@ -214,26 +214,21 @@ func outputOf(c *ucli.Context) (evaluation, error) {
 	return e, nil
 }
 
-// inFolder calls play with a log that writes into the folder of --out, or with nil if there is none.
-func inFolder[T any](c *ucli.Context, e evaluation, play func(*runlog.Log) (T, error)) (out T, err error) {
-	dir := c.String("out")
-	if dir == "" {
-		return play(nil)
-	}
-	m := cli.Manifest(c, "eval")
-	if m.Seeds = e.seeds; len(e.seeds) > 0 {
+// manifest describes the run.
+func (e evaluation) manifest(c *ucli.Context) runfolder.Manifest {
+	m := cli.RunManifest(c, "eval", e.seeds)
+	if len(e.seeds) > 0 {
 		m.Notes = []string{fmt.Sprintf("Heat maps and decisions are of the episode of seed %d. Metrics and waiting times are of all seeds.", e.seeds[0])}
 	}
-	w, err := runfolder.Create(dir, m, clock.RealClock{})
-	if err != nil {
-		return out, err
+	return m
+}
+
+// log returns a log that writes into a run folder; nil without one.
+func (e evaluation) log(w *runfolder.Writer) *runlog.Log {
+	if w == nil {
+		return nil
 	}
-	defer func() {
-		if closed := w.Close(err); closed != nil {
-			err = errors.Join(err, closed)
-		}
-	}()
-	return play(runlog.New(w, len(e.scenarios), len(e.contenders)))
+	return runlog.New(w, len(e.scenarios), len(e.contenders))
 }
 
 // comparisonsOf reads a file that -o json wrote.

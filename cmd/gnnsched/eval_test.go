@@ -139,7 +139,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--from", write(t, "f.json", []byte("{}"))}, exit.Usage, "not the output of gnnsched eval -o json"},
 		{[]string{"--from", write(t, "g.json", []byte(`[{"scenario": "x", "seeds": [1], "policies": [{"name": "gnn"}]}]`))}, exit.Usage, "x has 0 outcomes of gnn"},
 		{[]string{"--from", "f.json", "--seeds", "3"}, exit.Usage, "leave one of them out"},
-		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; choose one of first, declared, off`},
+		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; there are first, declared, off`},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},
 		{[]string{"--checkpoint", write(t, "c.json", []byte("[]"))}, exit.Checkpoint, "neither a table nor linear weights"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gnnsched/cmd/internal/decisions"
+	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/top"
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/report"
@@ -38,9 +40,10 @@ func ktopCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "ktop",
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
-		Description: "It shows what pods request, not what they use, so it needs no metrics-server. m draws a heat map, Enter\n" +
-			"opens a node, l shows the decisions of the scheduler on this machine, t how it learns, s what it finds in the\n" +
-			"shadow of another one, v two schedulers side by side. If stdout is not a terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
+		Description: "It shows what pods request, not what they use, so it needs no metrics-server. P lists the pods, Enter leads from a\n" +
+			"node or a workload to its pods, and from a pod or a decision to why it got its node. m draws a heat map, l shows\n" +
+			"the decisions of the scheduler on this machine, t how it learns, s what it finds in the shadow of another one, v two\n" +
+			"schedulers side by side. If stdout is not a terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.BoolFlag{Name: "once", Usage: "print the table once and exit"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "print as `FORMAT` instead of drawing: table, wide, json or yaml"},
@@ -84,7 +87,15 @@ func runKtop(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
+	if !print {
+		cfg.Out = os.Stdout // the view draws in ASCII itself
+	}
 	cfg.Log = klog.Background()
+	cfg.Explain = func(r record.Record) (string, error) {
+		var text strings.Builder
+		err := explain.Write(&text, r, "")
+		return text.String(), err
+	}
 	if err := ktopConnect(c, &cfg); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 		p.Checkpoint = filepath.Join(c.String("log-dir"), "run"+p.Variant+"-learned.safetensors")
 	}
 	start, fresh, err := flags.Start(c, p.Checkpoint, p.Variant)
-	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) {
+	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) || err == nil && !fresh {
 		_, err = server.LoadCheckpoint(p.Checkpoint)
 	}
 	if err != nil {

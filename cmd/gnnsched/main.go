@@ -3,27 +3,17 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/compare"
-	"gnnsched/cmd/internal/convert"
-	"gnnsched/cmd/internal/deploy"
-	"gnnsched/cmd/internal/doctor"
 	"gnnsched/cmd/internal/explain"
-	"gnnsched/cmd/internal/man"
-	"gnnsched/cmd/internal/plan"
 	"gnnsched/cmd/internal/record"
-	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/serve"
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/internal/cli"
-	"gnnsched/internal/exit"
 )
 
 // version is set by the linker.
@@ -33,10 +23,17 @@ func main() {
 	os.Exit(cli.Run(app(filepath.Base(os.Args[0])), os.Args))
 }
 
+// laboratory lists the commands for a person's own machine. It lists none in the image of the scheduler, which is built with the tag
+// service.
+var laboratory = func() []*ucli.Command { return nil }
+
 // commands lists the subcommands in the order of the help.
 func commands() []*ucli.Command {
-	return append(runCommands(),
-		ktopCommand(), runsimCommand(), cleanclusterCommand(), evalCommand(), tuneCommand(), compare.Command(), convert.Command(), explain.Command(), plan.Command(), record.Command(), report.Command(), demoCommand(), serve.Command(), shadow.Command(), deploy.Command(), man.Command("gnnsched", version, commands), doctor.Command(), soakCommand(), healthcheckCommand(), completionCommand())
+	return slices.Concat(runCommands(),
+		[]*ucli.Command{
+			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), record.Command(), serve.Command(), shadow.Command(),
+		},
+		laboratory(), []*ucli.Command{healthcheckCommand(), completionCommand()})
 }
 
 // app returns the command line for the name under which the program was called.
@@ -59,15 +56,4 @@ func app(name string) *ucli.App {
 			return ucli.ShowAppHelp(c)
 		},
 	}
-}
-
-// clusterError gives exit code 3 to a failed request to the API server. It is for errors after
-// the first successful request.
-func clusterError(err error) error {
-	var known *exit.Error
-	var request *url.Error // what every failed HTTP request ends in
-	if err == nil || errors.As(err, &known) || !errors.As(err, &request) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return exit.New(exit.Unreachable, err, "the cluster answered before; check that it still runs, for example with `kwokcluster status`")
 }

@@ -14,6 +14,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -58,7 +59,7 @@ func runsimCommand() *ucli.Command {
 		Usage:       "deploy random pods until the cluster carries a load",
 		Description: runsimDescription,
 		Flags:       append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
-		Action:      func(c *ucli.Context) error { return clusterError(runSim(c)) },
+		Action:      func(c *ucli.Context) error { return kubeconfig.Explain(runSim(c)) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/record"
@@ -59,7 +60,7 @@ func generatedSource(c *ucli.Context) (driver.Source, error) {
 		Fills: c.Int("cluster-resets"), Target: workload.Load{CPU: c.Float64("cpu-load"), Memory: c.Float64("mem-load"), Pods: c.Float64("pod-load")},
 	}
 	if file := c.String("shapes"); file != "" {
-		data, err := os.ReadFile(file)
+		data, err := inputfile.Read(file, inputfile.Data)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
 		}

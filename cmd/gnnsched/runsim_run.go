@@ -73,15 +73,14 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		Int("nodes", s.config.Room.Nodes).Stringer("load", s.config.Room.Load()).Msg("deploying")
 	sum, err := driver.Run(ctx, s.config)
 	view.Close()
-	err = finish(sum, err)
+	var printed error
+	if len(sum.Fills) > 0 { // before the folder, which may have no room
+		printed = driver.Report{Summary: sum, Seed: s.seed, CSV: s.csv}.Write(s.out, s.format)
+	}
+	err = errors.Join(finish(sum, err), printed)
 	if file != nil {
 		if cerr := file.Close(); cerr != nil {
 			err = errors.Join(err, fmt.Errorf("close the CSV: %w", cerr))
-		}
-	}
-	if len(sum.Fills) > 0 {
-		if werr := (driver.Report{Summary: sum, Seed: s.seed, CSV: s.csv}).Write(s.out, s.format); werr != nil {
-			err = errors.Join(err, werr)
 		}
 	}
 	return errors.Join(err, s.after(ctx, sum))
@@ -158,7 +157,9 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 	}
 	return func(sum driver.Summary, err error) error {
 		rows := append(fillRows(sum), waits.Rows(sum.RunID, sum.Scheduler)...)
-		own := errors.Join(filmed.End(), w.Add(rows...), w.Close(err))
+		filmed.End()
+		w.Add(rows...)
+		own := w.Close(err)
 		if own == nil {
 			return err
 		}

@@ -1,3 +1,5 @@
+//go:build !service
+
 package main
 
 import (
@@ -16,8 +18,9 @@ func soakCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "soak",
 		Usage: "run schedulers for long while pods come and go and everything fails, and count what became of each pod",
-		Description: "It starts a simulated cluster, schedulers with six profiles (one of them learning, if gnntrain is built)\n" +
-			"and kills them at random, loses nodes and swaps checkpoints. Afterwards it counts, from etcd's history: no pod\n" +
+		Description: "It starts a simulated cluster, schedulers with seven profiles (one of them learning, if gnntrain is built, and one\n" +
+			"with --share), a rival with a lease of its own and one that watches with --shadow, and kills them at random, loses\n" +
+			"nodes and swaps checkpoints. Afterwards it counts, from etcd's history: no pod\n" +
 			"may be lost or bound twice, no GPU device given twice, by annotations or by claims, and the schedulers' memory may not grow. It touches no\n" +
 			"other cluster. Exit code 99: something happened that must not; the pods are listed. Ctrl-C prints the count so far.\n\n" +
 			"Examples:\n" +
@@ -32,7 +35,7 @@ func soakCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "pods", Value: 300, Usage: "`NUMBER` of pods that exist at the same time"},
 			&ucli.Float64Flag{Name: "rate", Usage: "create at most `PODS` a second; 0: as many as get bound"},
 			&ucli.DurationFlag{Name: "every", Value: 5 * time.Second, Usage: "mean `TIME` from the recovery from a fault to the next fault"},
-			&ucli.IntFlag{Name: "schedulers", Value: 2, Usage: "`NUMBER` of schedulers; of several one leads"},
+			&ucli.IntFlag{Name: "schedulers", Value: 2, Usage: "`NUMBER` of schedulers besides the rival and the shadow; of several one leads"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		},
 		Action: runSoak,

@@ -5,11 +5,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/run"
@@ -55,7 +55,7 @@ func read(c *ucli.Context) (learn.Job, error) {
 	if path == "" {
 		return learn.NewJob(c.String("variant"))
 	}
-	data, err := os.ReadFile(path)
+	data, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return learn.Job{}, err
 	}

@@ -25,6 +25,7 @@ import (
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/server"
 )
 
 // onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
@@ -120,9 +121,9 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 	if path == "" {
 		return nil, learn.Job{}, exit.New(exit.Usage, errors.New("--online needs --init"), "name the checkpoint to start from")
 	}
-	start, err := checkpoint.Load(path)
+	start, err := server.LoadCheckpoint(path)
 	if err != nil {
-		return nil, learn.Job{}, exit.New(exit.Checkpoint, err, "train one with gnntrain")
+		return nil, learn.Job{}, err
 	}
 	job, err := flags.OnlineJob(c, start)
 	if err != nil {

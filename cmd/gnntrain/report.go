@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
+	"gnnsched/internal/locale"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -30,7 +31,7 @@ func newReporter(c *ucli.Context, unit string, steps int) *reporter {
 		bar = c.Bool("progress")
 	}
 	if bar {
-		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowIts(),
+		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(locale.Writer(os.Stderr)), progressbar.OptionShowIts(),
 			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth())
 	}
 	return r

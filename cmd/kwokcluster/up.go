@@ -17,6 +17,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/background"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
@@ -132,7 +133,7 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	case c.IsSet("gpus") && !c.IsSet("nodes-file"):
 		return cfg, exit.New(exit.Usage, errors.New("--gpus works with --nodes-file only"), "with --pools, the field devices of a pool offers GPUs to claims")
 	case !slices.Contains(nodepool.Offers, nodepool.Offer(c.String("gpus"))):
-		return cfg, exit.Usagef("--gpus %q is not one of capacity, slices, both and turns", c.String("gpus"))
+		return cfg, exit.Usagef("--gpus: %w", choice.Unknown("way", c.String("gpus"), []string{"capacity", "slices", "both", "turns"}))
 	case c.IsSet("pools"):
 		cfg.Pools, err = pools(c)
 	case c.IsSet("nodes-file"):

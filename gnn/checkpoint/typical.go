@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -30,13 +31,17 @@ type TypicalPod struct {
 	Frequency float64  `json:"frequency"`           // among the family's pods, or the running ones
 }
 
-// Save writes the pods beside the checkpoint file.
+// Save writes the pods beside the checkpoint file, in one step as Checkpoint.Save.
 func (t *TypicalPods) Save(checkpoint string) error {
 	text, err := json.MarshalIndent(t, "", " ")
 	if err != nil {
 		return fmt.Errorf("save typical pods: %w", err)
 	}
-	if err := os.WriteFile(TypicalPath(checkpoint), append(text, '\n'), 0o644); err != nil {
+	err = replace(TypicalPath(checkpoint), func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("save typical pods: %w", err)
 	}
 	return nil

@@ -4,33 +4,22 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 )
 
 // limit bounds logarithms, z-scores and rises.
 const limit = 4
 
 // moments collects the mean and the (population) standard deviation of a few thousand fractions.
-type moments struct{ n, sum, squares float64 }
-
-func (m *moments) add(x float64) {
-	m.n++
-	m.sum += x
-	m.squares += x * x
-}
-
-func (m *moments) mean() float64 { return m.sum / max(m.n, 1) }
-
-func (m *moments) std() float64 {
-	return math.Sqrt(max(m.squares/max(m.n, 1)-m.mean()*m.mean(), 0))
-}
+type moments struct{ spread.Sums }
 
 // rise computes how much the standard deviation of n values rises when one value grows, times n and a
 // scale. The factor n keeps the result of order one for any number of values.
 type rise struct{ variance, mean, std, inverse, scale float64 }
 
 func (m *moments) rise(scale float64) rise {
-	std := m.std()
-	return rise{std * std, m.mean(), std, 1 / max(m.n, 1), scale * max(m.n, 1)}
+	std := m.Std()
+	return rise{std * std, m.Mean(), std, 1 / max(m.N, 1), scale * max(m.N, 1)}
 }
 
 // by returns the rise for a value that grows by d to after, within ±limit.

@@ -15,7 +15,7 @@ func TestRise(t *testing.T) {
 		i, d := rapid.IntRange(0, len(values)-1).Draw(t, "i"), rapid.Float64Range(0, 0.5).Draw(t, "d")
 		var m moments
 		for _, v := range values {
-			m.add(v)
+			m.Add(v)
 		}
 		got := m.rise(1).by(float32(values[i]+d), float32(d))
 		before := stat.PopStdDev(values, nil)

@@ -22,10 +22,10 @@ var Base = &Set{
 		rarely(One("no_memory", "1 if the pod requests no memory, else 0", func(p *Pod) float32 { return flag(p.State.Requests.Memory == 0) })),
 	},
 	Cluster: []ClusterBlock{
-		One("cpu", "mean over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.mean()) }),
-		One("memory", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.mean()) }),
-		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.std()) }),
-		One("memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.std()) }),
+		One("cpu", "mean over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.Mean()) }),
+		One("memory", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.Mean()) }),
+		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.Std()) }),
+		One("memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.Std()) }),
 		One("feasible", "candidates / nodes", func(c *Candidates) float32 { return ratio(int64(len(c.Rows)), int64(len(c.Nodes))) }),
 	},
 	Candidate: []CandidateBlock{{Features: candidateFeatures[:], Fill: fillCandidates}},
@@ -34,15 +34,15 @@ var Base = &Set{
 // nodeFeatures describe a node. One function computes all of them, and likewise those of a group: they are
 // computed anew at every placement, and a call for each would be a tenth of a decision on ten nodes.
 var nodeFeatures = [...]Feature{
-	{Name: "cpu", Doc: "requested / allocatable CPU"},
-	{Name: "memory", Doc: "requested / allocatable memory"},
-	{Name: "pods", Doc: "running pods / pod slots"},
-	{Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true},
-	{Name: "imbalance", Doc: "|cpu - memory|"},
+	{Name: "cpu", Doc: "requested / allocatable CPU", In: Fraction},
+	{Name: "memory", Doc: "requested / allocatable memory", In: Fraction},
+	{Name: "pods", Doc: "running pods / pod slots", In: Fraction},
+	{Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true, In: Fraction},
+	{Name: "imbalance", Doc: "|cpu - memory|", In: Fraction},
 	{Name: "log_cpu", Doc: "log2(allocatable CPU / mean over the nodes), within ±4"},
 	{Name: "log_memory", Doc: "log2(allocatable memory / mean over the nodes), within ±4"},
-	{Name: "has_gpu", Doc: "1 if the node has GPUs, else 0", Rare: true},
-	{Name: "unavailable", Doc: "1 if the node is cordoned or tainted against ordinary pods, else 0"},
+	{Name: "has_gpu", Doc: "1 if the node has GPUs, else 0", Rare: true, In: Flag},
+	{Name: "unavailable", Doc: "1 if the node is cordoned or tainted against ordinary pods, else 0", In: Flag},
 }
 
 // fillNode writes the features of a node.
@@ -66,9 +66,9 @@ var groupFeatures = [...]Feature{
 	{Name: "each_cpu", Doc: "CPU of one pod / allocatable CPU of its node"},
 	{Name: "each_memory", Doc: "memory of one pod / allocatable memory of its node"},
 	{Name: "each_gpu", Doc: "GPUs of one pod / allocatable GPUs of its node", Rare: true},
-	{Name: "cpu", Doc: "CPU of the whole group / allocatable CPU of its node"},
-	{Name: "memory", Doc: "memory of the whole group / allocatable memory of its node"},
-	{Name: "pods", Doc: "pods of the group / pod slots of its node"},
+	{Name: "cpu", Doc: "CPU of the whole group / allocatable CPU of its node", In: Fraction},
+	{Name: "memory", Doc: "memory of the whole group / allocatable memory of its node", In: Fraction},
+	{Name: "pods", Doc: "pods of the group / pod slots of its node", In: Fraction},
 }
 
 // fillGroup writes the features of a group.
@@ -107,13 +107,13 @@ const (
 // candidateFeatures describe a candidate once the pod is placed there. "Spread" is the standard
 // deviation over the candidates, now, plus the mean share that the pod would add.
 var candidateFeatures = [candidateColumns]Feature{
-	afterCPU:    {Name: "cpu", Doc: "requested / allocatable CPU"},
-	afterMemory: {Name: "memory", Doc: "requested / allocatable memory"},
-	afterPods:   {Name: "pods", Doc: "pods / pod slots"},
-	afterGPU:    {Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true},
-	imbalance:   {Name: "imbalance", Doc: "|cpu - memory|"},
-	addCPU:      {Name: "add_cpu", Doc: "CPU of the pod / allocatable CPU"},
-	addMemory:   {Name: "add_memory", Doc: "memory of the pod / allocatable memory"},
+	afterCPU:    {Name: "cpu", Doc: "requested / allocatable CPU", In: Fraction},
+	afterMemory: {Name: "memory", Doc: "requested / allocatable memory", In: Fraction},
+	afterPods:   {Name: "pods", Doc: "pods / pod slots", In: Fraction},
+	afterGPU:    {Name: "gpu", Doc: "requested / allocatable GPUs", Rare: true, In: Fraction},
+	imbalance:   {Name: "imbalance", Doc: "|cpu - memory|", In: Fraction},
+	addCPU:      {Name: "add_cpu", Doc: "CPU of the pod / allocatable CPU", In: Fraction},
+	addMemory:   {Name: "add_memory", Doc: "memory of the pod / allocatable memory", In: Fraction},
 	cpuOff:      {Name: "cpu_off", Doc: "cpu - mean over the candidates now"},
 	memoryOff:   {Name: "memory_off", Doc: "memory - mean over the candidates now"},
 	cpuZ:        {Name: "cpu_z", Doc: "cpu_off / spread of CPU, within ±4"},
@@ -121,13 +121,13 @@ var candidateFeatures = [candidateColumns]Feature{
 	cpuRise:     {Name: "cpu_rise", Doc: "by how much the placement raises the standard deviation of CPU, times the candidates / the mean of both spreads, within ±4"},
 	memoryRise:  {Name: "memory_rise", Doc: "the same of memory"},
 	skewRise:    {Name: "skew_rise", Doc: "the same of CPU minus memory"},
-	room:        {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4"},
+	room:        {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4", In: Amount},
 }
 
 // fillCandidates writes the features of every candidate.
 func fillCandidates(c *Candidates, out Rows) {
-	meanCPU, meanMemory := float32(c.cpu.mean()), float32(c.memory.mean())
-	perCPU, perMemory := 1/(c.cpu.std()+c.addCPU.mean()+1e-6), 1/(c.memory.std()+c.addMemory.mean()+1e-6)
+	meanCPU, meanMemory := float32(c.cpu.Mean()), float32(c.memory.Mean())
+	perCPU, perMemory := 1/(c.cpu.Std()+c.addCPU.Mean()+1e-6), 1/(c.memory.Std()+c.addMemory.Mean()+1e-6)
 	common := 2 / (1/perCPU + 1/perMemory) // one scale, so that the rises of both resources can be added
 	cpu, memory := c.cpu.rise(common), c.memory.rise(common)
 	skew, r := c.skew.rise(common), c.Pod.Requests

@@ -99,11 +99,11 @@ func (c *Candidates) Measure() {
 	for _, v := range c.Rows {
 		u := &c.Usage[v]
 		s := Share{u.CPU, u.Memory, ratio(r.MilliCPU, u.MilliCPU), ratio(r.Memory, u.MemoryBytes)}
-		c.cpu.add(float64(s.CPU))
-		c.memory.add(float64(s.Memory))
-		c.skew.add(float64(s.CPU - s.Memory))
-		c.addCPU.add(float64(s.AddCPU))
-		c.addMemory.add(float64(s.AddMemory))
+		c.cpu.Add(float64(s.CPU))
+		c.memory.Add(float64(s.Memory))
+		c.skew.Add(float64(s.CPU - s.Memory))
+		c.addCPU.Add(float64(s.AddCPU))
+		c.addMemory.Add(float64(s.AddMemory))
 		c.Shares = append(c.Shares, s)
 	}
 }

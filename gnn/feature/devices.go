@@ -50,10 +50,10 @@ var devices = &Set{
 	},
 	Cluster: []ClusterBlock{
 		{Features: renamed(List(GPUBase.Cluster), "gpus_"), Fill: func(c *Candidates, out []float32) { clear(out); copy(out, c.GPUs) }},
-		One("ordinary_cpu", "mean over the available nodes without devices of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.ordinaryNodes().cpu.mean()) }),
-		One("ordinary_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.ordinaryNodes().memory.mean()) }),
-		One("ordinary_cpu_std", "10 times the standard deviation over these nodes", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().cpu.std()) }),
-		One("ordinary_memory_std", "the same of memory", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().memory.std()) }),
+		One("ordinary_cpu", "mean over the available nodes without devices of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.ordinaryNodes().cpu.Mean()) }),
+		One("ordinary_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.ordinaryNodes().memory.Mean()) }),
+		One("ordinary_cpu_std", "10 times the standard deviation over these nodes", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().cpu.Std()) }),
+		One("ordinary_memory_std", "the same of memory", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().memory.Std()) }),
 	},
 	Candidate: []CandidateBlock{{Features: ordinaryFeatures[:], Fill: fillOrdinary}, {Features: edgeFeatures(), Fill: fillEdges}},
 }
@@ -70,9 +70,9 @@ const (
 func edgeFeatures() []Feature {
 	return slices.Concat([]Feature{
 		takes:     {Name: "takes", Doc: "devices that typical pods can use no more once the pod is placed, within ±4"},
-		takesMore: {Name: "takes_more", Doc: "the same minus the least of the candidates, up to 4"},
+		takesMore: {Name: "takes_more", Doc: "the same minus the least of the candidates, up to 4", In: Amount},
 		reserved:  {Name: "reserved", Doc: "what the placement takes from the reserve, in devices, within ±4"},
-	}, starFeatures("after_"), starFeatures("less_"))
+	}, starFeatures("after_"), starFeatures(lessPrefix))
 }
 
 // renamed returns features with a prefix before their names.
@@ -84,11 +84,19 @@ func renamed(features []Feature, prefix string) (out []Feature) {
 	return out
 }
 
+// lessPrefix begins the names of features that say by how much a placement lowers those of a node.
+const lessPrefix = "less_"
+
 // starFeatures returns the features of a node with its devices, with a prefix before their names.
 func starFeatures(prefix string) []Feature {
 	out := renamed(List(GPUBase.Node), prefix+"star_")
 	for i := range deviceKnots {
 		out = append(out, Feature{Name: fmt.Sprintf("%sfree_%d", prefix, i), Doc: "devices whose free part is near this knot / 8"})
+	}
+	for i := range out {
+		if out[i].In = Amount; prefix == lessPrefix {
+			out[i].In = Signed
+		}
 	}
 	return out
 }
@@ -128,9 +136,10 @@ const (
 	ordinaryColumns
 )
 
-// ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as they are.
+// ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as
+// they are.
 var ordinaryFeatures = [ordinaryColumns]Feature{
-	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0"},
+	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0", In: Flag},
 	even:         {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes without devices, times these nodes, within ±4"},
 	evenSkew:     {Name: "even_skew", Doc: "the same of CPU minus memory"},
 	overOrdinary: {Name: "over_ordinary", Doc: "decrease of the squared excess over the mean of these nodes / the standard deviation, CPU plus memory, within ±4"},
@@ -158,9 +167,9 @@ func (c *Candidates) ordinaryNodes() *ordinary {
 	for i, n := range c.Nodes {
 		if !hasDevices(n) && n.Available() {
 			u := &c.Usage[i]
-			o.cpu.add(float64(u.CPU))
-			o.memory.add(float64(u.Memory))
-			o.skew.add(float64(u.CPU - u.Memory))
+			o.cpu.Add(float64(u.CPU))
+			o.memory.Add(float64(u.Memory))
+			o.skew.Add(float64(u.CPU - u.Memory))
 		}
 	}
 	return o
@@ -176,7 +185,7 @@ func fillOrdinary(c *Candidates, out Rows) {
 		s, row := &c.Shares[i], out.Row(i)
 		clear(row)
 		x, y := s.CPU+s.AddCPU, s.Memory+s.AddMemory
-		row[offCPU], row[offMemory] = x-float32(o.cpu.mean()), y-float32(o.memory.mean())
+		row[offCPU], row[offMemory] = x-float32(o.cpu.Mean()), y-float32(o.memory.Mean())
 		if hasDevices(c.Nodes[v]) {
 			continue
 		}

@@ -13,23 +13,23 @@ type GPUNode struct {
 	MilliCPU int64   // free
 	Memory   int64   // free, in bytes
 	Units    float64 // of CPU, free
-	Whole    float64 // devices that nobody uses
+	Whole    float64 // idle devices
 	Shared   float64 // devices that are in use and have room left
 	Idle     float64 // free part of all devices together, in devices
 	Unusable float64 // thousandths of devices that are free but that typical pods cannot use
 	Hosts    Hosts
 	Slices   []mig.Slices // used memory slices of each device, as in cluster.Node; only in a layout with Partitions
 
-	Unused cluster.DeviceSet // devices that nobody uses; only in a layout with Topology
-	Taken  cluster.DeviceSet // those that the placement takes; none for the node as it is
+	Unused cluster.DeviceSet // idle devices; only in a layout with Topology
+	Taken  cluster.DeviceSet // devices that the placement takes; none for the node as it is
 }
 
 // Hosts is how much of the workload fits on a node. Of a kind of pod that the workload lacks, all
 // fit.
 type Hosts struct {
 	All        float64 // share of the typical pods that fit
-	Sharing    float64 // the same among those that share a device
-	WithoutGPU float64 // the same among those that request no GPU
+	Sharing    float64 // the same among pods that share a device
+	WithoutGPU float64 // the same among pods that request no GPU
 	Model      float64 // share of the typical GPU pods that the node's GPU model may serve
 }
 
@@ -50,9 +50,9 @@ type Workload struct {
 type GPUCluster struct {
 	Workload *Workload
 
-	Devices, Whole    int64 // devices, and those that nobody uses
+	Devices, Whole    int64 // devices, and idle ones
 	Shared            int64 // free thousandths of devices in use
-	Idle, Unusable    int64 // free thousandths, and those that typical pods cannot use
+	Idle, Unusable    int64 // free thousandths, and free ones that typical pods cannot use
 	CPU, Memory       int64 // free, in thousandths of a core and bytes
 	AllCPU, AllMemory int64 // allocatable
 
@@ -76,5 +76,5 @@ func (c *GPUCluster) Add(o *GPUCluster, times int64) {
 // deviceCount returns the number of devices, at least 1.
 func (c *GPUCluster) deviceCount() float64 { return max(float64(c.Devices), 1) }
 
-// wholePart returns the part of the devices that nobody uses.
+// wholePart returns the idle fraction of the devices.
 func (c *GPUCluster) wholePart() float64 { return float64(c.Whole) / c.deviceCount() }

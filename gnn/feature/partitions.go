@@ -9,7 +9,7 @@ import (
 func init() { RegisterGPU(partitions) }
 
 // partitions describes GPUs with MIG by their memory slices, which say what still fits. With it in a layout the free part of such a GPU is
-// that of its slices, and a placement takes those that the partition would lie on. Sums over GPUs suit the value, which is one, too.
+// that of its slices, and a placement takes the slices of its partition. Sums over GPUs suit the value, which is one, too.
 var partitions = &GPUSet{
 	Name:       "partitions",
 	Doc:        "Which MIG partitions still fit on each GPU, by the workload's shares of the profiles and by profile.",

@@ -23,11 +23,11 @@ var machineBlocks = []NodeBlock{
 		m := power.Machine(n.State)
 		return float32(logRatio(m.Full*1000/max(float64(n.State.Allocatable.MilliCPU), 1), 3.3))
 	}),
-	One("idle_watts", "watts while nothing runs / watts at full load", func(n *Node) float32 {
+	inDomain(Fraction, One("idle_watts", "watts while nothing runs / watts at full load", func(n *Node) float32 {
 		m := power.Machine(n.State)
 		return float32(quotient(m.Idle, m.Full))
-	}),
-	One("sleeps", "1 if the machine sleeps without pods, else 0", func(n *Node) float32 { return flag(power.Machine(n.State).Sleep != nil) }),
+	})),
+	inDomain(Flag, One("sleeps", "1 if the machine sleeps without pods, else 0", func(n *Node) float32 { return flag(power.Machine(n.State).Sleep != nil) })),
 }
 
 // unusedBlock describes how many machines are empty.
@@ -37,7 +37,7 @@ var unusedBlock = One("unused", "share of the available nodes that run no pod", 
 var powerFeatures = [...]Feature{
 	{Name: "rise", Doc: "watts that the placement adds / mean watts of an available node at full load, within ±4"},
 	{Name: "watts", Doc: "log2(watts of a core at full load / mean over the available nodes), within ±4"},
-	{Name: "wakes", Doc: "1 if the placement wakes the machine, else 0"},
+	{Name: "wakes", Doc: "1 if the placement wakes the machine, else 0", In: Flag},
 }
 
 // fillPower writes the features of every candidate.

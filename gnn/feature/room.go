@@ -43,10 +43,10 @@ func (c *Candidates) room() *racks {
 	for i := range count {
 		x := Room{ratio(r.free[i].MilliCPU, r.offered[i].MilliCPU), ratio(r.free[i].Memory, r.offered[i].Memory)}
 		r.room, r.pods = append(r.room, x), append(r.pods, c.holds(r.free[i]))
-		cpu.add(float64(x.CPU))
-		memory.add(float64(x.Memory))
+		cpu.Add(float64(x.CPU))
+		memory.Add(float64(x.Memory))
 	}
-	r.mean, r.std = Room{float32(cpu.mean()), float32(memory.mean())}, Room{float32(cpu.std()), float32(memory.std())}
+	r.mean, r.std = Room{float32(cpu.Mean()), float32(memory.Mean())}, Room{float32(cpu.Std()), float32(memory.Std())}
 	return r
 }
 
@@ -72,7 +72,7 @@ func zeroed(old []cluster.Resources, count int) []cluster.Resources {
 var rackFeatures = [...]Feature{
 	{Name: "rack_cpu", Doc: "free / allocatable CPU of the candidate's rack - mean over the racks"},
 	{Name: "rack_memory", Doc: "the same of memory"},
-	{Name: "rack_pods", Doc: "log2(1 + how many such pods the free CPU and memory of the rack would hold) / 4, at most 4"},
+	{Name: "rack_pods", Doc: "log2(1 + how many such pods the free CPU and memory of the rack would hold) / 4, at most 4", In: Amount},
 }
 
 // fillRacks writes the features of every candidate.

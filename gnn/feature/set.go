@@ -9,6 +9,40 @@ type Feature struct {
 	// Rare marks a feature that training may never show. Its weights start at zero, so that a
 	// feature that training never showed does nothing in service.
 	Rare bool
+	// In says which values the feature can have.
+	In Domain
+}
+
+// Domain says which values a feature can have on a node that the pending pod fits on.
+type Domain uint8
+
+// The domains.
+const (
+	Signed   Domain = iota // -4 to 4
+	Amount                 // 0 or more
+	Fraction               // 0 to 1
+	Flag                   // 0 or 1
+)
+
+// Has tells whether the domain has a value.
+func (d Domain) Has(x float64) bool {
+	switch d {
+	case Amount:
+		return x >= 0
+	case Fraction:
+		return x >= 0 && x <= 1
+	case Flag:
+		return x == 0 || x == 1
+	}
+	return x >= -4 && x <= 4
+}
+
+// inDomain sets the domain of a block's features.
+func inDomain[C any](d Domain, b Block[C]) Block[C] {
+	for i := range b.Features {
+		b.Features[i].In = d
+	}
+	return b
 }
 
 // Block is a list of features that one function computes. Most blocks have one feature, made by

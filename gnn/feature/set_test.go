@@ -1,6 +1,7 @@
 package feature_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -83,6 +84,34 @@ func TestRegisterRefusesATakenName(t *testing.T) {
 			}()
 			register()
 		}()
+	}
+}
+
+// What is said to be 0 or 1 is a flag, what is a fraction, a share or an amount is never negative, and no value of another domain is
+// possible.
+func TestDomains(t *testing.T) {
+	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole", "wishes", "devices"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(feature.List(l.Node), feature.List(l.Candidate)...) {
+		if flag := strings.HasPrefix(f.Doc, "1 if "); flag != (f.In == feature.Flag) {
+			t.Errorf("%s (%s) is in domain %d", f.Name, f.Doc, f.In)
+		}
+		if positive := strings.HasPrefix(f.Doc, "requested / ") && !strings.Contains(f.Doc, "minus") || strings.HasPrefix(f.Doc, "share ") && !strings.HasPrefix(f.Name, "less_"); positive && f.In.Has(-0.001) {
+			t.Errorf("%s (%s) can be negative", f.Name, f.Doc)
+		}
+	}
+	for d, want := range map[feature.Domain]string{feature.Signed: "-4 -0.001 0 0.5 1 4", feature.Amount: "0 0.5 1 4 5", feature.Fraction: "0 0.5 1", feature.Flag: "0 1"} {
+		var has []string
+		for _, x := range []float64{-5, -4, -0.001, 0, 0.5, 1, 4, 5} {
+			if d.Has(x) {
+				has = append(has, fmt.Sprint(x))
+			}
+		}
+		if got := strings.Join(has, " "); got != want {
+			t.Errorf("domain %d has %s, want %s", d, got, want)
+		}
 	}
 }
 

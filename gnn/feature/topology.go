@@ -4,8 +4,8 @@ import "gnnsched/internal/cluster"
 
 func init() { RegisterGPU(topology) }
 
-// topology describes which idle devices of a node are near each other, as far as their driver says so. With it in a layout a pod with several
-// devices takes those that are nearest to each other (cluster.Node.NearDevices).
+// topology describes which idle devices of a node are near each other, as far as their driver says so. With it in a layout a pod with
+// several devices takes the ones nearest to each other (cluster.Node.NearDevices).
 var topology = &GPUSet{
 	Name:     "topology",
 	Doc:      "Idle devices by NUMA node, PCIe root and NVLink domain, and over how many of them a placement is spread.",

@@ -87,14 +87,14 @@ func fillPath(p *Path, out []float32) {
 
 // trafficFeatures describe a candidate once the pod is placed there.
 var trafficFeatures = [...]Feature{
-	{Name: "near_node", Doc: "share of the pod's traffic that stays on the node"},
-	{Name: "near_rack", Doc: "share that stays in its rack and leaves the node"},
-	{Name: "near_zone", Doc: "share that stays in its zone and leaves the rack"},
-	farColumn:    {Name: "far", Doc: "mean distance to the pod's peers, weighted by traffic, as a share of the farthest"},
-	excessColumn: {Name: "over", Doc: "what the links on the way get over their bandwidth / the pod's traffic, at most 4"},
-	{Name: "node_link", Doc: "load of the node's link with what the pod adds / bandwidth, at most 4; 0 without a limit"},
-	{Name: "rack_link", Doc: "the same of its rack's uplink"},
-	{Name: "zone_link", Doc: "the same of its zone's uplink"},
+	{Name: "near_node", Doc: "share of the pod's traffic that stays on the node", In: Fraction},
+	{Name: "near_rack", Doc: "share that stays in its rack and leaves the node", In: Fraction},
+	{Name: "near_zone", Doc: "share that stays in its zone and leaves the rack", In: Fraction},
+	farColumn:    {Name: "far", Doc: "mean distance to the pod's peers, weighted by traffic, as a share of the farthest", In: Fraction},
+	excessColumn: {Name: "over", Doc: "what the links on the way get over their bandwidth / the pod's traffic, at most 4", In: Amount},
+	{Name: "node_link", Doc: "load of the node's link with what the pod adds / bandwidth, at most 4; 0 without a limit", In: Amount},
+	{Name: "rack_link", Doc: "the same of its rack's uplink", In: Amount},
+	{Name: "zone_link", Doc: "the same of its zone's uplink", In: Amount},
 	costColumn: {Name: "rise", Doc: "(far + over - mean over the candidates) · nodes · the pod's traffic / all traffic with it, within ±4: what it adds to traffic=1,overload=1, times the nodes"},
 	farRank:    {Name: "far_rank", Doc: "(far - mean over the candidates) / (standard deviation over the candidates + 0.05), within ±4"},
 	costRank:   {Name: "cost_rank", Doc: "the same of far + over"},
@@ -136,8 +136,8 @@ func fillTraffic(c *Candidates, out Rows) {
 	for i, v := range c.Rows {
 		a := j.At(v)
 		over := min(a.Excess, limit)
-		far.add(a.Distance)
-		cost.add(a.Distance + over)
+		far.Add(a.Distance)
+		cost.Add(a.Distance + over)
 		leavesNode := j.Rate() * (1 - a.Node)
 		leavesRack := leavesNode - j.Rate()*a.Rack
 		leavesZone := leavesRack - j.Rate()*a.Zone
@@ -150,12 +150,12 @@ func fillTraffic(c *Candidates, out Rows) {
 	for i := range c.Rows {
 		row := out.Row(i)
 		x := row[farColumn] + row[excessColumn]
-		row[costColumn] = clamp((x - float32(cost.mean())) * weight)
+		row[costColumn] = clamp((x - float32(cost.Mean())) * weight)
 		row[farRank], row[costRank] = far.rank(row[farColumn]), cost.rank(x)
 	}
 }
 
-// rank returns where a value is among those that were added: (x - mean) / (standard deviation + 0.05), within ±limit.
+// rank returns a value's place among the added ones: (x - mean) / (standard deviation + 0.05), within ±limit.
 func (m *moments) rank(x float32) float32 {
-	return clamp((x - float32(m.mean())) / float32(m.std()+0.05))
+	return clamp((x - float32(m.Mean())) / float32(m.Std()+0.05))
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 )
 
 func init() { Register(usage) }
@@ -51,19 +52,19 @@ func usageAdds() (out [][]int) {
 // usageFeatures describe a candidate once the pod is placed there.
 func usageFeatures() (out []Feature) {
 	for _, kind := range []Feature{
-		{Name: "", Doc: "mean usage of five minutes plus the pod's expected usage / capacity, within 0 and 4 before the addition"},
-		{Name: "_std", Doc: "standard deviation of five minutes / capacity, within 0 and 4"},
-		{Name: "_max", Doc: "maximum of an hour plus the pod's expected usage / capacity, within 0 and 4 before the addition"},
+		{Name: "", Doc: "mean usage of five minutes plus the pod's expected usage / capacity, within 0 and 4 before the addition", In: Amount},
+		{Name: "_std", Doc: "standard deviation of five minutes / capacity, within 0 and 4", In: Amount},
+		{Name: "_max", Doc: "maximum of an hour plus the pod's expected usage / capacity, within 0 and 4 before the addition", In: Amount},
 		{Name: "_trend", Doc: "change over five minutes / capacity, within ±4"},
 	} {
 		for d := range cluster.Dimension(cluster.Dimensions) {
-			out = append(out, Feature{Name: "used_" + d.String() + kind.Name, Doc: kind.Doc})
+			out = append(out, Feature{Name: "used_" + d.String() + kind.Name, Doc: kind.Doc, In: kind.In})
 		}
 	}
 	return append(out,
 		Feature{Name: "used_rise", Doc: "sum over the dimensions of (usage after placement - mean over the candidates now) · what the pod adds / (their standard deviation + the pod's mean share + 0.01), as shares of capacity, times 4, within ±4: to first order, by how much the placement makes usage less even"},
-		Feature{Name: "used_age", Doc: "age of the measurement / 300 s, within 0 and 1; 1 without one"},
-		Feature{Name: "used_known", Doc: "measured dimensions / all"})
+		Feature{Name: "used_age", Doc: "age of the measurement / 300 s, within 0 and 1; 1 without one", In: Fraction},
+		Feature{Name: "used_known", Doc: "measured dimensions / all", In: Fraction})
 }
 
 // usedFeatures describe the candidates together, before placement, and the pod.
@@ -124,7 +125,7 @@ func (c *Candidates) used() *used {
 	}
 	n := max(float32(len(c.Rows)), 1)
 	for d := range u.added {
-		u.before[d] = moments{n: float64(n), sum: float64(sum[d]), squares: float64(squares[d])}
+		u.before[d] = moments{spread.Sums{N: float64(n), Sum: float64(sum[d]), Squares: float64(squares[d])}}
 		if u.added[d] = u.expected[d] * per[d] / n; u.added[d] > limit {
 			u.added[d], u.expected[d] = limit, limit*n/per[d]
 		}
@@ -177,7 +178,7 @@ func (r *usedRow) set(n *cluster.Node) {
 // before returns the mean usage / capacity of each dimension.
 func (r *usedRow) before() *perDimension { return (*perDimension)(r.kept[usageAfter:]) }
 
-// within bounds x by low and limit; 0 for what is not a number.
+// within bounds x by low and limit; 0 for NaN.
 func within(x, low float64) float32 {
 	if math.IsNaN(x) {
 		return 0
@@ -221,7 +222,7 @@ type adding struct{ expected, mean, scale perDimension }
 func (u *used) adding() adding {
 	a := adding{expected: u.expected}
 	for d := range a.mean {
-		a.mean[d], a.scale[d] = float32(u.before[d].mean()), 1/(float32(u.before[d].std())+u.added[d]+0.01)
+		a.mean[d], a.scale[d] = float32(u.before[d].Mean()), 1/(float32(u.before[d].Std())+u.added[d]+0.01)
 	}
 	return a
 }
@@ -268,7 +269,7 @@ func shareOf(known *[cluster.Dimensions]bool) float32 {
 func fillUsed(c *Candidates, out []float32) {
 	u := c.used()
 	for d := range u.before {
-		out[3*d], out[3*d+1], out[3*d+2] = float32(u.before[d].mean()), float32(u.before[d].std()), u.added[d]
+		out[3*d], out[3*d+1], out[3*d+2] = float32(u.before[d].Mean()), float32(u.before[d].Std()), u.added[d]
 	}
 	last := len(out) - 1
 	if out[last] = 0; c.Pod.Usage != nil {

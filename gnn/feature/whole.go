@@ -11,11 +11,11 @@ var whole = &Set{
 	Doc:     "How even all available nodes are, and how a placement changes that.",
 	Version: 1,
 	Cluster: []ClusterBlock{
-		One("all_cpu", "mean over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.mean()) }),
-		One("all_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.mean()) }),
-		One("all_cpu_std", "standard deviation over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.std()) }),
-		One("all_memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.std()) }),
-		One("all_skew_std", "the same of CPU minus memory", func(c *Candidates) float32 { return float32(c.all().skew.std()) }),
+		One("all_cpu", "mean over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.Mean()) }),
+		One("all_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.Mean()) }),
+		One("all_cpu_std", "standard deviation over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.Std()) }),
+		One("all_memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.Std()) }),
+		One("all_skew_std", "the same of CPU minus memory", func(c *Candidates) float32 { return float32(c.all().skew.Std()) }),
 		One("pod_size", "log2(pod's size / mean running pod's size), within ±4", func(c *Candidates) float32 { return float32(c.all().podSize) }),
 	},
 	Candidate: []CandidateBlock{{Features: wholeFeatures[:], Fill: fillWhole}},
@@ -29,7 +29,7 @@ var wholeFeatures = [...]Feature{
 	{Name: "all_over", Doc: "decrease of the squared excess over the mean of all available nodes / the standard deviation, CPU plus memory, within ±4"},
 	{Name: "match", Doc: "pod_size · size, within ±4"},
 	{Name: "size", Doc: "log2(the node's size), within ±4"},
-	{Name: "empty", Doc: "1 if the node runs no pod, else 0"},
+	{Name: "empty", Doc: "1 if the node runs no pod, else 0", In: Flag},
 }
 
 // available holds the statistics of all available nodes.
@@ -42,7 +42,7 @@ type available struct {
 }
 
 // unused returns the share of the nodes that run no pod.
-func (a *available) unused() float32 { return float32(a.empty / max(a.cpu.n, 1)) }
+func (a *available) unused() float32 { return float32(a.empty / max(a.cpu.N, 1)) }
 
 // all returns the statistics of all available nodes. They are computed once for each decision.
 func (c *Candidates) all() *available {
@@ -57,15 +57,15 @@ func (c *Candidates) all() *available {
 			continue
 		}
 		u := &c.Usage[i]
-		a.cpu.add(float64(u.CPU))
-		a.memory.add(float64(u.Memory))
-		a.skew.add(float64(u.CPU - u.Memory))
+		a.cpu.Add(float64(u.CPU))
+		a.memory.Add(float64(u.Memory))
+		a.skew.Add(float64(u.CPU - u.Memory))
 		if n.Requested.Pods == 0 {
 			a.empty++
 		}
 		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
 	}
-	nodes := max(int64(a.cpu.n), 1)
+	nodes := max(int64(a.cpu.N), 1)
 	a.mean = cluster.Resources{MilliCPU: offered.MilliCPU / nodes, Memory: offered.Memory / nodes}
 	if used.Pods > 0 {
 		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
@@ -125,7 +125,7 @@ func (k *knownSizes) of(r cluster.Resources, a *available) float64 {
 // excess computes by how much a value exceeds the mean of all nodes.
 type excess struct{ mean, scale float64 }
 
-func (m *moments) excess() excess { return excess{m.mean(), m.std() + 0.01} }
+func (m *moments) excess() excess { return excess{m.Mean(), m.Std() + 0.01} }
 
 // by returns the decrease of the squared excess of x over the mean when x grows by d, divided by the
 // standard deviation.

@@ -64,11 +64,11 @@ const (
 var multipliedFeatures = [multiplied]Feature{
 	0:       {Name: "gain", Doc: "gain_ of the term"},
 	wattsAt: {Name: "watts", Doc: "log2(watts of a core at full load / mean over the available nodes), within ±4"},
-	loadAt:  {Name: "load", Doc: "mean of requested / allocatable CPU and memory"},
+	loadAt:  {Name: "load", Doc: "mean of requested / allocatable CPU and memory", In: Fraction},
 	overAt:  {Name: "over", Doc: "all_over of the set whole"},
 	matchAt: {Name: "match", Doc: "match of the set whole"},
 	roomAt:  {Name: "room", Doc: "room of the set base"},
-	emptyAt: {Name: "empty", Doc: "empty of the set whole"},
+	emptyAt: {Name: "empty", Doc: "empty of the set whole", In: Flag},
 	sizeAt:  {Name: "size", Doc: "size of the set whole"},
 }
 
@@ -81,10 +81,18 @@ func wishFeatures() (out []Feature) {
 	out = append(out, multipliedFeatures[wattsAt])
 	for _, t := range WishTerms {
 		for _, f := range multipliedFeatures {
-			out = append(out, Feature{Name: t.Name + "_" + f.Name, Doc: f.Doc + ", times share_" + t.Name})
+			out = append(out, Feature{Name: t.Name + "_" + f.Name, Doc: f.Doc + ", times share_" + t.Name, In: shared(f.In)})
 		}
 	}
 	return append(out, Feature{Name: "gain", Doc: "sum of the gains times their shares"})
+}
+
+// shared returns the domain of a feature times a share of the objective.
+func shared(d Domain) Domain {
+	if d == Flag {
+		return Fraction
+	}
+	return d
 }
 
 // fillWishes writes the features of every candidate.
@@ -125,7 +133,7 @@ func fillWishes(c *Candidates, out Rows) {
 	}
 }
 
-// fullPower is what the available nodes draw at full load, in watts.
+// fullPower is the draw of the available nodes at full load, in watts.
 type fullPower struct {
 	mean float64 // of a node
 	core float64 // of a thousandth of a core, over all nodes

@@ -59,6 +59,14 @@ func (n *Network) Names() (names []string) {
 	return names
 }
 
+// Domains returns the domains of the features that Names names.
+func (n *Network) Domains() (out []feature.Domain) {
+	for _, f := range append(feature.List(n.layout.Node), feature.List(n.layout.Candidate)...) {
+		out = append(out, f.In)
+	}
+	return out
+}
+
 // steps is the number of points of the midpoint rule at which Attribute takes gradients.
 const steps = 2048
 

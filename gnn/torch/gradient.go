@@ -36,7 +36,7 @@ func (p *Parameters) ClipGradApart(limit float64, prefix string) (norm float64, 
 	return p.clip(limit, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
-// clip is ClipGrad for the parameters that which accepts.
+// clip is ClipGrad for the parameters for which `which` returns true.
 func (p *Parameters) clip(limit float64, which func(name string) bool) (norm float64, err error) {
 	var s Scope
 	defer s.Drop()
@@ -63,7 +63,7 @@ func (p *Parameters) clip(limit float64, which func(name string) bool) (norm flo
 	return norm, s.Err()
 }
 
-// gradients returns the gradients of the parameters that which accepts and that a loss has reached.
+// gradients returns the gradients of the parameters that a loss has reached and for which `which` returns true.
 func (p *Parameters) gradients(s *Scope, which func(name string) bool) []*Tensor {
 	out := make([]*Tensor, 0, len(p.tensors))
 	for i, t := range p.tensors {

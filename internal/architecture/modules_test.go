@@ -31,6 +31,49 @@ func TestNestedModulesHaveTheSameVersions(t *testing.T) {
 	}
 }
 
+// The module file of an older Kubernetes release differs from go.mod in Kubernetes' own modules, and in modules that only one of the
+// releases needs. Its build tag has its name.
+func TestOlderReleasesHaveTheSameVersions(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "go.k*.mod"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("module files of older releases %v, %v, want one", files, err)
+	}
+	ours := versions(t, filepath.Join(root, "go.mod"))
+	for _, file := range files {
+		name := filepath.Base(file)
+		theirs := versions(t, file)
+		release := strings.TrimSuffix(strings.TrimPrefix(name, "go.k1"), ".mod")
+		for key, version := range theirs {
+			path := strings.TrimSuffix(key, " =>")
+			switch {
+			case path == "k8s.io/kubernetes" && !strings.HasPrefix(version, "v1."+release+"."):
+				t.Errorf("%s: %s %s, want 1.%s", name, key, version, release)
+			case strings.HasSuffix(key, " =>") && !strings.HasPrefix(version, "v0."+release+"."):
+				t.Errorf("%s: %s %s, want 0.%s", name, key, version, release)
+			case strings.HasPrefix(version, "v0."+release+".") && strings.HasPrefix(path, "k8s.io/") || path == "k8s.io/kubernetes":
+			case ours[key] != "" && ours[key] != version:
+				t.Errorf("%s: %s %s, and %s in go.mod; run `make tidy`", name, key, version, ours[key])
+			}
+		}
+		for key := range ours {
+			if theirs[key] == "" && !strings.HasSuffix(key, " =>") && !indirect(t, filepath.Join(root, "go.mod"), key) {
+				t.Errorf("%s lacks %s; run `make tidy`", name, key)
+			}
+		}
+	}
+}
+
+// indirect reports whether a module is required for another module only.
+func indirect(t *testing.T, file, path string) bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(path) + ` .*// indirect$`).Match(text)
+}
+
 // versions returns the versions in a go.mod. A replacement has its arrow in the key.
 func versions(t *testing.T, path string) map[string]string {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/locale"
 	"gnnsched/internal/logging"
 )
 
@@ -58,8 +59,8 @@ func Log(c *cli.Context, component string, quiet bool) (zerolog.Logger, io.Close
 	})
 }
 
-// IsTerminal reports whether f is a terminal.
-func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+// IsTerminal reports whether f is a terminal, such as os.Stdout or what locale.Writer makes of it.
+func IsTerminal(f interface{ Fd() uintptr }) bool { return term.IsTerminal(int(f.Fd())) }
 
 // dashFlags replaces underscores by dashes in the names of long flags (--cpu_load), so that command
 // lines written for similar tools work. It leaves values alone.
@@ -99,10 +100,17 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 			s.OnUsageError = usageError
 		}
 	}
-	if app.ErrWriter == nil {
-		app.ErrWriter = os.Stderr
+	if app.Writer == nil {
+		app.Writer = locale.Writer(os.Stdout)
 	}
-	err := app.RunContext(ctx, flagsFirst(app, dashFlags(args)))
+	if app.ErrWriter == nil {
+		app.ErrWriter = locale.Writer(os.Stderr)
+	}
+	out := &output{file: os.Stdout}
+	if app.Writer == nil {
+		app.Writer = out
+	}
+	err := out.after(app.RunContext(ctx, flagsFirst(app, dashFlags(args))))
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}

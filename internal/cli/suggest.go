@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 )
 
@@ -22,7 +22,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	}
 	hint := "see `" + strings.TrimSpace(name) + " --help`"
 	if wrong := unknownFlag.FindStringSubmatch(err.Error()); wrong != nil {
-		if right := closest(wrong[1], flagNames(flags)); right != "" {
+		if right := choice.Closest(wrong[1], flagNames(flags)); right != "" {
 			hint = "did you mean --" + right + "? " + hint
 		}
 	}
@@ -42,7 +42,7 @@ func flagNames(flags []cli.Flag) []string {
 	return names
 }
 
-// UnknownCommand returns the error for a command that is not among those known. path is what was typed before
+// UnknownCommand returns the error for an unknown command. path is what was typed before
 // it. If a command looks like it, the hint names that.
 func UnknownCommand(path, name string, known []*cli.Command) error {
 	var names []string
@@ -50,20 +50,8 @@ func UnknownCommand(path, name string, known []*cli.Command) error {
 		names = append(names, c.Names()...)
 	}
 	hint := "see `" + path + " --help`"
-	if right := closest(name, names); right != "" {
+	if right := choice.Closest(name, names); right != "" {
 		hint = "did you mean `" + path + " " + right + "`? " + hint
 	}
 	return exit.New(exit.Usage, fmt.Errorf("there is no command %q", name), hint)
-}
-
-// closest returns the name that a misspelt one was probably meant to be, or "" if none is similar.
-func closest(wrong string, names []string) (best string) {
-	const similar = 0.85
-	most := similar
-	for _, n := range names {
-		if s := smetrics.JaroWinkler(wrong, n, 0.7, 4); s > most {
-			best, most = n, s
-		}
-	}
-	return best
 }

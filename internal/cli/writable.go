@@ -26,7 +26,7 @@ func Writable(path string) error {
 func MakeDir(w io.Writer, dir, flag string, mode os.FileMode) error {
 	_, err := os.Stat(dir)
 	if err == nil {
-		return nil // what is no directory fails at the first file
+		return nil // a path that is no directory fails at the first file
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("%s: %w", flag, err), "choose a place that you can write to with "+flag)

@@ -22,7 +22,7 @@ type place struct {
 	is   bool    // far is known
 }
 
-// Added is what a pod would add to the traffic if it ran on a node. Node, Rack and Zone are shares of the bytes that it exchanges.
+// Added is the traffic that a pod would add if it ran on a node. Node, Rack and Zone are shares of the bytes that it exchanges.
 type Added struct {
 	Node, Rack, Zone float64 // what stays on the node, in its rack outside the node, and in its zone outside the rack
 	Distance         float64 // mean Path.Distance

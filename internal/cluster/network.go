@@ -29,7 +29,7 @@ const (
 
 // Links describes a network of nodes in racks in zones. Pods of one node exchange data without any link.
 type Links struct {
-	// Distance is what the distance between two nodes counts: byLatency (the default) or byPrice.
+	// Distance is the measure of the distance between two nodes: byLatency (the default) or byPrice.
 	Distance string `json:"distance,omitempty"`
 
 	Node Hop `json:"node"` // between nodes of a rack, over the links of both nodes

@@ -42,7 +42,7 @@ type Node struct {
 	Traffic *Traffic    // of the whole cluster; nil if it is not known. Version does not cover it
 }
 
-// Free returns what is left of the allocatable resources. It is negative where the node is
+// Free returns allocatable minus requested resources. It is negative where the node is
 // overcommitted.
 func (n *Node) Free() Resources { return n.Allocatable.Minus(n.Requested) }
 

@@ -7,7 +7,7 @@ type Snapshot struct {
 	Now   float64 // time of the decision in seconds, from any beginning; the age of measured usage is relative to it
 	Peers []Peer  // of the pending pod, by ascending row; nil if they are not known
 	// Beyond holds the running pods two steps away, by ascending row. The pending pod exchanges data with a workload, that workload with
-	// them, and they not with the pod. Rate is what the pod and the workload exchange, divided among these pods.
+	// them, and they not with the pod. Rate is the traffic between the pod and the workload, divided among these pods.
 	Beyond []Peer
 }
 

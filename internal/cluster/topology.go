@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// Topology says where the devices of a node are, by device, as their driver publishes it; an empty value is not known. It must not be changed.
+// Topology says where the devices of a node are, by device, as their driver publishes it; an empty value is not known. It must not be
+// changed.
 type Topology struct {
 	NUMA, Roots []string         // NUMA nodes and PCIe roots; nil if no device has one
 	Linked      map[int][]string // NVLink domains of so many devices at a time: NVIDIA's partitionN
 }
 
-// Levels returns the values that say where k devices are near each other, from the widest to the narrowest, without those that no device has.
-// t may be nil.
+// Levels returns the values that say where k devices are near each other, from the widest to the narrowest. It omits levels that no
+// device has. t may be nil.
 func (t *Topology) Levels(k int) (out [][]string) {
 	if t == nil {
 		return nil
@@ -26,7 +27,8 @@ func (t *Topology) Levels(k int) (out [][]string) {
 	return out
 }
 
-// NearDevices returns the devices of ChooseDevices, but for several whole ones the idle ones that are nearest to each other by the node's topology.
+// NearDevices returns the devices of ChooseDevices, but for several whole ones the idle ones that are nearest to each other by the
+// node's topology.
 func (n *Node) NearDevices(r Resources) DeviceSet {
 	on := n.ChooseDevices(r)
 	levels := n.Topology.Levels(int(r.GPU))
@@ -46,7 +48,7 @@ func (n *Node) NearDevices(r Resources) DeviceSet {
 	return near
 }
 
-// Groups returns the devices of a set by the values of a level, without those that the level does not list.
+// Groups returns the devices of a set by the values of a level. It omits devices that the level does not list.
 func Groups(values []string, of DeviceSet) []DeviceSet {
 	if len(values) < MaxDevices {
 		of &= Device(len(values)) - 1

@@ -2,7 +2,7 @@ package cluster
 
 import "slices"
 
-// Peer is what the pending pod and the running pods of one node exchange, once the pending pod runs.
+// Peer is the traffic between the pending pod and the running pods of one node, once the pending pod runs.
 type Peer struct {
 	Row  int32   // of the node in the snapshot
 	Pods int32   // number of pods there that the pending pod talks to
@@ -21,7 +21,7 @@ type Flows struct {
 	Over     int     // links with an excess
 }
 
-// Traffic is what the running pods of a cluster exchange, and how much each link carries. All nodes of a cluster share
+// Traffic is the traffic among the running pods of a cluster, and the load of each link. All nodes of a cluster share
 // one. It is not safe for concurrent use.
 type Traffic struct {
 	Network *Network
@@ -85,7 +85,7 @@ func (t *Traffic) change(row int32, peers []Peer, sign float64) {
 		t.carry(n.ZoneLink(row), rate)
 		t.carry(n.ZoneLink(p.Row), rate)
 	}
-	if t.Rate == 0 { // rates are whole numbers; what is left of the others is rounding error
+	if t.Rate == 0 { // rates are whole numbers; the rest is rounding error
 		t.Flows = Flows{}
 	}
 }

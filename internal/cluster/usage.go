@@ -50,7 +50,7 @@ type NodeUsage struct {
 	Power *PowerModel
 
 	Wanted    float64 // thousandths of a core that services on the node wanted at the measurement, on a cluster all pods; 0 if not known
-	Throttled float64 // of them, those that they did not get
+	Throttled float64 // thousandths of Wanted that the pods did not get
 }
 
 // RecentPod is a pod that was bound to a node not long ago.
@@ -129,7 +129,7 @@ func (p *Pod) ExpectedAll() (out [Dimensions]float64) {
 	return out
 }
 
-// in returns the amount in a dimension; 0 for those that are not requested.
+// in returns the amount in a dimension; 0 for a dimension that is not requested.
 func (r *Resources) in(d Dimension) float64 {
 	switch d {
 	case UsedCPU:

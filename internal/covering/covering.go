@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Problem says what things there are and what is needed.
+// Problem holds the things and the demand.
 type Problem struct {
 	Prices []float64 // of one thing of each kind; 0 or more
 	Limits []int     // of each kind; 0 or more
@@ -22,7 +22,7 @@ type Row struct {
 	Needs  float64
 }
 
-// scale is what a row is divided by.
+// scale is the divisor of a row.
 func (r Row) scale() float64 {
 	if r.Needs > tiny {
 		return r.Needs

@@ -1,4 +1,4 @@
-// Package covering finds the cheapest whole numbers of things that together offer what is needed.
+// Package covering finds the cheapest whole numbers of things that together cover a demand.
 //
 //	minimise   price · x
 //	such that  offers · x >= needs for each row, 0 <= x <= limit, x whole

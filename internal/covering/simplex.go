@@ -1,6 +1,6 @@
 package covering
 
-// tiny is what counts as zero. Rows and prices are scaled to about 1.
+// tiny is the bound under which an amount counts as zero. Rows and prices are scaled to about 1.
 const tiny = 1e-9
 
 // box has a linear program: a problem without whole numbers, between least and most.

@@ -15,7 +15,7 @@ const (
 	Internal    = 1   // any other error
 	Usage       = 2   // wrong flag, argument or configuration file
 	Unreachable = 3   // the cluster does not answer
-	Kubeconfig  = 4   // no kubeconfig, no such context in it, or its user lacks a right that the command needs
+	Kubeconfig  = 4   // no kubeconfig, no such context in it, or it does not fit the cluster: address, certificates, user or rights
 	Checkpoint  = 5   // a checkpoint cannot be read or does not fit
 	Declined    = 6   // a person answered a question with no; nothing was changed
 	Gate        = 99  // a threshold was missed
@@ -35,7 +35,7 @@ func Meanings() []Meaning {
 		{Internal, "another error"},
 		{Usage, "wrong option, argument or configuration file"},
 		{Unreachable, "the cluster does not answer"},
-		{Kubeconfig, "no kubeconfig, no such context in it, or its user lacks a right that the command needs"},
+		{Kubeconfig, "no kubeconfig, no such context in it, or it does not fit the cluster (address, certificates, user or the user's rights)"},
 		{Checkpoint, "a checkpoint cannot be read or does not fit"},
 		{Declined, "the answer to a question was no; nothing was changed"},
 		{Gate, "a threshold was missed"},

@@ -6,7 +6,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Access is a set of kinds of tolerations: those that let a pod on a node. Pods of one kind have equal
+// Access is the set of kinds of tolerations that let a pod on a node. Pods of one kind have equal
 // tolerations.
 type Access uint64
 

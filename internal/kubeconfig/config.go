@@ -11,13 +11,13 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/internal/memfile"
 )
 
@@ -55,8 +55,8 @@ func (t Target) Fallback() string {
 	return t.Name()
 }
 
-// loader returns the loader of the kubeconfig, with the file and context of the target.
-func (t Target) loader() clientcmd.ClientConfig {
+// loader returns the loader of the kubeconfig, with the file and context of the target. It is an error if a file is too long to be one.
+func (t Target) loader() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.Kubeconfig
 	if t.Kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
@@ -64,7 +64,10 @@ func (t Target) loader() clientcmd.ClientConfig {
 			rules.ExplicitPath = sim
 		}
 	}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context})
+	if err := inputfile.Check(inputfile.Text, rules.GetLoadingPrecedence()...); err != nil {
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context}), nil
 }
 
 // Name returns the name of the target's context, or "" if there is none.
@@ -72,14 +75,22 @@ func (t Target) Name() string {
 	if t.Context != "" {
 		return t.Context
 	}
-	raw, err := t.loader().RawConfig()
+	loader, err := t.loader()
+	if err != nil {
+		return ""
+	}
+	raw, err := loader.RawConfig()
 	if err != nil {
 		return ""
 	}
 	return raw.CurrentContext
 }
 
-const noClusterHint = "start a simulated cluster with `kwokcluster up`, or name one with --kubeconfig and --context"
+// The next steps without a cluster. The simulated one is for those who named none.
+const (
+	simulatedHint = "start a simulated cluster with `kwokcluster up`, or name one with --kubeconfig and --context"
+	fileHint      = "name a kubeconfig that has a cluster with --kubeconfig"
+)
 
 // UnlimitedQPS is a client's limit of requests a second that no client reaches: the API server
 // protects itself. The burst is twice as much.
@@ -87,7 +98,11 @@ const UnlimitedQPS = 5000
 
 // REST returns the client configuration of the target. Its errors have exit code 4.
 func (t Target) REST() (*rest.Config, error) {
-	c, err := t.loader().ClientConfig()
+	loader, err := t.loader()
+	if err != nil {
+		return nil, err
+	}
+	c, err := loader.ClientConfig()
 	env := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	switch {
 	case err == nil:
@@ -95,14 +110,16 @@ func (t Target) REST() (*rest.Config, error) {
 		c.UserAgent = "gnnsched"
 		return c, nil
 	case clientcmd.IsEmptyConfig(err) && t.Kubeconfig != "":
-		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("the kubeconfig %s names no cluster", t.Kubeconfig), noClusterHint)
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("the kubeconfig %s names no cluster", t.Kubeconfig), fileHint)
+	case clientcmd.IsEmptyConfig(err) && env == SimulatedKubeconfig(SimulatedDir()):
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), simulatedHint)
 	case clientcmd.IsEmptyConfig(err) && env != "":
-		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), "unset KUBECONFIG, or "+noClusterHint)
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), "unset KUBECONFIG, or "+fileHint)
 	case clientcmd.IsEmptyConfig(err):
 		err = errors.New("no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config")
-		return nil, exit.New(exit.Kubeconfig, err, noClusterHint)
+		return nil, exit.New(exit.Kubeconfig, err, simulatedHint)
 	case errors.Is(err, os.ErrNotExist):
-		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: %w", err), noClusterHint)
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: %w", err), fileHint)
 	case clientcmd.IsContextNotFound(err):
 		return nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")
 	}
@@ -122,9 +139,13 @@ func whyEmpty(env string) string {
 // a file but no context. It holds credentials, so it is in memory where the system allows it (see
 // memfile). The caller must call remove.
 func (t Target) File() (path string, remove func(), err error) {
-	raw, err := t.loader().RawConfig()
+	loader, err := t.loader()
 	if err != nil {
-		return "", nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), noClusterHint)
+		return "", nil, err
+	}
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return "", nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
 	}
 	if len(raw.Clusters) == 0 {
 		if in, err := rest.InClusterConfig(); err == nil {
@@ -159,8 +180,8 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// Connect returns a client for the target and its configuration. It waits up to ten seconds for a first
-// answer of the API server; without one, the error has exit code 3.
+// Connect returns a client for the target and its configuration. It waits up to ten seconds for a first answer of the API server.
+// Without one, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
 func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
 	c, err := t.REST()
 	if err != nil {
@@ -172,14 +193,12 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 	}
 	probe, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if _, err := cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(probe).Raw(); err != nil {
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-			return nil, nil, exit.New(exit.Kubeconfig, fmt.Errorf("the cluster at %s refuses the credentials: %w", c.Host, err), "check the user of the context in the kubeconfig")
-		}
-		return nil, nil, exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s does not answer: %w", c.Host, err), "is it up? `kwokcluster status` tells; "+noClusterHint)
+	answer, err := cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(probe).Raw()
+	if err != nil && ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if err := unready(c, answer, err, time.Now()); err != nil {
+		return nil, nil, err
 	}
 	return cs, c, nil
 }

@@ -14,7 +14,9 @@ import (
 	"github.com/rs/zerolog"
 	"gopkg.in/natefinch/lumberjack.v2"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/locale"
 )
 
 // Config says where and how much a process logs.
@@ -34,10 +36,10 @@ type Config struct {
 func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 	level, err := zerolog.ParseLevel(c.Level)
 	if err != nil || c.Level == "" {
-		return zerolog.Nop(), nil, exit.New(exit.Usage, fmt.Errorf("unknown log level %q", c.Level), "use debug, info, warn or error")
+		return zerolog.Nop(), nil, exit.New(exit.Usage, choice.Unknown("log level", c.Level, []string{"debug", "info", "warn", "error"}), "")
 	}
 	if c.Stderr == nil {
-		c.Stderr = os.Stderr
+		c.Stderr = locale.Writer(os.Stderr)
 	}
 	var writers []io.Writer
 	if !c.Quiet {

@@ -8,6 +8,6 @@
 //
 // Memory, disks and fans do not count, because no choice changes them. [Watts] and [After] are that model.
 //
-// [Draw] goes by what is used instead of what is requested, and by the node's own model of the whole machine, which may
+// [Draw] depends on measured use instead of requests, and on the node's own model of the whole machine, which may
 // sleep.
 package power

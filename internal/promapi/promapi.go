@@ -16,6 +16,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
+
+	"gnnsched/internal/inputfile"
 )
 
 const maxAnswer = 64 << 20 // bytes of one answer; 10,000 pods take about 2 MB
@@ -31,7 +33,7 @@ type Server struct {
 	ServerName string
 }
 
-// Validate returns what is wrong with a server.
+// Validate returns the first fault of a server.
 func (s Server) Validate() error {
 	u, err := url.Parse(s.Address)
 	switch {
@@ -64,6 +66,9 @@ type Client struct {
 
 // New returns a client of a valid server. It reads the certificates.
 func New(s Server) (*Client, error) {
+	if err := inputfile.Check(inputfile.Text, s.CAFile, s.CertFile, s.KeyFile, s.TokenFile); err != nil {
+		return nil, fmt.Errorf("certificates or token for %s: %w", s.Address, err)
+	}
 	transport, err := rest.TransportFor(&rest.Config{
 		Host: s.Address, BearerTokenFile: s.TokenFile,
 		TLSClientConfig: rest.TLSClientConfig{CAFile: s.CAFile, CertFile: s.CertFile, KeyFile: s.KeyFile, ServerName: s.ServerName},
@@ -167,7 +172,7 @@ func parse(text []byte, kind string, status int, into any) (warnings []string, e
 	case a.Error != "":
 		return nil, fmt.Errorf("Prometheus says %.200q", a.Error)
 	case err != nil:
-		return nil, fmt.Errorf("not an answer of Prometheus: %w", err)
+		return nil, fmt.Errorf("not an answer of Prometheus: %w; it begins with %.120q", err, text)
 	case a.Status != "success" || a.Data.Type != kind:
 		return nil, fmt.Errorf("not a %s: a query must give one value for each node or pod", kind)
 	}
@@ -190,4 +195,19 @@ func final(status, errorType string, code int) bool {
 		return code == http.StatusBadRequest || code == http.StatusUnprocessableEntity
 	}
 	return false
+}
+
+// NodeNames returns the names and addresses of the node that a series may be of, the best first.
+func NodeNames(m model.Metric) (names []string) {
+	for _, label := range []model.LabelName{"node", "node_name", "kubernetes_node", "nodename", "exported_instance", "instance"} {
+		value := string(m[label])
+		if value == "" {
+			continue
+		}
+		names = append(names, value)
+		if host, _, err := net.SplitHostPort(value); err == nil {
+			names = append(names, host)
+		}
+	}
+	return names
 }

@@ -18,7 +18,7 @@ import (
 	"gnnsched/internal/tensorboard"
 )
 
-// Run is what a folder holds.
+// Run is the content of a folder.
 type Run struct {
 	Dir         string
 	Manifest    Manifest

@@ -12,13 +12,14 @@ type Row interface {
 	check() error // an error if the row cannot be shown
 }
 
-// Scenario is what contenders were compared on: a cluster with a workload, simulated, recorded or real.
+// Scenario is the setting in which contenders were compared: a cluster with a workload, simulated, recorded or real.
 type Scenario struct {
 	Name      string   `json:"name"`
 	About     string   `json:"about,omitempty"`
 	Objective string   `json:"objective,omitempty"`
 	Baseline  string   `json:"baseline,omitempty"` // the contender that the others are compared with
 	Samples   int      `json:"samples,omitempty"`  // independent samples; differences of fewer than 2 have no interval
+	Rule      string   `json:"rule,omitempty"`     // how differences are marked, for people
 	TimeUnit  string   `json:"timeUnit,omitempty"` // of Frame.At, Decision.At and waiting times
 	Soon      float64  `json:"soon,omitempty"`     // a pod that got its node within this time has not waited in Waits.Waited
 	Metrics   []Metric `json:"metrics,omitempty"`  // in the order in which they are shown, the objective first
@@ -40,9 +41,11 @@ const (
 	Better State = "better" // significantly so
 	Worse  State = "worse"
 	Level  State = "level" // no difference that is more than chance, or none at all
-	Pass   State = "pass"  // a threshold that holds
-	Fail   State = "fail"
-	Note   State = "note" // a statement without judgement
+	// Unclear: the interval excludes 0 but p is not low enough, or the contrary.
+	Unclear State = "unclear"
+	Pass    State = "pass" // a threshold that holds
+	Fail    State = "fail"
+	Note    State = "note" // a statement without judgement
 )
 
 // Verdict is a sentence about a contender. The first verdicts of a run are shown first.
@@ -70,7 +73,8 @@ type Difference struct {
 	Low       *float64 `json:"low,omitempty"` // ends of the 95 % interval
 	High      *float64 `json:"high,omitempty"`
 	Relative  *float64 `json:"relative,omitempty"` // Mean divided by the baseline's mean
-	P         *float64 `json:"p,omitempty"`        // adjusted for the comparisons that were made
+	P         *float64 `json:"p,omitempty"`        // adjusted for the comparisons that were made; nil if there are too few samples for a mark
+	Mark      State    `json:"mark,omitempty"`     // Better, Worse, Level or Unclear; empty if there are too few samples
 }
 
 // Frame is the cluster at one time. The frames of a scenario, contender and seed are in order of time.
@@ -98,7 +102,7 @@ type Waits struct {
 	Contender string    `json:"contender"`
 	Class     string    `json:"class"`
 	Pods      int       `json:"pods"`                // all pods of the class
-	Waited    int       `json:"waited"`              // those that did not get a node at once, or within Scenario.Soon
+	Waited    int       `json:"waited"`              // pods that did not get a node at once, or within Scenario.Soon
 	Never     int       `json:"never"`               // of these, those without a node at the end; not in Quantiles
 	Mean      float64   `json:"mean"`                // of the pods with a node
 	Quantiles []float64 `json:"quantiles,omitempty"` // of the pods with a node, as Quantiles lists them

@@ -44,9 +44,7 @@ func TestRoundTrip(t *testing.T) {
 		Tables:      []Table{{Title: "t", Columns: []string{"x"}, Rows: [][]string{{"1"}}}},
 		Scalars:     []Scalar{{"eval/cost", 100, 0.5}},
 	}
-	if err := w.Add(want.Scenarios[0], want.Verdicts[0], want.Episodes[0], want.Differences[0], want.Frames[0], want.Waits[0], want.Decisions[0], want.Tables[0]); err != nil {
-		t.Fatal(err)
-	}
+	w.Add(want.Scenarios[0], want.Verdicts[0], want.Episodes[0], want.Differences[0], want.Frames[0], want.Waits[0], want.Decisions[0], want.Tables[0])
 	write(t, dir, "scalars.csv", "step,tag,value\n100,eval/cost,0.5\n200,eval/cost,NaN\n300,ev")
 	clock.SetTime(noon.Add(time.Minute))
 	if err := w.Close(errors.New("interrupted")); err != nil {
@@ -99,15 +97,16 @@ func TestLimit(t *testing.T) {
 	}
 	w.limit = 1000
 	for range 30 {
-		if err := w.Add(Verdict{State: Note, Text: strings.Repeat("x", 60)}); err != nil {
-			t.Fatal(err)
-		}
+		w.Add(Verdict{State: Note, Text: strings.Repeat("x", 60)})
 	}
-	if err := w.Add(Verdict{State: Note, Text: strings.Repeat("x", maxLine)}); err == nil {
-		t.Error("a row beyond every bound was taken")
+	if err := w.Failed(); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Close(nil); err != nil {
 		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v, %v: want the manifest and the verdicts", left, err)
 	}
 	r, err := Read(dir)
 	if err != nil {
@@ -118,6 +117,34 @@ func TestLimit(t *testing.T) {
 	}
 	if r.Manifest.Ended == nil || r.Manifest.Error != "" {
 		t.Errorf("%+v", r.Manifest)
+	}
+}
+
+// A row that cannot be written costs no other rows. The folder says that it is incomplete, and so does Close.
+func TestIncomplete(t *testing.T) {
+	dir := t.TempDir()
+	w, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "frames.jsonl"), 0o755); err != nil { // in the way, as a full disk is
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.Add(Verdict{State: Note, Text: "kept"}, Frame{Contender: "gnn"}, Verdict{State: Note, Text: strings.Repeat("x", maxLine)})
+	}
+	if err := w.Close(nil); exit.Code(err) != exit.Internal || !strings.Contains(err.Error(), "is incomplete") || !strings.Contains(err.Error(), "frames.jsonl") {
+		t.Errorf("%v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "frames.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := r.Manifest; len(r.Verdicts) != 3 || m.Dropped["frames.jsonl"] != 3 || m.Dropped["verdicts.jsonl"] != 3 || len(m.Notes) != 1 || !strings.HasPrefix(m.Notes[0], "This folder is incomplete: ") || m.Ended == nil {
+		t.Errorf("%d verdicts, %+v", len(r.Verdicts), m)
 	}
 }
 

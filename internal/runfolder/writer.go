@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"k8s.io/utils/clock"
@@ -20,7 +21,8 @@ const (
 	maxLine = 4 << 20
 )
 
-// Writer writes a run folder. It is safe for concurrent use.
+// Writer writes a run folder. It is safe for concurrent use. A failure, such as a full disk, does not stop the run: rows that cannot be
+// written are dropped and counted, Failed and Close return the first failure, and the manifest notes it.
 type Writer struct {
 	dir   string
 	clock clock.PassiveClock
@@ -29,6 +31,7 @@ type Writer struct {
 	mu       sync.Mutex
 	manifest Manifest
 	files    map[string]*file
+	failed   error // the first failure
 }
 
 type file struct {
@@ -49,8 +52,20 @@ func Create(dir string, m Manifest, c clock.PassiveClock) (*Writer, error) {
 		m.Started = c.Now().UTC()
 	}
 	w := &Writer{dir: dir, clock: c, limit: maxFile, manifest: m, files: map[string]*file{}}
-	return w, Describe(dir, m)
+	if err := Describe(dir, m); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, reserve), make([]byte, reserved), 0o644); err != nil {
+		return nil, refused(dir, err)
+	}
+	return w, nil
 }
+
+// reserve is a file of so many bytes that Close removes, so that there is room for the manifest on a disk that became full.
+const (
+	reserve  = ".reserve"
+	reserved = 64 << 10
+)
 
 // vacant returns an error if the folder holds a run.
 func vacant(dir string) error {
@@ -65,16 +80,33 @@ func vacant(dir string) error {
 	return nil
 }
 
-// Add writes rows to the files of their types. Rows that find their file full are counted and dropped.
-func (w *Writer) Add(rows ...Row) error {
+// Add writes rows to the files of their types. Rows that find their file full or cannot be written are counted and dropped.
+func (w *Writer) Add(rows ...Row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range rows {
 		if err := w.add(r); err != nil {
-			return fmt.Errorf("write the run folder %s: %s: %w", w.dir, r.file(), err)
+			w.drop(r)
+			if w.failed == nil {
+				w.failed = fmt.Errorf("write the run folder %s: %s: %w", w.dir, r.file(), err)
+			}
 		}
 	}
-	return nil
+}
+
+// Failed returns the first failure, or nil.
+func (w *Writer) Failed() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// drop counts a row that is not written.
+func (w *Writer) drop(r Row) {
+	if w.manifest.Dropped == nil {
+		w.manifest.Dropped = map[string]int{}
+	}
+	w.manifest.Dropped[r.file()]++
 }
 
 func (w *Writer) add(r Row) error {
@@ -99,23 +131,22 @@ func (w *Writer) add(r Row) error {
 		w.files[r.file()] = f
 	}
 	if f.size+int64(len(line)) > w.limit {
-		if w.manifest.Dropped == nil {
-			w.manifest.Dropped = map[string]int{}
-		}
-		w.manifest.Dropped[r.file()]++
+		w.drop(r)
 		return nil
 	}
+	if _, err := f.WriteAt(line, f.size); err != nil { // readers refuse a line that is not whole before others
+		return errors.Join(err, f.Truncate(f.size))
+	}
 	f.size += int64(len(line))
-	_, err = f.Write(line)
-	return err
+	return nil
 }
 
 // Close closes the files, and writes into the manifest when the run ended and, unless failed is nil, why it ended
-// before its time.
+// before its time. It returns the first failure of the writer: the folder is incomplete then, and its manifest says so.
 func (w *Writer) Close(failed error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var errs []error
+	errs := []error{w.failed}
 	for _, f := range w.files {
 		errs = append(errs, f.Close())
 	}
@@ -124,5 +155,17 @@ func (w *Writer) Close(failed error) error {
 	if failed != nil {
 		w.manifest.Error = failed.Error()
 	}
-	return errors.Join(append(errs, Describe(w.dir, w.manifest))...)
+	if w.failed != nil {
+		w.manifest.Notes = append(slices.Clone(w.manifest.Notes), fmt.Sprintf("This folder is incomplete: %v.", w.failed))
+	}
+	errs = append(errs, os.Remove(filepath.Join(w.dir, reserve)), Describe(w.dir, w.manifest))
+	return incomplete(w.dir, errors.Join(errs...))
+}
+
+// incomplete says what a failure means for a folder; nil for nil.
+func incomplete(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit.New(exit.Internal, fmt.Errorf("%w\nthe run folder %s is incomplete", err, dir), "make room, or choose another place with --out, and run it again")
 }

@@ -1,25 +1,31 @@
-// Package spread computes the standard deviation of values from running sums, and answers in
-// constant time what it would be after one of the values changed.
+// Package spread computes the mean and the standard deviation of values from running sums, and answers in constant time what they would
+// be after one of the values changed.
 package spread
 
 import "math"
 
 // Sums are the running sums of some values. The zero value holds none.
-type Sums struct{ n, sum, squares float64 }
+type Sums struct{ N, Sum, Squares float64 }
 
 // Add adds the value x.
-func (s *Sums) Add(x float64) { s.n, s.sum, s.squares = s.n+1, s.sum+x, s.squares+x*x }
+func (s *Sums) Add(x float64) { s.N, s.Sum, s.Squares = s.N+1, s.Sum+x, s.Squares+x*x }
+
+// Replace exchanges a value for another.
+func (s *Sums) Replace(old, new float64) {
+	s.Sum += new - old
+	s.Squares += new*new - old*old
+}
 
 // Moved returns the sums after one of the values, x, has grown by d.
 func (s Sums) Moved(x, d float64) Sums {
-	return Sums{s.n, s.sum + d, s.squares + d*(2*x+d)}
+	return Sums{s.N, s.Sum + d, s.Squares + d*(2*x+d)}
 }
 
 // Mean returns the mean of the values; 0 if there are none.
-func (s Sums) Mean() float64 { return s.sum / max(s.n, 1) }
+func (s Sums) Mean() float64 { return s.Sum / max(s.N, 1) }
 
 // Std returns the population's standard deviation; 0 if there are no values.
 func (s Sums) Std() float64 {
 	mean := s.Mean()
-	return math.Sqrt(max(s.squares/max(s.n, 1)-mean*mean, 0))
+	return math.Sqrt(max(s.Squares/max(s.N, 1)-mean*mean, 0))
 }

@@ -89,8 +89,7 @@ func stripPod(obj any) (any, error) {
 			Labels: p.Labels, CreationTimestamp: p.CreationTimestamp,
 		},
 		Spec: corev1.PodSpec{
-			NodeName: p.Spec.NodeName, Resources: p.Spec.Resources, Overhead: p.Spec.Overhead,
-			Containers: containersOf(p.Spec.Containers), InitContainers: sidecars(p.Spec.InitContainers),
+			NodeName: p.Spec.NodeName, Resources: p.Spec.Resources, Overhead: p.Spec.Overhead, Containers: lasting(p),
 		},
 		Status: corev1.PodStatus{Phase: p.Status.Phase, StartTime: p.Status.StartTime},
 	}
@@ -100,22 +99,10 @@ func stripPod(obj any) (any, error) {
 	return out, nil
 }
 
-func containersOf(list []corev1.Container) []corev1.Container {
-	out := make([]corev1.Container, len(list))
-	for i := range list {
-		c := &list[i]
-		out[i] = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
-	}
-	return out
-}
-
-// sidecars returns the init containers that keep running.
-func sidecars(list []corev1.Container) []corev1.Container {
-	var out []corev1.Container
-	for _, c := range containersOf(list) {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
-		}
+// lasting returns the containers that keep running, native sidecars among them.
+func lasting(p *corev1.Pod) (out []corev1.Container) {
+	for c := range kube.Lasting(p) {
+		out = append(out, corev1.Container{Name: c.Name, Resources: c.Resources})
 	}
 	return out
 }

@@ -49,10 +49,9 @@ func newPod(p *corev1.Pod, model *usage.Model, was *pod) *pod {
 	if p.Status.StartTime != nil {
 		out.start = p.Status.StartTime.Time
 	}
-	if was != nil && len(was.containers) == len(p.Spec.Containers)+len(p.Spec.InitContainers) {
+	out.containers = shares(p)
+	if was != nil && len(was.containers) == len(out.containers) {
 		out.containers = was.containers
-	} else {
-		out.containers = shares(p)
 	}
 	return out
 }
@@ -63,14 +62,12 @@ func limitOf(p *corev1.Pod) float64 {
 		return r.Limits.Cpu().AsApproximateFloat64()
 	}
 	var sum float64
-	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			limit := list[i].Resources.Limits.Cpu()
-			if limit.IsZero() {
-				return 0
-			}
-			sum += limit.AsApproximateFloat64()
+	for c := range kube.Lasting(p) {
+		limit := c.Resources.Limits.Cpu()
+		if limit.IsZero() {
+			return 0
 		}
+		sum += limit.AsApproximateFloat64()
 	}
 	return sum
 }
@@ -79,13 +76,11 @@ func limitOf(p *corev1.Pod) float64 {
 func shares(p *corev1.Pod) []container {
 	var out []container
 	var cpu, memory float64
-	for _, list := range [][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			r := list[i].Resources.Requests
-			c := container{list[i].Name, r.Cpu().AsApproximateFloat64(), r.Memory().AsApproximateFloat64()}
-			cpu, memory = cpu+c.cpu, memory+c.memory
-			out = append(out, c)
-		}
+	for of := range kube.Lasting(p) {
+		r := of.Resources.Requests
+		c := container{of.Name, r.Cpu().AsApproximateFloat64(), r.Memory().AsApproximateFloat64()}
+		cpu, memory = cpu+c.cpu, memory+c.memory
+		out = append(out, c)
 	}
 	for i := range out {
 		out[i].cpu = part(out[i].cpu, cpu, len(out))

@@ -23,6 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
@@ -75,7 +76,7 @@ func New(ctx context.Context, c Config) (*Advisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := scheduler.NewInformerFactory(c.Client, 0)
+	shared := kuberelease.Informers(c.Client)
 	var named dynamicinformer.DynamicSharedInformerFactory
 	if c.Dynamic != nil {
 		named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)

@@ -157,7 +157,7 @@ func group(refused map[string]string) []Refusal {
 // suggested describes the feasible nodes, the best first, and equals by name.
 func suggested(pod *v1.Pod, feasible []fwk.NodeInfo, o plugin.Opinion) []Suggested {
 	out, left := make([]Suggested, len(feasible)), 0
-	asks := kube.EffectiveRequests(pod)
+	asks := kube.Requests(pod)
 	for i, info := range feasible {
 		n := o.Nodes[i]
 		has, taken := info.GetAllocatable(), info.GetRequested()

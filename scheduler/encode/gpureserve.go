@@ -17,13 +17,13 @@ const maxComing = 32
 // name GPU models, and, where CPU runs out, pods with one. Such pods are often too rare to be typical, but request many
 // devices. Shares are shares of all GPUs that the workload's pods request.
 type coming struct {
-	shapes []fragmentation.Pod // with several devices: those that request most GPUs
+	shapes []fragmentation.Pod // with several devices: the shapes that request most GPUs
 	harder []float64           // of each: the share that pods request which fit on no node where it does not fit
 	models map[string]float64  // the share for which pods name a model; a pod that names several counts for each with an equal part
 	names  []string            // of the models, sorted
 	kinds  []float64           // by kind of tolerations: the share that pods request which have it
 
-	singles []fragmentation.Pod // with one whole device: those that request most GPUs; their frequencies add up to 1
+	singles []fragmentation.Pod // with one whole device: the shapes that request most GPUs; their frequencies add up to 1
 	cpu     float64             // thousandths of a core that all pods request, for each device that GPU pods do
 }
 
@@ -175,7 +175,7 @@ func (e *GPUNodeEncoder) Held() Held {
 	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle, e.coming.hosts(c.State, e.access, c.MilliCPU, whole)}
 }
 
-// Worth returns what a node is worth to the pods that need what is scarce, in devices: for pods with several
+// Worth returns the worth of a node to the pods that need scarce devices, in devices: for pods with several
 // devices its dearest slots, because the others are in the same place, and its idle devices for
 // pods that name its model.
 func (r *Reserve) Worth(h *Held) (worth float64) {

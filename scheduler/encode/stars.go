@@ -45,8 +45,8 @@ func (e *Encoder) KeepLonger() {
 	}
 }
 
-// Devices returns the devices of a node for a pod: for a share of one, the device on which the pod leaves the fewest devices that typical pods
-// cannot use. Without an encoder, the node chooses.
+// Devices returns the devices of a node for a pod: for a share of one, the device on which the pod leaves the fewest devices that
+// typical pods cannot use. Without an encoder, the node chooses.
 func (e *Encoder) Devices(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {
 	if e == nil {
 		return n.ChooseDevices(r)
@@ -77,8 +77,8 @@ func (s *stars) of(row int, n *cluster.Node) []float32 {
 	return s.kept(&s.asIs.Column(cluster.Resources{}, row+1)[row], n, cluster.Resources{}).x
 }
 
-// kept returns the value of an entry for a node and a pod that requests r, or for the node as it is if r is zero. It makes the value anew if the
-// node has changed.
+// kept returns the value of an entry for a node and a pod that requests r, or for the node as it is if r is zero. It makes the value
+// anew if the node has changed.
 func (s *stars) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources) *star {
 	if !e.Valid(n) {
 		e.Set(n, s.made(n, r))

@@ -80,7 +80,8 @@ func TestDevicesEncodeAsAnew(t *testing.T) {
 	})
 }
 
-// An edge describes the node with the pod on it. Once the pod runs there, on the devices that the encoder chose, the node's vertex says the same.
+// An edge describes the node with the pod on it. Once the pod runs there, on the devices that the encoder chose, the node's vertex says
+// the same.
 func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
 	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 )
 
 // ChooseScenarios returns the built-in scenarios that match the names and patterns, and those in
@@ -38,7 +39,7 @@ func scenariosOf(argument string) ([]Scenario, error) {
 	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
 		return selectScenarios(argument)
 	}
-	data, err := os.ReadFile(argument)
+	data, err := inputfile.Read(argument, inputfile.Text)
 	if err != nil {
 		return nil, err
 	}

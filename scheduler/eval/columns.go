@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"gnnsched/internal/choice"
 )
 
 // ParseMetrics reads the names of metrics, separated by commas.
@@ -13,7 +15,7 @@ func ParseMetrics(text string) (out []Metric, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		m, known := FindMetric(strings.TrimSpace(name))
 		if !known {
-			return nil, fmt.Errorf("no metric is called %q; there are %s", strings.TrimSpace(name), metricNames())
+			return nil, choice.Unknown("metric", strings.TrimSpace(name), metricNames())
 		}
 		out = append(out, m)
 	}
@@ -30,13 +32,14 @@ func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) 
 	}
 	fmt.Fprintf(&b, title, c.Scenario.Name, c.Scenario.About)
 	fmt.Fprintf(&b, "\nMeans over %s, less is better", c.seeds())
-	if len(c.Results) > 1 {
-		fmt.Fprintf(&b, ", and differences from %s", c.Results[0].Name)
-		if c.Samples() > 1 {
-			b.WriteString(" with 95% intervals")
-		}
+	switch others := len(c.Results) - 1; {
+	case others > 0 && c.Samples() > 1:
+		fmt.Fprintf(&b, ", and differences from %s with 95%% intervals.\n%s\n\n", c.Results[0].Name, Signs.Rule(c.Samples(), len(metrics)*others))
+	case others > 0:
+		fmt.Fprintf(&b, ", and differences from %s:\n\n", c.Results[0].Name)
+	default:
+		b.WriteString(":\n\n")
 	}
-	b.WriteString(":\n\n")
 	if err := Render(&b, c.columns(metrics), markdown); err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func (c *Comparison) columns(metrics []Metric) [][]string {
 			row := append(rows[i+1], strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
 			switch {
 			case i > 0:
-				row = append(row, all[i-1].inOneCell(m.Digits, c.Samples()))
+				row = append(row, all[i-1].Cell(m.Digits))
 			case several:
 				row = append(row, "")
 			}
@@ -70,13 +73,4 @@ func (c *Comparison) columns(metrics []Metric) [][]string {
 		}
 	}
 	return rows
-}
-
-// inOneCell returns the difference, with its interval in brackets unless there is one sample only.
-func (d Difference) inOneCell(digits, samples int) string {
-	cells := d.cells(digits, samples)
-	if cells[1] == "" {
-		return cells[0]
-	}
-	return fmt.Sprintf("%s (%s)", cells[0], cells[1])
 }

@@ -202,19 +202,6 @@ func TestDifferenceOfRounding(t *testing.T) {
 	}
 }
 
-// A mark needs more than one seed and a p below 0.05; equal values have p 1.
-func TestMark(t *testing.T) {
-	for _, c := range []struct {
-		seeds   int
-		mean, p float64
-		want    string
-	}{{1, -1, 0.01, ""}, {2, -1, 0.05, "no"}, {9, -1, 0.049, "better"}, {9, 1, 0.001, "worse"}, {9, 0, 1, "no"}} {
-		if got := (Difference{Interval: Interval{Mean: c.mean}, Adjusted: c.p}).mark(c.seeds); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-}
-
 func TestReportsGolden(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"table.txt":             func(b *bytes.Buffer) error { return made(4).WriteTable(b) },

@@ -35,8 +35,9 @@ func ExampleCompare() {
 	// Output:
 	// tiny: 4 nodes of two sizes and about ten pods to 80% load, small enough to compute the best placement.
 	//
-	// Means over 10 paired seeds (1 to 10), less is better. Difference from kube-scheduler in the objective on the same seeds,
-	// with its 95% interval; significant if p < 0.05 in Wilcoxon's signed-rank test, adjusted by Holm for 2 comparisons.
+	// Means over 10 paired seeds (1 to 10), less is better. Difference from kube-scheduler in the objective on the same seeds.
+	// Better and worse mark a difference whose 95% interval excludes 0 and whose p is below 0.05 (Wilcoxon's signed-rank test,
+	// adjusted by Holm for 2 comparisons); unclear marks one with only one of the two.
 	//
 	// ┌────────────────┬───────────┬─────────────┬────────┬────────────┬────────────────────┬──────────┬─────────────┐
 	// │ policy         │ objective │ unscheduled │ waited │ difference │       95% interval │ relative │ significant │
@@ -67,7 +68,7 @@ func ExampleParseThreshold() {
 	}
 	fmt.Println(c.Verdicts[0])
 	// Output:
-	// PASS greedy-balance.unscheduled <= kube-scheduler.unscheduled + 0.5 (0.1 and 0.5, p 0.0134)
+	// PASS greedy-balance.unscheduled <= kube-scheduler.unscheduled + 0.5 (0.1 and 0.5, p 0.0215)
 }
 
 // Read decodes a scenario of your own.

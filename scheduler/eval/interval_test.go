@@ -145,7 +145,7 @@ func TestDifferencesByChance(t *testing.T) {
 		}
 		found, raw := 0, 0
 		for _, d := range c.Differences([]Metric{Objective})[0] {
-			if d.mark(seeds) != "no" {
+			if d.Mark == Lower || d.Mark == Higher {
 				found++
 			}
 			if d.P < Level {

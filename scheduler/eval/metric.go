@@ -2,7 +2,6 @@ package eval
 
 import (
 	"slices"
-	"strings"
 
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
@@ -150,10 +149,10 @@ func metric(name string) Metric {
 	return m
 }
 
-func metricNames() string {
+func metricNames() []string {
 	names := make([]string, len(Metrics))
 	for i, m := range Metrics {
 		names[i] = m.Name
 	}
-	return strings.Join(names, ", ")
+	return names
 }

@@ -33,7 +33,7 @@ func (c *Comparison) write(w io.Writer, title string, markdown bool) error {
 	}
 	if len(c.Results) > 1 {
 		rows := c.differences()
-		fmt.Fprintf(&b, "\nDifference from %s on the same %s:\n\n", c.Results[0].Name, c.estimate(len(rows)-1))
+		fmt.Fprintf(&b, "\nDifference from %s on the same %s\n\n", c.Results[0].Name, c.estimate(len(rows)-1))
 		if err := Render(&b, rows, markdown); err != nil {
 			return err
 		}
@@ -123,12 +123,12 @@ func (c *Comparison) seeds() string {
 
 func (c *Comparison) estimate(comparisons int) string {
 	if c.Samples() > 1 {
-		return fmt.Sprintf("seeds: mean, 95%% interval, and p of Wilcoxon's signed-rank test, adjusted by\nHolm for the %s of this table", Count(comparisons, "comparison"))
+		return "seeds.\n" + Signs.Rule(c.Samples(), comparisons)
 	}
 	if len(c.Seeds) > 1 {
-		return "seeds"
+		return "seeds:"
 	}
-	return "seed"
+	return "seed:"
 }
 
 // Count returns a number with its noun, in the plural unless it is 1.
@@ -145,20 +145,10 @@ func (d Difference) cells(digits, samples int) []string {
 	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
 	if samples > 1 {
 		cells[1] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High)
-		cells[3] = Significance(d.Adjusted)
+		cells[3] = d.Chance()
 	}
 	if d.Relative != nil {
 		cells[2] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
 	}
 	return cells
-}
-
-// Significance formats a p for a table. A p below the rounding error of the normal approximation is
-// shown as less than 1e-09.
-func Significance(p float64) string {
-	const least = 1e-9
-	if p < least {
-		return fmt.Sprintf("<%.0e", least)
-	}
-	return fmt.Sprintf("%.3g", p)
 }

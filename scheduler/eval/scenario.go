@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/sim"
 )
 
@@ -33,6 +34,9 @@ func (s Scenario) Validate() error {
 	var errs []error
 	if s.Name == "" || strings.Trim(s.Name, nameRunes) != "" || s.Name == all {
 		errs = append(errs, fmt.Errorf("name: %q must consist of lower-case letters, digits and dashes, and must not be %q", s.Name, all))
+	}
+	if err := s.Objective.Validate(); len(s.Objective) == 0 {
+		errs = append(errs, fmt.Errorf("objective: %w", err))
 	}
 	return errors.Join(append(errs, s.Config.Validate())...)
 }
@@ -111,7 +115,7 @@ func Find(name string) (Scenario, error) {
 			return s, nil
 		}
 	}
-	return Scenario{}, unknown("no scenario is called %q", name)
+	return Scenario{}, choice.Unknown("scenario", name, names())
 }
 
 // selectScenarios returns the built-in scenarios whose names match a pattern of path.Match, such as
@@ -135,7 +139,7 @@ func selectScenarios(pattern string) ([]Scenario, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, unknown("no scenario matches %q", pattern)
+		return nil, fmt.Errorf("no scenario matches %q; there are %s", pattern, strings.Join(names(), ", "))
 	}
 	return out, nil
 }
@@ -144,11 +148,7 @@ func selectScenarios(pattern string) ([]Scenario, error) {
 func Source(name string) ([]byte, error) {
 	data, err := files.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
-		return nil, unknown("no scenario is called %q", name)
+		return nil, choice.Unknown("scenario", name, names())
 	}
 	return data, nil
-}
-
-func unknown(format, name string) error {
-	return fmt.Errorf(format+"; there are %s", name, strings.Join(names(), ", "))
 }

@@ -90,6 +90,7 @@ func TestReadRefuses(t *testing.T) {
 		"doubled field":    {with("controlPlane:", "name: x\ncontrolPlane:"), `"name"`},
 		"wrong type":       {with("controlPlane: true", "controlPlane: much"), "controlPlane"},
 		"no value of it":   {with("objective: balance", "objective: beauty"), "no term is called"},
+		"no objective":     {with("objective: balance", ""), "objective: it has no term"},
 		"out of range":     {with("objective: balance", "objective: balance\nturnover: -1"), "turnover: -1"},
 		"wrong threshold":  {with("objective:", "thresholds: [a.cpuStd]\nobjective:"), "write <, <=, > or >= between"},
 		"nameless":         {with("name: aaml", ""), "name: "},

@@ -13,6 +13,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
@@ -68,7 +69,7 @@ func (s *Scenario) addShapes() error {
 	if s.ShapesFile == "" {
 		return nil
 	}
-	data, err := os.ReadFile(s.ShapesFile)
+	data, err := inputfile.Read(s.ShapesFile, inputfile.Data)
 	if err != nil {
 		return fmt.Errorf("shapesFile: %w", err)
 	}

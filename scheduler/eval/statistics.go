@@ -33,8 +33,11 @@ type Difference struct {
 	// Relative is the difference as a fraction of the baseline's mean; nil if that mean is 0.
 	Relative *float64 `json:"relative"`
 	P        float64  `json:"p"` // two-sided, of Wilcoxon
-	// Adjusted is P after Holm's correction for the differences that Differences returned together.
+	// Samples is the number of pairs; 1 if they are one sample. Adjusted is P after Holm's correction for the differences that
+	// Together judged, and Mark what the difference shows.
+	Samples  int     `json:"-"`
 	Adjusted float64 `json:"-"`
+	Mark     Mark    `json:"-"`
 }
 
 // Samples returns the number of independent episodes: one for each seed, or one in all if the same pods
@@ -58,38 +61,41 @@ func (c *Comparison) Interval(values []float64) Interval {
 // Difference returns the metric of r minus the baseline's, estimated from the seeds' differences. With one
 // sample P is 1.
 func (c *Comparison) Difference(r Result, m Metric) Difference {
-	mine, theirs := r.Values(m), c.Results[0].Values(m)
-	p := Wilcoxon(grains(mine, theirs))
-	for i := range mine {
-		mine[i] -= theirs[i]
-	}
-	d := Difference{Interval: c.Interval(mine), P: p}
+	d := Paired(r.Values(m), c.Results[0].Values(m))
 	if c.Samples() < 2 {
-		d.P = 1
-	}
-	if base := stat.Mean(theirs, nil); base != 0 {
-		d.Relative = new(d.Mean / base)
+		d.Samples, d.P, d.Low, d.High = c.Samples(), 1, d.Mean, d.Mean
 	}
 	return d
 }
 
-// Differences returns the differences of all results from the baseline, by metric and result, with p values
-// that are adjusted for their number.
+// Paired returns the difference of the mean of ours from that of theirs, which are by seed. It changes neither. Differences of
+// rounding are 0.
+func Paired(ours, theirs []float64) Difference {
+	d, counted := make([]float64, len(ours)), grains(ours, theirs)
+	for i, n := range counted {
+		if n != 0 {
+			d[i] = ours[i] - theirs[i]
+		}
+	}
+	out := Difference{Interval: MeanInterval(d), P: Wilcoxon(counted), Samples: len(ours)}
+	if base := stat.Mean(theirs, nil); base != 0 {
+		out.Relative = new(out.Mean / base)
+	}
+	return out
+}
+
+// Differences returns the differences of all results from the baseline, by metric and result, judged together.
 func (c *Comparison) Differences(metrics []Metric) [][]Difference {
 	out := make([][]Difference, len(metrics))
-	var p []float64
+	var all []*Difference
 	for i, m := range metrics {
-		for _, r := range c.Results[1:] {
-			d := c.Difference(r, m)
-			out[i], p = append(out[i], d), append(p, d.P)
+		out[i] = make([]Difference, len(c.Results)-1)
+		for k, r := range c.Results[1:] {
+			out[i][k] = c.Difference(r, m)
+			all = append(all, &out[i][k])
 		}
 	}
-	adjusted := Holm(p)
-	for i := range out {
-		for k := range out[i] {
-			out[i][k].Adjusted = adjusted[i*len(out[i])+k]
-		}
-	}
+	Together(all...)
 	return out
 }
 

@@ -7,9 +7,6 @@ import (
 	"strconv"
 )
 
-// Level is the adjusted p below which a difference counts as significant.
-const Level = 0.05
-
 // WriteSummary writes the comparison for a terminal, a row for each policy: the means of
 // objective, unscheduled and waited, and the objective's difference from the baseline.
 func (c *Comparison) WriteSummary(w io.Writer) error {
@@ -33,7 +30,7 @@ func (c *Comparison) legend() string {
 	if c.Samples() < 2 {
 		return text + "."
 	}
-	return fmt.Sprintf("%s on the same seeds,\nwith its 95%% interval; significant if p < %v in Wilcoxon's signed-rank test, adjusted by Holm for %s.", text, Level, Count(len(c.Results)-1, "comparison"))
+	return text + " on the same seeds.\n" + Words.Rule(c.Samples(), len(c.Results)-1)
 }
 
 // summary are the rows of WriteSummary's table.
@@ -58,25 +55,11 @@ func (c *Comparison) summary() [][]string {
 		case i > 0:
 			d := differences[i-1]
 			cells := d.cells(Objective.Digits, c.Samples())
-			row = append(row, append(cells[:3], d.mark(c.Samples()))...)
+			row = append(row, append(cells[:3], d.Mark.String())...)
 		case several:
 			row = append(row, "", "", "", "")
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// mark tells whether the difference is significant, and in which direction. One sample tells
-// nothing.
-func (d Difference) mark(samples int) string {
-	switch {
-	case samples < 2:
-		return ""
-	case !(d.Adjusted < Level):
-		return "no"
-	case d.Mean < 0:
-		return "better"
-	}
-	return "worse"
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"gnnsched/internal/choice"
 )
 
 // Threshold is a condition on the means that a comparison has to meet, such as
@@ -134,7 +136,7 @@ func parseTerm(text string) (term, error) {
 		return x, notTerm(text)
 	}
 	if _, known := FindMetric(x.metric); !known {
-		return x, fmt.Errorf("no metric is called %q; there are %s", x.metric, metricNames())
+		return x, choice.Unknown("metric", x.metric, metricNames())
 	}
 	return x, nil
 }

@@ -27,7 +27,7 @@ func TestParseThreshold(t *testing.T) {
 		"a.cpuStd = b.cpuStd":              "write <, <=, > or >= between",
 		"a.cpuStd <":                       `"" is neither`,
 		"a.cpuStd < b":                     `"b" is neither`,
-		"a.cpuSdt < 1":                     `no metric is called "cpuSdt"; there are cost, meanCost, cpuStd`,
+		"a.cpuSdt < 1":                     `no metric is called "cpuSdt" (did you mean cpuStd?); there are cost, meanCost, cpuStd`,
 		"x*a.cpuStd < 1":                   `"x" is not a number before a *`,
 		"a.cpuStd < 1e999":                 `"1e999" is neither`,
 		"a.cpuStd < NaN":                   `"NaN" is neither`,
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 	}
 	want := `PASS other.cpuStd <= 0.5*base.cpuStd (0.05 and 0.05, p 1)
 FAIL ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2 (1.2 and 1.2, p 1)
-FAIL other.unscheduled <= base.unscheduled (3.5 and 2, p 0.544)`
+FAIL other.unscheduled <= base.unscheduled (3.5 and 2, p 0.75)`
 	if strings.Join(got, "\n") != want || math.Abs(c.Verdicts[1].Left-1.2) > 1e-12 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

@@ -8,34 +8,34 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// exactUpTo is the largest number of differences for which p is exact instead of approximated, as
-// in R's wilcox.test.
+// exactUpTo is the largest number of nonzero differences for which p is exact instead of approximated.
 const exactUpTo = 49
 
 // Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945) for the differences
 // of pairs: the probability of differences at least as one-sided as these if both signs were
 // equally likely. It leaves out differences of zero, as Wilcoxon did; if none is left, p is 1. For
-// up to 49 differences, none zero and without ties in their absolute values, p is exact. Otherwise
-// it is the normal approximation with continuity correction and with the variance corrected for
-// ties (Hollander & Wolfe 1973, §3.1).
+// up to 49 differences p is exact, also with ties in their absolute values. For more it is the normal
+// approximation with continuity correction and with the variance corrected for ties (Hollander & Wolfe
+// 1973, §3.1), which for few differences with ties would give a p that no signs can reach.
 func Wilcoxon(differences []float64) float64 {
-	n, positive, ties := signedRanks(differences)
+	ranks, positive, ties := signedRanks(differences)
+	n := len(ranks)
 	if n == 0 {
 		return 1
 	}
-	if ties == 0 && n == len(differences) && n <= exactUpTo {
-		return exactWilcoxon(n, int(positive))
+	if n <= exactUpTo {
+		return exactWilcoxon(ranks, positive)
 	}
 	mean := float64(n*(n+1)) / 4
 	variance := float64(n*(n+1)*(2*n+1))/24 - ties/48
-	distance := max(math.Abs(positive-mean)-0.5, 0)
+	distance := max(math.Abs(float64(positive)/2-mean)-0.5, 0)
 	return min(2*distuv.UnitNormal.Survival(distance/math.Sqrt(variance)), 1)
 }
 
-// signedRanks ranks the n nonzero differences by absolute value. Equal ones get the mean of their
-// ranks. positive is the sum of the ranks of the positive differences, and ties the sum of t³ - t
-// over the groups of t equal ones.
-func signedRanks(differences []float64) (n int, positive, ties float64) {
+// signedRanks returns twice the ranks of the nonzero differences by absolute value, in ascending order. Equal ones get the
+// mean of their ranks. positive is the sum of those of the positive differences, and ties the sum of t³ - t over the
+// groups of t equal ones.
+func signedRanks(differences []float64) (ranks []int, positive int, ties float64) {
 	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	for from := 0; from < len(d); {
@@ -43,25 +43,29 @@ func signedRanks(differences []float64) (n int, positive, ties float64) {
 		for to < len(d) && math.Abs(d[to]) == math.Abs(d[from]) {
 			to++
 		}
+		rank := from + 1 + to
 		for _, x := range d[from:to] {
-			if x > 0 {
-				positive += float64(from+1+to) / 2
+			if ranks = append(ranks, rank); x > 0 {
+				positive += rank
 			}
 		}
 		t := float64(to - from)
 		ties += t*t*t - t
 		from = to
 	}
-	return len(d), positive, ties
+	return ranks, positive, ties
 }
 
-// exactWilcoxon returns the share of the 2ⁿ ways to give the ranks 1 to n a sign in which the sum of
-// the positive ranks is at least as far from its mean as sum is.
-func exactWilcoxon(n, sum int) float64 {
-	most := n * (n + 1) / 2
+// exactWilcoxon returns the share of the 2ⁿ ways to give the n ranks a sign in which the sum of the positive ranks is at least
+// as far from its mean as sum is. Ranks and sum are in any unit in which they are whole.
+func exactWilcoxon(ranks []int, sum int) float64 {
+	most := 0
+	for _, r := range ranks {
+		most += r
+	}
 	ways := make([]float64, most+1) // subsets of the ranks with each sum; exact: below 2⁴⁹
 	ways[0] = 1
-	for rank := 1; rank <= n; rank++ {
+	for _, rank := range ranks {
 		for s := most; s >= rank; s-- {
 			ways[s] += ways[s-rank]
 		}
@@ -70,5 +74,5 @@ func exactWilcoxon(n, sum int) float64 {
 	for s := range min(sum, most-sum) + 1 {
 		tail += ways[s]
 	}
-	return min(2*tail/math.Exp2(float64(n)), 1)
+	return min(2*tail/math.Exp2(float64(len(ranks))), 1)
 }

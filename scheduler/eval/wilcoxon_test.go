@@ -22,10 +22,13 @@ func TestWilcoxon(t *testing.T) {
 		{"maize", []float64{6, 8, 14, 16, 23, 24, 28, 29, 41, -48, 49, 56, 60, -67, 75}, 0.041259765625},
 		{"ten of one sign", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 2.0 / 1024},
 		{"even", []float64{1, -2, -3, 4}, 1},
-		// By hand: ranks 1.5 1.5 3 4, all positive: W = 10, mean 5, variance 7.5 - 6/48, z = 4.5/√7.375.
-		{"ties", []float64{1, 1, 2, 3}, math.Erfc(4.5 / math.Sqrt(7.375) / math.Sqrt2)},
-		// A zero leaves three: W = 6, mean 3, variance 3.5, z = 2.5/√3.5.
-		{"a zero", []float64{0, 1, 2, 3}, math.Erfc(2.5 / math.Sqrt(3.5) / math.Sqrt2)},
+		{"ties", []float64{1, 1, 2, 3}, 2.0 / 16},
+		{"five equal ones", []float64{1, 1, 1, 1, 1}, 2.0 / 32}, // the normal approximation would give 0.037
+		// Ranks 1.5 1.5 3, of which 1.5 is negative: 4 of the 8 signs have a sum of 1.5 or less, or of 4.5 or more.
+		{"a tie of two signs", []float64{-1, 1, 2}, 6.0 / 8},
+		{"a zero leaves three", []float64{0, 1, 2, 3}, 2.0 / 8},
+		// By hand: fifty equal ones have ranks 25.5: W = 1275, mean 637.5, variance 10731.25 - 124950/48.
+		{"fifty", slices.Repeat([]float64{1}, 50), math.Erfc(637 / math.Sqrt(10731.25-124950.0/48) / math.Sqrt2)},
 	} {
 		if got := Wilcoxon(c.differences); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -33,28 +36,31 @@ func TestWilcoxon(t *testing.T) {
 	}
 }
 
-// The exact p equals the share found by enumerating every choice of signs.
+// For few differences, also with zeros and ties, p equals the share of the signs that are at least as one-sided.
 func TestExactWilcoxonAgainstEnumeration(t *testing.T) {
-	for n := 1; n <= 10; n++ {
-		most := n * (n + 1) / 2
-		for sum := range most + 1 {
-			far := 0
-			for signs := range 1 << n {
-				s := 0
-				for i := range n {
-					if signs>>i&1 == 1 {
-						s += i + 1
-					}
-				}
-				if max(s, most-s) >= max(sum, most-sum) {
-					far++
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SliceOfN(rapid.Map(rapid.IntRange(-6, 6), func(i int) float64 { return float64(i) }), 1, 9).Draw(t, "differences")
+		ranks, sum, _ := signedRanks(d)
+		most := 0
+		for _, r := range ranks {
+			most += r
+		}
+		far := 0
+		for signs := range 1 << len(ranks) {
+			s := 0
+			for i, r := range ranks {
+				if signs>>i&1 == 1 {
+					s += r
 				}
 			}
-			if got, want := exactWilcoxon(n, sum), math.Min(float64(far)/math.Exp2(float64(n)), 1); math.Abs(got-want) > 1e-12 {
-				t.Fatalf("n=%d, W=%d: %v, want %v", n, sum, got, want)
+			if max(s, most-s) >= max(sum, most-sum) {
+				far++
 			}
 		}
-	}
+		if got, want := Wilcoxon(d), float64(far)/math.Exp2(float64(len(ranks))); math.Abs(got-want) > 1e-12 {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
 }
 
 // p is a probability that does not change with the order, the scale or the common sign.

@@ -92,8 +92,8 @@ func (c *comparison) linear() error {
 		x, y := float64(a.Features[j]), float64(b.Features[j])
 		ours, theirs = ours+float64(w)*x, theirs+float64(w)*y
 		c.parts = append(c.parts, infer.Attribution{Name: linear.Features[j], From: y, To: x, Part: float64(w) * (x - y)})
-		if w != 0 {
-			c.consider(flip{linear.Features[j], y, y + c.margin()/float64(w)})
+		if to, can := linear.Reached(j, y, y+c.margin()/float64(w)); w != 0 && can {
+			c.consider(flip{linear.Features[j], y, to})
 		}
 	}
 	return errors.Join(agrees(c.chosen, ours), agrees(c.other, theirs))
@@ -124,8 +124,9 @@ func (c *comparison) network(net *infer.Network) (err error) {
 	if err != nil {
 		return err
 	}
+	domains := net.Domains()
 	for j, name := range net.Names() {
-		if d, found := turn(net, c.other.Read.Features, j, goal); found {
+		if d, found := turn(net, c.other.Read.Features, j, goal, domains[j].Has); found {
 			from := float64(c.other.Read.Features[j])
 			c.consider(flip{name, from, from + d})
 		}
@@ -136,13 +137,21 @@ func (c *comparison) network(net *infer.Network) (err error) {
 // farthest is the largest change of a feature that turn tries. Features are of order one, and bounded by 4.
 const farthest = 4
 
-// turn returns the smallest change of feature j, on a grid of steps that grow by a tenth, with which a reading's score
-// reaches the goal.
-func turn(net *infer.Network, reading []float32, j int, goal float64) (change float64, found bool) {
-	x := slices.Clone(reading)
+// turn returns the smallest change of feature j, on a grid of steps that grow by a tenth and to 0 and 1, with which a reading's score
+// reaches the goal. The feature must be able to have the new value, as possible says.
+func turn(net *infer.Network, reading []float32, j int, goal float64, possible func(float64) bool) (change float64, found bool) {
+	x, from := slices.Clone(reading), float64(reading[j])
+	steps := []float64{math.Abs(from), math.Abs(1 - from)}
 	for d := 0.001; d <= farthest; d *= 1.1 {
+		steps = append(steps, d)
+	}
+	slices.Sort(steps)
+	for _, d := range steps {
 		for _, signed := range []float64{d, -d} {
-			x[j] = float32(float64(reading[j]) + signed)
+			if d == 0 || !possible(from+signed) {
+				continue
+			}
+			x[j] = float32(from + signed)
 			if score, err := net.ScoreOf(x); err == nil && score >= goal {
 				return signed, true
 			}

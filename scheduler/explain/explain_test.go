@@ -245,6 +245,9 @@ func TestPartsAddUp(t *testing.T) {
 				x := append([]float32{}, other.Read.Features...)
 				for j, name := range net.Names() {
 					if name == c.flip.name {
+						if !net.Domains()[j].Has(c.flip.to) {
+							t.Errorf("%s cannot be %v", name, c.flip.to)
+						}
 						x[j] = float32(c.flip.to)
 					}
 				}

@@ -281,7 +281,7 @@ func (c *comparison) write(b *strings.Builder) {
 		return
 	}
 	if c.flip == nil || math.IsInf(c.flip.to, 0) {
-		fmt.Fprintf(b, "No change of one feature of %s, up to ±%d, would have given it the pod.\n", c.other.Node, farthest)
+		fmt.Fprintf(b, "No possible change of one feature of %s, up to ±%d, would have given it the pod.\n", c.other.Node, farthest)
 		return
 	}
 	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %.4g instead of %.4g.\n", c.other.Node, c.flip.name, c.flip.to, c.flip.from)

@@ -2,11 +2,11 @@ package learn
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/learn/dqn"
 	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/learn/rollouts"
@@ -99,7 +99,7 @@ func Defaults(variant string) (Config, error) {
 
 func checkVariant(variant string) error {
 	if !slices.Contains(Variants(), variant) {
-		return fmt.Errorf("variant %q is not known; there are %s", variant, strings.Join(Variants(), ", "))
+		return choice.Unknown("variant", variant, Variants())
 	}
 	return nil
 }

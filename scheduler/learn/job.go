@@ -196,7 +196,7 @@ func (j Job) Validate() error {
 			return err
 		}
 	}
-	if err := j.Environment.Validate(); err != nil {
+	if err := errors.Join(j.Environment.Objective.Validate(), j.Environment.Validate()); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
 	if j.GPU == nil {

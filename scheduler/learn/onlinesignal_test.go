@@ -123,7 +123,7 @@ func rankedStreams(t *testing.T, objective string) (out streams) {
 		filled := learntest.Started(t, c, seed)
 		good := named(t, ranked[objective][0], policy.Setting{Seed: seed})
 		for !filled.Filled() {
-			filled.Step(choice(t, filled, good))
+			filled.Step(choiceOf(t, filled, good))
 		}
 		for i, name := range ranked[objective] {
 			var env sim.Env
@@ -140,7 +140,7 @@ func stepsOf(t *testing.T, env *sim.Env, p policy.Policy) (steps []experience.St
 	t.Helper()
 	encoder := encode.New(feature.Default())
 	for number := uint64(1); !env.Done(); number++ {
-		at := choice(t, env, p)
+		at := choiceOf(t, env, p)
 		s := experience.Step{
 			Number: number, Features: feature.Default().Hash(), Action: at, Before: env.Cost(),
 			State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(),

@@ -139,11 +139,11 @@ func named(t *testing.T, name string, s policy.Setting) policy.Policy {
 func begin(t *testing.T, env *sim.Env, name string, n int) {
 	t.Helper()
 	for p := named(t, name, policy.Setting{}); n > 0; n-- {
-		env.Step(choice(t, env, p))
+		env.Step(choiceOf(t, env, p))
 	}
 }
 
-func choice(t *testing.T, env *sim.Env, p policy.Policy) int {
+func choiceOf(t *testing.T, env *sim.Env, p policy.Policy) int {
 	t.Helper()
 	scores, err := eval.Scores(env, p, nil)
 	if err != nil {
@@ -159,7 +159,7 @@ func costOverTime(t *testing.T, env *sim.Env, p policy.Policy) float64 {
 	env.CopyTo(&e)
 	var sum, steps float64
 	for ; !e.Done(); steps++ {
-		e.Step(choice(t, &e, p))
+		e.Step(choiceOf(t, &e, p))
 		sum += e.Cost()
 	}
 	return sum / steps
@@ -174,7 +174,7 @@ func discounted(t *testing.T, j Job, env *sim.Env, p policy.Policy, s *signal) (
 	factor, size, steps := 1.0, 0.0, 0.0
 	for ; !e.Done(); steps++ {
 		c := run.Change{Before: e.Cost()}
-		c.Fall = e.Step(choice(t, &e, p))
+		c.Fall = e.Step(choiceOf(t, &e, p))
 		c.After, c.Last = e.Cost(), e.Done()
 		r := j.Reward.Unscaled(c, j.Gamma)
 		sum, size = sum+factor*r, size+math.Abs(r)
@@ -188,7 +188,7 @@ func discounted(t *testing.T, j Job, env *sim.Env, p policy.Policy, s *signal) (
 func rolledOut(t *testing.T, j Job, env *sim.Env, p policy.Policy, s *signal) float64 {
 	t.Helper()
 	r := rollout.Rollout{Policy: p, Horizon: j.Rollouts.Horizon, WaitCost: j.Rollouts.WaitPlacements}
-	cost, err := r.Cost(env, choice(t, env, p))
+	cost, err := r.Cost(env, choiceOf(t, env, p))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 
 	values "gnnsched/internal/cluster"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/objective"
@@ -94,7 +95,7 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	}
 	// The scheduler's own cache follows the informers. This one follows the events in their order.
 	return &Cluster{
-		Cache: cache.New(ctx, nil, false), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName], preemption: preemption,
+		Cache: kuberelease.Cache(ctx), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName], preemption: preemption,
 		ledger: &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
 		wait: sched.WaitForHandlersSync,
 	}, nil

@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/server"
 )
@@ -46,7 +46,7 @@ func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 		t.Fatal(err)
 	}
 	c, err := New(t.Context(), Config{
-		Client: client, Shared: scheduler.NewInformerFactory(client, 0), Profile: decoded.Profiles[0],
+		Client: client, Shared: kuberelease.Informers(client), Profile: decoded.Profiles[0],
 		Objective: objective.Balance{}, Clock: clocktesting.NewFakePassiveClock(noon), Seed: 1,
 	})
 	if err != nil {

@@ -25,7 +25,7 @@ type candidate struct {
 	victims []*v1.Pod // the most important first
 }
 
-// newPreemption returns upstream's preemption, of which only the choice of a node's victims is used.
+// newPreemption returns upstream's preemption, of which only the choice of each node's victims is used.
 func newPreemption(ctx context.Context, profile framework.Framework) (*defaultpreemption.DefaultPreemption, error) {
 	p, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 1}, profile, feature.Features{})
 	if err != nil {
@@ -52,18 +52,18 @@ func (c *Cluster) preempt(ctx context.Context, pod *v1.Pod) (best candidate, ok 
 	if !st.IsSuccess() {
 		return candidate{}, false, nil
 	}
-	for _, info := range infos {
-		if !lower(info, pod) || !among.AllNodes() && !among.NodeNames.Has(info.Node().Name) {
-			continue
-		}
-		victims, _, st := c.preemption.SelectVictimsOnNode(ctx, state.Clone(), pod, info.Snapshot(), nil)
-		if st.Code() == fwk.Error {
-			return candidate{}, false, fmt.Errorf("preemption on %s: %w", info.Node().Name, st.AsError())
-		}
-		if !st.IsSuccess() || len(victims) == 0 {
-			continue
-		}
-		if x := (candidate{info.Node().Name, victims}); !ok || x.compare(best) < 0 {
+	infos = slices.DeleteFunc(slices.Clone(infos), func(n fwk.NodeInfo) bool {
+		return !lower(n, pod) || !among.AllNodes() && !among.NodeNames.Has(n.Node().Name)
+	})
+	if len(infos) == 0 {
+		return candidate{}, false, nil
+	}
+	found, _, err := c.preemption.Evaluator.DryRunPreemption(ctx, state, pod, infos, nil, 0, int32(len(infos)))
+	if err != nil {
+		return candidate{}, false, fmt.Errorf("preemption: %w", err)
+	}
+	for _, f := range found {
+		if x := (candidate{f.Name(), f.Victims().Pods}); !ok || x.compare(best) < 0 {
 			best, ok = x, true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 )
 
 // Balance measures how unevenly the available nodes are used. It is the mean of two or three
@@ -59,7 +60,7 @@ func fraction(r int, n *cluster.Node) float64 {
 	return cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())
 }
 
-// counts reports whether a node is among those that are balanced in a resource.
+// counts reports whether a node counts in the balance of a resource.
 func counts(r int, n *cluster.Node) bool {
 	return n.Available() && (r != gpuRow || n.Allocatable.GPU > 0)
 }
@@ -70,7 +71,7 @@ func (Balance) Track(nodes []*cluster.Node) Tracker {
 	for i, v := range nodes {
 		for r := range balanced {
 			if counts(r, v) {
-				b.n[r]++
+				b.sums[r].Add(0)
 				b.offers[i]++
 			}
 		}
@@ -82,38 +83,23 @@ func (Balance) Track(nodes []*cluster.Node) Tracker {
 // balanceTracker keeps the sums that the standard deviations need.
 type balanceTracker struct {
 	nodes   []*cluster.Node
-	offers  []int8              // by node: the number of resources, from the first, in which it counts
-	counted [][balanced]float64 // by node: the fractions that are in the sums
-	n       [balanced]float64   // by resource: the nodes that count
-	sums    [balanced]moments
-}
-
-// moments holds the sums of values and of their squares.
-type moments struct{ sum, squares float64 }
-
-func (m *moments) replace(old, new float64) {
-	m.sum += new - old
-	m.squares += new*new - old*old
-}
-
-func (m *moments) std(n float64) float64 {
-	mean := m.sum / n
-	return math.Sqrt(max(m.squares/n-mean*mean, 0))
+	offers  []int8                // by node: the number of resources, from the first, in which it counts
+	counted [][balanced]float64   // by node: the fractions that are in the sums
+	sums    [balanced]spread.Sums // by resource, of the nodes that count
 }
 
 func (b *balanceTracker) Update(i int) {
 	for r := range int(b.offers[i]) {
 		now := fraction(r, b.nodes[i])
-		b.sums[r].replace(b.counted[i][r], now)
+		b.sums[r].Replace(b.counted[i][r], now)
 		b.counted[i][r] = now
 	}
 }
 
 func (b *balanceTracker) Cost() float64 {
-	n := max(b.n[0], 1)
-	sum := b.sums[0].std(n) + b.sums[1].std(n)
-	if b.n[gpuRow] == 0 {
+	sum := b.sums[0].Std() + b.sums[1].Std()
+	if b.sums[gpuRow].N == 0 {
 		return sum / 2
 	}
-	return (sum + b.sums[gpuRow].std(b.n[gpuRow])) / 3
+	return (sum + b.sums[gpuRow].Std()) / 3
 }

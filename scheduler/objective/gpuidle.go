@@ -24,7 +24,7 @@ func (GPUIdle) Track(nodes []*cluster.Node) Tracker {
 	return t
 }
 
-// gpuIdleTracker keeps the sum of what is in use. It is an integer, so no rounding error accumulates.
+// gpuIdleTracker keeps the sum of the allocated amounts. It is an integer, so no rounding error accumulates.
 type gpuIdleTracker struct {
 	nodes     []*cluster.Node
 	counted   []int64 // by node: the thousandths in use that are in the sum

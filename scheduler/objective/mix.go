@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 )
 
@@ -38,7 +39,12 @@ func Parse(text string) (Mix, error) {
 		name, weight, given := strings.Cut(strings.TrimSpace(part), "=")
 		i := slices.IndexFunc(Terms, func(t Term) bool { return t.Name() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("objective %q: no term is called %q; there are %s", text, name, known())
+			if strings.Contains(part, "+") && !strings.Contains(text, ",") {
+				if m, err := Parse(strings.ReplaceAll(text, "+", ",")); err == nil {
+					return nil, fmt.Errorf("objective %q: here a comma separates terms: %s", text, m.Name())
+				}
+			}
+			return nil, fmt.Errorf("objective %q: %w", text, choice.Unknown("term", name, known()))
 		}
 		w := Weighted{Term: Terms[i], Weight: 1}
 		if given {
@@ -57,19 +63,19 @@ func Parse(text string) (Mix, error) {
 }
 
 // known returns the names of Terms.
-func known() string {
+func known() []string {
 	var names []string
 	for _, t := range Terms {
 		names = append(names, t.Name())
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // Validate checks that the mix has a term, that no term occurs twice, and that the weights are
 // finite and over 0.
 func (m Mix) Validate() error {
 	if len(m) == 0 {
-		return fmt.Errorf("it has no term; choose from %s", known())
+		return fmt.Errorf("it has no term; choose from %s", strings.Join(known(), ", "))
 	}
 	seen := map[string]bool{}
 	for _, w := range m {

@@ -19,7 +19,7 @@ func (traffic) Cost(nodes []*cluster.Node) float64 {
 	return 0
 }
 
-// overload measures the traffic that links cannot carry: the sum over the links of what is over their bandwidth, as a
+// overload measures the traffic that links cannot carry: the sum over the links of the traffic over their bandwidth, as a
 // share of all traffic.
 type overload struct{}
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 )
 
 // The terms of this file are about what nodes were last measured to use (cluster.Node.Usage), not about what
@@ -107,7 +108,7 @@ func (t usageBalance) Track(nodes []*cluster.Node) Tracker { return trackMeasure
 // Cost implements Term.
 func (usageBalance) Cost(nodes []*cluster.Node) float64 {
 	var n, sum, dimensions float64
-	var m [cluster.Dimensions]moments
+	var m [cluster.Dimensions]spread.Sums
 	for _, v := range nodes {
 		if !counted(v) {
 			continue
@@ -115,13 +116,13 @@ func (usageBalance) Cost(nodes []*cluster.Node) float64 {
 		n++
 		for d := range m {
 			if v.Usage.Measured[d].Mean != 0 { // most nodes do not use every dimension
-				m[d].replace(0, used(v, cluster.Dimension(d)))
+				m[d].Replace(0, used(v, cluster.Dimension(d)))
 			}
 		}
 	}
 	for d := range m {
-		if m[d].sum > 0 {
-			sum += m[d].std(n)
+		if m[d].N = n; m[d].Sum > 0 {
+			sum += m[d].Std()
 			dimensions++
 		}
 	}

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -18,8 +19,11 @@ type budget struct {
 	namespace, name string
 	selector        labels.Selector
 	spec            policyv1.PodDisruptionBudgetSpec
-	expected        int // pods that it selects
-	running         int // of these, the ones that have a node
+	status          *policyv1.PodDisruptionBudgetStatus // of the disruption controller; nil if the record does not say
+	pods            int                                 // that it selects
+	replicas        int                                 // of these, the ones that have a controller and are not being deleted
+	healthy         int                                 // pods that are ready and not being deleted
+	scaleless       string                              // the kind of a controller of its pods of which the disruption controller finds no scale
 }
 
 // readBudget reads a row of the table objects.
@@ -29,8 +33,11 @@ func readBudget(o *record.Object) (*budget, error) {
 	if err == nil {
 		b.selector, err = metav1.LabelSelectorAsSelector(b.spec.Selector)
 	}
+	if err == nil && o.Status != "" {
+		err = json.Unmarshal([]byte(o.Status), &b.status)
+	}
 	if err == nil {
-		_, err = b.allowed()
+		_, err = b.desired()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("PodDisruptionBudget %s/%s: %w", o.Namespace, o.Name, err)
@@ -43,27 +50,92 @@ func (b *budget) selects(p *v1.Pod) bool {
 	return p.Namespace == b.namespace && b.selector.Matches(labels.Set(p.Labels))
 }
 
-// allowed returns how many pods may be evicted now, as the disruption controller reckons it: none for a budget without a limit. The
-// pods that are there count as the expected ones, because a record does not say how many replicas an owner wants.
-func (b *budget) allowed() (int, error) {
-	var healthy int // that must stay
+// count counts a pod that the budget selects. health is "" if the record does not say; the pod then counts as ready if it has a node.
+func (b *budget) count(r *record.Pod, health string, placed bool) {
+	b.pods++
 	switch {
-	case b.spec.MaxUnavailable != nil:
-		most, err := intstr.GetScaledValueFromIntOrPercent(b.spec.MaxUnavailable, b.expected, true)
-		if err != nil {
-			return 0, fmt.Errorf("maxUnavailable: %w", err)
-		}
-		healthy = b.expected - most
-	case b.spec.MinAvailable != nil:
-		least, err := intstr.GetScaledValueFromIntOrPercent(b.spec.MinAvailable, b.expected, true)
-		if err != nil {
-			return 0, fmt.Errorf("minAvailable: %w", err)
-		}
-		healthy = least
-	default:
-		return 0, nil // the disruption controller expects no pods then
+	case slices.Contains([]string{"Job", "DaemonSet", "Node"}, r.OwnerKind):
+		b.scaleless = r.OwnerKind
+	case r.OwnerKind != "" && health != record.Terminating:
+		b.replicas++
 	}
-	return max(b.running-max(healthy, 0), 0), nil
+	if placed && (health == "" || health == record.Ready) {
+		b.healthy++
+	}
+}
+
+// scaled reports whether the budget's limit goes by the number of replicas that controllers want.
+func (b *budget) scaled() bool {
+	return b.spec.MaxUnavailable != nil || b.spec.MinAvailable != nil && b.spec.MinAvailable.Type == intstr.String
+}
+
+// expected returns how many pods there should be, as the disruption controller counts. A record does not say how many replicas an owner
+// wants; those that are there count instead.
+func (b *budget) expected() int {
+	switch {
+	case b.status != nil:
+		return int(b.status.ExpectedPods)
+	case b.scaled() && b.scaleless == "":
+		return b.replicas
+	}
+	return b.pods
+}
+
+// desired returns how many pods must stay healthy.
+func (b *budget) desired() (int, error) {
+	limit, name := b.spec.MinAvailable, "minAvailable"
+	if b.spec.MaxUnavailable != nil {
+		limit, name = b.spec.MaxUnavailable, "maxUnavailable"
+	}
+	if limit == nil {
+		return 0, nil
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(limit, b.expected(), true)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	if b.spec.MaxUnavailable != nil {
+		n = b.expected() - n
+	}
+	return max(n, 0), nil
+}
+
+// allowed returns how many healthy pods may be evicted now: what the disruption controller says, or else what it would reckon. It allows
+// none for a budget without a limit, and none if it cannot tell how many replicas there should be.
+func (b *budget) allowed() (int, error) {
+	desired, err := b.desired()
+	switch {
+	case err != nil:
+		return 0, err
+	case b.status != nil:
+		return max(int(b.status.DisruptionsAllowed), 0), nil
+	case b.spec.MinAvailable == nil && b.spec.MaxUnavailable == nil, b.scaled() && b.scaleless != "", b.expected() == 0:
+		return 0, nil
+	}
+	return max(b.healthy-desired, 0), nil
+}
+
+// spares reports whether the API server evicts a pod in this state whatever the budget allows.
+func (b *budget) spares(health string) (bool, error) {
+	if health != record.NotReady {
+		return false, nil
+	}
+	if p := b.spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
+		return true, nil
+	}
+	desired, err := b.desired()
+	if b.status != nil {
+		desired = int(b.status.DesiredHealthy)
+	}
+	return b.ready() >= desired && desired > 0, err
+}
+
+// ready returns how many of the budget's pods are healthy.
+func (b *budget) ready() int {
+	if b.status != nil {
+		return int(b.status.CurrentHealthy)
+	}
+	return b.healthy
 }
 
 // String describes the budget.
@@ -75,5 +147,9 @@ func (b *budget) String() string {
 	case b.spec.MinAvailable != nil:
 		limit = "minAvailable " + b.spec.MinAvailable.String()
 	}
-	return fmt.Sprintf("PodDisruptionBudget %s/%s (%s, %d of %d pods run)", b.namespace, b.name, limit, b.running, b.expected)
+	more := ""
+	if b.status == nil && b.scaled() && b.scaleless != "" {
+		more = fmt.Sprintf(", a %s has no scale", b.scaleless)
+	}
+	return fmt.Sprintf("PodDisruptionBudget %s/%s (%s, %d of %d pods are ready%s)", b.namespace, b.name, limit, b.ready(), b.expected(), more)
 }

@@ -68,7 +68,7 @@ func Lose(s replay.Source, gone func(*record.Node) bool) (replay.Source, Lost) {
 			continue
 		}
 		switch {
-		case p.Daemon:
+		case p.Daemon, p.HealthAt(s.To-1) == record.Terminating: // its controller has made another one
 		case p.OwnerKind == "":
 			out.Bare = append(out.Bare, p.Namespace+"/"+p.Name)
 		default:
@@ -84,7 +84,7 @@ func Lose(s replay.Source, gone func(*record.Node) bool) (replay.Source, Lost) {
 
 // count counts what a displaced pod held.
 func (l *Lost) count(p *record.Pod) {
-	holds, known := holdsOf(p)
+	holds, known := listOf(p.Holds)
 	switch {
 	case p.Claims != "" || p.GPUMilli > 0 || slices.Contains(holds, record.HoldsDevices) || slices.Contains(holds, record.HoldsHostPath):
 		l.Unjudged++

@@ -86,8 +86,7 @@ type load struct {
 	pods   int
 	memory int64
 	share  float64
-	// control is set for a node that runs the control plane. It is in use without any pod.
-	control bool
+	kept   string // why the node stays in use even without any pod; "" if it does not
 }
 
 // Find looks for the moves that empty most nodes within the limits. It leaves the cluster as it was. progress is told the share of
@@ -100,7 +99,7 @@ func Find(ctx context.Context, s *State, l Limits, progress func(done float64)) 
 	pods := s.byNode()
 	loads := make([]load, 0, len(nodes))
 	for _, n := range nodes {
-		loads = append(loads, loadOf(n, pods[n.Name]))
+		loads = append(loads, s.loadOf(n, pods[n.Name]))
 	}
 	var best *search
 	for i, order := range orders {
@@ -122,7 +121,7 @@ func Find(ctx context.Context, s *State, l Limits, progress func(done float64)) 
 func (s *State) byNode() map[string][]*v1.Pod {
 	out := map[string][]*v1.Pod{}
 	for uid, p := range s.cluster.Running {
-		if !s.daemons[uid] {
+		if !s.own[uid] {
 			out[p.Spec.NodeName] = append(out[p.Spec.NodeName], p)
 		}
 	}
@@ -140,9 +139,8 @@ func nameOf(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 // controlPlane is the label of control-plane nodes.
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
-func loadOf(n *values.Node, pods []*v1.Pod) load {
-	out := load{name: n.Name, pods: len(pods), share: fill(n, values.Resources{})}
-	_, out.control = n.Labels[controlPlane]
+func (s *State) loadOf(n *values.Node, pods []*v1.Pod) load {
+	out := load{name: n.Name, pods: len(pods), share: fill(n, values.Resources{}), kept: s.kept[n.Name]}
 	for _, p := range pods {
 		out.memory += kube.Requests(p).Memory
 	}
@@ -158,14 +156,14 @@ func fill(n *values.Node, more values.Resources) float64 {
 // run tries to empty the nodes, one after another.
 func (x *search) run(ctx context.Context, loads []load, progress func(float64)) error {
 	for _, l := range loads {
-		if l.pods == 0 && !l.control {
+		if l.pods == 0 && l.kept == "" {
 			x.barred[l.name] = true
 		}
 	}
 	for i, l := range loads {
 		progress(float64(i) / float64(len(loads)))
-		if l.control {
-			x.why[l.name] = "it is a control-plane node"
+		if l.kept != "" {
+			x.why[l.name] = l.kept
 			continue
 		}
 		if l.pods == 0 {

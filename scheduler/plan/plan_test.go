@@ -30,7 +30,7 @@ const t0 = 1_700_000_000_000
 
 // node makes a row of a node with 4 cores.
 func node(name string) record.Node {
-	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: fmt.Sprintf(`{"kubernetes.io/hostname":%q}`, name)}
+	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: fmt.Sprintf(`{"kubernetes.io/hostname":%q}`, name), DoNotDisrupt: "[]"}
 }
 
 // pod makes a row of a running pod of an owner. Its name begins with that of its app.
@@ -38,7 +38,7 @@ func pod(name, on string, cores int64, change ...func(*record.Pod)) record.Pod {
 	app, _, _ := strings.Cut(name, "-")
 	p := record.Pod{
 		UID: name, Namespace: "shop", Name: name, OwnerKind: "ReplicaSet", OwnerName: app, MilliCPU: cores * 1000, Memory: 1 << 30,
-		Labels: fmt.Sprintf(`{"app":%q}`, app), Arrived: t0, Bound: t0 + 1, Node: on, Holds: "[]",
+		Labels: fmt.Sprintf(`{"app":%q}`, app), Arrived: t0, Bound: t0 + 1, Node: on, Holds: "[]", DoNotDisrupt: "[]", Health: record.Ready,
 	}
 	for _, c := range change {
 		c(&p)
@@ -179,12 +179,52 @@ func holding(kinds ...string) func(*record.Pod) {
 	return func(p *record.Pod) { p.Holds = `["` + strings.Join(kinds, `","`) + `"]` }
 }
 
-// A record of an earlier version does not say what pods hold, and the plan says so.
-func TestUnknownHolds(t *testing.T) {
-	s := replay.Source{Nodes: []record.Node{node("a"), node("b")}, Pods: []record.Pod{pod("web-1", "a", 1, func(p *record.Pod) { p.Holds = "" }), pod("web-2", "b", 2)}}
+// A record of an earlier version does not say what pods hold, what their owners ask and how they are, and the plan says so.
+func TestWhatARecordLacks(t *testing.T) {
+	old := func(p *record.Pod) { p.Holds, p.DoNotDisrupt, p.Health = "", "", "" }
+	unmarked := node("a")
+	unmarked.DoNotDisrupt = ""
+	s := replay.Source{
+		Nodes: []record.Node{unmarked, node("b")}, Pods: []record.Pod{pod("web-1", "a", 1, old), pod("web-2", "b", 2)}, Objects: []record.Object{budgetOf("web", `"maxUnavailable":1`)},
+	}
 	m := find(t, s, Limits{})
-	if out := text(t, m); len(m.Freed) != 1 || !strings.Contains(out, "does not say of 1 pods whether they have emptyDir") {
-		t.Errorf("%s", out)
+	out := text(t, m)
+	for _, want := range []string{
+		"does not say of 1 pods whether they have emptyDir", "does not say of 1 pods and 1 nodes whether their owners ask to leave them",
+		"does not say of 1 pods with a PodDisruptionBudget whether they are ready",
+	} {
+		if len(m.Freed) != 1 || !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+	s.Objects[0].Status = `{"disruptionsAllowed":1,"currentHealthy":2,"desiredHealthy":1,"expectedPods":2}`
+	if out := text(t, find(t, s, Limits{})); strings.Contains(out, "whether they are ready") {
+		t.Errorf("the controller knows:\n%s", out)
+	}
+}
+
+// A pod's health is that of the time of the plan. What the record has of a later time says nothing about it.
+func TestHealthOfTheTime(t *testing.T) {
+	for _, c := range []struct {
+		health  string
+		since   int64
+		budgets []record.Object
+		change  func(*record.Pod)
+		freed   int
+		says    string
+	}{
+		{record.NotReady, t0, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 0, "1 of 2 pods are ready"},
+		{record.NotReady, t0 + 1000, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 1, "1 pods with a PodDisruptionBudget whether they are ready"},
+		{record.Terminating, t0, nil, func(*record.Pod) {}, 1, "1 pods are being deleted"},
+	} {
+		second := pod("web-2", "b", 1, c.change)
+		second.Health, second.HealthSince = c.health, c.since
+		m := find(t, replay.Source{
+			Nodes: []record.Node{node("a"), node("b"), node("c")}, Objects: c.budgets, Pods: []record.Pod{pod("web-1", "a", 1), second, pod("x-1", "c", 1, bare)},
+		}, Limits{})
+		if out := text(t, m); len(m.Freed) != c.freed || !strings.Contains(out, c.says) {
+			t.Errorf("%s:\n%s", c.health, out)
+		}
 	}
 }
 

@@ -3,9 +3,11 @@ package plan
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,11 +21,14 @@ import (
 // State is a cluster at the end of a replay's window.
 type State struct {
 	cluster *memcluster.Placements
-	daemons map[types.UID]bool    // pods that belong to their node
+	at      int64                 // milliseconds since 1970
+	own     map[types.UID]bool    // pods that belong to their node, or are going
 	stays   map[types.UID]string  // why a pod may not be moved
-	covers  map[types.UID]*budget // of the pods that one budget covers
+	covers  map[types.UID]*budget // of the pods that are evicted as one budget allows
 	empties map[types.UID]bool    // pods with emptyDir volumes
-	unknown int                   // pods of which the record does not say what they hold
+	kept    map[string]string     // why a node stays in use that has no pods
+	lacks   lacks
+	going   int // pods that are being deleted
 	waiting int
 	notes   []string
 }
@@ -36,8 +41,8 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, daemons: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{}, empties: map[types.UID]bool{},
-		notes: append(append([]string(nil), s.Notes...), notes...),
+		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{}, empties: map[types.UID]bool{},
+		kept: map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
 	budgets, err := budgetsAt(s)
 	if err != nil {
@@ -46,6 +51,8 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 	if len(budgets) == 0 {
 		st.notes = append(st.notes, "the record has no PodDisruptionBudget at this time, so none is respected")
 	}
+	st.keep(s)
+	covering := map[types.UID]cover{}
 	for i := range s.Pods {
 		r := &s.Pods[i]
 		if !present(r, &s) {
@@ -57,13 +64,59 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		} else {
 			st.judge(r)
 		}
-		st.cover(budgets, r, pod)
+		if c := st.cover(budgets, r, pod); pod != nil && len(c.by) > 0 {
+			covering[pod.UID] = c
+		}
 	}
-	if st.unknown > 0 {
-		st.notes = append(st.notes, fmt.Sprintf("the record does not say of %d pods whether they have emptyDir or hostPath volumes or ResourceClaims: "+
-			"moves may lose data, and pods with ResourceClaims cannot be judged", st.unknown))
+	if st.going > 0 {
+		st.notes = append(st.notes, fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone", st.going))
 	}
-	return st, st.limit()
+	st.notes = append(st.notes, st.lacks.notes()...)
+	return st, st.limit(covering)
+}
+
+// keep finds the nodes that stay in use whether they have pods or not.
+func (s *State) keep(source replay.Source) {
+	for i := range source.Nodes {
+		n := &source.Nodes[i]
+		if n.From >= source.To || n.To != 0 && n.To < source.To {
+			continue
+		}
+		marks, known := listOf(n.DoNotDisrupt)
+		switch {
+		case isControl(n):
+			s.kept[n.Name] = "it is a control-plane node"
+		case !known:
+			s.lacks.nodeMarks++
+		case len(marks) > 0:
+			s.kept[n.Name] = leave + strings.Join(marks, ", ")
+		}
+	}
+}
+
+// leave begins the reason of what stays because its owner says so.
+const leave = "its owner asks to leave it: "
+
+// lacks counts what a record does not say.
+type lacks struct {
+	holds, marks, health int // pods
+	nodeMarks            int // nodes
+}
+
+// notes says what a record lacks that would matter.
+func (l lacks) notes() (out []string) {
+	if l.holds > 0 {
+		out = append(out, fmt.Sprintf("the record does not say of %d pods whether they have emptyDir or hostPath volumes or ResourceClaims: "+
+			"moves may lose data, and pods with ResourceClaims cannot be judged", l.holds))
+	}
+	if l.marks+l.nodeMarks > 0 {
+		out = append(out, fmt.Sprintf("the record does not say of %d pods and %d nodes whether their owners ask to leave them, as with the annotations "+
+			"cluster-autoscaler.kubernetes.io/safe-to-evict and karpenter.sh/do-not-disrupt: moves may disrupt them", l.marks, l.nodeMarks))
+	}
+	if l.health > 0 {
+		out = append(out, fmt.Sprintf("the record does not say of %d pods with a PodDisruptionBudget whether they are ready at this time; they count as ready", l.health))
+	}
+	return out
 }
 
 // budgetsAt returns the budgets at the end of the window.
@@ -85,27 +138,49 @@ func budgetsAt(s replay.Source) (out []*budget, err error) {
 // judge finds out whether a pod can be moved at all.
 func (s *State) judge(r *record.Pod) {
 	uid := types.UID(r.UID)
+	marks, known := s.marks(r)
 	switch {
 	case r.Daemon:
-		s.daemons[uid] = true
+		s.own[uid] = true
+	case r.HealthAt(s.at) == record.Terminating:
+		s.own[uid] = true
+		s.going++
 	case r.OwnerKind == "":
 		s.stays[uid] = "it has no controller that would make it anew"
 	case r.Claims != "":
 		s.stays[uid] = "it has volumes, and the record does not say which nodes can mount them"
 	case r.GPUMilli > 0:
 		s.stays[uid] = "it has a share of a GPU, and the record does not say which devices have room"
+	case len(marks) > 0:
+		s.stays[uid] = leave + strings.Join(marks, ", ")
 	default:
+		if !known {
+			s.lacks.marks++
+		}
 		s.judgeHolds(r)
 	}
+}
+
+// marks returns the annotations by which the pod's owner asks now to leave it. Karpenter's may say for how long after the start.
+func (s *State) marks(r *record.Pod) (out []string, known bool) {
+	all, known := listOf(r.DoNotDisrupt)
+	for _, m := range all {
+		_, value, _ := strings.Cut(m, "=")
+		if d, err := time.ParseDuration(value); err == nil && s.at >= r.Bound+d.Milliseconds() {
+			continue
+		}
+		out = append(out, m)
+	}
+	return out, known
 }
 
 // judgeHolds finds out what the pod would lose.
 func (s *State) judgeHolds(r *record.Pod) {
 	uid := types.UID(r.UID)
-	holds, known := holdsOf(r)
+	holds, known := listOf(r.Holds)
 	switch {
 	case !known:
-		s.unknown++
+		s.lacks.holds++
 	case slices.Contains(holds, record.HoldsDevices):
 		s.stays[uid] = "it has ResourceClaims, and the record does not say which devices they need"
 	case slices.Contains(holds, record.HoldsHostPath):
@@ -115,51 +190,67 @@ func (s *State) judgeHolds(r *record.Pod) {
 	}
 }
 
-// holdsOf reads the column holds; known is false if the record does not have it.
-func holdsOf(r *record.Pod) (holds []string, known bool) {
-	err := json.Unmarshal([]byte(r.Holds), &holds)
-	return holds, err == nil
+// listOf reads a column that has a list; known is false if the record does not have it.
+func listOf(column string) (list []string, known bool) {
+	err := json.Unmarshal([]byte(column), &list)
+	return list, err == nil
+}
+
+// cover are the budgets of a pod, and the pod's health; "" if it is not known.
+type cover struct {
+	by     []*budget
+	health string
 }
 
 // cover counts a pod in the budgets that cover it. pod is nil if it waits.
-func (s *State) cover(budgets []*budget, r *record.Pod, pod *v1.Pod) {
-	if r.Daemon || pod == nil && len(budgets) == 0 {
-		return
+func (s *State) cover(budgets []*budget, r *record.Pod, pod *v1.Pod) (out cover) {
+	if len(budgets) == 0 {
+		return out
 	}
-	if pod == nil {
+	placed := pod != nil
+	if !placed {
 		pod = replay.Pod(r)
 	}
-	var of []*budget
+	out.health = r.HealthAt(s.at)
+	reckoned := false
 	for _, b := range budgets {
 		if b.selects(pod) {
-			b.expected++
-			if pod.Spec.NodeName != "" {
-				b.running++
-			}
-			of = append(of, b)
+			b.count(r, out.health, placed)
+			out.by, reckoned = append(out.by, b), reckoned || b.status == nil
 		}
 	}
-	switch {
-	case len(of) == 1:
-		s.covers[pod.UID] = of[0]
-	case len(of) > 1:
-		var names []string
-		for _, b := range of {
-			names = append(names, b.name)
-		}
-		s.stays[pod.UID] = "several PodDisruptionBudgets cover it, which the API server refuses to evict: " + strings.Join(names, ", ")
+	if placed && reckoned && out.health == "" {
+		s.lacks.health++
 	}
+	return out
 }
 
-// limit makes the pods stay whose budget allows nothing.
-func (s *State) limit() error {
-	for uid, b := range s.covers {
-		n, err := b.allowed()
-		if err != nil {
+// limit makes the pods stay that their budgets keep. The API server looks at no budget of a pod whose containers have not all started.
+func (s *State) limit(covering map[types.UID]cover) error {
+	for uid, c := range covering {
+		if _, known := s.stays[uid]; known || s.own[uid] || c.health == record.Pending {
+			continue
+		}
+		if len(c.by) > 1 {
+			var names []string
+			for _, b := range c.by {
+				names = append(names, b.name)
+			}
+			s.stays[uid] = "several PodDisruptionBudgets cover it, which the API server refuses to evict: " + strings.Join(names, ", ")
+			continue
+		}
+		b := c.by[0]
+		spared, err := b.spares(c.health)
+		n, err2 := b.allowed()
+		if err := errors.Join(err, err2); err != nil {
 			return fmt.Errorf("%v: %w", b, err)
 		}
-		if _, known := s.stays[uid]; n == 0 && !known {
+		switch {
+		case spared:
+		case n == 0:
 			s.stays[uid] = b.String() + " allows no disruption"
+		default:
+			s.covers[uid] = b
 		}
 	}
 	return nil

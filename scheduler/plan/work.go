@@ -110,6 +110,6 @@ func kind(n record.Node) string {
 			n.Labels = string(text)
 		}
 	}
-	n.Name, n.From, n.To, n.Gone = "", 0, 0, false
+	n.Name, n.From, n.To, n.Gone, n.DoNotDisrupt = "", 0, 0, false, ""
 	return fmt.Sprintf("%+v", n)
 }

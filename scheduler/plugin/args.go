@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
@@ -162,7 +163,7 @@ func (a *Args) chooseDecider(profile string) error {
 		a.Variant = profile
 	}
 	if a.Checkpoint == "" && !slices.Contains(Networks(), a.Variant) {
-		return fmt.Errorf("there is neither a checkpoint nor a policy, and variant %q is not one of %v", a.Variant, Networks())
+		return fmt.Errorf("there is neither a checkpoint nor a policy, and %w", choice.Unknown("variant", a.Variant, Networks()))
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -67,7 +69,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	log := logr.Discard() // the tests cause hundreds of error lines
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), log))
 	t.Cleanup(cancel)
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := kuberelease.Informers(client)
 	b := &bed{ctx: ctx, log: log}
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		recording, listeners := Recording{DefaultShare: 1}, listeners
@@ -238,6 +240,20 @@ func untrainedOf(t testing.TB, a checkpoint.Architecture, seed uint64, edit func
 		t.Fatal(err)
 	}
 	return path
+}
+
+// explode makes a network decide whose pass overflows. No file can: it would fail in the trial decisions.
+func explode(t testing.TB, p *learnedScore) {
+	t.Helper()
+	c, err := checkpoint.Load(untrained(t, 1, exploding))
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.active.store(&networkDecider{name: p.profile, net: net, deadline: time.Minute})
 }
 
 // exploding makes the weights finite but so large that the network's pass overflows.

@@ -26,6 +26,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin/dra"
 )
 
@@ -175,7 +176,7 @@ func processorTime(b *testing.B) time.Duration {
 // claimBed returns a scheduler of the nodes with upstream's profile, one with LearnedDevices, and one with a network, too.
 func claimBed(b testing.TB, client kubernetes.Interface, profiles []string) *bed {
 	b.Helper()
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := kuberelease.Informers(client)
 	out := &bed{ctx: b.Context(), log: klog.Background().V(10)}
 	all := []config.KubeSchedulerProfile{upstreamProfile(b), upstreamProfile(b), learnedProfile(b, profiles[2], Args{Variant: profiles[2], Deadline: duration(time.Hour)}, false)}
 	all[1].SchedulerName = profiles[1]

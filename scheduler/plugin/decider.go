@@ -22,6 +22,7 @@ import (
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/probe"
 )
 
 // decider scores the nodes for one pod after another, and keeps what it can reuse between them.
@@ -73,9 +74,12 @@ type view struct {
 	manifest *v1.Pod // the pod as it was created; nil in tests
 }
 
-// activeDecider holds the decider in use. Any goroutine may store another one at any time; a
-// decision goes on with the decider that it loaded.
-type activeDecider struct{ current atomic.Pointer[decider] }
+// activeDecider holds the decider in use, and the latest decisions, on which a network is tried before it becomes the decider. Any
+// goroutine may store another decider at any time; a decision goes on with the decider that it loaded.
+type activeDecider struct {
+	current atomic.Pointer[decider]
+	kept    probe.Kept
+}
 
 func (a *activeDecider) load() decider { return *a.current.Load() }
 

@@ -32,18 +32,20 @@ func TestFallbackRanksLikeTheDefaultProfile(t *testing.T) {
 	for _, c := range []struct {
 		reason string
 		args   Args
-		spoil  func(*learnedScore)
+		spoil  func(testing.TB, *learnedScore)
 	}{
 		{reason: "no_model", args: Args{Checkpoint: filepath.Join(t.TempDir(), "none.safetensors")}},
 		{reason: "deadline", args: Args{Checkpoint: untrained(t, 1, nil), Deadline: metav1.Duration{Duration: time.Nanosecond}}},
-		{reason: "not_finite", args: Args{Checkpoint: untrained(t, 1, exploding)}},
-		{reason: "panic", args: Args{Checkpoint: untrained(t, 1, nil)}, spoil: func(p *learnedScore) { p.active.store(&networkDecider{net: new(infer.Network), deadline: time.Minute}) }},
+		{reason: "not_finite", args: Args{Checkpoint: untrained(t, 1, nil)}, spoil: explode},
+		{reason: "panic", args: Args{Checkpoint: untrained(t, 1, nil)}, spoil: func(_ testing.TB, p *learnedScore) {
+			p.active.store(&networkDecider{net: new(infer.Network), deadline: time.Minute})
+		}},
 	} {
 		t.Run(c.reason, func(t *testing.T) {
 			profile := "fallback-" + c.reason
 			b := newBed(t, profile, c.args, service())
 			if c.spoil != nil {
-				c.spoil(b.plugin)
+				c.spoil(t, b.plugin)
 			}
 			compared := 0
 			rapid.Check(t, func(t *rapid.T) {
@@ -142,7 +144,8 @@ func TestFallbackRunsWhatTheDefaultProfileRuns(t *testing.T) {
 // Every pod gets a node even if the network never works.
 func TestPermanentFailureKeepsScheduling(t *testing.T) {
 	const profile = "fallback-forever"
-	b := newBed(t, profile, Args{Checkpoint: untrained(t, 1, exploding)})
+	b := newBed(t, profile, Args{Checkpoint: untrained(t, 1, nil)})
+	explode(t, b.plugin)
 	state := rapid.Custom(drawState).Example(3)
 	b.load(t, state)
 	state.waiting.Spec.Containers[0].Resources.Requests = nil

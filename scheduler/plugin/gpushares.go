@@ -92,8 +92,12 @@ type chosen cluster.DeviceSet
 // Clone implements fwk.StateData.
 func (c chosen) Clone() fwk.StateData { return c }
 
-// PreFilter implements fwk.PreFilterPlugin.
+// PreFilter implements fwk.PreFilterPlugin. A pod that has a node keeps its devices: it is back in the queue because the kubelet defers
+// its resize (InPlacePodVerticalScalingSchedulerPreemption), and its node counts it already.
 func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if pod.Spec.NodeName != "" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
 	g.reserved.sweep(g.handle.SnapshotSharedLister().NodeInfos())
 	r, err := requestOf(pod)
 	if err != nil {

@@ -43,6 +43,26 @@ func gpuPod(name string, r cluster.Resources, models ...string) *v1.Pod {
 
 func share(milli int64) cluster.Resources { return cluster.Resources{GPUMilli: milli} }
 
+// A pod that has a node is back in the queue for a resize. It keeps its devices, which its node counts once.
+func TestResizedPodKeepsItsDevices(t *testing.T) {
+	const profile = "resized"
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
+	p := gpuPod("p", share(600))
+	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", "0"
+	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{p}})()
+	b.refresh(t, profile)
+	feasible, state := b.filter(t, profile, p)
+	if len(feasible) != 1 || feasible[0].Node().Name != "n" {
+		t.Fatalf("%d nodes are feasible, want the pod's own", len(feasible))
+	}
+	if asked(state) != nil {
+		t.Error("GPUShares would give the pod devices again")
+	}
+	if next, _ := b.filter(t, profile, gpuPod("q", share(600))); len(next) != 0 {
+		t.Error("the pod's share is free for another")
+	}
+}
+
 // attempt schedules a pod up to the reservation of its node, and returns the cache's copy of the pod.
 func (b *bed) attempt(t rapid.TB, profile string, pod *v1.Pod) (bound *v1.Pod, state fwk.CycleState, err error) {
 	f, state := b.sched.Profiles[profile], framework.NewCycleState()

@@ -17,6 +17,7 @@ import (
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/usage"
 )
 
@@ -335,6 +336,8 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 		}
 		return 0, err
 	}
+	v := &s.view
+	p.active.kept.Keep(probe.Decision{Snapshot: v.snapshot, Pod: v.pod, Candidates: v.rows, Typical: v.typical}, v.began)
 	if len(raw) > len(s.raw) {
 		for i, l := range s.left { // in order, so none is overwritten before it is read
 			s.raw[i] = raw[l]

@@ -59,7 +59,7 @@ var (
 	}, []string{"profile"})
 	reloads = metrics.NewCounterVec(&metrics.CounterOpts{
 		Subsystem: "gnnsched", Name: "checkpoint_loads_total",
-		Help:           "Checkpoints read, by result: ok or error.",
+		Help:           "Checkpoints read, by result: ok, error, or refused if the network failed in a trial decision.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"profile", "result"})
 	deviceConflicts = metrics.NewCounter(&metrics.CounterOpts{

@@ -23,6 +23,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/kuberelease"
 )
 
 // world changes a cluster at random in upstream's cache, and lets a mirror follow the snapshots. It
@@ -42,7 +43,7 @@ func newWorld() *world {
 	metrics.Register() // the cache reports its size every second
 	snapshot := cache.NewEmptySnapshot()
 	return &world{
-		cache: cache.New(context.Background(), nil, false), snapshot: snapshot,
+		cache: kuberelease.Cache(context.Background()), snapshot: snapshot,
 		nodes: map[string]*v1.Node{}, pods: map[string]*v1.Pod{}, seen: map[string]int{},
 		mirror: mirror{reserved: newReservations(logr.Discard(), snapshot)},
 	}

@@ -14,6 +14,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/plugin/annotated"
+	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/policy/wish"
 )
 
@@ -76,8 +77,8 @@ func (m *model) watch(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// reload reads the file if it has changed since the last look. If it is invalid, the network in use
-// goes on.
+// reload reads the file if it has changed since the last look. If it is invalid, or its network fails in a trial decision, the
+// network in use goes on.
 func (m *model) reload(ctx context.Context) {
 	info, err := os.Stat(m.file)
 	if err != nil {
@@ -102,8 +103,11 @@ func same(a, b os.FileInfo) bool {
 	return b != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// swap makes the checkpoint's network decide, unless it could not be loaded.
+// swap makes the checkpoint's network decide, unless it could not be loaded or fails in a trial decision.
 func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
+	if err == nil {
+		err = probe.Try(c, m.active.kept.Decisions()...)
+	}
 	if err == nil {
 		err = m.use(c)
 	}
@@ -155,7 +159,11 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 }
 
 func (m *model) complain(ctx context.Context, err error) {
-	reloads.WithLabelValues(m.profile, "error").Inc()
+	result := "error"
+	if errors.Is(err, probe.ErrFails) {
+		result = "refused"
+	}
+	reloads.WithLabelValues(m.profile, result).Inc()
 	doing := "the network that was loaded before decides"
 	if _, none := m.active.load().(noDecider); none {
 		doing = "upstream's scoring decides"

@@ -101,23 +101,26 @@ func TestModelFollowsItsFile(t *testing.T) {
 	rename(t, untrained(t, 2, nil), file)
 	expect("replaced", true, 2, 1)
 	rename(t, untrained(t, 3, exploding), file)
-	expect("replaced by one that will fail", true, 3, 1)
+	expect("replaced by one that fails in trial decisions", false, 2, 1)
+	if n := loads(t, profile, "refused"); n != 1 {
+		t.Errorf("%v refused, want 1", n)
+	}
 	if err := os.WriteFile(file, []byte("half a checkp"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect("broken", false, 3, 2)
+	expect("broken", false, 2, 2)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	expect("gone", false, 3, 3)
+	expect("gone", false, 2, 3)
 	copyFile(t, untrained(t, 4, nil), file)
-	expect("back", true, 4, 3)
+	expect("back", true, 3, 3)
 	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	expect("replaced by a pipe, which must not block", false, 4, 4)
+	expect("replaced by a pipe, which must not block", false, 3, 4)
 	rename(t, untrained(t, 5, nil), file)
-	expect("a file again", true, 5, 4)
+	expect("a file again", true, 4, 4)
 }
 
 // A copy that keeps the original's time (cp -p, tar) has the same time and size, and is still loaded.

@@ -42,7 +42,7 @@ func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod,
 		t.Fatal(err)
 	}
 	info.Pod.Spec.NodeName = node
-	state.SetPodGroupSchedulingCycle(groupCycle{})
+	state.(*framework.CycleState).SetPodGroupSchedulingCycle(groupCycle{})
 	if err := b.snapshot(profile).AssumePod(info); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod,
 // untry undoes try.
 func (b *bed) untry(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod) {
 	b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
-	state.SetPodGroupSchedulingCycle(nil)
+	state.(*framework.CycleState).SetPodGroupSchedulingCycle(nil)
 	if err := b.snapshot(profile).ForgetPod(b.log, pod); err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	configlatest "k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+
+	"gnnsched/scheduler/plugin/dra"
 )
 
 // upstream holds the score plugins of kube-scheduler's default profile with their weights. They
@@ -26,7 +32,7 @@ type weighted struct {
 	weight int64
 }
 
-// newUpstream makes the default profile's score plugins with their default arguments.
+// newUpstream makes the default profile's score plugins with their default arguments. It makes no second DynamicResources beside the profile's own.
 func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 	cfg, err := configlatest.Default()
 	if err != nil {
@@ -43,6 +49,10 @@ func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 		if p.Weight == 0 { // it does not score; VolumeBinding does only with an alpha feature
 			continue
 		}
+		if p.Name == dynamicresources.Name {
+			u.plugins = append(u.plugins, weighted{&profileDevices{find: sync.OnceValues(func() (fwk.ScorePlugin, error) { return devicesOf(h) })}, int64(p.Weight)})
+			continue
+		}
 		made, err := registry[p.Name](ctx, args[p.Name], h)
 		if err != nil {
 			return nil, fmt.Errorf("make upstream's %s: %w", p.Name, err)
@@ -54,6 +64,47 @@ func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 		u.plugins = append(u.plugins, weighted{score, int64(p.Weight)})
 	}
 	return u, nil
+}
+
+// profileDevices scores with the profile's own DynamicResources, which is LearnedDevices if the profile has it. Upstream's plugin adds an index
+// of pods with the profile's name, so a profile can have one instance only. The framework has it once all its plugins are made.
+type profileDevices struct {
+	find func() (fwk.ScorePlugin, error)
+}
+
+var _ fwk.ScorePlugin = &profileDevices{}
+
+// devicesOf returns the instance of the profile that h belongs to.
+func devicesOf(h fwk.Handle) (fwk.ScorePlugin, error) {
+	if f, is := h.(framework.Framework); is {
+		for _, e := range f.EnqueueExtensions() {
+			if score, is := e.(fwk.ScorePlugin); is && (e.Name() == dra.Name || e.Name() == dynamicresources.Name) {
+				return score, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("the profile has neither %s nor %s", dynamicresources.Name, dra.Name)
+}
+
+// Name implements fwk.Plugin.
+func (p *profileDevices) Name() string { return dynamicresources.Name }
+
+// Score implements fwk.ScorePlugin.
+func (p *profileDevices) Score(ctx context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	of, err := p.find()
+	if err != nil {
+		return 0, fwk.AsStatus(err)
+	}
+	return of.Score(ctx, state, pod, info)
+}
+
+// ScoreExtensions implements fwk.ScorePlugin.
+func (p *profileDevices) ScoreExtensions() fwk.ScoreExtensions {
+	of, err := p.find()
+	if err != nil {
+		return nil
+	}
+	return of.ScoreExtensions()
 }
 
 // score writes upstream's total score of every node to s.raw. A plugin that fails is left out and

@@ -16,7 +16,7 @@ const (
 	ValueReading ReadingKind = "value"
 )
 
-// Reading is what a policy read of one candidate: enough to compute the candidate's score again.
+// Reading holds the inputs that a policy read of one candidate: enough to compute the candidate's score again.
 type Reading struct {
 	Kind     ReadingKind
 	Features []float32 // finite

@@ -1,10 +1,9 @@
 package replay
 
 import (
-	"math"
-
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/power"
+	"gnnsched/internal/spread"
 )
 
 // state holds the metrics while nothing changes.
@@ -13,7 +12,7 @@ type state [metrics]float64
 // stateOf reckons the metrics of nodes. used holds the number of pods on each that do not belong to it, and prices what it
 // costs an hour.
 func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float64) (out state) {
-	var n, sum, squares float64
+	var load spread.Sums
 	for _, v := range nodes {
 		out[Watts] += power.Watts(v)
 		if used[v.Name] > 0 {
@@ -21,14 +20,10 @@ func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float
 			out[Price] += prices[v.Name]
 		}
 		if v.Allocatable.MilliCPU > 0 {
-			f := cluster.Fraction(v.Requested.MilliCPU, v.Allocatable.MilliCPU)
-			n, sum, squares = n+1, sum+f, squares+f*f
+			load.Add(cluster.Fraction(v.Requested.MilliCPU, v.Allocatable.MilliCPU))
 		}
 	}
-	if n > 0 {
-		mean := sum / n
-		out[Unevenness] = math.Sqrt(max(squares/n-mean*mean, 0))
-	}
+	out[Unevenness] = load.Std()
 	return out
 }
 

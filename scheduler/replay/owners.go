@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 
 	"gnnsched/workload/record"
+	"gnnsched/workload/record/restore"
 )
 
 // owner names a controller of pods.
@@ -63,17 +64,10 @@ func fill(shared informers.SharedInformerFactory, s *Source) error {
 		}
 	}
 	spaces := shared.Core().V1().Namespaces().Informer().GetIndexer()
-	for i := range s.Objects {
-		o := &s.Objects[i]
-		if o.Kind != record.KindNamespace || o.From > s.To {
-			continue
-		}
-		n := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
-		if o.Spec != "" && json.Unmarshal([]byte(o.Spec), &n.Labels) != nil {
-			n.Labels = nil
-		}
-		if err := spaces.Add(n); err != nil {
-			return fmt.Errorf("add namespace %s: %w", o.Name, err)
+	began := slices.DeleteFunc(slices.Clone(s.Objects), func(o record.Object) bool { return o.From > s.To })
+	for name, labels := range restore.Namespaces(s.Pods, began) {
+		if err := spaces.Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
+			return fmt.Errorf("add namespace %s: %w", name, err)
 		}
 	}
 	return nil

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
@@ -111,7 +111,7 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	shared := scheduler.NewInformerFactory(client, 0)
+	shared := kuberelease.Informers(client)
 	if err := fill(shared, &s); err != nil {
 		return nil, err
 	}

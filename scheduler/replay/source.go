@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gnnsched/workload/record"
+	"gnnsched/workload/record/restore"
 )
 
 // Source is what a replay needs of a record. Whoever asks "what if" may change pods and nodes before the replay.
@@ -58,7 +59,14 @@ func Read(r *record.Record, w Window) (Source, error) {
 		return s, errors.New("the record has no pods")
 	}
 	s.correct()
-	return s, s.limit(runs, w)
+	if err := s.limit(runs, w); err != nil {
+		return s, err
+	}
+	there := slices.DeleteFunc(slices.Clone(s.Pods), func(p record.Pod) bool { return p.Arrived >= s.To || p.Ended != 0 && p.Ended <= s.From })
+	if note := restore.NamespaceNote("the record", there, s.Objects); note != "" {
+		s.Notes = append(s.Notes, note)
+	}
+	return s, nil
 }
 
 // correct puts times into an order that can be, and says of how many rows.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
@@ -69,7 +70,7 @@ func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, perc
 		return nil, fmt.Errorf("scheduler configuration: %w", err)
 	}
 	k := obj.(*config.KubeSchedulerConfiguration)
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := kuberelease.Informers(client)
 	sched, err := scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(k.Profiles...),

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
@@ -127,7 +128,7 @@ type chooser struct {
 }
 
 func newChooser(b *testing.B, client kubernetes.Interface, profiles []config.KubeSchedulerProfile, extenders []config.Extender) *chooser {
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := kuberelease.Informers(client)
 	s, err := scheduler.New(b.Context(), client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(profiles...), scheduler.WithExtenders(extenders...),

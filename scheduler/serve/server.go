@@ -18,6 +18,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
+	"gnnsched/internal/slowclient"
 	"gnnsched/scheduler/advise"
 )
 
@@ -79,6 +81,9 @@ type Server struct {
 func New(c Config, a Adviser) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if err := inputfile.Check(inputfile.Text, c.ClientCAFile, c.TokenFile, c.CertFile, c.KeyFile); err != nil {
+		return nil, exit.New(exit.Usage, err, "check --client-ca-file, --token-auth-file, --tls-cert-file and --tls-private-key-file")
 	}
 	registerMetrics()
 	s := &Server{config: c, adviser: a, limits: newLimits(c.InFlight, c.Timeout), begun: time.Now()}
@@ -153,7 +158,7 @@ func (s *Server) routes() []route {
 	return []route{
 		{method: http.MethodPost, path: filterPath, handler: answer("filter", s.config.MaxBytes, s.filter)},
 		{method: http.MethodPost, path: prioritizePath, handler: answer("prioritize", s.config.MaxBytes, s.prioritize)},
-		{method: http.MethodPost, path: "/v1/suggestions", handler: answer("suggestions", min(s.config.MaxBytes, maxPod), s.suggest)},
+		{method: http.MethodPost, path: "/v1/suggestions", handler: answer("suggestions", s.config.MaxBytes, s.suggest)},
 		{method: http.MethodGet, path: "/v1/state", handler: answer("state", 0, s.state)},
 		{method: http.MethodGet, path: "/openapi.json", handler: http.HandlerFunc(serveDocument)},
 		{method: http.MethodGet, path: "/metrics", handler: legacyregistry.Handler()},
@@ -173,7 +178,7 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.Handle(r.method+" "+r.path, h)
 	}
-	return mux
+	return slowclient.Guard(mux, slowclient.Within)
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }

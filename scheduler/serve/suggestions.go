@@ -17,9 +17,6 @@ import (
 	"gnnsched/scheduler/advise"
 )
 
-// maxPod is the number of bytes of a pod in a request: more than the API server stores.
-const maxPod = 2 << 20
-
 // suggestions is the answer to a pod.
 type suggestions struct {
 	Policy      string      `json:"policy,omitempty"`

@@ -11,6 +11,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
+
+	"gnnsched/internal/kuberelease"
 )
 
 // A standby that gets the lease while its watch is behind waits for the bindings of the previous leader.
@@ -28,7 +30,7 @@ func TestNewLeaderKnowsTheLatestBindings(t *testing.T) {
 		return true, watch.Filter(w, func(e watch.Event) (watch.Event, bool) { <-behind; return e, true }), nil
 	})
 	i := &instance{synced: make(chan struct{}), active: make(chan struct{}), ctx: ctx, end: cancel}
-	i.informers = scheduler.NewInformerFactory(client, 0)
+	i.informers = kuberelease.Informers(client)
 	var err error
 	i.sched, err = scheduler.New(ctx, client, i.informers, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
 	if err != nil {

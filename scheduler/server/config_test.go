@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 		"twice":                {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
 		"unknown variant":      {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
 		"unknown policy":       {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
-		"unknown preferences":  {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; choose one of first,`},
+		"unknown preferences":  {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; there are first,`},
 		"first and blended":    {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
 		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
 		"plugins of a network": {func(c *Config) { c.Profiles[1].Stock = new(stock.Default()) }, "only default-scheduler"},

@@ -28,6 +28,7 @@ import (
 	conversion "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
 
+	"gnnsched/internal/slowclient"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/usage"
@@ -66,7 +67,7 @@ func serveOn(c *schedulerserver.Config, paths http.Handler) (stop func(), err er
 		return func() {}, nil
 	}
 	ended := make(chan struct{})
-	done, _, err := c.SecureServing.Serve(guarded(c, paths), endpointStop, ended)
+	done, _, err := c.SecureServing.Serve(slowclient.Guard(guarded(c, paths), slowclient.Within), endpointStop, ended)
 	if err != nil {
 		close(ended)
 		return nil, fmt.Errorf("start the endpoint: %w", err)

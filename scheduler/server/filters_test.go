@@ -16,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"gnnsched/internal/kuberelease"
 )
 
 // filters is the default scheduler with a cluster in its cache and no clients. It checks whether its
@@ -30,7 +32,7 @@ func newFilters(t *testing.T, nodes []corev1.Node, pods []corev1.Pod) *filters {
 	t.Helper()
 	ctx := klog.NewContext(t.Context(), logr.Discard())
 	client := fake.NewClientset()
-	s, err := scheduler.New(ctx, client, scheduler.NewInformerFactory(client, 0), nil,
+	s, err := scheduler.New(ctx, client, kuberelease.Informers(client), nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
 	if err != nil {
 		t.Fatal(err)

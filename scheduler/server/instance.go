@@ -15,9 +15,12 @@ import (
 	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/clock"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/refusals"
+	"gnnsched/scheduler/plugin/room"
 )
 
 // instance is a kube-scheduler with its informers. It schedules once; a process that loses its lease
@@ -42,7 +45,7 @@ func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.
 		i.end()
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	i.informers = scheduler.NewInformerFactory(c.Client, 0)
+	i.informers = kuberelease.Informers(c.Client)
 	i.dynamic = dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0)
 	k := &c.ComponentConfig
 	i.sched, err = scheduler.New(i.ctx, c.Client, i.informers, i.dynamic,
@@ -63,6 +66,10 @@ func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.
 		return nil, err
 	}
 	timeAttempts(i.sched)
+	if err := room.Guard(i.ctx, i.sched, clock.RealClock{}); err != nil {
+		i.end()
+		return nil, err
+	}
 	if records.Book != nil {
 		refusals.Watch(i.sched, records.Failed(i.ctx, slices.Collect(maps.Keys(i.sched.Profiles))))
 	}

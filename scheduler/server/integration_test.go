@@ -39,7 +39,7 @@ func TestScheduler(t *testing.T) {
 	profiles = append(profiles,
 		Profile{SchedulerName: "gnn-blended", Variant: "gnn", Checkpoint: gnn, Blend: map[string]int32{"NodeAffinity": 5}},
 		Profile{SchedulerName: "no-model", Variant: "gnn", Checkpoint: filepath.Join(t.TempDir(), "none")},
-		Profile{SchedulerName: "not-finite", Variant: "gnn", Checkpoint: network(t, "gnn", exploding)},
+		Profile{SchedulerName: "refused", Variant: "gnn", Checkpoint: network(t, "gnn", exploding)},
 		Profile{SchedulerName: "deadline", Variant: "gnn", Checkpoint: gnn, Deadline: time.Nanosecond},
 	)
 	for _, name := range heuristic.Names() {
@@ -292,8 +292,8 @@ func (l *lab) testProfiles(t *testing.T, profiles []Profile) {
 			if fell != 0 || decided != 0 {
 				t.Errorf("%s: %v decisions, %v fallbacks", name, decided, fell)
 			}
-		case "no-model", "not-finite", "deadline":
-			why := strings.ReplaceAll(name, "-", "_")
+		case "no-model", "refused", "deadline":
+			why := map[string]string{"no-model": "no_model", "refused": "no_model", "deadline": "deadline"}[name]
 			if decided != 0 || fell < each || fell != m.sum("gnnsched_fallbacks_total", "profile", name, "reason", why) {
 				t.Errorf("%s: %v decisions, %v fallbacks", name, decided, fell)
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/plugin/userconfig"
 )
@@ -89,7 +90,7 @@ func (m *marks) claim(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return exit.New(exit.Unreachable, fmt.Errorf("look for other schedulers: %w", err), "is the cluster up?")
+		return kubeconfig.Explain(fmt.Errorf("look for other schedulers: %w", err))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -54,14 +55,17 @@ func NewObserver(ctx context.Context, configFile string, e Endpoint) (*Observer,
 	return &Observer{REST: c.KubeConfig, Client: c.Client, Scheduler: &c.ComponentConfig, config: c}, nil
 }
 
-// Serve serves health, metrics and handlers at paths of their own at the endpoint until stop is called. ready tells whether
-// /readyz succeeds.
+// Serve serves health, metrics, profiles of the process if the configuration wants them, and handlers at paths of their own at the
+// endpoint until stop is called. ready tells whether /readyz succeeds.
 func (o *Observer) Serve(ready func() error, at map[string]http.Handler) (stop func(), err error) {
 	m := mux.NewPathRecorderMux(componentName)
 	healthz.InstallHandler(m)
 	healthz.InstallLivezHandler(m)
 	healthz.InstallReadyzHandler(m, healthz.NamedCheck("synced", func(*http.Request) error { return ready() }))
 	m.Handle("/metrics", legacyregistry.HandlerWithReset())
+	if o.Scheduler.EnableProfiling {
+		routes.Profiling{}.Install(m)
+	}
 	for path, handler := range at {
 		m.Handle(path, handler)
 	}

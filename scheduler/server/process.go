@@ -2,11 +2,13 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
@@ -18,6 +20,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
 	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/plugin"
@@ -88,6 +91,7 @@ func (p *process) setUp(ctx context.Context) (err error) {
 	if err := p.survive(ctx); err != nil {
 		return err
 	}
+	go tellSkew(ctx, p.config.Client.Discovery().RESTClient())
 	if e := p.config.LeaderElection; e != nil {
 		if l, is := e.Lock.(*resourcelock.LeaseLock); is {
 			l.LockConfig.Identity = processName() // upstream's name has no process id
@@ -131,6 +135,23 @@ func (p *process) survive(ctx context.Context) error {
 	}
 	p.config.EventBroadcaster = eventsink.NewBroadcaster(p.config.EventBroadcaster, recording.EventsV1(), droppedEvents.Inc)
 	return nil
+}
+
+// tellSkew logs that this scheduler and the API server do not fit, as soon as the server answers. A scheduler that is newer may wait
+// for objects that the server does not have.
+func tellSkew(ctx context.Context, c rest.Interface) {
+	log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
+	var server version.Info
+	raw, err := c.Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(raw, &server)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if fit, problem := kuberelease.Check(server.GitVersion); fit != kuberelease.Fits {
+		log.Error(err, "Scheduler and API server may not fit: "+problem, "apiServer", server.GitVersion)
+	}
 }
 
 // tellRefusals logs what the scheduler may not read. It waits for the right, as upstream's does: roles may be bound later, and a

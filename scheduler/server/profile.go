@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
@@ -82,7 +83,7 @@ func heuristics() []string {
 func ProfileNamed(name string) (Profile, error) {
 	switch {
 	case !slices.Contains(ProfileNames(), name):
-		return Profile{}, fmt.Errorf("there is no profile %q; choose one of %s", name, strings.Join(ProfileNames(), ", "))
+		return Profile{}, choice.Unknown("profile", name, ProfileNames())
 	case slices.Contains(heuristics(), name):
 		return Profile{SchedulerName: name, Policy: name}, nil
 	}
@@ -142,7 +143,7 @@ func (p Profile) validate() error {
 	}
 	if p.Policy == "" {
 		if p.Variant != DefaultProfile && !slices.Contains(plugin.Networks(), p.Variant) {
-			return fmt.Errorf("unknown variant %q; choose one of %s, %s", p.Variant, strings.Join(plugin.Networks(), ", "), DefaultProfile)
+			return choice.Unknown("variant", p.Variant, append(plugin.Networks(), DefaultProfile))
 		}
 		return nil
 	}

@@ -7,12 +7,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin"
@@ -21,7 +21,7 @@ import (
 )
 
 // A share of the default scheduler's namespaces is placed by the network, and the rest on nodes that are best by the
-// default profile. When the network breaks, the share stops, and stays stopped after a restart until a person says
+// default profile. When the network fails, the share stops, and stays stopped after a restart until a person says
 // otherwise.
 func TestShare(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
@@ -57,7 +57,12 @@ func TestShare(t *testing.T) {
 			t.Errorf("no attempt of the %s is timed", group)
 		}
 	}
-	l.breakNetwork(t, file)
+	l.testBrokenNetwork(t, file)
+	stop()
+
+	late := p
+	late.Deadline = time.Nanosecond // which no decision keeps
+	stop = l.share(t, late, book)
 	l.place(t, "second", namespaces, each)
 	l.untilShare(t, 0)
 	if n := l.metrics(t).sum("gnnsched_share_stopped", "reason", "failures"); n != 1 {
@@ -196,19 +201,29 @@ func (l *lab) records(t *testing.T, book *record.Book, prefix string, want int) 
 	return out
 }
 
-// breakNetwork replaces the checkpoint by one whose scores are not finite, and waits until it is loaded.
-func (l *lab) breakNetwork(t *testing.T, file string) {
+// testBrokenNetwork replaces the checkpoint by one whose scores are not finite. It is refused, and the network before it decides.
+func (l *lab) testBrokenNetwork(t *testing.T, file string) {
 	t.Helper()
-	before := l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", DefaultProfile, "result", "ok")
-	if err := os.Rename(network(t, "gnn", func(c *checkpoint.Checkpoint) { exploding(c) }), file); err != nil {
+	loads := func(result string) float64 {
+		return l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", DefaultProfile, "result", result)
+	}
+	ok, refused := loads("ok"), loads("refused")
+	if err := os.Rename(network(t, "gnn", exploding), file); err != nil {
 		t.Fatal(err)
 	}
-	l.until(t, "the broken network to be loaded", func() error {
-		if l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", DefaultProfile, "result", "ok") == before {
+	l.until(t, "the broken network to be refused", func() error {
+		if loads("refused") != refused+1 {
 			return errors.New("it is not")
 		}
 		return nil
 	})
+	l.place(t, "broken", 4, 2)
+	if n := l.metrics(t).sum("gnnsched_fallbacks_total", "profile", DefaultProfile); n > 0 || loads("ok") != ok {
+		t.Errorf("%v decisions of upstream's scoring, %v networks loaded, before %v", n, loads("ok"), ok)
+	}
+	if err := os.Rename(network(t, "gnn", nil), file); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // stoppedBecause returns the annotation that keeps a stop.

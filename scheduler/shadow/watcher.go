@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/decision"
@@ -113,7 +113,7 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	registerMetrics()
 	w := &Watcher{
 		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
-		shared:  scheduler.NewInformerFactory(c.Client, 0),
+		shared:  kuberelease.Informers(c.Client),
 		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
 		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
 	}

@@ -174,7 +174,7 @@ type Arrival struct {
 	// Lifetime is how long the pod runs, counted from its placement or from the end of the fill,
 	// whichever is later; +Inf if it stays.
 	Lifetime float64
-	// Usage is what the pod uses; nil if that is what it requests.
+	// Usage is the pod's use; nil if it uses its requests.
 	Usage *usage.Model
 }
 

@@ -68,8 +68,8 @@ type Config struct {
 	Usage   *Usage   `json:"usage,omitempty"`   // plays what pods use over time; nil: only what they request counts
 	Traffic *Traffic `json:"traffic,omitempty"` // what pods send each other, and the network between the nodes; nil: nothing
 
-	Objective objective.Mix `json:"objective"` // what the reward measures
-	WaitCost  float64       `json:"waitCost"`  // what each pod that has to wait takes from the reward; at least 0
+	Objective objective.Mix `json:"objective,omitempty"` // what the reward measures; nil: nothing
+	WaitCost  float64       `json:"waitCost"`            // what each pod that has to wait takes from the reward; at least 0
 }
 
 // Validate returns everything that is wrong with the configuration, joined into one error.
@@ -94,8 +94,10 @@ func (c Config) Validate() error {
 	if err := c.PreferenceMode().OneOf(PreferenceModes); err != nil {
 		bad("%w", err)
 	}
-	if err := c.Objective.Validate(); err != nil {
-		bad("objective: %w", err)
+	if len(c.Objective) > 0 {
+		if err := c.Objective.Validate(); err != nil {
+			bad("objective: %w", err)
+		}
 	}
 	if !(c.WaitCost >= 0) || math.IsInf(c.WaitCost, 0) {
 		bad("waitCost: %v must be a finite number, 0 or more", c.WaitCost)
@@ -132,6 +134,18 @@ func (c Config) validateShapes(bad func(string, ...any)) {
 		if !(s.Weight > 0) {
 			bad("shapes[%d]: weight %v must be over 0", i, s.Weight)
 		}
+	}
+	lacks := false
+	if c.Replicas == (IntRange{}) {
+		lacks = true
+		bad("replicas: is missing or 0; it says how many pods a deployment has, for example replicas: {min: 1, max: 10}")
+	}
+	if c.Load == (FloatRange{}) {
+		lacks = true
+		bad("load: is missing or 0; it says how much of the cluster the pods request, for example load: {min: 0.5, max: 0.9}")
+	}
+	if lacks { // what the generator says of them has the words of runsim's flags
+		return
 	}
 	for _, load := range []float64{c.Load.Min, c.Load.Max} {
 		if err := c.generator(0, c.Shapes, load).Validate(); err != nil {

@@ -38,13 +38,14 @@ func TestValidate(t *testing.T) {
 		{"shapes[1]: \"web\" is the name", func(c *Config) { c.Shapes[1].Name = "web" }},
 		{"shapes[2]: weight 0", func(c *Config) { c.Shapes[2].Weight = 0 }},
 		{"shapeKinds: 1 to 9", func(c *Config) { c.ShapeKinds = IntRange{1, 9} }},
+		{"replicas: is missing or 0; it says how many pods a deployment has", func(c *Config) { c.Replicas = IntRange{} }},
+		{"load: is missing or 0", func(c *Config) { c.Load, c.Initial = FloatRange{}, 0 }},
 		{"replicas 0 to 3", func(c *Config) { c.Replicas = IntRange{0, 3} }},
 		{"load 3 must be", func(c *Config) { c.Load.Max = 3 }},
 		{"load: 0.9 to 0.5 is no range", func(c *Config) { c.Load = FloatRange{0.9, 0.5} }},
-		{"load 0 must be", func(c *Config) { c.Load, c.Initial = FloatRange{}, 0 }},
 		{"turnover: -1", func(c *Config) { c.Turnover = -1 }},
-		{"objective: it has no term", func(c *Config) { c.Objective = nil }},
-		{`preferences is "blend"; choose one of first, declared, off`, func(c *Config) { c.Preferences = "blend" }},
+		{"objective: term balance occurs twice", func(c *Config) { c.Objective = append(c.Objective, c.Objective...) }},
+		{`preferences is "blend"; there are first, declared, off`, func(c *Config) { c.Preferences = "blend" }},
 		{"waitCost: -1", func(c *Config) { c.WaitCost = -1 }},
 	} {
 		cfg := config()

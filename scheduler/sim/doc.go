@@ -20,7 +20,8 @@
 // pods come and go at the trace's times.
 //
 // A pod that fits nowhere waits. Whenever pods leave, and before the next arrival, the waiting pods
-// are tried again, the longest waiting first; with OpenB.Steady in kube-scheduler's order. Pods that still wait at the end count as unscheduled.
+// are tried again, the longest waiting first; with OpenB.Steady in kube-scheduler's order. Pods that still wait at the end count as
+// unscheduled.
 //
 // # Time
 //

@@ -171,7 +171,7 @@ func (e *Env) track() {
 func (e *Env) Done() bool { return e.pending < 0 }
 
 // Snapshot returns the present state of the cluster. It belongs to the environment, which changes
-// the nodes in Step, replaces them in Reset and removes those that Config.Lose takes.
+// the nodes in Step, replaces them in Reset and removes the nodes that Config.Lose takes.
 func (e *Env) Snapshot() *cluster.Snapshot { return &e.snapshot }
 
 // Pending returns the pod that needs a node now, with the name of its deployment. Pending,

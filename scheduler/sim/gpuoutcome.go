@@ -9,7 +9,7 @@ import (
 )
 
 // GPUOutcome describes how the GPUs were used in an episode. Fractions are fractions of all devices
-// of the open nodes: those that are not cordoned and whose taints some of the workload's GPU pods tolerate.
+// of the open nodes: nodes that are not cordoned and whose taints some of the workload's GPU pods tolerate.
 type GPUOutcome struct {
 	Allocation float64 `json:"allocation"` // allocated to the running pods
 	// AllocationAtFull is the allocation at the time when the pods that had arrived first

@@ -26,7 +26,7 @@ type Outcome struct {
 
 	MeanNodesInUse float64 `json:"meanNodesInUse"` // mean of NodesInUse over time
 	Pending        float64 `json:"pending"`        // mean number of waiting pods over time
-	// Room is the number of large pods that still fit, as a fraction of those that would fit on
+	// Room is the number of large pods that still fit, as a fraction of the number that would fit on
 	// the empty nodes. A large pod requests a quarter of the largest node (objective.Room).
 	Room          float64 `json:"room"`
 	Fragmentation float64 `json:"fragmentation"` // objective.Fragmentation

@@ -105,7 +105,7 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 // resamples reports whether episodes are put together from blocks of the trace.
 func (t Trace) resamples() bool { return t.on(t.Pods == 0) }
 
-// arrivals returns the arrivals of an episode, from those that read returned.
+// arrivals returns the arrivals of an episode, drawn from the result of read.
 func (t Trace) arrivals(rng *rand.Rand, all workload.Trace) workload.Trace {
 	ran, all := split(all)
 	var part workload.Trace

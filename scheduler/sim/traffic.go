@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
@@ -35,7 +36,7 @@ type Traffic struct {
 	Vary    Variation     `json:"vary,omitzero"`
 }
 
-// Flow is what each pod of one service exchanges with each deployment of another service, or of its own, in its
+// Flow is the traffic of each pod of one service with each deployment of another service, or of its own, in its
 // application. The replicas of that deployment get equal parts.
 type Flow struct {
 	From string  `json:"from"`
@@ -78,7 +79,7 @@ func (c Config) validateTraffic(bad func(string, ...any)) {
 		at := fmt.Sprintf("traffic.flows[%d]", i)
 		for _, end := range []struct{ field, name string }{{"from", f.From}, {"to", f.To}} {
 			if !slices.ContainsFunc(c.Shapes, func(s workload.Shape) bool { return s.Name == end.name }) {
-				bad("%s.%s: no shape is called %q; there are %q", at, end.field, end.name, shapeNames(c.Shapes))
+				bad("%s.%s: %w", at, end.field, choice.Unknown("shape", end.name, shapeNames(c.Shapes)))
 			}
 		}
 		if !(f.Rate >= 1 && f.Rate <= maxRate) {
@@ -122,7 +123,7 @@ type trafficState struct {
 	network  cluster.Links // of the episode
 	traffic  *cluster.Traffic
 	links    float64     // with a limit
-	partners [][]partner // by service: those that it talks to
+	partners [][]partner // by service: the services that it talks to
 	service  []int32     // by deployment: its service; -1 if it talks to nobody
 	group    []int32     // by deployment: its service and application
 	running  [][]member  // by group
@@ -357,7 +358,7 @@ type TrafficOutcome struct {
 	Price     float64 `json:"price"`     // of a gigabyte
 	SameNode  float64 `json:"sameNode"`  // share of the bytes that need no link
 	Zones     float64 `json:"zones"`     // share of the bytes that go between zones
-	Excess    float64 `json:"excess"`    // what is over the bandwidth of links / all traffic
+	Excess    float64 `json:"excess"`    // traffic over the bandwidth of links / all traffic
 	Overload  float64 `json:"overload"`  // share of link-time in which a link with a limit has more than its bandwidth
 	BytesPerS float64 `json:"bytesPerS"` // that all pods exchange, mean over time
 }

@@ -168,13 +168,13 @@ func TestTrafficOutcome(t *testing.T) {
 
 func TestValidateTraffic(t *testing.T) {
 	for want, spoil := range map[string]func(*Config){
-		`traffic.flows[0].to: no shape is called "dbb"; there are ["web" "db" "silent"]`: func(c *Config) { c.Traffic.Flows[0].To = "dbb" },
-		`traffic.flows[1].from: no shape is called ""`:                                   func(c *Config) { c.Traffic.Flows[1].From = "" },
-		"traffic.flows[0].rate: NaN is not 1 to":                                         func(c *Config) { c.Traffic.Flows[0].Rate = math.NaN() },
-		"traffic.flows[1]: an entry before has the same from and to":                     func(c *Config) { c.Traffic.Flows[1] = c.Traffic.Flows[0] },
-		"traffic.flows: there are 0, want 1 to 1000":                                     func(c *Config) { c.Traffic.Flows = nil },
-		"traffic.apps: -1 to -1 is no range":                                             func(c *Config) { c.Traffic.Apps = Exactly(-1) },
-		"traffic.racks: 1001 to 1001":                                                    func(c *Config) { c.Traffic.Racks = Exactly(1001) },
+		`traffic.flows[0].to: no shape is called "dbb" (did you mean db?); there are web, db, silent`: func(c *Config) { c.Traffic.Flows[0].To = "dbb" },
+		`traffic.flows[1].from: no shape is called ""`:                                                func(c *Config) { c.Traffic.Flows[1].From = "" },
+		"traffic.flows[0].rate: NaN is not 1 to":                                                      func(c *Config) { c.Traffic.Flows[0].Rate = math.NaN() },
+		"traffic.flows[1]: an entry before has the same from and to":                                  func(c *Config) { c.Traffic.Flows[1] = c.Traffic.Flows[0] },
+		"traffic.flows: there are 0, want 1 to 1000":                                                  func(c *Config) { c.Traffic.Flows = nil },
+		"traffic.apps: -1 to -1 is no range":                                                          func(c *Config) { c.Traffic.Apps = Exactly(-1) },
+		"traffic.racks: 1001 to 1001":                                                                 func(c *Config) { c.Traffic.Racks = Exactly(1001) },
 		`traffic.network: between[0].zones: no node is in a zone "x"; there are ["zone-0" "zone-1"]`: func(c *Config) {
 			c.Traffic.Network.Between = []cluster.Between{{Zones: [2]string{"zone-1", "x"}}}
 		},

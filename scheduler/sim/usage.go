@@ -23,7 +23,7 @@ type Usage struct {
 	// Known is the fraction of the deployments of whose workload earlier pods ran, so that policies know what those
 	// used. The seed decides which. From 0 to 1.
 	Known float64 `json:"known,omitempty"`
-	// Network and Disk are what each node can do in each direction, in bytes per second. Default: no limit.
+	// Network and Disk are the limits of each node in each direction, in bytes per second. Default: no limit.
 	Network float64 `json:"network,omitempty"`
 	Disk    float64 `json:"disk,omitempty"`
 }

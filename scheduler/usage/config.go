@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/promapi"
 )
 
@@ -110,7 +110,7 @@ func (c *Config) validatePrometheus() error {
 	}
 	for name := range c.Queries {
 		if _, known := defaultQueries[name]; !known {
-			return fmt.Errorf("usage: query %q is not known; there are %s", name, strings.Join(slices.Sorted(maps.Keys(defaultQueries)), ", "))
+			return fmt.Errorf("usage: %w", choice.Unknown("query", name, slices.Sorted(maps.Keys(defaultQueries))))
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package usage
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -75,14 +74,14 @@ func (m *measurement) add(name string, samples model.Vector) {
 		switch {
 		case s.Histogram != nil:
 		case name == ageQuery:
-			m.Ages = append(m.Ages, nodeAge{nodeNames(s.Metric), float64(s.Timestamp)/1000 - value})
+			m.Ages = append(m.Ages, nodeAge{promapi.NodeNames(s.Metric), float64(s.Timestamp)/1000 - value})
 		case name == wattsQuery:
-			m.Watts = append(m.Watts, wattsSample{nodeNames(s.Metric), value})
+			m.Watts = append(m.Watts, wattsSample{promapi.NodeNames(s.Metric), value})
 		case name == throttledQuery:
-			m.Throttled = append(m.Throttled, throttledSample{nodeNames(s.Metric), value * factors[cluster.UsedCPU]})
+			m.Throttled = append(m.Throttled, throttledSample{promapi.NodeNames(s.Metric), value * factors[cluster.UsedCPU]})
 		case kind == "node":
 			d := dimensionNamed(dimension)
-			m.Nodes = append(m.Nodes, nodeSample{nodeNames(s.Metric), d, value * factors[d]})
+			m.Nodes = append(m.Nodes, nodeSample{promapi.NodeNames(s.Metric), d, value * factors[d]})
 		default:
 			d := dimensionNamed(dimension)
 			m.Pods = append(m.Pods, podSample{string(s.Metric["namespace"]), string(s.Metric["pod"]), d, value * factors[d]})
@@ -98,19 +97,4 @@ func dimensionNamed(name string) cluster.Dimension {
 		}
 	}
 	panic("usage: no dimension is called " + name)
-}
-
-// nodeNames returns the names of the node that a sample may be of, the best first.
-func nodeNames(m model.Metric) (names []string) {
-	for _, label := range []model.LabelName{"node", "node_name", "kubernetes_node", "nodename", "exported_instance", "instance"} {
-		value := string(m[label])
-		if value == "" {
-			continue
-		}
-		names = append(names, value)
-		if host, _, err := net.SplitHostPort(value); err == nil {
-			names = append(names, host)
-		}
-	}
-	return names
 }

@@ -16,7 +16,7 @@ import (
 	"gnnsched/workload/record/play"
 )
 
-// priority is what a PriorityClass gives a pod.
+// priority holds the fields that a PriorityClass gives a pod.
 type priority struct {
 	value  int32
 	policy corev1.PreemptionPolicy

@@ -45,6 +45,9 @@ var columnChanges = map[string][]func(*record.Pod){
 	"end":         {func(p *record.Pod) { p.End = record.Failed }},
 	"node":        {func(p *record.Pod) { p.Node = "y" }},
 
+	"do_not_disrupt":     {func(p *record.Pod) { p.DoNotDisrupt = `["karpenter.sh/do-not-disrupt=true"]` }},
+	"health":             {func(p *record.Pod) { p.Health = record.NotReady }},
+	"health_since":       {func(p *record.Pod) { p.HealthSince = 9000 }},
 	"priority_class":     {func(p *record.Pod) { p.PriorityClass = "other" }},
 	"preemption_policy":  {func(p *record.Pod) { p.Preemption = "Never" }},
 	"memory_bytes":       {func(p *record.Pod) { p.Memory = 2 << 20 }},

@@ -72,7 +72,7 @@ func (r *runner) leave(ctx context.Context, d workload.Deployment) error {
 	return nil
 }
 
-// take removes n pods from those that exist.
+// take removes n of the existing pods.
 func (r *runner) take(d workload.Deployment, n int) {
 	gone := d
 	gone.Replicas = n

@@ -27,7 +27,7 @@ type podWatch struct {
 	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
 	gone     []pod             // pods that the API server has deleted, until somebody takes them
 	waits    *podWaits         // nil: nobody asks
-	changes  int               // of the pods that exist, and of those that have a node
+	changes  int               // of existing pods, and of bound pods
 }
 
 // pod is the state of one pod.

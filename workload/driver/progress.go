@@ -26,7 +26,7 @@ type Progress struct {
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
-	Arrived  int // pods created so far by a plan with times, including those that have left
+	Arrived  int // pods created so far by a plan with times, including pods that have left
 	Placed   int // how many of them ever had a node
 	gone     int // how many of them have left
 	deleting int // objects that a reset has yet to delete
@@ -46,6 +46,9 @@ func (p Progress) String() string {
 		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)
 	}
 	text := fmt.Sprintf("fill %d/%d: %d/%d bound, %v", p.Fill, p.Fills, p.Bound, p.Pods, p.Load)
+	if p.Pods == 0 {
+		text = fmt.Sprintf("fill %d/%d: creating the first pods, %v", p.Fill, p.Fills, p.Load)
+	}
 	if p.Arrivals > 0 {
 		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
 	}

@@ -222,7 +222,7 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// settle waits until every pod of the fill is bound and those that the plan deleted are seen to go, or
+// settle waits until every pod of the fill is bound and every pod that the plan deleted is gone, or
 // until no pod was created or bound for the time Settle. With Static, pods that were found unschedulable need no waiting.
 func (r *runner) settle(ctx context.Context) error {
 	stalled := r.Clock.NewTimer(r.Settle)

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -34,14 +35,14 @@ func (r Replayed) Seed() *uint64                     { return nil }
 func (r Replayed) Notes(workload.Plan) []string      { return r.Record.Notes }
 func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay = true, r.Speed, &r.Record }
 
-// stage is what the pods of a record need on the cluster.
+// stage lists the objects that the pods of a record need on the cluster.
 type stage struct {
 	Config
 	reader  restore.Reader    // package play has noted what it cannot read
 	spaces  map[string]string // namespaces of the cluster by those of the record
 	classes map[priority]string
-	nodes   map[string]bool // of the cluster, by name
-	left    map[string]bool // DaemonSet pods whose nodes are not there, by name
+	nodes   map[string]string // hostname labels of the cluster's nodes, by name
+	left    map[string]bool   // DaemonSet pods whose nodes are not there, by name
 
 	planned  int            // pods to create
 	accepted int            // pods that the API server took
@@ -51,7 +52,8 @@ type stage struct {
 
 // prepareStage creates the namespaces and priority classes that the pods of the plan need.
 func (c *Config) prepareStage(ctx context.Context) (*stage, error) {
-	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]bool{}, left: map[string]bool{}, refused: map[string]int{}}
+	s := &stage{Config: *c, spaces: map[string]string{}, classes: map[priority]string{},
+		nodes: map[string]string{}, left: map[string]bool{}, refused: map[string]int{}}
 	if err := s.listNodes(ctx); err != nil {
 		return nil, err
 	}
@@ -79,7 +81,8 @@ func (s *stage) listNodes(ctx context.Context) error {
 		return s.Client.CoreV1().Nodes().List(ctx, o)
 	})
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		s.nodes[o.(*corev1.Node).Name] = true
+		n := o.(*corev1.Node)
+		s.nodes[n.Name] = cmp.Or(n.Labels[corev1.LabelHostname], n.Name)
 		return nil
 	})
 	if err != nil {
@@ -92,11 +95,20 @@ func (s *stage) listNodes(ctx context.Context) error {
 // It is empty if the cluster has neither.
 func (s *stage) node(name string) string {
 	for _, n := range []string{name, play.SimulatedName(name)} {
-		if s.nodes[n] {
+		if s.nodes[n] != "" {
 			return n
 		}
 	}
 	return ""
+}
+
+// hostname returns the hostname label of the cluster's node for the one with a hostname label or a name in the record. It is empty if
+// the cluster lacks the node.
+func (s *stage) hostname(label string) string {
+	if name, ok := s.Replay.Hostnames[label]; ok {
+		return s.nodes[s.node(name)]
+	}
+	return s.nodes[s.node(label)]
 }
 
 // checkNodes says which pods cannot be where they were.
@@ -227,7 +239,7 @@ func refusalReason(err error, pod string) string {
 		text = strings.TrimPrefix(text, before)
 	}
 	if i := strings.Index(text, ", requested: "); i >= 0 && strings.Contains(text, "exceeded quota") {
-		text = text[:i] // what is used changes with each pod
+		text = text[:i] // the amount in use changes with each pod
 	}
 	text = regexp.MustCompile(`(^|[^a-z0-9.-])`+regexp.QuoteMeta(pod)+`($|[^a-z0-9.-])`).ReplaceAllString(text, "${1}POD${2}")
 	text = strings.Join(strings.Fields(text), " ")

@@ -28,7 +28,9 @@ func (s *stage) pod(name string) *corev1.Pod {
 	spec.SchedulerName = s.SchedulerName
 	spec.Priority, spec.PreemptionPolicy, spec.PriorityClassName = nil, nil, s.classes[s.priorityOf(part.Row)]
 	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false) // the pods call nobody
-	spec.NodeSelector = s.hostname(spec.NodeSelector)
+	if host := s.hostname(spec.NodeSelector[corev1.LabelHostname]); host != "" {
+		spec.NodeSelector[corev1.LabelHostname] = host
+	}
 	for _, t := range kube.Tolerations(workload.Tolerations(nil)) {
 		if !slices.Contains(spec.Tolerations, t) {
 			spec.Tolerations = append(spec.Tolerations, t)
@@ -72,14 +74,6 @@ func hostPorts(all []corev1.ContainerPort) (out []corev1.ContainerPort) {
 	return out
 }
 
-// hostname puts the cluster's names of nodes into a selector.
-func (s *stage) hostname(selector map[string]string) map[string]string {
-	if n := s.node(selector[corev1.LabelHostname]); n != "" {
-		selector[corev1.LabelHostname] = n
-	}
-	return selector
-}
-
 // affinity puts the cluster's names of nodes and namespaces into an affinity of the record.
 func (s *stage) affinity(a *corev1.Affinity, labels map[string]string) {
 	if a == nil {
@@ -104,16 +98,23 @@ func (s *stage) affinity(a *corev1.Affinity, labels map[string]string) {
 }
 
 func (s *stage) nodeTerm(t *corev1.NodeSelectorTerm) {
-	for _, all := range [][]corev1.NodeSelectorRequirement{t.MatchExpressions, t.MatchFields} {
-		for _, r := range all {
-			if r.Key != corev1.LabelHostname && r.Key != metav1.ObjectNameField {
-				continue
-			}
-			for i, v := range r.Values {
-				if n := s.node(v); n != "" {
-					r.Values[i] = n
-				}
-			}
+	for _, r := range t.MatchExpressions {
+		if r.Key == corev1.LabelHostname {
+			replace(r.Values, s.hostname)
+		}
+	}
+	for _, r := range t.MatchFields {
+		if r.Key == metav1.ObjectNameField {
+			replace(r.Values, s.node)
+		}
+	}
+}
+
+// replace puts another value for each one that has one.
+func replace(values []string, by func(string) string) {
+	for i, v := range values {
+		if other := by(v); other != "" {
+			values[i] = other
 		}
 	}
 }

@@ -19,7 +19,8 @@ func bareStage(t *testing.T, parts ...part) *stage {
 	t.Helper()
 	cfg := replayOf(t, fakecluster.New(), parts...)
 	cfg.Namespace, cfg.Image = "sim", "img"
-	return &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"}, nodes: map[string]bool{"n1": true, "ip-1-ec2-0": true}, left: map[string]bool{}, refused: map[string]int{}}
+	cfg.Replay.Hostnames = map[string]string{"worker-1": "ip-1.ec2", "worker-9": "n1", "worker-8": "gone"}
+	return &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"}, nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{}}
 }
 
 // What a row says becomes what a pod of the run says.
@@ -41,6 +42,19 @@ func TestStagePod(t *testing.T) {
 		{name: "the record's own class and scheduler", row: record.Pod{PriorityClass: "theirs", Scheduler: "volcano"}, want: func(*corev1.Pod) {}},
 		{name: "node selector", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"ip-1.ec2","disk":"ssd"}`}, want: func(p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "ip-1-ec2-0", "disk": "ssd"}
+		}},
+		{name: "node selector by another hostname", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"worker-9"}`}, want: func(p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "host-1"}
+		}},
+		{name: "node selector of a node that is not there", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"worker-8"}`}, want: func(p *corev1.Pod) {
+			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "worker-8"}
+		}},
+		{name: "node affinity by another hostname", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[` +
+			`{"key":"kubernetes.io/hostname","operator":"In","values":["worker-1","n1","worker-8"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["worker-1","n1"]}]}]}}}`}, want: func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"}}},
+				MatchFields:      []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
+			}}}}}
 		}},
 		{name: "node affinity", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["ip-1.ec2","n1","gone"]}]}]},` +
 			`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["ip-1.ec2"]},{"key":"zone","operator":"In","values":["n1"]}]}}]}}`}, want: func(p *corev1.Pod) {

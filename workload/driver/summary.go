@@ -29,7 +29,7 @@ type FillSummary struct {
 	Pending     int      `json:"pending"`           // pods without a node at the fill's end
 	Reasons     []Reason `json:"reasons,omitempty"` // why pods are pending, the most frequent first
 
-	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with those that have left
+	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with pods that have left
 	Placed       int      `json:"placed"`                 // how many of them ever had a node
 	Left         int      `json:"left"`                   // how many of them the plan deleted
 	Lost         int      `json:"lost,omitempty"`         // how many of them others deleted for good

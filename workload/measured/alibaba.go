@@ -3,7 +3,6 @@ package measured
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"gnnsched/workload/usage"
 )
@@ -29,35 +28,33 @@ const (
 )
 
 func (alibaba) read(r *reading, files []File) error {
-	cores := map[string]float64{}
+	known := newRoster("container", "container_meta.csv")
 	for _, f := range files {
 		t := r.open(f, ",")
 		for t.next(metaColumns) {
 			if len(t.cells) < usedColumns {
-				cores[strings.Clone(t.cells[metaContainer])] = t.given(metaRequest, "cpu_request", 1e6) / 100
+				known.is(t.cells[metaContainer], size{cores: t.given(metaRequest, "cpu_request", 1e6) / 100})
 				continue
 			}
-			given, known := cores[t.cells[usedContainer]]
-			if !known {
-				if len(cores) == 0 {
-					t.fail("no container is known yet: give container_meta.csv before container_usage.csv")
-				}
+			id := t.cells[usedContainer]
+			given, has := known.of(t, id)
+			if !has {
 				continue
 			}
-			if s := r.wanted("container-" + shortened(t.cells[usedContainer])); s != nil {
-				s.cores = given
+			if s := r.wanted("container-"+shortened(id), id); s != nil {
+				s.cores = given.cores
 				percent := t.number(usedCPU, "cpu_util_percent")
 				if percent > 100 {
 					percent = math.NaN()
 				}
-				t.sample(s, usage.CPU, t.number(usedTime, "time_stamp"), percent/100*given)
+				t.sample(s, usage.CPU, t.number(usedTime, "time_stamp"), percent/100*given.cores)
 			}
 		}
 		if err := t.close(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return known.close(r)
 }
 
 // alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each

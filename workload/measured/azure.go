@@ -24,25 +24,21 @@ const (
 )
 
 func (azure) read(r *reading, files []File) error {
-	type vm struct{ cores, memory float64 }
-	known := map[string]vm{}
+	known := newRoster("machine", "vmtable.csv")
 	for _, f := range files {
 		t := r.open(f, ",")
 		for t.next(azureReadingColumn) {
 			if len(t.cells) >= azureVMColumns {
-				known[strings.Clone(t.cells[azureVM])] = vm{t.bucket(azureVMCores), t.bucket(azureVMMemory)}
+				known.is(t.cells[azureVM], size{t.bucket(azureVMCores), int64(t.bucket(azureVMMemory) * (1 << 30))})
 				continue
 			}
 			id := t.cells[azureReading]
-			given, has := known[id]
+			given, has := known.of(t, id)
 			if !has {
-				if len(known) == 0 {
-					t.fail("no machine is known yet: give vmtable.csv before the readings")
-				}
 				continue
 			}
-			if s := r.wanted("vm-" + shortened(id)); s != nil {
-				s.cores, s.memory = given.cores, int64(given.memory*(1<<30))
+			if s := r.wanted("vm-"+shortened(id), id); s != nil {
+				s.cores, s.memory = given.cores, given.memory
 				t.sample(s, usage.CPU, t.number(azureTime, "timestamp"), t.number(azureMean, "average CPU")/100*given.cores)
 			}
 		}
@@ -50,7 +46,7 @@ func (azure) read(r *reading, files []File) error {
 			return err
 		}
 	}
-	return nil
+	return known.close(r)
 }
 
 // bucket returns the size of a bucket: ">24" is read as 24.

@@ -45,7 +45,7 @@ func (g gwa) read(r *reading, files []File) error {
 		if r.machines["vm-"+name] != nil {
 			return fmt.Errorf("%s: another file has this name too; convert one folder at a time", f.Name)
 		}
-		s := r.wanted("vm-" + name)
+		s := r.wanted("vm-"+name, name)
 		if s == nil {
 			continue
 		}
@@ -80,6 +80,8 @@ func (gwa) machine(t *table, s *samples) error {
 		s.cores, s.memory = max(s.cores, cores), max(s.memory, int64(t.given(column[gwaMemory], gwaMemory, 1e12)*1024))
 		if used := t.number(column[gwaUsage], gwaUsage); capacity > 0 {
 			t.sample(s, usage.CPU, at, used/capacity*cores)
+		} else {
+			t.r.ignored++
 		}
 		for _, u := range gwaUsed {
 			if i, has := column[u.column]; has {

@@ -9,10 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/workload/usage"
 )
 
-// Workload is what a record says.
+// Workload is the content of a record.
 type Workload struct {
 	Machines []Machine // in the order of their first measurements
 	Jobs     []Job     // in the order of the file
@@ -81,7 +82,7 @@ func Named(name string) (Format, error) {
 		}
 		names = append(names, f.Name())
 	}
-	return nil, fmt.Errorf("unknown format %q: use one of %s", name, strings.Join(names, ", "))
+	return nil, choice.Unknown("format", name, names)
 }
 
 // Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so a part is the
@@ -117,8 +118,9 @@ type reading struct {
 
 	machines map[string]*samples // by name
 	order    []string
-	bytes    int64 // read so far
-	ignored  int   // values that cannot be
+	bytes    int64           // read so far
+	ignored  int             // values that cannot be
+	twins    map[string]bool // machines whose shortened name another one has
 }
 
 // Read reads a record. Errors begin with the file and, if they concern a place in it, the line: "vms.csv:3: ...".
@@ -129,7 +131,7 @@ func Read(o Options, files ...File) (*Workload, error) {
 	if !(o.Step >= 1 && o.Step <= 86400) {
 		return nil, fmt.Errorf("a step of %v seconds is not 1 to 86400", o.Step)
 	}
-	r := &reading{Options: o, machines: map[string]*samples{}}
+	r := &reading{Options: o, machines: map[string]*samples{}, twins: map[string]bool{}}
 	files = slices.Clone(files)
 	for i, f := range files {
 		files[i].Reader = &counter{f.Reader, r}
@@ -155,16 +157,35 @@ func Read(o Options, files ...File) (*Workload, error) {
 		if r.Part != All && r.Part != "" {
 			return nil, fmt.Errorf("%s: nothing in the file belongs to the part %s", files[0].Name, r.Part)
 		}
-		return nil, fmt.Errorf("%s: the file has nothing to read", files[0].Name)
+		return nil, fmt.Errorf("%s: the file has nothing to read%s", files[0].Name, r.reasons())
 	}
 	return &r.out, nil
 }
 
 // finish makes machines of the samples and writes the notes.
 func (r *reading) finish() {
+	empty, unsized := map[string]bool{}, map[string]bool{}
 	for _, name := range r.order {
-		if m, ok := r.machines[name].machine(name, r.Step, r.Days); ok {
+		m, ok := r.machines[name].machine(name, r.Step, r.Days)
+		switch {
+		case !ok:
+			empty[name] = true
+		case m.Cores == 0 && m.Used[usage.CPU] != nil: // what it used is a share of its cores
+			unsized[name] = true
+		default:
 			r.out.Machines = append(r.out.Machines, m)
+		}
+	}
+	for _, left := range []struct {
+		names map[string]bool
+		why   string
+	}{
+		{empty, "they have no valid value"},
+		{unsized, "their cores are not known"},
+		{r.twins, "after shortening, another machine has the same name"},
+	} {
+		if len(left.names) > 0 {
+			r.note("machines were left out, as %s: %s", left.why, some(left.names))
 		}
 	}
 	if r.ignored > 0 {
@@ -179,23 +200,32 @@ func (r *reading) finish() {
 	}
 }
 
+// reasons returns the notes as the end of an error.
+func (r *reading) reasons() string {
+	if len(r.out.Notes) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(r.out.Notes, "; ")
+}
+
 func (r *reading) note(format string, a ...any) {
 	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, a...))
 }
 
-// wanted returns the samples of the machine with a name; nil if it belongs to another part or the limit is
-// reached.
-func (r *reading) wanted(name string) *samples {
+// wanted returns the samples of the machine with a name, which is made of its id in the record; nil if it belongs to another part, the
+// limit is reached, or a machine with another id has the name.
+func (r *reading) wanted(name, id string) *samples {
 	if s := r.machines[name]; s != nil {
+		if s.id != id {
+			r.twins[strings.Clone(id)] = true
+			return nil
+		}
 		return s
 	}
-	if !r.Part.has(name) {
+	if !r.Part.has(name) || r.full() {
 		return nil
 	}
-	if r.full() {
-		return nil
-	}
-	s := &samples{step: r.Step}
+	s := &samples{id: strings.Clone(id), step: r.Step}
 	r.machines[name], r.order = s, append(r.order, name)
 	return s
 }
@@ -214,7 +244,7 @@ func (r *reading) full() bool {
 	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
 }
 
-// counter counts what is read from a file.
+// counter counts the bytes read from a file.
 type counter struct {
 	io.Reader
 	r *reading

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
+	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/usage"
 )
@@ -308,6 +310,11 @@ func TestErrors(t *testing.T) {
 		{"a column less", Options{Step: 300}, strings.Replace(gwaText, "CPU cores", "cores", 1), `a.csv:1: column "CPU cores" is missing`},
 		{"negative cores", Options{Step: 300}, vmsHeader + "\n116,-4,1,1,1\n", "a.csv:2: cores: -4 is not 0 to 10000"},
 		{"readings first", Options{Step: 300, Format: azure{}}, "0,one,1,1,50\n", "a.csv:1: no machine is known yet"},
+		{"readings of other machines", Options{Step: 300, Format: azure{}}, "vmC,s,d,0,9,9,1,8,I,4,8\n0,vmZ,1,1,50\n",
+			`no measurement belongs to a machine of vmtable.csv: it has 1 ("vmC" is the first), the measurements are of 1 ("vmZ" is the first)`},
+		{"usage of other containers", Options{Step: 300, Format: alibaba{}}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n", "no measurement belongs to a container of container_meta.csv"},
+		{"a table alone", Options{Step: 300, Format: azure{}}, "vmC,s,d,0,9,9,1,8,I,4,8\n", "no file has measurements of the machines of vmtable.csv"},
+		{"no cores", Options{Step: 300, Format: azure{}}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n", "nothing to read: machines were left out, as their cores are not known: 1 (\"vm-vmC\""},
 		{"usage first", Options{Step: 300, Format: alibaba{}}, "c_1,m_1,10,25,1,1,1,1,1,1,1\n", "a.csv:1: no container is known yet"},
 		{"no step", Options{}, vmsHeader, "a step of 0 seconds"},
 		{"another format", Options{Step: 300, Format: vms{}}, gwaText, "a.csv:1: the"},
@@ -321,6 +328,37 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := Named("csv"); err == nil || !strings.Contains(err.Error(), "gwa-t-12") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What has no counterpart in the other table, or no value, is counted and named.
+func TestLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		format Format
+		text   string
+		notes  []string
+	}{
+		{azure{}, golden.Read(t, "azure-dropped.csv"), []string{
+			`machines of vmtable.csv were left out, as they have no measurements: 1 ("vmC" is the first)`,
+			`measurements were left out, as vmtable.csv lacks their machines: 1 ("vmZ" is the first)`}},
+		{alibaba{}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,0,a,s,400,400,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_8,m_1,10,25,1,1,1,1,1,1,1\nc_9,m_1,10,25,1,1,1,1,1,1,1\n", []string{
+			`containers of container_meta.csv were left out, as they have no measurements: 1 ("c_2" is the first)`,
+			`measurements were left out, as container_meta.csv lacks their containers: 2 ("c_8" is the first)`}},
+		{azure{}, "a+b,s,d,0,9,9,1,8,I,4,8\na/b,s,d,0,9,9,1,8,I,4,8\n0,a+b,1,1,50\n0,a/b,1,1,50\n", []string{
+			`machines were left out, as after shortening, another machine has the same name: 1 ("a/b" is the first)`}},
+		{vms{}, vmsHeader + "\n116,4,117,6213632,14\n117,4,117,6213632,\n118,0,117,6213632,14\n", []string{
+			`machines were left out, as they have no valid value: 1 ("vm-117" is the first)`,
+			`machines were left out, as their cores are not known: 1 ("vm-118" is the first)`}},
+	} {
+		w := read(t, Options{Step: 300, Format: c.format}, c.text)
+		for _, want := range c.notes {
+			if !slices.Contains(w.Notes, want) {
+				t.Errorf("%s: notes %q, want %q", c.format.Name(), w.Notes, want)
+			}
+		}
+		if len(w.Machines) != 1 {
+			t.Errorf("%s: machines %+v", c.format.Name(), w.Machines)
+		}
 	}
 }
 

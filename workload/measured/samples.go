@@ -13,6 +13,7 @@ const maxSteps = 5 * 366 * 24 * 60
 
 // samples gathers what one machine used.
 type samples struct {
+	id     string // of the machine in the record
 	cores  float64
 	memory int64
 	step   float64

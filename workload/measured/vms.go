@@ -37,7 +37,7 @@ func (vms) read(r *reading, files []File) error {
 				t.fail("machine %.40q is there twice", t.cells[0])
 				break
 			}
-			s := r.wanted("vm-" + t.cells[0])
+			s := r.wanted("vm-"+t.cells[0], t.cells[0])
 			if s == nil {
 				continue
 			}

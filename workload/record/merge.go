@@ -121,7 +121,7 @@ func mergeParts[T row](dir string, group []part, cutoff int64) error {
 				})
 				kept += len(rows)
 				return put(rows)
-			})
+			}, func(err error) error { return err })
 			if err != nil {
 				return err
 			}

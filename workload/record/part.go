@@ -135,9 +135,9 @@ func syncDir(dir string) error {
 // errVersion is the error of a file of another version of the format.
 var errVersion = errors.New("another version of the format")
 
-// read calls each with the rows of a part, a batch at a time, in their order. The rows are checked. It returns an error, and
-// never panics, whatever the file holds.
-func read[T row](r io.ReaderAt, size int64, each func([]T) error) (err error) {
+// read calls each with the rows of a part, a batch at a time, in their order. A row that Check refuses is left out if bad, which is
+// called with the error, returns nil; else read returns bad's error. It returns an error, and never panics, whatever the file holds.
+func read[T row](r io.ReaderAt, size int64, each func([]T) error, bad func(error) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library panics on some malformed files
 			err = fmt.Errorf("malformed Parquet: %v", p)
@@ -156,12 +156,15 @@ func read[T row](r io.ReaderAt, size int64, each func([]T) error) (err error) {
 	for n := 0; ; {
 		clear(buf)
 		got, err := rows.Read(buf)
+		good := buf[:0]
 		for i := range buf[:got] {
-			if err := check(&buf[i]); err != nil {
-				return fmt.Errorf("row %d: %w", n+i+1, err)
+			if err := Check(&buf[i]); err == nil {
+				good = append(good, buf[i])
+			} else if err := bad(fmt.Errorf("row %d: %w", n+i+1, err)); err != nil {
+				return err
 			}
 		}
-		if err := each(buf[:got]); err != nil {
+		if err := each(good); err != nil {
 			return err
 		}
 		n += got

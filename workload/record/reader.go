@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Record is a record that is read. Parts that are damaged are left out; see Damaged.
+// Record is a record that is read. Parts and rows that are damaged are left out; see Damaged.
 type Record struct {
 	dir     string
 	parts   []part
@@ -39,7 +39,7 @@ func Open(dir string) (*Record, error) {
 	return &Record{dir: dir, parts: parts}, nil
 }
 
-// Damaged says which parts could not be read so far, and why.
+// Damaged says which parts, and how many rows of others, could not be read so far, and why.
 func (r *Record) Damaged() []string { return r.damaged }
 
 // Pods returns all pods by their arrival.
@@ -106,31 +106,46 @@ func fold[T row](r *Record) ([]T, error) {
 	return out, err
 }
 
-// scan calls each with the rows of a table, part after part. A part that cannot be read counts up to there.
+// scan calls each with the rows of a table, part after part. A part that cannot be read counts up to there. Rows that Check
+// refuses are left out.
 func scan[T row](r *Record, each func([]T) error) error {
 	var stop error
 	for _, p := range r.parts {
 		if p.table != tableOf[T]() {
 			continue
 		}
+		refused, first := 0, error(nil)
 		err := readFile(r.dir, p, func(rows []T) error {
 			stop = each(rows)
 			return stop
+		}, func(err error) error {
+			refused, first = refused+1, cmp.Or(first, err)
+			return nil
 		})
 		switch {
 		case stop != nil:
 			return stop
 		case errors.Is(err, errVersion):
 			return err
-		case err != nil && !slices.Contains(r.damaged, err.Error()):
-			r.damaged = append(r.damaged, err.Error())
+		case err != nil:
+			r.damage(err.Error())
+		}
+		if refused > 0 {
+			r.damage(fmt.Sprintf("%s: rows: %d, such as %v", filepath.Join(r.dir, p.file()), refused, first))
 		}
 	}
 	return nil
 }
 
-// readFile reads a part of a folder. Errors begin with the file's path.
-func readFile[T row](dir string, p part, each func([]T) error) error {
+// damage notes what could not be read, once.
+func (r *Record) damage(what string) {
+	if !slices.Contains(r.damaged, what) {
+		r.damaged = append(r.damaged, what)
+	}
+}
+
+// readFile reads a part of a folder as read does. Errors begin with the file's path.
+func readFile[T row](dir string, p part, each func([]T) error, bad func(error) error) error {
 	path := filepath.Join(dir, p.file())
 	f, err := os.Open(path)
 	if err != nil {
@@ -139,7 +154,7 @@ func readFile[T row](dir string, p part, each func([]T) error) error {
 	defer f.Close() // it is only read
 	info, err := f.Stat()
 	if err == nil {
-		err = read(f, info.Size(), each)
+		err = read(f, info.Size(), each, bad)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -164,7 +179,7 @@ func (i interning) of(fields ...*string) {
 func intern[T row](words interning, r *T) {
 	if p, ok := any(r).(*Pod); ok {
 		words.of(&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
-			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.End, &p.Node)
+			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.End, &p.Node)
 	}
 }
 

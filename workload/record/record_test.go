@@ -225,7 +225,7 @@ func TestReadRefuses(t *testing.T) {
 		if c.edit != nil {
 			data = c.edit(data)
 		}
-		err = read(bytes.NewReader(data), int64(len(data)), func([]Pod) error { return nil })
+		err = read(bytes.NewReader(data), int64(len(data)), func([]Pod) error { return nil }, func(err error) error { return err })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -250,11 +250,11 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_ = read(bytes.NewReader(data), int64(len(data)), func(rows []Pod) error {
 			for i := range rows {
-				if err := rows[i].check(); err != nil {
+				if err := Check(&rows[i]); err != nil {
 					t.Error(err)
 				}
 			}
 			return nil
-		})
+		}, func(error) error { return nil })
 	})
 }

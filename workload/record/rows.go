@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -44,13 +45,33 @@ type Pod struct {
 	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
 	Images       string `parquet:"images,optional,dict"`          // list
 	Holds        string `parquet:"holds,optional,dict"`           // list of the constants Holds…, which may be empty; null: not recorded
+	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // list of annotations by which its owner asks to leave it, as key=value; may be empty; null: not recorded
 
 	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
 	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"`
 	Ended   int64  `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
 	End     string `parquet:"end,optional,dict"`                     // one of the Ends; null: not ended
 	Node    string `parquet:"node,optional,dict"`
+
+	Health      string `parquet:"health,optional,dict"` // one of the Healths, the last that was seen; null: not known
+	HealthSince int64  `parquet:"health_since,optional,timestamp(millisecond)"`
 }
+
+// HealthAt returns the pod's health at a time; "" if the record does not say, as of times before the last change.
+func (p *Pod) HealthAt(t int64) string {
+	if t < p.HealthSince {
+		return ""
+	}
+	return p.Health
+}
+
+// The values of Pod.Health.
+const (
+	Ready       = "Ready"
+	NotReady    = "NotReady"
+	Pending     = "Pending"     // of its containers not all have started
+	Terminating = "Terminating" // it is being deleted
+)
 
 // The values of Pod.End.
 const (
@@ -87,6 +108,7 @@ type Node struct {
 	Labels        string `parquet:"labels,optional,dict"`
 	Taints        string `parquet:"taints,optional,dict"` // spec.taints
 	Unschedulable bool   `parquet:"unschedulable"`
+	DoNotDisrupt  string `parquet:"do_not_disrupt,optional,dict"` // as of a pod
 }
 
 // Object is a row of the table objects: what pods refer to, from one change to the next. Its key is Kind, Namespace,
@@ -100,6 +122,9 @@ type Object struct {
 	Gone      bool   `parquet:"gone"`
 	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget.
 	Spec string `parquet:"spec,optional,dict"`
+	// Status is what the disruption controller found out of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy,
+	// desiredHealthy and expectedPods; null: not known.
+	Status string `parquet:"status,optional,dict"`
 }
 
 // Sample is a row of the table usage: what a node or a pod used at a time. Its key is all that names it.
@@ -173,20 +198,24 @@ func keyOf[T row](r *T) key {
 // maxTime is the end of the year 9999.
 const maxTime = 253402300799999
 
-// check returns what is wrong with a row that was read. A file may come from anyone.
-func check[T row](r *T) error {
+// Check returns what is wrong with a row. No record holds such a row: a Writer refuses it, and readers leave it out, because a file
+// may come from anyone.
+func Check[T row](r *T) error {
+	if err := texts(r); err != nil {
+		return err
+	}
 	switch x := any(r).(type) {
 	case *Pod:
 		return x.check()
 	case *Node:
-		if err := times(x.From, x.To); err != nil {
+		if err := cmp.Or(names("a node", x.Name), times(x.From, x.To)); err != nil {
 			return err
 		}
 		return amounts(x.Name, x.MilliCPU, x.Memory, x.Pods, x.GPU)
 	case *Object:
-		return times(x.From, x.To)
+		return cmp.Or(names("a "+x.Kind, x.Name), names("a namespace", x.Namespace), times(x.From, x.To))
 	case *Sample:
-		if err := times(x.Time); err != nil {
+		if err := cmp.Or(names("what was measured", x.Name), names("a namespace", x.Namespace), times(x.Time)); err != nil {
 			return err
 		}
 		return amounts(x.Name, 0, x.Memory, x.MilliCPU, 0)
@@ -200,7 +229,14 @@ func (p *Pod) check() error {
 	if p.UID == "" {
 		return fmt.Errorf("pod %q has no uid", p.Name)
 	}
-	if err := times(p.Arrived, p.Bound, p.Ended); err != nil {
+	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no better one
+		return fmt.Errorf("the uid of pod %q has %d bytes", Word(p.Name), len(p.UID))
+	}
+	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass))
+	if err != nil {
+		return err
+	}
+	if err := times(p.Arrived, p.Bound, p.Ended, p.HealthSince); err != nil {
 		return fmt.Errorf("pod %q: %w", p.Name, err)
 	}
 	if p.GPUMilli < 0 || p.GPUMilli >= cluster.DeviceMilli {

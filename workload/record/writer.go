@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,8 @@ type Options struct {
 // bytes each.
 const defaultLimit = 200_000
 
-// Writer adds to a record. Rows stay in memory until Flush. Its methods may be called from several goroutines.
+// Writer adds to a record. Rows stay in memory until Flush. Rows that Check refuses are left out, and Flush counts them. Its methods
+// may be called from several goroutines.
 type Writer struct {
 	mu      sync.Mutex
 	dir     string
@@ -27,6 +29,7 @@ type Writer struct {
 	options Options
 	next    int           // number of the next flush
 	failed  map[part]bool // first parts of groups that could not be merged
+	refused Refused
 
 	pods    pending[Pod]
 	nodes   pending[Node]
@@ -131,9 +134,15 @@ func (w *Writer) Sample(s Sample) { put(w, &w.samples, s, w.samples.add) }
 // Run adds the time in which the caller watched. Flush adds to it the rows that were lost.
 func (w *Writer) Run(r Run) { put(w, &w.runs, r, w.runs.put) }
 
+// put adds a row, unless Check refuses it.
 func put[T row](w *Writer, to *pending[T], r T, add func(T)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := Check(&r); err != nil {
+		w.refused.Rows++
+		w.refused.First = cmp.Or(w.refused.First, err)
+		return
+	}
 	add(r)
 	to.drop(w.options.Limit)
 }
@@ -143,6 +152,13 @@ type Flushed struct {
 	Rows    int   // written now
 	Pending int   // still in memory, because the disk did not take them
 	Lost    int64 // dropped since Create, because the disk did not take them in time
+	Refused Refused
+}
+
+// Refused are the rows that a Writer has left out since Create, because Check refuses them.
+type Refused struct {
+	Rows  int64
+	First error // what is wrong with the first one
 }
 
 // Flush writes all rows to the disk. If that fails, rows stay in memory for the next Flush, up to Options.Limit of a
@@ -154,7 +170,7 @@ func (w *Writer) Flush() (Flushed, error) {
 	for i := range w.runs.rows {
 		w.runs.rows[i].Lost = lost
 	}
-	out := Flushed{Lost: lost}
+	out := Flushed{Lost: lost, Refused: w.refused}
 	var errs []error
 	for _, f := range []func(string, int) (int, error){w.nodes.flush, w.objects.flush, w.pods.flush, w.samples.flush, w.runs.flush} {
 		n, err := f(w.dir, w.next)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/workload"
 	"gnnsched/workload/trace/openb"
 	"gnnsched/workload/trace/records"
@@ -58,7 +59,7 @@ func Named(name string) (Format, error) {
 		}
 		names = append(names, f.Name())
 	}
-	return nil, fmt.Errorf("unknown trace format %q: use one of %s", name, strings.Join(names, ", "))
+	return nil, choice.Unknown("trace format", name, names)
 }
 
 // Property is something that pods of a workload.Shape may have.

@@ -14,7 +14,7 @@ const LimitsAnnotation = "gnnsched.io/usage-limits"
 // maxLimits is the longest annotation of a node that is read, in bytes.
 const maxLimits = 1 << 10
 
-// Limits is what a node can do in each direction, in bytes per second; 0: not limited. Share and Divide give each pod its part,
+// Limits are a node's rates in each direction, in bytes per second; 0: not limited. Share and Divide give each pod its part,
 // in the simulator as on the simulated cluster.
 type Limits struct {
 	Network, Disk float64

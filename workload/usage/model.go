@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Model is what a pod would use over time if it got all of it.
+// Model is a pod's demand over time: its use if it got everything it wants.
 type Model struct {
 	Curves [Dimensions]Curve // by Dimension; nil: nothing
 

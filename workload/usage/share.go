@@ -1,6 +1,6 @@
 package usage
 
-// Demand is what one pod on a node wants.
+// Demand is the demand of one pod on a node.
 type Demand struct {
 	Want    Amounts
 	Request float64 // cores that the pod requests; its weight when CPU is short

@@ -297,7 +297,7 @@ func (c *chain) checkHold(h held) {
 	r := c.compare("--from", h.from.UTC().Format(time.RFC3339), "--to", h.to.UTC().Format(time.RFC3339))
 	for _, row := range r.Rows { // in a time without arrivals, all profiles have the real state
 		f := row.Figures
-		if math.Abs(f["waiting_pods"]-float64(h.waiting)) > 1e-6 || math.Abs(f["nodes_in_use"]-float64(h.nodesInUse)) > 1e-6 || math.Abs(f["unevenness"]-h.unevenness) > 1e-6 || row.Unscheduled != h.waiting {
+		if math.Abs(f["waiting_pods"]-float64(h.waiting)) > 1e-6 || math.Abs(f["nodes_in_use"]-float64(h.nodesInUse)) > 1e-6 || math.Abs(f["unevenness"]-h.unevenness) > 1e-6 || row.Unscheduled != float64(h.waiting) {
 			c.Errorf("%s says %+v, the API server %+v", row.Name, row, h)
 		}
 	}
@@ -311,7 +311,7 @@ func (c *chain) checkWhole(h held) {
 	c.Helper()
 	r := c.compare()
 	real, present, other := r.Rows[0], r.Rows[1], r.Rows[2]
-	if real.Name != reality || real.Pods != chainPods || real.NeverRan != chainNeverRan || real.Preempted != chainPreempted || real.Unscheduled != h.waiting {
+	if real.Name != reality || real.Pods != chainPods || real.NeverRan != chainNeverRan || real.Preempted != chainPreempted || real.Unscheduled != float64(h.waiting) {
 		c.Errorf("really: %+v", real)
 	}
 	for _, x := range []row{present, other} { // the constraints leave no choice about these

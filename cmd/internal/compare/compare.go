@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/rs/zerolog"
@@ -15,6 +16,8 @@ import (
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/replay"
@@ -33,9 +36,10 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 		Usage:     "replay a record under profiles, and compare them with what really happened",
 		ArgsUsage: "RECORD",
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Its pods and nodes are played again in memory, with\n" +
-			"all filters of kube-scheduler and with preemption, under the profile that the cluster has now (--present) and others. The first row\n" +
-			"is what really happened. How far the simulated present profile is from it is said first. docs/compare.md describes the\n" +
-			"figures and what the replay lacks.\n\n" +
+			"all filters of kube-scheduler and with preemption, under the profile that the cluster has now (--present) and others, several\n" +
+			"times, because kube-scheduler draws among nodes that score the same. The first lines are the verdicts. A profile is better\n" +
+			"only by more than the simulated present profile is from what really happened. docs/compare.md describes the figures and\n" +
+			"what the replay lacks.\n\n" +
 			"Examples:\n" +
 			"   gnnsched compare prod.record                                       # the default scheduler and gnn\n" +
 			"   gnnsched compare --profile acgnn-pack --profile most-allocated --objective pack prod.record\n" +
@@ -57,7 +61,8 @@ func flags() []ucli.Flag {
 		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
 		recording.PricesFlag(),
-		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the draws among equal nodes and of the resampling"},
+		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "first `SEED` of the draws among equal nodes; the others follow it"},
+		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, the cluster over time, waits by class, placements, and what the replay lacks"},
 		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, one after the other"},
 		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; by default so many that a profile takes two minutes"},
@@ -88,15 +93,18 @@ func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error
 	defer closer.Close()
 	p.bar, p.log = progress.New(c.App.ErrWriter, progress.OnTerminal(), log), log
 	defer p.bar.Close()
-	r, err := inFolder(c, func(j *journal) (result, error) {
-		p.journal = j
-		return p.all(c.Context)
+	m := cli.RunManifest(c, "compare", p.seeds)
+	m.Title = "compare on " + filepath.Base(c.Args().First())
+	return cli.InFolder(c, cli.Computation[result]{
+		Manifest: m,
+		Run: func(w *runfolder.Writer) (result, error) {
+			defer p.bar.Close()
+			p.journal = newJournal(w)
+			return p.all(c.Context)
+		},
+		Print: func(r result) error { return write(c.App.Writer, r) },
+		Rows:  func(r result) []runfolder.Row { return append(r.folder(), p.journal.rows()...) },
 	})
-	if len(r.Rows) == 0 {
-		return err
-	}
-	p.bar.Close()
-	return errors.Join(write(c.App.Writer, r), err)
 }
 
 // playerOf reads the flags and the record.
@@ -115,6 +123,10 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
+	n := c.Int("seeds")
+	if n < 2 || n > 1000 {
+		return nil, exit.Usagef("--seeds %d is outside 2 to 1000: one seed cannot tell a difference from a draw", n)
+	}
 	prices, err := recording.Prices(c)
 	if err != nil {
 		return nil, err
@@ -123,7 +135,10 @@ func playerOf(c *ucli.Context) (*player, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &player{source: source, chosen: chosen, config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")}, parts: len(chosen) + 1}, nil
+	return &player{
+		source: source, chosen: chosen, seeds: eval.Seeds(c.Uint64("seed"), n), parts: len(chosen)*n + 1, courses: len(chosen) + 1,
+		config: replay.Config{Objective: term, Prices: prices, Blocks: blocks, Seed: c.Uint64("seed")},
+	}, nil
 }
 
 // player plays one course after another.
@@ -135,7 +150,9 @@ type player struct {
 	journal *journal    // nil without --out
 	bar     *progress.Bar
 	log     zerolog.Logger
-	parts   int // courses
+	seeds   []uint64
+	courses int // contenders, live ones too
+	parts   int // courses of all seeds
 	done    int
 }
 
@@ -148,24 +165,28 @@ func (p *player) all(ctx context.Context) (result, error) {
 	}
 	p.config.Profile = decoded.Profiles[0]
 	var names []string
-	var courses []replay.Course
+	var courses []runs
 	if p.source.Bound() {
-		real, err := p.play(ctx, reality, replay.Real)
+		real, err := p.play(ctx, reality, p.seeds[0], replay.Real)
 		if err != nil {
 			return result{}, err
 		}
-		names, courses = append(names, reality), append(courses, real)
+		names, courses = append(names, reality), append(courses, runs{real})
 	}
 	for i, profile := range decoded.Profiles {
 		name := p.chosen[i].SchedulerName
 		p.config.Profile = profile
-		course, err := p.play(ctx, name, replay.Run)
-		if err != nil {
-			return result{}, err
+		var all runs
+		for _, seed := range p.seeds {
+			course, err := p.play(ctx, name, seed, replay.Run)
+			if err != nil {
+				return result{}, err
+			}
+			all = append(all, course)
 		}
-		names, courses = append(names, name), append(courses, course)
+		names, courses = append(names, name), append(courses, all)
 	}
-	out := compare(&p.source, names, courses, p.config.Seed)
+	out := compare(&p.source, names, courses, p.seeds)
 	out.Objective, out.priced = p.config.Objective.Name(), p.config.Prices != nil
 	if p.live == nil {
 		return out, nil
@@ -176,14 +197,17 @@ func (p *player) all(ctx context.Context) (result, error) {
 
 type play func(context.Context, replay.Source, replay.Config) (replay.Course, error)
 
-// play plays the course of a profile, or of what really happened.
-func (p *player) play(ctx context.Context, contender string, play play) (replay.Course, error) {
-	c, name := p.config, contender
+// play plays the course of a profile with a seed, or of what really happened. The journal follows the first seed.
+func (p *player) play(ctx context.Context, contender string, seed uint64, play play) (replay.Course, error) {
+	c, name := p.config, fmt.Sprintf("%s, seed %d", contender, seed)
 	if contender == reality {
 		name = "what really happened"
 	}
+	c.Seed = seed
 	c.Progress = func(done float64) { p.show(name, done, fmt.Sprintf("%s: %.0f %%", name, 100*done)) }
-	p.journal.follow(&c, contender, &p.source, p.parts)
+	if seed == p.seeds[0] {
+		p.journal.follow(&c, contender, &p.source, p.courses)
+	}
 	out, err := play(ctx, p.source, c)
 	p.done++
 	if err != nil {

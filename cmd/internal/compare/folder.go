@@ -1,54 +1,33 @@
 package compare
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	ucli "github.com/urfave/cli/v2"
-	"k8s.io/utils/clock"
-
-	"gnnsched/internal/cli"
 	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/runlog"
 )
 
 // scenarioName names the record in a run folder.
 const scenarioName = "record"
 
-// inFolder calls play with a journal in the folder of --out, or with nil if there is none, and writes the result there.
-func inFolder(c *ucli.Context, play func(*journal) (result, error)) (out result, err error) {
-	dir := c.String("out")
-	if dir == "" {
-		return play(nil)
-	}
-	m := cli.Manifest(c, "compare")
-	m.Seeds, m.Title = []uint64{c.Uint64("seed")}, "compare on "+filepath.Base(c.Args().First())
-	w, err := runfolder.Create(dir, m, clock.RealClock{})
-	if err != nil {
-		return out, err
-	}
-	defer func() { err = errors.Join(err, w.Close(err)) }()
-	j := newJournal(w)
-	out, err = play(j)
-	if len(out.Rows) > 0 {
-		err = errors.Join(err, j.failed, w.Add(append(out.folder(), j.rows()...)...))
-	}
-	return out, err
-}
-
 // folder returns the rows of a run folder.
 func (r result) folder() []runfolder.Row {
 	present := r.Rows[r.baseline()]
-	s := runfolder.Scenario{Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds", Soon: soon}
+	s := runfolder.Scenario{Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds", Soon: soon, Rule: fmt.Sprintf(rule, "Better and worse mark", present.Name, "unclear marks")}
 	for i := range r.shown() { // the objective first
 		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
 		digits, _ := strconv.Atoi(strings.Trim(f.format, "%.f"))
 		s.Metrics = append(s.Metrics, runfolder.Metric{Name: f.name, Title: f.title, Digits: digits})
 	}
-	rows := []runfolder.Row{s, runfolder.Verdict{Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), ".")}}
+	rows := []runfolder.Row{s}
+	for _, v := range r.Verdicts {
+		rows = append(rows, runfolder.Verdict{Scenario: scenarioName, Contender: v.Profile, State: v.State, Text: v.Text})
+	}
+	rows = append(rows, runfolder.Verdict{Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), ".")})
 	rows = append(rows, r.liveRows()...)
 	var differences []runfolder.Row
 	for i, x := range r.Rows {
@@ -61,10 +40,11 @@ func (r result) folder() []runfolder.Row {
 			case i == r.baseline() || !has:
 				continue
 			}
-			differences = append(differences, runfolder.Difference{Scenario: scenarioName, Contender: x.Name, Metric: f.name, Mean: d.Mean, Low: d.Low, High: d.High})
-		}
-		if i > r.baseline() {
-			rows = append(rows, r.verdict(x))
+			change := runfolder.Difference{Scenario: scenarioName, Contender: x.Name, Metric: f.name, Mean: d.Mean, Low: d.Low, High: d.High}
+			if m := r.mark(d, f); i > r.baseline() && m != eval.Unmarked {
+				change.Mark = runlog.StateOf(m, false)
+			}
+			differences = append(differences, change)
 		}
 	}
 	return append(append(rows, differences...), r.counts(), r.lacking())
@@ -101,23 +81,6 @@ func (r result) about() string {
 	return fmt.Sprintf("a record of %s to %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 }
 
-// verdict says whether a profile's cost is another one than that of the present profile.
-func (r result) verdict(x row) runfolder.Verdict {
-	present, f := r.Rows[r.baseline()].Name, figures[len(figures)-1]
-	d := x.Differences[f.name]
-	state, phrase := runfolder.Level, "costs neither clearly less nor more than"
-	switch {
-	case d.Low == nil:
-		state, phrase = runfolder.Note, "was compared over too little time for an interval with"
-	case *d.High < 0:
-		state, phrase = runfolder.Better, "costs less than"
-	case *d.Low > 0:
-		state, phrase = runfolder.Worse, "costs more than"
-	}
-	text := fmt.Sprintf("%s %s %s, by %s: %s", x.Name, phrase, present, r.Objective, d.text(f))
-	return runfolder.Verdict{Scenario: scenarioName, Contender: x.Name, State: state, Text: text}
-}
-
 // reversed returns the difference of a and b for that of b and a.
 func (d difference) reversed() difference {
 	out := difference{Mean: -d.Mean}
@@ -131,7 +94,7 @@ func (d difference) reversed() difference {
 func (r result) counts() runfolder.Table {
 	t := runfolder.Table{Scenario: scenarioName, Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"}}
 	for _, x := range r.withLive() {
-		t.Rows = append(t.Rows, []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), strconv.Itoa(x.Unscheduled), strconv.Itoa(x.NeverRan), strconv.Itoa(x.Preempted)})
+		t.Rows = append(t.Rows, []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)})
 	}
 	return t
 }

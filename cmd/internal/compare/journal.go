@@ -17,10 +17,12 @@ type journal struct {
 	w          *runfolder.Writer
 	waits      runfolder.Tally
 	contenders []string
-	failed     error // the first error of a write
 }
 
 func newJournal(w *runfolder.Writer) *journal {
+	if w == nil {
+		return nil
+	}
 	return &journal{w: w, waits: runfolder.Tally{Soon: soon}}
 }
 
@@ -47,12 +49,6 @@ func (j *journal) follow(c *replay.Config, contender string, s *replay.Source, c
 // rows returns the waits by class.
 func (j *journal) rows() []runfolder.Row { return j.waits.Rows(scenarioName, j.contenders...) }
 
-func (j *journal) add(r runfolder.Row) {
-	if err := j.w.Add(r); err != nil && j.failed == nil {
-		j.failed = err
-	}
-}
-
 // watch writes one course.
 type watch struct {
 	*journal
@@ -63,7 +59,7 @@ type watch struct {
 
 // Frame implements replay.Watcher.
 func (w *watch) Frame(at float64, nodes []*cluster.Node, waiting int) {
-	w.add(runfolder.Frame{Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: runfolder.Workers(nodes)})
+	w.w.Add(runfolder.Frame{Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: runfolder.Workers(nodes)})
 }
 
 // Placed implements replay.Watcher. What really happened has no scores.
@@ -84,7 +80,7 @@ func (w *watch) Placed(p replay.Placement) {
 			d.Note = "upstream's scores decided"
 		}
 	}
-	w.add(d)
+	w.w.Add(d)
 }
 
 // Waited implements replay.Watcher.

@@ -52,12 +52,12 @@ func (p *player) readLive(c *ucli.Context, launcher func(string) (testbed.Launch
 		return err
 	}
 	p.live = &liveConfig{launcher: l, dir: c.Args().First(), logDir: c.String("log-dir"), speed: speed}
-	p.parts += len(p.chosen)
+	p.parts, p.courses = p.parts+len(p.chosen), p.courses+len(p.chosen)
 	return nil
 }
 
 // confirm adds a live row to each simulated one, whose courses are given.
-func (p *player) confirm(ctx context.Context, r *result, simulated []replay.Course) error {
+func (p *player) confirm(ctx context.Context, r *result, simulated []runs) error {
 	r.Speed = p.live.speed
 	for i, profile := range p.chosen {
 		name := profile.SchedulerName
@@ -71,15 +71,15 @@ func (p *player) confirm(ctx context.Context, r *result, simulated []replay.Cour
 			return fmt.Errorf("play %s live: %w", name, err)
 		}
 		config := p.config
-		p.journal.follow(&config, name+liveSuffix, &out.Source, p.parts)
+		p.journal.follow(&config, name+liveSuffix, &out.Source, p.courses)
 		course, err := replay.Real(ctx, out.Source, config)
 		if err != nil {
 			return fmt.Errorf("sum up %s live: %w", name, err)
 		}
-		live := rowOf(name, course)
+		live := rowOf(name, runs{course})
 		live.Fallbacks, live.Differences = out.Fallbacks, map[string]difference{}
 		for _, f := range figures {
-			live.Differences[f.name] = differ(simulated[i], course, f, rand.New(rand.NewPCG(p.config.Seed, 1)))
+			live.Differences[f.name] = differ(simulated[i], runs{course}, f, rand.New(rand.NewPCG(p.config.Seed, 1)))
 		}
 		r.Rows[r.baseline()+i].Live = &liveRow{row: live, Late: out.Late, Differs: out.Differs}
 	}

@@ -46,7 +46,7 @@ func large(t *testing.T) string {
 // The page of a record of many nodes and pods has every part, in at most 3 MB.
 func TestPage(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "run")
-	if code, _, errs := execute(t, "--profile", "most-allocated", "--out", folder, large(t)); code != exit.OK {
+	if code, _, errs := execute(t, "--profile", "most-allocated", "--seeds", "2", "--out", folder, large(t)); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	var page, errs bytes.Buffer

@@ -25,35 +25,54 @@ type result struct {
 	Unrecorded string        `json:"unrecorded,omitempty"`
 	Lacks      []replay.Lack `json:"lacks"`
 	Notes      []string      `json:"notes,omitempty"`
+	Seeds      []uint64      `json:"seeds"` // of the draws in the simulated rows
+	// Verdicts are on the profiles after the present one, in their order.
+	Verdicts []verdict `json:"verdicts"`
 	// Speed is the number of seconds of the record in a real second of the live rows; 0 without --live.
 	Speed float64 `json:"speed,omitempty"`
 
 	priced bool
 }
 
-// row is a course.
+// runs are the courses of a contender, one for each seed; what really happened has one.
+type runs []replay.Course
+
+// row has the means over the courses of a contender.
 type row struct {
 	Name        string             `json:"name"`
 	Pods        int                `json:"pods"`
 	Figures     map[string]float64 `json:"figures"`
 	P95         float64            `json:"wait_p95_s"`
-	Unscheduled int                `json:"unscheduled"`
-	NeverRan    int                `json:"never_ran"`
-	Preempted   int                `json:"preempted"`
-	Fallbacks   int                `json:"fallbacks,omitempty"`
-	Refused     int                `json:"refused,omitempty"`
+	Unscheduled float64            `json:"unscheduled"`
+	NeverRan    float64            `json:"never_ran"`
+	Preempted   float64            `json:"preempted"`
+	Fallbacks   int                `json:"fallbacks,omitempty"` // of all seeds together
+	Refused     int                `json:"refused,omitempty"`   // of all seeds together
 	// Differences are by figure. The present profile is compared with what really happened, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
 	Live        *liveRow              `json:"live,omitempty"`
 }
 
-// rowOf returns the row of a course, without differences.
-func rowOf(name string, c replay.Course) row {
-	out := row{Name: name, Pods: c.Pods, Figures: map[string]float64{}, P95: c.WaitQuantile(0.95), Unscheduled: c.Unscheduled,
-		NeverRan: c.NeverRan, Preempted: c.Preempted, Fallbacks: c.Fallbacks, Refused: c.Refused}
-	whole := c.Whole()
+// rowOf returns the row of a contender, without differences.
+func rowOf(name string, all runs) row {
+	out := row{Name: name, Pods: all[0].Pods, Figures: map[string]float64{}}
+	n := float64(len(all))
+	for _, c := range all {
+		out.P95 += c.WaitQuantile(0.95) / n
+		out.Unscheduled, out.NeverRan, out.Preempted = out.Unscheduled+float64(c.Unscheduled)/n, out.NeverRan+float64(c.NeverRan)/n, out.Preempted+float64(c.Preempted)/n
+		out.Fallbacks, out.Refused = out.Fallbacks+c.Fallbacks, out.Refused+c.Refused
+	}
+	whole := all.whole()
 	for _, f := range figures {
 		out.Figures[f.name] = f.of(whole)
+	}
+	return out
+}
+
+// whole returns the whole time of all courses as one block.
+func (r runs) whole() (out replay.Block) {
+	for _, c := range r {
+		out = out.Plus(c.Whole())
 	}
 	return out
 }
@@ -99,9 +118,9 @@ func (r result) baseline() int {
 	return 1
 }
 
-// compare makes the rows of courses. Without what really happened, the first course is that of the present profile.
-func compare(s *replay.Source, names []string, courses []replay.Course, seed uint64) result {
-	out := result{From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes)}
+// compare makes the rows of contenders. Without what really happened, the first is the present profile.
+func compare(s *replay.Source, names []string, courses []runs, seeds []uint64) result {
+	out := result{Seeds: seeds, From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes)}
 	if !s.Bound() {
 		out.Unrecorded = unrecorded
 	}
@@ -110,47 +129,80 @@ func compare(s *replay.Source, names []string, courses []replay.Course, seed uin
 		if i > 0 {
 			r.Differences = map[string]difference{}
 			for _, f := range figures {
-				r.Differences[f.name] = differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(seed, 1)))
+				r.Differences[f.name] = differ(courses[min(i-1, out.baseline())], c, f, rand.New(rand.NewPCG(resampling, 1)))
 			}
 		}
 		out.Rows = append(out.Rows, r)
-		for _, note := range c.Notes {
-			if !slices.Contains(out.Notes, note) {
-				out.Notes = append(out.Notes, note)
+		for _, course := range c {
+			for _, note := range course.Notes {
+				if !slices.Contains(out.Notes, note) {
+					out.Notes = append(out.Notes, note)
+				}
 			}
 		}
+	}
+	for _, x := range out.Rows[out.baseline()+1:] {
+		out.Verdicts = append(out.Verdicts, out.verdict(x))
 	}
 	return out
 }
 
-// pair is a stretch of time of two courses.
-type pair struct{ a, b replay.Block }
+// stretch is a stretch of time of two contenders, by seed. One course stands for all seeds.
+type stretch struct{ a, b []replay.Block }
 
 // Plus implements blocks.Block.
-func (p pair) Plus(o pair) pair { return pair{p.a.Plus(o.a), p.b.Plus(o.b)} }
+func (s stretch) Plus(o stretch) stretch { return stretch{plus(s.a, o.a), plus(s.b, o.b)} }
 
-// resamples is the number of bootstrap samples.
-const resamples = 2000
+func plus(a, b []replay.Block) []replay.Block {
+	out := slices.Clone(a)
+	for i := range out {
+		out[i] = out[i].Plus(b[i])
+	}
+	return out
+}
+
+// at returns the stretch of number i.
+func (r runs) at(i int) (out []replay.Block) {
+	for _, c := range r {
+		out = append(out, c.Blocks[i])
+	}
+	return out
+}
+
+// total returns all seeds together.
+func total(of []replay.Block) (out replay.Block) {
+	for _, b := range of {
+		out = out.Plus(b)
+	}
+	return out
+}
+
+// resamples is the number of bootstrap samples, and resampling the seed of their draws, which is the same for all --seed: a verdict
+// must not depend on it.
+const (
+	resamples  = 2000
+	resampling = 1
+)
 
 // differ returns by how much a figure of b is over that of a. The interval is the percentile bootstrap over stretches of time,
-// which are joined until they hardly depend on each other. Stretches that have nothing of what the mean is over are left out. There
-// is no interval if fewer than joined.Min have some of it in both courses.
-func differ(a, b replay.Course, f figure, rng *rand.Rand) difference {
-	value := func(p pair) float64 { return f.of(p.b) - f.of(p.a) }
-	var list []pair
-	var whole pair
-	for i := range a.Blocks {
-		p := pair{a.Blocks[i], b.Blocks[i]}
-		whole = whole.Plus(p)
-		if f.amount(p.a)+f.amount(p.b) > 0 {
-			list = append(list, p)
+// which are joined until they hardly depend on each other, and over seeds. Stretches that have nothing of what the mean is over are left
+// out. There is no interval if fewer than joined.Min have some of it in both contenders.
+func differ(a, b runs, f figure, rng *rand.Rand) difference {
+	value := func(s stretch) float64 { return f.of(total(s.b)) - f.of(total(s.a)) }
+	var list []stretch
+	whole := stretch{make([]replay.Block, len(a)), make([]replay.Block, len(b))}
+	for i := range a[0].Blocks {
+		s := stretch{a.at(i), b.at(i)}
+		whole = whole.Plus(s)
+		if f.amount(total(s.a))+f.amount(total(s.b)) > 0 {
+			list = append(list, s)
 		}
 	}
 	out := difference{Mean: value(whole)}
 	list, lag := joined.Join(list, value)
 	both := 0
-	for _, p := range list {
-		if f.amount(p.a) > 0 && f.amount(p.b) > 0 {
+	for _, s := range list {
+		if f.amount(total(s.a)) > 0 && f.amount(total(s.b)) > 0 {
 			both++
 		}
 	}
@@ -159,14 +211,33 @@ func differ(a, b replay.Course, f figure, rng *rand.Rand) difference {
 	}
 	draws := make([]float64, resamples)
 	for i := range draws {
-		var sum pair
-		for range list {
-			sum = sum.Plus(list[rng.IntN(len(list))])
-		}
-		draws[i] = value(sum)
+		draws[i] = resampled(list, f, rng)
 	}
 	slices.Sort(draws)
 	low, high := draws[resamples*25/1000], draws[resamples*975/1000]
 	out.Low, out.High = &low, &high
 	return out
+}
+
+// resampled returns the difference of a figure over stretches that are drawn with replacement, and over one seed less than there are,
+// drawn likewise: so many have the variance that the mean over all seeds has.
+func resampled(list []stretch, f figure, rng *rand.Rand) float64 {
+	first := list[0]
+	a, b := make([]replay.Block, len(first.a)), make([]replay.Block, len(first.b))
+	for range list {
+		s := list[rng.IntN(len(list))]
+		for k, x := range s.a {
+			a[k] = a[k].Plus(x)
+		}
+		for k, x := range s.b {
+			b[k] = b[k].Plus(x)
+		}
+	}
+	var ours, theirs replay.Block
+	seeds := max(len(a), len(b))
+	for range max(seeds-1, 1) {
+		k := rng.IntN(seeds)
+		theirs, ours = theirs.Plus(a[min(k, len(a)-1)]), ours.Plus(b[min(k, len(b)-1)])
+	}
+	return f.of(ours) - f.of(theirs)
 }

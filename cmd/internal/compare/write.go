@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/tw"
+	"gnnsched/internal/cli"
 )
 
 var formats = map[string]func(io.Writer, result) error{"table": writeTable, "csv": writeCSV, "json": writeJSON}
@@ -29,7 +28,7 @@ func writeCSV(w io.Writer, r result) error {
 	}
 	lines := [][]string{head}
 	for _, x := range r.withLive() {
-		line := []string{x.Name, strconv.Itoa(x.Pods), number(&x.P95), strconv.Itoa(x.Unscheduled), strconv.Itoa(x.NeverRan), strconv.Itoa(x.Preempted)}
+		line := []string{x.Name, strconv.Itoa(x.Pods), number(&x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)}
 		for _, f := range figures {
 			value := x.Figures[f.name]
 			d, has := x.Differences[f.name]
@@ -75,29 +74,69 @@ func (r result) accuracy() string {
 	return fmt.Sprintf("How far the simulated %s is from what really happened: %s", present.Name, r.list(present.Differences))
 }
 
+// writeTable writes the verdicts, then the figures, in lines that fit w.
 func writeTable(w io.Writer, r result) error {
-	present := r.Rows[r.baseline()]
-	for _, line := range r.confirmed() {
-		fmt.Fprintln(w, line)
+	p := printer{width: cli.Columns(w)}
+	for _, v := range r.Verdicts {
+		p.say("", v.Text+".")
 	}
-	fmt.Fprintf(w, "%s\n\n%s to %s, %v; cost is %s\n", r.accuracy(), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective)
-	if err := r.table(w, false); err != nil {
+	if len(r.Verdicts) == 0 || r.Unrecorded != "" {
+		p.say("", r.accuracy())
+	}
+	p.b.WriteByte('\n')
+	for _, line := range r.confirmed() {
+		p.say("", line)
+	}
+	seeds := fmt.Sprintf("the seeds %d to %d", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
+	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
+	if err := p.table(r.figures()); err != nil {
 		return err
 	}
-	if len(r.Rows) > r.baseline()+1 {
-		fmt.Fprintf(w, "\nDifference from the simulated %s, with 95 %% intervals where there are enough independent stretches of time\n", present.Name)
-		if err := r.table(w, true); err != nil {
-			return err
-		}
+	if err := r.writeDifferences(&p); err != nil {
+		return err
 	}
-	fmt.Fprintln(w, "\nThe replay lacks")
+	p.b.WriteString("\nThe replay lacks\n")
 	for _, l := range r.Lacks {
-		fmt.Fprintf(w, "  %s (%d pods)\n", l.What, l.Pods)
+		p.say("  ", fmt.Sprintf("%s (%d pods)", l.What, l.Pods))
 	}
 	for _, note := range r.notes() {
-		fmt.Fprintf(w, "note: %q\n", note)
+		p.say("", fmt.Sprintf("note: %q", note))
 	}
-	return nil
+	_, err := w.Write(p.b.Bytes())
+	return err
+}
+
+// writeDifferences writes how far the simulated present profile is from what really happened, and the others from it.
+func (r result) writeDifferences(p *printer) error {
+	present, rows := r.Rows[r.baseline()].Name, r.Rows[1:]
+	if len(rows) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("Differences from the simulated %s, with 95 %% intervals where there are enough independent stretches of time.", present)
+	if r.Unrecorded == "" {
+		text = fmt.Sprintf("%s The column %s has its distance from what really happened.", text, present)
+	}
+	p.b.WriteByte('\n')
+	p.say("", text)
+	p.say("", fmt.Sprintf(rule, "A * marks", present, "a ? marks"))
+	head := []string{""}
+	for _, x := range rows {
+		head = append(head, x.Name)
+	}
+	lines := [][]string{head}
+	for _, f := range r.shown() {
+		line := []string{f.title}
+		for _, x := range rows {
+			d := x.Differences[f.name]
+			cell := d.text(f)
+			if x.Name != present {
+				cell += r.mark(d, f).Sign()
+			}
+			line = append(line, cell)
+		}
+		lines = append(lines, line)
+	}
+	return p.table(lines)
 }
 
 // notes returns the notes and those about single rows.
@@ -112,38 +151,6 @@ func (r result) notes() []string {
 		}
 	}
 	return out
-}
-
-// table writes the rows, or the differences of the profiles after the present one.
-func (r result) table(w io.Writer, differences bool) error {
-	header, rows := []string{""}, r.withLive()
-	for i, f := range r.shown() {
-		header = append(header, f.title)
-		if i == 0 && !differences {
-			header = append(header, "p95")
-		}
-	}
-	if differences {
-		rows = r.Rows[r.baseline()+1:]
-	} else {
-		header = append(header, "unscheduled", "never ran", "preempted")
-	}
-	align := make(tw.Alignment, len(header))
-	for i := range align {
-		align[i] = tw.AlignRight
-	}
-	align[0] = tw.AlignLeft
-	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(align))
-	t.Header(header)
-	for _, x := range rows {
-		if err := t.Append(r.line(x, differences)); err != nil {
-			return fmt.Errorf("write the table: %w", err)
-		}
-	}
-	if err := t.Render(); err != nil {
-		return fmt.Errorf("write the table: %w", err)
-	}
-	return nil
 }
 
 // liveSuffix follows the names of live rows.
@@ -162,27 +169,29 @@ func (r result) withLive() (out []row) {
 	return out
 }
 
-func (r result) line(x row, differences bool) []string {
-	name := x.Name
-	if x.Name != reality && !strings.HasSuffix(name, liveSuffix) {
-		name += " (simulated)"
+// figures returns a table with a row for each figure and a column for each row of the result.
+func (r result) figures() [][]string {
+	rows := r.withLive()
+	line := func(title string, of func(row) string) []string {
+		out := []string{title}
+		for _, x := range rows {
+			out = append(out, of(x))
+		}
+		return out
 	}
-	line := []string{name}
+	lines := [][]string{line("", func(x row) string { return x.Name })}
 	for k, f := range r.shown() {
-		if differences {
-			line = append(line, x.Differences[f.name].text(f))
-			continue
-		}
-		line = append(line, fmt.Sprintf(f.format, x.Figures[f.name]))
+		lines = append(lines, line(f.title, func(x row) string { return fmt.Sprintf(f.format, x.Figures[f.name]) }))
 		if k == 0 {
-			line = append(line, fmt.Sprintf(f.format, x.P95))
+			lines = append(lines, line("p95", func(x row) string { return fmt.Sprintf(f.format, x.P95) }))
 		}
 	}
-	if differences {
-		return line
-	}
-	return append(line, strconv.Itoa(x.Unscheduled), strconv.Itoa(x.NeverRan), strconv.Itoa(x.Preempted))
+	return append(lines, line("unscheduled", func(x row) string { return count(x.Unscheduled) }),
+		line("never ran", func(x row) string { return count(x.NeverRan) }), line("preempted", func(x row) string { return count(x.Preempted) }))
 }
+
+// count writes a mean of counts, which is mostly whole.
+func count(n float64) string { return strconv.FormatFloat(math.Round(10*n)/10, 'f', -1, 64) }
 
 // text renders a difference with its interval, if there is one.
 func (d difference) text(f figure) string {

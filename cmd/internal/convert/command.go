@@ -31,8 +31,10 @@ func Command() *ucli.Command {
 			"same time of day. runsim --shapes deploys them, and shapesFile adds them to a scenario of eval and gnntrain.\n" +
 			"Records of jobs become a trace: each pod leaves when it has done the work that the job did. A DIR means its CSV\n" +
 			"files, and names that end in .gz are decompressed. The formats:\n" + formats() + "\n" +
-			"If --out ends in .record, the files are what kubectl get -o json printed, in the order in which it was asked, and\n" +
-			"become a record (docs/record.md). The time of a file is when it was last changed; - is standard input. Files that end\n" +
+			"If --out ends in .record, the files are what kubectl get -o json or -o yaml printed, and become a record (docs/record.md).\n" +
+			"A DIR means its .json and .yaml files and those below it, as kubectl cluster-info dump, must-gather and support bundles\n" +
+			"write them. Files that list different namespaces or kinds are of one moment. The time of a file is when it was last\n" +
+			"changed, or the newest time in it if that is later; - is standard input. Files that end\n" +
 			"in .csv are a trace, as runsim --trace reads it, and a node list of openb; they become a record too. --prometheus\n" +
 			"makes a record of the series of kube-state-metrics that a Prometheus server has kept.\n\n" +
 			"Examples:\n" +
@@ -42,6 +44,7 @@ func Command() *ucli.Command {
 			"   gnnsched convert --format azure --limit 200 --out azure.yaml vmtable.csv.gz vm_cpu_readings-file-1-of-195.csv.gz\n" +
 			"   gnnsched convert --no-requests --out jobs-trace.csv jobs.csv   # for runsim --trace and trace: in a scenario\n" +
 			"   kubectl get pods,nodes -A -o json | gnnsched convert --out now.record -\n" +
+			"   kubectl cluster-info dump -A --output-directory dump && gnnsched convert --out now.record dump\n" +
 			"   gnnsched convert --out openb.record openb_node_list_gpu_node.csv openb_pod_list_default.csv\n" +
 			"   gnnsched convert --out aaml.record plan.csv\n" +
 			"   gnnsched convert --prometheus https://prometheus:9090 --token-file token --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z --out march.record",
@@ -160,7 +163,7 @@ func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Wo
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "name CSV files, or folders that have some")
 	}
-	view := progress.New(os.Stderr, progress.OnTerminal(), log)
+	view := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 	defer view.Close()
 	o.Progress = func(bytes int64) error {
 		if bytes > 256<<20 { // less takes seconds

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -47,7 +46,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	defer func() { err = errors.Join(err, closed(out)) }()
+	defer func() { err = errors.Join(err, closed(out, log)) }()
 	if record.Is(c.String("out")) {
 		if conf.Earlier, err = history.Resume(c.String("out")); err != nil {
 			return exit.New(exit.Usage, err, "name another folder with --out")
@@ -61,13 +60,16 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 		}
 		log.Info().Time("from", conf.From).Msg("going on with the record")
 	}
-	view := progress.New(os.Stderr, progress.OnTerminal(), log)
+	view := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 	defer view.Close()
 	conf.Ask, conf.Out = client, out
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
 	got, err := history.Read(c.Context, conf)
 	if err != nil {
 		return historyError(c.Context, c.String("prometheus"), err)
+	}
+	for _, w := range got.Wrong {
+		log.Warn().Str("lacks", w).Msg("series of Prometheus do not fit each other, or have gaps")
 	}
 	log.Info().Str("out", c.String("out")).Int("nodes", got.Nodes).Int("pods", got.Pods).Str("lacks", got.Missing).Msg("converted")
 	return nil
@@ -84,7 +86,9 @@ func historyError(ctx context.Context, address string, err error) error {
 	case errors.As(err, &refused):
 		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps"+again)
 	case errors.As(err, &unanswered):
-		return exit.New(exit.Unreachable, fmt.Errorf("%s: %w", address, err), "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series"+again)
+		known := promflags.Explain(fmt.Errorf("%s: %w", address, err), "")
+		known.Hint += again
+		return known
 	}
 	return exit.New(exit.Internal, fmt.Errorf("write the record: %w", err), "make room on the disk of --out"+again)
 }

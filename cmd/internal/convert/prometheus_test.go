@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,6 +80,8 @@ func TestHistoryError(t *testing.T) {
 	}{
 		{t.Context(), errors.New("no space left on device"), exit.Internal, "make room on the disk"},
 		{t.Context(), history.Unanswered{Err: errors.New("refused")}, exit.Unreachable, "must answer at this URL"},
+		{t.Context(), history.Unanswered{Err: x509.UnknownAuthorityError{}}, exit.Usage, "into --ca-file"},
+		{t.Context(), history.Unanswered{Err: syscall.ECONNREFUSED}, exit.Unreachable, "host and port in --prometheus"},
 		{t.Context(), fmt.Errorf("x: %w", history.Unanswered{Err: promapi.Refused{Why: "too many"}}), exit.Unreachable, "a shorter --chunk"},
 		{stopped, history.Unanswered{Err: context.Canceled}, exit.Interrupted, ""},
 	} {

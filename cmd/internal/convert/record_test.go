@@ -43,7 +43,7 @@ func TestAbsurdAmounts(t *testing.T) {
 	if limits["greedy"] != cluster.MaxMilliCPU || requests["huge"] != cluster.MaxMilliCPU || limits["large"] != 1_000_000 || requests["p"] != 1000 {
 		t.Errorf("limits %v, requests %v", limits, requests)
 	}
-	if strings.Count(printed, "the record bounds it") != 1 || !strings.Contains(printed, `"pods":2`) || !strings.Contains(printed, "x/greedy") || !strings.Contains(printed, "resources.limits.cpu is 1e30") {
+	if strings.Count(printed, "the record bounds them") != 1 || !strings.Contains(printed, `"objects":2`) || !strings.Contains(printed, "x/greedy") || !strings.Contains(printed, "resources.limits.cpu is 1e30") {
 		t.Errorf("the log says %q", printed)
 	}
 }
@@ -75,7 +75,7 @@ func TestRecordOfKubectl(t *testing.T) {
 		want string
 	}{
 		{[]string{"--out", to, first}, "is a record already"},
-		{[]string{"--out", filepath.Join(dir, "a.record"), file(t, filepath.Join(dir, "bad.json"), "NAME READY")}, "not what kubectl -o json prints"},
+		{[]string{"--out", filepath.Join(dir, "a.record"), file(t, filepath.Join(dir, "bad.json"), "NAME READY")}, "not what kubectl -o json or -o yaml prints"},
 		{[]string{"--out", filepath.Join(dir, "b.record"), "--days", "2", first}, "--days has no effect on a record"},
 		{[]string{"--out", filepath.Join(dir, "c.record"), filepath.Join(dir, "none.json")}, "no such file"},
 		{[]string{"--out", dir + "/d.record", "--limit", "1", "-"}, "--limit has no effect"},

@@ -62,17 +62,21 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		out.Pod(p)
 		if i%100_000 == 99_999 { // a Writer holds 200,000 rows
 			if _, err := out.Flush(); err != nil {
-				return errors.Join(err, closed(out))
+				return errors.Join(err, closed(out, log))
 			}
 		}
 	}
 	out.Run(run)
 	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).Str("lacks", traceMissing).Msg("converted")
-	return closed(out)
+	return closed(out, log)
 }
 
-func closed(w *record.Writer) error {
-	_, err := w.Close()
+// closed closes a record, and says what it has refused.
+func closed(w *record.Writer, log zerolog.Logger) error {
+	done, err := w.Close()
+	if r := done.Refused; r.Rows > 0 {
+		log.Warn().Int64("rows", r.Rows).AnErr("first", r.First).Msg("left out, because no cluster has such objects")
+	}
 	return err
 }
 

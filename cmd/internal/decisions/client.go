@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,9 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/internal/quote"
+	"gnnsched/internal/reach"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
@@ -184,11 +185,7 @@ func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byt
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return nil, ctx.Err()
 		}
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err // without the address, which --server says
-		}
-		return nil, exit.New(exit.Unreachable, fmt.Errorf("ask the scheduler: %w", err), "is one running? --server names another one; explain --trace reads a file")
+		return nil, unanswered(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
@@ -205,6 +202,19 @@ func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byt
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, quote.Message(string(body), 200)), "")
 	}
 	return body, nil
+}
+
+// unanswered gives the error of a request its exit code and next step.
+func unanswered(err error) error {
+	fault, _ := reach.Settings{Address: "--server", Authority: "--ca-file"}.Explain(err)
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err // without the address, which --server says
+	}
+	err = fmt.Errorf("ask the scheduler: %w", err)
+	if fault.Misfit {
+		return exit.New(exit.Usage, err, fault.Hint)
+	}
+	return exit.New(exit.Unreachable, err, "is one running? --server names another one; explain --trace reads a file")
 }
 
 // parse reads an answer, and at most limit records of it, or all if limit is 0.
@@ -237,7 +247,7 @@ func connection(c *ucli.Context, server string) (*http.Client, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path := c.String("ca-file"); path != "" {
-		pem, err := os.ReadFile(path)
+		pem, err := inputfile.Read(path, inputfile.Text)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--ca-file: %w", err), "")
 		}
@@ -288,7 +298,7 @@ func tokenOf(c *ucli.Context) (func() (string, error), error) {
 		}
 	}
 	return func() (string, error) {
-		text, err := os.ReadFile(path)
+		text, err := inputfile.Read(path, inputfile.Text)
 		if err != nil {
 			return "", exit.New(exit.Usage, fmt.Errorf("read the token: %w", err), "name a file with a token by --token-file")
 		}

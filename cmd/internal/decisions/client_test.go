@@ -61,6 +61,13 @@ func TestLast(t *testing.T) {
 			}
 		}
 	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	for address, code := range map[string]int{strings.Replace(other.URL, "http", "https", 1): exit.Usage, "https://127.0.0.1:1": exit.Unreachable} {
+		if _, err := last(record.Query{}, "--server", address, "--token-file", token); exit.Code(err) != code {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 	s.Config.Handler = http.NotFoundHandler()
 	if _, err := last(record.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Usage {
 		t.Errorf("a scheduler without a book: %v", err)

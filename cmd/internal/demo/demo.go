@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"gnnsched/cmd/internal/top"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 )
 
-// Config says how much the demo does and where it writes.
-type Config struct {
+// config says how much the demo does and where it writes.
+type config struct {
 	Seeds   int    // number of workloads of each part; each goes through both schedulers
 	Seed    uint64 // of the first workload
 	Variant string // the learned profile of the part without GPUs
@@ -32,8 +32,8 @@ type Config struct {
 	Err      io.Writer // for progress
 }
 
-// Validate checks the values.
-func (c Config) Validate() error {
+// validate checks the values.
+func (c config) validate() error {
 	if c.Seeds < 1 || c.Seeds > 100 {
 		return exit.Usagef("%d seeds: choose 1 to 100", c.Seeds)
 	}
@@ -41,15 +41,15 @@ func (c Config) Validate() error {
 		return exit.New(exit.Usage, err, "")
 	}
 	if !slices.Contains(server.Variants, c.Variant) {
-		return exit.Usagef("variant %q: choose one of %s", c.Variant, strings.Join(server.Variants, ", "))
+		return exit.Usagef("%w", choice.Unknown("variant", c.Variant, server.Variants))
 	}
 	return nil
 }
 
-// Run runs the demo and writes the results of each part when it ends. When it returns, the clusters
+// run runs the demo and writes the results of each part when it ends. When it returns, the clusters
 // and the schedulers have stopped and the clusters are deleted, also after an error or the end of ctx.
-func Run(ctx context.Context, c Config) error {
-	if err := c.Validate(); err != nil {
+func run(ctx context.Context, c config) error {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	all, err := parts(c.Variant)
@@ -69,7 +69,7 @@ func Run(ctx context.Context, c Config) error {
 const patience = 2 * time.Second
 
 // play runs a part on a cluster of its own and writes its results.
-func (c Config) play(ctx context.Context, p part) error {
+func (c config) play(ctx context.Context, p part) error {
 	fmt.Fprintf(c.Err, "%s: starting a simulated cluster …\n", p.title)
 	nodes, err := p.nodes()
 	if err != nil {

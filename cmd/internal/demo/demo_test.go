@@ -35,7 +35,7 @@ func both(t *testing.T) (mixed, gpus part) {
 // The results of both parts and the explanation, as a terminal of 80 columns shows them.
 func TestOutput(t *testing.T) {
 	mixed, gpus := both(t)
-	c := Config{Seeds: 2, Seed: 1}
+	c := config{Seeds: 2, Seed: 1}
 	learned := result{scheduler: "gnn", attempt: 210 * time.Microsecond, rounds: []round{{pods: 349, bound: 349, cpuStd: 0.03, memoryStd: 0.04}, {pods: 321, bound: 320, cpuStd: 0.05, memoryStd: 0.06}}}
 	base := result{scheduler: "default-scheduler", attempt: 180 * time.Microsecond, rounds: []round{{pods: 349, bound: 347, cpuStd: 0.07, memoryStd: 0.1}, {pods: 321, bound: 320, cpuStd: 0.09, memoryStd: 0.1}}}
 	var b bytes.Buffer
@@ -142,7 +142,7 @@ func TestByGain(t *testing.T) {
 		env.Step(i % len(env.Candidates()))
 	}
 	s := env.Snapshot()
-	d := newDirector(Config{}, p)
+	d := newDirector(config{}, p)
 	steps, count, err := d.byGain(s, plan.Steps[at:at+explainOf])
 	if err != nil || len(steps) != explainOf || count.more+count.less+count.same != explainOf || count.more == 0 {
 		t.Fatalf("%d steps, %+v, %v", len(steps), count, err)
@@ -214,7 +214,7 @@ func TestRun(t *testing.T) {
 	}
 	p.scenario.Load = sim.FloatRange{Min: 0.5, Max: 0.5}
 	var out, progress bytes.Buffer
-	c := Config{Seeds: 1, Seed: 1, Variant: "gnn", Launcher: inprocess.Launcher{}, Out: &out, Err: &progress}
+	c := config{Seeds: 1, Seed: 1, Variant: "gnn", Launcher: inprocess.Launcher{}, Out: &out, Err: &progress}
 	if err := c.play(t.Context(), p); err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
@@ -273,12 +273,12 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Config{Seeds: 1, Variant: "gnn"}
-	if err := good.Validate(); err != nil {
+	good := config{Seeds: 1, Variant: "gnn"}
+	if err := good.validate(); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []Config{{Variant: "gnn"}, {Seeds: 101, Variant: "gnn"}, {Seeds: 1}, {Seeds: 1, Variant: "default-scheduler"}} {
-		if exit.Code(c.Validate()) != exit.Usage {
+	for _, c := range []config{{Variant: "gnn"}, {Seeds: 101, Variant: "gnn"}, {Seeds: 1}, {Seeds: 1, Variant: "default-scheduler"}} {
+		if exit.Code(c.validate()) != exit.Usage {
 			t.Errorf("%+v: accepted", c)
 		}
 	}
@@ -292,8 +292,8 @@ func TestClusterThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, progress bytes.Buffer
-	c := Config{Seeds: 1, Variant: "gnn", Launcher: testbed.Program(program), LogDir: dir, Out: &out, Err: &progress}
-	err := Run(context.Background(), c)
+	c := config{Seeds: 1, Variant: "gnn", Launcher: testbed.Program(program), LogDir: dir, Out: &out, Err: &progress}
+	err := run(context.Background(), c)
 	if err == nil || !bytes.Contains([]byte(err.Error()), []byte("the port is in use")) {
 		t.Errorf("got %v", err)
 	}
@@ -301,7 +301,7 @@ func TestClusterThatFails(t *testing.T) {
 		t.Errorf("results of nothing: %s", out.String())
 	}
 	c.Launcher = testbed.Program(filepath.Join(dir, "none"))
-	if err := Run(context.Background(), c); exit.Code(err) != exit.Usage {
+	if err := run(context.Background(), c); exit.Code(err) != exit.Usage {
 		t.Errorf("missing program: %v", err)
 	}
 }

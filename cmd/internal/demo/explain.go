@@ -68,7 +68,7 @@ func (d *director) explain(ctx context.Context) error {
 	}
 	at := int(explainAt * float64(len(plan.Steps)))
 	next := plan.Steps[at:min(at+explainOf, len(plan.Steps))]
-	return d.deploy(ctx, plan.Steps[:at], server.DefaultProfile, deciding, func(driver.FillSummary) error {
+	return d.deploy(ctx, plan.Steps[:at], server.DefaultProfile, deciding+"most of the first workload with "+server.DefaultProfile+": ", func(driver.FillSummary) error {
 		s, err := snapshot(ctx, d.bed.Client)
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (d *director) explain(ctx context.Context) error {
 			return err
 		}
 		for _, step := range next[:min(explainTries, len(next))] {
-			d.report(deciding+step.Deployment.Name+" through both schedulers", "")
+			d.report(deciding + step.Deployment.Name + " through both schedulers")
 			e, err := d.compare(ctx, step)
 			if err != nil {
 				return err
@@ -171,7 +171,7 @@ func (d *director) compare(ctx context.Context, step workload.Step) (*explanatio
 
 // nodeOf returns the node that a scheduler chooses for the pod of a step, and removes the pod.
 func (d *director) nodeOf(ctx context.Context, step workload.Step, scheduler string) (node string, err error) {
-	err = d.deploy(ctx, []workload.Step{step}, scheduler, deciding, func(driver.FillSummary) error {
+	err = d.deploy(ctx, []workload.Step{step}, scheduler, deciding+step.Deployment.Name+" with "+scheduler+": ", func(driver.FillSummary) error {
 		p, err := d.bed.Client.CoreV1().Pods(namespace).Get(ctx, step.Deployment.Name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("get pod %s: %w", step.Deployment.Name, err)

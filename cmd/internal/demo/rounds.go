@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/cmd/internal/top"
-	"gnnsched/cmd/internal/top/report"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/eval/testbed"
@@ -23,7 +21,7 @@ import (
 
 // director runs the rounds of a part and collects their results.
 type director struct {
-	config      Config
+	config      config
 	part        part
 	bed         *testbed.Bed
 	results     map[string]*result // by scheduler name
@@ -34,7 +32,7 @@ type director struct {
 	reported time.Time              // when the last line was printed
 }
 
-func newDirector(c Config, p part) *director {
+func newDirector(c config, p part) *director {
 	return &director{config: c, part: p, results: map[string]*result{
 		p.learned: {scheduler: p.learned}, server.DefaultProfile: {scheduler: server.DefaultProfile},
 	}}
@@ -73,7 +71,7 @@ const namespace = driver.DefaultNamespace
 func (d *director) deploy(ctx context.Context, steps []workload.Step, scheduler, what string, inspect func(driver.FillSummary) error) error {
 	return d.bed.Deploy(ctx, driver.Config{
 		Plan: workload.Plan{Steps: steps}, SchedulerName: scheduler, Namespace: namespace, Bare: true, Static: true, Log: d.config.Log,
-		Progress: func(p driver.Progress) { d.progress(ctx, what, p) },
+		Progress: func(p driver.Progress) { d.progress(ctx, progress{what, workload.Plan{Steps: steps}, p.Bound}) },
 	}, inspect)
 }
 
@@ -90,9 +88,9 @@ func (d *director) round(ctx context.Context, i int, scheduler string) error {
 		if err != nil {
 			return err
 		}
-		r := d.results[scheduler]
-		r.rounds = append(r.rounds, measured(s, plan, fill))
-		d.report(what+"done; emptying the cluster", "")
+		r, this := d.results[scheduler], measured(s, plan, fill)
+		r.rounds = append(r.rounds, this)
+		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods), d.part.figure(this)))
 		return nil
 	})
 }
@@ -128,31 +126,46 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (*cluster.Snapsh
 // lineEvery is the time between two lines of progress without a view.
 const lineEvery = 2 * time.Second
 
-// progress updates the view's line, or prints a line if the last one is old.
-func (d *director) progress(ctx context.Context, what string, p driver.Progress) {
-	text := fmt.Sprintf("%s%d of %s bound", what, p.Bound, driver.PodCount(p.Pods))
+// progress is how far a workload is.
+type progress struct {
+	what  string // begins the line
+	plan  workload.Plan
+	bound int // pods
+}
+
+// progress updates the view's line, or prints a line with the part's first figure if the last one is old.
+func (d *director) progress(ctx context.Context, p progress) {
+	pods := 0
+	for _, f := range p.plan.Fills() {
+		pods += f.Pods
+	}
+	text := fmt.Sprintf("%sdeploying %s", p.what, driver.PodCount(pods))
+	if p.bound > 0 {
+		text = fmt.Sprintf("%s%d of %s bound", p.what, p.bound, driver.PodCount(pods))
+	}
 	d.line.Store(&text)
 	if d.viewing() || time.Since(d.reported) < lineEvery {
 		return
 	}
 	d.reported = time.Now()
-	detail := ""
-	if f, err := top.Snapshot(ctx, d.bed.Client); err == nil {
-		detail = report.Line(&f)
+	if s, err := snapshot(ctx, d.bed.Client); err == nil && p.bound > 0 {
+		text += "; " + d.part.figure(measured(s, p.plan, driver.FillSummary{Pods: pods, Bound: p.bound}))
 	}
-	d.report(text, detail)
+	d.report(text)
 }
 
-// report shows a line in the view, or prints it with its detail if there is no view.
-func (d *director) report(text, detail string) {
+// figure is the first figure of the part's table, of one round.
+func (p part) figure(r round) string {
+	m := p.measures[0]
+	return m.name + " " + m.format(m.of(result{rounds: []round{r}}))
+}
+
+// report shows a line in the view, or prints it if there is no view.
+func (d *director) report(text string) {
 	d.line.Store(&text)
-	if d.viewing() {
-		return
+	if !d.viewing() {
+		fmt.Fprintln(d.config.Err, text)
 	}
-	if detail != "" {
-		text += "; " + detail
-	}
-	fmt.Fprintln(d.config.Err, text)
 }
 
 // viewing tells whether the view is on the terminal.

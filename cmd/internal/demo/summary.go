@@ -67,7 +67,7 @@ func render(t *tablewriter.Table) error {
 }
 
 // writeResults writes both schedulers' figures side by side, and which of them were won.
-func (p part) writeResults(w io.Writer, c Config, learned, base result) error {
+func (p part) writeResults(w io.Writer, c config, learned, base result) error {
 	fmt.Fprintln(w)
 	paragraph(w, "%s: %s. This run: %s, each through both schedulers.", p.title, p.scenario.About, seedsOf(c))
 	t := newTable(w, "", learned.scheduler, base.scheduler, "change")
@@ -92,7 +92,7 @@ func (p part) writeResults(w io.Writer, c Config, learned, base result) error {
 func podsOf(r round) float64 { return float64(r.pods) }
 
 // seedsOf names the workloads on the cluster.
-func seedsOf(c Config) string {
+func seedsOf(c config) string {
 	if c.Seeds == 1 {
 		return fmt.Sprintf("one workload (seed %d)", c.Seed)
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/workload/cleanup"
 )
 
@@ -38,32 +38,21 @@ func (x *examination) failure(what string, err error) finding {
 	return f
 }
 
-// The versions of the API server for which the scheduler works at all, and those that upstream supports for a
-// kube-scheduler of 1.36.
-var (
-	oldest    = version.MustParseGeneric("1.34")
-	supported = version.MustParseGeneric("1.36")
-	tooNew    = version.MustParseGeneric("1.38")
-)
-
 // server checks the API server's version.
 func (x *examination) server(c kubernetes.Interface) {
 	f := finding{what: "cluster", code: exit.Unreachable}
 	info, err := c.Discovery().ServerVersion()
 	if err != nil {
-		f.detail, f.state, f.hint = err.Error(), failed, "is the cluster up?"
-		x.add(f)
+		x.add(x.failure(f.what, kubeconfig.Explain(err)))
 		return
 	}
 	f.detail = "Kubernetes " + info.GitVersion
-	v, err := version.ParseGeneric(info.GitVersion)
-	switch {
-	case err != nil:
-		f.state, f.hint = missing, "the version is not known; the scheduler is upstream's 1.36"
-	case v.LessThan(oldest):
-		f.state, f.hint = x.lacking("rungnn"), "the scheduler needs 1.34 or later"
-	case v.LessThan(supported), !v.LessThan(tooNew):
-		f.state, f.hint = missing, "the scheduler is upstream's 1.36, which upstream supports on 1.36 and 1.37"
+	fit, problem := kuberelease.Check(info.GitVersion)
+	switch fit {
+	case kuberelease.TooNew:
+		f.state, f.hint = x.lacking("rungnn"), problem
+	case kuberelease.TooOld, kuberelease.Unknown:
+		f.state, f.hint = missing, problem
 	}
 	x.add(f)
 }

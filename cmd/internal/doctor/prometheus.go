@@ -50,8 +50,7 @@ func (x *examination) prometheus(ctx context.Context, s promapi.Server) {
 		err = has(ctx, client, history.Needed())
 	}
 	if err != nil {
-		f.state, f.detail = failed, s.Address+": "+err.Error()
-		f.hint = "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series"
+		f = x.failure(f.what, promflags.Explain(fmt.Errorf("%s: %w", s.Address, err), ""))
 	}
 	x.add(f)
 }

@@ -25,8 +25,7 @@ type Film struct {
 	still     context.CancelFunc // ends the frames
 	stop      func()             // ends the watch
 	done      sync.WaitGroup
-	nodes     int   // in the last frame
-	err       error // the first error of a write
+	nodes     int // in the last frame
 }
 
 // Start watches the nodes and pods of a cluster and writes frames of it, in seconds since now, under the names of a
@@ -58,13 +57,12 @@ func (f *Film) run(ctx context.Context) {
 	})
 }
 
-// End takes the last frame, stops, and returns the first error of a write.
-func (f *Film) End() error {
+// End takes the last frame, and stops.
+func (f *Film) End() {
 	f.still()
 	f.done.Wait()
 	f.take()
 	f.stop()
-	return f.err
 }
 
 // take writes a frame of the worker nodes. Others get no ordinary pods.
@@ -77,7 +75,5 @@ func (f *Film) take() {
 		}
 	}
 	f.nodes = len(out.Nodes)
-	if err := f.writer.Add(out); err != nil && f.err == nil {
-		f.err = err
-	}
+	f.writer.Add(out)
 }

@@ -48,9 +48,7 @@ func TestFilm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.End(); err != nil {
-		t.Fatal(err)
-	}
+	f.End()
 	if err := w.Close(nil); err != nil {
 		t.Fatal(err)
 	}

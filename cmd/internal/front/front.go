@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
@@ -46,7 +47,7 @@ var baselines = []string{contender.Kubernetes, "best-fit"}
 // Run plays the front of the flags of gnnsched eval and writes it. scenario is nil for the default.
 func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	if !slices.Contains(formats, c.String("output")) {
-		return exit.Usagef("--%s: --output %q is not one of %s", Flag, c.String("output"), strings.Join(formats, ", "))
+		return exit.Usagef("--%s: --output: %w", Flag, choice.Unknown("format", c.String("output"), formats))
 	}
 	for _, name := range []string{"threshold", "from", "all", "metrics", "live", "objective", "resample"} {
 		if c.IsSet(name) {
@@ -58,13 +59,15 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 		return err
 	}
 	p.Seeds = seeds
-	f, err := cli.InFolder(c, "eval", seeds, func() (*front.Front, error) { return played(c, p) })
-	if err != nil {
-		return err
-	}
-	if err := draw(c, f); err != nil {
-		return err
-	}
+	return cli.InFolder(c, cli.Computation[*front.Front]{
+		Manifest: cli.RunManifest(c, "eval", seeds),
+		Run:      func(*runfolder.Writer) (*front.Front, error) { return played(c, p) },
+		Print:    func(f *front.Front) error { return errors.Join(write(c, f), draw(c, f)) },
+		Rows:     (*front.Front).Folder,
+	})
+}
+
+func write(c *ucli.Context, f *front.Front) error {
 	if c.String("output") == "json" {
 		return f.WriteJSON(c.App.Writer)
 	}
@@ -73,20 +76,11 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 
 // played plays the front and shows its progress.
 func played(c *ucli.Context, p front.Plan) (*front.Front, error) {
-	bar := show(c)
+	bar := progress.Stderr(c.App.ErrWriter)
 	defer bar.Close()
 	return front.Run(c.Context, p, func(done, total int) {
 		bar.Show(float64(done)/float64(total), Flag, fmt.Sprintf("%s: %d of %d episodes", p.Scenario.Name, done, total))
 	})
-}
-
-// show returns the progress of the episodes.
-func show(c *ucli.Context) *progress.Bar {
-	log := zerolog.New(zerolog.ConsoleWriter{Out: c.App.ErrWriter, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}})
-	if progress.OnTerminal() {
-		log = zerolog.Nop()
-	}
-	return progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
 }
 
 var formats = []string{"table", "markdown", "json"}

@@ -4,15 +4,19 @@ package mig
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	migslices "gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -40,7 +44,7 @@ func Command() *ucli.Command {
 			"have requested 130% of the compute slices; one that fits nowhere is lost. With --steady they come and go, and wait. The last row is a\n" +
 			"bound that no policy can exceed, by linear programming; on up to 8 GPUs the row optimum is the exact one.\n\n" +
 			"Mixes:\n" + mixes.String() + "\n" +
-			"Policies: mig:RULE with the rules " + partition.Rules() + ", or values that\n" +
+			"Policies: mig:RULE with the rules " + strings.Join(partition.Rules(), ", ") + ", or values that\n" +
 			"`gnnsched tune --method mig` wrote (mig:FILE.json). All other policies see a partition as a share of a GPU; it starts where most\n" +
 			"placements stay free. first-fit:POLICY chooses nodes by POLICY, and the GPU and the start as upstream's allocator of claims does.\n\n" +
 			"Examples:\n" +
@@ -73,25 +77,40 @@ func run(c *ucli.Context) error {
 	}
 	format := c.String("output")
 	if !slices.Contains(formats, format) {
-		return exit.Usagef("--output %q is not known; there are %s", format, strings.Join(formats, ", "))
+		return exit.Usagef("--output: %w", choice.Unknown("format", format, formats))
 	}
 	cfg, err := config(c)
 	if err != nil {
 		return err
 	}
-	r, err := cli.InFolder(c, "eval", cfg.Seeds, func() (*migrun.Report, error) { return migrun.Run(c.Context, cfg) })
-	if err != nil {
-		return err
+	return cli.InFolder(c, cli.Computation[*migrun.Report]{
+		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
+		Run:      func(*runfolder.Writer) (*migrun.Report, error) { return played(c, cfg) },
+		Print:    func(r *migrun.Report) error { return write(c.App.Writer, r, format) },
+		Rows:     (*migrun.Report).Folder,
+	})
+}
+
+// played plays the mixes and shows its progress.
+func played(c *ucli.Context, cfg migrun.Config) (*migrun.Report, error) {
+	bar := progress.Stderr(c.App.ErrWriter)
+	defer bar.Close()
+	cfg.Progress = func(done, total int) {
+		bar.Show(float64(done)/float64(total), "mig", fmt.Sprintf("%d of %d seeds", done, total))
 	}
+	return migrun.Run(c.Context, cfg)
+}
+
+func write(w io.Writer, r *migrun.Report, format string) error {
 	switch format {
 	case "csv":
-		return r.WriteCSV(c.App.Writer)
+		return r.WriteCSV(w)
 	case "json":
-		out := json.NewEncoder(c.App.Writer)
+		out := json.NewEncoder(w)
 		out.SetIndent("", "  ")
 		return out.Encode(r)
 	}
-	return r.Write(c.App.Writer, format == "markdown")
+	return r.Write(w, format == "markdown")
 }
 
 // Limits of a cluster. A node has 64 devices at most.

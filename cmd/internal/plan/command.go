@@ -31,7 +31,8 @@ func Command() *ucli.Command {
 		ArgsUsage: "RECORD",
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, and no cluster is asked. All filters of\n" +
 			"kube-scheduler count. docs/plan.md describes the results.\n\n" +
-			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets.\n" +
+			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets\n" +
+			"            and the annotations by which owners ask to leave pods and nodes.\n" +
 			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +
 			"--fewest:   the fewest of the recorded nodes that hold the recorded work, under each --profile.\n" +
 			"--types:    the cheapest mix of types of nodes that holds the recorded work, under each --profile. FILE has node pools as for\n" +

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"gnnsched/internal/cli"
 )
@@ -37,15 +36,19 @@ func New(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
 	b := &Bar{log: log}
 	if terminal {
 		const width = 10
-		columns, _, err := term.GetSize(int(os.Stderr.Fd()))
-		if err != nil || columns <= 0 {
-			columns = 80
-		}
-		b.width = max(columns-width-12, 10) // a line that wraps could not be drawn over
+		b.width = max(cli.Columns(os.Stderr)-width-12, 10) // a line that wraps could not be drawn over
 		b.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(width),
 			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
 	}
 	return b
+}
+
+// Stderr returns a bar for a command without a log file, on its standard error w: lines where no bar is drawn.
+func Stderr(w io.Writer) *Bar {
+	if OnTerminal() {
+		return New(w, true, zerolog.Nop())
+	}
+	return New(w, false, zerolog.New(zerolog.ConsoleWriter{Out: w, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}}))
 }
 
 // Show says which fraction of the job is done, from 0 to 1. It logs the text if the phase is a

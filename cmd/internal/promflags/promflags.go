@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/promapi"
+	"gnnsched/internal/reach"
 )
 
 // maxWarnings is how many different warnings of Prometheus are logged.
@@ -32,6 +33,23 @@ func Server(c *ucli.Context, prefix string) promapi.Server {
 		CertFile: c.String(prefix + "cert-file"), KeyFile: c.String(prefix + "key-file"),
 		TokenFile: c.String(prefix + "token-file"), ServerName: c.String(prefix + "server-name"),
 	}
+}
+
+// Explain gives an error of the server of --prometheus its exit code and next step: exit.Usage if the flags do not fit what answers,
+// else exit.Unreachable.
+func Explain(err error, prefix string) *exit.Error {
+	settings := reach.Settings{
+		Address: "--prometheus", Authority: "--" + prefix + "ca-file", ServerName: "--" + prefix + "server-name",
+		ClientCertificate: "--" + prefix + "cert-file",
+	}
+	fault, explained := settings.Explain(err)
+	switch {
+	case fault.Misfit:
+		return exit.New(exit.Usage, err, fault.Hint)
+	case explained:
+		return exit.New(exit.Unreachable, err, fault.Hint)
+	}
+	return exit.New(exit.Unreachable, err, "Prometheus must answer at this URL and scrape kube-state-metrics; docs/record.md names the series")
 }
 
 // Client returns a client of the server of --prometheus. It logs each of the server's warnings once.

@@ -79,6 +79,10 @@ func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 		s.log.Error().Int64("rows", done.Lost).Msg("the memory for the record is full; the oldest rows were dropped")
 		s.lost = done.Lost
 	}
+	if r := done.Refused; r.Rows > s.refused {
+		s.log.Warn().Int64("rows", r.Rows).AnErr("first", r.First).Msg("left out, because no cluster has such objects")
+		s.refused = r.Rows
+	}
 	if merge && err == nil {
 		cutoff := int64(0)
 		if s.keep > 0 {
@@ -89,7 +93,8 @@ func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 		}
 	}
 	if t := r.Trouble(); t != s.trouble {
-		s.log.Info().Int("failed", t.Failed).Int("invalid", t.Invalid).Int("unknown", t.Unknown).Msg("usage that Prometheus did not give, since the beginning")
+		s.log.Info().Int("failed", t.Failed).Int("invalid", t.Invalid).Int("unknown", t.Unknown).
+			Int("noPods", t.NoPods).Int("noNodes", t.NoNodes).Msg("usage that Prometheus did not give, since the beginning")
 		s.trouble = t
 	}
 	c := f.Counts()

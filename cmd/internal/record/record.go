@@ -18,6 +18,7 @@ import (
 	"gnnsched/cmd/internal/promflags"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/live"
@@ -182,7 +183,7 @@ func open(c *ucli.Context) (*recording, error) {
 
 // keyOf reads the key of the pseudonyms, or makes one. A record that goes on needs the key that it began with.
 func keyOf(path string, goesOn bool) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Text)
 	if err == nil {
 		return hex.DecodeString(strings.TrimSpace(string(text)))
 	}
@@ -228,6 +229,7 @@ type recording struct {
 	log                 zerolog.Logger
 	failing             bool // the last flush failed
 	lost                int64
+	refused             int64
 	trouble             live.Trouble // that was logged
 	run                 record.Run   // the row about this run
 }

@@ -2,11 +2,11 @@ package recording
 
 import (
 	"fmt"
-	"os"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/replay"
 )
 
@@ -21,7 +21,7 @@ func Prices(c *ucli.Context) (*replay.Prices, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/compare.md shows such a file")
 	}

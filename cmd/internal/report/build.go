@@ -53,7 +53,7 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	out := run{ID: id, Manifest: r.Manifest, Title: titleOf(r), Command: shellLine(r.Manifest.Command), Seeds: seedList(r.Manifest.Seeds)}
 	out.Notes = slices.Concat(r.Manifest.Notes, r.Notes)
 	for file, n := range sorted(r.Manifest.Dropped) {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s was full: %s rows were not written.", file, number(float64(n), 0)))
+		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(float64(n), 0)))
 	}
 	if r.Manifest.Error != "" {
 		out.Notes = append(out.Notes, "The run ended before its time: "+r.Manifest.Error)
@@ -113,7 +113,8 @@ func namesOf(r *runfolder.Run) (out []string) {
 // signs are the signs and words of states, and the words of the summary.
 var signs = map[runfolder.State][3]string{
 	runfolder.Better: {"▲", "Better", "better"}, runfolder.Worse: {"▼", "Worse", "worse"}, runfolder.Level: {"=", "Level", "no difference beyond chance"},
-	runfolder.Pass: {"✓", "Held", "held"}, runfolder.Fail: {"✗", "Missed", "missed"}, runfolder.Note: {"i", "Note", "noted"},
+	runfolder.Unclear: {"?", "Unclear", "unclear"},
+	runfolder.Pass:    {"✓", "Held", "held"}, runfolder.Fail: {"✗", "Missed", "missed"}, runfolder.Note: {"i", "Note", "noted"},
 }
 
 func verdictOf(v runfolder.Verdict) verdict {
@@ -140,8 +141,13 @@ func lead(runs []run) string {
 	}
 	var parts []string
 	var compared []string
-	if n := count[runfolder.Better] + count[runfolder.Level] + count[runfolder.Worse]; n > 0 {
-		for _, s := range []runfolder.State{runfolder.Better, runfolder.Level, runfolder.Worse} {
+	states := []runfolder.State{runfolder.Better, runfolder.Level, runfolder.Unclear, runfolder.Worse}
+	n := 0
+	for _, s := range states {
+		n += count[s]
+	}
+	if n > 0 {
+		for _, s := range states {
 			if count[s] > 0 {
 				compared = append(compared, fmt.Sprintf("%s in %d", signs[s][2], count[s]))
 			}

@@ -36,7 +36,7 @@ func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) c
 	for i, r := range rows {
 		y := rowHeight * (float64(i) + 0.5)
 		d.text("end", labelWidth-10, y+4, clip(r.Contender, 18))
-		class := "effect " + tone(r, m)
+		class := "effect " + tone(r)
 		text := fmt.Sprintf("%s %s", r.Contender, signed(r.Mean, m.Digits))
 		if r.Low != nil && r.High != nil {
 			d.line(class, x.at(*r.Low), y, x.at(*r.High), y)
@@ -51,34 +51,19 @@ func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) c
 	if m.More {
 		better = "Right of the line is better."
 	}
-	limit := "p < 0.05"
-	if !slices.ContainsFunc(rows, func(d runfolder.Difference) bool { return d.P != nil }) {
-		limit = "the interval leaves out 0"
-	}
-	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where %s.", baseline, m.Title, better, limit)
+	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where it is marked better or worse.", baseline, m.Title, better)
 	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
 }
 
 // tone is the class of a difference: good, bad or unclear.
-func tone(d runfolder.Difference, m runfolder.Metric) string {
-	switch {
-	case !beyondChance(d) || d.Mean == 0:
-		return "unclear"
-	case (d.Mean > 0) == m.More:
+func tone(d runfolder.Difference) string {
+	switch d.Mark {
+	case runfolder.Better:
 		return "good"
+	case runfolder.Worse:
+		return "bad"
 	}
-	return "bad"
-}
-
-// beyondChance tells whether a difference is more than chance: by its p, or by its interval if it has no p.
-func beyondChance(d runfolder.Difference) bool {
-	switch {
-	case d.P != nil:
-		return *d.P < 0.05
-	case d.Low != nil && d.High != nil:
-		return *d.Low > 0 || *d.High < 0
-	}
-	return false
+	return "unclear"
 }
 
 // scale draws the horizontal axis with its ticks and title.

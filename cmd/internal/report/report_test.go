@@ -40,7 +40,7 @@ func runsOfTest() []*runfolder.Run {
 			{State: runfolder.Fail, Text: "gnn.cost <= 0.1"},
 			{State: runfolder.State(hostile), Text: "a state that nobody knows"},
 		},
-		Differences: []runfolder.Difference{{Scenario: "mixed" + hostile, Contender: "gnn" + hostile, Metric: "cost", Mean: -0.02, Low: ptr(-0.03), High: ptr(-0.01), Relative: ptr(-0.2), P: ptr(0.01)}},
+		Differences: []runfolder.Difference{{Scenario: "mixed" + hostile, Contender: "gnn" + hostile, Metric: "cost", Mean: -0.02, Low: ptr(-0.03), High: ptr(-0.01), Relative: ptr(-0.2), P: ptr(0.01), Mark: runfolder.Better}},
 		Tables:      []runfolder.Table{{Title: hostile, Text: hostile, Columns: []string{hostile, "pods"}, Rows: [][]string{{hostile, "12"}}}},
 		Notes:       []string{"The last line of waits.jsonl was cut off and is left out."},
 	}
@@ -240,22 +240,11 @@ func TestAnyFolder(t *testing.T) {
 	})
 }
 
-// A difference is coloured by its p, or by its interval if it has no p.
+// A difference is coloured by its mark, never by its p or its interval alone.
 func TestTone(t *testing.T) {
-	for _, c := range []struct {
-		d    runfolder.Difference
-		more bool
-		want string
-	}{
-		{runfolder.Difference{Mean: -1, P: ptr(0.01)}, false, "good"},
-		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5), P: ptr(0.2)}, false, "unclear"},
-		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5)}, false, "good"},
-		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5)}, true, "bad"},
-		{runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(0.5)}, false, "unclear"},
-		{runfolder.Difference{Mean: -1}, false, "unclear"},
-	} {
-		if got := tone(c.d, runfolder.Metric{More: c.more}); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.d, got, c.want)
+	for mark, want := range map[runfolder.State]string{runfolder.Better: "good", runfolder.Worse: "bad", runfolder.Level: "unclear", runfolder.Unclear: "unclear", "": "unclear"} {
+		if got := tone(runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5), P: ptr(0.01), Mark: mark}); got != want {
+			t.Errorf("%s: %s, want %s", mark, got, want)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 	if len(order) == 0 {
 		return
 	}
-	t := table{Caption: "Differences from " + orElse(out.Baseline, "the baseline"), Columns: []string{"metric", "policy", "difference", "95 % interval", "relative", "adjusted p"}, Numeric: []bool{false, false, true, true, true, true}}
+	t := table{Caption: "Differences from " + orElse(out.Baseline, "the baseline"), Columns: []string{"metric", "policy", "difference", "95 % interval", "relative", "adjusted p", "mark"}, Numeric: []bool{false, false, true, true, true, true, false}}
 	described := out.Scenario
 	for i, name := range order {
 		m := metricOf(&described, name)
@@ -149,7 +149,7 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 			out.Differences = append(out.Differences, effects(m, orElse(out.Baseline, "the baseline"), by[name]))
 		}
 		for _, d := range by[name] {
-			row := []string{m.Title, d.Contender, signed(d.Mean, m.Digits), "", "", ""}
+			row := []string{m.Title, d.Contender, signed(d.Mean, m.Digits), "", "", "", string(d.Mark)}
 			if d.Low != nil && d.High != nil {
 				row[3] = signed(*d.Low, m.Digits) + " to " + signed(*d.High, m.Digits)
 			}

@@ -3,13 +3,12 @@ package shadow
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/shadow"
 )
@@ -49,7 +48,7 @@ func read(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the file of a report", c.NArg()), "rungnn --shadow --shadow-report FILE writes it")
 	}
 	path := c.Args().First()
-	text, err := readFile(path)
+	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("read the report: %w", err), "rungnn --shadow --shadow-report FILE writes it every minute, and at its end")
 	}
@@ -71,22 +70,6 @@ func read(c *ucli.Context) error {
 		return exit.New(exit.Gate, fmt.Errorf("the verdict is %q", r.Verdict.Answer), "")
 	}
 	return err
-}
-
-// maxReport is the number of bytes that are read of a report.
-const maxReport = 16 << 20
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxReport+1))
-	if err == nil && len(text) > maxReport {
-		err = fmt.Errorf("%s is larger than %d MiB", path, maxReport>>20)
-	}
-	return text, err
 }
 
 func printRole(c *ucli.Context) error {

@@ -1,8 +1,6 @@
 package shadow
 
 import (
-	"errors"
-
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/utils/clock"
@@ -43,7 +41,8 @@ func (f *folder) tell(r shadow.Report) {
 
 // keep adds rows. The first failure is logged; watching goes on.
 func (f *folder) keep(rows ...runfolder.Row) {
-	if err := f.Add(rows...); err != nil && !f.failed {
+	f.Add(rows...)
+	if err := f.Failed(); err != nil && !f.failed {
 		f.failed = true
 		f.log.Error().Err(err).Msg("the run folder lacks what is found from now on")
 	}
@@ -54,9 +53,8 @@ func (f *folder) end(r shadow.Report, failed error) error {
 	if f == nil {
 		return nil
 	}
-	var err error
 	if failed == nil {
-		err = f.Add(append(r.Points(), r.Rows()...)...)
+		f.Add(append(r.Points(), r.Rows()...)...)
 	}
-	return errors.Join(err, f.Close(failed))
+	return f.Close(failed)
 }

@@ -132,12 +132,12 @@ func (s Scheduler) Run(c *ucli.Context, log zerolog.Logger) error {
 		config.Keep = out.keep
 	}
 	r, err := s.watch(c, config, log, func(r shadow.Report) { keepReport(log, path, r); out.tell(r) })
-	ended := out.end(r, err)
-	if err != nil {
-		return errors.Join(err, ended)
+	var printed error
+	if err == nil {
+		printed = r.WriteText(c.App.Writer) // before the files, for which there may be no room
+		keepReport(log, path, r)
 	}
-	keepReport(log, path, r) // whatever became of the folder
-	return errors.Join(r.WriteText(c.App.Writer), ended)
+	return errors.Join(err, printed, out.end(r, err))
 }
 
 // watch watches until the context ends, and tells now and then what was found.

@@ -2,8 +2,8 @@
 // connects the packages below it and serves ktop and the demo.
 //
 //	watch ──changes──▶ state ──a frame a tick──▶ view   (a terminal)
-//	                                       └───▶ report (a table, JSON, one line)
+//	                                       └───▶ report (a table, JSON)
 //
 // Package query parses the expressions that sort and filter. [Run] draws until the reader
-// quits; [Follow] prints at an interval; [Once] prints once; [Snapshot] reads once.
+// quits; [Follow] prints at an interval; [Once] prints once.
 package top

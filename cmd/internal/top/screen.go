@@ -9,6 +9,6 @@ import (
 
 // IsScreen tells whether w is a terminal that the view can be drawn on.
 func IsScreen(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	return ok && cli.IsTerminal(f) && os.Getenv("TERM") != "dumb"
 }

@@ -20,6 +20,8 @@ import (
 	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/locale"
+	"gnnsched/scheduler/decision/record"
 )
 
 // DefaultInterval is the time between two redraws unless told otherwise.
@@ -39,6 +41,9 @@ type Config struct {
 	Servers  []watch.Server // schedulers that are asked for their decisions
 	Status   func() string  // a line of the program that embeds the view; may be nil
 	Log      logr.Logger    // client-go's messages; the zero value drops them
+
+	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
+	Explain func(record.Record) (string, error)
 
 	in  io.Reader // keys; nil means the terminal
 	Out io.Writer // screen or file; nil means stdout
@@ -68,7 +73,7 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) source() watch.Config {
-	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log}
+	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
 // Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns
@@ -170,12 +175,6 @@ func Once(ctx context.Context, cfg Config, format report.Format) error {
 	return nil
 }
 
-// Snapshot reads the cluster once. To read it often use [watch.Start], which transfers only
-// the changes.
-func Snapshot(ctx context.Context, client kubernetes.Interface) (state.Frame, error) {
-	return watch.List(ctx, watch.Config{Client: client})
-}
-
 // lookOf tells from the environment what the terminal can show. A non-empty NO_COLOR turns
 // colours off; a locale other than UTF-8 means ASCII.
 func lookOf(env []string) paint.Look {
@@ -187,12 +186,5 @@ func lookOf(env []string) paint.Look {
 		}
 		return ""
 	}
-	look := paint.Look{Color: get("NO_COLOR") == ""}
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := strings.ToUpper(get(name)); v != "" {
-			look.Unicode = strings.Contains(v, "UTF-8") || strings.Contains(v, "UTF8")
-			break
-		}
-	}
-	return look
+	return paint.Look{Color: get("NO_COLOR") == "", Unicode: locale.UTF8(env)}
 }

@@ -28,6 +28,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
 	"gnnsched/cmd/internal/top/view/paint"
+	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
@@ -167,16 +168,6 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-func TestSnapshot(t *testing.T) {
-	f, err := Snapshot(context.Background(), client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := report.Line(&f), "2 nodes (2 not ready), 1 pod bound, 0 pending, CPU 17%, spread 0.125"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := newScreen()
@@ -263,7 +254,7 @@ func TestTotalsAgreeWithRunsim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Snapshot(t.Context(), client)
+	f, err := watch.List(t.Context(), watch.Config{Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}

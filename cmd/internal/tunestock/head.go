@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/stock"
@@ -20,7 +21,7 @@ type head struct {
 
 func (h head) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Score plugins of kube-scheduler (Kubernetes 1.36), tuned by gnnsched %s in the simulator:\n  %s\n\n", h.Version, h.command)
+	fmt.Fprintf(&b, "Score plugins of kube-scheduler (Kubernetes %s), tuned by gnnsched %s in the simulator:\n  %s\n\n", kuberelease.Scheduler, h.Version, h.command)
 	fmt.Fprintf(&b, "Scenario %s, objective %s.\n", h.Scenario.Name, h.Scenario.Objective.Name())
 	h.results(&b)
 	b.WriteString("\nNodeAffinity, InterPodAffinity and ImageLocality were not played. Their weights keep the default profile's ratio\n" +
@@ -74,7 +75,7 @@ func warnings(r *eval.Comparison) (lines []string) {
 		if d[0].Mean > 0 {
 			lines = append(lines, fmt.Sprintf("the tuned profile is worse than the default in %s: %.4g against %.4g (%s)", m.Title, r.Results[1].Mean(m), r.Results[0].Mean(m), how))
 		}
-		if m.Name == eval.Objective.Name && d[0].Mean <= 0 && d[0].High >= 0 {
+		if m.Name == eval.Objective.Name && d[0].Mean <= 0 && d[0].Mark != eval.Lower {
 			lines = append(lines, fmt.Sprintf("the tuned profile is not shown to be better than the default in %s (%s); the default will do", m.Title, how))
 		}
 	}

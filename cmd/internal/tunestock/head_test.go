@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/golden"
+	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/stock"
@@ -60,5 +61,5 @@ func TestHeadGolden(t *testing.T) {
 		Config:  Config{Version: "v1", Scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}}},
 		profile: p, command: "gnnsched tune --stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
 	}
-	golden.Check(t, "head.txt", h.text())
+	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
 }

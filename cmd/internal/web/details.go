@@ -108,7 +108,7 @@ func cardsOf(all []state.Card, most int) []card {
 	return out
 }
 
-func podOf(p *state.BoundPod) pod {
+func podOf(p *state.ListedPod) pod {
 	out := pod{Pod: p.Namespace + "/" + p.Name, Workload: p.Workload, Scheduler: p.Scheduler, CPU: p.CPU, Memory: p.Memory, GPU: p.GPU, Created: p.Created.UTC()}
 	for i := range 64 {
 		if p.Devices.Has(i) {

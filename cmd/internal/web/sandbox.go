@@ -2,12 +2,16 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"gnnsched/cmd/internal/web/sandbox"
@@ -24,6 +28,22 @@ const (
 
 // sandboxOptions answers with what a request to the sandbox may hold.
 func (s *server) sandboxOptions(w http.ResponseWriter, _ *http.Request) { respond(w, sandbox.List()) }
+
+// scenario answers with a request as a scenario file of gnnsched eval.
+func (s *server) scenario(w http.ResponseWriter, r *http.Request) {
+	var request sandbox.Request
+	if status, err := readJSON(w, r, &request); err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	text, err := request.Scenario()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, text) // the client may have gone
+}
 
 // play answers with a run of the sandbox, a JSON object a line. There is one run at a time; it ends with its client.
 func (s *server) play(w http.ResponseWriter, r *http.Request) {
@@ -73,11 +93,34 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) (status int, err er
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return http.StatusBadRequest, err
+		return http.StatusBadRequest, inWords(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return http.StatusBadRequest, errors.New("the body has more than one value")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return 0, nil
+}
+
+// kinds are the names of JSON's values, by the kind of Go's type.
+var kinds = map[reflect.Kind]string{
+	reflect.Int: "a whole number", reflect.Uint64: "a whole number of at least 0", reflect.Float64: "a number", reflect.Bool: "true or false",
+	reflect.String: "a text", reflect.Slice: "a list", reflect.Map: "an object", reflect.Struct: "an object",
+}
+
+// inWords returns the error of a body in the words of JSON and of the request's fields.
+func inWords(err error) error {
+	var kind *json.UnmarshalTypeError
+	var large *http.MaxBytesError
+	switch field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); {
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s: want %s, got %s", cmp.Or(kind.Field, "the body"), kinds[kind.Type.Kind()], kind.Value)
+	case errors.As(err, &large):
+		return fmt.Errorf("the body has more than %d bytes", large.Limit)
+	case unknown:
+		return fmt.Errorf("no field is called %s", field)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the body ends early: it is no JSON object")
+	}
+	return fmt.Errorf("the body is not JSON: %w", err)
 }

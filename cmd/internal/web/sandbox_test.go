@@ -116,3 +116,31 @@ func TestRunEndsWithItsClient(t *testing.T) {
 	}
 	waitUntil(t, func() bool { return len(s.playing) == 0 })
 }
+
+// Errors about the body use the words of JSON and of the fields, not those of the program.
+func TestErrorsInWords(t *testing.T) {
+	s := newTestServer(t, config{}, nil)
+	for body, want := range map[string]string{
+		"": "it is no JSON object", "{": "it is no JSON object", `{"x"}`: "the body is not JSON", `[]`: "the body: want an object, got array",
+		`{"file":1}`:                      `no field is called "file"`,
+		`{"nodes":[{"count":1.5}]}`:       "nodes.count: want a whole number, got number 1.5",
+		`{"load":"high"}`:                 "load: want a number, got string",
+		`{"seed":-1}`:                     "seed: want a whole number of at least 0, got number -1",
+		`{"spread":1}`:                    "spread: want true or false, got number",
+		`{"objective":{"balance":"x"}}`:   "want a number, got string",
+		`{"load":1.5,"pods":"smal"}`:      "load: 150 %, want more than 0 and at most 100 %",
+		`{"pods":"smal"}`:                 `no kind of pods is called "smal" (did you mean small?)`,
+		`{"objective":{"balanse":1}}`:     `no term is called "balanse" (did you mean balance?)`,
+		`{"nodes":[{"count":3,"cpu":8}]}`: "nodes: 8 CPU, 0 GiB of memory and 0 GPUs, want 1 to 256 CPU",
+	} {
+		resp, got := do(t, s.post(t, body))
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) || strings.Contains(got, "Go ") || strings.Contains(got, "sandbox.") {
+			t.Errorf("%s: %s, %s, want %q", body, resp.Status, got, want)
+		}
+	}
+	r := s.post(t, smallRun)
+	r.URL.Path += "/scenario"
+	if resp, body := do(t, r); resp.StatusCode != http.StatusOK || !strings.HasPrefix(body, "# gnnsched eval --scenario sandbox.yaml") {
+		t.Errorf("%s: %.300s", resp.Status, body)
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/slowclient"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	measured "gnnsched/scheduler/usage"
@@ -161,7 +162,8 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /api/sandbox", s.sandboxOptions)
 	mux.HandleFunc("POST /api/sandbox", s.play)
-	return s.requests.counted(s.door.guard(mux))
+	mux.HandleFunc("POST /api/sandbox/scenario", s.scenario)
+	return s.requests.counted(slowclient.Guard(s.door.guard(mux), slowclient.Within))
 }
 
 // requests counts the requests that are being answered. Closing an HTTP server does not wait for them.

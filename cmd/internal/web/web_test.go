@@ -48,7 +48,7 @@ func (f frozen) Stop() {}
 func (f frozen) Details(ask state.Ask) state.Details {
 	var d state.Details
 	if ask.Node != "" {
-		d.Node, d.Pods = ask.Node, []state.BoundPod{{Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10, Created: noon}}
+		d.Node, d.Pods = ask.Node, []state.ListedPod{{Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10, Created: noon}}
 		d.Cards = []state.Card{
 			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
 			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},

@@ -24,7 +24,7 @@ const gpuDriver = "gpu."
 // Intel the second.
 var modelAttributes = []string{"productName", "model"}
 
-// Set is what the slices of one node say of its cards, which changes rarely.
+// Set holds the cards of one node, read from its slices. It changes rarely.
 type Set struct {
 	In      []*resourceapi.ResourceSlice // as given to Read
 	Devices []Device

@@ -74,13 +74,23 @@ func TestValues(t *testing.T) {
 		device(3, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"gpu.example.com/numaNode": {IntValue: ptr.To(int64(3))}}),
 		device(4, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"other.example.com/numaNode": {IntValue: ptr.To(int64(4))}}),
 	}}
-	if got := s.Values("numaNode"); !slices.Equal(got, []string{"1", "", "", "3", ""}) {
+	s.Cards = append(s.Cards, Card{}, Card{})
+	const standard = "resource.kubernetes.io/numaNode"
+	s.Devices = append(s.Devices,
+		device(5, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValues: []int64{2, 3}}, "numaNode": {IntValues: []int64{-1}}}),
+		device(6, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValues: []int64{3, 2}}}),
+		device(6, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValue: ptr.To(int64(3))}}),
+	)
+	if got := s.Values("numaNode"); !slices.Equal(got, []string{"1", "", "", "3", "", "", ""}) {
 		t.Errorf("in the driver's domain: %q", got)
 	}
-	if got := s.Values("other.example.com/numaNode"); !slices.Equal(got, []string{"", "", "", "", "4"}) {
+	if got := s.Values(standard); !slices.Equal(got, []string{"", "", "", "", "", "2", "3"}) {
+		t.Errorf("of lists: %q", got)
+	}
+	if got := s.Values("other.example.com/numaNode"); !slices.Equal(got, []string{"", "", "", "", "4", "", ""}) {
 		t.Errorf("in another's: %q", got)
 	}
-	if got := s.Values("gpu.example.com/numaNode"); !slices.Equal(got, []string{"1", "", "", "3", ""}) {
+	if got := s.Values("gpu.example.com/numaNode"); !slices.Equal(got, []string{"1", "", "", "3", "", "", ""}) {
 		t.Errorf("with the domain: %q", got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Values returns an attribute of each card, as text: the value that the card's devices have, empty if none has one or if they
-// differ. A name without a domain is that of an attribute in each driver's own domain. Lists count as no value, and so do negative
-// numbers: a NUMA node of -1 stands for none.
+// differ. A name without a domain is that of an attribute in each driver's own domain. A list counts as its first value: that of
+// resource.kubernetes.io/numaNode begins with the device's own node. Negative numbers count as no value: a NUMA node of -1 stands for none.
 func (s *Set) Values(name string) []string {
 	return s.common(func(d *Device) string { return d.text(name) })
 }
@@ -17,7 +17,7 @@ func (s *Set) Values(name string) []string {
 // Models returns the model of each card; empty if the driver does not publish it.
 func (s *Set) Models() []string { return s.common((*Device).model) }
 
-// common returns for each card what is the same for all its devices; empty is as good as any value.
+// common returns for each card the values that all its devices share; empty is as good as any value.
 func (s *Set) common(of func(*Device) string) []string {
 	out, differ := make([]string, len(s.Cards)), make([]bool, len(s.Cards))
 	for i := range s.Devices {
@@ -51,18 +51,26 @@ func (d *Device) attribute(name string) (resourceapi.DeviceAttribute, bool) {
 	return a, has
 }
 
-// text returns an attribute's value with its type; empty for none.
+// text returns an attribute's value, or the first of its list, with its type; empty for none.
 func (d *Device) text(name string) string {
 	a, _ := d.attribute(name)
 	switch {
 	case a.StringValue != nil:
 		return "string " + *a.StringValue
+	case len(a.StringValues) > 0:
+		return "string " + a.StringValues[0]
 	case a.VersionValue != nil:
 		return "version " + *a.VersionValue
+	case len(a.VersionValues) > 0:
+		return "version " + a.VersionValues[0]
 	case a.BoolValue != nil:
 		return strconv.FormatBool(*a.BoolValue)
+	case len(a.BoolValues) > 0:
+		return strconv.FormatBool(a.BoolValues[0])
 	case a.IntValue != nil && *a.IntValue >= 0:
 		return strconv.FormatInt(*a.IntValue, 10)
+	case len(a.IntValues) > 0 && a.IntValues[0] >= 0:
+		return strconv.FormatInt(a.IntValues[0], 10)
 	}
 	return ""
 }

@@ -38,20 +38,16 @@ func AmountsIn(list corev1.ResourceList) Amounts {
 	}
 }
 
-// Requests returns what a pod requests by its specification: its containers, sidecars, init
-// containers and overhead, or the requests of the whole pod. It ignores a resize in progress.
-func Requests(p *corev1.Pod) Amounts {
-	return AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{}))
-}
+// counted says what of a pod counts, as in kube-scheduler: while a resize is in progress, the larger of what the specification wants and
+// what the status says that the kubelet still holds or has allocated.
+var counted = resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 
-// EffectiveRequests returns what a pod takes of its node as kube-scheduler counts it, in-place
-// resizes included.
-func EffectiveRequests(p *corev1.Pod) Amounts {
-	return AmountsIn(resource.PodRequests(p, resource.PodResourcesOptions{
-		UseStatusResources: true,
-		InPlacePodLevelResourcesVerticalScalingEnabled: true,
-	}))
-}
+// RequestList returns what a pod takes of its node as kube-scheduler counts it: its containers, sidecars, init containers and overhead, or
+// the requests of the whole pod, resizes in progress included.
+func RequestList(p *corev1.Pod) corev1.ResourceList { return resource.PodRequests(p, counted) }
+
+// Requests returns the amounts of RequestList.
+func Requests(p *corev1.Pod) Amounts { return AmountsIn(RequestList(p)) }
 
 // SharesGPUs reports whether a node offers the resources for shares of GPUs. All pods with GPUs
 // on such a node get a GPUIndexAnnotation.

@@ -80,7 +80,7 @@ func ClaimNames(p *corev1.Pod) (names []string) {
 	return names
 }
 
-// Claimed is what a claim holds of a pool of devices, which are named gpu-0, gpu-1 and so on.
+// Claimed holds the devices of a pool that a claim has. They are named gpu-0, gpu-1 and so on.
 type Claimed struct {
 	Pool    string            // in which each node's devices have the node's name
 	Devices cluster.DeviceSet // by the numbers in their names

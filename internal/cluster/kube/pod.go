@@ -32,9 +32,9 @@ func podResources(requests Amounts, gpu GPURequest) cluster.Resources {
 	return cluster.Resources{MilliCPU: requests.MilliCPU, Memory: requests.Memory, GPU: gpu.GPU, GPUMilli: gpu.GPUMilli, Pods: 1}
 }
 
-// Limits returns the limits of a pod's CPU and memory; 0 for a resource without one.
+// Limits returns the limits of a pod's CPU and memory, resizes in progress included; 0 for a resource without one.
 func Limits(p *corev1.Pod) cluster.Resources {
-	limits := resource.PodLimits(p, resource.PodResourcesOptions{})
+	limits := resource.PodLimits(p, counted)
 	return cluster.Resources{MilliCPU: limits.Cpu().MilliValue(), Memory: limits.Memory().Value()}
 }
 

@@ -1,14 +1,14 @@
 package mig
 
-// feature is a number that tells what the state of a GPU is worth to the pods of one profile. Under a mix of profiles it is the mean over the
-// pods.
+// feature is a number that tells what the state of a GPU is worth to the pods of one profile. Under a mix of profiles it is the mean
+// over the pods.
 type feature struct {
 	Name, About string
 	Of          func(used Slices, p Profile) float64
 }
 
-// Features are the features of a GPU's state. A learned cost (package policy/partition) is a weighted sum of them; with a weight on the first
-// alone it is FGD's fragmentation.
+// Features are the features of a GPU's state. A learned cost (package policy/partition) is a weighted sum of them; with a weight on the
+// first alone it is FGD's fragmentation.
 var Features = []feature{
 	{"wasted", "free memory slices that pods of the profile cannot use", func(s Slices, p Profile) float64 { return float64(Wasted(s, p)) }},
 	{"unserved", "compute slices of a pod, if none fits", func(s Slices, p Profile) float64 {

@@ -6,6 +6,9 @@ import (
 	"os"
 )
 
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 2 << 20
+
 // ReadFile calls each with the records of a file that a Journal wrote, in its order: JSON lines or Parquet. The last line or group
 // may be cut off. What is no such file is an error that names the file and, for lines, the line.
 func ReadFile(path string, each func(Record)) error {
@@ -27,7 +30,7 @@ func ReadFile(path string, each func(Record)) error {
 func readLines(f *os.File, path string, each func(Record)) error {
 	lines, faulty := bufio.NewScanner(f), error(nil)
 	number, records := 0, 0
-	lines.Buffer(nil, 2<<20)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		if number++; len(lines.Bytes()) == 0 {
 			continue

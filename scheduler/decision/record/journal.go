@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ type Journal interface {
 
 // OpenJournal opens the file, which only its owner may read: it names pods. If its name ends in .parquet, it is a Parquet file,
 // else one JSON object a line. failed is called for the first record of several that cannot be written, for example because
-// the disk is full, and once more when writing works again, with a nil error and the number of lost ones.
+// the disk is full, and once more when writing works again, with a nil error and the number of lost ones. It is also called, with a
+// nil error and 1, if the last record in the file was written in part, and is cut off.
 func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
 	if strings.HasSuffix(path, ".parquet") {
 		return openTable(path, failed)
@@ -38,13 +40,14 @@ func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, err
 
 // lines is a journal of one JSON object a line.
 type lines struct {
+	path   string
 	failed func(err error, lost uint64)
 
 	mu   sync.Mutex
 	file io.WriteCloser
 	line []byte
 	lost uint64 // records that could not be written since the last that could
-	torn bool   // whether the last write may have left a part of a line
+	torn bool   // whether the file may end inside a line
 }
 
 func openLines(path string, failed func(err error, lost uint64)) (*lines, error) {
@@ -53,31 +56,48 @@ func openLines(path string, failed func(err error, lost uint64)) (*lines, error)
 	if err != nil {
 		return nil, err
 	}
-	torn, err := endsInside(f)
+	cut, torn, err := whole(f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	return &lines{file: &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, failed: failed, torn: torn}, nil
+	if cut {
+		failed(nil, 1)
+	}
+	file := &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}
+	return &lines{path: path, file: file, failed: failed, torn: torn}, nil
 }
 
-// endsInside reports whether the file ends without a line feed: the process that wrote it was killed. It fails for
+// whole cuts off the record at the end of the file that a process wrote in part: it was killed, or the disk was full. Other text without
+// a line feed stays: a record that lacks nothing else, or a file of another kind. torn reports whether there is such text. whole fails for
 // what is no file, such as a folder or a pipe.
-func endsInside(f *os.File) (bool, error) {
+func whole(f *os.File) (cut, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s is not a regular file", f.Name())
+		return false, false, fmt.Errorf("%s is not a regular file", f.Name())
 	}
-	if info.Size() == 0 {
-		return false, nil
+	from := max(info.Size()-maxLine, 0)
+	tail := make([]byte, info.Size()-from)
+	if _, err := f.ReadAt(tail, from); err != nil && !errors.Is(err, io.EOF) {
+		return false, false, err
 	}
-	last := make([]byte, 1)
-	if _, err := f.ReadAt(last, info.Size()-1); err != nil {
-		return false, err
+	last := bytes.LastIndexByte(tail, '\n') + 1
+	switch _, faulty := Parse(tail[last:]); {
+	case last == len(tail):
+		return false, false, nil
+	case faulty == nil || !begun(tail[last:]) || last == 0 && from > 0:
+		return false, true, nil
 	}
-	return last[0] != '\n', nil
+	return true, false, f.Truncate(from + int64(last))
+}
+
+// begun reports whether a text is the beginning of a record.
+func begun(text []byte) bool {
+	head := fmt.Appendf(nil, `{"schema":%d,`, schemaVersion)
+	n := min(len(head), len(text))
+	return bytes.Equal(head[:n], text[:n])
 }
 
 // write writes a record as a line.
@@ -94,8 +114,11 @@ func (j *lines) write(r Record) {
 		j.line = append(j.line, '\n')
 	}
 	j.line = append(append(j.line, text...), '\n')
-	if _, err := j.file.Write(j.line); err != nil {
-		if j.torn = true; j.lost == 0 {
+	if n, err := j.file.Write(j.line); err != nil {
+		if n > 0 {
+			j.torn = j.takeBack(n) != nil
+		}
+		if j.lost == 0 {
 			j.failed(fmt.Errorf("write a decision: %w", err), 1)
 		}
 		j.lost++
@@ -106,6 +129,18 @@ func (j *lines) write(r Record) {
 		j.failed(nil, j.lost)
 		j.lost = 0
 	}
+}
+
+// takeBack cuts the last bytes off the file, which are the part of a line that the disk took.
+func (j *lines) takeBack(bytes int) error {
+	if err := j.file.Close(); err != nil { // the next write opens it again
+		return err
+	}
+	info, err := os.Stat(j.path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(j.path, info.Size()-int64(bytes))
 }
 
 // Close implements Journal.

@@ -192,28 +192,33 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// faulty is a disk that is full until it is not.
+// faulty is a file on a disk that is full until it is not. It takes a half of what is written then.
 type faulty struct {
-	bytes.Buffer
+	*os.File
 	full bool
 }
 
 func (f *faulty) Write(b []byte) (int, error) {
 	if f.full {
-		n, _ := f.Buffer.Write(b[:len(b)/2])
+		n, _ := f.File.Write(b[:len(b)/2])
 		return n, errors.New("no space left on device")
 	}
-	return f.Buffer.Write(b)
+	return f.File.Write(b)
 }
 
 func (f *faulty) Close() error { return nil }
 
-// A full disk is said once, and so is that writing works again. The memory has all, and the file's lines after the torn
-// one can be read.
+// A full disk is said once, and so is that writing works again. The memory has all, and the file has whole lines.
 func TestFullDisk(t *testing.T) {
-	disk := &faulty{}
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	disk := &faulty{File: f}
 	var said []string
-	j := &lines{file: disk, failed: func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }}
+	j := &lines{path: path, file: disk, failed: func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }}
 	b := NewBook(10, j)
 	for i, full := range []bool{false, true, true, true, false, false} {
 		disk.full = full
@@ -225,38 +230,70 @@ func TestFullDisk(t *testing.T) {
 	if held, _ := b.Held(); held != 6 {
 		t.Errorf("%d are in memory", held)
 	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var read []string
-	for _, line := range bytes.Split(disk.Bytes(), []byte("\n")) {
-		if r, err := Parse(line); err == nil {
-			read = append(read, r.Pod)
+	for line := range strings.Lines(string(text)) {
+		r, err := Parse([]byte(line))
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
 		}
+		read = append(read, r.Pod)
 	}
 	if want := []string{"web-0", "web-4", "web-5"}; !reflect.DeepEqual(read, want) {
 		t.Errorf("read %v, want %v", read, want)
 	}
 }
 
-// A file that ends inside a line, because the writer was killed, goes on with a new line.
+// A file goes on after its last whole record. A part of a record is cut off; text that is none stays, and so does a record that lacks
+// only the line feed.
 func TestJournalAfterAKill(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "decisions.jsonl")
-	if err := os.WriteFile(path, []byte(`{"schema":1,"po`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	j, err := OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
+	d := chosen(0)
+	record, err := json.Marshal(Of(&d))
 	if err != nil {
 		t.Fatal(err)
 	}
-	NewBook(1, j).Decided(chosen(1))
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(string(text), "\n")
-	if r, err := Parse([]byte(lines[1])); err != nil || r.Pod != "web-1" || len(lines) != 3 {
-		t.Errorf("%q: %v", lines, err)
+	whole := string(record)
+	for name, c := range map[string]struct{ before, kept string }{
+		"new":            {"", ""},
+		"whole":          {whole + "\n", whole + "\n"},
+		"torn":           {whole + "\n" + whole[:len(whole)/2], whole + "\n"},
+		"torn early":     {whole + "\n" + whole[:3], whole + "\n"},
+		"only a part":    {whole[:20], ""},
+		"no line feed":   {whole, whole + "\n"},
+		"another file":   {"a: 1\nb: 2", "a: 1\nb: 2\n"},
+		"another object": {`{"apiVersion":"v1"}`, `{"apiVersion":"v1"}` + "\n"},
+		"a long line":    {whole[:20] + strings.Repeat("x", maxLine), whole[:20] + strings.Repeat("x", maxLine) + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "decisions.jsonl")
+			if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cut := uint64(0)
+			j, err := OpenJournal(path, func(err error, lost uint64) {
+				if cut += lost; err != nil {
+					t.Error(err)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			NewBook(1, j).Decided(chosen(1))
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			added, is := strings.CutPrefix(string(text), c.kept)
+			if r, err := Parse([]byte(added)); !is || err != nil || r.Pod != "web-1" || (cut == 1) != (len(c.kept) < len(c.before)) {
+				t.Errorf("%d cut off, %.300q: %v", cut, text, err)
+			}
+		})
 	}
 	if _, err := OpenJournal(t.TempDir(), nil); err == nil {
 		t.Error("a folder is no file")

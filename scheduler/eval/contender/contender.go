@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
@@ -43,10 +44,10 @@ func List(names, files []string) ([]eval.Contender, error) {
 		names = Names()
 	}
 	var out []eval.Contender
-	for _, n := range names {
+	for i, n := range names {
 		x, err := Named(n)
 		if err != nil {
-			return nil, err
+			return nil, termHint(names[:i], n, err)
 		}
 		out = append(out, x)
 	}
@@ -71,6 +72,26 @@ func List(names, files []string) ([]eval.Contender, error) {
 	return out, nil
 }
 
+// termHint gives the error of a name that is not known a better hint, if the name is a term of an objective and the name before it
+// ends with one: a comma separates policies, and a plus sign terms.
+func termHint(before []string, name string, err error) error {
+	if len(before) == 0 {
+		return err
+	}
+	last := before[len(before)-1]
+	_, of, ok := strings.Cut(last, ":")
+	if !ok {
+		return err
+	}
+	if _, bad := objective.Parse(strings.ReplaceAll(of, "+", ",")); bad != nil {
+		return err
+	}
+	if _, bad := objective.Parse(strings.ReplaceAll(name, "+", ",")); bad != nil {
+		return err
+	}
+	return exit.New(exit.Usage, err, fmt.Sprintf("a comma separates policies; join the terms of an objective with a plus sign: %s+%s", last, name))
+}
+
 // Named returns the heuristic or the shipped network with that name, or what the name says of one
 // (boundOf).
 func Named(name string) (eval.Contender, error) {
@@ -93,7 +114,7 @@ func Named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
-		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: no policy is called %q; there are %s", name, strings.Join(slices.Concat(Names(), heuristic.UsageNames(), gpuNames()), ", ")),
+		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", choice.Unknown("policy", name, slices.Concat(Names(), heuristic.UsageNames(), gpuNames()))),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)

@@ -49,8 +49,8 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 		{[]string{"running:moved:random"}, nil, "is no policy", exit.Usage, ""},
 		{[]string{"running:nothing"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"optimum"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
-		{[]string{"stock:none.yaml"}, nil, "none.yaml", exit.Usage, "tune --stock"},
-		{nil, []string{"mine=none.yml"}, "none.yml", exit.Usage, "tune --stock"},
+		{[]string{"stock:none.yaml"}, nil, "none.yaml", exit.Usage, "KubeSchedulerConfiguration"},
+		{nil, []string{"mine=none.yml"}, "none.yml", exit.Usage, "KubeSchedulerConfiguration"},
 		{nil, []string{"none.safetensors"}, "none.safetensors", exit.Checkpoint, "check the path"},
 	} {
 		_, err := contender.List(c.names, c.files)
@@ -315,6 +315,28 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 	for bad, want := range map[string]string{"acdqn:balance": "one objective", "wishes:luck": "luck", "wishes:pack": "does not know pack"} {
 		if _, err := contender.Named(bad); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// A comma in an objective separates policies, so the hint joins the terms with a plus sign. Misspelt names get the one that was meant.
+func TestUnknownNames(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		says  string // in the error
+		hint  string
+	}{
+		{[]string{"greedy:balance", "energy"}, `no policy is called "energy"`, "greedy:balance+energy"},
+		{[]string{"linear", "greedy:balance=2", "pack=0.5"}, `no policy is called "pack=0.5"`, "greedy:balance=2+pack=0.5"},
+		{[]string{"wishes:balance", "energy"}, `"energy"`, "wishes:balance+energy"},
+		{[]string{"linear", "energy"}, `no policy is called "energy"`, "--checkpoint"},
+		{[]string{"gready-balance"}, "did you mean greedy-balance?", "--checkpoint"},
+		{[]string{"greedy:balanse"}, "did you mean balance?", ""},
+	} {
+		_, err := contender.List(c.names, nil)
+		var e *exit.Error
+		if !errors.As(err, &e) || e.Code != exit.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%v: %v, hint %q", c.names, err, e.Hint)
 		}
 	}
 }

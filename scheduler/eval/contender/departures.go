@@ -2,9 +2,9 @@ package contender
 
 import (
 	"slices"
-	"strings"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -24,7 +24,7 @@ var departures = map[string]func(eval.Contender) (eval.Contender, error){running
 // departing returns the contender PREFIX:NAME of a heuristic or a shipped network.
 func departing(prefix, name string) (eval.Contender, error) {
 	if shipped := checkpoint.ShippedFor(checkpoint.GPUGraph); prefix != running && !slices.Contains(shipped, name) {
-		return eval.Contender{}, exit.Usagef("--policies: %s:%s: %q is no network for GPU clusters; there are %s", prefix, name, name, strings.Join(shipped, ", "))
+		return eval.Contender{}, exit.Usagef("--policies: %s:%s: %w", prefix, name, choice.Unknown("network for GPU clusters", name, shipped))
 	}
 	x, err := Named(name)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/runlog"
 )
 
 // label names a point among those of its mix.
@@ -21,11 +22,11 @@ func (f *Front) Folder() (out []runfolder.Row) {
 		return nil
 	}
 	a, b := f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()
-	rows := f.Rows()
+	rows, comparisons := f.Rows()
 	for _, m := range f.Plan.Mixes {
 		name := m.Name()
 		s := runfolder.Scenario{
-			Name: f.Plan.Scenario.Name + ", " + name, About: f.Plan.Scenario.About, Objective: name, Samples: len(f.Plan.Seeds),
+			Name: f.Plan.Scenario.Name + ", " + name, About: f.Plan.Scenario.About, Objective: name, Samples: len(f.Plan.Seeds), Rule: eval.Words.Rule(len(f.Plan.Seeds), comparisons),
 			Metrics: []runfolder.Metric{{Name: "cost", Title: "cost of the mix", Digits: 4}, {Name: "first", Title: a, Digits: 4}, {Name: "second", Title: b, Digits: 4}, {Name: "unscheduled", Title: "unscheduled", Digits: 1}},
 		}
 		if i := f.reference(name); i >= 0 {
@@ -52,26 +53,17 @@ func (f *Front) Folder() (out []runfolder.Row) {
 
 // change returns the difference of a row from its reference.
 func (r Row) change(s runfolder.Scenario) runfolder.Difference {
-	d := r.Difference
-	out := runfolder.Difference{Scenario: s.Name, Contender: r.label(), Metric: "cost", Mean: d.Mean, Relative: d.Relative}
-	if s.Samples > 1 {
-		out.Low, out.High, out.P = &d.Low, &d.High, &d.Adjusted
-	}
-	return out
+	return runlog.DifferenceRow(r.Difference, runfolder.Difference{Scenario: s.Name, Contender: r.label(), Metric: "cost"}, false)
+}
+
+// phrases are what a verdict says of a policy beside the one made for the mix.
+var phrases = map[eval.Mark]string{
+	eval.Unmarked: "was compared on too few seeds with", eval.None: "is level with", eval.Unclear: "is not clearly apart from", eval.Lower: "is ahead of", eval.Higher: "is behind",
 }
 
 // verdict says whether a policy is ahead of the one made for the mix.
 func (r Row) verdict(s runfolder.Scenario) runfolder.Verdict {
 	d := r.Difference
-	state, phrase := runfolder.Level, "is level with"
-	switch {
-	case s.Samples < 2:
-		state, phrase = runfolder.Note, "was compared on one sample with"
-	case d.Adjusted < eval.Level && d.Mean < 0:
-		state, phrase = runfolder.Better, "is ahead of"
-	case d.Adjusted < eval.Level:
-		state, phrase = runfolder.Worse, "is behind"
-	}
-	text := fmt.Sprintf("%s %s %s: cost %+.4f (%+.4f to %+.4f), %+.1f %% of the range of all policies", r.label(), phrase, s.Baseline, d.Mean, d.Low, d.High, 100*r.ofRange)
-	return runfolder.Verdict{Scenario: s.Name, Contender: r.label(), State: state, Text: text}
+	text := fmt.Sprintf("%s %s %s: cost %+.4f (%+.4f to %+.4f), %+.1f %% of the range of all policies", r.label(), phrases[d.Mark], s.Baseline, d.Mean, d.Low, d.High, 100*r.ofRange)
+	return runfolder.Verdict{Scenario: s.Name, Contender: r.label(), State: runlog.StateOf(d.Mark, false), Text: text}
 }

@@ -105,37 +105,40 @@ type Row struct {
 }
 
 // Rows returns the points by mix: the mix's own, then the baselines. A point is compared with the first single one of its
-// mix, or with the greedy one if there is none.
-func (f *Front) Rows() map[string][]Row {
-	out, p := map[string][]Row{}, []float64(nil)
+// mix, or with the greedy one if there is none. All differences are judged together; comparisons is their number.
+func (f *Front) Rows() (out map[string][]Row, comparisons int) {
+	out = map[string][]Row{}
+	var all []*eval.Difference
 	for _, m := range f.Plan.Mixes {
-		name := m.Name()
-		c := &eval.Comparison{Scenario: f.Plan.Scenario, Seeds: f.Plan.Seeds}
-		low, high := f.span(m)
-		reference := f.reference(name)
-		for i, x := range f.Points {
-			if x.Mix != "" && x.Mix != name {
-				continue
-			}
-			r := f.result(x, m)
-			row := Row{Point: x, Cost: r.Mean(overTime)}
-			if reference >= 0 && reference != i {
-				c.Results = []eval.Result{f.result(f.Points[reference], m)}
-				row.reference, row.Difference = f.Points[reference].Name, c.Difference(r, overTime)
-				row.ofRange = row.Difference.Mean / max(high-low, 1e-12)
-				p = append(p, row.Difference.P)
-			}
-			out[name] = append(out[name], row)
-		}
-	}
-	adjusted := eval.Holm(p)
-	for _, m := range f.Plan.Mixes {
-		rows := out[m.Name()]
+		rows := f.rows(m)
+		out[m.Name()] = rows
 		for i := range rows {
 			if rows[i].reference != "" {
-				rows[i].Difference.Adjusted, adjusted = adjusted[0], adjusted[1:]
+				all = append(all, &rows[i].Difference)
 			}
 		}
+	}
+	eval.Together(all...)
+	return out, len(all)
+}
+
+// rows returns the rows of a mix, whose differences are not judged yet.
+func (f *Front) rows(m objective.Mix) (out []Row) {
+	c := &eval.Comparison{Scenario: f.Plan.Scenario, Seeds: f.Plan.Seeds}
+	low, high := f.span(m)
+	reference := f.reference(m.Name())
+	for i, x := range f.Points {
+		if x.Mix != "" && x.Mix != m.Name() {
+			continue
+		}
+		r := f.result(x, m)
+		row := Row{Point: x, Cost: r.Mean(overTime)}
+		if reference >= 0 && reference != i {
+			c.Results = []eval.Result{f.result(f.Points[reference], m)}
+			row.reference, row.Difference = f.Points[reference].Name, c.Difference(r, overTime)
+			row.ofRange = row.Difference.Mean / max(high-low, 1e-12)
+		}
+		out = append(out, row)
 	}
 	return out
 }

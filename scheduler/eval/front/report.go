@@ -15,11 +15,10 @@ import (
 func (f *Front) WriteTable(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
 	a, c := f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()
+	rows, comparisons := f.Rows()
 	fmt.Fprintf(&b, "%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
-		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n"+
-		"p is of Wilcoxon's signed-rank test, adjusted by Holm for all differences.\n",
-		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds), f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1])
-	rows := f.Rows()
+		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n%s\n",
+		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds), f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1], eval.Signs.Rule(len(f.Plan.Seeds), comparisons))
 	for _, m := range f.Plan.Mixes {
 		title := "\n%s\n\n"
 		if markdown {
@@ -53,7 +52,7 @@ func (r Row) cells() []string {
 	if d.Relative != nil {
 		out[6] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
 	}
-	out[7], out[8] = fmt.Sprintf("%+.1f%%", 100*r.ofRange), eval.Significance(d.Adjusted)
+	out[7], out[8] = fmt.Sprintf("%+.1f%%", 100*r.ofRange), d.Chance()
 	return out
 }
 
@@ -83,7 +82,7 @@ func (f *Front) WriteJSON(w io.Writer) error {
 		Seeds    []uint64  `json:"seeds"`
 		Rows     []row     `json:"rows"`
 	}{Scenario: f.Plan.Scenario.Name, Terms: [2]string{f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()}, Seeds: f.Plan.Seeds}
-	rows := f.Rows()
+	rows, _ := f.Rows()
 	for _, m := range f.Plan.Mixes {
 		for _, r := range rows[m.Name()] {
 			x := row{

@@ -9,56 +9,55 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// Row sums up a comparison.
+// Row compares a policy with a baseline on one scenario.
 type Row struct {
-	Scenario          string
-	Baseline, Network eval.Result // those with the lowest objective over time among their kind
-	// Difference is the network's objective over time minus the baseline's. Its adjusted p takes all networks
-	// of all rows into account, since the best of them was chosen after the fact.
-	Difference eval.Difference
-	// Left is the difference of the pods that are unscheduled, adjusted in the same way.
-	Left    eval.Difference
-	Samples int
+	Scenario         string
+	Baseline, Policy eval.Result
+	// Difference is the policy's objective over time minus the baseline's, and Left that of the pods that are unscheduled.
+	// The differences of all rows are judged together, in Of with those of all networks, since the best of them was chosen
+	// after the fact.
+	Difference, Left eval.Difference
 }
 
 // Headline is the sum of several comparisons.
 type Headline struct {
 	Rows        []Row
-	comparisons int // p values that were adjusted together
+	comparisons int // differences that were judged together
 }
 
-// Of returns a row for each comparison that has a baseline and a network.
-func Of(comparisons []*eval.Comparison) Headline {
-	var h Headline
-	var p []float64
-	var first []int // index of the p of each row's network; that of its unscheduled pods follows
+// Of returns a row for each comparison that has a baseline and a network: the best of each.
+func Of(comparisons []*eval.Comparison) (h Headline) {
+	var rows []*Row
+	var all []*eval.Difference
 	for _, c := range comparisons {
 		baseline, network := best(c, eval.Baseline), best(c, eval.Network)
 		if baseline == nil || network == nil {
 			continue
 		}
-		row := Row{Scenario: c.Scenario.Name, Baseline: *baseline, Network: *network, Samples: c.Samples()}
-		against := *c
-		against.Results = []eval.Result{*baseline}
 		for _, r := range c.Results {
 			if r.Kind != eval.Network {
 				continue
 			}
-			difference, left := against.Difference(r, overTime), against.Difference(r, eval.Unscheduled)
+			row := compared(c, *baseline, r)
+			all = append(all, &row.Difference, &row.Left)
 			if r.Name == network.Name {
-				row.Difference, row.Left = difference, left
-				first = append(first, len(p))
+				rows = append(rows, row)
 			}
-			p = append(p, difference.P, left.P)
 		}
-		h.Rows = append(h.Rows, row)
 	}
-	adjusted := eval.Holm(p)
-	for i := range h.Rows {
-		h.Rows[i].Difference.Adjusted, h.Rows[i].Left.Adjusted = adjusted[first[i]], adjusted[first[i]+1]
+	eval.Together(all...)
+	h.comparisons = len(all)
+	for _, r := range rows {
+		h.Rows = append(h.Rows, *r)
 	}
-	h.comparisons = len(p)
 	return h
+}
+
+// compared returns a row that is not judged yet.
+func compared(c *eval.Comparison, baseline, r eval.Result) *Row {
+	against := *c
+	against.Results = []eval.Result{baseline}
+	return &Row{Scenario: c.Scenario.Name, Baseline: baseline, Policy: r, Difference: against.Difference(r, overTime), Left: against.Difference(r, eval.Unscheduled)}
 }
 
 // overTime is the metric by which policies are ranked.
@@ -74,43 +73,53 @@ func best(c *eval.Comparison, k eval.Kind) (out *eval.Result) {
 	return out
 }
 
-// Verdict returns the row in a word. The network is ahead if it is significantly better in the objective or in
-// the unscheduled pods, and not worse in the other.
-func (r Row) Verdict() string {
-	objective, left := sign(r.Difference, r.Samples), sign(r.Left, r.Samples)
-	switch {
-	case r.Samples < 2:
-		return "one sample"
-	case objective*left < 0:
-		return "mixed"
-	case objective+left < 0:
-		return "ahead"
-	case objective+left > 0:
-		return "behind"
-	}
-	return "level"
-}
+// Verdict says in a word how the policy of a row does beside the baseline.
+type Verdict string
 
-// sign returns -1 for a significant improvement, 1 for a significant loss, else 0.
-func sign(d eval.Difference, samples int) int {
+// The verdicts. Ahead is better in the objective or in the unscheduled pods and not worse in the other, and Behind the contrary.
+const (
+	Ahead   Verdict = "ahead"
+	Behind  Verdict = "behind"
+	Mixed   Verdict = "mixed" // better in one, worse in the other
+	Level   Verdict = "level"
+	Unclear Verdict = "unclear" // eval.Unclear in one, and neither better nor worse in the other
+	Few     Verdict = "too few seeds"
+	One     Verdict = "one sample"
+)
+
+// Verdict returns the row in a word.
+func (r Row) Verdict() Verdict {
+	has := func(m eval.Mark) bool { return r.Difference.Mark == m || r.Left.Mark == m }
 	switch {
-	case samples < 2 || !(d.Adjusted < eval.Level):
-		return 0
-	case d.Mean < 0:
-		return -1
+	case r.Difference.Samples < 2:
+		return One
+	case has(eval.Unmarked):
+		return Few
+	case has(eval.Lower) && has(eval.Higher):
+		return Mixed
+	case has(eval.Lower):
+		return Ahead
+	case has(eval.Higher):
+		return Behind
+	case has(eval.Unclear):
+		return Unclear
 	}
-	return 1
+	return Level
 }
 
 // WriteMarkdown writes the rows as a table in Markdown.
 func (h Headline) WriteMarkdown(w io.Writer) error {
 	var b bytes.Buffer
+	samples := 0
+	for _, r := range h.Rows {
+		samples = max(samples, r.Difference.Samples)
+	}
 	fmt.Fprintf(&b, "The best policy without a network and the best network of each scenario, by the mean of the objective over time;\n"+
-		"less is better. An arrow leads from the former's mean to the network's. The difference is the network's minus\n"+
-		"the other's, with its 95%% interval. p is of Wilcoxon's signed-rank test, adjusted by Holm for %s:\n"+
-		"every network on every scenario, in the objective and in the unscheduled pods. Ahead (behind): p < %v, better\n"+
-		"(worse) in one of the two and not the contrary in the other. Mixed: better in one, worse in the other.\n\n",
-		eval.Count(h.comparisons, "comparison"), eval.Level)
+		"less is better. An arrow leads from the former's mean to the network's. The difference is the network's minus the other's.\n"+
+		"%s\n"+
+		"The comparisons are every network on every scenario, in the objective and in the unscheduled pods. Ahead (behind):\n"+
+		"better (worse) in one of the two and not the contrary in the other. Mixed: better in one, worse in the other.\n\n",
+		eval.Signs.Rule(samples, h.comparisons))
 	rows := [][]string{{"scenario", "best without", "best network", "objective", "difference", "95% interval", "adjusted p", "unscheduled", "verdict"}}
 	for _, r := range h.Rows {
 		rows = append(rows, r.cells())
@@ -124,15 +133,15 @@ func (h Headline) WriteMarkdown(w io.Writer) error {
 
 func (r Row) cells() []string {
 	arrow := func(m eval.Metric) string {
-		return fmt.Sprintf("%.*f → %.*f", m.Digits, r.Baseline.Mean(m), m.Digits, r.Network.Mean(m))
+		return fmt.Sprintf("%.*f → %.*f", m.Digits, r.Baseline.Mean(m), m.Digits, r.Policy.Mean(m))
 	}
-	row := []string{r.Scenario, r.Baseline.Name, r.Network.Name, arrow(overTime), fmt.Sprintf("%+.*f", overTime.Digits, r.Difference.Mean), "", "", arrow(eval.Unscheduled), r.Verdict()}
+	row := []string{r.Scenario, r.Baseline.Name, r.Policy.Name, arrow(overTime), fmt.Sprintf("%+.*f", overTime.Digits, r.Difference.Mean), "", "", arrow(eval.Unscheduled), string(r.Verdict())}
 	if r.Difference.Relative != nil {
 		row[4] += fmt.Sprintf(" (%+.1f%%)", 100**r.Difference.Relative)
 	}
-	if r.Samples > 1 {
+	if r.Difference.Samples > 1 {
 		row[5] = fmt.Sprintf("%+.*f to %+.*f", overTime.Digits, r.Difference.Low, overTime.Digits, r.Difference.High)
-		row[6] = eval.Significance(r.Difference.Adjusted)
+		row[6] = r.Difference.Chance()
 	}
 	return row
 }

@@ -53,13 +53,13 @@ func TestMarkdownGolden(t *testing.T) {
 // give one, and the bound is never the best of its kind.
 func TestVerdicts(t *testing.T) {
 	rows := headline.Of(all()).Rows
-	want := []string{"ahead", "behind", "level", "behind", "mixed", "level", "one sample"}
+	want := []headline.Verdict{headline.Ahead, headline.Behind, headline.Level, headline.Behind, headline.Mixed, headline.Few, headline.One}
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows, want %d", len(rows), len(want))
 	}
 	for i, r := range rows {
-		if r.Verdict() != want[i] || r.Baseline.Name != "linear" || r.Network.Name != "gnn" {
-			t.Errorf("%s: %s against %s is %s, want %s", r.Scenario, r.Network.Name, r.Baseline.Name, r.Verdict(), want[i])
+		if r.Verdict() != want[i] || r.Baseline.Name != "linear" || r.Policy.Name != "gnn" {
+			t.Errorf("%s: %s against %s is %s, want %s", r.Scenario, r.Policy.Name, r.Baseline.Name, r.Verdict(), want[i])
 		}
 	}
 	// Seven comparisons, each with two networks and two metrics: 28 p.

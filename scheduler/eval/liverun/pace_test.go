@@ -69,7 +69,7 @@ func TestCourse(t *testing.T) {
 		{UID: "1", Name: "old", MilliCPU: 100, Arrived: 50_000, Bound: 60_000, Node: "n"},
 		{UID: "2", Name: "new", MilliCPU: 200, Arrived: 110_000, Bound: 110_100, Ended: 150_000, End: record.Deleted, Node: "n"},
 	}
-	played, err := play.Window{From: s.From, To: s.To, Lead: 20}.Replay(pods, nil)
+	played, err := play.Window{From: s.From, To: s.To, Lead: 20}.Replay(pods, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCourse(t *testing.T) {
 func TestPreemptedFromTheBeginning(t *testing.T) {
 	s := replay.Source{From: 100_000, To: 200_000}
 	pods := []record.Pod{{UID: "1", Name: "old", OwnerKind: "ReplicaSet", MilliCPU: 100, Arrived: 50_000, Bound: 60_000, Node: "n"}}
-	played, err := play.Window{From: s.From, To: s.To, Lead: 20}.Replay(pods, nil)
+	played, err := play.Window{From: s.From, To: s.To, Lead: 20}.Replay(pods, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (c Config) on(ctx context.Context, b *testbed.Bed) (Outcome, error) {
 	}
 	lead := settling + time.Duration(running)*onePod
 	w.Lead = lead.Seconds() * c.Speed
-	played, err := w.Replay(c.Source.Pods, c.Source.Objects)
+	played, err := w.Replay(c.Source.Pods, c.Source.Nodes, c.Source.Objects)
 	if err != nil {
 		return Outcome{}, exit.New(exit.Usage, err, narrower)
 	}

@@ -1,12 +1,14 @@
 package migrun
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/runlog"
 )
 
 // folderFigure is a metric of a run folder: a figure at a load.
@@ -26,6 +28,9 @@ func (r *Report) Folder() (rows []runfolder.Row) {
 			s.Metrics = append(s.Metrics, f.Metric)
 		}
 		differences := folderDifferences(c, figures, len(r.Seeds))
+		if len(r.Seeds) > 1 && len(differences) > 0 {
+			s.Rule = eval.Words.Rule(len(r.Seeds), len(differences))
+		}
 		rows = append(rows, s)
 		rows = append(rows, r.verdicts(c, differences)...)
 		rows = append(rows, r.folderEpisodes(c, figures)...)
@@ -103,60 +108,49 @@ func (r *Report) folderEpisodes(c Comparison, figures []folderFigure) (rows []ru
 	return rows
 }
 
-// folderDifferences returns the differences of the judged figures from the first policy, with p adjusted for all of them.
+// folderDifferences returns the differences of the judged figures from the first policy, judged together, with their metrics.
 func folderDifferences(c Comparison, figures []folderFigure, seeds int) (out []runfolder.Difference) {
-	var p []float64
+	values := func(p Result, f folderFigure) []float64 {
+		v := make([]float64, seeds)
+		for i := range v {
+			v[i] = f.of(p, i)
+		}
+		return v
+	}
+	var all []*eval.Difference
+	var more []bool
 	for _, f := range figures {
 		if !f.judged {
 			continue
 		}
 		for _, x := range c.Policies[1:] {
-			d := make([]float64, seeds)
-			for i := range d {
-				d[i] = f.of(x, i) - f.of(c.Policies[0], i)
-			}
-			interval := eval.MeanInterval(d)
-			row := runfolder.Difference{Scenario: c.Mix, Contender: x.Name, Metric: f.Name, Mean: interval.Mean}
-			if seeds > 1 {
-				row.Low, row.High = &interval.Low, &interval.High
-			}
-			out, p = append(out, row), append(p, eval.Wilcoxon(d))
+			d := eval.Paired(values(x, f), values(c.Policies[0], f))
+			d.Relative = nil
+			all, more = append(all, &d), append(more, f.More)
+			out = append(out, runfolder.Difference{Scenario: c.Mix, Contender: x.Name, Metric: f.Name})
 		}
 	}
-	for i, adjusted := range eval.Holm(p) {
-		if seeds > 1 {
-			out[i].P = &adjusted
-		}
+	eval.Together(all...)
+	for i, d := range all {
+		out[i] = runlog.DifferenceRow(*d, out[i], more[i])
 	}
 	return out
 }
 
-// verdicts says which policy allocates most at the highest load.
-func (r *Report) verdicts(c Comparison, differences []runfolder.Difference) []runfolder.Row {
-	if len(c.Policies) < 2 {
-		return nil
-	}
+// verdicts judges every policy at the highest load.
+func (r *Report) verdicts(c Comparison, differences []runfolder.Difference) (rows []runfolder.Row) {
 	k := len(r.Loads) - 1
 	name := fmt.Sprintf("allocation%.4g", 100*r.Loads[k])
-	var best *runfolder.Difference
-	for i, d := range differences {
-		if d.Metric == name && (best == nil || d.Mean > best.Mean) {
-			best = &differences[i]
+	for _, d := range differences {
+		if d.Metric != name {
+			continue
 		}
-	}
-	base := c.Policies[0].Name
-	text := fmt.Sprintf("at %.4g%% requested, %s allocates %+.2f points against %s", 100*r.Loads[k], best.Contender, best.Mean, base)
-	state := runfolder.Note
-	if best.P != nil {
-		text += fmt.Sprintf(" (%+.2f to %+.2f, p %s)", *best.Low, *best.High, eval.Significance(*best.P))
-		switch {
-		case *best.P >= eval.Level:
-			state = runfolder.Level
-		case best.Mean > 0:
-			state = runfolder.Better
-		default:
-			state = runfolder.Worse
+		text := fmt.Sprintf("at %.4g%% requested, %s allocates %+.2f points against %s", 100*r.Loads[k], d.Contender, d.Mean, c.Policies[0].Name)
+		state := cmp.Or(d.Mark, runfolder.Note)
+		if d.P != nil {
+			text += fmt.Sprintf(" (%+.2f to %+.2f, p %s)", *d.Low, *d.High, eval.Significance(*d.P))
 		}
+		rows = append(rows, runfolder.Verdict{Scenario: c.Mix, Contender: d.Contender, State: state, Text: text})
 	}
-	return []runfolder.Row{runfolder.Verdict{Scenario: c.Mix, Contender: best.Contender, State: state, Text: text}}
+	return rows
 }

@@ -1,9 +1,7 @@
 package migrun
 
 import (
-	"fmt"
-	"strings"
-
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/policy/partition"
 )
@@ -45,7 +43,7 @@ func FindMix(name string) (Mix, error) {
 		}
 		known = append(known, m.Name)
 	}
-	return Mix{}, fmt.Errorf("there is no mix %q; there are %s", name, strings.Join(known, ", "))
+	return Mix{}, choice.Unknown("mix", name, known)
 }
 
 // Shares returns the weights, scaled to add up to 1.

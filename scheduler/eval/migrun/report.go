@@ -46,15 +46,23 @@ func (r *Report) tables(c Comparison) []table {
 	base := c.Policies[0].Name
 	if c.Policies[0].Queued != nil {
 		return []table{
-			{"Allocation and waiting", fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. Waits are in mean lifetimes.\nDifferences from %s have 95%% intervals.\n\n", r.seeds(), base), r.queued(c)},
+			{"Allocation and waiting", fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. Waits are in mean lifetimes.\nDifferences are from %s%s\n\n", r.seeds(), base, r.rule(c)), r.queued(c)},
 			{"Mean wait by profile", "\nMean wait by profile, and in brackets the pods without a node at the end:\n\n", r.waits(c)},
 		}
 	}
 	out := []table{{"Compute slices allocated", fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
 	if len(c.Policies) > 1 {
-		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points, with 95%% intervals:\n\n", base), r.differences(c)})
+		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c)), r.differences(c)})
 	}
 	return append(out, table{"Pods without a node by profile", "\nPods without a node, by profile:\n\n", r.left(c)})
+}
+
+// rule says how differences are marked.
+func (r *Report) rule(c Comparison) string {
+	if len(r.Seeds) < 2 {
+		return "."
+	}
+	return ", with 95% intervals.\n" + eval.Signs.Rule(len(r.Seeds), len(r.judged(c).all))
 }
 
 func (r *Report) seeds() string {
@@ -84,14 +92,27 @@ func mean[O any](of [][]O, load int, figure func(O) float64) float64 {
 	return stat.Mean(values(of, load, figure), nil)
 }
 
-// difference returns the interval of the paired differences from a base.
-func difference[O any](of, base [][]O, load int, figure func(O) float64) eval.Interval {
-	d := values(of, load, figure)
-	for i, v := range values(base, load, figure) {
-		d[i] -= v
-	}
-	return eval.MeanInterval(d)
+// compared holds the differences of figures at each load from the first policy's, judged together.
+type compared struct {
+	all  []*eval.Difference
+	next int
 }
+
+// add adds the difference of a figure.
+func add[O any](c *compared, of, base [][]O, load int, figure func(O) float64) {
+	d := eval.Paired(values(of, load, figure), values(base, load, figure))
+	c.all = append(c.all, &d)
+}
+
+// cell returns the cell of the next difference, in the order in which they were added.
+func (c *compared) cell() string {
+	c.next++
+	return c.all[c.next-1].Cell(2)
+}
+
+func queuedAllocation(q Queued) float64 { return 100 * q.Allocation }
+
+func queuedWaiting(q Queued) float64 { return q.Waiting }
 
 func filledAllocation(f Filled) float64 { return 100 * f.Allocation }
 
@@ -120,13 +141,33 @@ func (r *Report) allocations(c Comparison) [][]string {
 	return rows
 }
 
+// judged returns the differences of the tables, in the order in which these show them.
+func (r *Report) judged(c Comparison) *compared {
+	out, base := &compared{}, c.Policies[0]
+	if base.Queued == nil {
+		for _, p := range c.Policies[1:] {
+			for k := range r.Loads {
+				add(out, p.Filled, base.Filled, k, filledAllocation)
+			}
+		}
+	} else {
+		for k := range r.Loads {
+			for _, p := range c.Policies[1:] {
+				add(out, p.Queued, base.Queued, k, queuedAllocation)
+				add(out, p.Queued, base.Queued, k, queuedWaiting)
+			}
+		}
+	}
+	eval.Together(out.all...)
+	return out
+}
+
 func (r *Report) differences(c Comparison) [][]string {
-	rows := [][]string{r.head("policy")}
+	rows, all := [][]string{r.head("policy")}, r.judged(c)
 	for _, p := range c.Policies[1:] {
 		row := []string{p.Name}
-		for k := range r.Loads {
-			d := difference(p.Filled, c.Policies[0].Filled, k, filledAllocation)
-			row = append(row, fmt.Sprintf("%+.2f (%+.2f to %+.2f)", d.Mean, d.Low, d.High))
+		for range r.Loads {
+			row = append(row, all.cell())
 		}
 		rows = append(rows, row)
 	}
@@ -157,19 +198,17 @@ func (r *Report) left(c Comparison) [][]string {
 
 func (r *Report) queued(c Comparison) [][]string {
 	rows := [][]string{{"load", "policy", "allocation %", "difference", "pods waiting", "difference", "mean wait"}}
-	allocation, waiting := func(q Queued) float64 { return 100 * q.Allocation }, func(q Queued) float64 { return q.Waiting }
+	all := r.judged(c)
 	for k, load := range r.Loads {
 		for i, p := range c.Policies {
 			row := []string{
 				fmt.Sprintf("%.4g%%", 100*load), p.Name,
-				fmt.Sprintf("%.2f (%.1f)", mean(p.Queued, k, allocation), mean(p.Queued, k, func(q Queued) float64 { return float64(q.Unscheduled()) })), "",
-				fmt.Sprintf("%.2f", mean(p.Queued, k, waiting)), "",
+				fmt.Sprintf("%.2f (%.1f)", mean(p.Queued, k, queuedAllocation), mean(p.Queued, k, func(q Queued) float64 { return float64(q.Unscheduled()) })), "",
+				fmt.Sprintf("%.2f", mean(p.Queued, k, queuedWaiting)), "",
 				fmt.Sprintf("%.4f", mean(p.Queued, k, func(q Queued) float64 { return q.Wait(mig.Profiles()...) })),
 			}
 			if i > 0 {
-				a, w := difference(p.Queued, c.Policies[0].Queued, k, allocation), difference(p.Queued, c.Policies[0].Queued, k, waiting)
-				row[3] = fmt.Sprintf("%+.2f (%+.2f to %+.2f)", a.Mean, a.Low, a.High)
-				row[5] = fmt.Sprintf("%+.2f (%+.2f to %+.2f)", w.Mean, w.Low, w.High)
+				row[3], row[5] = all.cell(), all.cell()
 			}
 			rows = append(rows, row)
 		}

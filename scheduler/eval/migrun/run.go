@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -20,6 +21,8 @@ type Config struct {
 	Seeds      []uint64
 	Loads      []float64 // ascending
 	Steady     bool      // pods come and go
+	// Progress, if not nil, is called after each seed of a mix with the seeds of all mixes that are done. Calls do not overlap.
+	Progress func(done, total int)
 }
 
 // Report is the result of a comparison.
@@ -59,8 +62,17 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	for _, p := range mig.Profiles() {
 		out.Profiles[p] = p.Name(c.Machines.Models[0].gigabytes)
 	}
+	var told sync.Mutex
+	done := 0
+	played := func() {
+		told.Lock()
+		defer told.Unlock()
+		if done++; c.Progress != nil {
+			c.Progress(done, len(c.Mixes)*len(c.Seeds))
+		}
+	}
 	for _, x := range c.Mixes {
-		r, err := c.compare(ctx, x)
+		r, err := c.compare(ctx, x, played)
 		if err != nil {
 			return out, fmt.Errorf("mix %s: %w", x.Name, err)
 		}
@@ -69,7 +81,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	return out, nil
 }
 
-func (c Config) compare(ctx context.Context, x Mix) (Comparison, error) {
+// compare plays a mix. It calls played after each seed.
+func (c Config) compare(ctx context.Context, x Mix, played func()) (Comparison, error) {
 	out := Comparison{Mix: x.Name, About: x.About, Policies: make([]Result, len(c.Contenders))}
 	for i, p := range c.Contenders {
 		out.Policies[i] = Result{Name: p.Name}
@@ -85,7 +98,10 @@ func (c Config) compare(ctx context.Context, x Mix) (Comparison, error) {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i, seed := range c.Seeds {
-		work.Go(func() error { return c.seed(ctx, x, &out, i, seed) })
+		work.Go(func() error {
+			defer played()
+			return c.seed(ctx, x, &out, i, seed)
+		})
 	}
 	err := work.Wait()
 	for _, o := range out.Optimum {

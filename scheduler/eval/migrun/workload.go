@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
@@ -21,12 +22,14 @@ var Models = []Model{{"A100", 40}, {"H100", 80}}
 
 // FindModel returns a model by its name.
 func FindModel(name string) (Model, error) {
+	var known []string
 	for _, m := range Models {
 		if m.Name == name {
 			return m, nil
 		}
+		known = append(known, m.Name)
 	}
-	return Model{}, fmt.Errorf("there is no GPU model %q; there are A100 and H100", name)
+	return Model{}, choice.Unknown("GPU model", name, known)
 }
 
 // Machines describes a cluster: so many machines of each model. A pod requests a profile of one model, all equally often.

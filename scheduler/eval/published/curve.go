@@ -79,7 +79,11 @@ func (c Curve) Write(w io.Writer, markdown bool) error {
 			return err
 		}
 		if len(x.Results) > 1 {
-			fmt.Fprintf(&b, "\nDifference from %s in points, with 95%% intervals:\n\n", x.Results[0].Name)
+			rule := ":"
+			if x.Samples() > 1 {
+				rule = ", with 95% intervals.\n" + eval.Signs.Rule(x.Samples(), len(c.loads)*(len(x.Results)-1))
+			}
+			fmt.Fprintf(&b, "\nDifference from %s in points%s\n\n", x.Results[0].Name, rule)
 			if err := eval.Render(&b, c.differences(x), markdown); err != nil {
 				return err
 			}
@@ -119,11 +123,15 @@ func (c Curve) allocations(x curve) [][]string {
 
 func (c Curve) differences(x curve) [][]string {
 	rows := [][]string{c.head("policy")}
-	for _, r := range x.Results[1:] {
+	var metrics []eval.Metric
+	for k := range c.loads {
+		metrics = append(metrics, allocationAt(k))
+	}
+	all := x.Differences(metrics)
+	for i, r := range x.Results[1:] {
 		row := []string{r.Name}
 		for k := range c.loads {
-			d := x.Difference(r, allocationAt(k))
-			row = append(row, fmt.Sprintf("%+.2f (%+.2f to %+.2f)", d.Mean, d.Low, d.High))
+			row = append(row, all[k][i].Cell(2))
 		}
 		rows = append(rows, row)
 	}

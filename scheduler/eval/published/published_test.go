@@ -186,10 +186,7 @@ func BenchmarkEpisode(b *testing.B) {
 	dir := openbtest.Dir(b)
 	for _, x := range append(contenders(b, Policies...), shipped(b)) {
 		b.Run(x.Name, func(b *testing.B) {
-			s, err := scenario("default", "arrive", sim.OpenB{NodesFile: filepath.Join(dir, openb.NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor})
-			if err != nil {
-				b.Fatal(err)
-			}
+			s := scenario("default", "arrive", sim.OpenB{NodesFile: filepath.Join(dir, openb.NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor})
 			env, err := sim.New(s.Config)
 			if err != nil {
 				b.Fatal(err)

@@ -79,7 +79,7 @@ func (r Report) Write(w io.Writer, markdown bool) error {
 			return err
 		}
 		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n", 100*stat.Mean(r.bounds[i], nil))
-		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, with p of Wilcoxon's signed-rank test,\nadjusted by Holm for %s, and means of the pods without a node:\n\n", c.Results[0].Name, eval.Count(len(c.Results)-1, "comparison"))
+		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node.\n%s\n\n", c.Results[0].Name, eval.Signs.Rule(c.Samples(), len(c.Results)-1))
 		if err := eval.Render(&b, differences(c), markdown); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func differences(c *eval.Comparison) [][]string {
 			row[1] = fmt.Sprintf("%+.2f", d.Mean)
 			if len(c.Seeds) > 1 {
 				row[2] = fmt.Sprintf("%+.2f to %+.2f", d.Low, d.High)
-				row[3] = eval.Significance(d.Adjusted)
+				row[3] = d.Chance()
 			}
 		}
 		for _, m := range metrics[2:] {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
@@ -65,10 +64,7 @@ func (c Config) each(ctx context.Context, progress func(workload string, done, t
 			return errors.New("the factor must be over 0; the published runs use 1.3")
 		}
 		until := fmt.Sprintf("until they have asked for %.0f%% of the GPUs", 100*c.Factor)
-		s, err := scenario(name, until, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
-		if err != nil {
-			return err
-		}
+		s := scenario(name, until, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
 		r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
 			if progress != nil {
 				progress(name, done, total)
@@ -121,14 +117,10 @@ func boundsOf(nodes []openb.Node, pods []openb.Pod, factor float64, seeds []uint
 }
 
 // scenario returns the scenario of a workload. what says what its pods do.
-func scenario(workload, what string, o sim.OpenB) (eval.Scenario, error) {
-	pack, err := objective.Parse("pack") // a scenario needs an objective; the policies here ignore it
-	if err != nil {
-		return eval.Scenario{}, err
-	}
+func scenario(workload, what string, o sim.OpenB) eval.Scenario {
 	about := "pods of the openb trace"
 	if _, v, _ := split(workload); v != nil {
 		about += ", " + v.about + ","
 	}
-	return eval.Scenario{Name: workload, About: about + " " + what, Config: sim.Config{OpenB: &o, Objective: pack}}, nil
+	return eval.Scenario{Name: workload, About: about + " " + what, Config: sim.Config{OpenB: &o}}
 }

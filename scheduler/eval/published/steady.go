@@ -57,13 +57,10 @@ func RunSteady(ctx context.Context, c Config, progress func(workload string, don
 	}
 	err = c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
 		for i, load := range c.Loads {
-			s, err := scenario(name, "come and go", sim.OpenB{
+			s := scenario(name, "come and go", sim.OpenB{
 				Nodes: nodes, Pods: pods, InOrder: c.InOrder,
 				Steady: &sim.Steady{Load: load, WarmUp: c.WarmUp * secondsADay, Duration: c.Days * secondsADay},
 			})
-			if err != nil {
-				return err
-			}
 			r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
 				if progress != nil {
 					progress(name, i*total+done, len(c.Loads)*total)

@@ -71,13 +71,12 @@ func explained(c *eval.Comparison, comparisons int) string {
 	case c.Samples() < 2:
 		return " Differences are from " + c.Results[0].Name + "."
 	}
-	return fmt.Sprintf(" Differences from %s have 95%% intervals, and p of Wilcoxon's signed-rank test,\nadjusted by Holm for the %s of this table.",
-		c.Results[0].Name, eval.Count(comparisons, "comparison"))
+	return fmt.Sprintf(" Differences from %s have 95%% intervals.\n%s", c.Results[0].Name, eval.Signs.Rule(c.Samples(), comparisons))
 }
 
 // compared returns the rows of the first table, and the number of comparisons in it.
 func compared(runs []steadyRun) (rows [][]string, comparisons int) {
-	p := adjusted(runs)
+	all := judged(runs)
 	head := []string{"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title, steadyTurnedAway.Title}
 	rows = append(rows, head)
 	for _, x := range runs {
@@ -86,9 +85,7 @@ func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 			row := []string{x.percent(), r.Name, of(steadyAllocation), "", "", of(steadyGPUHours), "", "", of(steadyWaiting), of(steadyTurnedAway)}
 			if i > 0 {
 				row[3], row[6] = x.points(r), x.relative(r)
-				if x.Samples() > 1 {
-					row[4], row[7] = eval.Significance(p[comparisons]), eval.Significance(p[comparisons+1])
-				}
+				row[4], row[7] = all[comparisons].Chance(), all[comparisons+1].Chance()
 				comparisons += 2
 			}
 			rows = append(rows, row)
@@ -97,15 +94,18 @@ func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	return rows, comparisons
 }
 
-// adjusted returns the p values of the first table, those of allocation and GPU hours in turns, adjusted for their number.
-func adjusted(runs []steadyRun) []float64 {
-	var p []float64
+// judged returns the differences of the first table, those of allocation and GPU hours in turns, judged together.
+func judged(runs []steadyRun) (all []*eval.Difference) {
 	for _, x := range runs {
 		for _, r := range x.Results[1:] {
-			p = append(p, x.Difference(r, steadyAllocation).P, x.Difference(r, steadyGPUHours).P)
+			for _, m := range []eval.Metric{steadyAllocation, steadyGPUHours} {
+				d := x.Difference(r, m)
+				all = append(all, &d)
+			}
 		}
 	}
-	return eval.Holm(p)
+	eval.Together(all...)
+	return all
 }
 
 func (x steadyRun) percent() string { return fmt.Sprintf("%.4g%%", 100*x.load) }

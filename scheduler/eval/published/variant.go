@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -45,7 +46,7 @@ func VariantNames() (names []string) {
 func CheckWorkload(workload string, known []string) error {
 	list, _, err := split(workload)
 	if err == nil && !slices.Contains(known, list) {
-		err = fmt.Errorf("there is no pod list %q; there are %s", list, strings.Join(known, ", "))
+		err = choice.Unknown("pod list", list, known)
 	}
 	return err
 }
@@ -58,7 +59,7 @@ func split(workload string) (list string, v *variant, err error) {
 	}
 	i := slices.IndexFunc(variants, func(v variant) bool { return v.name == name })
 	if i < 0 {
-		return list, nil, fmt.Errorf("no variant is called %q; there are %s", name, strings.Join(VariantNames(), ", "))
+		return list, nil, choice.Unknown("variant", name, VariantNames())
 	}
 	return list, &variants[i], nil
 }

@@ -12,13 +12,15 @@ type Metric struct {
 }
 
 // Rows returns the rows of a comparison on other metrics than those of eval.Metrics: the scenario, the metrics of each
-// episode, and the differences of the judged metrics from the first contender, with p values that are adjusted together.
+// episode, and the differences of the judged metrics from the first contender, which are judged together.
 func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfolder.Row {
-	s := runfolder.Scenario{Name: c.Scenario.Name, About: c.Scenario.About, Baseline: c.Results[0].Name, Samples: c.Samples()}
+	s := runfolder.Scenario{Name: c.Scenario.Name, About: c.Scenario.About, Baseline: c.Results[0].Name, Samples: c.Samples(), Rule: rule(c, len(judged))}
 	if c.Scenario.Objective != nil {
 		s.Objective = c.Scenario.Objective.Name()
 	}
+	more := map[string]bool{}
 	for _, m := range metrics {
+		more[m.Name] = m.More
 		s.Metrics = append(s.Metrics, runfolder.Metric{Name: m.Name, Title: m.Title, Digits: m.Digits, More: m.More})
 	}
 	rows := []runfolder.Row{s}
@@ -31,23 +33,15 @@ func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfold
 			rows = append(rows, e)
 		}
 	}
-	for _, d := range differences(c, judged) {
-		rows = append(rows, d)
-	}
-	return rows
+	return append(rows, differences(c, judged, c.Differences(judged), more)...)
 }
 
-// WriteRows writes rows about a scenario whose episodes the contenders' observers watched, and their waiting times. It
-// returns the first error of all writes so far.
-func (l *Log) WriteRows(scenario string, contenders []string, rows ...runfolder.Row) error {
-	l.add(rows...)
-	l.mu.Lock()
-	tally := l.waits[scenario]
-	l.mu.Unlock()
-	if tally != nil {
-		l.add(tally.Rows(scenario, contenders...)...)
-	}
+// WriteRows writes rows about a scenario whose episodes the contenders' observers watched, and their waiting times.
+func (l *Log) WriteRows(scenario string, contenders []string, rows ...runfolder.Row) {
+	l.w.Add(rows...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.failed
+	if tally := l.waits[scenario]; tally != nil {
+		l.w.Add(tally.Rows(scenario, contenders...)...)
+	}
 }

@@ -16,9 +16,8 @@ type Log struct {
 	w      *runfolder.Writer
 	shares int // scenarios times contenders
 
-	mu     sync.Mutex
-	waits  map[string]*runfolder.Tally // by scenario
-	failed error                       // the first error of a write while an episode ran
+	mu    sync.Mutex
+	waits map[string]*runfolder.Tally // by scenario
 }
 
 // key names a contender in a scenario.
@@ -40,17 +39,6 @@ func (l *Log) Watched(s eval.Scenario, contenders []eval.Contender, first uint64
 		out[i] = c
 	}
 	return out
-}
-
-// add writes rows and keeps the first error.
-func (l *Log) add(rows ...runfolder.Row) {
-	if err := l.w.Add(rows...); err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.failed == nil {
-			l.failed = err
-		}
-	}
 }
 
 // watch watches one episode.
@@ -104,7 +92,7 @@ func (w *watch) Decided(env *sim.Env, c eval.Choice) {
 	if w.keeps {
 		w.frameIfDue(env)
 		if w.decisions%w.everyDecision == 0 {
-			w.log.add(w.decision(env, c))
+			w.log.w.Add(w.decision(env, c))
 		}
 	}
 	w.decisions++
@@ -114,12 +102,12 @@ func (w *watch) Decided(env *sim.Env, c eval.Choice) {
 func (w *watch) frameIfDue(env *sim.Env) {
 	if w.frameEvery <= 0 { // all pods come at once
 		if w.decisions%w.frameDecisions == 0 {
-			w.log.add(w.frame(env, float64(w.decisions)))
+			w.log.w.Add(w.frame(env, float64(w.decisions)))
 		}
 		return
 	}
 	if now := env.Now(); now >= w.due {
-		w.log.add(w.frame(env, now))
+		w.log.w.Add(w.frame(env, now))
 		w.due += w.frameEvery * max(math.Ceil((now-w.due)/w.frameEvery), 1)
 	}
 }
@@ -175,7 +163,7 @@ func (w *watch) Ended(env *sim.Env) {
 		if w.frameEvery <= 0 {
 			at = float64(w.decisions)
 		}
-		w.log.add(w.frame(env, at))
+		w.log.w.Add(w.frame(env, at))
 	}
 	never := make([]bool, len(w.plan))
 	for _, pod := range env.Waiting() {

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"fmt"
+	"slices"
 
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
@@ -11,13 +12,21 @@ import (
 // judged names the metrics whose differences from the baseline are written.
 var judged = []string{"cost", "meanCost", "unscheduled", "waited"}
 
-// Write writes a comparison: the scenario, verdicts, each episode's metrics, the differences from the baseline,
-// and the waiting times of the episodes that were watched. It returns the first error of all writes so far.
-func (l *Log) Write(c *eval.Comparison) error {
-	rows := []runfolder.Row{scenarioOf(c)}
-	for _, v := range verdicts(c) {
-		rows = append(rows, v)
+// Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline,
+// and the waiting times of the episodes that were watched.
+func (l *Log) Write(c *eval.Comparison) {
+	var metrics []eval.Metric
+	for _, name := range judged {
+		m, _ := eval.FindMetric(name)
+		metrics = append(metrics, m)
 	}
+	all := c.Differences(metrics)
+	rows := []runfolder.Row{scenarioOf(c)}
+	for k, r := range c.Results[1:] {
+		row := headline.Row{Scenario: c.Scenario.Name, Baseline: c.Results[0], Policy: r, Difference: all[slices.Index(judged, overTime.Name)][k], Left: all[slices.Index(judged, eval.Unscheduled.Name)][k]}
+		rows = append(rows, verdictOf(row, len(metrics)*len(all[0])))
+	}
+	rows = append(rows, thresholds(c)...)
 	for _, r := range c.Results {
 		for i, o := range r.Outcomes {
 			e := runfolder.Episode{Scenario: c.Scenario.Name, Contender: r.Name, Seed: c.Seeds[i], Values: map[string]float64{}}
@@ -29,20 +38,18 @@ func (l *Log) Write(c *eval.Comparison) error {
 			rows = append(rows, e)
 		}
 	}
-	for _, d := range differences(c, judgedMetrics()) {
-		rows = append(rows, d)
-	}
+	rows = append(rows, differences(c, metrics, all, nil)...)
 	var names []string
 	for _, r := range c.Results {
 		names = append(names, r.Name)
 	}
-	return l.WriteRows(c.Scenario.Name, names, rows...)
+	l.WriteRows(c.Scenario.Name, names, rows...)
 }
 
 func scenarioOf(c *eval.Comparison) runfolder.Scenario {
 	s := runfolder.Scenario{
 		Name: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Baseline: c.Results[0].Name,
-		Samples: c.Samples(), TimeUnit: "arrivals",
+		Samples: c.Samples(), TimeUnit: "arrivals", Rule: rule(c, len(judged)),
 	}
 	if c.Scenario.Trace != nil || c.Scenario.OpenB != nil {
 		s.TimeUnit = "seconds"
@@ -59,40 +66,50 @@ func scenarioOf(c *eval.Comparison) runfolder.Scenario {
 	return s
 }
 
-// judgedMetrics returns the metrics whose differences Write writes.
-func judgedMetrics() (out []eval.Metric) {
-	for _, name := range judged {
-		if m, known := eval.FindMetric(name); known {
-			out = append(out, m)
+// rule says how the differences in a number of metrics are marked; empty without any.
+func rule(c *eval.Comparison, metrics int) string {
+	if n := metrics * (len(c.Results) - 1); n > 0 && c.Samples() > 1 {
+		return eval.Words.Rule(c.Samples(), n)
+	}
+	return ""
+}
+
+// differences returns the rows of differences that were judged together, by metric and result. more holds the names of the metrics of
+// which more is better.
+func differences(c *eval.Comparison, metrics []eval.Metric, all [][]eval.Difference, more map[string]bool) (out []runfolder.Row) {
+	for i, m := range metrics {
+		for k, d := range all[i] {
+			out = append(out, DifferenceRow(d, runfolder.Difference{Scenario: c.Scenario.Name, Contender: c.Results[k+1].Name, Metric: m.Name}, more[m.Name]))
 		}
 	}
 	return out
 }
 
-// differences returns the rows of the differences of some metrics, with p adjusted for all of them.
-func differences(c *eval.Comparison, metrics []eval.Metric) (out []runfolder.Difference) {
-	for i, all := range c.Differences(metrics) {
-		for k, d := range all {
-			row := runfolder.Difference{Scenario: c.Scenario.Name, Contender: c.Results[k+1].Name, Metric: metrics[i].Name, Mean: d.Mean, Relative: d.Relative}
-			if c.Samples() > 1 {
-				row.Low, row.High, row.P = &d.Low, &d.High, &d.Adjusted
-			}
-			out = append(out, row)
-		}
+// DifferenceRow completes the row of a difference, which has its names. more: more of the metric is better.
+func DifferenceRow(d eval.Difference, row runfolder.Difference, more bool) runfolder.Difference {
+	row.Mean, row.Relative = d.Mean, d.Relative
+	if d.Samples > 1 {
+		row.Low, row.High = &d.Low, &d.High
 	}
-	return out
+	if d.Mark == eval.Unmarked {
+		return row
+	}
+	row.P, row.Mark = &d.Adjusted, StateOf(d.Mark, more)
+	return row
 }
 
-// verdicts returns the headline of the comparison and its thresholds. Without a network, the headline compares
-// the contender that has the lowest objective over time with the baseline.
-func verdicts(c *eval.Comparison) (out []runfolder.Verdict) {
-	rows := headline.Of([]*eval.Comparison{c}).Rows
-	switch {
-	case len(rows) == 1:
-		out = append(out, ofNetwork(rows[0], c))
-	case len(c.Results) > 1:
-		out = append(out, ofBest(c))
+// StateOf returns the state of a verdict on a difference; Note for one without a mark.
+func StateOf(m eval.Mark, more bool) runfolder.State {
+	if more {
+		m = m.Opposite()
 	}
+	return map[eval.Mark]runfolder.State{
+		eval.Unmarked: runfolder.Note, eval.None: runfolder.Level, eval.Unclear: runfolder.Unclear, eval.Lower: runfolder.Better, eval.Higher: runfolder.Worse,
+	}[m]
+}
+
+// thresholds returns the verdicts on the thresholds.
+func thresholds(c *eval.Comparison) (out []runfolder.Row) {
 	for _, v := range c.Verdicts {
 		state := runfolder.Fail
 		if v.Pass {
@@ -103,58 +120,44 @@ func verdicts(c *eval.Comparison) (out []runfolder.Verdict) {
 	return out
 }
 
-// states are the states of the words of headline.Row.Verdict; the others are notes.
-var states = map[string]runfolder.State{"ahead": runfolder.Better, "behind": runfolder.Worse, "level": runfolder.Level}
+// says are the states and phrases of verdicts.
+var says = map[headline.Verdict]struct {
+	state  runfolder.State
+	phrase string
+}{
+	headline.Ahead: {runfolder.Better, "is ahead of"}, headline.Behind: {runfolder.Worse, "is behind"}, headline.Level: {runfolder.Level, "is level with"},
+	headline.Mixed:   {runfolder.Note, "is better in one and worse in the other than"},
+	headline.Unclear: {runfolder.Unclear, "is not clearly apart from"},
+	headline.Few:     {runfolder.Note, "was compared on too few seeds with"}, headline.One: {runfolder.Note, "was compared on one sample with"},
+}
 
-// ofNetwork returns the verdict on the best network.
-func ofNetwork(r headline.Row, c *eval.Comparison) runfolder.Verdict {
+// verdictOf returns the verdict of a row, which was judged together with so many comparisons.
+func verdictOf(r headline.Row, comparisons int) runfolder.Verdict {
 	word := r.Verdict()
-	state, known := states[word]
-	if !known {
-		state = runfolder.Note
+	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Policy.Name, says[word].phrase, r.Baseline.Name,
+		r.Policy.Mean(overTime), r.Baseline.Mean(overTime), change(r.Difference), r.Policy.Mean(eval.Unscheduled), r.Baseline.Mean(eval.Unscheduled))
+	if word == headline.Few {
+		text += fmt.Sprintf("; a verdict takes at least %d seeds, and there are %d", eval.MinSeeds(comparisons), r.Difference.Samples)
 	}
-	phrase := map[string]string{"ahead": "is ahead of", "behind": "is behind", "level": "is level with", "mixed": "is better in one and worse in the other than", "one sample": "was compared on one sample with"}[word]
-	text := fmt.Sprintf("%s %s %s, the best policy without a network: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f",
-		r.Network.Name, phrase, r.Baseline.Name, r.Network.Mean(overTime), r.Baseline.Mean(overTime), change(r.Difference, c.Samples()), r.Network.Mean(eval.Unscheduled), r.Baseline.Mean(eval.Unscheduled))
-	return runfolder.Verdict{Scenario: c.Scenario.Name, Contender: r.Network.Name, State: state, Text: text}
+	return runfolder.Verdict{Scenario: r.Scenario, Contender: r.Policy.Name, State: says[word].state, Text: text}
 }
 
 var overTime, _ = eval.FindMetric("meanCost")
 
-// ofBest returns the verdict on the contender with the lowest objective over time, the baseline excluded.
-func ofBest(c *eval.Comparison) runfolder.Verdict {
-	best, base := 1, c.Results[0]
-	for i, r := range c.Results[1:] {
-		if r.Mean(overTime) < c.Results[best].Mean(overTime) {
-			best = i + 1
-		}
-	}
-	r, d := c.Results[best], c.Differences([]eval.Metric{overTime})[0][best-1]
-	state, phrase := runfolder.Level, "is level with"
-	switch {
-	case c.Samples() < 2:
-		state, phrase = runfolder.Note, "was compared on one sample with"
-	case d.Adjusted < eval.Level && d.Mean < 0:
-		state, phrase = runfolder.Better, "is ahead of"
-	case d.Adjusted < eval.Level:
-		state, phrase = runfolder.Worse, "is behind"
-	}
-	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Name, phrase, base.Name,
-		r.Mean(overTime), base.Mean(overTime), change(d, c.Samples()), r.Mean(eval.Unscheduled), base.Mean(eval.Unscheduled))
-	return runfolder.Verdict{Scenario: c.Scenario.Name, Contender: r.Name, State: state, Text: text}
-}
-
 // change describes a difference in parentheses.
-func change(d eval.Difference, samples int) string {
+func change(d eval.Difference) string {
 	text := ""
 	if d.Relative != nil {
 		text = fmt.Sprintf("%+.1f %%", 100**d.Relative)
 	}
-	if samples > 1 {
+	if d.Samples > 1 {
 		if text != "" {
 			text += ", "
 		}
-		text += fmt.Sprintf("difference %+.4f to %+.4f, p %s", d.Low, d.High, eval.Significance(d.Adjusted))
+		text += fmt.Sprintf("difference %+.4f to %+.4f", d.Low, d.High)
+	}
+	if chance := d.Chance(); chance != "" {
+		text += ", p " + chance
 	}
 	if text == "" {
 		return ""

@@ -28,7 +28,14 @@ const (
 	miscounted    = "miscounted" // etcd's history and the API server disagree
 	ended         = "ended by itself"
 	memoryGrew    = "memory grew"
+	shareStopped  = "share stopped"
+	shadowFailed  = "shadow failed"
 )
+
+// violationKinds are all kinds.
+var violationKinds = []string{
+	lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped, shadowFailed,
+}
 
 // violation is something that must not happen.
 type violation struct {
@@ -41,12 +48,14 @@ type violation struct {
 // book is the independent count: the states of all pods in the order in which etcd had them.
 type book struct {
 	capacity map[string]machine // of the nodes by name
+	now      func() time.Time
 
 	mu         sync.Mutex
 	claims     map[string]*claimRecord       // that exist, by name
 	live       map[string]*record            // pods that exist, or that the API server accepted, by name
 	on         map[string]map[string]*record // bound pods that have not ended, by node and name
 	gone       map[string]bool               // pods that left etcd before the API server answered that it accepted them
+	collided   map[string]string             // by pod or claim, the one with which it collided last; see tooMuch
 	totals     totals
 	violations []violation
 	known      map[string]bool // violations by kind and pods, to report each once
@@ -60,9 +69,10 @@ type totals struct {
 	unschedulable int // pods that were reported as unschedulable at least once
 	deleted       int // by the soak
 	evicted       map[string]int
-	states        int // states of pods, deletions included, that etcd's history held
-	allocated     int // claims
-	forgotten     int // pods whose status lacked one of several claims when they were judged
+	states        int            // states of pods, deletions included, that etcd's history held
+	allocated     int            // claims
+	collisions    map[string]int // what pods of both schedulers took too much of at the same time, by kind
+	forgotten     int            // pods whose status lacked one of several claims when they were judged
 }
 
 // record is one pod.
@@ -72,21 +82,24 @@ type record struct {
 	requests      cluster.Resources
 	devices       cluster.DeviceSet
 	claims        []string
-	seen          bool   // etcd had it
-	accepted      bool   // the API server said so
-	deleting      bool   // the soak wants it gone
-	tooLarge      bool   // it fits on no node
-	evicted       string // reason of the condition DisruptionTarget
-	unschedulable bool   // a scheduler reported that it fits nowhere
-	forgotten     bool   // its status has some of its claims and lacks others
+	rival         bool      // of the rival
+	placed        time.Time // when it was bound
+	seen          bool      // etcd had it
+	accepted      bool      // the API server said so
+	deleting      bool      // the soak wants it gone
+	tooLarge      bool      // it fits on no node
+	evicted       string    // reason of the condition DisruptionTarget
+	unschedulable bool      // a scheduler reported that it fits nowhere
+	forgotten     bool      // its status has some of its claims and lacks others
 	phase         corev1.PodPhase
 	history       []string
 }
 
 func newBook(capacity map[string]machine) *book {
 	return &book{
-		capacity: capacity, claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
-		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}},
+		capacity: capacity, now: time.Now, collided: map[string]string{},
+		claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
+		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
 	}
 }
 
@@ -130,6 +143,7 @@ func (b *book) see(revision int64, p *corev1.Pod) {
 	r := b.record(p.Name)
 	if !r.seen {
 		r.seen, r.uid, r.tooLarge = true, p.UID, p.Labels[tooLargeLabel] != ""
+		r.rival = p.Spec.SchedulerName == rival
 		b.totals.created++
 	}
 	if r.uid != p.UID {
@@ -174,7 +188,8 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 	case node == r.node && (node == "" || running.Devices == r.devices):
 	case r.node == "":
 		r.node, r.requests, r.devices = node, running.Requests, running.Devices
-		r.note(revision, "bound to %s, devices %q", node, kube.FormatDevices(r.devices))
+		r.placed = b.now()
+		r.note(revision, "bound to %s by %s, devices %q", node, p.Spec.SchedulerName, kube.FormatDevices(r.devices))
 		b.totals.bound++
 		b.occupy(r)
 		b.checkClaims(r, p)
@@ -217,8 +232,10 @@ func (b *book) check(r *record) {
 	for _, o := range b.on[r.node] {
 		sum = sum.Plus(o.requests)
 	}
-	if sum.MilliCPU > has.MilliCPU || sum.Memory > has.Memory || sum.Pods > has.Pods || sum.TotalGPUMilli() > has.TotalGPUMilli() {
-		b.report(violation{
+	// A collision may have left too much of another resource on the node.
+	gpus := r.requests.TotalGPUMilli() > 0 && sum.TotalGPUMilli() > has.TotalGPUMilli()
+	if sum.MilliCPU > has.MilliCPU || sum.Memory > has.Memory || sum.Pods > has.Pods || gpus {
+		b.tooMuch(violation{
 			kind: overcommitted, pods: append([]string{r.name}, others(slices.Collect(maps.Keys(b.on[r.node])), r.name)...),
 			detail: fmt.Sprintf("pods on %s request %+v of %+v", r.node, sum, has.Resources), history: r.history,
 		})
@@ -263,7 +280,7 @@ func (b *book) checkUse(node string, devices cluster.DeviceSet, v violation) {
 		if milli > cluster.DeviceMilli {
 			v.pods = append(v.pods[:1:1], others(with, v.pods[0])...)
 			v.detail = fmt.Sprintf("%d thousandths of device %d on %s", milli, i, node)
-			b.report(v)
+			b.tooMuch(v)
 		}
 	}
 }
@@ -285,6 +302,7 @@ func (b *book) left(revision int64, name string) {
 	}
 	b.leave(r)
 	delete(b.live, name)
+	delete(b.collided, name)
 	if !r.accepted {
 		b.gone[name] = true
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -80,6 +81,15 @@ func byClaim(name string) func(*corev1.Pod) {
 		claim(p, "template")
 		p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu-0", ResourceClaimName: &name}}
 	}
+}
+
+// byRival makes a pod one of the rival's.
+func byRival(p *corev1.Pod) { p.Spec.SchedulerName = rival }
+
+// later lets time pass.
+func (h *history) later(d time.Duration) {
+	now := h.now().Add(d)
+	h.now = func() time.Time { return now }
 }
 
 // claimState is a claim for so many thousandths of a device, allocated on a node for pods unless the node is empty.
@@ -264,6 +274,36 @@ func TestBook(t *testing.T) {
 				p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}
 			}), pod("b", most, "n", "0"))
 		}, want: []string{"device twice b claim c"}},
+		"a device of the rival's and of others' at the same time": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0", byRival), pod("b", most, "n", "0"))
+		}},
+		"a device of the rival's, long after": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0", byRival))
+			h.later(meanwhile)
+			h.sees(pod("b", most, "n", "0"))
+		}, want: []string{"device twice b a"}},
+		"a device over which pods collided, long after": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0", byRival), pod("b", most, "n", "0"))
+			h.later(meanwhile)
+			h.sees(pod("c", most, "n", "0"))
+			h.deleting("a")
+			h.deleting("b")
+			h.loses("a", "b")
+			h.later(meanwhile)
+			h.sees(pod("d", most, "n", "0"))
+		}, want: []string{"device twice d c"}},
+		"a device of two of the rival's": {happens: func(h *history) {
+			h.sees(pod("a", most, "n", "0", byRival), pod("b", most, "n", "0", byRival))
+		}, want: []string{"device twice b a"}},
+		"claims of the rival's and of others' at the same time": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", byClaim("c"), byRival), pod("b", core, "", "", byClaim("d")))
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-0", 600, "b"))
+		}},
+		"a full node after a collision over devices": {happens: func(h *history) {
+			h.sees(pod("a", whole, "n", "0-1", byRival), pod("b", whole, "n", "0-1"))
+			h.later(meanwhile)
+			h.sees(pod("c", core, "n", ""))
+		}},
 		"another pod of the same name": {happens: func(h *history) {
 			h.sees(pod("a", core, "", ""), pod("a", core, "", "", func(p *corev1.Pod) { p.UID = "other" }))
 		}, want: []string{"miscounted a"}},
@@ -288,7 +328,7 @@ func TestViolationIsReportedOnce(t *testing.T) {
 	h := &history{book: newBook(map[string]machine{"n": {Resources: cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10}}})}
 	h.sees(pod("a", core, "n", ""), pod("a", core, "m", ""), pod("a", core, "n", ""))
 	all := h.all()
-	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 || !strings.Contains(all[at].String(), `revision 1: bound to n`) {
+	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 || !strings.Contains(all[at].String(), `revision 1: bound to n by `) {
 		t.Errorf("got %v", all)
 	}
 	n := 0

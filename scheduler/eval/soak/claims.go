@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -18,6 +20,7 @@ const claimPrefix = "claim "
 // claimRecord is one claim.
 type claimRecord struct {
 	held kube.Claimed // zero without an allocation
+	at   time.Time    // of the allocation
 	pods []string     // for which it is reserved
 }
 
@@ -53,7 +56,7 @@ func (b *book) seeClaim(revision int64, c *resourceapi.ResourceClaim) {
 	default:
 		b.totals.allocated++
 	}
-	was.held = now
+	was.held, was.at = now, b.now()
 	if v.detail = b.wrong(c, now); v.detail != "" {
 		b.report(v)
 	}
@@ -87,6 +90,7 @@ func (b *book) leftClaim(revision int64, name string) {
 	if c := b.claims[name]; c != nil {
 		b.freed(revision, name, c)
 		delete(b.claims, name)
+		delete(b.collided, claimPrefix+name)
 	}
 }
 
@@ -143,4 +147,55 @@ func (b *book) claimNames() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Sorted(maps.Keys(b.claims))
+}
+
+// meanwhile is the time in which a scheduler may not know yet what another one placed: its watch is late, or starts again.
+const meanwhile = 10 * time.Second
+
+// tooMuch reports that pods and claims together take too much. The last is v.pods[0]. It only counts a collision: the rival placed the
+// last and the others' leader another one, or the other way round, and neither could know. GPUShares counts one of the pods that collided
+// over a device on other devices. So pods that come to the device while both are there belong to the collision.
+func (b *book) tooMuch(v violation) {
+	byRival, at := b.placement(v.pods[0])
+	for _, name := range v.pods[1:] {
+		other, when := b.placement(name)
+		before := at.Sub(when)
+		switch {
+		case other != byRival && before < meanwhile, v.kind == deviceTwice && b.there(b.collided[name]):
+			if key := "collision " + v.kind + v.pods[0]; !b.known[key] {
+				b.known[key] = true
+				b.totals.collisions[v.kind]++
+			}
+			if other != byRival {
+				b.collided[v.pods[0]], b.collided[name] = name, v.pods[0]
+			}
+			return
+		case other != byRival:
+			v.detail += fmt.Sprintf("; the other scheduler placed %s %v before", name, before.Round(time.Second))
+		}
+	}
+	b.report(v)
+}
+
+// there reports whether a pod or a claim of a name exists.
+func (b *book) there(name string) bool {
+	claim, is := strings.CutPrefix(name, claimPrefix)
+	return is && b.claims[claim] != nil || b.live[name] != nil
+}
+
+// placement tells whether the rival placed a pod or a claim, and when.
+func (b *book) placement(name string) (byRival bool, at time.Time) {
+	pods := []string{name}
+	if claim, is := strings.CutPrefix(name, claimPrefix); is {
+		pods, at = b.claims[claim].pods, b.claims[claim].at
+	}
+	for _, pod := range pods {
+		if r := b.live[pod]; r != nil {
+			byRival = r.rival
+			if at.IsZero() {
+				at = r.placed
+			}
+		}
+	}
+	return byRival, at
 }

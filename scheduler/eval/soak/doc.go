@@ -14,6 +14,11 @@
 //   - claim elsewhere: a pod was bound, and a claim of it is not allocated to it on its node
 //   - claim left: a claim is there after all pods are gone
 //   - node overcommitted: pods on a node requested more than it has
+//   - share stopped: the automatic stop of a profile with a share found its pods worse than the rest, though only kills went wrong
+//   - shadow failed: the scheduler that only watches left no report, or compared nothing
+//
+// A rival schedules at the same time as the others, on a lease of its own. The API server lets both take the same
+// room at the same time. Such collisions are counted and are no violations.
 //
 // A run has three parts. In the first, everything fails. In the second, no scheduler and no cluster is
 // killed, so that the memory of the schedulers can be compared over time (memory.go). In the third, no

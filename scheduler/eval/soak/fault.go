@@ -37,6 +37,7 @@ var faults = []fault{
 	{"scheduler stopped", 8, true, func(_ context.Context, s *soak, r *rand.Rand) bool {
 		return s.fleet.schedulers[r.IntN(len(s.fleet.schedulers))].end(syscall.SIGTERM)
 	}},
+	{"share resumed", 20, true, func(ctx context.Context, s *soak, _ *rand.Rand) bool { return s.resumeShare(ctx) }},
 	{"cluster killed", 14, true, func(_ context.Context, s *soak, _ *rand.Rand) bool { return s.endCluster(syscall.SIGKILL) }},
 	{"cluster stopped", 5, true, func(_ context.Context, s *soak, _ *rand.Rand) bool { return s.endCluster(syscall.SIGTERM) }},
 	{"trainer killed", 10, false, func(_ context.Context, s *soak, r *rand.Rand) bool {

@@ -1,19 +1,19 @@
 package soak
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -21,9 +21,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/server"
 )
 
 // fleet are the programs of a run and their files.
@@ -32,20 +29,11 @@ type fleet struct {
 	dir    string
 
 	cluster    *process
-	schedulers []*process
-	ports      []int // of the schedulers' metrics
+	schedulers []*process // all members
+	ports      []int      // of the schedulers' metrics
 	metrics    *http.Client
 	token      string
 }
-
-// Names of profiles that have files of their own.
-const (
-	swapped  = "gnn" // its checkpoint is swapped
-	learning = "dqn" // it learns, if there is a trainer
-)
-
-// profileNames are the profiles of the schedulers. Pods are spread over them.
-var profileNames = []string{swapped, learning, "acgnn", "gpu-gnn", "fgd", server.DefaultProfile}
 
 func (f *fleet) file(name string) string { return filepath.Join(f.dir, name) }
 
@@ -115,45 +103,14 @@ func (f *fleet) socket() (string, error) {
 // prepareSchedulers writes the schedulers' configuration. The cluster must run.
 func (f *fleet) prepareSchedulers(c *rest.Config) error {
 	f.token = c.BearerToken
-	config := server.Config{
-		Kubeconfig: kubeconfig.SimulatedKubeconfig(f.folder()), QPS: kubeconfig.UnlimitedQPS, LeaderElect: f.config.Schedulers > 1,
-		Profiling: true, // to ask for garbage collections
-	}
-	for _, name := range profileNames {
-		p, err := server.ProfileNamed(name)
-		if err != nil {
-			return err
-		}
-		if name == swapped || name == learning {
-			p.Checkpoint = f.checkpointFile(name)
-		}
-		if name == learning && f.config.Trainer != "" {
-			p.Learn = &plugin.LearnArgs{
-				Trainer:   []string{f.config.Trainer, "--online", "--init", p.Checkpoint, "--guard-episodes", "2"},
-				Objective: "balance", InitEpsilon: 0.1, EpsilonDecay: 0.999, FinalEpsilon: 0.01,
-			}
-		}
-		config.Profiles = append(config.Profiles, p)
-	}
-	text, err := config.YAML()
+	members, err := f.members()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(f.file("scheduler.yaml"), text, 0o600); err != nil {
-		return err
-	}
-	for i := range f.config.Schedulers {
-		port, err := freePort()
-		if err != nil {
+	for _, m := range members {
+		if err := f.prepare(m); err != nil {
 			return err
 		}
-		name := fmt.Sprintf("scheduler-%d", i)
-		f.ports = append(f.ports, port)
-		f.schedulers = append(f.schedulers, &process{name: name, output: f.file(name + ".log"), pause: 200 * time.Millisecond, command: func() *exec.Cmd {
-			c := exec.Command(f.config.Scheduler, "rungnn", "--config", f.file("scheduler.yaml"), "--port", strconv.Itoa(port), "--log-dir", "", "--log-level", "warn")
-			c.Env = append(os.Environ(), fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate))
-			return c
-		}})
 	}
 	return nil
 }
@@ -195,7 +152,10 @@ func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
 	if err != nil || pid == 0 || pid != f.schedulers[i].pid() {
 		return sample{}, false
 	}
-	return sample{pid: pid, at: time.Now(), role: roleOf(text), heap: all - held, held: held, rss: residentBytes(pid)}, true
+	return sample{
+		pid: pid, name: f.schedulers[i].name, at: time.Now(), role: roleOf(text),
+		heap: all - held, held: held, rss: residentBytes(pid),
+	}, true
 }
 
 // keepProfile writes a heap profile beside the logs. Each process has two: its first and its latest.
@@ -226,8 +186,8 @@ func (f *fleet) read(ctx context.Context, i int, path string) (string, error) {
 	return string(b), err
 }
 
-// swapCheckpoint replaces the checkpoint of one profile by another network of the same architecture, and
-// one time in four by a damaged file first.
+// swapCheckpoint replaces the checkpoint of two profiles by another network of the same architecture, and one time in two by a bad file
+// first.
 func (f *fleet) swapCheckpoint(ctx context.Context, r *rand.Rand) error {
 	k, err := checkpoint.Shipped(swapped)
 	if err != nil {
@@ -239,12 +199,12 @@ func (f *fleet) swapCheckpoint(ctx context.Context, r *rand.Rand) error {
 		k.Manifest.Objective = objective
 	}
 	path := f.checkpointFile(swapped)
-	if r.IntN(4) == 0 {
-		var damaged strings.Builder
-		if err := k.Write(&damaged); err != nil {
+	if how := r.IntN(2 * len(damages)); how < len(damages) {
+		bad, err := damages[how](r)
+		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, []byte(damaged.String())[:damaged.Len()/2], 0o600); err != nil {
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			return err
 		}
 		select {
@@ -253,4 +213,34 @@ func (f *fleet) swapCheckpoint(ctx context.Context, r *rand.Rand) error {
 		}
 	}
 	return k.Save(path)
+}
+
+// damages make checkpoints that no scheduler may load: one that is cut off, one with a weight that is not a number, and one with
+// absurd weights.
+var damages = []func(*rand.Rand) ([]byte, error){
+	func(r *rand.Rand) ([]byte, error) {
+		text, err := spoilt(1)
+		return text[:r.IntN(len(text))], err
+	},
+	func(*rand.Rand) ([]byte, error) {
+		text, err := spoilt(1)
+		return append(text[:len(text)-4], 0xff, 0xff, 0xff, 0xff), err
+	},
+	func(*rand.Rand) ([]byte, error) { return spoilt(math.MaxFloat32) },
+}
+
+// spoilt returns the file of the shipped network with weights that are all v.
+func spoilt(v float32) ([]byte, error) {
+	k, err := checkpoint.Shipped(swapped)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range k.Weights {
+		for i := range w.Data {
+			w.Data[i] = v
+		}
+	}
+	var out bytes.Buffer
+	err = k.Write(&out)
+	return out.Bytes(), err
 }

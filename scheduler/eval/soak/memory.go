@@ -37,6 +37,7 @@ const judgedFrom = memoryWarmup + memoryWindow + 2*time.Minute
 // sample is the memory of one scheduler at one time.
 type sample struct {
 	pid  int
+	name string // of the member
 	at   time.Time
 	role string  // the metrics of its leases
 	heap float64 // bytes in use after a garbage collection, without events
@@ -62,6 +63,7 @@ func (m *memory) add(s sample) {
 // verdict is the comparison for one process.
 type verdict struct {
 	pid         int
+	name        string  // of the member
 	from, to    float64 // lower quartiles of live heap without events, in bytes
 	held        float64 // lower quartile of what events hold at the end, in bytes
 	rss, rssEnd float64 // lower quartiles of resident memory in bytes
@@ -72,8 +74,8 @@ type verdict struct {
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
-	return fmt.Sprintf("process %d: live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events, resident %.0f to %.0f MB, over %v",
-		v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.held/1e6, v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
+	return fmt.Sprintf("%s (process %d): live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events, resident %.0f to %.0f MB, over %v",
+		v.name, v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.held/1e6, v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
 }
 
 // verdicts compares the processes that lived from one time to another and kept their roles: a standby
@@ -101,7 +103,7 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 			continue
 		}
 		out = append(out, verdict{
-			pid: pid, window: to.Sub(from),
+			pid: pid, name: all[0].name, window: to.Sub(from),
 			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf), rssEnd: quartile(late, rssOf),
 		})
 	}

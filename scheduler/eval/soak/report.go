@@ -53,9 +53,21 @@ func (s *soak) writeCount() {
 	if t.forgotten > 0 {
 		fmt.Fprintf(out, "%d pods whose status lacks one of their claims: the controller manager's fault, kubernetes#138407\n", t.forgotten)
 	}
+	if len(t.collisions) > 0 {
+		fmt.Fprintf(out, "two schedulers placed pods at the same time, which the API server does not prevent:")
+		for _, kind := range slices.Sorted(maps.Keys(t.collisions)) {
+			fmt.Fprintf(out, " %s %d times", kind, t.collisions[kind])
+		}
+		fmt.Fprintln(out)
+	}
 	fmt.Fprintf(out, "%d states of pods read from etcd in %s\n", t.states, clock(time.Since(s.started)))
 	for _, line := range s.recoveries.lines() {
 		fmt.Fprintln(out, line)
+	}
+	for _, line := range append(s.sharePods, s.shadowed) {
+		if line != "" {
+			fmt.Fprintln(out, line)
+		}
 	}
 	s.judgeMemory()
 	s.writeViolations()
@@ -96,7 +108,7 @@ func (s *soak) writeViolations() {
 	for _, v := range all {
 		count[v.kind]++
 	}
-	for _, kind := range []string{lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew} {
+	for _, kind := range violationKinds {
 		fmt.Fprintf(out, "%-18s %d\n", kind, count[kind])
 	}
 	for _, v := range all {

@@ -40,6 +40,9 @@ type soak struct {
 	outage     atomic.Int64  // when the cluster was last ended or found down, in ns of Unix time
 	heal       chan struct{} // closed when lost nodes are to come back at once
 	lostNodes  sync.WaitGroup
+
+	sharePods []string // metrics of the shared profile's groups, at the end
+	shadowed  string   // what the shadow's report says
 }
 
 // Run soaks, and writes progress and the count to c.Out. Its error has exit code exit.Gate if anything
@@ -64,7 +67,8 @@ func Run(ctx context.Context, c Config) (err error) {
 	if s.fleet, err = newFleet(c, dir); err != nil {
 		return err
 	}
-	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, profiles: %s", c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
+	s.say("%v with seed %d, %d nodes, %d pods at a time, schedulers: %d, besides a rival and a shadow, profiles: %s",
+		c.For, c.Seed, c.Nodes, c.Pods, c.Schedulers, strings.Join(profileNames, ", "))
 	if c.Trainer == "" {
 		s.say("gnntrain is not built: no profile learns, and no trainer is killed; build it with `make trainer`")
 	}
@@ -144,6 +148,9 @@ func (s *soak) withSchedulers(ctx context.Context) error {
 	err = s.parts(working)
 	end()
 	helpers.Wait()
+	if err == nil {
+		s.judgeShadow()
+	}
 	s.writeCount()
 	if cause := context.Cause(working); err != nil && cause != nil {
 		err = cause
@@ -178,6 +185,9 @@ func (s *soak) parts(ctx context.Context) error {
 	failing, stopFailing := context.WithTimeout(churning, s.config.failing())
 	defer stopFailing()
 	s.fail(ctx, failing, r, true)
+	if s.resumeShare(ctx) {
+		s.recoveries.happened("share resumed")
+	}
 	s.part.Store(int32(noKills))
 	s.calm = time.Now()
 	s.fail(ctx, churning, r, false)
@@ -212,7 +222,7 @@ func (s *soak) drain(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.book.judgeUnbound()
-	return s.compare(ctx)
+	return errors.Join(s.judgeShare(ctx), s.compare(ctx))
 }
 
 // compareWithin is the time in which the count must agree with the API server once nothing happens any

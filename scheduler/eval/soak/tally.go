@@ -42,7 +42,7 @@ func (b *book) census() census {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := census{live: len(b.live), totals: b.totals, violations: len(b.violations)}
-	c.totals.evicted = maps.Clone(b.totals.evicted)
+	c.totals.evicted, c.totals.collisions = maps.Clone(b.totals.evicted), maps.Clone(b.totals.collisions)
 	for _, r := range b.live {
 		if r.node == "" && !r.deleting {
 			c.waiting++

@@ -122,21 +122,24 @@ func (r *Report) writeDifferences(b *bytes.Buffer) {
 	if len(r.Seeds) < 2 {
 		return
 	}
-	var lines []string
-	var ps []float64
+	var titles []string
+	var all []*eval.Difference
 	for _, p := range r.Policies[1:] {
 		for _, c := range allocations {
-			first, other := r.values(r.Policies[0], c.of), r.values(p, c.of)
-			for i := range first {
-				first[i] -= other[i]
-			}
-			d := eval.MeanInterval(first)
-			lines = append(lines, fmt.Sprintf("%s, %s minus %s: %+.2f points, 95%% interval %+.2f to %+.2f", c.title, r.Policies[0], p, d.Mean, d.Low, d.High))
-			ps = append(ps, eval.Wilcoxon(first))
+			d := eval.Paired(r.values(r.Policies[0], c.of), r.values(p, c.of))
+			titles, all = append(titles, fmt.Sprintf("%s, %s minus %s", c.title, r.Policies[0], p)), append(all, &d)
 		}
 	}
-	for i, p := range eval.Holm(ps) {
-		fmt.Fprintf(b, "\n%s, p %s (adjusted for %s)\n", lines[i], eval.Significance(p), eval.Count(len(ps), "comparison"))
+	eval.Together(all...)
+	for i, d := range all {
+		fmt.Fprintf(b, "\n%s: %+.2f points, 95%% interval %+.2f to %+.2f", titles[i], d.Mean, d.Low, d.High)
+		if chance := d.Chance(); chance != "" {
+			fmt.Fprintf(b, ", p %s", chance)
+		}
+		b.WriteString("\n")
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(b, "\n%s\n", eval.Signs.Rule(len(r.Seeds), len(all)))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/testbed"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
@@ -21,11 +20,7 @@ func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOut
 
 // episode plays a contender's episode of a seed in the simulator. at are the places of the pods that got one.
 func (r *comparison) episode(x agreement.Contender, seed uint64, of *sim.OpenB) (o sim.Outcome, at map[int]place, err error) {
-	pack, err := objective.Parse("pack") // the simulator needs an objective; nobody reads its cost
-	if err != nil {
-		return o, nil, err
-	}
-	env, err := sim.New(sim.Config{Objective: pack, OpenB: of})
+	env, err := sim.New(sim.Config{OpenB: of})
 	if err != nil {
 		return o, nil, err
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/policy/linear"
 )
 
@@ -21,7 +21,7 @@ func StartWeights(from string) ([]float64, error) {
 	case slices.Contains(linear.TunedNames(), from):
 		return linear.Tuned(from).Weights(), nil
 	case filepath.Ext(from) != ".json":
-		return nil, fmt.Errorf("%q is neither a .json file nor one of %s", from, strings.Join(append([]string{FromZero}, linear.TunedNames()...), ", "))
+		return nil, fmt.Errorf("it is no .json file, and %w", choice.Unknown("linear policy", from, append([]string{FromZero}, linear.TunedNames()...)))
 	}
 	p, err := linear.Load(from)
 	if err != nil {

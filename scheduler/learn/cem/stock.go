@@ -30,7 +30,7 @@ type StockTuner struct {
 	FreePreferences bool
 }
 
-// Tried is what the search found for one strategy.
+// Tried is the result of the search for one strategy.
 type Tried struct {
 	Profile     stock.Profile
 	Generations int     // completed

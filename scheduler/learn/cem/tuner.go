@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -27,7 +27,7 @@ func (t *Tuner) Validate() error {
 	}
 	for _, name := range t.Features {
 		if !slices.Contains(linear.Features, name) {
-			return fmt.Errorf("there is no feature %q; there are %s", name, strings.Join(linear.Features, ", "))
+			return choice.Unknown("feature", name, linear.Features)
 		}
 	}
 	return t.validate(t.start())

@@ -12,10 +12,11 @@ import (
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/probe"
 )
 
 // Guard refuses networks that a running scheduler must not get: those with weights that are not
-// finite, those with scores that are not finite on the scheduler's latest states, and those that
+// finite, those with scores that are not finite in trial decisions or on the scheduler's latest states, and those that
 // do worse on held-out episodes in the simulator than the best that passed before, by more than a
 // tolerance. The simulator is not the cluster: a network that is better for the cluster may score worse
 // here, and the tolerance lets it pass. The zero value checks for finite numbers only.
@@ -152,11 +153,14 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 // limit returns the total over which a network is refused.
 func (g *Guard) limit() float64 { return g.Best + g.Tolerance*g.Default }
 
-// finite returns an error if a weight is not finite, or a score on one of the steps' states.
+// finite returns an error if a weight is not finite, or a score in a trial decision or on one of the steps' states.
 func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {
 	score, err := scorer(c)
 	if err != nil {
 		return fmt.Errorf("a weight is %w: %w", errNotFinite, err)
+	}
+	if err := probe.Try(c); err != nil {
+		return fmt.Errorf("a score is %w: %w", errNotFinite, err)
 	}
 	for _, s := range recent {
 		if err := score(s); err != nil {

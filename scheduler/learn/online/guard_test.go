@@ -115,11 +115,11 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 		seen    []experience.Step
 		passes  bool
 	}{
-		"a good one":                   {&Guard{}, packs(t, 1), seen, true},
-		"NaN among the weights":        {&Guard{}, broken, nil, false},
-		"overflow on the states":       {&Guard{}, exploding, seen, false},
-		"overflow, but nothing to see": {&Guard{}, exploding, nil, true},
-		"overflow in the episodes":     {with, exploding, nil, false},
+		"a good one":                  {&Guard{}, packs(t, 1), seen, true},
+		"NaN among the weights":       {&Guard{}, broken, nil, false},
+		"overflow on the states":      {&Guard{}, exploding, seen, false},
+		"overflow in trial decisions": {&Guard{}, exploding, nil, false},
+		"overflow in the episodes":    {with, exploding, nil, false},
 	} {
 		if _, fault, err := c.guard.judge(c.network, packs(t, -1), c.seen); err != nil || (fault == nil) != c.passes {
 			t.Errorf("%s: fault %v, error %v", name, fault, err)

@@ -31,7 +31,7 @@ type Trainer struct {
 
 	start    *checkpoint.Checkpoint
 	kept     *checkpoint.Checkpoint // the network that the schedulers have
-	features string                 // hash of those that start's network reads
+	features string                 // hash of the features that start's network reads
 	source   *rand.PCG              // of the learner's random numbers
 	learner  Learner
 	last     map[string]experience.Step // by actor

@@ -1,8 +1,8 @@
 // Package partition learns the cost of the states of a GPU with MIG, for the policy mig:value.
 //
-// The cost of a cluster is a sum over its GPUs, and a placement changes one of them. The cost of a GPU is linear in the features of its state
-// (package policy/partition) and in the workload's mix. The cross-entropy method searches for the weights with which the policy allocates most, over
-// loads around the full cluster. It begins with FGD.
+// The cost of a cluster is a sum over its GPUs, and a placement changes one of them. The cost of a GPU is linear in the features of its
+// state (package policy/partition) and in the workload's mix. The cross-entropy method searches for the weights with which the policy
+// allocates most, over loads around the full cluster. It begins with FGD.
 //
 // Workloads are drawn from a family: the shares of the profiles are uniform on the simplex.
 package partition
@@ -44,8 +44,8 @@ func DefaultConfig() Config {
 
 const mixStream = 0x6d6978
 
-// Train learns values. The same configuration gives the same values. After each generation it calls told, unless that is nil. A loss is the mean
-// share of the compute slices that were requested, exist, and are idle.
+// Train learns values. The same configuration gives the same values. After each generation it calls told, unless that is nil. A loss is
+// the mean share of the compute slices that were requested, exist, and are idle.
 func Train(ctx context.Context, c Config, told func(cem.Generation)) (*partition.Values, []float64, error) {
 	if err := seeds.CheckTraining(c.Seed); err != nil {
 		return nil, nil, err

@@ -19,8 +19,8 @@ func brief() Config {
 	return c
 }
 
-// After a moment's training, the values leave less idle than FGD, with which it begins, on workloads that it has not seen. The same configuration gives the
-// same values, and another seed gives others.
+// After a moment's training, the values leave less idle than FGD, with which it begins, on workloads that it has not seen. The same
+// configuration gives the same values, and another seed gives others.
 func TestTrain(t *testing.T) {
 	c, generations := brief(), 0
 	v, weights, err := Train(t.Context(), c, func(cem.Generation) { generations++ })

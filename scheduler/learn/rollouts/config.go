@@ -13,7 +13,7 @@ type Config struct {
 	Candidates int `json:"candidates" flag:"tries" usage:"candidates to try at a decision"`
 	Random     int `json:"random" flag:"random-tries" usage:"how many of them are random; the others are those that the network likes best"`
 	Horizon    int `json:"horizon" flag:"try-horizon" usage:"placements of a rollout"`
-	// WaitPlacements is what a pod that has to wait adds to the cost of a rollout, which is a sum over placements.
+	// WaitPlacements is the cost that a waiting pod adds to a rollout, whose cost is a sum over placements.
 	// The environment's waitCost, in units of the objective, is what it takes from the reward of one placement.
 	WaitPlacements float64 `json:"waitPlacements" flag:"try-wait-placements" usage:"a pod that has to wait in a rollout costs as much as this many placements with an objective of 1"`
 	// Anchor keeps the network near its teacher where rollouts tell little: their noise is many times larger

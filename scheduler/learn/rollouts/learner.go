@@ -46,10 +46,10 @@ func (l *learner) drop() {
 	}
 }
 
-// units are what worths and the teacher's scores are divided by.
+// units are the divisors of worths and of the teacher's scores.
 type units struct{ worths, taught scale }
 
-// targets are what the scores of some candidates should be, relative to their mean over each sample.
+// targets are the desired scores of some candidates, relative to their mean over each sample.
 type targets struct {
 	rows, segment []int64
 	want          []float32

@@ -25,7 +25,7 @@ type Score struct {
 	Cost        float64 // the objective at the end of the episode
 	MeanCost    float64 // the objective over time (sim.Outcome)
 	Unscheduled float64 // the pods left over
-	LeftOver    float64 // the pods left over, as a fraction of those that arrived
+	LeftOver    float64 // pods left over / pods that arrived
 }
 
 // Total returns the number by which networks are chosen: the mean of the objective at the end and

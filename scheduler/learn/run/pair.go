@@ -13,8 +13,8 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// pair is a teacher for mixed clusters: two shipped networks, of which one scores nodes with GPUs and the other any nodes. Neither can do
-// it alone. It scores as follows:
+// pair is a teacher for mixed clusters, that of the shipped network mixed (scheduler/learn/runs/mixed.yaml): two shipped networks, of
+// which one scores nodes with GPUs and the other any nodes. Neither can do it alone. It scores as follows:
 //
 //  1. A pod that requests GPUs goes by the devices' network.
 //  2. For any other pod, the devices' network says what the placement takes from the GPUs: CPU that GPU pods will need. It takes nothing

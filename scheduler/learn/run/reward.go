@@ -3,8 +3,8 @@ package run
 import (
 	"fmt"
 	"slices"
-	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
@@ -41,7 +41,7 @@ type Reward struct {
 
 func (r Reward) validate() error {
 	if !slices.Contains(rewardKinds, string(r.Kind)) {
-		return fmt.Errorf("reward %q is not known; there are %s", r.Kind, strings.Join(rewardKinds, ", "))
+		return choice.Unknown("reward", string(r.Kind), rewardKinds)
 	}
 	if !(r.Scale > 0 && r.Scale <= 1e6) {
 		return fmt.Errorf("reward's scale is %v, want over 0, at most 1e6", r.Scale)

@@ -13,8 +13,8 @@ import (
 )
 
 // TeacherByName returns the policy to imitate, for a workload with the given typical pods: a heuristic by its name, the linear policy
-// of a .json file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that cannot be imitated is an error: a network cannot see what it decides by,
-// or a resumed run cannot repeat its choices.
+// of a .json file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that cannot be imitated is an error: a
+// network cannot see what it decides by, or a resumed run cannot repeat its choices.
 func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, error) {
 	if isPair(name) {
 		return newPair(name, typical)

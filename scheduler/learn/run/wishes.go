@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
@@ -64,7 +65,7 @@ func (s Settings) validateWishes() error {
 	}
 	for i, w := range s.Wishes {
 		if !slices.Contains(wish.Terms(), w) || slices.Contains(s.Wishes[:i], w) {
-			return fmt.Errorf("wishes: %q is not known, or named twice; there are %s", w, strings.Join(wish.Terms(), ", "))
+			return fmt.Errorf("wishes: %q is not known, or named twice%s", w, choice.Among(w, wish.Terms()))
 		}
 	}
 	if !s.ByRollouts {

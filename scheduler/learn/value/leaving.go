@@ -78,7 +78,7 @@ type service struct {
 // moment is the pods that wait at a decision.
 type moment struct {
 	at      float64
-	waiting float64        // devices that waiting pods request, at most those that are idle
+	waiting float64        // devices that waiting pods request, at most the idle ones
 	pods    []*cluster.Pod // of these, one of each kind
 }
 
@@ -184,9 +184,9 @@ func (l *ledger) prices(end float64) map[*cluster.Pod]float64 {
 // happens. The states have the order of their decisions, and end is the time at which the episode ends.
 //
 // The cost of a moment is the devices that pods wait for though they are idle. Its mean over the time after a state, discounted
-// by the half-life, is what the targets of all nodes add up to. As in targets, the target of a node is k times its idle devices minus what it serves later: the
-// mean, discounted likewise, of the devices of pods that are placed there after the state, at their prices (prices). k is the
-// same number for all nodes.
+// by the half-life, is what the targets of all nodes add up to. As in targets, the target of a node is k times its idle devices minus
+// what it serves later: the mean, discounted likewise, of the devices of pods that are placed there after the state, at their prices
+// (prices). k is the same number for all nodes.
 func (l *ledger) targets(states []state, end float64) [][]float32 {
 	if len(states) == 0 {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Partitions configures episodes in which each pod requests one MIG partition (package migrun), and none leaves. The shares of the profiles are
-// drawn uniformly from the simplex, as for mig:value. FGD is the rule mig:fgd there. All fields are required.
+// Partitions configures episodes in which each pod requests one MIG partition (package migrun), and none leaves. The shares of the
+// profiles are drawn uniformly from the simplex, as for mig:value. FGD is the rule mig:fgd there. All fields are required.
 type Partitions struct {
 	Share float64 `json:"share"` // of the episodes and of the held-out workloads; over 0, at most 1. With 1 no trace is needed
 	GPUs  int     `json:"gpus"`  // of the cluster

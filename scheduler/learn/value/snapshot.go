@@ -11,7 +11,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
@@ -45,10 +44,7 @@ func (p *player) newEnv(w Workload, steady *sim.Steady) (*sim.Env, error) {
 	if steady == nil {
 		o.Factor, o.Loads = p.config.Factor, p.config.loads()
 	}
-	env, err := sim.New(sim.Config{
-		OpenB:     o,
-		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, // its reward is not used
-	})
+	env, err := sim.New(sim.Config{OpenB: o})
 	if err != nil {
 		return nil, fmt.Errorf("workload drawn from %s: %w", w.Name, err)
 	}
@@ -108,7 +104,7 @@ func (r *recorder) decide(env *sim.Env) (eval.Choice, error) {
 	return eval.Choice{Candidate: choice, Devices: policy.Devices(r.policy, nodes[rows[choice]], env.Pending())}, nil
 }
 
-// load returns what is allocated, over the cluster's GPUs.
+// load returns the allocated fraction of the cluster's GPUs.
 func (r *recorder) load() float64 {
 	var used, devices float64
 	for _, n := range r.env.Snapshot().Nodes {

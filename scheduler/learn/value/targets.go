@@ -36,7 +36,7 @@ type arrival struct {
 	kind int   // index of its price
 }
 
-// event is what became of an arrival.
+// event is the outcome of an arrival.
 type event struct {
 	pod  *cluster.Pod
 	load float64 // what has been requested with it, over the cluster's GPUs
@@ -112,7 +112,7 @@ func asMuch(a, b *cluster.Pod) bool {
 	return len(b.GPUModels) == 0 || len(a.GPUModels) > 0 && !slices.ContainsFunc(a.GPUModels, func(m string) bool { return !slices.Contains(b.GPUModels, m) })
 }
 
-// state is what targets needs to know of a cluster at a decision.
+// state holds the facts about a cluster at a decision that targets depend on.
 type state struct {
 	arrival  int       // index of the pending pod
 	at       float64   // time

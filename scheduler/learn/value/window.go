@@ -95,7 +95,7 @@ func (p *window) see(g *experience.GPUState, weight float64) {
 	}
 }
 
-// leastWeight is the weight of a window under which nobody waited in it.
+// leastWeight is the weight of a window in which no pod waited.
 const leastWeight = 1e-6
 
 // end returns the snapshot with its targets, without the nodes that are gone. It is not ok if nobody waited, or

@@ -3,10 +3,11 @@ package canary
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gnnsched/internal/choice"
 )
 
 // The values of Args.By.
@@ -50,7 +51,7 @@ func (a *Args) Default() error {
 	case !(a.Of > 0 && a.Of <= 1):
 		return fmt.Errorf("share: of is %v, want more than 0 and at most 1", a.Of)
 	case !slices.Contains(by, a.By):
-		return fmt.Errorf("share: by is %q; choose one of %s", a.By, strings.Join(by, ", "))
+		return fmt.Errorf("share: by is %q%s", a.By, choice.Among(a.By, by))
 	case !(a.Failures > 0 && a.Failures < 1):
 		return fmt.Errorf("share: failures is %v, want more than 0 and less than 1", a.Failures)
 	case a.Latency.Duration < 0:

@@ -302,7 +302,7 @@ func TestArgs(t *testing.T) {
 		{Args{Of: -0.1}, "of is -0.1"},
 		{Args{Of: 1.01}, "of is 1.01"},
 		{Args{Of: math.NaN()}, "of is NaN"},
-		{Args{Of: 0.1, By: "pod"}, `by is "pod"; choose one of owner, namespace`},
+		{Args{Of: 0.1, By: "pod"}, `by is "pod"; there are owner, namespace`},
 		{Args{Of: 0.1, Failures: -1}, "failures is -1"},
 		{Args{Of: 0.1, Failures: 1}, "failures is 1"},
 		{Args{Of: 0.1, Latency: metav1.Duration{Duration: -1}}, "latency is -1ns"},

@@ -57,6 +57,13 @@ func shareClaim(name, device, amount string) *resourceapi.ResourceClaim {
 	}
 }
 
+// unallocated returns the claim as it was before its allocation.
+func unallocated(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	c = c.DeepCopy()
+	c.ResourceVersion, c.Status = "1", resourceapi.ResourceClaimStatus{}
+	return c
+}
+
 // A claim is in flight, then also in the cache, and then in the cache only. Its shares count once all the while, for policies and for the
 // allocator.
 func TestSharesCountOnce(t *testing.T) {
@@ -82,17 +89,19 @@ func TestSharesCountOnce(t *testing.T) {
 	events.OnAdd(shareClaim("old", "gpu-0", "100"), true) // from before the scheduler began
 	check("before", 100, 0)
 	claim := shareClaim("new", "gpu-0", "460")
+	events.OnAdd(unallocated(claim), false)
 	if err := profile.ResourceClaims().SignalClaimPendingAllocation(claim.UID, claim); err != nil {
 		t.Fatal(err)
 	}
 	check("in flight", 560, 0)
-	events.OnAdd(claim, false)
+	events.OnUpdate(unallocated(claim), claim)
 	check("while it is bound", 560, 0)
 	others := shareClaim("theirs", "gpu-1", "300") // allocated by another plugin of the process
-	events.OnAdd(others, false)
+	events.OnAdd(unallocated(others), false)
 	if err := l.manager.ResourceClaims().SignalClaimPendingAllocation(others.UID, others); err != nil {
 		t.Fatal(err)
 	}
+	events.OnUpdate(unallocated(others), others)
 	check("while another plugin's is bound", 560, 300)
 	for _, c := range []*resourceapi.ResourceClaim{claim, others} {
 		profile.ResourceClaims().MaybeRemoveClaimPendingAllocation(c.UID, true)

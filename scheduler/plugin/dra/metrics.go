@@ -28,7 +28,13 @@ var conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
 	Help: "Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim. They try again.",
 }, []string{"profile"})
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed, conflicts) })
+// stale counts the pods whose status named a claim that they do not use.
+var stale = metrics.NewCounterVec(&metrics.CounterOpts{
+	Namespace: "gnnsched", Name: "claim_status_cleared_total", StabilityLevel: metrics.ALPHA,
+	Help: "Pods that were bound without a claim and whose status named one of an earlier attempt. The name was removed.",
+}, []string{"profile"})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed, conflicts, stale) })
 
 // The values of the label choice.
 const (

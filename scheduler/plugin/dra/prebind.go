@@ -17,12 +17,16 @@ import (
 // PreBind implements fwk.PreBindPlugin: upstream's, which writes the allocations. If that fails, the API server may have
 // written them all the same, when it was killed before it answered for example. Upstream takes the devices for free at once. Here they
 // stay in use until it is known, and then the claim is in the cache. Allocations that are written must not be another scheduler's, too; see settle.
+// Last, the pod's status must name no claim that it does not use; see clearStale.
 func (p *plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	r := reservedIn(state)
 	defer p.manager.ledger.hold(r.claims)()
 	status := p.DynamicResources.PreBind(ctx, state, pod, node)
 	if status.IsSuccess() {
-		return p.settle(ctx, pod, r)
+		if status = p.settle(ctx, pod, r); status.IsSuccess() {
+			return fwk.AsStatus(p.clearStale(ctx, pod, r))
+		}
+		return status
 	}
 	for _, c := range r.claims {
 		p.confirm(ctx, pod, c, status.AsError())

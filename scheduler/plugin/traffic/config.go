@@ -2,13 +2,13 @@ package traffic
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/inputfile"
 	"gnnsched/internal/promapi"
 )
 
@@ -50,7 +50,7 @@ func Load(path string) (*Config, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return nil, err
 	}

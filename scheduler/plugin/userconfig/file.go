@@ -6,7 +6,6 @@ package userconfig
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
 )
 
 // GPUShares is the name of the plugin that assigns devices.
@@ -32,7 +32,7 @@ type File struct {
 
 // Read reads a configuration and rejects unknown fields. Errors have the exit code exit.Usage.
 func Read(path string) (*File, error) {
-	b, err := os.ReadFile(path)
+	b, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), "print one to start from with --print-config")
 	}
@@ -42,6 +42,9 @@ func Read(path string) (*File, error) {
 // parse is Read with the content of the file.
 func parse(path string, b []byte) (*File, error) {
 	f := &File{}
+	if err := CheckVersion(b); err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), VersionHint)
+	}
 	if err := yaml.UnmarshalStrict(b, &f.content); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), "compare it with what --print-config prints")
 	}

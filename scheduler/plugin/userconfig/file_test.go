@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/golden"
 )
 
 const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -191,5 +192,31 @@ func TestShare(t *testing.T) {
 		if err == nil && f.Shares() != c.shares {
 			t.Errorf("%s: shares %v", c.name, f.Shares())
 		}
+	}
+}
+
+// A file of an earlier version names the version that is read, and its plugins that are gone.
+func TestOutdated(t *testing.T) {
+	const v1 = "only kubescheduler.config.k8s.io/v1 is read; "
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"the plugins of v1beta2", golden.Read(t, "v1beta2.yaml"), []string{"its apiVersion is kubescheduler.config.k8s.io/v1beta2, and " + v1 +
+			"v1 has no plugins NodeResourcesLeastAllocated (now NodeResourcesFit with the scoringStrategy LeastAllocated), NodeResourcesMostAllocated (now"}},
+		{"v1beta3", strings.Replace(header, "/v1", "/v1beta3", 1) + "profiles: [{pluginConfig: [{name: SelectorSpread}]}, {plugins: {filter: {enabled: [{name: EBSLimits}]}}}]\n",
+			[]string{"v1beta3, and " + v1, "EBSLimits (now NodeVolumeLimits), SelectorSpread (now"}},
+		{"nothing is gone", strings.Replace(header, "/v1", "/v1beta3", 1), []string{v1 + "all its plugins are still there"}},
+		{"v1 with a plugin that is gone", header + "profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}]\n", []string{"v1 has no plugins NodeResourcesMostAllocated"}},
+	} {
+		_, err := Read(file(t, c.text))
+		for _, want := range c.want {
+			if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", c.name, err, want)
+			}
+		}
+	}
+	if _, err := Read(file(t, header+"profiles: [{plugins: {score: {disabled: [{name: NodeResourcesMostAllocated}]}}}]\n")); err != nil {
+		t.Errorf("v1 that disables what is gone: %v", err)
 	}
 }

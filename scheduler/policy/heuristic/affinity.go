@@ -1,10 +1,9 @@
 package heuristic
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
 )
@@ -20,7 +19,7 @@ var topologies = []string{"node", "rack", "zone"}
 
 func affinityFor(parameter string) (Heuristic, error) {
 	if !slices.Contains(topologies, parameter) {
-		return Heuristic{}, fmt.Errorf("%s%s: there is no such topology; choose one of %s", affinityPrefix, parameter, strings.Join(topologies, ", "))
+		return Heuristic{}, choice.Unknown("topology of "+affinityPrefix+"TOPOLOGY", parameter, topologies)
 	}
 	return Heuristic{
 		Name:  affinityPrefix + parameter,
@@ -30,7 +29,7 @@ func affinityFor(parameter string) (Heuristic, error) {
 	}, nil
 }
 
-// interPodAffinityWeight is the weight of the plugin InterPodAffinity in kube-scheduler's default profile of Kubernetes 1.36.
+// interPodAffinityWeight is the weight of the plugin InterPodAffinity in kube-scheduler's default profile of Kubernetes 1.36 and 1.37.
 const interPodAffinityWeight = 2
 
 // affinity adds to Kubernetes what upstream's InterPodAffinity scores for manifests of this kind: each service has one

@@ -9,7 +9,7 @@ var gpuClustering = Heuristic{
 	GPU:   true, NotImitable: needsGPUs,
 }
 
-// clustering keeps similar pods together: those that request the same number of GPUs, or all those
+// clustering keeps similar pods together: pods that request the same number of GPUs, or all pods
 // that request a share of one. A pod without GPUs scores 0 everywhere. Any other pod scores by the
 // pods with GPUs that the node runs:
 //

@@ -1,9 +1,10 @@
 package heuristic
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"gnnsched/internal/choice"
 )
 
 // list holds the heuristics in the order of tables and help texts. The first heuristic for any
@@ -66,8 +67,8 @@ func namesOf(which func(Heuristic) bool) (names []string) {
 // Find returns the heuristic of a name: one of List, "affinity:TOPOLOGY" for kube-scheduler with podAffinity,
 // "greedy:OBJECTIVE" for the one that is greedy for an objective, "ahead:OBJECTIVE" for the one that also thinks of partners
 // that are still to come, "linear:FILE" for the one with the weights in a file, "pwr+fgd:WEIGHT" for a mix of
-// pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, or "mig:RULE" for MIG partitions. The error of an unknown
-// name lists the known ones.
+// pwr and fgd, "power+NETWORK:WEIGHT" for a shipped network with a price on power, or "mig:RULE" for MIG partitions. The error of an
+// unknown name lists the known ones.
 func Find(name string) (Heuristic, error) {
 	for _, f := range families {
 		if parameter, ok := strings.CutPrefix(name, f.prefix); ok {
@@ -80,9 +81,8 @@ func Find(name string) (Heuristic, error) {
 		}
 	}
 	known := namesOf(func(Heuristic) bool { return true })
-	var patterns []string
 	for _, f := range families {
-		patterns = append(patterns, f.prefix+f.parameter)
+		known = append(known, f.prefix+f.parameter)
 	}
-	return Heuristic{}, fmt.Errorf("no heuristic is called %q; there are %s, and %s", name, strings.Join(known, ", "), strings.Join(patterns, ", "))
+	return Heuristic{}, choice.Unknown("heuristic", name, known)
 }

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
+
+	"gnnsched/internal/choice"
+	"gnnsched/internal/inputfile"
 )
 
 // tunedFiles holds tuned weights, one file for each objective. `gnnsched tune` writes such files.
@@ -53,11 +57,17 @@ func parse(text []byte) (*Policy, error) {
 	if err := d.Decode(&f); err != nil {
 		return nil, fmt.Errorf("linear policy: %w", err)
 	}
+	if err := d.Decode(new(any)); err != io.EOF {
+		return nil, errors.New("linear policy: something follows the object of the policy")
+	}
+	if len(f.Weights) == 0 {
+		return nil, errors.New("linear policy: it has no weights; `gnnsched tune` writes such a file")
+	}
 	weights := make([]float64, len(Features))
 	for name, w := range f.Weights {
 		i := slices.Index(Features, name)
 		if i < 0 {
-			return nil, fmt.Errorf("linear policy %s: no feature is called %q; there are %s", f.Name, name, strings.Join(Features, ", "))
+			return nil, fmt.Errorf("linear policy %s: %w", f.Name, choice.Unknown("feature", name, Features))
 		}
 		weights[i] = w
 	}
@@ -71,7 +81,7 @@ func parse(text []byte) (*Policy, error) {
 
 // Load reads a policy from its JSON file.
 func Load(path string) (*Policy, error) {
-	b, err := os.ReadFile(path)
+	b, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 	"gnnsched/scheduler/policy"
 )
 
@@ -35,6 +36,21 @@ var UsageFeatures = []string{
 	"usage-deviation", // sum of the standard deviations over five minutes of CPU, network and disk, as fractions
 }
 
+// positive names the features that are 0 or more, with the most that they can be on a node that the pod fits on.
+var positive = map[string]float64{"used": 1, "share": 1, "empty": 1, "usage-full": math.Inf(1), "usage-peak": math.Inf(1), "usage-deviation": math.Inf(1)}
+
+// Reached returns the value nearest to the one that a feature needs, on the way from one that it has, and whether it can have it and
+// it is enough. A feature that is 0 or 1 has nothing between.
+func Reached(feature int, from, needed float64) (to float64, can bool) {
+	name := Features[feature]
+	if name == "empty" {
+		to = 1 - from
+		return to, (needed > from) == (to > from) && math.Abs(needed-from) <= 1
+	}
+	most, bounded := positive[name]
+	return needed, !bounded || needed >= 0 && needed <= most
+}
+
 // Policy scores a candidate by the weighted sum of Features. The cross-entropy method tunes its
 // weights. It is the baseline that a network must beat to be worth its cost.
 type Policy struct {
@@ -44,15 +60,19 @@ type Policy struct {
 	last    atomic.Pointer[view] // of the last Score; atomic because episodes that run in parallel share tuned weights
 }
 
+// mostWeight bounds the weights, so that no score overflows. Only their ratios matter.
+const mostWeight = 1e12
+
 // New returns a policy with the given weights, in the order of Features. It fails if their number is
-// wrong or one is not finite.
+// wrong, or one is not finite or beyond mostWeight.
 func New(name string, weights []float64) (*Policy, error) {
 	if len(weights) != len(Features) {
 		return nil, fmt.Errorf("linear policy %s: got %d weights, want one for each of %d features", name, len(weights), len(Features))
 	}
 	for i, w := range weights {
-		if math.IsNaN(w) || math.IsInf(w, 0) {
-			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v", name, Features[i], w)
+		if !(math.Abs(w) <= mostWeight) {
+			return nil, fmt.Errorf("linear policy %s: the weight of %s is %v; give numbers from %v to %v",
+				name, Features[i], w, -mostWeight, mostWeight)
 		}
 	}
 	return &Policy{name: name, weights: weights}, nil

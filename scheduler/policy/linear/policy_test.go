@@ -132,6 +132,7 @@ func TestLinearFile(t *testing.T) {
 		`{"name":"x","weights":[1]}`:        "cannot unmarshal",
 		`{"name":"x","wights":{}}`:          "unknown field",
 		`{`:                                 "unexpected",
+		`{"weights":{"balance":3.4e38}}`:    "give numbers from -1e+12 to 1e+12",
 	} {
 		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q in it", text, err, want)
@@ -157,4 +158,13 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%s: %v", again, err)
 		}
 	})
+}
+
+// A file without weights is no policy, though it is JSON: its author named the wrong file.
+func TestParseRefusesNothing(t *testing.T) {
+	for _, text := range []string{"{}", "null", `{"name":"x"}`, `{"name":"x","weights":{}}`, `{"name":"x","weights":{"used":1}} {}`, "[]", ""} {
+		if p, err := parse([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", text, p)
+		}
+	}
 }

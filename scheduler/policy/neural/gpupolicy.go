@@ -18,8 +18,8 @@ import (
 
 // GPUPolicy scores with a network on the graph of GPU nodes. The score of a placement is the
 // value of the node before it minus its value after it, both within the present cluster: the network's
-// value, minus what the node is worth to the reserve for pods that only some nodes can serve. A share of a device goes to the device with the highest score, the first of tied
-// ones.
+// value, minus what the node is worth to the reserve for pods that only some nodes can serve. A share of a device goes to the device
+// with the highest score, the first of tied ones.
 //
 // The policy keeps the embedding of every state that a node has been in; nodes in the same state
 // share it. Since only one node changes between two decisions, a decision mostly looks up
@@ -78,8 +78,8 @@ func (p *GPUPolicy) forget() {
 
 // SavePower makes power cost the given number of devices for each kilowatt that a placement adds, by the model
 // of package power, times the idle share of the cluster's devices. A device that is switched on late draws
-// power for a short time only, and once all are in use no choice saves any. From powerFirstWeight on, the least additional power decides, and
-// the network breaks ties.
+// power for a short time only, and once all are in use no choice saves any. From powerFirstWeight on, the least additional power
+// decides, and the network breaks ties.
 func (p *GPUPolicy) SavePower(weight float64) *GPUPolicy {
 	p.perWatt, p.powerFirst = weight/1000, weight >= powerFirstWeight
 	return p

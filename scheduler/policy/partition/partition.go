@@ -23,7 +23,7 @@ type Mix [mig.Count]float64
 // MixOf returns the mix of a workload.
 func MixOf(t *fragmentation.Typical) Mix { return t.Partitions() }
 
-// loss is what a placement costs that takes a GPU from one state to another.
+// loss is the cost of a placement that takes a GPU from one state to another.
 type loss func(before, after mig.Slices) float64
 
 // growth is the loss of a placement that adds to a potential.
@@ -101,7 +101,8 @@ func (p *Policy) Start(used mig.Slices, profile mig.Profile) int {
 	return int(p.best[profile][used].start)
 }
 
-// on returns the device with the best placement on a node, and the placement; -1 if there is none. Devices that are shown as full have none.
+// on returns the device with the best placement on a node, and the placement; -1 if there is none. Devices that are shown as full have
+// none.
 func (p *Policy) on(n *cluster.Node, profile mig.Profile) (device int, best option) {
 	device, best = -1, option{start: -1, loss: math.MaxFloat32}
 	for i, used := range n.Slices {

@@ -2,10 +2,11 @@ package partition
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/policy"
 )
 
@@ -25,20 +26,20 @@ var rules = []rule{
 	{"value", "the placement of least learned cost", func(m Mix) loss { return growth(learned().potential(m)) }, true},
 }
 
-// Rules returns the names of the rules, joined by commas.
-func Rules() string {
+// Rules returns the names of the rules.
+func Rules() []string {
 	var names []string
 	for _, r := range rules {
 		names = append(names, r.name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
-// Find returns a constructor of the policy with a rule, or with the values in a .json file, and whether it goes by the mix. The policy's name is given; others
-// decides about pods that request no partition.
+// Find returns a constructor of the policy with a rule, or with the values in a .json file, and whether it goes by the mix. The policy's
+// name is given; others decides about pods that request no partition.
 func Find(name string) (make func(name string, m Mix, others policy.Policy) *Policy, mix bool, err error) {
 	if strings.HasSuffix(name, ".json") {
-		b, err := os.ReadFile(name)
+		b, err := inputfile.Read(name, inputfile.Data)
 		if err != nil {
 			return nil, false, fmt.Errorf("values of MIG states: %w", err)
 		}
@@ -55,7 +56,7 @@ func Find(name string) (make func(name string, m Mix, others policy.Policy) *Pol
 			return func(as string, m Mix, others policy.Policy) *Policy { return newPolicy(as, r.loss(m), others) }, r.mix, nil
 		}
 	}
-	return nil, false, fmt.Errorf("there is no rule %q for partitions; there are %s, and .json files", name, Rules())
+	return nil, false, choice.Unknown("rule for partitions", name, append(Rules(), "FILE.json"))
 }
 
 // leastRoom prefers the GPU with the least memory slices left, and on it the start that leaves most placements.

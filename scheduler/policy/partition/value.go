@@ -10,8 +10,8 @@ import (
 	"gnnsched/internal/cluster/mig"
 )
 
-// Values is a learned cost of a GPU's state: Values[p][s] is the part that pods of profile p have in the cost of state s. The cost under a mix is the sum
-// over profiles of their shares times their parts, so one table serves all mixes. Package learn/partition learns it.
+// Values is a learned cost of a GPU's state: Values[p][s] is the part that pods of profile p have in the cost of state s. The cost under
+// a mix is the sum over profiles of their shares times their parts, so one table serves all mixes. Package learn/partition learns it.
 type Values [mig.Count][states]float64
 
 // potential returns the cost of states under a mix.

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
+
+	"gnnsched/internal/choice"
 )
 
 // Mode says how the preferences of manifests count. Preferences are preferred node and pod
@@ -40,7 +41,7 @@ func (m Mode) OneOf(modes []Mode) error {
 	for _, known := range modes {
 		all = append(all, string(known))
 	}
-	return fmt.Errorf("preferences is %q; choose one of %s", m, strings.Join(all, ", "))
+	return fmt.Errorf("preferences is %q%s", m, choice.Among(string(m), all))
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It takes false for Off, because YAML reads an unquoted

@@ -24,7 +24,7 @@ func TestModes(t *testing.T) {
 	if err := json.Unmarshal([]byte(`true`), &m); err == nil {
 		t.Errorf("true is %q", m)
 	}
-	if err := preference.Mode("last").Validate(); err == nil || !strings.Contains(err.Error(), `"last"; choose one of first, declared, blend, off`) {
+	if err := preference.Mode("last").Validate(); err == nil || !strings.Contains(err.Error(), `"last"; there are first, declared, blend, off`) {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ type Weights struct {
 	Taints int64 // TaintToleration
 }
 
-// Upstream has the weights of kube-scheduler's default profile in Kubernetes 1.36.
+// Upstream has the weights of kube-scheduler's default profile in Kubernetes 1.36 and 1.37.
 var Upstream = Weights{Spread: 2, Taints: 3}
 
 // maxSkew of upstream's two default constraints.
@@ -139,7 +139,7 @@ func (s *Scorer) addSpread(weight int64, candidates, running []int32) (differ bo
 		s.onNode[row], s.onZone[s.zone[row]] = 0, 0
 	}
 	if low == high {
-		return false // what is the same for all makes no difference
+		return false // equal values make no difference
 	}
 	last, score := int64(-1), int64(0)
 	for i, v := range raw {

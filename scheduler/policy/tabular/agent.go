@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/inputfile"
 	"gnnsched/scheduler/policy"
 )
 
@@ -82,7 +83,7 @@ func parse(b []byte) (*Agent, error) {
 
 // Load reads an agent from a file that Save wrote.
 func Load(path string) (*Agent, error) {
-	b, err := os.ReadFile(path)
+	b, err := inputfile.Read(path, inputfile.Data)
 	if err != nil {
 		return nil, fmt.Errorf("tabular agent: %w", err)
 	}

@@ -18,7 +18,7 @@ const (
 	koordinatorExpires      = 180
 )
 
-// KoordinatorLoadAware prefers the nodes with the most left of what is really used: the plugin LoadAwareScheduling of
+// KoordinatorLoadAware prefers the nodes with the most unused capacity by measured use: the plugin LoadAwareScheduling of
 // koordinator-sh/koordinator (pkg/scheduler/plugins/loadaware). A pod is estimated to use
 // max(request, limit) · 0.85 of CPU and · 0.70 of memory. The score is the mean over CPU and memory of
 // 100·(capacity - used)/capacity, where used is the measured mean with the estimates for this pod and for those that

@@ -17,7 +17,7 @@ const (
 	lag = 60
 )
 
-// measured returns what was measured of a node, without the pods that were bound since, or what is requested
+// measured returns the measured use of a node, without the pods that were bound since, or what is requested
 // if the dimension was not measured.
 func measured(n *cluster.Node, d cluster.Dimension) (s cluster.Statistics, known bool) {
 	if u := n.Usage; u != nil && u.Known[d] {

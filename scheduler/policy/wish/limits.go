@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/choice"
 )
 
 // Limits are the shares that somebody else may ask for: the least and the most of each term. A term that they do not
@@ -21,7 +22,7 @@ func ParseLimits(text string) (l Limits, err error) {
 		low, high, given := strings.Cut(span, ":")
 		i := indexOf(name)
 		if i < 0 || seen[i] {
-			return l, fmt.Errorf("limits %q: %q is no term that networks can read, or named twice; there are %s", text, name, strings.Join(Terms(), ", "))
+			return l, fmt.Errorf("limits %q: %q is no term that networks can read, or named twice%s", text, name, choice.Among(name, Terms()))
 		}
 		seen[i] = true
 		a, errLow := strconv.ParseFloat(low, 32)

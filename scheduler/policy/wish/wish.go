@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/objective"
 )
 
@@ -29,7 +30,7 @@ func Of(m objective.Mix) (w feature.Wishes, err error) {
 	for _, t := range m {
 		i := indexOf(t.Term.Name())
 		if i < 0 {
-			return w, fmt.Errorf("networks cannot read the term %s; there are %s", t.Term.Name(), strings.Join(Terms(), ", "))
+			return w, fmt.Errorf("networks cannot read the term %s%s", t.Term.Name(), choice.Among(t.Term.Name(), Terms()))
 		}
 		parts[i] = t.Weight / feature.WishTerms[i].Unit
 		most = max(most, parts[i])

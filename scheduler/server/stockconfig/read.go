@@ -3,7 +3,6 @@ package stockconfig
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -12,19 +11,24 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/inputfile"
+	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/stock"
 )
 
-// hint names the fields that a file needs.
-const hint = "gnnsched tune --stock writes such a file"
+// hint says what a file must be.
+const hint = "name the KubeSchedulerConfiguration that kube-scheduler runs with, the file of its flag --config"
 
 // Read reads a file as kube-scheduler does, and returns how its one profile scores. A file that scores with
 // more than a stock.Profile can hold is an error, because playing only a part of it would mislead. What does
 // not score is not looked at. Errors have the exit code exit.Usage.
 func Read(path string) (stock.Profile, error) {
-	text, err := os.ReadFile(path)
+	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
 		return stock.Profile{}, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), hint)
+	}
+	if err := userconfig.CheckVersion(text); err != nil {
+		return stock.Profile{}, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), userconfig.VersionHint)
 	}
 	p, err := parse(text)
 	if err != nil {

@@ -1,6 +1,7 @@
 package stockconfig
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,4 +135,13 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%v: %s", err, d)
 		}
 	})
+}
+
+// A file of v1beta2 names the version and the plugins that are gone; no hint sends its owner to another command.
+func TestReadOutdated(t *testing.T) {
+	_, err := Read(filepath.Join("..", "..", "plugin", "userconfig", "testdata", "v1beta2.yaml"))
+	var with *exit.Error
+	if !errors.As(err, &with) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "NodeResourcesMostAllocated (now") || strings.Contains(with.Hint+hint, "tune") {
+		t.Errorf("%v, %+v", err, with)
+	}
 }

@@ -10,7 +10,7 @@ import (
 // history holds what a node used lately, for the statistics that a monitoring system would have.
 //
 // A dimension that has been at 0 from the beginning costs nothing. One that has not changed for the whole window keeps its
-// statistics, but for the maxima.
+// statistics, except the maxima.
 type history struct {
 	size   int       // ticks within cluster.UsageWindow, at least one
 	window []float64 // rings of size ticks, one for each dimension

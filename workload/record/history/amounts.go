@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -55,12 +56,13 @@ func (all needs) of(p *pod, resource string) *need {
 
 // amounts reads what pods request and are limited to. What they do not request any more is forgotten.
 func (r *reader) amounts(ctx context.Context, at time.Time) error {
-	always, err := r.query(ctx, initInfo, fmt.Sprintf(`group by (%s,container) (last_over_time(%s{restart_policy="Always"}[%s]))`, podKey, initInfo, r.window), at)
+	query := fmt.Sprintf(`group by (%s) (last_over_time(%s{restart_policy="Always"}[%s]))`, widened(podKey+",container"), initInfo, r.window)
+	always, err := r.query(ctx, initInfo, query, at)
 	if err != nil {
 		return err
 	}
 	sidecars := map[container]bool{}
-	r.apply(always, func(p *pod, s *model.Sample) { sidecars[container{p, string(s.Metric["container"])}] = true })
+	r.apply(initInfo, always, func(p *pod, s *model.Sample) { sidecars[container{p, string(s.Metric["container"])}] = true })
 	requested, err := r.needs(ctx, requests, initial, sidecars, at)
 	if err != nil {
 		return err
@@ -98,20 +100,46 @@ func (r *reader) amounts(ctx context.Context, at time.Time) error {
 // needs adds up what containers and init containers ask for.
 func (r *reader) needs(ctx context.Context, main, initial string, sidecars map[container]bool, at time.Time) (needs, error) {
 	all := needs{}
-	if err := r.each(ctx, main, podKey+",container,resource", at, func(p *pod, s *model.Sample) {
-		all.of(p, string(s.Metric["resource"])).together += float64(s.Value)
-	}); err != nil {
+	if err := r.demands(ctx, main, at, func(d demand, v float64) { all.of(d.of, d.resource).together += v }); err != nil {
 		return nil, err
 	}
-	err := r.each(ctx, initial, podKey+",container,resource", at, func(p *pod, s *model.Sample) {
-		n := all.of(p, string(s.Metric["resource"]))
-		if sidecars[container{p, string(s.Metric["container"])}] {
-			n.together += float64(s.Value)
+	err := r.demands(ctx, initial, at, func(d demand, v float64) {
+		n := all.of(d.of, d.resource)
+		if sidecars[d.container] {
+			n.together += v
 		} else {
-			n.initial = max(n.initial, float64(s.Value))
+			n.initial = max(n.initial, v)
 		}
 	})
 	return all, err
+}
+
+// demand is what a container asks for of a resource.
+type demand struct {
+	container
+	resource string
+}
+
+// demands calls f with what each container asks for, once, though series with and without a UID may tell of it. Pods without a
+// node get the one that the series has.
+func (r *reader) demands(ctx context.Context, series string, at time.Time, f func(demand, float64)) error {
+	all := map[demand]float64{}
+	vector, err := r.last(ctx, series, podKey+",container,resource,node", at)
+	vector = slices.DeleteFunc(vector, func(s *model.Sample) bool {
+		if s.Metric["resource"] == "" {
+			r.gaps.stray(series, nameOf(s.Metric)+" without the label resource")
+		}
+		return s.Metric["resource"] == ""
+	})
+	r.apply(series, vector, func(p *pod, s *model.Sample) {
+		d := demand{container{p, string(s.Metric["container"])}, string(s.Metric["resource"])}
+		all[d] = max(all[d], float64(s.Value))
+		p.row.Node = cmp.Or(p.row.Node, string(s.Metric["node"]))
+	})
+	for d, v := range all {
+		f(d, v)
+	}
+	return err
 }
 
 // amount returns a number as a whole one from 0 to most.

@@ -10,22 +10,22 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// ask asks for a vector. series is for errors.
+// ask asks for a vector. series is for errors. Samples without a valid value are left out and counted.
 func (r *reader) ask(ctx context.Context, series, query string, at time.Time) (out model.Vector, err error) {
 	err = r.again(ctx, series, func(ctx context.Context) error {
 		out, err = r.Ask.Query(ctx, query, at)
 		return err
 	})
+	asked := len(out)
+	out = slices.DeleteFunc(out, func(s *model.Sample) bool { return s.Histogram != nil || !valid(s.Value) })
+	r.gaps.invalid[series] += asked - len(out)
 	return out, err
 }
 
-// query asks for a vector. It notes that the series is there.
+// query asks for a vector whose samples have the labels that the exporter gave them.
 func (r *reader) query(ctx context.Context, series, query string, at time.Time) (model.Vector, error) {
 	out, err := r.ask(ctx, series, query, at)
-	if len(out) > 0 {
-		r.seen[series] = true
-	}
-	return out, err
+	return merged(out), err
 }
 
 // ranged asks for measurements within a chunk. A measurement at its end belongs to the next one.
@@ -34,15 +34,12 @@ func (r *reader) ranged(ctx context.Context, series, query string, from, to time
 		out, err = r.Ask.Range(ctx, query, from, to.Add(-time.Millisecond), r.Usage)
 		return err
 	})
-	if len(out) > 0 {
-		r.seen[series] = true
-	}
 	return out, err
 }
 
 // last asks for the last values of a series within the chunk, one for each of the labels.
 func (r *reader) last(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
-	return r.query(ctx, series, fmt.Sprintf("max by (%s) (last_over_time(%s[%s]))", by, series, r.window), at)
+	return r.query(ctx, series, fmt.Sprintf("max by (%s) (last_over_time(%s[%s]))", widened(by), series, r.window), at)
 }
 
 // history asks which series there were within the chunk, one for each of the labels, or with all labels if by is empty. A value is when the
@@ -50,7 +47,7 @@ func (r *reader) last(ctx context.Context, series, by string, at time.Time) (mod
 func (r *reader) history(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
 	all, times := fmt.Sprintf("last_over_time(%s[%s])", series, r.window), fmt.Sprintf("max_over_time(timestamp(%s)[%s:30s])", series, r.window)
 	if by != "" {
-		all, times = fmt.Sprintf("max by (%s) (%s)", by, all), fmt.Sprintf("max by (%s) (%s)", by, times)
+		all, times = fmt.Sprintf("max by (%s) (%s)", widened(by), all), fmt.Sprintf("max by (%s) (%s)", widened(by), times)
 	}
 	out, err := r.ask(ctx, series, all, at)
 	if err != nil || len(out) == 0 {
@@ -69,6 +66,7 @@ func (r *reader) history(ctx context.Context, series, by string, at time.Time) (
 		delete(s.Metric, model.MetricNameLabel)
 		s.Value = scraped[s.Metric.String()]
 	}
+	out = merged(out)
 	newestLast(out)
 	return out, nil
 }

@@ -76,7 +76,7 @@ func (r *reader) goOn(e *Earlier) {
 
 // known returns a pod of which the record has a row.
 func known(row record.Pod) *pod {
-	p := &pod{row: row, written: row, labels: map[string]string{}}
+	p := &pod{row: row, written: row, dated: true, labels: map[string]string{}}
 	if row.Labels != "" && json.Unmarshal([]byte(row.Labels), &p.labels) != nil {
 		p.labels = map[string]string{}
 	}

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,9 +20,6 @@ import (
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 )
-
-// unknown is what no series of kube-state-metrics tells.
-const unknown = "affinity, topology spread, node selectors, host ports, volume claims, preemption policies, disruption budgets, priorities but those of system classes"
 
 // Asker answers queries. A *promapi.Client is one.
 type Asker interface {
@@ -58,7 +56,8 @@ type Config struct {
 // Result is what was read.
 type Result struct {
 	Nodes, Pods int
-	Missing     string // what the record lacks
+	Missing     string   // what the record lacks
+	Wrong       []string // what it lacks of that because series do not fit each other or have gaps
 }
 
 // Unanswered is the error of a history that Prometheus did not give. Other errors of Read are those of the Sink.
@@ -72,15 +71,19 @@ func (u Unanswered) Unwrap() error { return u.Err }
 // reader is the state of a history that is read.
 type reader struct {
 	Config
-	pods   map[string]*pod         // that had not gone at the end of the last chunk, by UID
-	nodes  map[string]*record.Node // that were there then
-	seen   map[string]bool         // series and kinds of labels that were there
-	out    Result
-	run    *record.Run // that goes on; nil in a gap
-	runs   int
-	window string        // the chunk's length, as PromQL has it
-	here   map[*pod]bool // pods that were there within the chunk
-	rows   batch         // of the chunk
+	pods      map[string]*pod         // that had not gone at the end of the last chunk, by UID
+	nodes     map[string]*record.Node // that were there then
+	gaps      gaps
+	out       Result
+	run       *record.Run // that goes on; nil in a gap
+	runs      int
+	window    string            // the chunk's length, as PromQL has it
+	here      map[*pod]bool     // pods that were there within the chunk
+	named     map[string][]*pod // the same by namespace/name, the newest last
+	before    map[string]bool   // such names of the chunk before
+	addresses map[string]string // of nodes, and their names
+	located   bool              // a pod was on a node that is known
+	rows      batch             // of the chunk
 }
 
 // batch holds rows until the whole chunk was read.
@@ -92,12 +95,13 @@ type batch struct {
 
 // Read reads the history and flushes it to the sink after each chunk. An error says until when the record is complete.
 func Read(ctx context.Context, c Config) (Result, error) {
-	r := &reader{Config: c, pods: map[string]*pod{}, nodes: map[string]*record.Node{}, seen: map[string]bool{}}
+	r := &reader{Config: c, pods: map[string]*pod{}, nodes: map[string]*record.Node{}, gaps: newGaps(),
+		before: map[string]bool{}, addresses: map[string]string{}}
 	if c.Earlier != nil {
 		r.goOn(c.Earlier)
 	}
 	reached, err := r.read(ctx)
-	r.out.Missing = r.missing()
+	r.out.Missing, r.out.Wrong = r.missing(), r.gaps.wrong()
 	switch {
 	case err != nil && reached.After(c.From):
 		err = fmt.Errorf("%w; the record is complete until %s", err, text(reached))
@@ -137,6 +141,12 @@ func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 	}
 	if err := r.readNodes(ctx, to); err != nil {
 		return err
+	}
+	if found {
+		if err := r.joined(); err != nil {
+			return err
+		}
+		r.gaps.chunk(from)
 	}
 	if r.Usage > 0 {
 		if err := r.readUsage(ctx, from, to); err != nil {
@@ -187,36 +197,49 @@ func (r *reader) write(to time.Time) error {
 }
 
 // Needed returns the series without which there is no record.
-func Needed() []string { return []string{podInfo, requests, allocatable} }
+func Needed() []string { return []string{podInfo, nodeInfo, requests, allocatable} }
 
 // needed returns an error if a series is missing without which there is no record.
 func (r *reader) needed() error {
+	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0,
+		requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
 	for _, series := range Needed() {
-		if !r.seen[series] {
+		if !has[series] {
 			return Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))}
 		}
 	}
 	return nil
 }
 
-// missing lists what the record lacks.
-func (r *reader) missing() string {
-	out := []string{unknown, fmt.Sprintf("nodes' changes between times that are %v apart", r.Chunk)}
-	for _, m := range []struct{ series, text string }{
-		{podLabels, "labels of pods (kube-state-metrics needs --metric-labels-allowlist=pods=[*])"},
-		{nodeLabels, "labels of nodes (kube-state-metrics needs --metric-labels-allowlist=nodes=[*])"},
-		{tolerations, "tolerations (the series kube_pod_tolerations)"},
-		{created, "arrivals (the series kube_pod_created)"},
-		{scheduled, "bindings (the series kube_pod_status_scheduled_time)"},
-		{initInfo, "requests of native sidecars if there are any (the label restart_policy of kube_pod_init_container_info)"},
-		{cpuOverhead, "the overhead of pods if they have any (the series kube_pod_overhead_cpu_cores)"},
-		{cpuUsage, "usage"},
-	} {
-		if !r.seen[m.series] {
-			out = append(out, m.text)
+// joined returns an error if series that a record needs are there, but belong to no pod or node.
+func (r *reader) joined() error {
+	for _, series := range []string{podInfo, nodeInfo, requests, allocatable} {
+		if strays := r.gaps.strays[series]; len(strays) > 0 && !r.gaps.now[series] && r.gaps.has[series] == 0 {
+			return Unanswered{fmt.Errorf("%s is there, but none of its series is of a pod of kube_pod_info "+
+				"or a node of kube_node_info; they are of %s: "+
+				"labels such as namespace, pod, uid, node or resource are missing, or Prometheus has renamed them", series, strays.some())}
 		}
 	}
-	return strings.Join(out, ", ")
+	placed := 0
+	for p := range r.here {
+		if r.gaps.nodes[p.row.Node] {
+			r.located = true
+		} else if p.placed || p.row.Node != "" {
+			placed++
+			r.gaps.lost[p.name()] = true
+		}
+	}
+	if placed == 0 || r.located || len(r.gaps.nodes) == 0 {
+		return nil
+	}
+	return Unanswered{fmt.Errorf("no pod is on a node of kube_node_info, though %d are bound: "+
+		"kube_pod_info lacks the label node, or Prometheus has renamed it", placed)}
+}
+
+// missing lists what the record lacks.
+func (r *reader) missing() string {
+	always := []string{unknown, fmt.Sprintf("nodes' changes between times that are %v apart", r.Chunk)}
+	return strings.Join(slices.Concat(always, r.gaps.missing(r.Usage > 0), r.gaps.wrong()), ", ")
 }
 
 // tries is how often a query is asked that fails.

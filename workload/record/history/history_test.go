@@ -77,7 +77,7 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 	if d := cmp.Diff([]record.Run{{ID: "1", Source: "prometheus", From: ms(0), To: ms(3600), Program: "test"}}, runs, cmpopts.IgnoreFields(record.Run{}, "Missing")); err != nil || d != "" {
 		t.Errorf("%v: %s", err, d)
 	}
-	if m := runs[0].Missing; !strings.HasPrefix(m, "affinity, topology spread") || strings.Contains(m, "labels") || strings.Contains(m, "usage") || strings.Contains(m, "overhead") || strings.Contains(m, "sidecars") {
+	if m := runs[0].Missing; !strings.HasPrefix(m, "affinity, topology spread") || strings.Contains(m, "labels of pods") || strings.Contains(m, "overhead") || strings.Contains(m, "sidecars") {
 		t.Errorf("missing %q", m)
 	}
 }
@@ -99,13 +99,17 @@ func checkRows(t *testing.T, dir string) {
 	}
 	samples := 0
 	err = r.Samples(func(s record.Sample) error {
-		if s.Name != "web" || s.Memory != 1<<20 || s.Time > ms(300) && s.MilliCPU != 500 {
+		want := record.Sample{Time: s.Time, Name: "n1", MilliCPU: 1000, Memory: 1 << 30}
+		if s.Namespace != "" {
+			want = record.Sample{Time: s.Time, Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}
+		}
+		if s.Time < ms(300) || s != want {
 			t.Errorf("sample %+v", s)
 		}
 		samples++
 		return nil
 	})
-	if err != nil || samples != 12 {
+	if err != nil || samples != 22 {
 		t.Errorf("%d samples, %v", samples, err)
 	}
 }

@@ -28,13 +28,21 @@ const (
 
 // readNodes looks at the nodes at a time, and notes those that came, changed or left since the last look.
 func (r *reader) readNodes(ctx context.Context, at time.Time) error {
-	infos, err := r.query(ctx, nodeInfo, "group by (node) ("+nodeInfo+")", at)
+	infos, err := r.query(ctx, nodeInfo, "group by ("+widened("node,internal_ip")+") ("+nodeInfo+")", at)
 	if err != nil || len(infos) == 0 { // kube-state-metrics was away
 		return err
 	}
 	now := map[string]*record.Node{}
 	for _, s := range infos {
 		name := string(s.Metric["node"])
+		if name == "" {
+			r.gaps.stray(nodeInfo, "")
+			continue
+		}
+		r.gaps.now[nodeInfo], r.gaps.nodes[name] = true, true
+		if ip := string(s.Metric["internal_ip"]); ip != "" {
+			r.addresses[ip] = name
+		}
 		now[name] = &record.Node{Name: name, From: at.UnixMilli()}
 	}
 	if err := r.describe(ctx, now, at); err != nil {
@@ -68,23 +76,31 @@ func (r *reader) readNodes(ctx context.Context, at time.Time) error {
 // describe fills in what the nodes were at a time.
 func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at time.Time) error {
 	var err error
+	const amounts = "node,resource"
 	each := func(series, by string, f func(*record.Node, *model.Sample)) {
 		if err != nil {
 			return
 		}
-		query := fmt.Sprintf("max by (%s) (%s)", by, series)
+		query := fmt.Sprintf("max by (%s) (%s)", widened(by), series)
 		var all model.Vector
 		if all, err = r.query(ctx, series, query, at); err != nil {
 			return
 		}
 		for _, s := range all {
-			if n := nodes[string(s.Metric["node"])]; n != nil {
+			n := nodes[string(s.Metric["node"])]
+			switch {
+			case n == nil:
+				r.gaps.stray(series, string(s.Metric["node"]))
+			case by == amounts && s.Metric["resource"] == "":
+				r.gaps.stray(series, n.Name+" without the label resource")
+			default:
+				r.gaps.now[series] = true
 				f(n, s)
 			}
 		}
 	}
-	labels, taints := map[string]map[string]string{}, map[string][]corev1.Taint{}
-	each(allocatable, "node,resource", func(n *record.Node, s *model.Sample) { offer(n, string(s.Metric["resource"]), float64(s.Value)) })
+	of, taints := map[string]map[string]string{}, map[string][]corev1.Taint{}
+	each(allocatable, amounts, func(n *record.Node, s *model.Sample) { offer(n, string(s.Metric["resource"]), float64(s.Value)) })
 	each(unschedulable, "node", func(n *record.Node, s *model.Sample) { n.Unschedulable = s.Value == 1 })
 	each(nodeCreated, "node", func(n *record.Node, s *model.Sample) {
 		if t := millis(s.Value); t > r.From.UnixMilli() && t < n.From {
@@ -97,14 +113,18 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 	if err != nil {
 		return err
 	}
-	all, err := r.ask(ctx, nodeLabels, "timestamp("+nodeLabels+")", at)
+	all, err := r.query(ctx, nodeLabels, "timestamp("+nodeLabels+")", at)
 	newestLast(all)
 	for _, s := range all {
-		labels[string(s.Metric["node"])] = r.labels(s.Metric, nodeLabels)
+		of[string(s.Metric["node"])] = labels(s.Metric)
+		r.gaps.now[nodeLabels] = r.gaps.now[nodeLabels] || len(of[string(s.Metric["node"])]) > 0
 	}
 	for name, n := range nodes {
+		if n.MilliCPU == 0 || n.Memory == 0 {
+			r.gaps.empty[name] = true
+		}
 		slices.SortFunc(taints[name], func(a, b corev1.Taint) int { return strings.Compare(a.ToString(), b.ToString()) })
-		n.Labels, n.Taints, n.GPUModel = columnOf(labels[name]), columnOf(taints[name]), labels[name][kube.GPUModelLabel]
+		n.Labels, n.Taints, n.GPUModel = columnOf(of[name]), columnOf(taints[name]), of[name][kube.GPUModelLabel]
 	}
 	return err
 }

@@ -34,35 +34,63 @@ const (
 
 // pod is a pod as far as it is known.
 type pod struct {
-	row, written record.Pod
-	labels       map[string]string
-	tolerates    []corev1.Toleration
-	seen         int64 // when kube-state-metrics had it last
-	deletion     int64 // when it was to be deleted; 0 if it was not
+	row, written  record.Pod
+	labels        map[string]string
+	tolerates     []corev1.Toleration
+	placed, dated bool  // series say that it is bound, and when it was created
+	older         bool  // a pod of the same name came in the same chunk
+	seen          int64 // when kube-state-metrics had it last
+	deletion      int64 // when it was to be deleted; 0 if it was not
 }
 
-// id returns the key of the pod of a sample. Old versions of kube-state-metrics give no UID.
-func id(m model.Metric) string {
-	return cmp.Or(string(m["uid"]), string(m["namespace"])+"/"+string(m["pod"]))
+func (p *pod) name() string { return p.row.Namespace + "/" + p.row.Name }
+
+// nameOf returns namespace and name of the pod of a sample.
+func nameOf(m model.Metric) string { return string(m["namespace"]) + "/" + string(m["pod"]) }
+
+// id returns the key of the pod of a sample of kube_pod_info. Old versions of kube-state-metrics give no UID.
+func id(m model.Metric) string { return cmp.Or(string(m["uid"]), nameOf(m)) }
+
+// of returns the pods that a sample of any series may be of: those of the name if the sample or the pods have no UID.
+func (r *reader) of(m model.Metric) []*pod {
+	for _, key := range []string{id(m), nameOf(m)} {
+		if p := r.pods[key]; p != nil {
+			return []*pod{p}
+		}
+	}
+	if m["uid"] != "" {
+		return nil
+	}
+	return r.named[nameOf(m)]
 }
 
 // readPods reads the pods of a chunk. found is false if kube-state-metrics had none.
 func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, err error) {
+	for name := range r.named {
+		r.before[name] = true
+	}
+	r.here, r.named = nil, nil
 	info, err := r.history(ctx, podInfo, podKey+",node,created_by_kind,created_by_name,priority_class", to)
 	if err != nil || len(info) == 0 {
 		return false, err
 	}
-	r.seen[podInfo] = true
-	r.here = map[*pod]bool{}
+	r.here, r.named = map[*pod]bool{}, map[string][]*pod{}
 	for _, s := range info {
+		if s.Metric["pod"] == "" || s.Metric["namespace"] == "" {
+			r.gaps.stray(podInfo, nameOf(s.Metric))
+			continue
+		}
+		r.gaps.now[podInfo] = true
+		r.gaps.unnamed = r.gaps.unnamed || s.Metric["uid"] == ""
 		r.here[r.info(s, from)] = true
 	}
+	r.name()
 	for _, read := range []func(context.Context, time.Time) error{r.times, r.owners, r.amounts, r.labelled, r.tolerated, r.ends} {
 		if err := read(ctx, to); err != nil {
 			return true, err
 		}
 	}
-	here, err := r.query(ctx, podInfo, "group by (namespace,pod,uid) ("+podInfo+")", to)
+	here, err := r.query(ctx, podInfo, "group by ("+widened(podKey)+") ("+podInfo+")", to)
 	if err != nil {
 		return true, err
 	}
@@ -77,6 +105,11 @@ func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, 
 			p.leave(to.UnixMilli())
 		}
 		p.finish()
+		if p.dated {
+			delete(r.gaps.bare, p.name())
+		} else {
+			r.gaps.bare[p.name()] = true
+		}
 		if p.row != p.written {
 			p.written = p.row
 			r.rows.pods = append(r.rows.pods, p.row)
@@ -86,6 +119,20 @@ func (r *reader) readPods(ctx context.Context, from, to time.Time) (found bool, 
 		}
 	}
 	return true, nil
+}
+
+// name fills in the pods by their names.
+func (r *reader) name() {
+	clear(r.before)
+	for p := range r.here {
+		r.named[p.name()] = append(r.named[p.name()], p)
+	}
+	for _, all := range r.named {
+		slices.SortFunc(all, func(a, b *pod) int { return cmp.Or(cmp.Compare(a.seen, b.seen), cmp.Compare(a.row.UID, b.row.UID)) })
+		for i, p := range all {
+			p.older = i < len(all)-1
+		}
+	}
 }
 
 // info notes a pod, which was there from the time at the latest, and when it was scraped last.
@@ -119,15 +166,33 @@ func named(v model.LabelValue) string {
 // each calls f with the last values of a series, and the pods that have them.
 func (r *reader) each(ctx context.Context, series, by string, at time.Time, f func(*pod, *model.Sample)) error {
 	all, err := r.last(ctx, series, by, at)
-	r.apply(all, f)
+	r.apply(series, all, f)
 	return err
 }
 
-func (r *reader) apply(all model.Vector, f func(*pod, *model.Sample)) {
+// apply calls f with samples and the pods that they are of. It notes that the series is there if it is of any pod.
+func (r *reader) apply(series string, all model.Vector, f func(*pod, *model.Sample)) {
 	for _, s := range all {
-		if p := r.pods[id(s.Metric)]; p != nil {
+		of := r.of(s.Metric)
+		if len(of) == 0 {
+			r.gaps.stray(series, nameOf(s.Metric))
+			continue
+		}
+		r.gaps.now[series] = true
+		for _, p := range of {
 			f(p, s)
 		}
+	}
+}
+
+// newest returns a function that passes on only what is of the newest pod of a name.
+func (r *reader) newest(f func(*pod, *model.Sample)) func(*pod, *model.Sample) {
+	return func(p *pod, s *model.Sample) {
+		if p.older && s.Metric["uid"] == "" {
+			r.gaps.again[p.name()] = true
+			return
+		}
+		f(p, s)
 	}
 }
 
@@ -146,17 +211,17 @@ func (r *reader) times(ctx context.Context, at time.Time) error {
 		series string
 		set    func(*pod, int64)
 	}{
-		{created, func(p *pod, t int64) { p.row.Arrived = t }},
-		{started, func(p *pod, t int64) { p.row.Bound = cmp.Or(p.row.Bound, t) }},
-		{scheduled, func(p *pod, t int64) { p.row.Bound = t }},
+		{created, func(p *pod, t int64) { p.row.Arrived, p.dated = t, true }},
+		{started, func(p *pod, t int64) { p.row.Bound, p.placed = cmp.Or(p.row.Bound, t), true }},
+		{scheduled, func(p *pod, t int64) { p.row.Bound, p.placed = t, true }},
 		{completed, func(p *pod, t int64) { p.row.Ended = t }},
 		{deleted, func(p *pod, t int64) { p.deletion = t }},
 	} {
-		err := r.each(ctx, x.series, podKey, at, func(p *pod, s *model.Sample) {
+		err := r.each(ctx, x.series, podKey, at, r.newest(func(p *pod, s *model.Sample) {
 			if t := millis(s.Value); t > 0 {
 				x.set(p, t)
 			}
-		})
+		}))
 		if err != nil {
 			return err
 		}
@@ -168,7 +233,7 @@ func (r *reader) times(ctx context.Context, at time.Time) error {
 func (r *reader) owners(ctx context.Context, at time.Time) error {
 	all, err := r.history(ctx, podOwner, podKey+",owner_kind,owner_name,owner_is_controller", at)
 	controlled := map[*pod]model.SampleValue{} // until when
-	r.apply(all, func(p *pod, s *model.Sample) {
+	r.apply(podOwner, all, func(p *pod, s *model.Sample) {
 		switch {
 		case s.Metric["owner_is_controller"] == "true":
 			p.row.OwnerKind, p.row.OwnerName = named(s.Metric["owner_kind"]), named(s.Metric["owner_name"])
@@ -182,11 +247,13 @@ func (r *reader) owners(ctx context.Context, at time.Time) error {
 
 // ends reads how pods finished.
 func (r *reader) ends(ctx context.Context, at time.Time) error {
-	all, err := r.query(ctx, phase, fmt.Sprintf(`max by (%s,phase) (last_over_time(%s{phase=~"Succeeded|Failed"}[%s])) == 1`, podKey, phase, r.window), at)
-	r.apply(all, func(p *pod, s *model.Sample) {
-		p.row.End = string(s.Metric["phase"]) // those of the record are the same words
-		p.row.Ended = cmp.Or(p.row.Ended, p.seen)
-	})
+	all, err := r.query(ctx, phase, fmt.Sprintf(`max by (%s) (last_over_time(%s[%s])) == 1`, widened(podKey+",phase"), phase, r.window), at)
+	r.apply(phase, all, r.newest(func(p *pod, s *model.Sample) {
+		if end := string(s.Metric["phase"]); end == record.Succeeded || end == record.Failed {
+			p.row.End = end
+			p.row.Ended = cmp.Or(p.row.Ended, p.seen)
+		}
+	}))
 	return err
 }
 
@@ -199,17 +266,18 @@ func (r *reader) labelled(ctx context.Context, at time.Time) error {
 	for p := range r.here {
 		p.labels = map[string]string{}
 	}
-	r.apply(all, func(p *pod, s *model.Sample) { p.labels = r.labels(s.Metric, podLabels) })
+	there := r.gaps.now[podLabels]
+	r.apply(podLabels, all, func(p *pod, s *model.Sample) { p.labels = labels(s.Metric); there = there || len(p.labels) > 0 })
+	r.gaps.now[podLabels] = there // without an allowlist, the series has no labels of pods
 	return nil
 }
 
 // labels returns what kube-state-metrics gives as label_app_kubernetes_io_name.
-func (r *reader) labels(m model.Metric, series string) map[string]string {
+func labels(m model.Metric) map[string]string {
 	out := map[string]string{}
 	for name, value := range m {
 		if key, ok := strings.CutPrefix(string(name), "label_"); ok && value != "" {
 			out[record.KeyOf(key)] = string(value)
-			r.seen[series] = true
 		}
 	}
 	return out
@@ -223,7 +291,7 @@ func (r *reader) tolerated(ctx context.Context, at time.Time) error {
 	for p := range r.here {
 		p.tolerates = nil
 	}
-	r.apply(all, func(p *pod, s *model.Sample) {
+	r.apply(tolerations, all, func(p *pod, s *model.Sample) {
 		t := corev1.Toleration{Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])}
 		if s.Metric["toleration_seconds"] == "" { // those with a time are nearly all Kubernetes' own
 			p.tolerates = append(p.tolerates, t)

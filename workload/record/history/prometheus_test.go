@@ -17,36 +17,54 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record/history/historytest"
 )
 
-// exposition is what kube-state-metrics and a kubelet would have said, once in 30 seconds.
-type exposition map[string][]string
+// exposition is what kube-state-metrics and a kubelet would have said, once in 30 seconds from a time on.
+type exposition struct {
+	begin int64
+	lines map[string][]string
+}
 
+func exposed(begin time.Time) exposition { return exposition{begin.Unix(), map[string][]string{}} }
+
+// add adds a series that has a value from one second to another.
 func (e exposition) add(series, labels string, value float64, from, to int) {
+	e.function(series, labels, func(int) float64 { return value }, from, to)
+}
+
+func (e exposition) function(series, labels string, value func(s int) float64, from, to int) {
 	for s := from; s <= to; s += 30 {
-		e[series] = append(e[series], fmt.Sprintf("%s{%s} %v %d", series, labels, value, t0.Unix()+int64(s)))
+		e.lines[series] = append(e.lines[series], fmt.Sprintf("%s{%s} %v %d", series, labels, value(s), e.begin+int64(s)))
+	}
+}
+
+// also takes the lines of another exposition, whose series are others or are at other times.
+func (e exposition) also(other exposition) {
+	for name, lines := range other.lines {
+		e.lines[name] = append(e.lines[name], lines...)
 	}
 }
 
 func (e exposition) String() string {
 	var out strings.Builder
-	for name, lines := range e {
+	for name, lines := range e.lines {
 		fmt.Fprintf(&out, "# TYPE %s gauge\n%s\n", name, strings.Join(lines, "\n"))
 	}
 	return out.String() + "# EOF\n"
 }
 
-func at(s int) float64 { return float64(t0.Unix() + int64(s)) }
+func (e exposition) at(s int) float64 { return float64(e.begin + int64(s)) }
 
 // pod adds what all pods have, and returns the labels that name it. created is 7 s before first.
 func (e exposition) pod(name, node string, first, from, to int) (key string) {
 	key = `namespace="shop",pod="` + name + `",uid="u-` + name + `"`
 	e.add("kube_pod_info", key+`,node="`+node+`",created_by_kind="<none>",created_by_name="<none>",priority_class="system-node-critical"`, 1, from, to)
-	e.add("kube_pod_created", key, at(first-7), from, to)
+	e.add("kube_pod_created", key, e.at(first-7), from, to)
 	return key
 }
 
@@ -61,12 +79,12 @@ func asks(key, container, resource string) string {
 
 // told is the made-up history: two nodes and five pods for an hour.
 func told() exposition {
-	e := exposition{}
+	e := exposed(t0)
 	for _, n := range []struct {
 		name string
 		to   int
 	}{{"n1", 3600}, {"n2", 1500}} {
-		e.add("kube_node_info", `node="`+n.name+`"`, 1, 0, n.to)
+		e.add("kube_node_info", `node="`+n.name+`",internal_ip="10.0.0.`+n.name[1:]+`"`, 1, 0, n.to)
 		e.add("kube_node_labels", `node="`+n.name+`",label_topology_kubernetes_io_zone="a",label_disk="ssd"`, 1, 0, min(n.to, 2300))
 		for resource, v := range map[string]float64{"cpu": 4, "memory": 8 << 30, "pods": 110, "example_com_fpga": 2} {
 			e.add("kube_node_status_allocatable", `node="`+n.name+`",resource="`+resource+`"`, v, 0, n.to)
@@ -79,13 +97,13 @@ func told() exposition {
 	web := e.pod("web", "", 30, 30, 60)
 	e.pod("web", "n1", 30, 90, 3600)
 	e.owner(web, "ReplicaSet", "web-5d8f", 30, 3600)
-	e.add("kube_pod_status_scheduled_time", web, at(65), 90, 3600)
+	e.add("kube_pod_status_scheduled_time", web, e.at(65), 90, 3600)
 	e.add("kube_pod_labels", web+`,label_app_kubernetes_io_name="web",label_pod_template_hash="5d8f"`, 1, 30, 3600)
 	e.add("kube_pod_tolerations", web+`,key="gpu",operator="Exists",effect="NoSchedule"`, 1, 30, 3600)
 
 	job := e.pod("job", "n2", 600, 600, 1200)
 	e.owner(job, "Job", "job", 600, 1200)
-	e.add("kube_pod_completion_time", job, at(900), 930, 1200)
+	e.add("kube_pod_completion_time", job, e.at(900), 930, 1200)
 	e.add("kube_pod_status_phase", job+`,phase="Succeeded"`, 1, 930, 1200)
 
 	agent := e.pod("agent", "n2", 0, 0, 1500)
@@ -124,10 +142,11 @@ func told() exposition {
 	e.add("kube_pod_overhead_cpu_cores", mesh, 0.25, 1230, 3600)
 	e.add("kube_pod_overhead_memory_bytes", mesh, 128<<20, 1230, 3600)
 
-	for s := 0; s <= 3600; s += 30 {
-		e["container_cpu_usage_seconds_total"] = append(e["container_cpu_usage_seconds_total"], fmt.Sprintf(`container_cpu_usage_seconds_total{namespace="shop",pod="web",container="a"} %v %d`, float64(s)/2, t0.Unix()+int64(s)))
-	}
-	e.add("container_memory_working_set_bytes", `namespace="shop",pod="web",container="a"`, 1<<20, 0, 3600)
+	web = `namespace="shop",pod="web",container="a"`
+	e.function(cpuUsage, web, func(s int) float64 { return float64(s) / 2 }, 0, 3600)
+	e.add(memoryUsage, web, 1<<20, 0, 3600)
+	e.function(cpuUsage, `id="/",instance="10.0.0.1:10250"`, func(s int) float64 { return float64(s) }, 0, 3600)
+	e.add(memoryUsage, `id="/",instance="10.0.0.1:10250"`, 1<<30, 0, 3600)
 	return e
 }
 
@@ -149,8 +168,8 @@ func program(t *testing.T, name string) string {
 // listening finds the address that Prometheus logs once it listens.
 var listening = regexp.MustCompile(`msg="Listening on" address=(127\.0\.0\.1:\d+)`)
 
-// installed runs a real Prometheus with the history, and returns its URL.
-func installed(t *testing.T) string {
+// installed runs a real Prometheus with a history, and returns its URL.
+func installed(t *testing.T, past exposition) string {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -161,7 +180,7 @@ func installed(t *testing.T) string {
 		return path
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := exec.Command(program(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", write("history", told().String()), data).CombinedOutput(); err != nil {
+	if out, err := exec.Command(program(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", write("history", past.String()), data).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""), "--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
@@ -274,16 +293,22 @@ func inOrder(t *testing.T, text []byte) []byte {
 
 // A real Prometheus answers what the tests take for its answers, and what it answers becomes the record.
 func TestHistoryOfAPrometheus(t *testing.T) {
-	kept := recording(t, installed(t))
+	kept := recording(t, installed(t, told()))
 	checkRecord(t, clientOf(t, kept.URL))
+	kept.check(t, "../historytest/answers.json")
+}
+
+// check compares the answers with those of a file.
+func (k *tape) check(t *testing.T, file string) {
+	t.Helper()
 	var out strings.Builder
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
-	if err := e.Encode(kept.kept); err != nil {
+	if err := e.Encode(k.kept); err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "../historytest/answers.json", oneLineASeries(out.String()))
+	golden.Check(t, file, oneLineASeries(out.String()))
 }
 
 // oneLineASeries keeps the file of answers short enough to read.

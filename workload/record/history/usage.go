@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 )
 
@@ -20,20 +22,170 @@ const (
 	memoryUsage = "container_memory_working_set_bytes"
 )
 
-// used are the two queries of what pods or nodes use. label names the pod or node in the answers.
-type used struct {
-	label       model.LabelName
-	cpu, memory string
+// Known tells which pods and nodes the cluster has.
+type Known interface {
+	// Pod reports whether there is a pod of this name.
+	Pod(namespace, name string) bool
+	// Node returns the name of the node with one of the names or addresses; "" if there is none.
+	Node(names []string) string
 }
 
-// usageQueries are the queries of pods and of nodes.
-var usageQueries = []used{queriesOf("namespace,pod", `pod!="",container!=""`, "pod"), queriesOf("node", `id="/"`, "node")}
+// used are the queries of what pods or nodes use. The kubelets may be scraped by several jobs, and a cgroup may be shown twice, so
+// the largest series of a container or a node counts.
+type used struct {
+	what        string
+	cpu, memory string
+	// of returns what a series is of, or a zero place for one that does not count, and a name for errors. part is the container.
+	of func(m model.Metric, k Known) (p place, part, name string)
+}
 
-func queriesOf(by, match string, label model.LabelName) used {
-	return used{label: label,
-		cpu:    fmt.Sprintf("sum by (%s) (rate(%s{%s}[5m]))", by, cpuUsage, match),
-		memory: fmt.Sprintf("sum by (%s) (%s{%s})", by, memoryUsage, match),
+// place is a pod, or a node, which has no namespace.
+type place struct{ namespace, name string }
+
+// usageQueries are the queries of pods and of nodes. Kubernetes before 1.16 has pod_name and container_name.
+var usageQueries = []used{{
+	what: "pods", of: podOf,
+	cpu:    maxOf(containerLabels, cpuUsage, "5m", `container!=""`, `exported_container!=""`, `container_name!=""`),
+	memory: maxOf(containerLabels, memoryUsage, "", `container!=""`, `exported_container!=""`, `container_name!=""`),
+}, {
+	what: "nodes", of: nodeOf,
+	cpu:    maxOf(machineLabels, cpuUsage, "5m", `id="/"`),
+	memory: maxOf(machineLabels, memoryUsage, "", `id="/"`),
+}}
+
+const (
+	containerLabels = "namespace,pod,container,pod_name,container_name"
+	machineLabels   = "node,node_name,kubernetes_node,nodename,exported_instance,instance"
+)
+
+// maxOf returns a query for the largest series, or rate over a window, by some labels.
+func maxOf(by, series, window string, matches ...string) (query string) {
+	for i, match := range matches {
+		one := fmt.Sprintf("%s{%s}", series, match)
+		if window != "" {
+			one = fmt.Sprintf("rate(%s[%s])", one, window)
+		}
+		if i > 0 {
+			one = " or " + one
+		}
+		query += one
 	}
+	return fmt.Sprintf("max by (%s) (%s)", widened(by), query)
+}
+
+func podOf(m model.Metric, k Known) (p place, part, name string) {
+	p = place{string(m["namespace"]), string(cmp.Or(m["pod"], m["pod_name"]))}
+	part = string(cmp.Or(m["container"], m["container_name"]))
+	if part == "" || p.name == "" { // a cgroup around containers
+		return place{}, "", ""
+	}
+	name = "pod " + p.namespace + "/" + p.name
+	if !k.Pod(p.namespace, p.name) {
+		p = place{}
+	}
+	return p, part, name
+}
+
+func nodeOf(m model.Metric, k Known) (p place, part, name string) {
+	names := promapi.NodeNames(m)
+	if len(names) == 0 {
+		names = []string{"without a label of its node"}
+	}
+	return place{name: k.Node(names)}, "", "node " + names[0]
+}
+
+// Measured is what pods and nodes used.
+type Measured struct {
+	Samples []record.Sample
+	Invalid int             // values that Samples lacks, because they or a part of theirs were negative or no finite number
+	Single  int             // values that Samples lacks, because CPU or memory was measured alone
+	Unknown map[string]bool // names of pods and nodes that Samples lacks, because the cluster does not have them
+}
+
+func (m *Measured) add(o Measured) {
+	m.Samples = append(m.Samples, o.Samples...)
+	m.Invalid += o.Invalid
+	m.Single += o.Single
+	if m.Unknown == nil {
+		m.Unknown = map[string]bool{}
+	}
+	maps.Copy(m.Unknown, o.Unknown)
+}
+
+// moment is a place at a time, in milliseconds since 1970.
+type moment struct {
+	at int64
+	place
+}
+
+// sums returns the values of places: the sum of their parts. A place with an invalid part is NaN. unknown takes the names of series
+// whose pods or nodes the cluster does not have.
+func (q used) sums(all model.Matrix, k Known, unknown map[string]bool) map[moment]float64 {
+	metrics := make([]model.Metric, len(all))
+	for i, s := range all {
+		metrics[i] = s.Metric
+	}
+	restore(metrics)
+	type component struct {
+		moment
+		part string
+	}
+	parts := map[component]float64{}
+	for _, s := range all {
+		p, part, name := q.of(s.Metric, k)
+		if p == (place{}) {
+			if name != "" {
+				unknown[name] = true
+			}
+			continue
+		}
+		for _, v := range s.Values {
+			at := component{moment{int64(v.Timestamp), p}, part}
+			x, before := float64(v.Value), parts[at]
+			if !valid(v.Value) {
+				x = math.NaN()
+			}
+			if _, twice := parts[at]; !twice || math.IsNaN(before) || x > before {
+				parts[at] = x
+			}
+		}
+	}
+	out := make(map[moment]float64, len(parts))
+	for at, v := range parts {
+		out[at.moment] += v
+	}
+	return out
+}
+
+// join makes samples of CPU and memory. A value without the other one is left out.
+func (q used) join(cpu, memory model.Matrix, k Known) Measured {
+	m := Measured{Unknown: map[string]bool{}}
+	cores, bytes := q.sums(cpu, k, m.Unknown), q.sums(memory, k, m.Unknown)
+	for at, c := range cores {
+		b, both := bytes[at]
+		switch {
+		case math.IsNaN(c) || math.IsNaN(b):
+			m.Invalid++
+		case !both:
+			m.Single++
+		case at.at > 0:
+			m.Samples = append(m.Samples, record.Sample{Time: at.at, Namespace: at.namespace, Name: at.name,
+				MilliCPU: amount(c*1000, cluster.MaxMilliCPU), Memory: amount(b, cluster.MaxMemory)})
+		}
+	}
+	for at, b := range bytes {
+		if _, both := cores[at]; !both {
+			if math.IsNaN(b) {
+				m.Invalid++
+			} else {
+				m.Single++
+			}
+		}
+	}
+	slices.SortFunc(m.Samples, func(a, b record.Sample) int {
+		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return m
 }
 
 // readUsage reads what pods and nodes used.
@@ -47,52 +199,36 @@ func (r *reader) readUsage(ctx context.Context, from, to time.Time) error {
 		if err != nil {
 			return err
 		}
-		r.rows.samples = append(r.rows.samples, joined(q.label, cpu, memory)...)
+		m := q.join(cpu, memory, r)
+		r.rows.samples = append(r.rows.samples, m.Samples...)
+		if len(r.named) > 0 { // else nobody asked kube-state-metrics for pods
+			r.gaps.used(q.what, int((to.Sub(from)+r.Usage-1)/r.Usage), m)
+		}
 	}
 	return nil
 }
 
-// joined joins measurements of CPU and memory. One without the other counts as 0.
-func joined(label model.LabelName, cpu, memory model.Matrix) []record.Sample {
-	type key struct {
-		at              int64
-		namespace, name string
-	}
-	all := map[key]*record.Sample{}
-	add := func(m model.Matrix, set func(*record.Sample, float64)) {
-		for _, series := range m {
-			for _, v := range series.Values {
-				k := key{int64(v.Timestamp), string(series.Metric["namespace"]), string(series.Metric[label])}
-				if k.name == "" || k.at <= 0 {
-					continue
-				}
-				if all[k] == nil {
-					all[k] = &record.Sample{Time: k.at, Namespace: k.namespace, Name: k.name}
-				}
-				set(all[k], float64(v.Value))
-			}
-		}
-	}
-	add(cpu, func(s *record.Sample, v float64) { s.MilliCPU = amount(v*1000, cluster.MaxMilliCPU) })
-	add(memory, func(s *record.Sample, v float64) { s.Memory = amount(v, cluster.MaxMemory) })
-	out := make([]record.Sample, 0, len(all))
-	for _, s := range all {
-		out = append(out, *s)
-	}
-	slices.SortFunc(out, func(a, b record.Sample) int {
-		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return out
+// Pod implements Known: pods of this chunk and of the one before, as a rate outlives its pod.
+func (r *reader) Pod(namespace, name string) bool {
+	key := namespace + "/" + name
+	return len(r.named[key]) > 0 || r.before[key]
 }
 
-// Measured is what pods and nodes used at one time.
-type Measured struct {
-	Samples []record.Sample
-	Invalid int // pods and nodes that Samples lacks, because a value of theirs was negative or no finite number
+// Node implements Known.
+func (r *reader) Node(names []string) string {
+	for _, name := range names {
+		if r.gaps.nodes[name] {
+			return name
+		}
+		if at := r.addresses[name]; at != "" {
+			return at
+		}
+	}
+	return ""
 }
 
 // Measure asks what pods and nodes use at a time, which all samples get. No usage of any pod or node is an error.
-func Measure(ctx context.Context, ask Asker, at time.Time) (m Measured, err error) {
+func Measure(ctx context.Context, ask Asker, at time.Time, k Known) (m Measured, err error) {
 	for _, q := range usageQueries {
 		cpu, err := ask.Query(ctx, q.cpu, at)
 		if err != nil {
@@ -102,20 +238,9 @@ func Measure(ctx context.Context, ask Asker, at time.Time) (m Measured, err erro
 		if err != nil {
 			return m, fmt.Errorf("%s: %w", memoryUsage, err)
 		}
-		wrong := map[[2]string]bool{}
-		for _, s := range slices.Concat(cpu, memory) {
-			if v := float64(s.Value); s.Histogram != nil || !(v >= 0) || math.IsInf(v, 1) {
-				wrong[[2]string{string(s.Metric["namespace"]), string(s.Metric[q.label])}] = true
-			}
-		}
-		m.Invalid += len(wrong)
-		for _, s := range joined(q.label, atOnce(cpu, at), atOnce(memory, at)) {
-			if !wrong[[2]string{s.Namespace, s.Name}] {
-				m.Samples = append(m.Samples, s)
-			}
-		}
+		m.add(q.join(atOnce(cpu, at), atOnce(memory, at), k))
 	}
-	if len(m.Samples)+m.Invalid == 0 {
+	if len(m.Samples)+m.Invalid+m.Single+len(m.Unknown) == 0 {
 		return m, fmt.Errorf("Prometheus has no series %s and %s", cpuUsage, memoryUsage)
 	}
 	return m, nil
@@ -125,7 +250,12 @@ func Measure(ctx context.Context, ask Asker, at time.Time) (m Measured, err erro
 func atOnce(v model.Vector, at time.Time) model.Matrix {
 	out := make(model.Matrix, len(v))
 	for i, s := range v {
-		out[i] = &model.SampleStream{Metric: s.Metric, Values: []model.SamplePair{{Timestamp: model.TimeFromUnixNano(at.UnixNano()), Value: s.Value}}}
+		value := s.Value
+		if s.Histogram != nil {
+			value = model.SampleValue(math.NaN())
+		}
+		pair := model.SamplePair{Timestamp: model.TimeFromUnixNano(at.UnixNano()), Value: value}
+		out[i] = &model.SampleStream{Metric: s.Metric, Values: []model.SamplePair{pair}}
 	}
 	return out
 }

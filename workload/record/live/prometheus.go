@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"gnnsched/workload/record"
 	"gnnsched/workload/record/history"
 )
 
@@ -22,9 +21,10 @@ type Prometheus struct {
 
 // Trouble counts what a Prometheus did not give.
 type Trouble struct {
-	Failed  int // measurements
-	Invalid int // values of pods and nodes that were negative or no finite numbers
-	Unknown int // values of pods and nodes that the cluster does not have
+	Failed          int // measurements
+	Invalid         int // values of pods and nodes that were negative or no finite numbers
+	Unknown         int // values of pods and nodes that the cluster does not have
+	NoPods, NoNodes int // measurements without a value of any pod or any node of the cluster
 }
 
 // measure implements Source. It waits until the nodes and pods of the cluster are known.
@@ -36,7 +36,7 @@ func (p Prometheus) measure(ctx context.Context, r *Recorder, stop func()) {
 	}
 	try, cancel := context.WithTimeout(ctx, cmp.Or(p.Patience, patience))
 	defer cancel()
-	got, err := history.Measure(try, p.Ask, p.Now())
+	got, err := history.Measure(try, p.Ask, p.Now(), r.cfg.Follower.Present())
 	if ctx.Err() != nil { // recording ends
 		return
 	}
@@ -45,23 +45,22 @@ func (p Prometheus) measure(ctx context.Context, r *Recorder, stop func()) {
 		r.count(Trouble{Failed: 1}, "")
 		return
 	}
-	there := r.cfg.Follower.Present()
-	unknown, example := 0, ""
+	trouble := Trouble{Invalid: got.Invalid, Unknown: len(got.Unknown), NoPods: 1, NoNodes: 1}
 	for _, s := range got.Samples {
-		if !there(s) {
-			unknown, example = unknown+1, cmp.Or(example, name(s))
-			continue
+		if s.Namespace == "" {
+			trouble.NoNodes = 0
+		} else {
+			trouble.NoPods = 0
 		}
 		r.cfg.Sample(s)
 	}
-	r.count(Trouble{Invalid: got.Invalid, Unknown: unknown}, example)
-}
-
-func name(s record.Sample) string {
-	if s.Namespace == "" {
-		return "node " + s.Name
+	unknown := ""
+	for name := range got.Unknown {
+		if unknown == "" || name < unknown {
+			unknown = name
+		}
 	}
-	return "pod " + s.Namespace + "/" + s.Name
+	r.count(trouble, unknown)
 }
 
 // count adds to the counts, and says what happens for the first time. unknown is one of those that the cluster does not have.
@@ -77,6 +76,8 @@ func (r *Recorder) count(t Trouble, unknown string) {
 	r.trouble.Failed += t.Failed
 	r.trouble.Invalid += t.Invalid
 	r.trouble.Unknown += t.Unknown
+	r.trouble.NoPods += t.NoPods
+	r.trouble.NoNodes += t.NoNodes
 }
 
 // Trouble returns what Prometheus did not give so far.
@@ -93,6 +94,12 @@ func (t Trouble) lacks() (out []string) {
 	}
 	if t.Invalid > 0 {
 		out = append(out, fmt.Sprintf("%d values of usage that were negative or no finite numbers", t.Invalid))
+	}
+	if t.NoPods > 0 {
+		out = append(out, fmt.Sprintf("usage of pods at %d times, at which Prometheus had none of the cluster's pods", t.NoPods))
+	}
+	if t.NoNodes > 0 {
+		out = append(out, fmt.Sprintf("usage of nodes at %d times, at which Prometheus had none of the cluster's nodes", t.NoNodes))
 	}
 	return out
 }

@@ -43,6 +43,7 @@ func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Rec
 	for _, name := range names {
 		f.Pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "u"}}, false)
 	}
+	f.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}}})
 	r = New(Config{Follower: f, Warn: said.say, Sample: func(s record.Sample) { *got = append(*got, s) }})
 	r.list(nodes)
 	r.list(pods)
@@ -70,7 +71,7 @@ func TestPrometheusMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := source(t, historytest.Server(t, nil).URL)
-	web := []record.Sample{{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}}
+	web := []record.Sample{{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}, {Time: measured.UnixMilli(), Name: "n1", MilliCPU: 1000, Memory: 1 << 30}}
 	for _, anonymise := range []*record.Anonymiser{nil, names} {
 		r, said, got := asking(t, anonymise, "web")
 		p.measure(t.Context(), r, never(t))
@@ -83,7 +84,7 @@ func TestPrometheusMeasures(t *testing.T) {
 // Whatever Prometheus answers, recording goes on, the trouble is said once, and it is counted.
 func TestPrometheusInTrouble(t *testing.T) {
 	vector := func(pod, value string) string {
-		return fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"shop","pod":%q},"value":[1,%q]}]}}`, pod, value)
+		return fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"shop","pod":%q,"container":"c"},"value":[1,%q]}]}}`, pod, value)
 	}
 	const empty = `{"status":"success","data":{"resultType":"vector","result":[]}}`
 	for _, c := range []struct {
@@ -99,13 +100,13 @@ func TestPrometheusInTrouble(t *testing.T) {
 		{"refused", 422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "too many samples", Trouble{Failed: 2}, "usage at 2 times"},
 		{"forbidden", 403, "forbidden", "403 Forbidden", Trouble{Failed: 2}, "usage at 2 times"},
 		{"no series", 200, empty, "Prometheus has no series", Trouble{Failed: 2}, "usage at 2 times"},
-		{"not a number", 200, vector("web", "NaN"), "negative or no finite number", Trouble{Invalid: 2}, "2 values of usage"},
-		{"negative", 200, vector("web", "-1"), "negative or no finite number", Trouble{Invalid: 2}, "2 values of usage"},
-		{"unknown pod", 200, vector("other", "1"), "pod shop/other, which the cluster does not have", Trouble{Unknown: 2}, ""},
+		{"not a number", 200, vector("web", "NaN"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},
+		{"negative", 200, vector("web", "-1"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},
+		{"unknown pod", 200, vector("other", "1"), "pod shop/other, which the cluster does not have", Trouble{Unknown: 2, NoPods: 2, NoNodes: 2}, "usage of pods at 2 times"},
 	} {
 		bad := true
 		s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
-			if bad && strings.Contains(q.Get("query"), "by (node)") {
+			if bad && strings.Contains(q.Get("query"), "id=\"/\"") {
 				_, _ = w.Write([]byte(empty))
 			} else if bad {
 				w.WriteHeader(c.status)
@@ -126,7 +127,7 @@ func TestPrometheusInTrouble(t *testing.T) {
 		}
 		bad = false
 		p.measure(t.Context(), r, never(t))
-		if len(*got) != 1 || r.Trouble() != c.want {
+		if len(*got) != 2 || r.Trouble() != c.want {
 			t.Errorf("%s: afterwards samples %+v, %+v", c.name, *got, r.Trouble())
 		}
 		if all := said.said(); c.want.Failed > 0 && all[len(all)-1] != "Prometheus can be read again" {
@@ -216,7 +217,7 @@ func measuredByPrometheus(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	}
 	node := list.Items[0].Name
 	s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
-		if strings.Contains(q.Get("query"), "by (node)") {
+		if strings.Contains(q.Get("query"), "id=\"/\"") {
 			_, _ = fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":%q},"value":[1,"2"]},{"metric":{"node":"elsewhere"},"value":[1,"2"]}]}}`, node)
 			return true
 		}

@@ -15,16 +15,17 @@ import (
 // follower's time instead, within the second that the API names. So a clock that is wrong here moves no event out of its
 // second.
 type Follower struct {
-	mu      sync.Mutex
-	out     Sink
-	names   *record.Anonymiser
-	now     func() int64 // milliseconds since 1970
-	pods    map[string]*record.Pod
-	gated   map[string]struct{} // UIDs of pods with scheduling gates, which no scheduler looks at yet
-	nodes   map[string]*record.Node
-	objects map[objectKey]*record.Object
-	words   map[string]string // one copy of texts that many pods have
-	counts  Counts
+	mu        sync.Mutex
+	out       Sink
+	names     *record.Anonymiser
+	now       func() int64 // milliseconds since 1970
+	pods      map[string]*record.Pod
+	gated     map[string]struct{} // UIDs of pods with scheduling gates, which no scheduler looks at yet
+	nodes     map[string]*record.Node
+	addresses map[string]string // of nodes, and their real names; "" for one that several have
+	objects   map[objectKey]*record.Object
+	words     map[string]string // one copy of texts that many pods have
+	counts    Counts
 }
 
 // Sink takes the rows of a record. A *record.Writer is one.
@@ -53,7 +54,8 @@ type Config struct {
 // NewFollower returns a follower.
 func NewFollower(c Config) *Follower {
 	open := c.Open
-	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{}, nodes: map[string]*record.Node{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
+	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{},
+		nodes: map[string]*record.Node{}, addresses: map[string]string{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
 	for i := range open.Pods {
 		f.pods[open.Pods[i].UID] = &open.Pods[i]
 	}
@@ -82,23 +84,6 @@ func (f *Follower) Counts() Counts {
 		}
 	}
 	return c
-}
-
-// Present returns a function that reports whether a sample, with its real names, is of a node or pod that is there now.
-func (f *Follower) Present() func(record.Sample) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	there := make(map[[2]string]bool, len(f.nodes)+len(f.pods))
-	for name := range f.nodes {
-		there[[2]string{"", name}] = true
-	}
-	for _, p := range f.pods {
-		there[[2]string{p.Namespace, p.Name}] = true
-	}
-	return func(s record.Sample) bool {
-		record.Anonymise(f.names, &s)
-		return there[[2]string{s.Namespace, s.Name}]
-	}
 }
 
 // Pod takes the state of a pod. live tells that the follower is told of the event that led to it, and not of a list.
@@ -162,6 +147,12 @@ func (f *Follower) pod(p record.Pod, live bool) {
 		p.Ended = max(p.Ended, p.Bound, p.Arrived)
 		f.counts.Ended++
 	}
+	if p.Health != "" && p.HealthSince == 0 { // the API does not say
+		p.HealthSince = now
+		if old != nil && old.Health == p.Health {
+			p.HealthSince = old.HealthSince
+		}
+	}
 	if old != nil && *old == p {
 		return
 	}
@@ -177,7 +168,7 @@ func (f *Follower) intern(p *record.Pod) {
 	if len(f.words) > maxWords {
 		clear(f.words)
 	}
-	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Node} {
+	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node} {
 		if kept, ok := f.words[*s]; ok {
 			*s = kept
 		} else {
@@ -239,6 +230,7 @@ func (f *Follower) Node(n *corev1.Node) {
 }
 
 func (f *Follower) nodeRow(n *corev1.Node) record.Node {
+	f.address(n)
 	row := Node(n)
 	record.Anonymise(f.names, &row)
 	return row

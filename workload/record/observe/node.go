@@ -21,6 +21,7 @@ func Node(n *corev1.Node) record.Node {
 		Name: n.Name, MilliCPU: within(a.MilliCPU, cluster.MaxMilliCPU), Memory: within(a.Memory, cluster.MaxMemory),
 		Pods: within(a.Pods, 1<<20), GPU: within(a.GPU, 1<<20), GPUModel: amounts.GPUModel,
 		Extended: extended(n.Status.Allocatable), Capacity: quantities(n.Status.Capacity), Labels: labels(n.Labels), Unschedulable: n.Spec.Unschedulable,
+		DoNotDisrupt: text(doNotDisrupt(n.Annotations, nodeMarks)),
 	}
 	if len(n.Spec.Taints) > 0 {
 		out.Taints = text(taints(n.Spec.Taints))
@@ -83,5 +84,5 @@ func PriorityClass(c *schedulingv1.PriorityClass) record.Object {
 
 // Budget translates a PodDisruptionBudget.
 func Budget(b *policyv1.PodDisruptionBudget) record.Object {
-	return record.Object{Kind: record.KindBudget, Namespace: b.Namespace, Name: b.Name, Spec: text(b.Spec)}
+	return record.Object{Kind: record.KindBudget, Namespace: b.Namespace, Name: b.Name, Spec: text(b.Spec), Status: budgetStatus(b)}
 }

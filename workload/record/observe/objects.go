@@ -1,222 +1,301 @@
 package observe
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gnnsched/internal/quote"
 	"gnnsched/workload/record"
 )
 
-// Objects are the objects of a file that a record can hold.
+// Objects are the objects of one file that a record can hold, and what is said of the others.
 type Objects struct {
 	Nodes   []*corev1.Node
 	Pods    []*corev1.Pod
-	others  map[string][]record.Object // by kind
-	Skipped map[string]int             // number of other objects by kind
-	Bounded Bounded
+	others  []record.Object
+	scope   scope
+	Skipped map[string]int // number of objects that a record has no place for, by kind
+	LeftOut map[string]Few // objects that cannot be read, by kind
+	Bounded Few            // objects with amounts that no cluster has, which are bounded
+	Newest  Time           // the newest time that an object has, such as that of a condition
 }
 
-// Bounded says of which pods a record holds less than they ask for, because no cluster has so much.
-type Bounded struct {
-	Pods  int
-	First string // the name of the first, and what it asks for
+// Few is a number of objects, or of files, with the first of them.
+type Few struct {
+	Objects int
+	First   string // its name, and what is wrong with it
 }
 
-// ReadObjects reads what `kubectl get pods,nodes -A -o json` prints: a list of objects, or several lists or objects one
-// after another. Errors name the file and the object.
+// add adds an object, and quotes its name.
+func (f *Few) add(name string, why error) {
+	if f.Objects++; f.Objects == 1 {
+		f.First = fmt.Sprintf("%s: %v", quote.Value(name), why)
+	}
+}
+
+// Join adds those of a file to those of the files before it.
+func (f *Few) Join(file string, other Few) {
+	if f.Objects == 0 && other.Objects > 0 {
+		f.First = file + ": " + other.First
+	}
+	f.Objects += other.Objects
+}
+
+// Refusal is the error of a file that holds the API server's answer instead of objects.
+type Refusal struct{ metav1.Status }
+
+// Error implements error.
+func (r Refusal) Error() string {
+	out := fmt.Sprintf("the API server answered %s instead of objects", quote.Message(string(r.Reason), 100))
+	if r.Reason == "" {
+		out = fmt.Sprintf("it is a Status (%s), no list of objects", quote.Message(r.Status.Status, 100))
+	}
+	if r.Message != "" && r.Message != string(r.Reason) {
+		out += ": " + quote.Message(r.Message, 300)
+	}
+	return out
+}
+
+// ReadObjects reads what `kubectl get pods,nodes -A -o json` or `-o yaml` prints: a list of objects, or several lists or objects one
+// after another. An object that cannot be read is left out. Errors name the
+// file; NoObjects tells whether it holds something else.
 func ReadObjects(r io.Reader, file string) (Objects, error) {
-	out := Objects{others: map[string][]record.Object{}, Skipped: map[string]int{}}
-	dec := json.NewDecoder(r)
-	for n := 1; ; n++ {
-		var doc struct {
-			Kind    string            `json:"kind"`
-			Version string            `json:"apiVersion"`
-			Items   []json.RawMessage `json:"items"`
-		}
-		var raw json.RawMessage
-		err := dec.Decode(&raw)
-		if errors.Is(err, io.EOF) && n > 1 {
-			return out, nil
-		}
-		if errors.Is(err, io.EOF) {
-			return out, fmt.Errorf("%s: the file is empty", file)
-		}
-		if err == nil {
-			err = json.Unmarshal(raw, &doc)
-		}
-		if err == nil && doc.Kind == "List" {
-			err = versionFault(doc.Version, "v1")
-		}
-		if err != nil {
-			return out, fmt.Errorf("%s: byte %d: not what kubectl -o json prints: %w", file, dec.InputOffset(), err)
-		}
-		if doc.Items == nil {
-			doc.Items = []json.RawMessage{raw}
-		}
-		for i, item := range doc.Items {
-			if err := out.add(item, doc.Kind); err != nil {
-				return out, fmt.Errorf("%s: object %d: %w", file, i+1, err)
-			}
-		}
+	out := Objects{scope: newScope(), Skipped: map[string]int{}, LeftOut: map[string]Few{}}
+	if err := eachDocument(r, func(raw json.RawMessage) error { return out.document(raw, maxDepth) }); err != nil {
+		return out, fmt.Errorf("%s: %w", file, err)
 	}
+	return out, nil
 }
 
-// add adds one object. An object in a typed list, such as a PodList, may have no kind of its own.
-func (o *Objects) add(raw json.RawMessage, list string) error {
+// NoObjects reports whether an error of ReadObjects is that of a file of something else.
+func NoObjects(err error) bool { return errors.Is(err, errNoObjects) }
+
+// typed is what tells kinds of objects apart.
+type typed struct {
+	Kind    string `json:"kind"`
+	Version string `json:"apiVersion"`
+}
+
+// group returns the group of a version, such as policy of policy/v1; that of v1 is empty.
+func (t typed) group() string {
+	group, _, named := strings.Cut(t.Version, "/")
+	if !named {
+		return ""
+	}
+	return group
+}
+
+// maxDepth bounds how deep lists are in lists, as jq -s makes them.
+const maxDepth = 4
+
+// document takes one document: a list of objects or of lists, an object, or several documents in brackets.
+func (o *Objects) document(raw json.RawMessage, depth int) error {
+	if depth == 0 {
+		return fmt.Errorf("%w: lists are in lists over %d deep", errNoObjects, maxDepth)
+	}
+	if bytes.HasPrefix(raw, []byte("[")) {
+		var all []json.RawMessage
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return fmt.Errorf("%w: %w", errNoObjects, err)
+		}
+		for _, d := range all {
+			if err := o.document(d, depth-1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var doc struct {
+		typed
+		Items json.RawMessage `json:"items"`
+	}
+	if json.Unmarshal(raw, &doc) != nil { // its message would be about Go
+		return fmt.Errorf("%w: %s is no object", errNoObjects, quote.Value(string(raw)))
+	}
+	switch {
+	case doc.Kind == "Status" && doc.group() == "":
+		var s metav1.Status
+		_ = json.Unmarshal(raw, &s) // what cannot be read is not said
+		return Refusal{s}
+	case doc.Kind == "List" && doc.Version != "" && doc.Version != "v1":
+		return fmt.Errorf("%w: its apiVersion is %s, want v1", errNoObjects, quote.Value(doc.Version))
+	case doc.Kind == "" && doc.Items == nil:
+		return fmt.Errorf("%w: a document has no kind", errNoObjects)
+	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
+		o.add(raw, typed{}, &listing{namespaces: map[string]bool{}})
+		return nil
+	}
+	var items []json.RawMessage // null is an empty list
+	if doc.Items != nil {
+		if err := json.Unmarshal(doc.Items, &items); err != nil {
+			return fmt.Errorf("%w: its items are no list", errNoObjects)
+		}
+	}
+	of := typed{strings.TrimSuffix(doc.Kind, "List"), doc.Version} // a PodList's objects may have no kind of their own
+	l := &listing{kinds: map[string]bool{}, namespaces: map[string]bool{}}
+	for _, item := range items {
+		if inner := (typed{}); json.Unmarshal(item, &inner) == nil && strings.HasSuffix(inner.Kind, "List") {
+			if err := o.document(item, depth-1); err != nil {
+				return err
+			}
+			continue
+		}
+		o.add(item, of, l)
+	}
+	o.scope.add(l)
+	return nil
+}
+
+// maxObject is the size in bytes of the largest object that is read. API servers take 3 MiB.
+const maxObject = 4 << 20
+
+// add adds one object of a listing. of is what the listing's objects are that do not say so.
+func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	var is struct {
-		Kind    string `json:"kind"`
-		Version string `json:"apiVersion"`
+		typed
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
 	}
-	if err := json.Unmarshal(raw, &is); err != nil {
-		return err
+	err := json.Unmarshal(raw, &is)
+	if is.Kind == "" {
+		is.typed = of
 	}
-	if is.Kind == "" && len(list) > len("List") {
-		is.Kind = list[:len(list)-len("List")]
-	}
-	if err := versionFault(is.Version, versions[is.Kind]); err != nil {
-		return err
-	}
-	switch is.Kind {
-	case "Pod":
-		p := &corev1.Pod{}
-		if err := decode(raw, p, &p.Name); err != nil {
-			return err
-		}
-		if err := o.Bounded.add(p); err != nil {
-			return err
-		}
-		o.Pods = append(o.Pods, p)
-	case "Node":
-		n := &corev1.Node{}
-		if err := decode(raw, n, &n.Name); err != nil {
-			return err
-		}
-		if err := errors.Join(quantityFault("status.allocatable", n.Status.Allocatable), quantityFault("status.capacity", n.Status.Capacity)); err != nil {
-			return err
-		}
-		o.Nodes = append(o.Nodes, n)
-	case record.KindNamespace:
-		n := &corev1.Namespace{}
-		return o.other(decode(raw, n, &n.Name), func() record.Object { return Namespace(n) })
-	case record.KindPriorityClass:
-		c := &schedulingv1.PriorityClass{}
-		return o.other(decode(raw, c, &c.Name), func() record.Object { return PriorityClass(c) })
-	case record.KindBudget:
-		b := &policyv1.PodDisruptionBudget{}
-		return o.other(decode(raw, b, &b.Name), func() record.Object { return Budget(b) })
-	case "":
-		return errors.New("it has no kind")
+	object := objectKey{is.Kind, is.Metadata.Namespace, is.Metadata.Name}
+	k, known := kinds[is.Kind]
+	switch {
+	case err != nil:
+		err = errors.New("it is no object")
+	case len(raw) > maxObject:
+		err = fmt.Errorf("it has %d bytes, and API servers take 3 MiB", len(raw))
+	case is.Kind == "":
+		err = errors.New("it has no kind")
+	case !known || is.Version != "" && is.group() != k.group:
+		o.Skipped[quote.Message(strings.TrimSuffix(is.Kind+"."+is.group(), "."), 100)]++
+		l.namespace(object.namespace)
+		return
+	case object.name == "":
+		err = errors.New("it has no name")
 	default:
-		o.Skipped[is.Kind]++
+		err = k.read(o, raw, is.Version)
 	}
-	return nil
-}
-
-// versions are those of the kinds that a record holds.
-var versions = map[string]string{
-	"Pod": "v1", "Node": "v1", record.KindNamespace: "v1", record.KindPriorityClass: "scheduling.k8s.io/v1", record.KindBudget: "policy/v1",
-}
-
-// versionFault returns an error for a version of the API that is not read. An object of a typed list has none, and objects of other kinds
-// are skipped.
-func versionFault(is, want string) error {
-	if is == "" || want == "" || is == want {
-		return nil
-	}
-	return fmt.Errorf("its apiVersion is %s, want %s", quote.Value(is), want)
-}
-
-// maxQuantity is more than a cluster has of anything, in cores, bytes or pieces.
-const maxQuantity = 1e15
-
-// quantityFault returns an error for the first quantity that is negative or too large.
-func quantityFault(field string, l corev1.ResourceList) error {
-	for _, name := range slices.Sorted(maps.Keys(l)) {
-		q := l[name]
-		if q.Sign() < 0 || q.AsApproximateFloat64() > maxQuantity {
-			return fmt.Errorf("%s.%s is %s, want 0 to %g", field, name, q.String(), maxQuantity)
-		}
-	}
-	return nil
-}
-
-// add bounds what a pod asks for. An API server takes limits such as 1e30 cores, and one such pod must not keep a whole cluster from
-// being recorded. It takes no negative amount, which is an error.
-func (b *Bounded) add(p *corev1.Pod) error {
-	type amounts struct {
-		field string
-		list  corev1.ResourceList
-	}
-	all := []amounts{{"spec.overhead", p.Spec.Overhead}}
-	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
-		at := "container " + quote.Value(c.Name) + ": resources."
-		all = append(all, amounts{at + "requests", c.Resources.Requests}, amounts{at + "limits", c.Resources.Limits})
-	}
-	if r := p.Spec.Resources; r != nil {
-		all = append(all, amounts{"spec.resources.requests", r.Requests}, amounts{"spec.resources.limits", r.Limits})
-	}
-	var first error
-	for _, a := range all {
-		fault := quantityFault(a.field, a.list)
-		for name, q := range a.list {
-			if q.AsApproximateFloat64() > maxQuantity {
-				a.list[name] = *resource.NewQuantity(maxQuantity, q.Format)
-			}
-		}
-		if err := quantityFault(a.field, a.list); err != nil {
-			return err // what is left is negative
-		}
-		if first == nil {
-			first = fault
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	if b.Pods++; b.Pods == 1 {
-		b.First = fmt.Sprintf("%s: %v", quote.Value(p.Namespace+"/"+p.Name), first)
-	}
-	return nil
-}
-
-func (o *Objects) other(err error, row func() record.Object) error {
 	if err != nil {
+		kind := cmp.Or(quote.Message(is.Kind, 100), "none")
+		few := o.LeftOut[kind]
+		few.add(strings.TrimPrefix(object.namespace+"/"+object.name, "/"), err)
+		o.LeftOut[kind] = few
+		o.scope.unread[object] = true
+		l.namespace(object.namespace)
+		return
+	}
+	l.namespace(object.namespace)
+	if l.kinds == nil { // an object by itself
+		o.scope.names[object] = true
+	} else {
+		l.kinds[is.Kind] = true
+	}
+}
+
+// kinds are the kinds of objects that a record holds.
+var kinds = map[string]struct {
+	group string
+	read  func(o *Objects, raw json.RawMessage, version string) error
+}{
+	kindPod:                  {"", reader((*Objects).pod, "v1")},
+	kindNode:                 {"", reader((*Objects).node, "v1")},
+	record.KindNamespace:     {"", reader(other(Namespace), "v1")},
+	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), classVersions...)},
+	record.KindBudget:        {policyv1.GroupName, reader(other(budget), "policy/v1", "policy/v1beta1")},
+}
+
+const kindPod, kindNode = "Pod", "Node"
+
+var classVersions = []string{"scheduling.k8s.io/v1", "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1"}
+
+// pointer is a pointer to an object of Kubernetes' API.
+type pointer[T any] interface {
+	*T
+	metav1.Object
+	runtime.Object
+}
+
+// reader returns how objects of one kind are read, whose fields are the same in some versions. An object of a list without a version
+// has none.
+func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) error {
+	return func(o *Objects, raw json.RawMessage, version string) error {
+		x := P(new(T))
+		if err := json.Unmarshal(raw, x); err != nil {
+			return err
+		}
+		if version != "" && !slices.Contains(versions, version) {
+			return fmt.Errorf("its apiVersion is %s, want %s", quote.Value(version), strings.Join(versions, ", "))
+		}
+		x.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, ""))
+		if err := put(o, x); err != nil {
+			return err
+		}
+		o.Newest = newer(o.Newest, newest(x))
+		return nil
+	}
+}
+
+func (o *Objects) pod(p *corev1.Pod) error {
+	bounded := boundPod(p)
+	row := Pod(p)
+	if err := record.Check(&row); err != nil {
 		return err
 	}
-	r := row()
-	o.others[r.Kind] = append(o.others[r.Kind], r)
+	if bounded != nil {
+		o.Bounded.add(p.Namespace+"/"+p.Name, bounded)
+	}
+	o.Pods = append(o.Pods, p)
 	return nil
 }
 
-func decode(raw json.RawMessage, into any, name *string) error {
-	if err := json.Unmarshal(raw, into); err != nil {
+func (o *Objects) node(n *corev1.Node) error {
+	bounded := boundNode(n)
+	row := Node(n)
+	if err := record.Check(&row); err != nil {
 		return err
 	}
-	if *name == "" {
-		return errors.New("it has no name")
+	if bounded != nil {
+		o.Bounded.add(n.Name, bounded)
 	}
+	o.Nodes = append(o.Nodes, n)
 	return nil
 }
 
-// Tell tells a follower that the cluster has these objects and no others of their kinds.
-func (o Objects) Tell(f *Follower) {
-	if o.Nodes != nil {
-		f.Nodes(o.Nodes)
+// other returns how objects are taken that a record has in the table objects.
+func other[P any](row func(P) record.Object) func(*Objects, P) error {
+	return func(o *Objects, x P) error {
+		r := row(x)
+		if err := record.Check(&r); err != nil {
+			return err
+		}
+		o.others = append(o.others, r)
+		return nil
 	}
-	if o.Pods != nil {
-		f.Pods(o.Pods)
+}
+
+// budget translates a PodDisruptionBudget. An empty selector selects no pod in policy/v1beta1, and all pods of the namespace in
+// policy/v1.
+func budget(b *policyv1.PodDisruptionBudget) record.Object {
+	if s := b.Spec.Selector; b.APIVersion == "policy/v1beta1" && s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
+		b.Spec.Selector = nil
 	}
-	for kind, all := range o.others {
-		f.Objects(kind, all)
-	}
+	return Budget(b)
 }

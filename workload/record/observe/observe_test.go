@@ -1,9 +1,11 @@
 package observe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -85,7 +87,7 @@ func TestPodFields(t *testing.T) {
 		Labels: `{"app":"web","pod-template-hash":"7f9"}`, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
 		Spread:    `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`,
 		Affinity:  `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}`,
-		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`, Arrived: 100 * second, Bound: 103 * second, Node: "n1",
+		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`, DoNotDisrupt: "[]", Arrived: 100 * second, Bound: 103 * second, Node: "n1",
 	}
 	if d := cmp.Diff(want, Pod(bind(p, "n1", 103))); d != "" {
 		t.Error(d)
@@ -279,41 +281,112 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-const listing = `{"apiVersion":"v1","kind":"List","items":[
+const printed = `{"apiVersion":"v1","kind":"List","items":[
 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","labels":{"topology.kubernetes.io/zone":"a"}},"status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"110"}}},
 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"x","uid":"u","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"nodeName":"n1","containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}},
 {"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}]}
 {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClassList","items":[{"metadata":{"name":"high"},"value":7}]}`
 
+// read reads a file of a time.
+func read(t *testing.T, text string, at int64) File {
+	t.Helper()
+	o, err := ReadObjects(strings.NewReader(text), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return File{Objects: o, Path: "f", At: at}
+}
+
 func TestReadObjects(t *testing.T) {
-	o, err := ReadObjects(strings.NewReader(listing), "all.json")
-	if err != nil || len(o.Nodes) != 1 || len(o.Pods) != 1 || o.Skipped["Service"] != 1 || len(o.others[record.KindPriorityClass]) != 1 {
-		t.Fatalf("%+v, %v", o, err)
+	o := read(t, printed, 7*second)
+	if len(o.Nodes) != 1 || len(o.Pods) != 1 || o.Skipped["Service"] != 1 || len(o.others) != 1 || o.Newest != (Time{1767323045000, "x/p"}) {
+		t.Fatalf("%+v", o)
 	}
 	f, s, clock := follower(record.State{})
 	*clock = 7 * second
-	o.Tell(f)
+	known := NewKnown()
+	if a := known.Look([]File{o}); a != (Assumed{}) {
+		t.Errorf("%+v", a)
+	}
+	known.Tell(f)
 	if p := s.pods["u"]; p.MilliCPU != 1000 || p.Node != "n1" || len(s.nodes) != 1 || s.nodes[0].MilliCPU != 4000 {
 		t.Errorf("%+v, %+v", s.pods, s.nodes)
 	}
 	for text, want := range map[string]string{
-		"":                           "all.json: the file is empty",
-		"NAME  READY":                "all.json: byte 0: not what kubectl -o json prints",
-		`{"items":[{"kind":"Pod"}]}`: "all.json: object 1: it has no name",
-		`{"items":[{}]}`:             "all.json: object 1: it has no kind",
-		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}}`: "all.json: object 1: ",
-		listing[:200]: "not what kubectl",
-		`[]`:          "not what kubectl",
+		"":            "all.json: the file is empty",
+		"\ufeff \n":   "all.json: the file is empty",
+		"---\n---\n":  "all.json: the file is empty",
+		"NAME  READY": `all.json: not what kubectl -o json or -o yaml prints: "\"NAME  READY\"" is no object`,
+		"a: [":        "all.json: document 1: not what kubectl",
+		"{}":          "all.json: not what kubectl -o json or -o yaml prints: a document has no kind",
+		`{"items":7}`: "its items are no list",
+		printed + "\n==== START logs for container c of pod x/p ====\n": "all.json: not what kubectl -o json or -o yaml prints: there are logs",
+		printed + "{7}":        fmt.Sprintf("all.json: byte %d: not what kubectl", len(printed)+2),
+		"[[[[[]]]]]":           "lists are in lists over 4 deep",
+		`[7]`:                  `"7" is no object`,
+		printed[:200]:          "all.json: not what kubectl -o json or -o yaml prints: the file is cut off after 200 bytes",
+		"\x00\x00\x00\x00":     "the file is no text",
+		"\x1f\x8b\x08\x00":     "the file is packed",
+		"\xff\xfe{\x00}":       "its last character is cut off",
+		`{"kind":"Status"}`:    "all.json: it is a Status (), no list of objects",
+		`{"kind":"ListThing"}`: "",
 	} {
-		if _, err := ReadObjects(strings.NewReader(text), "all.json"); err == nil || !strings.HasPrefix(err.Error(), "all.json: ") || !strings.Contains(err.Error(), want) {
+		_, err := ReadObjects(strings.NewReader(text), "all.json")
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "all.json: ") || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestLeftOut(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"items":[{"kind":"Pod"}]}`: `"": it has no name`,
+		`{"items":[{}]}`:             `"": it has no kind`,
+		`[{"items":[7]}]`:            `"": it is no object`,
+		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"resources":{"requests":{"cpu":"lots"}}}]}}`: `"p": quantities must match`,
+		`{"kind":"Pod","metadata":{"name":"p","namespace":7}}`:                                                     `it is no object`,
+		`{"kind":"Pod","metadata":{"name":"p"},"spec":{"hostname":"` + strings.Repeat("x", maxObject) + `"}}`:      `"p": it has 4194`,
+		`{"kind":"PodList","apiVersion":"v2","items":[{"metadata":{"name":"p"}}]}`:                                 `"p": its apiVersion is "v2", want v1`,
+	} {
+		o := read(t, text, 1)
+		var got []string
+		for _, few := range o.LeftOut {
+			got = append(got, few.First)
+		}
+		if len(got) != 1 || !strings.Contains(got[0], want) || len(o.Pods) != 0 {
+			t.Errorf("%.80q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// In every encoding of text, JSON and YAML say the same.
+func TestEncodings(t *testing.T) {
+	wide := func(text string, low, high int) string {
+		var out []byte
+		for _, u := range utf16.Encode([]rune(text)) {
+			b := [2]byte{}
+			b[low], b[high] = byte(u), byte(u>>8)
+			out = append(out, b[:]...)
+		}
+		return string(out)
+	}
+	pod := `{"kind":"Pod","metadata":{"name":"p","annotations":{"a":"😀"}}}`
+	for what, text := range map[string]string{
+		"UTF-8": pod, "mark": "\ufeff" + pod, "little": wide("\ufeff"+pod, 0, 1), "big": wide("\ufeff"+pod, 1, 0), "little without a mark": wide(pod, 0, 1),
+		"big without a mark": wide(pod, 1, 0), "marks between": "\ufeff{\"kind\":\"Service\"}\r\n\ufeff" + pod, "brackets": "[" + pod + "]", "list of lists": `[{"items":[` + pod + `]}]`,
+		"YAML": "---\r\nkind: Pod\r\nmetadata:\r\n  name: p\r\n  annotations:\r\n    a: 😀\r\n", "YAML documents": "kind: Service\n---\n" + pod,
+	} {
+		if o := read(t, text, 1); len(o.Pods) != 1 || o.Pods[0].Name != "p" || o.Pods[0].Annotations["a"] != "😀" {
+			t.Errorf("%s: %+v", what, o)
 		}
 	}
 }
 
 // Whatever kubectl's output holds, reading it does not panic, and the rows can be read again.
 func FuzzReadObjects(f *testing.F) {
-	f.Add([]byte(listing))
+	f.Add([]byte(printed))
+	f.Add([]byte("---\nkind: PodList\nitems: [{metadata: {name: p}}]\n---\nkind: Status\n"))
+	f.Add([]byte("\xff\xfe{\x00}\x00"))
 	f.Add([]byte(`{"kind":"Pod","metadata":{"name":"p","annotations":{"alibabacloud.com/gpu-milli":"-1"}},"spec":{"overhead":{"cpu":"-1"}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, err := ReadObjects(strings.NewReader(string(data)), "f")
@@ -321,15 +394,17 @@ func FuzzReadObjects(f *testing.F) {
 			return
 		}
 		f, s, _ := follower(record.State{})
-		o.Tell(f)
+		known := NewKnown()
+		known.Look([]File{{Objects: o}})
+		known.Tell(f)
 		for _, p := range s.pods {
-			if p.UID == "" || p.MilliCPU < 0 || p.Memory < 0 || p.GPU < 0 || p.Ended < 0 || p.Bound < 0 || p.Arrived < 0 {
-				t.Errorf("%+v", p)
+			if err := record.Check(&p); err != nil {
+				t.Errorf("%+v: %v", p, err)
 			}
 		}
 		for _, n := range s.nodes {
-			if n.MilliCPU < 0 || n.Memory < 0 || n.Pods < 0 {
-				t.Errorf("%+v", n)
+			if err := record.Check(&n); err != nil {
+				t.Errorf("%+v: %v", n, err)
 			}
 		}
 	})

@@ -1,14 +1,16 @@
 package observe
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/resource"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -20,14 +22,15 @@ func Pod(p *corev1.Pod) record.Pod {
 	amounts, _ := kube.Pod(p) // of a contradictory request for GPUs the part that can be trusted
 	r := amounts.Requests
 	out := record.Pod{
-		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: p.Spec.SchedulerName,
+		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: record.Word(p.Spec.SchedulerName),
 		PriorityClass: p.Spec.PriorityClassName,
 		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20), GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
-		GPUModels: list(amounts.GPUModels), Extended: extended(resource.PodRequests(p, resource.PodResourcesOptions{})),
+		GPUModels: list(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
 		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),
 		HostPorts: list(hostPorts(p)), Claims: list(claims(p)), Images: list(images(p)), Holds: text(holds(p)),
-		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
+		DoNotDisrupt: text(doNotDisrupt(p.Annotations, podMarks)),
+		Arrived:      millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
 	if out.UID == "" {
 		out.UID = p.Namespace + "/" + p.Name // a file that somebody wrote by hand
@@ -49,6 +52,7 @@ func Pod(p *corev1.Pod) record.Pod {
 	}
 	owner(p, &out)
 	out.Bound = bound(p)
+	out.Health, out.HealthSince = health(p)
 	out.Ended, out.End = ended(p)
 	return out
 }
@@ -67,13 +71,25 @@ func millis(t metav1.Time) int64 {
 	return max(t.UnixMilli(), 0)
 }
 
-// text returns v as JSON. The types here can always be written.
+// text returns v as JSON without control characters. The types here can always be written.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return ""
 	}
-	return string(b)
+	out := string(b)
+	if !strings.ContainsFunc(out, unicode.IsControl) {
+		return out
+	}
+	var escaped strings.Builder // JSON leaves those of 0x7f to 0x9f as they are
+	for _, r := range out {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.String()
 }
 
 func list(l []string) string {
@@ -95,9 +111,11 @@ func owner(p *corev1.Pod, out *record.Pod) {
 	if _, static := p.Annotations[corev1.MirrorPodAnnotationKey]; static {
 		out.Daemon = true
 	}
-	out.Workload = kube.Workload(p)
+	if kind, name, ok := strings.Cut(kube.Workload(p), "/"); ok {
+		out.Workload = record.Word(kind) + "/" + record.Word(name)
+	}
 	if o := metav1.GetControllerOfNoCopy(p); o != nil {
-		out.OwnerKind, out.OwnerName = o.Kind, o.Name
+		out.OwnerKind, out.OwnerName = record.Word(o.Kind), record.Word(o.Name)
 		out.Daemon = out.Daemon || o.Kind == "DaemonSet"
 	}
 }
@@ -133,20 +151,9 @@ func withoutDaemonNode(p *corev1.Pod, a *corev1.Affinity) *corev1.Affinity {
 
 // hostPorts lists the ports of the node that the pod takes, as protocol/address/port.
 func hostPorts(p *corev1.Pod) (out []string) {
-	for _, c := range p.Spec.Containers {
-		for _, port := range c.Ports {
-			if port.HostPort == 0 {
-				continue
-			}
-			protocol, address := port.Protocol, port.HostIP
-			if protocol == "" {
-				protocol = corev1.ProtocolTCP
-			}
-			if address == "" {
-				address = "0.0.0.0"
-			}
-			out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
-		}
+	for _, port := range kube.HostPorts(p) {
+		protocol, address := cmp.Or(port.Protocol, corev1.ProtocolTCP), cmp.Or(port.HostIP, "0.0.0.0")
+		out = append(out, fmt.Sprintf("%s/%s/%d", protocol, address, port.HostPort))
 	}
 	return out
 }
@@ -180,10 +187,11 @@ func holds(p *corev1.Pod) []string {
 	return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(out))))
 }
 
+// images lists each image once.
 func images(p *corev1.Pod) (out []string) {
-	for _, c := range p.Spec.Containers {
-		if !slices.Contains(out, c.Image) {
-			out = append(out, c.Image)
+	for _, image := range kube.Images(p) {
+		if !slices.Contains(out, image) {
+			out = append(out, image)
 		}
 	}
 	return out

@@ -24,7 +24,8 @@ type Replay struct {
 	// Namespaces are the labels of the record's namespaces that selectors of its pods name. Others could make software of
 	// the cluster act on the pods, such as one that injects containers.
 	Namespaces map[string]map[string]string
-	Notes      []string // what is not played, for people
+	Hostnames  map[string]string // names of the record's nodes by their hostname labels, where these differ
+	Notes      []string          // what is not played, for people
 }
 
 // Part is what the record holds of a pod.
@@ -44,10 +45,11 @@ func LoadReplay(dir string) (Replay, error) {
 	pods, podsErr := r.Pods()
 	objects, objectsErr := r.Objects()
 	runs, runsErr := r.Runs()
-	if err := errors.Join(podsErr, objectsErr, runsErr); err != nil {
+	nodes, nodesErr := r.Nodes()
+	if err := errors.Join(podsErr, objectsErr, runsErr, nodesErr); err != nil {
 		return Replay{}, fmt.Errorf("%s: %w", dir, err)
 	}
-	out, err := replayOf(pods, objects, runs)
+	out, err := replayOf(pods, nodes, objects, runs)
 	if err != nil {
 		return Replay{}, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -56,12 +58,15 @@ func LoadReplay(dir string) (Replay, error) {
 }
 
 // replayOf plays the record from its beginning on. The first pod comes at once.
-func replayOf(pods []record.Pod, objects []record.Object, runs []record.Run) (Replay, error) {
-	out, err := Window{From: begin(pods, runs), To: math.MaxInt64}.Replay(pods, objects)
+func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, runs []record.Run) (Replay, error) {
+	out, err := Window{From: begin(pods, runs), To: math.MaxInt64}.Replay(pods, nodes, objects)
 	if err != nil {
 		return out, err
 	}
 	out.Trace = out.Trace.FromZero()
+	if note := restore.NamespaceNote("the record", pods, objects); note != "" {
+		out.Notes = append(out.Notes, note)
+	}
 	for _, r := range runs {
 		note := "not recorded, and so not played: " + r.Missing
 		if r.Missing != "" && !slices.Contains(out.Notes, note) { // runs of one source mostly lack the same
@@ -81,8 +86,8 @@ type Window struct {
 
 // Replay returns what is played of the window. Pods that are there at To stay. The trace begins at 0, with the pods that
 // run at From.
-func (w Window) Replay(pods []record.Pod, objects []record.Object) (Replay, error) {
-	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}}
+func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
+	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
 	lacks, taken := map[string]int{}, map[string]bool{}
 	var reader restore.Reader
 	selected := map[string]bool{}
@@ -133,6 +138,21 @@ func (w Window) Replay(pods []record.Pod, objects []record.Object) (Replay, erro
 	return out, nil
 }
 
+// hostnames returns the names of nodes by their hostname labels, where these differ. Labels that cannot be read are none.
+func hostnames(nodes []record.Node) map[string]string {
+	out := map[string]string{}
+	for i := range nodes {
+		var labels map[string]string
+		if decode("labels", nodes[i].Labels, &labels) != nil {
+			continue
+		}
+		if host := labels[corev1.LabelHostname]; host != "" && host != nodes[i].Name {
+			out[host] = nodes[i].Name
+		}
+	}
+	return out
+}
+
 // begin returns when the record begins.
 func begin(pods []record.Pod, runs []record.Run) int64 {
 	if len(runs) > 0 {
@@ -167,21 +187,7 @@ func amountsOf(p *record.Pod) (s workload.Shape, why string) {
 
 // selectedKeys adds the keys of namespaces' labels that the terms of an affinity name.
 func selectedKeys(a *corev1.Affinity, to map[string]bool) {
-	if a == nil {
-		return
-	}
-	var terms []corev1.PodAffinityTerm
-	var weighted []corev1.WeightedPodAffinityTerm
-	if p := a.PodAffinity; p != nil {
-		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	if p := a.PodAntiAffinity; p != nil {
-		terms, weighted = append(terms, p.RequiredDuringSchedulingIgnoredDuringExecution...), append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	for _, w := range weighted {
-		terms = append(terms, w.PodAffinityTerm)
-	}
-	for _, t := range terms {
+	for _, t := range restore.Terms(a) {
 		if t.NamespaceSelector == nil {
 			continue
 		}

@@ -26,9 +26,13 @@ func TestReplayOfRows(t *testing.T) {
 		{UID: "5", Namespace: "b", Name: "gone", Arrived: 1000, Bound: 2000, Node: "n1", Ended: 10_000},
 	}
 	objects := []record.Object{{Kind: record.KindNamespace, Name: "a", Spec: `{"team":"x","tier":"1","istio-injection":"enabled","pod-security.kubernetes.io/enforce":"restricted"}`}, {Kind: record.KindBudget, Namespace: "a", Name: "web"}}
-	got, err := replayOf(pods, objects, []record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}})
+	hosts := []record.Node{{Name: "n1", Labels: `{"kubernetes.io/hostname":"n1"}`}, {Name: "n2.lab", Labels: `{"kubernetes.io/hostname":"n2"}`}, {Name: "n3", Labels: "["}}
+	got, err := replayOf(pods, hosts, objects, []record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"n2": "n2.lab"}, got.Hostnames); d != "" {
+		t.Error(d)
 	}
 	var times [][2]float64
 	names := map[string]string{}
@@ -46,11 +50,11 @@ func TestReplayOfRows(t *testing.T) {
 	if d := cmp.Diff(map[string]map[string]string{"a": {"team": "x", "tier": "1"}}, got.Namespaces); d != "" {
 		t.Error(d)
 	}
-	want := "the column gpu_models of 1 rows cannot be read; they are played without it|the column labels of 1 rows cannot be read; they are played without it|the column node_selector of 1 rows cannot be read; they are played without it|the column tolerations of 1 rows cannot be read; they are played without it|not played: DaemonSet pods without a node (1 pods), disruption budgets (1 pods), owners, and so the default spreading (1 pods), pods with a GPU model that has no name (1 pods), pods with requests that are out of range (1 pods), pods with tolerations that Kubernetes refuses (1 pods), the label app.kubernetes.io/managed-by (1 pods), volume claims (1 pods)|not recorded, and so not played: usage"
+	want := "the column gpu_models of 1 rows cannot be read; they are played without it|the column labels of 1 rows cannot be read; they are played without it|the column node_selector of 1 rows cannot be read; they are played without it|the column tolerations of 1 rows cannot be read; they are played without it|not played: DaemonSet pods without a node (1 pods), disruption budgets (1 pods), owners, and so the default spreading (1 pods), pods with a GPU model that has no name (1 pods), pods with requests that are out of range (1 pods), pods with tolerations that Kubernetes refuses (1 pods), the label app.kubernetes.io/managed-by (1 pods), volume claims (1 pods)|1 pods select namespaces by labels, which the record lacks of 1 namespaces|not recorded, and so not played: usage"
 	if notes := strings.Join(got.Notes, "|"); notes != want {
 		t.Errorf("notes %q", notes)
 	}
-	if _, err := replayOf(pods[8:], nil, []record.Run{{From: 10_000}}); err == nil || !strings.Contains(err.Error(), "no pods that can be played") {
+	if _, err := replayOf(pods[8:], nil, nil, []record.Run{{From: 10_000}}); err == nil || !strings.Contains(err.Error(), "no pods that can be played") {
 		t.Errorf("without pods: %v", err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/jszwec/csvutil"
+
+	"gnnsched/internal/inputfile"
 )
 
 // Reader reads the records of one file.
@@ -32,7 +34,7 @@ type Reader struct {
 
 // New returns a Reader of the CSV in r.
 func New(r io.Reader) *Reader {
-	b := bufio.NewReader(r)
+	b := bufio.NewReader(inputfile.Lines(r))
 	if bom, err := b.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
 		b.Discard(3) // cannot fail: the bytes are in the buffer
 	}

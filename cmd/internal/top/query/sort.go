@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/choice"
 )
 
 // Column is a column of the node list, to sort by.
@@ -55,7 +56,7 @@ func ParseSort(s string) (Sort, error) {
 		name = string(Role)
 	}
 	if !slices.Contains(Columns(), Column(name)) {
-		return Sort{}, fmt.Errorf("cannot sort by %q: the columns are %s", name, columnList())
+		return Sort{}, choice.Unknown("column", name, columnList())
 	}
 	out := By(Column(name))
 	switch {
@@ -133,10 +134,10 @@ func health(n *state.Node) int {
 	return 2
 }
 
-func columnList() string {
+func columnList() []string {
 	var names []string
 	for _, c := range Columns() {
 		names = append(names, string(c))
 	}
-	return strings.Join(names, ", ")
+	return names
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/choice"
 )
 
 // Format is an output format of ktop.
@@ -28,8 +28,8 @@ func ParseFormat(s string) (Format, error) {
 	if s == "" {
 		return Table, nil
 	}
-	if !slices.Contains([]Format{Table, Wide, JSON, YAML}, Format(s)) {
-		return "", fmt.Errorf("output format %q is not table, wide, json or yaml", s)
+	if known := []string{string(Table), string(Wide), string(JSON), string(YAML)}; !slices.Contains(known, s) {
+		return "", choice.Unknown("format", s, known)
 	}
 	return Format(s), nil
 }
@@ -74,37 +74,4 @@ func writeYAML(w io.Writer, f *state.Frame, before string) error {
 	}
 	_, err = io.WriteString(w, before+string(b))
 	return err
-}
-
-// numbered returns "1 pod" or "2 pods".
-func numbered(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-// Line writes the frame in one line, to show progress without a view:
-// "10 nodes, 312 pods bound, 12 pending, CPU 20%, spread 0.034, gnn 12.3/s".
-func Line(f *state.Frame) string {
-	t := &f.Totals
-	parts := []string{
-		numbered(int64(t.Nodes), "node"),
-		numbered(int64(t.Pods.Requested), "pod") + " bound",
-		fmt.Sprintf("%d pending", f.PendingCount),
-		"CPU " + state.Percent(t.CPU.Fraction()),
-		fmt.Sprintf("spread %.3f", f.CPUSpread.Std),
-	}
-	if t.Ready < t.Nodes {
-		parts[0] += fmt.Sprintf(" (%d not ready)", t.Nodes-t.Ready)
-	}
-	for _, s := range f.Schedulers {
-		if s.Rate > 0 {
-			parts = append(parts, s.Name+" "+state.Rate(s.Rate)+"/s")
-		}
-	}
-	if f.Lost != nil {
-		parts = append(parts, "disconnected for "+state.Age(f.Time, f.Lost.Since))
-	}
-	return strings.Join(parts, ", ")
 }

@@ -155,18 +155,6 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func TestLine(t *testing.T) {
-	f := frame()
-	want := "5 nodes (1 not ready), 5 pods bound, 1 pending, CPU 29%, spread 0.386, gnn 0.1/s"
-	if got := Line(&f); got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
-	f.Lost = &state.Lost{Since: noon.Add(-90 * time.Second)}
-	if got := Line(&f); got != want+", disconnected for 90s" {
-		t.Errorf("lost: %q", got)
-	}
-}
-
 func TestParseFormat(t *testing.T) {
 	for in, want := range map[string]Format{"": Table, "table": Table, "wide": Wide, "json": JSON, "yaml": YAML} {
 		if got, err := ParseFormat(in); err != nil || got != want {

@@ -34,6 +34,8 @@ type podKey struct {
 	name      string
 }
 
+func key(namespace, name string) podKey { return podKey{unique.Make(namespace), name} }
+
 // podSum holds the amounts that a pod adds to the sums of its node and scheduler. It is kept to be subtracted
 // later.
 type podSum struct {
@@ -44,7 +46,7 @@ type podSum struct {
 	generation       uint32
 	created          int64 // Unix time; 0 if it is not known
 	bound            int64 // Unix time in nanoseconds; 0 if it is pending or the time is not known
-	workload         unique.Handle[string]
+	workload, status unique.Handle[string]
 	claims           []string // names; nil for none
 }
 
@@ -122,7 +124,7 @@ func (c *Cluster) SetPod(p Pod, now time.Time) {
 func (c *Cluster) DeletePod(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deletePod(podKey{unique.Make(namespace), name})
+	c.deletePod(key(namespace, name))
 }
 
 // ReplacePods makes the given pods the only ones, after a first or a new list. It takes the time
@@ -182,7 +184,7 @@ func (c *Cluster) scheduler(name string) *schedulerSum {
 
 // setPod adds or changes a pod. watched means that the change arrived as it happened, at now.
 func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
-	k := podKey{unique.Make(p.Namespace), p.Name}
+	k := key(p.Namespace, p.Name)
 	if p.Done {
 		c.deletePod(k)
 		return
@@ -191,7 +193,10 @@ func (c *Cluster) setPod(p Pod, now time.Time, watched bool) {
 	if known {
 		c.subtract(k, old)
 	}
-	sum := podSum{scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation, workload: unique.Make(p.Workload), claims: p.Claims}
+	sum := podSum{
+		scheduler: c.scheduler(p.Scheduler), cpu: p.CPU, memory: p.Memory, gpu: p.GPU, devices: p.Devices, generation: c.generation,
+		workload: unique.Make(p.Workload), status: unique.Make(p.Status), claims: p.Claims,
+	}
 	if !p.Created.IsZero() {
 		sum.created = p.Created.Unix()
 	}

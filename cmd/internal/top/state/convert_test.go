@@ -61,8 +61,8 @@ func TestPodOf(t *testing.T) {
 			p.Annotations = map[string]string{kube.GPUCountAnnotation: "2", kube.GPUIndexAnnotation: "0-5"}
 		}), want(func(p *Pod) { p.GPU, p.Devices = 2000, cluster.Device(0)|cluster.Device(5) })},
 		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }), want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
-		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Done = true })},
-		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Done = true })},
+		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Status, p.Done = "Succeeded", true })},
+		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Status, p.Done = "Failed", true })},
 		{"scheduled", base(func(p *v1.Pod) {
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady}, {Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
 		}), want(func(p *Pod) { p.Scheduled = noon })},
@@ -171,5 +171,27 @@ func TestRate(t *testing.T) {
 	r.add(noon.Add(10 * time.Second)) // late news of the same slot
 	if got := r.perSecond(noon.Add(30*time.Second + 250*time.Millisecond)); got < 0.09 || got > 0.11 {
 		t.Errorf("late news changed the present: %.3f a second", got)
+	}
+}
+
+func TestStatusOf(t *testing.T) {
+	waiting := func(reason string) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}}
+	}
+	ended := func(code int32, reason string) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}}}
+	}
+	for want, p := range map[string]v1.Pod{
+		"Running":          {Status: v1.PodStatus{Phase: v1.PodRunning}},
+		"Terminating":      {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, Status: v1.PodStatus{Phase: v1.PodRunning}},
+		"CrashLoopBackOff": {Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: waiting("CrashLoopBackOff")}},
+		"Pending":          {Status: v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: ended(0, "Completed"), ContainerStatuses: waiting("PodInitializing")}},
+		"Error":            {Status: v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: ended(1, "")}},
+		"OOMKilled":        {Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: ended(137, "OOMKilled")}},
+		"Evicted":          {Status: v1.PodStatus{Phase: v1.PodPending, Reason: "Evicted"}},
+	} {
+		if got := PodOf(&p).Status; got != want {
+			t.Errorf("%+v: %s, want %s", p.Status, got, want)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
@@ -16,6 +15,8 @@ import (
 // Ask says which details a screen shows. The zero value asks for none.
 type Ask struct {
 	Node      string // the pods on this node
+	Pods      PodsAsk
+	Pod       PodAsk
 	Workloads bool
 	Decisions bool // of all schedulers that are asked
 	Placed    bool
@@ -28,10 +29,24 @@ type Ask struct {
 	Server    int  // which of the schedulers is asked for Learning, Shadow and Usage
 }
 
+// PodsAsk says which pods are asked for. The zero value asks for none.
+type PodsAsk struct {
+	Asked     bool
+	Namespace string // with Workload, of the workload; empty for all pods
+	Workload  string // Kind/name; empty for the pods of the namespace without a controller
+}
+
+// PodAsk says which pod is asked for, and which decision about it is explained. The zero value asks for none.
+type PodAsk struct {
+	Namespace, Name string
+	Decision        *record.Record // nil for the newest one that a scheduler tells
+}
+
 // Details is the part of the cluster that few screens show. It holds only what was asked for.
 type Details struct {
-	Node      string // whose Pods these are
-	Pods      []BoundPod
+	Node      string
+	Pods      []ListedPod // on Node, or those of Ask.Pods
+	Pod       *PodDetails // nil unless Ask.Pod names one
 	Cards     []Card
 	Devices   []NodeCards
 	Pending   []PendingPod // all of them, the oldest first
@@ -67,20 +82,6 @@ type Silent struct {
 	Err    error
 }
 
-// BoundPod is a pod on a node with its requests.
-type BoundPod struct {
-	Namespace string
-	Name      string
-	Workload  string // Kind/name; empty without a controller
-	Scheduler string
-	CPU       int64 // millicores
-	Memory    int64 // bytes
-	GPU       int64 // thousandths of devices
-	Devices   cluster.DeviceSet
-	Held      []Held // by claims; their thousandths are in GPU
-	Created   time.Time
-}
-
 // Workload is the sum over the pods of one controller. The pods of a namespace without a controller are one workload too.
 type Workload struct {
 	Namespace string
@@ -102,38 +103,6 @@ type Event struct {
 	From    string // the reporter
 	Message string
 	Count   int
-}
-
-func (p *podSum) createdAt() time.Time {
-	if p.created == 0 {
-		return time.Time{}
-	}
-	return time.Unix(p.created, 0)
-}
-
-// PodsOn returns the pods on a node, by namespace and name.
-func (c *Cluster) PodsOn(node string) []BoundPod {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.devices.count()
-	var out []BoundPod
-	for k, p := range c.pods {
-		if p.node != nil && p.node.Name == node {
-			pod := BoundPod{
-				Namespace: k.namespace.Value(), Name: k.name, Workload: p.workload.Value(), Scheduler: p.scheduler.name,
-				CPU: p.cpu, Memory: p.memory, GPU: p.gpu, Devices: p.devices, Created: p.createdAt(),
-				Held: c.devices.held(k.namespace, p.claims),
-			}
-			for _, h := range pod.Held {
-				pod.GPU += h.Milli
-			}
-			out = append(out, pod)
-		}
-	}
-	slices.SortFunc(out, func(a, b BoundPod) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
-	})
-	return out
 }
 
 // Workloads returns the workloads, the one with the most pods first.

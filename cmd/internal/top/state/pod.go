@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ type Pod struct {
 	Namespace string
 	Name      string
 	Node      string // empty while it is pending
+	Status    string // in kubectl's words: Running, Pending, Terminating, CrashLoopBackOff
 	Scheduler string
 	Workload  string            // its controller, as Kind/name; empty without one
 	CPU       int64             // effective request, millicores
@@ -31,9 +33,9 @@ type Pod struct {
 // PodOf converts an API pod. It computes the effective request as kube-scheduler does, from
 // containers, sidecars, init containers, overhead, pod-level resources and in-place resizes.
 func PodOf(p *v1.Pod) Pod {
-	requests := kube.EffectiveRequests(p)
+	requests := kube.Requests(p)
 	out := Pod{
-		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Scheduler: Printable(p.Spec.SchedulerName),
+		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Status: Printable(statusOf(p)), Scheduler: Printable(p.Spec.SchedulerName),
 		Workload: Printable(kube.Workload(p)),
 		CPU:      requests.MilliCPU, Memory: requests.Memory,
 		Created: p.CreationTimestamp.Time,
@@ -57,4 +59,23 @@ func PodOf(p *v1.Pod) Pod {
 		}
 	}
 	return out
+}
+
+// statusOf says in kubectl's words how a pod is: that it is being deleted, why a container of it does not run, or else its phase.
+func statusOf(p *v1.Pod) string {
+	if p.DeletionTimestamp != nil {
+		return "Terminating"
+	}
+	for _, containers := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range containers {
+			s := &containers[i].State
+			switch {
+			case s.Waiting != nil && s.Waiting.Reason != "" && s.Waiting.Reason != "PodInitializing":
+				return s.Waiting.Reason
+			case s.Terminated != nil && s.Terminated.ExitCode != 0:
+				return cmp.Or(s.Terminated.Reason, "Error")
+			}
+		}
+	}
+	return cmp.Or(p.Status.Reason, string(p.Status.Phase))
 }

@@ -24,8 +24,12 @@ func (p *PendingPod) Why() string {
 }
 
 // Excluded keeps from a message of kube-scheduler the reasons, those that exclude most nodes first, because a narrow window
-// cuts the last ones off. It returns text of another form as it is.
+// cuts the last ones off. Of a message about a binding it keeps the node. It returns text of another form as it is.
 func Excluded(message string) string {
+	message = strings.TrimPrefix(message, "(combined from similar events): ")
+	if object, node, ok := strings.Cut(strings.TrimPrefix(message, "Successfully assigned "), " to "); ok && strings.HasPrefix(message, "Successfully assigned ") && !strings.Contains(object, " ") {
+		return "assigned to " + node // the event names the pod
+	}
 	all, text := exclusions(message)
 	if all == nil {
 		return text

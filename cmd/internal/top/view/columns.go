@@ -249,6 +249,9 @@ type textColumn struct {
 	style  func(row int) lipgloss.Style // nil for plain
 }
 
+// measuredRows is how many rows, besides those that are drawn, decide how wide the columns are: a list of all pods may have 100,000.
+const measuredRows = 2000
+
 // textTable draws the titles of the columns, and the rows with index from up to, but not including, to, of rows in all.
 // Where the window is too narrow, the widest columns are cut, and in the end the last ones left out.
 func (c *canvas) textTable(cols []textColumn, rows, from, to int) []string {
@@ -257,7 +260,9 @@ func (c *canvas) textTable(cols []textColumn, rows, from, to int) []string {
 	for i, col := range cols {
 		wide[i] = ansi.StringWidth(col.title)
 		for row := range rows {
-			wide[i] = max(wide[i], min(ansi.StringWidth(col.cell(row)), c.width))
+			if row < measuredRows || row >= from && row < to {
+				wide[i] = max(wide[i], min(ansi.StringWidth(col.cell(row)), c.width))
+			}
 		}
 	}
 	c.shrink(cols, wide)

@@ -51,7 +51,7 @@ func (s *decisionsScreen) size(c *canvas) (shown, total int) {
 	return len(s.shown), len(c.details.Decisions)
 }
 
-func (s *decisionsScreen) opens(_ *canvas, row int) string { return s.shown[row].Node }
+func (s *decisionsScreen) opens(_ *canvas, row int) target { return decisionTarget(&s.shown[row]) }
 func (s *decisionsScreen) name(row int) string {
 	r := &s.shown[row]
 	return r.UID + r.Pod + r.Time.String() + r.Server

@@ -84,6 +84,15 @@ func answering(c *state.Cluster, list []state.Decision, silent ...state.Silent) 
 			if ask.Workloads {
 				d.Workloads = c.Workloads()
 			}
+			if ask.Pods.Asked {
+				d.Pods = c.Pods(ask.Pods)
+			}
+			if ask.Pod.Name != "" {
+				d.Pod = podDetails(c, ask.Pod)
+			}
+			if ask.Events {
+				d.Events = someEvents()
+			}
 			if ask.Decisions {
 				d.Decisions = list
 			}
@@ -194,12 +203,12 @@ func TestClaimsShow(t *testing.T) {
 func TestNodeOpensAndCloses(t *testing.T) {
 	c := zoned(30, 2)
 	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20)))
-	for _, open := range []string{"", "d", "u", "m", "l"} {
+	for _, open := range []string{"", "d", "u", "m"} {
 		press(m, "j")
 		if open != "" {
 			press(m, open, "j")
 		}
-		from, want := name(m), m.chosenNode()
+		from, want := name(m), m.chosenTarget().node
 		press(m, "enter")
 		screen := ansi.Strip(m.View().Content)
 		if name(m) != "node" || want == "" || !strings.Contains(screen, "\n"+want+" · ") || !strings.Contains(screen, "WORKLOAD") {
@@ -219,7 +228,7 @@ func TestNodeOpensAndCloses(t *testing.T) {
 	if got := ansi.Strip(m.View().Content); !strings.Contains(got, "is not in the cluster any more") {
 		t.Errorf("a node that went:\n%s", got)
 	}
-	if press(m, "l", "g", "j", "j", "enter"); name(m) != "decisions" {
+	if press(m, "l", "g", "j", "j", "enter"); name(m) != "pod" {
 		t.Errorf("a decision without a node opens %s", name(m))
 	}
 }
@@ -276,9 +285,13 @@ func TestHostileDetails(t *testing.T) {
 				return state.Details{
 					Node: ask.Node, Decisions: []state.Decision{r}, Silent: []state.Silent{{Server: evil, Err: errors.New(evil)}},
 					Placed:    []state.Placed{{Scheduler: evil, Bound: 1, Last: []state.Decision{{Record: r.Record, Counted: true}}}},
-					Pods:      []state.BoundPod{{Namespace: evil, Name: evil, Workload: evil, Scheduler: evil}},
+					Pods:      []state.ListedPod{{Namespace: evil, Name: evil, Workload: evil, Scheduler: evil}},
 					Workloads: []state.Workload{{Namespace: evil, Name: evil}},
-					Events:    []state.Event{{Type: evil, Reason: evil, Object: evil, From: evil, Message: evil}}, EventsErr: errors.New(evil),
+					Pod: &state.PodDetails{
+						ListedPod: state.ListedPod{Namespace: evil, Name: evil, Status: evil, Node: evil, Workload: evil, Scheduler: evil}, Found: true,
+						Waits: evil, Events: []state.Event{{Reason: evil, Message: evil}}, Explained: evil, DecisionErr: errors.New(evil),
+					},
+					Events: []state.Event{{Type: evil, Reason: evil, Object: evil, From: evil, Message: evil}}, EventsErr: errors.New(evil),
 				}
 			}
 		})
@@ -298,4 +311,4 @@ func TestHostileDetails(t *testing.T) {
 	}
 }
 
-var hostileViews = [][]string{{"l"}, {"esc", "j", "enter"}, {"w"}, {"e"}, {"z"}, {"v"}, {"tab"}}
+var hostileViews = [][]string{{"l"}, {"enter"}, {"esc"}, {"esc", "j", "enter"}, {"w"}, {"enter"}, {"P"}, {"e"}, {"z"}, {"v"}, {"tab"}}

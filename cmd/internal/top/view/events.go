@@ -30,6 +30,7 @@ func (s *eventsScreen) update(c *canvas, f query.Filter) {
 
 func (*eventsScreen) press(*canvas, tea.KeyPressMsg)      {}
 func (*eventsScreen) order(*canvas) string                { return "newest first" }
+func (s *eventsScreen) opens(_ *canvas, row int) target   { return eventTarget(&s.shown[row]) }
 func (s *eventsScreen) size(c *canvas) (shown, total int) { return len(s.shown), len(c.details.Events) }
 
 func (*eventsScreen) empty(c *canvas) string {

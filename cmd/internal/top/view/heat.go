@@ -18,8 +18,10 @@ import (
 type heatScreen struct {
 	shown                 []state.Node // the workers that pass the filter, by zone and name
 	filtered              bool
-	by                    int // index in heats
-	column                int // of the chosen cell in the chosen row
+	by                    int          // index in heats
+	known                 [nHeats]bool // of any worker
+	missing               string       // why the last key did nothing
+	column                int          // of the chosen cell in the chosen row
 	left, right, nextHeat key.Binding
 	heatKeys              []key.Binding // in the order of heats
 }
@@ -27,21 +29,26 @@ type heatScreen struct {
 // heat is what the cells of the map show.
 type heat struct {
 	key, name string
+	none      string // is said if it is known of no node
 	of        func(n *state.Node) (f float64, known bool)
 }
 
-var heats = []heat{
-	{"C", "CPU requested", func(n *state.Node) (float64, bool) { return n.CPU.Fraction(), true }},
-	{"M", "memory requested", func(n *state.Node) (float64, bool) { return n.Memory.Fraction(), true }},
-	{"D", "GPU devices requested", func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
-	{"U", "CPU used", func(n *state.Node) (float64, bool) { f := usedCPU(n); return f, f >= 0 }},
-	{"V", "memory used", func(n *state.Node) (float64, bool) {
+const nHeats = 5
+
+var heats = [nHeats]heat{
+	{"C", "CPU requested", "", func(n *state.Node) (float64, bool) { return n.CPU.Fraction(), true }},
+	{"M", "memory requested", "", func(n *state.Node) (float64, bool) { return n.Memory.Fraction(), true }},
+	{"D", "GPU devices requested", "no node has GPUs", func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
+	{"U", "CPU used", unmeasured, func(n *state.Node) (float64, bool) { f := usedCPU(n); return f, f >= 0 }},
+	{"V", "memory used", unmeasured, func(n *state.Node) (float64, bool) {
 		if n.Used == nil {
 			return 0, false
 		}
 		return state.Usage{Requested: n.Used.Memory, Allocatable: n.Memory.Allocatable}.Fraction(), true
 	}},
 }
+
+const unmeasured = "the cluster measures no usage: it serves no metrics.k8s.io"
 
 func newHeatScreen(a arrows) *heatScreen {
 	s := &heatScreen{
@@ -58,7 +65,7 @@ func (s *heatScreen) describe() description {
 	return description{
 		name: "map", heading: 2, grid: true, open: bind("m", "heat map of the nodes", "m"),
 		keys:  append([]key.Binding{s.left, s.right, s.nextHeat}, s.heatKeys...),
-		hints: [][2]string{{"C M D U V", "show"}},
+		hints: [][2]string{{"Tab", "next figure"}},
 		notes: []note{{title: "Heat map", lines: []string{
 			"  a cell for each worker, zone by zone; of several nodes, their mean",
 			"  its height, or in ASCII its digit, is the share of what is allocatable",
@@ -69,20 +76,34 @@ func (s *heatScreen) describe() description {
 func (s *heatScreen) update(c *canvas, f query.Filter) {
 	s.shown, s.filtered = query.Select(f, workers(c.frame.Nodes), query.NodeRow), !f.Empty()
 	slices.SortStableFunc(s.shown, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
+	all := workers(c.frame.Nodes)
+	for i, h := range heats {
+		s.known[i] = slices.ContainsFunc(all, func(n state.Node) bool { _, known := h.of(&n); return known })
+	}
+	if !s.known[s.by] {
+		s.by = 0
+	}
 }
 
 func (s *heatScreen) press(_ *canvas, k tea.KeyPressMsg) {
+	s.missing = ""
 	switch {
 	case key.Matches(k, s.left):
 		s.column = max(s.column-1, 0)
 	case key.Matches(k, s.right):
 		s.column++
 	case key.Matches(k, s.nextHeat):
-		s.by = (s.by + 1) % len(heats)
+		for s.by = (s.by + 1) % len(heats); !s.known[s.by] && s.by > 0; {
+			s.by = (s.by + 1) % len(heats)
+		}
 	}
 	for i, b := range s.heatKeys {
-		if key.Matches(k, b) {
+		switch {
+		case !key.Matches(k, b):
+		case s.known[i]:
 			s.by = i
+		default:
+			s.missing = heats[i].none
 		}
 	}
 }
@@ -101,9 +122,9 @@ func (s *heatScreen) size(c *canvas) (shown, total int) {
 	return n, n
 }
 
-func (s *heatScreen) opens(c *canvas, row int) string {
+func (s *heatScreen) opens(c *canvas, row int) target {
 	l := s.layout(c)
-	return s.cellOf(l.cell(l.lines[row], s.at(l, row))).fullest.Name
+	return target{node: s.cellOf(l.cell(l.lines[row], s.at(l, row))).fullest.Name}
 }
 
 func (s *heatScreen) click(c *canvas, x int) {
@@ -165,6 +186,9 @@ func (s *heatScreen) draw(c *canvas, from, to int) []string {
 			text += drawn
 		}
 		lines = append(lines, text)
+	}
+	if s.missing != "" {
+		lines[1] = c.st.Warn.Render(c.st.Fit(s.missing, c.width))
 	}
 	return lines
 }

@@ -89,7 +89,7 @@ func TestHeatMapShowsEveryNode(t *testing.T) {
 func TestHeatMapLeadsToNodes(t *testing.T) {
 	m := model(t, zoned(100, 3), terminal{full, 80, 24}, nil)
 	press(m, "m", "j", "right", "right")
-	want := m.chosenNode()
+	want := m.chosenTarget().node
 	s := m.page().screen.(*heatScreen)
 	l := s.layout(&m.canvas)
 	if want == "" || want != l.lines[1].nodes[2].Name {
@@ -97,8 +97,8 @@ func TestHeatMapLeadsToNodes(t *testing.T) {
 	}
 	press(m, "g", "left", "left")
 	click := tea.MouseClickMsg{X: l.label + 2*l.width, Y: len(m.header) + 2 + 1, Button: tea.MouseLeft}
-	if m.Update(click); m.chosenNode() != want {
-		t.Errorf("a click chose %s, want %s", m.chosenNode(), want)
+	if m.Update(click); m.chosenTarget().node != want {
+		t.Errorf("a click chose %s, want %s", m.chosenTarget().node, want)
 	}
 	if m.Update(click); name(m) != "node" || !strings.Contains(ansi.Strip(m.View().Content), want) {
 		t.Errorf("the second click leads to %s", name(m))

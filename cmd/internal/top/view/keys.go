@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/view/paint"
+	"gnnsched/internal/choice"
 )
 
 // keyMap holds the keys that work on every screen.
@@ -29,7 +30,7 @@ func newKeyMap(a arrows) keyMap {
 		halfDown: bind("^d", "half a page down", "ctrl+d"),
 		home:     bind("g Home", "first line", "home", "g"),
 		end:      bind("G End", "last line", "end", "G"),
-		enter:    bind("Enter", "open the node; a second click too", "enter"),
+		enter:    bind("Enter", "open the row; a second click too", "enter"),
 		filter:   bind("/", "filter", "/"),
 		command:  bind(":", "go to a view by its name, as :pending", ":"),
 		clear:    bind("Esc", "clear the filter, go back", "esc"),
@@ -113,7 +114,7 @@ func (m *Model) setFilter(text string) {
 	m.update()
 }
 
-// obey runs a command: the name of a view, or the first letters of one, or quit.
+// obey runs a command: the name of a view, or the first letters of one, and a filter if one follows; or quit.
 func (m *Model) obey(words []string) tea.Cmd {
 	if len(words) == 0 {
 		return nil
@@ -127,12 +128,22 @@ func (m *Model) obey(words []string) tea.Cmd {
 		if i > 0 && !p.about.open.Enabled() {
 			continue // it shows what Enter chose
 		}
-		if strings.HasPrefix(p.about.name, name) && len(words) == 1 {
-			return m.show(i)
+		for _, known := range append([]string{p.about.name}, p.about.also...) {
+			if strings.HasPrefix(known, name) {
+				cmd := m.show(i)
+				if len(words) > 1 && !p.about.overlay {
+					m.setFilter(strings.TrimPrefix(strings.Join(words[1:], " "), "/"))
+				}
+				return cmd
+			}
 		}
 		names = append(names, p.about.name)
 	}
-	m.notice = fmt.Sprintf("no view %.20q: %s", strings.Join(words, " "), strings.Join(names, " "))
+	if right := choice.Closest(name, names); right != "" {
+		m.notice = fmt.Sprintf("no view %.20q; did you mean :%s?", name, right)
+	} else {
+		m.notice = fmt.Sprintf("no view %.20q: %s", name, strings.Join(names, " "))
+	}
 	return nil
 }
 
@@ -226,42 +237,15 @@ func (m *Model) click(c tea.MouseClickMsg) tea.Cmd {
 	if c.Button != tea.MouseLeft || p.about.overlay || m.typing != nothing || row < p.offset || row >= min(p.offset+m.rows(), shown) {
 		return nil
 	}
-	before := m.chosenNode()
+	before := m.chosenTarget()
 	old := p.cursor
 	m.choose(row)
 	m.cursor = p.cursor
 	if s, ok := p.screen.(clicker); ok {
 		s.click(&m.canvas, c.X)
 	}
-	if after := m.chosenNode(); old == row && after != "" && after == before {
+	if after := m.chosenTarget(); old == row && after != (target{}) && after == before {
 		return m.enter()
-	}
-	return nil
-}
-
-// chosenNode is the node that Enter opens; empty for none.
-func (m *Model) chosenNode() string {
-	p := m.page()
-	shown, _ := p.size(&m.canvas)
-	if s, ok := p.screen.(opener); ok && p.cursor < shown {
-		return s.opens(&m.canvas, p.cursor)
-	}
-	return ""
-}
-
-// enter opens the chosen node.
-func (m *Model) enter() tea.Cmd {
-	name := m.chosenNode()
-	if name == "" {
-		return nil
-	}
-	for i, p := range m.pages {
-		if s, ok := p.screen.(*nodeScreen); ok {
-			m.stack = append(m.stack, m.current)
-			m.current, s.node = i, name
-			m.setFilter("")
-			return m.complete()
-		}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -311,6 +313,34 @@ func TestEveryScreenIsReachable(t *testing.T) {
 		}
 		if help := strings.Join(helpLines(&m.canvas), "\n"); !strings.Contains(ansi.Strip(help), open.Desc) {
 			t.Errorf("the help does not mention %q", open.Desc)
+		}
+	}
+}
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+// TestDocumentedKeys: docs/ktop.md has the key of each screen, and no key twice.
+func TestDocumentedKeys(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "ktop.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(doc), "\n## Keys\n")
+	_, table, _ := strings.Cut(section, "|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := map[string]string{}
+	for row := range strings.Lines(table) {
+		keys, does, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
+		for _, span := range codeSpan.FindAllStringSubmatch(keys, -1) {
+			if before := rows[span[1]]; before != "" {
+				t.Errorf("docs/ktop.md gives the key %s to %q and to %q", span[1], before, does)
+			}
+			rows[span[1]] = does
+		}
+	}
+	for _, p := range model(t, sample(12, false), terminal{full, 80, 24}, nil).pages[1:] {
+		if open := p.about.open; open.Enabled() && rows[open.Help().Key] == "" {
+			t.Errorf("docs/ktop.md lacks the key %s of screen %s", open.Help().Key, p.about.name)
 		}
 	}
 }

@@ -141,7 +141,7 @@ func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow || ask.Usage 
 // wanting is the screen that a frame is for: the one that is shown, or the one that an overlay covers and the reader may
 // return to before the next frame.
 func (m *Model) wanting() *page {
-	if n := len(m.stack); n > 0 && m.page().about.overlay {
+	if n := len(m.stack); n > 0 && m.page().about.overlay && m.asking(m.page()) == (state.Ask{}) {
 		return m.pages[m.stack[n-1]]
 	}
 	return m.page()
@@ -275,6 +275,9 @@ func (m *Model) show(screen int) tea.Cmd {
 	default:
 		m.stack = nil
 	}
+	if s, ok := next.screen.(opened); ok {
+		s.open(target{}) // all that it can show
+	}
 	m.current = screen
 	return m.complete()
 }
@@ -294,7 +297,7 @@ func (m *Model) leave() tea.Cmd {
 	if n := len(m.stack); n > 0 {
 		m.current, m.stack = m.stack[n-1], m.stack[:n-1]
 	}
-	if was.about.overlay { // the frames were for the screen below
+	if was.about.overlay && m.asking(was) == (state.Ask{}) { // the frames were for the screen below
 		return nil
 	}
 	return m.complete()

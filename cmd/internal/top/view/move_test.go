@@ -37,12 +37,12 @@ func TestMouse(t *testing.T) {
 	click := func(x, y int) { m.Update(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft}) }
 	top := len(m.header) + 1
 	click(3, top+4)
-	if got := m.chosenNode(); got != "node-3" {
+	if got := m.chosenTarget().node; got != "node-3" {
 		t.Errorf("a click chose %s, want node-3", got)
 	}
 	click(3, 0)
 	m.Update(tea.MouseClickMsg{X: 3, Y: top + 1, Button: tea.MouseRight})
-	if got := m.chosenNode(); got != "node-3" {
+	if got := m.chosenTarget().node; got != "node-3" {
 		t.Errorf("a click beside the rows chose %s", got)
 	}
 	for range 10 {

@@ -16,13 +16,22 @@ import (
 // nodeScreen shows one node: its figures, the scheduler's last decisions for it, and its pods. Enter opens it.
 type nodeScreen struct {
 	node      string
-	here      *state.Node      // nil if the node is gone
-	shown     []state.BoundPod // those that pass the filter
+	here      *state.Node       // nil if the node is gone
+	shown     []state.ListedPod // those that pass the filter
 	total     int
 	decisions []state.Decision
 }
 
 func (*nodeScreen) describe() description { return description{name: "node", heading: 2} }
+
+// open implements opened.
+func (s *nodeScreen) open(to target) bool {
+	if to.node == "" {
+		return false
+	}
+	s.node = to.node
+	return true
+}
 
 func (s *nodeScreen) asks() state.Ask { return state.Ask{Node: s.node, Decisions: true} }
 
@@ -37,25 +46,7 @@ func (s *nodeScreen) update(c *canvas, f query.Filter) {
 		}
 	}
 	if c.details.Node == s.node {
-		s.shown, s.total = query.Select(f, c.details.Pods, boundRow), len(c.details.Pods)
-	}
-}
-
-// boundRow lets the filter read the fields of a pod.
-func boundRow(p *state.BoundPod) query.Row {
-	return query.Row{
-		Texts: []string{p.Namespace + "/" + p.Name, p.Workload, p.Scheduler},
-		Usage: func(field string) state.Usage {
-			switch field {
-			case "cpu":
-				return state.Usage{Requested: p.CPU}
-			case "memory":
-				return state.Usage{Requested: p.Memory}
-			case "gpu":
-				return state.Usage{Requested: p.GPU}
-			}
-			return state.Usage{Requested: 1}
-		},
+		s.shown, s.total = query.Select(f, c.details.Pods, podRow), len(c.details.Pods)
 	}
 }
 
@@ -63,6 +54,7 @@ func (*nodeScreen) press(*canvas, tea.KeyPressMsg)    {}
 func (s *nodeScreen) order(*canvas) string            { return "pods by name" }
 func (s *nodeScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
 func (s *nodeScreen) name(row int) string             { return s.shown[row].Namespace + "/" + s.shown[row].Name }
+func (s *nodeScreen) opens(_ *canvas, row int) target { return podTarget(s.name(row)) }
 
 func (s *nodeScreen) empty(*canvas) string {
 	if s.total > 0 {
@@ -95,34 +87,12 @@ func (s *nodeScreen) draw(c *canvas, from, to int) []string {
 	} else {
 		lines = append(lines, s.noDecisions(c))
 	}
-	of := func(cell func(p *state.BoundPod) string) func(int) string {
-		return func(row int) string { return cell(&s.shown[row]) }
-	}
-	cols := []textColumn{
-		{title: "POD", middle: true, cell: of(func(p *state.BoundPod) string { return p.Namespace + "/" + p.Name })},
-		{title: "WORKLOAD", middle: true, cell: of(func(p *state.BoundPod) string { return orDash(p.Workload) })},
-		{title: "CPU", right: true, cell: of(func(p *state.BoundPod) string { return state.Cores(p.CPU) })},
-		{title: "MEMORY", right: true, cell: of(func(p *state.BoundPod) string { return state.Bytes(p.Memory) })},
-	}
-	if s.here != nil && s.here.GPU != (state.Usage{}) {
-		cols = append(cols, textColumn{title: "GPU", right: true, cell: of(func(p *state.BoundPod) string { return state.Devices(p.GPU) })})
-	}
-	if slices.ContainsFunc(s.shown, func(p state.BoundPod) bool { return len(p.Held) > 0 || p.Devices != 0 }) {
-		cols = append(cols, textColumn{title: "DEVICE", middle: true, cell: of(devicesOf)})
-	}
-	if slices.ContainsFunc(s.shown, func(p state.BoundPod) bool { return len(p.Held) > 0 }) {
-		cols = append(cols, textColumn{title: "CLAIM", middle: true, cell: of(claimsOf)})
-	}
-	cols = append(cols,
-		textColumn{title: "AGE", right: true, cell: of(func(p *state.BoundPod) string { return state.Age(c.frame.Time, p.Created) })},
-		textColumn{title: "SCHEDULER", extra: true, cell: of(func(p *state.BoundPod) string { return p.Scheduler })},
-	)
-	return append(lines, c.textTable(cols, len(s.shown), from, to)...)
+	return append(lines, c.textTable(podColumns(c, s.shown, state.PodsAsk{}), len(s.shown), from, to)...)
 }
 
 // devicesOf names the GPUs of a pod: those of its claims, or else the numbers that its annotation has. A part of a
 // card is followed by its percentage.
-func devicesOf(p *state.BoundPod) string {
+func devicesOf(p *state.ListedPod) string {
 	var all []string
 	for _, h := range p.Held {
 		name := h.Device
@@ -138,7 +108,7 @@ func devicesOf(p *state.BoundPod) string {
 }
 
 // claimsOf names the claims that gave a pod its devices.
-func claimsOf(p *state.BoundPod) string {
+func claimsOf(p *state.ListedPod) string {
 	var all []string
 	for _, h := range p.Held {
 		all = append(all, h.Claim)

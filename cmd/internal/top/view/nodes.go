@@ -66,6 +66,9 @@ func (s *nodesScreen) describe() description {
 	return d
 }
 
+// open implements opened: it shows the nodes of a zone, with the zone as the filter.
+func (*nodesScreen) open(to target) bool { return to.zone != "" }
+
 func (s *nodesScreen) update(c *canvas, f query.Filter) {
 	s.shown = query.Select(f, c.frame.Nodes, query.NodeRow)
 	s.filtered = !f.Empty()

@@ -26,6 +26,8 @@ func (s *pendingScreen) update(c *canvas, f query.Filter) {
 
 func (*pendingScreen) press(*canvas, tea.KeyPressMsg)      {}
 func (*pendingScreen) order(*canvas) string                { return "oldest first" }
+func (s *pendingScreen) name(row int) string               { return s.shown[row].Namespace + "/" + s.shown[row].Name }
+func (s *pendingScreen) opens(_ *canvas, row int) target   { return podTarget(s.name(row)) }
 func (s *pendingScreen) size(c *canvas) (shown, total int) { return len(s.shown), c.frame.PendingCount }
 
 func (*pendingScreen) empty(c *canvas) string {

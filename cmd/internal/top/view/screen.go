@@ -1,6 +1,8 @@
 package view
 
 import (
+	"strings"
+
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
@@ -36,9 +38,11 @@ func newScreens(cfg Config) []screen {
 	return []screen{
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
 		&pendingScreen{},
+		newPodsScreen(),
 		newHeatScreen(arrowsOf(cfg.Look)),
 		&decisionsScreen{},
 		&nodeScreen{},
+		&podScreen{},
 		&workloadsScreen{},
 		&zonesScreen{},
 		&eventsScreen{},
@@ -54,12 +58,6 @@ func newScreens(cfg Config) []screen {
 // named is a screen whose rows have names that do not change. The cursor follows a row that moves.
 type named interface {
 	name(row int) string
-}
-
-// opener is a screen whose rows lead to a node.
-type opener interface {
-	// opens returns the name of the node that Enter opens; empty for none.
-	opens(c *canvas, row int) string
 }
 
 // asker is a screen that shows more of the cluster than frames hold.
@@ -88,11 +86,12 @@ type nodeList struct {
 }
 
 func (l *nodeList) name(row int) string             { return l.shown[row].Name }
-func (l *nodeList) opens(_ *canvas, row int) string { return l.shown[row].Name }
+func (l *nodeList) opens(_ *canvas, row int) target { return target{node: l.shown[row].Name} }
 
 // description tells the view and the help about a screen.
 type description struct {
-	name    string        // one word, for the footer
+	name    string        // one word, for the footer and for commands
+	also    []string      // other names for commands
 	open    key.Binding   // shows the screen and, pressed again, leaves it; the first screen has none
 	keys    []key.Binding // the screen's own keys, for the help
 	hints   [][2]string   // the most important of them, key and word, for the footer
@@ -155,3 +154,72 @@ func (p *page) setFilter(text string) {
 
 // choose puts the cursor on a row, which need not exist.
 func (p *page) choose(row int) { p.cursor, p.chosen = row, "" }
+
+// target is what Enter opens: the one of its fields that is set. The zero value opens nothing.
+type target struct {
+	node string
+	zone string        // its nodes
+	pods state.PodsAsk // of a workload
+	pod  state.PodAsk  // with the decision that is explained
+}
+
+// opener is a screen whose rows lead to something.
+type opener interface {
+	opens(c *canvas, row int) target
+}
+
+// opened is a screen that shows targets of one kind.
+type opened interface {
+	// open makes the screen show a target, and reports whether it is one for this screen.
+	open(target) bool
+}
+
+// chosenTarget is what Enter opens.
+func (m *Model) chosenTarget() (to target) {
+	p := m.page()
+	shown, _ := p.size(&m.canvas)
+	if s, ok := p.screen.(opener); ok && p.cursor < shown {
+		to = s.opens(&m.canvas, p.cursor)
+	}
+	return to
+}
+
+// enter opens what the chosen row leads to.
+func (m *Model) enter() tea.Cmd {
+	to := m.chosenTarget()
+	for i, p := range m.pages {
+		if s, ok := p.screen.(opened); ok && i != m.current && s.open(to) {
+			m.stack = append(m.stack, m.current)
+			m.current, p.offset = i, 0
+			m.setFilter(to.zone)
+			return m.complete()
+		}
+	}
+	return nil
+}
+
+// podTarget is a pod as "NAMESPACE/NAME".
+func podTarget(pod string) target {
+	namespace, name, _ := strings.Cut(pod, "/")
+	return target{pod: state.PodAsk{Namespace: namespace, Name: name}}
+}
+
+// decisionTarget is the pod of a decision, with the decision's explanation.
+func decisionTarget(d *state.Decision) target {
+	to := target{pod: state.PodAsk{Namespace: d.Namespace, Name: d.Pod}}
+	if !d.Counted { // else nobody told it
+		to.pod.Decision = &d.Record
+	}
+	return to
+}
+
+// eventTarget is the pod or the node that an event is about.
+func eventTarget(e *state.Event) target {
+	switch kind, name, _ := strings.Cut(e.Object, " "); kind {
+	case "Pod":
+		return podTarget(name)
+	case "Node":
+		return target{node: name}
+	}
+	return target{}
+}

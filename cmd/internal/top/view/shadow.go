@@ -85,7 +85,7 @@ func (s *shadowScreen) order(*canvas) string {
 
 func (s *shadowScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
 
-func (s *shadowScreen) opens(_ *canvas, row int) string { return s.shown[row].Theirs }
+func (s *shadowScreen) opens(_ *canvas, row int) target { return podTarget(s.shown[row].Pod) }
 func (s *shadowScreen) name(row int) string {
 	return s.shown[row].Pod + s.shown[row].Time.String()
 }

@@ -141,11 +141,11 @@ func TestShadowFits(t *testing.T) {
 	}
 }
 
-// Enter opens the node that a pod really got.
-func TestShadowOpensNode(t *testing.T) {
+// Enter opens the pod of a binding.
+func TestShadowOpensPod(t *testing.T) {
 	m := model(t, sample(12, false), terminal{plain, 80, 24}, shadowing(found(t, 40), nil))
 	press(m, "s", "j", "enter")
-	if text := ansi.Strip(m.View().Content); !strings.Contains(text, "node-1 · ") {
-		t.Errorf("another page is open:\n%s", text)
+	if s, is := m.page().screen.(*podScreen); !is || s.ask != podTarget(m.details.Shadow.Recent[1].Pod).pod && s.ask.Name == "" {
+		t.Errorf("another page is open:\n%s", ansi.Strip(m.View().Content))
 	}
 }

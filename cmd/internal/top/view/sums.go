@@ -19,7 +19,7 @@ type workloadsScreen struct {
 }
 
 func (*workloadsScreen) describe() description {
-	return description{name: "workloads", heading: 1, open: bind("w", "pods by workload", "w")}
+	return description{name: "workloads", also: []string{"deployments", "statefulsets", "daemonsets", "jobs"}, heading: 1, open: bind("w", "pods by workload", "w")}
 }
 
 func (*workloadsScreen) asks() state.Ask { return state.Ask{Workloads: true} }
@@ -51,6 +51,11 @@ func workloadName(w *state.Workload) string {
 func (*workloadsScreen) press(*canvas, tea.KeyPressMsg) {}
 func (*workloadsScreen) order(*canvas) string           { return "most pods first" }
 func (s *workloadsScreen) name(row int) string          { return workloadName(&s.shown[row]) }
+func (s *workloadsScreen) opens(_ *canvas, row int) target {
+	w := &s.shown[row]
+	return target{pods: state.PodsAsk{Asked: true, Namespace: w.Namespace, Workload: w.Name}}
+}
+
 func (s *workloadsScreen) size(c *canvas) (shown, total int) {
 	return len(s.shown), len(c.details.Workloads)
 }
@@ -156,6 +161,7 @@ func (z *zoneSum) add(n *state.Node) {
 func (*zonesScreen) press(*canvas, tea.KeyPressMsg)    {}
 func (*zonesScreen) order(*canvas) string              { return "by name" }
 func (s *zonesScreen) name(row int) string             { return s.shown[row].zone }
+func (s *zonesScreen) opens(_ *canvas, row int) target { return target{zone: s.shown[row].zone} }
 func (s *zonesScreen) size(*canvas) (shown, total int) { return len(s.shown), len(s.shown) }
 func (*zonesScreen) empty(*canvas) string              { return "no node passes the filter" }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/locale"
 )
 
 // minRows is the number of rows that keep their place when the header is shortened.
@@ -57,6 +58,10 @@ func (m *Model) lines() []string {
 	}
 	lines = append(lines[:m.height-1], m.footer())
 	for i, l := range lines {
+		if !m.cfg.Look.Unicode { // text of others, such as an explanation
+			l = locale.ASCII(l)
+			lines[i] = l
+		}
 		if ansi.StringWidth(l) > m.width {
 			lines[i] = ansi.Truncate(l, m.width, "")
 		}
@@ -74,6 +79,7 @@ func (m *Model) body() []string {
 		lines[at] = m.st.Chosen.Render(m.st.Fit(ansi.Strip(lines[at]), m.width))
 	}
 	if shown == 0 && rows > 0 {
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(ansi.Strip(l)) == "" })
 		text := p.empty(&m.canvas)
 		if ask := m.asking(p); ask != (state.Ask{}) && ask != m.asked {
 			text = "reading" + m.st.Ellipsis
@@ -163,6 +169,9 @@ func (m *Model) hintKeys() [][2]string {
 		default:
 			others = append(others, hint)
 		}
+	}
+	if p != m.pages[0] && !p.about.open.Enabled() { // Enter led there
+		overlays = append([][2]string{{"Esc", "back"}}, overlays...)
 	}
 	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}, {":", "go"}}, others, p.about.hints)
 }

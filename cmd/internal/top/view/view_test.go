@@ -56,6 +56,7 @@ func sample(workers int, gpus bool) *state.Cluster {
 			if w.Devices != nil && n%17 == 8 { // a share
 				p.GPU, p.Devices = int64(190+20*(n%32)), cluster.Device(7-n%3)
 			}
+			p.Status = "Running"
 			if i < 12 {
 				c.SetPod(p, noon)
 			}
@@ -64,7 +65,7 @@ func sample(workers int, gpus bool) *state.Cluster {
 		}
 	}
 	for i := range 30 {
-		p := state.Pod{Namespace: "default", Name: fmt.Sprintf("waiting-for-room-%d", i), Scheduler: "gnn", Created: noon.Add(-time.Duration(i) * time.Second)}
+		p := state.Pod{Namespace: "default", Name: fmt.Sprintf("waiting-for-room-%d", i), Status: "Pending", Scheduler: "gnn", Created: noon.Add(-time.Duration(i) * time.Second)}
 		switch i % 3 {
 		case 0:
 			p.Reason = "Unschedulable"
@@ -309,6 +310,8 @@ func TestDocumentedScreen(t *testing.T) {
 		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"z"}, 6, 10},
 		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"e"}, 6, 10},
 		{deciding(t), []string{"j", "j", "enter"}, 5, 13},
+		{deciding(t), []string{"l", "j", "enter"}, 2, 16},
+		{deciding(t), []string{"P"}, 5, 9},
 	} {
 		press(c.m, c.keys...)
 		lines = strings.SplitAfter(trimmed(ansi.Strip(c.m.View().Content)), "\n")

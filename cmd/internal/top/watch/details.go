@@ -60,6 +60,12 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	if ask.Node != "" {
 		out.Pods, out.Cards = s.cluster.PodsOn(ask.Node), s.cluster.CardsOf(ask.Node)
 	}
+	if ask.Pods.Asked {
+		out.Pods = s.cluster.Pods(ask.Pods)
+	}
+	if ask.Pod.Name != "" {
+		out.Pod = s.pod(ask.Pod)
+	}
 	if ask.Devices {
 		out.Devices = s.cluster.Devices()
 	}

@@ -41,19 +41,27 @@ func (l *eventLog) last(ctx context.Context) ([]state.Event, error) {
 	if now := l.now(); l.listed.IsZero() || now.Sub(l.listed) >= eventsInterval {
 		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 		defer cancel()
-		list, err := l.client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: mostEvents})
+		events, err := listEvents(ctx, l.client, metav1.NamespaceAll, metav1.ListOptions{Limit: mostEvents})
 		l.listed = now
-		if l.err = err; err != nil {
-			l.err = fmt.Errorf("list the events: %s", reason(err))
-			return l.events, l.err
+		if l.err = err; err == nil {
+			l.events = events
 		}
-		l.events = make([]state.Event, len(list.Items))
-		for i := range list.Items {
-			l.events[i] = eventOf(&list.Items[i])
-		}
-		slices.SortStableFunc(l.events, func(a, b state.Event) int { return cmp.Or(b.Time.Compare(a.Time), strings.Compare(a.Object, b.Object)) })
 	}
 	return l.events, l.err
+}
+
+// listEvents lists events, the newest first.
+func listEvents(ctx context.Context, client kubernetes.Interface, namespace string, o metav1.ListOptions) ([]state.Event, error) {
+	list, err := client.CoreV1().Events(namespace).List(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("list the events: %s", reason(err))
+	}
+	events := make([]state.Event, len(list.Items))
+	for i := range list.Items {
+		events[i] = eventOf(&list.Items[i])
+	}
+	slices.SortStableFunc(events, func(a, b state.Event) int { return cmp.Or(b.Time.Compare(a.Time), strings.Compare(a.Object, b.Object)) })
+	return events, nil
 }
 
 // eventOf converts an event of either API: the older has a count and a last time, the newer a series.

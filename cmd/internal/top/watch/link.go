@@ -17,6 +17,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal"
 )
 
@@ -104,18 +105,12 @@ func negotiation(err error) bool {
 func explain(r refusal.Request, err error) error {
 	err = fmt.Errorf("%s: %w", r, err)
 	switch {
-	case errors.Is(err, context.Canceled):
-		return err
 	case apierrors.IsUnauthorized(err):
 		return exit.New(exit.Kubeconfig, err, "the credentials in the kubeconfig are not accepted; fetch new ones, or name another with --kubeconfig or --context")
 	case apierrors.IsForbidden(err):
 		return exit.New(exit.Kubeconfig, err, "the user of the kubeconfig may not "+r.String()+" in all namespaces; `gnnsched doctor ktop` lists what is missing")
 	}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		return err // the server answered with an error that explains itself
-	}
-	return exit.New(exit.Unreachable, err, "is the cluster up? `kwokcluster status` tells, for a simulated one")
+	return kubeconfig.Explain(err)
 }
 
 // reason is the innermost message of err, without the request's URL in front of it.

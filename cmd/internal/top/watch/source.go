@@ -21,6 +21,7 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/decision/record"
 )
 
 // runningPods selects the pods that hold resources or wait for them.
@@ -32,11 +33,13 @@ var errNoScheduler = errors.New("there is no scheduler to ask")
 // Config says what to watch. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
-	Selector string           // label selector of the nodes; empty means all
-	Servers  []Server         // schedulers that are asked for their decisions
-	Log      logr.Logger      // client-go's messages; the zero value drops them
-	Now      func() time.Time // nil means time.Now
-	retry    time.Duration    // first pause before reconnecting, doubled up to ten times as much; 0 means 500 ms
+	Selector string   // label selector of the nodes; empty means all
+	Servers  []Server // schedulers that are asked for their decisions
+	// Explain says in sentences and tables why a pod got its node. It may be nil.
+	Explain func(record.Record) (string, error)
+	Log     logr.Logger      // client-go's messages; the zero value drops them
+	Now     func() time.Time // nil means time.Now
+	retry   time.Duration    // first pause before reconnecting, doubled up to ten times as much; 0 means 500 ms
 }
 
 // Validate checks the configuration. A wrong selector is a usage error. The client may still
@@ -79,6 +82,7 @@ type Source struct {
 
 	servers []*server
 	events  eventLog
+	podLog  podLog
 }
 
 // Start lists the cluster, follows its changes, and returns once the first list is complete.
@@ -95,6 +99,7 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop,
 		servers: serversOf(cfg), events: eventLog{client: cfg.Client, now: cfg.Now},
 	}
+	s.podLog = podLog{client: cfg.Client, servers: s.servers, explain: cfg.Explain, now: cfg.Now}
 	nodes := &nodeStore{newFeed(s.cluster)}
 	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
 	slices, claims := &sliceStore{newFeed(s.cluster)}, &claimStore{newFeed(s.cluster)}

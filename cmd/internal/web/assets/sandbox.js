@@ -9,44 +9,76 @@ const groups = [
 ];
 const empty = () => ({nodes: [], steps: [], end: null, places: [], names: []});
 
-// number and choice make a labelled control.
+// number and choice make a labelled control. fault() says what is wrong with it, in the words and units of its label.
 function number(label, value, props, changed) {
-  const input = h("input", {type: "number", value, ...props, input: changed});
-  return {input, element: h("label", {}, label + " ", input), value: () => Number(input.value)};
+  const input = h("input", {type: "number", value, title: props.min + " to " + props.max, ...props, input: changed});
+  const whole = !(props.step < 1), range = props.min + " to " + props.max;
+  return {
+    input, element: h("label", {}, label + " ", input), initial: String(value), get: () => input.value, set: (text) => { input.value = text; }, value: () => Number(input.value),
+    fault() {
+      const v = input.valueAsNumber, wrong = Number.isNaN(v) || v < props.min || v > props.max || (whole && !Number.isInteger(v));
+      input.setAttribute("aria-invalid", String(wrong));
+      return wrong ? label + ": " + (Number.isNaN(v) ? "nothing" : v) + " is not a " + (whole ? "whole number" : "number") + " from " + range : "";
+    },
+  };
 }
 function choice(label, values, chosen, changed) {
   const input = h("select", {change: changed}, ...values.map((v) => h("option", {value: v, selected: v === chosen}, v)));
-  return {input, element: h("label", {}, label + " ", input), value: () => input.value};
+  return {
+    input, element: h("label", {}, label + " ", input), initial: chosen, get: () => input.value, set: (text) => { input.value = text; }, value: () => input.value,
+    fault: () => values.includes(input.value) ? "" : label + ": the address names none of the choices",
+  };
+}
+function checkbox(label, name, changed) {
+  const input = h("input", {type: "checkbox", name, change: changed});
+  return {input, element: h("label", {}, input, " " + label), initial: "false", get: () => String(input.checked), set: (text) => { input.checked = text === "true"; }, value: () => input.checked, fault: () => ""};
 }
 
-// form makes the controls. changed is called when one was changed; request() returns what they say.
+// form makes the controls. changed is called when one was changed; request() returns what they say, and faults() what is wrong with them.
+// address() holds the controls that differ from the beginning, and restore sets them.
 function form(options, changed) {
-  const counts = groups.map((g) => number(`${g.label} (${g.cpu} CPU, ${g.memory} GiB${g.gpus ? ", " + g.gpus + " GPUs" : ""})`, g.count, {min: 0, max: options.maxNodes, name: "nodes-" + g.label.split(" ")[0]}, changed));
+  const counts = groups.map((g) => number(`${g.label} (${g.cpu} CPU, ${g.memory} GiB${g.gpus ? ", " + g.gpus + " GPUs" : ""})`, g.count, {min: 0, max: options.limits.nodes, name: "nodes-" + g.label.split(" ")[0]}, changed));
   const pods = choice("Pods", options.pods.map((p) => p.name), "mixed", changed), about = h("span", {class: "muted"});
-  const load = number("Load %", 80, {min: 5, max: 100, step: 5, name: "load"}, changed), turnover = number("Turnover", 0, {min: 0, max: 3, name: "turnover", title: "how many times as many pods come again while others leave"}, changed);
-  const zones = number("Zones", 0, {min: 0, max: 8, name: "zones"}, changed), seed = number("Seed", 1, {min: 0, max: 1000000, name: "seed"}, changed);
-  const spread = h("input", {type: "checkbox", change: changed});
+  const load = number("Load in %", 80, {min: 1, max: 100, name: "load"}, changed), turnover = number("Turnover", 0, {min: 0, max: options.limits.turnover, name: "turnover", title: "0 to " + options.limits.turnover + ": how many times as many pods come again while others leave"}, changed);
+  const zones = number("Zones", 0, {min: 0, max: options.limits.zones, name: "zones"}, changed), seed = number("Seed", 1, {min: 0, max: 1000000, name: "seed"}, changed);
+  const spread = checkbox("spread replicas first", "spread", changed);
   const policies = options.policies.concat(options.gpuPolicies);
   const policy = choice("Policy", policies, "gnn", changed), other = choice("beside", policies, policies[0], changed);
-  const parts = (names, values, step) => names.map((name) => ({name, ...number(name, values[name] ?? 0, {step, name: "weight-" + name}, changed)}));
-  const objective = parts(options.terms, {balance: 1}, 0.1), weights = parts(options.features, Object.fromEntries(options.features.map((f) => [f, Number(options.weights[f].toFixed(3))])), 0.1);
+  const parts = (names, values, min) => names.map((name) => ({name, ...number(name, values[name] ?? 0, {min, max: options.limits.weight, step: 0.1, name: "weight-" + name}, changed)}));
+  const objective = parts(options.terms, {balance: 1}, 0), weights = parts(options.features, Object.fromEntries(options.features.map((f) => [f, Number(options.weights[f].toFixed(3))])), -options.limits.weight);
   const own = h("fieldset", {}, h("legend", {}, "Weights of the policy “own weights”"), ...weights.map((w) => w.element));
   policy.input.name = "policy"; other.input.name = "other"; pods.input.name = "pods";
   const values = (list) => Object.fromEntries(list.map((x) => [x.name, x.value()]).filter(([, v]) => v !== 0));
   const element = h("form", {submit: (e) => e.preventDefault()},
-    h("fieldset", {}, h("legend", {}, "Nodes"), ...counts.map((c) => c.element), zones.element),
-    h("fieldset", {}, h("legend", {}, "Pods"), pods.element, about, load.element, turnover.element, seed.element, h("label", {}, spread, " spread replicas first")),
+    h("fieldset", {}, h("legend", {}, "Nodes, " + options.limits.nodes + " at most"), ...counts.map((c) => c.element), zones.element),
+    h("fieldset", {}, h("legend", {}, "Pods"), pods.element, about, load.element, turnover.element, seed.element, spread.element),
     h("fieldset", {}, h("legend", {}, "Policies"), policy.element, other.element),
     h("fieldset", {}, h("legend", {}, "Objective: what the cost below is, and what “greedy” lowers"), ...objective.map((o) => o.element)), own);
+  const all = [...counts, zones, pods, load, turnover, seed, spread, policy, other, ...objective, ...weights];
   return {
     element,
+    faults() {
+      const wrong = all.filter((c) => own.hidden ? !weights.includes(c) : true).map((c) => c.fault()).filter(Boolean), nodes = counts.reduce((sum, c) => sum + c.value(), 0);
+      if (!wrong.length && (nodes < 1 || nodes > options.limits.nodes)) wrong.push("Nodes: " + nodes + " in all; want 1 to " + options.limits.nodes);
+      if (!wrong.length && !objective.some((o) => o.value() > 0)) wrong.push("Objective: no weight is over 0");
+      return wrong;
+    },
+    address: () => String(new URLSearchParams(all.filter((c) => c.get() !== c.initial).map((c) => [c.input.name, c.get()]))),
+    restore(text) {
+      const unknown = [];
+      for (const [name, value] of new URLSearchParams(text)) {
+        const c = all.find((x) => x.input.name === name);
+        if (c) c.set(value); else unknown.push(name);
+      }
+      return unknown;
+    },
     request() {
       const asks = [policy.value(), other.value()];
       own.hidden = !asks.includes("own weights");
       about.textContent = options.pods.find((p) => p.name === pods.value())?.about || "";
       return {
         nodes: groups.map((g, i) => ({count: counts[i].value(), cpu: g.cpu, memory: g.memory, gpus: g.gpus})).filter((g) => g.count > 0), zones: zones.value(),
-        pods: pods.value(), load: load.value() / 100, turnover: turnover.value(), spread: spread.checked, seed: seed.value(),
+        pods: pods.value(), load: load.value() / 100, turnover: turnover.value(), spread: spread.value(), seed: seed.value(),
         objective: values(objective), policy: asks[0], other: asks[1], weights: own.hidden ? {} : values(weights),
       };
     },
@@ -68,7 +100,7 @@ async function play(request, signal, line) {
   }
 }
 
-export function sandbox(main) {
+export function sandbox(main, news, given) {
   const verdict = h("p", {role: "status"}), trouble = h("p", {class: "bad", role: "alert"}), about = h("p"), list = h("div"), results = h("div", {class: "charts"});
   const slider = h("input", {type: "range", min: 0, max: 0, value: 0, "aria-label": "decision", input: () => { stop(); show(); }});
   const map = heat("Heat map of the simulated nodes", () => {});
@@ -86,7 +118,20 @@ export function sandbox(main) {
   playing.setAttribute("aria-pressed", "false");
   main.append(h("h2", {}, "Sandbox"), h("p", {class: "muted"}, "A small cluster that is simulated in the scheduler's process. Nothing here touches the real one. Change something, and look at what becomes of the decisions."));
   const place = h("div");
-  main.append(place, trouble, verdict, h("div", {class: "controls"}, button("Step back", () => { stop(); go(-1); }), playing, button("Step", () => { stop(); go(1); }), slider), about, h("p", {class: "muted"}, "CPU requested 0% ", scale(), " 100%"), map.element, list, results);
+  // The text is shown too, because a browser may refuse the clipboard.
+  const text = h("pre"), copied = h("details", {hidden: true}, h("summary", {}, "The scenario, for gnnsched eval"), text);
+  const copy = button("Copy as scenario", async () => {
+    const faults = controls?.faults() ?? [];
+    if (!controls || faults.length) { trouble.textContent = faults.join("; "); return; }
+    try {
+      const answer = await fetch("api/sandbox/scenario", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(controls.request())});
+      if (!answer.ok) throw new Error((await answer.text()).slice(0, 600));
+      text.textContent = await answer.text();
+      copied.hidden = false;
+      await navigator.clipboard.writeText(text.textContent).then(() => { copy.textContent = "Copied"; setTimeout(() => { copy.textContent = "Copy as scenario"; }, 2000); }, () => { copied.open = true; });
+    } catch (e) { trouble.textContent = e.message; }
+  });
+  main.append(place, trouble, verdict, h("div", {class: "controls"}, button("Step back", () => { stop(); go(-1); }), playing, button("Step", () => { stop(); go(1); }), slider, copy), copied, about, h("p", {class: "muted"}, "CPU requested 0% ", scale(), " 100%"), map.element, list, results);
 
   // requests at the moment of decision k: what the lines up to it say.
   function stateAt(k) {
@@ -142,11 +187,14 @@ export function sandbox(main) {
 
   async function run() {
     abort?.abort();
+    const request = controls.request(), faults = controls.faults(), address = controls.address();
+    history.replaceState(null, "", "#sandbox" + (address ? "/" + address : ""));
+    trouble.textContent = faults.join("; ");
+    if (faults.length) return;
     abort = new AbortController();
-    const own = abort, request = controls.request(), at = Number(slider.value);
+    const own = abort, at = Number(slider.value);
     if (now.end) before = now;
     now = {...empty(), names: [request.policy, request.other]};
-    trouble.textContent = "";
     try {
       await play(request, own.signal, (line) => {
         if (own.signal.aborted) return;
@@ -171,7 +219,9 @@ export function sandbox(main) {
     if (ended) return;
     controls = form(options, changed);
     place.append(controls.element);
+    const unknown = controls.restore(given);
     run();
+    if (unknown.length) trouble.textContent = "The address has fields that the sandbox does not: " + unknown.join(", ");
   }).catch((e) => { trouble.textContent = e.message; });
   return {end() { ended = true; stop(); clearTimeout(pending); abort?.abort(); map.end(); }};
 }

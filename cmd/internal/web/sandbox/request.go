@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -109,7 +110,15 @@ type options struct {
 	Terms       []string           `json:"terms"`
 	Weights     map[string]float64 `json:"weights"` // of the features: those that were tuned for balance
 	Features    []string           `json:"features"`
-	MaxNodes    int                `json:"maxNodes"`
+	Limits      limits             `json:"limits"`
+}
+
+// limits are the largest values of a request.
+type limits struct {
+	Nodes    int `json:"nodes"` // in all
+	Zones    int `json:"zones"`
+	Turnover int `json:"turnover"`
+	Weight   int `json:"weight"` // of a term or a feature
 }
 
 // podKind names a kind of pods.
@@ -123,7 +132,7 @@ var List = sync.OnceValue(list)
 
 func list() options {
 	o := options{
-		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features, MaxNodes: maxNodes, Weights: map[string]float64{},
+		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features, Limits: limits{maxNodes, maxZones, maxTurnover, maxWeight}, Weights: map[string]float64{},
 		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph)),
 	}
 	for _, k := range kinds {
@@ -151,24 +160,32 @@ func (r Request) config() (sim.Config, error) {
 	total := 0
 	check(len(r.Nodes) <= maxGroups, "%d groups of nodes, more than %d", len(r.Nodes), maxGroups)
 	for _, g := range r.Nodes[:min(len(r.Nodes), maxGroups)] {
-		check(g.Count >= 0 && g.Count <= maxNodes, "%d nodes of one kind are not 0 to %d", g.Count, maxNodes)
-		check(g.CPU >= 1 && g.CPU <= maxCPU && g.Memory >= 1 && g.Memory <= maxMemory && g.GPUs >= 0 && g.GPUs <= maxGPUs, "a node has 1 to %d CPU, 1 to %d GiB and at most %d GPUs, not %d, %d and %d", maxCPU, maxMemory, maxGPUs, g.CPU, g.Memory, g.GPUs)
+		check(g.Count >= 0 && g.Count <= maxNodes, "nodes: %d of one kind, want 0 to %d", g.Count, maxNodes)
+		check(g.CPU >= 1 && g.CPU <= maxCPU && g.Memory >= 1 && g.Memory <= maxMemory && g.GPUs >= 0 && g.GPUs <= maxGPUs, "nodes: %d CPU, %d GiB of memory and %d GPUs, want 1 to %d CPU, 1 to %d GiB and at most %d GPUs", g.CPU, g.Memory, g.GPUs, maxCPU, maxMemory, maxGPUs)
 		if total += g.Count; g.Count > 0 {
 			c.Pools = append(c.Pools, sim.NodePool{Count: sim.Exactly(g.Count), Allocatable: cluster.Resources{MilliCPU: 1000 * int64(g.CPU), Memory: int64(g.Memory) << 30, GPU: int64(g.GPUs), Pods: 110}})
 		}
 	}
-	check(total >= 1 && total <= maxNodes, "%d nodes are not 1 to %d", total, maxNodes)
-	check(r.Zones >= 0 && r.Zones <= maxZones, "%d zones are not 0 to %d", r.Zones, maxZones)
-	check(r.Load > 0 && r.Load <= 1, "the load %v is not over 0 and at most 1", r.Load)
-	check(r.Turnover >= 0 && r.Turnover <= maxTurnover, "the turnover %d is not 0 to %d", r.Turnover, maxTurnover)
+	check(total >= 1 && total <= maxNodes, "nodes: %d in all, want 1 to %d", total, maxNodes)
+	check(r.Zones >= 0 && r.Zones <= maxZones, "zones: %d, want 0 to %d", r.Zones, maxZones)
+	check(r.Load > 0 && r.Load <= 1, "load: %v %%, want more than 0 and at most 100 %%", 100*r.Load)
+	check(r.Turnover >= 0 && r.Turnover <= maxTurnover, "turnover: %d, want 0 to %d", r.Turnover, maxTurnover)
 	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == r.Pods })
-	check(at >= 0, "no kind of pods is called %.40q", r.Pods)
 	if at >= 0 {
 		c.Shapes = kinds[at].shapes
+	} else {
+		errs = append(errs, choice.Unknown("kind of pods", r.Pods, kindNames()))
 	}
 	var err error
 	c.Objective, err = r.mix()
 	return c, errors.Join(append(errs, err)...)
+}
+
+func kindNames() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.name)
+	}
+	return names
 }
 
 // mix returns the objective.
@@ -176,15 +193,18 @@ func (r Request) mix() (objective.Mix, error) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.Objective)) {
 		w := r.Objective[name]
-		if !slices.Contains(terms, name) || !(w >= 0 && w <= maxWeight) {
-			return nil, fmt.Errorf("the objective has the terms %s with weights of 0 to %d, not %v of %.40q", strings.Join(terms, ", "), maxWeight, w, name)
+		if !slices.Contains(terms, name) {
+			return nil, fmt.Errorf("objective: %w", choice.Unknown("term", name, terms))
+		}
+		if !(w >= 0 && w <= maxWeight) {
+			return nil, fmt.Errorf("objective: the weight of %s is %v, want 0 to %d", name, w, maxWeight)
 		}
 		if w > 0 {
 			parts = append(parts, fmt.Sprintf("%s=%v", name, w))
 		}
 	}
 	if len(parts) == 0 {
-		return nil, errors.New("the objective has no term with a weight over 0")
+		return nil, errors.New("objective: no term has a weight over 0")
 	}
 	return objective.Parse(strings.Join(parts, ","))
 }
@@ -202,8 +222,11 @@ func (r Request) contender(name string) (eval.Contender, error) {
 		weights := make([]float64, len(linear.Features))
 		for f, w := range r.Weights {
 			i := slices.Index(features, f)
-			if i < 0 || !(w >= -maxWeight && w <= maxWeight) {
-				return eval.Contender{}, fmt.Errorf("weights are of %s, and between -%d and %d, not %v of %.40q", strings.Join(features, ", "), maxWeight, maxWeight, w, f)
+			if i < 0 {
+				return eval.Contender{}, fmt.Errorf("weights: %w", choice.Unknown("feature", f, features))
+			}
+			if !(w >= -maxWeight && w <= maxWeight) {
+				return eval.Contender{}, fmt.Errorf("weights: that of %s is %v, want -%d to %d", f, w, maxWeight, maxWeight)
 			}
 			weights[i] = w
 		}
@@ -211,7 +234,7 @@ func (r Request) contender(name string) (eval.Contender, error) {
 		return eval.Contender{Name: ownWeights, New: func(policy.Setting) policy.Policy { return own }}, err
 	}
 	if o := List(); !slices.Contains(o.Policies, name) && !slices.Contains(o.GPUPolicies, name) {
-		return eval.Contender{}, fmt.Errorf("no policy is called %.40q", name)
+		return eval.Contender{}, choice.Unknown("policy", name, slices.Concat(o.Policies, o.GPUPolicies))
 	}
 	return contender.Named(name)
 }

@@ -5,16 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/golden"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy/linear"
 )
 
 // request is a small cluster.
@@ -172,18 +178,18 @@ func TestValidate(t *testing.T) {
 		change func(*Request)
 		want   string
 	}{
-		"no nodes":              {func(r *Request) { r.Nodes = nil }, "0 nodes are not 1 to 64"},
-		"many nodes":            {func(r *Request) { r.Nodes[0].Count = 64 }, "65 nodes"},
-		"a billion nodes":       {func(r *Request) { r.Nodes[0].Count = 1 << 30 }, "nodes of one kind"},
-		"negative nodes":        {func(r *Request) { r.Nodes[0].Count = -1 }, "-1 nodes of one kind"},
+		"no nodes":              {func(r *Request) { r.Nodes = nil }, "nodes: 0 in all, want 1 to 64"},
+		"many nodes":            {func(r *Request) { r.Nodes[0].Count = 64 }, "nodes: 65 in all"},
+		"a billion nodes":       {func(r *Request) { r.Nodes[0].Count = 1 << 30 }, "of one kind, want 0 to 64"},
+		"negative nodes":        {func(r *Request) { r.Nodes[0].Count = -1 }, "nodes: -1 of one kind"},
 		"many groups":           {func(r *Request) { r.Nodes = make([]Group, 100) }, "100 groups"},
-		"a node of nothing":     {func(r *Request) { r.Nodes[0].CPU = 0 }, "a node has"},
-		"a huge node":           {func(r *Request) { r.Nodes[0].CPU = 1 << 40 }, "a node has"},
-		"too many GPUs":         {func(r *Request) { r.Nodes[0].GPUs = 17 }, "a node has"},
-		"zones":                 {func(r *Request) { r.Zones = 9 }, "9 zones"},
-		"no load":               {func(r *Request) { r.Load = 0 }, "the load 0"},
-		"overload":              {func(r *Request) { r.Load = 1.5 }, "the load 1.5"},
-		"turnover":              {func(r *Request) { r.Turnover = 1000 }, "the turnover 1000"},
+		"a node of nothing":     {func(r *Request) { r.Nodes[0].CPU = 0 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
+		"a huge node":           {func(r *Request) { r.Nodes[0].CPU = 1 << 40 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
+		"too many GPUs":         {func(r *Request) { r.Nodes[0].GPUs = 17 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
+		"zones":                 {func(r *Request) { r.Zones = 9 }, "zones: 9, want 0 to 8"},
+		"no load":               {func(r *Request) { r.Load = 0 }, "load: 0 %"},
+		"overload":              {func(r *Request) { r.Load = 1.5 }, "load: 150 %"},
+		"turnover":              {func(r *Request) { r.Turnover = 1000 }, "turnover: 1000"},
 		"pods":                  {func(r *Request) { r.Pods = "<script>" }, `"<script>"`},
 		"no objective":          {func(r *Request) { r.Objective = nil }, "no term"},
 		"an unknown term":       {func(r *Request) { r.Objective = map[string]float64{"energy": 1} }, "energy"},
@@ -291,5 +297,43 @@ func TestPace(t *testing.T) {
 		if cut := last.End.Cut == "after 20s"; cut != (c.now.Sub(time.Unix(0, 0)) > maxTime) {
 			t.Errorf("a look of %v: cut %q after %v", look, last.End.Cut, c.now.Sub(time.Unix(0, 0)))
 		}
+	}
+}
+
+// The scenario of a request is one that gnnsched eval reads, with the same cluster, and its first line is the command.
+func TestScenario(t *testing.T) {
+	r := request()
+	r.Objective["pack"], r.Other, r.Zones, r.Spread = 0.5, ownWeights, 2, true
+	r.Weights = map[string]float64{"used": -2}
+	text, err := r.Scenario()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text, "\n")
+	if lines[0] != "# gnnsched eval --scenario sandbox.yaml --seed 1 --seeds 20 --policies greedy:balance+pack=0.5,linear:own.json" {
+		t.Error(lines[0])
+	}
+	file := filepath.Join(t.TempDir(), weightsFile)
+	weights, named := strings.CutPrefix(lines[1], "# own.json: ")
+	if err := os.WriteFile(file, []byte(weights), 0o600); err != nil || !named {
+		t.Fatal(lines[1], err)
+	}
+	if p, err := linear.Load(file); err != nil || p.Weights()[slices.Index(linear.Features, "used")] != -2 {
+		t.Errorf("%v, %v", p, err)
+	}
+	all, err := eval.Read("sandbox.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := r.config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, all[0].Config, cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	r.Policy = "nobody"
+	if _, err := r.Scenario(); err == nil || !strings.Contains(err.Error(), `no policy is called "nobody"`) {
+		t.Error(err)
 	}
 }

@@ -35,11 +35,18 @@ func Key(path string, form url.Values) string {
 	return strings.TrimPrefix(path, "/api/v1/") + " " + form.Get("query") + " " + form.Get("time") + form.Get("start")
 }
 
-// Server answers queries until the test ends: those of the answers, and queries of usage at one of the recorded times. answer, if not nil, is asked first; it returns true if it has answered.
+// Server answers queries about the made-up history until the test ends, also those of usage at one of the recorded times. answer, if
+// not nil, is asked first; it returns true if it has answered.
 func Server(t *testing.T, answer func(w http.ResponseWriter, query url.Values) bool) *httptest.Server {
 	t.Helper()
+	return Play(t, answers, answer)
+}
+
+// Play is Server with other recorded answers, a JSON object by Key.
+func Play(t *testing.T, recorded []byte, answer func(w http.ResponseWriter, query url.Values) bool) *httptest.Server {
+	t.Helper()
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(answers, &all); err != nil {
+	if err := json.Unmarshal(recorded, &all); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

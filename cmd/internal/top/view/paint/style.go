@@ -144,14 +144,46 @@ func (st *Styles) FitRight(s string, width int) string {
 	return st.Fit(s, width)
 }
 
-// FitMiddle cuts text in the middle, or pads it, to exactly width cells.
+// FitMiddle cuts a name in the middle, or pads it, to exactly width cells. It keeps the workload's name and the end, by which the pods
+// of a workload differ: "shop/valiant-maple-6f7c9d8b5-gcjkv" becomes "shop/valiant-maple…gcjkv". In less room it first shortens what
+// stands before the last slash, such as the namespace.
 func (st *Styles) FitMiddle(s string, width int) string {
 	w := ansi.StringWidth(s)
 	if w <= width || width < 8 {
 		return st.Fit(s, width)
 	}
+	mark := ansi.StringWidth(st.Ellipsis)
 	tail := width / 2
+	if end := ansi.StringWidth(s[strings.LastIndexByte(s, '-')+1:]); strings.Contains(s, "-") && end < tail {
+		tail = end
+	}
+	before, name := "", s
+	if slash := strings.LastIndexByte(s, '/'); slash >= 0 && slash < len(s)-1 {
+		before, name = s[:slash], s[slash+1:]
+	}
+	stem := ansi.StringWidth(stemOf(name))
+	if over := ansi.StringWidth(before) + 1 + stem + mark + tail - width; before != "" && over > 0 && ansi.StringWidth(name) > tail {
+		short := ansi.Truncate(before, max(ansi.StringWidth(before)-over, 1+mark), st.Ellipsis)
+		s = short + "/" + name
+		w = ansi.StringWidth(s)
+		if w <= width {
+			return st.Fit(s, width)
+		}
+	}
 	return st.Fit(ansi.Truncate(s, width-tail, st.Ellipsis)+ansi.TruncateLeft(s, w-tail, ""), width)
+}
+
+// stemOf returns the name of the workload in a pod's name, without the template's hash and the pod's own end: "web" of
+// "web-6f7c9d8b5-gcjkv" and of "web-0".
+func stemOf(name string) string {
+	stem := name
+	if i := strings.LastIndexByte(stem, '-'); i > 0 {
+		stem = stem[:i]
+	}
+	if i := strings.LastIndexByte(stem, '-'); i > 0 && len(stem)-i > 6 && strings.ContainsAny(stem[i:], "0123456789") {
+		stem = stem[:i]
+	}
+	return stem
 }
 
 // Sides puts one text at each end of a line. If both do not fit, it leaves out the right one.

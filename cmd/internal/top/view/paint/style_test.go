@@ -37,3 +37,34 @@ func TestBar(t *testing.T) {
 		}
 	})
 }
+
+// A name that is cut keeps the workload's name and its end; the namespace goes first.
+func TestFitMiddle(t *testing.T) {
+	st := New(Look{Unicode: true})
+	for _, c := range []struct {
+		name  string
+		width int
+		want  string
+	}{
+		{"shop/valiant-maple-6f7c9d8b5-gcjkv", 34, "shop/valiant-maple-6f7c9d8b5-gcjkv"},
+		{"shop/valiant-maple-6f7c9d8b5-gcjkv", 24, "shop/valiant-maple…gcjkv"},
+		{"valiant-maple-6f7c9d8b5-gcjkv", 19, "valiant-maple…gcjkv"},
+		{"gnnsched-sim/valiant-maple-6f7c9d8b5-gcjkv", 24, "gnn…/valiant-maple…gcjkv"},
+		{"gnnsched-sim/valiant-maple-6f7c9d8b5-gcjkv", 18, "g…/valiant-m…gcjkv"},
+		{"Pod gnnsched-sim/valiant-maple-6f7c9d8b5-gcjkv", 26, "Pod g…/valiant-maple…gcjkv"},
+		{"shop/web-frontend-with-a-long-name-0", 24, "s…/web-frontend-with-a…0"},
+		{"name/without.dashes.but.very.long", 20, "n…/withou….very.long"},
+		{"short/", 8, "short/  "},
+	} {
+		if got := st.FitMiddle(c.name, c.width); got != c.want {
+			t.Errorf("%s in %d: %q, want %q", c.name, c.width, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s, width := rapid.StringMatching(`[a-zé世/-]{0,40}`).Draw(t, "name"), rapid.IntRange(0, 50).Draw(t, "width")
+		st := New(Look{Unicode: rapid.Bool().Draw(t, "unicode")})
+		if got := st.FitMiddle(s, width); ansi.StringWidth(got) != width {
+			t.Fatalf("%q in %d cells is %q", s, width, got)
+		}
+	})
+}

@@ -1,17 +1,17 @@
-package main
+package demo
 
 import (
 	"os"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/demo"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/testbed"
 )
 
-func demoCommand() *ucli.Command {
+// Command returns the command.
+func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:  "demo",
 		Usage: "see where the networks pay: mixed nodes under load and a pool of GPUs, beside the default scheduler",
@@ -47,7 +47,7 @@ func runDemo(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	return demo.Run(c.Context, demo.Config{
+	return run(c.Context, config{
 		Seeds: c.Int("seeds"), Seed: c.Uint64("seed"), Variant: c.String("variant"),
 		Draw: draw, Launcher: program, LogDir: c.String("log-dir"), Log: log, Out: c.App.Writer, Err: c.App.ErrWriter,
 	})

@@ -1,0 +1,78 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+
+	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
+)
+
+// verdict says how a profile does beside the present one.
+type verdict struct {
+	Profile string          `json:"profile"`
+	State   runfolder.State `json:"state"`
+	Text    string          `json:"text"` // a sentence without a full stop
+}
+
+// rule says how differences are marked. It has the words for a mark and for an unclear one, and the name of the present profile.
+const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; %s one whose interval excludes only 0."
+
+// distance returns how far a figure of the simulated present profile is from what really happened; 0 if that is not known.
+func (r result) distance(f figure) float64 {
+	return math.Abs(r.Rows[r.baseline()].Differences[f.name].Mean)
+}
+
+// mark returns what a difference from the present profile shows. Where the distance is not known, nothing is shown beyond it.
+func (r result) mark(d difference, f figure) eval.Mark {
+	if d.Low == nil {
+		return eval.Unmarked
+	}
+	far := r.distance(f)
+	if r.Unrecorded != "" {
+		far = math.Inf(1)
+	}
+	return eval.Interval{Mean: d.Mean, Low: *d.Low, High: *d.High}.Beyond(far)
+}
+
+// verdict judges a profile by its cost, and by the pods that wait.
+func (r result) verdict(x row) verdict {
+	cost, waiting := figureOf("cost"), figureOf("waiting_pods")
+	present, d := r.Rows[r.baseline()].Name, x.Differences[cost.name]
+	amount := "cost " + d.text(cost)
+	off := fmt.Sprintf("the replay is off by "+cost.format, r.distance(cost))
+	direction := "less"
+	if d.Mean > 0 {
+		direction = "more"
+	}
+	out := verdict{Profile: x.Name}
+	switch r.mark(d, cost) {
+	case eval.Unmarked:
+		out.State, out.Text = runfolder.Note, fmt.Sprintf("%s was compared with %s over too little time to tell: %s", x.Name, present, amount)
+	case eval.None:
+		out.State, out.Text = runfolder.Level, fmt.Sprintf("%s costs as much as %s: %s", x.Name, present, amount)
+	case eval.Unclear:
+		if r.Unrecorded != "" {
+			off = "how far the replay is from what really happened is not known"
+		}
+		out.State, out.Text = runfolder.Unclear, fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
+	case eval.Higher:
+		out.State, out.Text = runfolder.Worse, fmt.Sprintf("%s costs more than %s: %s, and %s", x.Name, present, amount, off)
+	case eval.Lower:
+		out.State, out.Text = runfolder.Better, fmt.Sprintf("%s costs less than %s: %s, and %s", x.Name, present, amount, off)
+		if w := x.Differences[waiting.name]; r.mark(w, waiting) == eval.Higher {
+			out.State, out.Text = runfolder.Note, fmt.Sprintf("%s, but more pods wait: %s", out.Text, w.text(waiting))
+		}
+	}
+	return out
+}
+
+// figureOf returns the figure with a name that is written in this package.
+func figureOf(name string) figure {
+	for _, f := range figures {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("compare: no figure " + name)
+}

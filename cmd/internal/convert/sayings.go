@@ -1,0 +1,113 @@
+package convert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gnnsched/workload/record/observe"
+)
+
+// sayings are what is said of files that become a record: all that the record does not hold as the files have it.
+type sayings struct {
+	skipped map[string]int         // objects that a record has no place for, by kind
+	leftOut map[string]observe.Few // objects that cannot be read, by kind
+	bounded observe.Few
+	older   observe.Few // files that are older than something in them
+	other   observe.Few // files of a folder that hold no objects
+}
+
+// add takes what is said of a file.
+func (s *sayings) add(f *observe.File) {
+	if s.skipped == nil {
+		s.skipped, s.leftOut = map[string]int{}, map[string]observe.Few{}
+	}
+	for kind, n := range f.Skipped {
+		s.skipped[kind] += n
+	}
+	for kind, few := range f.LeftOut {
+		all := s.leftOut[kind]
+		all.Join(f.Path, few)
+		s.leftOut[kind] = all
+	}
+	s.bounded.Join(f.Path, f.Bounded)
+}
+
+// day is the most by which clocks and time zones are taken to be wrong.
+const day = int64(24 * time.Hour / time.Millisecond)
+
+// date corrects the times of files that are older than something in them, as after the clock of a machine or its time zone was wrong: each
+// is at least as new as the newest time in it. All files are as late as the latest of them, so that they are as far apart as they were.
+func (s *sayings) date(files []observe.File) {
+	late := int64(0)
+	for _, f := range files {
+		if by := f.Newest.At - f.At; by > 0 {
+			why := fmt.Sprintf("it is of %s, and %s has a time of %s", at(f.At), f.Newest.Of, at(f.Newest.At))
+			s.older.Join(f.Path, observe.Few{Objects: 1, First: why})
+			if by <= day {
+				late = max(late, by)
+			}
+		}
+	}
+	for i := range files {
+		files[i].At = max(files[i].At+late, files[i].Newest.At)
+	}
+}
+
+func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+
+// log says all of it, each thing once.
+func (s *sayings) log(log zerolog.Logger) {
+	if s.other.Objects > 0 {
+		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).
+			Msg("files of the folder hold no objects of Kubernetes, and are left out")
+	}
+	if kinds := s.kinds(); kinds != "" {
+		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		few := s.leftOut[kind]
+		log.Warn().Str("kind", kind).Int("objects", few.Objects).Str("first", few.First).Msg("objects that cannot be read are left out")
+	}
+	if s.bounded.Objects > 0 {
+		log.Warn().Int("objects", s.bounded.Objects).Str("first", s.bounded.First).
+			Msg("objects have amounts that no cluster has; the record bounds them")
+	}
+	if s.older.Objects > 0 {
+		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).
+			Msg("files are older than something in them; the newest time in a file counts")
+	}
+}
+
+// kinds lists what a record has no place for, such as "Service: 3, ConfigMap: 2".
+func (s *sayings) kinds() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(s.skipped)) {
+		out = append(out, fmt.Sprintf("%s: %d", kind, s.skipped[kind]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// missing says what the record lacks of its cluster.
+func (s *sayings) missing() string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		out = append(out, fmt.Sprintf("%d objects of kind %s that cannot be read", s.leftOut[kind].Objects, kind))
+	}
+	return strings.Join(out, ", ")
+}
+
+// instead says what files have that have no node and no pod; empty if they have nothing.
+func (s *sayings) instead() string {
+	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
+		return fmt.Sprintf("; left out, because it cannot be read: %s", s.leftOut[kind].First)
+	}
+	if kinds := s.kinds(); kinds != "" {
+		return "; there are other objects: " + kinds
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
+)
+
+// A command fails if what it prints is lost, also where it does not look at the error: on a full disk, and with standard output closed,
+// for which Go's runtime opens /dev/null in both directions.
+func TestLostOutput(t *testing.T) {
+	for path, want := range map[string]struct {
+		flags int
+		code  int
+		say   string
+	}{
+		"/dev/full":                          {os.O_WRONLY, exit.Internal, "no space left on device"},
+		"/dev/null":                          {os.O_RDWR, exit.Internal, "standard output is closed"},
+		filepath.Join(t.TempDir(), "a file"): {os.O_RDWR | os.O_CREATE, exit.OK, ""},
+	} {
+		f, err := os.OpenFile(path, want.flags, 0o600)
+		if err != nil {
+			t.Skip(err)
+		}
+		out := &output{file: f}
+		fmt.Fprintln(out, "a table") // as a command that ignores the error
+		fmt.Fprintln(out, "and more")
+		err = out.after(nil)
+		if exit.Code(err) != want.code || want.say != "" && !strings.Contains(fmt.Sprint(err), want.say) {
+			t.Errorf("%s: %v, want code %d, %q", path, err, want.code, want.say)
+		}
+		if again := out.after(err); want.code != exit.OK && strings.Count(again.Error(), want.say) != 1 {
+			t.Errorf("%s: an error that the command returned is told again: %v", path, again)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if closed(null) {
+		t.Error(">/dev/null counts as closed")
+	}
+}
+
+// A result is printed though its folder cannot be written; the command fails and names the folder. A part of a result is printed too, and
+// the run's own error decides the exit code.
+func TestInFolderPrintsFirst(t *testing.T) {
+	for name, failed := range map[string]error{"whole": nil, "a part": exit.New(exit.Gate, fmt.Errorf("missed"), "")} {
+		dir := filepath.Join(t.TempDir(), "run")
+		var printed, errs strings.Builder
+		app := &cli.App{
+			Name: "p", Writer: &printed, ErrWriter: &errs, Flags: []cli.Flag{&cli.StringFlag{Name: "out"}},
+			Action: func(c *cli.Context) error {
+				return InFolder(c, Computation[[]string]{
+					Manifest: RunManifest(c, "eval", nil),
+					Run: func(*runfolder.Writer) ([]string, error) {
+						return []string{"a table"}, errorsOf(os.RemoveAll(dir), failed)
+					},
+					Print: func(r []string) error { _, err := fmt.Fprintln(c.App.Writer, r); return err },
+					Rows: func([]string) []runfolder.Row {
+						return []runfolder.Row{runfolder.Verdict{State: runfolder.Note, Text: "x"}}
+					},
+				})
+			},
+		}
+		code := RunContext(t.Context(), app, []string{"p", "--out", dir})
+		want := exit.Internal
+		if failed != nil {
+			want = exit.Gate
+		}
+		if code != want || printed.String() != "[a table]\n" || !strings.Contains(errs.String(), "the run folder "+dir+" is incomplete") {
+			t.Errorf("%s: code %d, printed %q: %s", name, code, printed.String(), errs.String())
+		}
+	}
+}
+
+func errorsOf(unexpected, failed error) error {
+	if unexpected != nil {
+		return unexpected
+	}
+	return failed
+}

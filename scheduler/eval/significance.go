@@ -1,0 +1,136 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+)
+
+// Level is the adjusted p below which a difference can be marked.
+const Level = 0.05
+
+// Mark says what a difference shows. All reports follow the same rule, which Style.Rule explains beside their tables.
+type Mark int
+
+// The marks. Lower and Higher take both an interval that excludes 0 and an adjusted p below Level, None takes neither, and
+// Unclear means that only one of the two holds. So no mark contradicts the interval in its row.
+const (
+	Unmarked Mark = iota // too few seeds for any mark; see MinSeeds
+	None
+	Unclear
+	Lower
+	Higher
+)
+
+// String returns the mark as a word for metrics of which less is better; empty for Unmarked.
+func (m Mark) String() string { return [...]string{"", "no", "unclear", "better", "worse"}[m] }
+
+// Opposite returns the mark of the negated difference, or for metrics of which more is better.
+func (m Mark) Opposite() Mark {
+	switch m {
+	case Lower:
+		return Higher
+	case Higher:
+		return Lower
+	}
+	return m
+}
+
+// MinSeeds returns how many seeds a number of comparisons takes before one of them can be marked. The smallest p of the
+// signed-rank test on n seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
+func MinSeeds(comparisons int) (n int) {
+	for n = 1; float64(max(comparisons, 1))*math.Exp2(float64(1-n)) >= Level; n++ {
+	}
+	return n
+}
+
+// Together adjusts the p of differences for their number, by Holm, and marks them.
+func Together(all ...*Difference) {
+	p := make([]float64, len(all))
+	for i, d := range all {
+		p[i] = d.P
+	}
+	least := MinSeeds(len(all))
+	for i, adjusted := range Holm(p) {
+		d := all[i]
+		d.Adjusted = adjusted
+		likely, apart := adjusted < Level, d.Beyond(0) != None
+		switch {
+		case d.Samples < least:
+			d.Mark = Unmarked
+		case likely != apart:
+			d.Mark = Unclear
+		case !likely:
+			d.Mark = None
+		case d.High < 0:
+			d.Mark = Lower
+		default:
+			d.Mark = Higher
+		}
+	}
+}
+
+// Beyond marks an interval that has no p, such as one of stretches of time: Lower or Higher if it lies beyond a distance from 0,
+// Unclear if it excludes 0 only, and else None.
+func (i Interval) Beyond(distance float64) Mark {
+	switch {
+	case i.High < -distance:
+		return Lower
+	case i.Low > distance:
+		return Higher
+	case i.High < 0 || i.Low > 0:
+		return Unclear
+	}
+	return None
+}
+
+// Style is how a table shows marks.
+type Style struct{ marked, unclear string }
+
+// The styles: a column of words, or signs behind the p of Difference.Chance.
+var (
+	Words = Style{"Better and worse mark", "unclear marks"}
+	Signs = Style{"A * marks", "a ? marks"}
+)
+
+// Rule returns the sentences beside a table that say how its differences are marked, or why none is.
+func (s Style) Rule(samples, comparisons int) string {
+	all, fewest, least := Count(comparisons, "comparison"), MinSeeds(1), MinSeeds(comparisons)
+	switch {
+	case samples >= least:
+		return fmt.Sprintf("%s a difference whose 95%% interval excludes 0 and whose p is below %v (Wilcoxon's signed-rank test,\nadjusted by Holm for %s); %s one with only one of the two.", s.marked, Level, all, s.unclear)
+	case samples >= fewest:
+		return fmt.Sprintf("Nothing is marked: marks among %s take at least %d seeds; you have %d.", all, least, samples)
+	case least == fewest:
+		return fmt.Sprintf("Nothing is marked: a mark takes at least %d seeds; you have %d.", least, samples)
+	}
+	return fmt.Sprintf("Nothing is marked: a mark takes at least %d seeds; you have %d. Marks among %s take %d.", fewest, samples, all, least)
+}
+
+// Sign returns the sign of a mark in a table without a column for it, behind a space.
+func (m Mark) Sign() string { return [...]string{"", "", " ?", " *", " *"}[m] }
+
+// Chance returns the adjusted p for a table, with the sign of its mark; empty if there are too few seeds for any mark.
+func (d Difference) Chance() string {
+	if d.Mark == Unmarked {
+		return ""
+	}
+	return Significance(d.Adjusted) + d.Mark.Sign()
+}
+
+// Cell returns the difference with its interval in parentheses, unless it is of one sample, and the sign of its mark.
+func (d Difference) Cell(digits int) string {
+	if d.Samples < 2 {
+		return fmt.Sprintf("%+.*f", digits, d.Mean)
+	}
+	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)%s", digits, d.Mean, digits, d.Low, digits, d.High, d.Mark.Sign())
+}
+
+// Significance formats a p for a table. A p below the rounding error of the normal approximation is
+// shown as less than 1e-09.
+func Significance(p float64) string {
+	const least = 1e-9
+	if p < least {
+		return fmt.Sprintf("<%.0e", least)
+	}
+	return fmt.Sprintf("%.3g", p)
+}

@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/quote"
+)
+
+// maxQuantity is more than a cluster has of anything, in cores, bytes or pieces.
+const maxQuantity = 1e15
+
+// inRange brings the amounts of a list into the range from 0 to maxQuantity. The error names the first one that was outside. API servers
+// take limits such as 1e30 cores. They take no negative amounts, but a file may have them.
+func inRange(field string, l corev1.ResourceList) (first error) {
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		q := l[name]
+		switch {
+		case q.Sign() < 0:
+			l[name] = *resource.NewQuantity(0, q.Format)
+		case q.AsApproximateFloat64() > maxQuantity:
+			l[name] = *resource.NewQuantity(maxQuantity, q.Format)
+		default:
+			continue
+		}
+		if first == nil {
+			first = fmt.Errorf("%s.%s is %s, want 0 to %g", field, quote.Message(string(name), 100), quote.Message(q.String(), 40), maxQuantity)
+		}
+	}
+	return first
+}
+
+// boundPod bounds what a pod asks for.
+func boundPod(p *corev1.Pod) error {
+	first := inRange("spec.overhead", p.Spec.Overhead)
+	both := func(at string, r corev1.ResourceRequirements) {
+		for _, err := range []error{inRange(at+".requests", r.Requests), inRange(at+".limits", r.Limits)} {
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	for c := range kube.Containers(p) {
+		both("container "+quote.Value(c.Name)+": resources", c.Resources)
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		at := "the status of container " + quote.Value(c.Name) + ": "
+		if c.Resources != nil {
+			both(at+"resources", *c.Resources)
+		}
+		both(at+"allocated", corev1.ResourceRequirements{Requests: c.AllocatedResources})
+	}
+	for _, r := range []*corev1.ResourceRequirements{p.Spec.Resources, p.Status.Resources} {
+		if r != nil {
+			both("resources", *r)
+		}
+	}
+	return first
+}
+
+// boundNode bounds what a node offers.
+func boundNode(n *corev1.Node) error {
+	first := inRange("status.allocatable", n.Status.Allocatable)
+	if err := inRange("status.capacity", n.Status.Capacity); first == nil {
+		first = err
+	}
+	return first
+}

@@ -1,0 +1,158 @@
+package observe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+)
+
+// maxFile is the size of a file in bytes that is read at most.
+const maxFile = 4 << 30
+
+// errNoObjects is the error of a file that holds something else than objects of Kubernetes' API.
+var errNoObjects = errors.New("not what kubectl -o json or -o yaml prints")
+
+// eachDocument calls f with the documents of a text, one after another, as JSON. The text is JSON or YAML, in UTF-8 or UTF-16.
+// Errors that are not f's wrap errNoObjects.
+func eachDocument(r io.Reader, f func(json.RawMessage) error) error {
+	text, err := readText(r)
+	if err != nil {
+		return err
+	}
+	text = blank(text)
+	switch {
+	case len(text) == 0:
+		return errors.New("the file is empty")
+	case text[0] == '{' || text[0] == '[':
+		return eachJSON(text, f)
+	}
+	return eachYAML(text, f)
+}
+
+// blank returns a text without the white space and byte order marks at its beginning. Files that were put together have marks
+// between them.
+func blank(text []byte) []byte {
+	for {
+		rest := bytes.TrimPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte(byteOrderMark))
+		if len(rest) == len(text) {
+			return text
+		}
+		text = rest
+	}
+}
+
+// byteOrderMark is a byte order mark in UTF-8.
+const byteOrderMark = "\ufeff"
+
+// readText returns a text as UTF-8. Bytes that are no text, such as those of a packed file or a device, are an error at once.
+func readText(r io.Reader) ([]byte, error) {
+	in := bufio.NewReader(io.LimitReader(r, maxFile+1))
+	begin, err := in.Peek(512)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if bytes.HasPrefix(begin, []byte("\x1f\x8b")) {
+		return nil, fmt.Errorf("%w: the file is packed; unpack it first", errNoObjects)
+	}
+	order := utf16Order(begin)
+	if bytes.IndexByte(begin, 0) >= 0 && order == nil {
+		return nil, fmt.Errorf("%w: the file is no text", errNoObjects)
+	}
+	text, err := io.ReadAll(in)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("the file has more than %d bytes", maxFile)
+	case order == nil:
+		return text, nil
+	}
+	return fromUTF16(text, order)
+}
+
+// utf16Order returns how a text in UTF-16 begins has the two bytes of a character, low byte first or last; nil for another text.
+// Without a mark, the first character tells: JSON and YAML begin with one of ASCII.
+func utf16Order(begin []byte) func([]byte) uint16 {
+	little := func(b []byte) uint16 { return uint16(b[0]) | uint16(b[1])<<8 }
+	big := func(b []byte) uint16 { return uint16(b[1]) | uint16(b[0])<<8 }
+	switch {
+	case len(begin) < 2:
+		return nil
+	case begin[0] == 0xff && begin[1] == 0xfe, begin[0] != 0 && begin[1] == 0:
+		return little
+	case begin[0] == 0xfe && begin[1] == 0xff, begin[0] == 0 && begin[1] != 0:
+		return big
+	}
+	return nil
+}
+
+func fromUTF16(text []byte, order func([]byte) uint16) ([]byte, error) {
+	if len(text)%2 != 0 {
+		return nil, fmt.Errorf("%w: the file is UTF-16, and its last character is cut off", errNoObjects)
+	}
+	out := make([]byte, 0, len(text)/2)
+	for i := 0; i < len(text); i += 2 {
+		r := rune(order(text[i:]))
+		if utf16.IsSurrogate(r) && i+2 < len(text) {
+			if pair := utf16.DecodeRune(r, rune(order(text[i+2:]))); pair != utf8.RuneError {
+				r, i = pair, i+2
+			}
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out, nil
+}
+
+func eachJSON(text []byte, f func(json.RawMessage) error) error {
+	all := int64(len(text))
+	for len(text) > 0 {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		var raw json.RawMessage
+		err := dec.Decode(&raw)
+		syntax := (*json.SyntaxError)(nil)
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%w: the file is cut off after %d bytes", errNoObjects, all)
+		case bytes.HasPrefix(text, []byte("==== START logs")):
+			const apart = "kubectl cluster-info dump --output-directory keeps them apart"
+			return fmt.Errorf("%w: there are logs of containers between the lists; %s", errNoObjects, apart)
+		case errors.As(err, &syntax):
+			return fmt.Errorf("byte %d: %w: %w", all-int64(len(text))+syntax.Offset, errNoObjects, err)
+		case err != nil:
+			return fmt.Errorf("%w: %w", errNoObjects, err)
+		}
+		if err := f(raw); err != nil {
+			return err
+		}
+		text = blank(text[dec.InputOffset():])
+	}
+	return nil
+}
+
+func eachYAML(text []byte, f func(json.RawMessage) error) error {
+	found := false
+	for n, part := range bytes.Split(append([]byte("\n"), text...), []byte("\n---")) {
+		raw, err := yaml.YAMLToJSON(part)
+		switch {
+		case err != nil:
+			return fmt.Errorf("document %d: %w: %w", n+1, errNoObjects, err)
+		case string(raw) == "null": // before the first ---
+			continue
+		}
+		found = true
+		if err := f(raw); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return errors.New("the file is empty")
+	}
+	return nil
+}

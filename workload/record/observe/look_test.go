@@ -1,0 +1,139 @@
+package observe
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gnnsched/workload/record"
+)
+
+// node and pod return objects as JSON.
+func nodeJSON(name string) string {
+	return fmt.Sprintf(`{"kind":"Node","metadata":{"name":%q}}`, name)
+}
+
+func podJSON(name, node string) string {
+	space, name, _ := strings.Cut(name, "/")
+	return fmt.Sprintf(`{"kind":"Pod","metadata":{"name":%q,"namespace":%q},"spec":{"nodeName":%q}}`, name, space, node)
+}
+
+func listOf(all ...string) string { return `{"kind":"List","items":[` + strings.Join(all, ",") + `]}` }
+
+// state returns what is left after looks: nodes, then pods, in order.
+func (p *Known) state() string {
+	var out []string
+	for n := range p.nodes {
+		out = append(out, n)
+	}
+	for k := range p.pods {
+		out = append(out, k.namespace+"/"+k.name)
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func TestLooks(t *testing.T) {
+	nodes := listOf(nodeJSON("n1"), nodeJSON("n2"))
+	for what, c := range map[string]struct {
+		files   []string // in the order of their times
+		looks   int
+		want    string
+		assumed Assumed // of the last look
+	}{
+		"a file for each namespace":           {[]string{nodes, listOf(podJSON("a/x", "n1")), listOf(podJSON("b/y", "n2"))}, 1, "a/x b/y n1 n2", Assumed{}},
+		"one namespace again":                 {[]string{nodes, listOf(podJSON("a/x", "n1"), podJSON("a/z", "n1")), listOf(podJSON("b/y", "n2")), listOf(podJSON("a/x", "n1"))}, 2, "a/x b/y n1 n2", Assumed{Pods: 1, Pod: "b/y"}},
+		"all namespaces, two times":           {[]string{listOf(podJSON("a/x", ""), podJSON("b/y", ""), podJSON("c/z", "")), listOf(podJSON("a/x", ""), podJSON("b/y", ""))}, 2, "a/x b/y", Assumed{}},
+		"objects of other kinds tell as much": {[]string{listOf(podJSON("a/x", ""), podJSON("b/y", "")), listOf(podJSON("a/x", ""), `{"kind":"Service","metadata":{"name":"s","namespace":"c"}}`)}, 2, "a/x", Assumed{}},
+		"objects by themselves":               {[]string{nodeJSON("n1"), nodeJSON("n2"), podJSON("a/x", "n1"), podJSON("a/y", "n2")}, 1, "a/x a/y n1 n2", Assumed{}},
+		"an object again":                     {[]string{nodes, podJSON("a/x", "n1"), podJSON("a/x", "n2")}, 2, "a/x n1 n2", Assumed{}},
+		"a node is gone, with its pods":       {[]string{nodes, listOf(podJSON("a/x", "n1")), listOf(podJSON("b/y", "n2")), listOf(nodeJSON("n1"))}, 2, "a/x n1", Assumed{Pods: 1, Pod: "a/x"}},
+		"a list of some nodes":                {[]string{listOf(nodeJSON("n1"), nodeJSON("n2"), podJSON("a/x", "n2")), listOf(nodeJSON("n1"), podJSON("a/x", "n2"))}, 2, "a/x n1 n2", Assumed{}},
+		"a node that no file has":             {[]string{listOf(nodeJSON("n1"), podJSON("a/x", "n9"))}, 1, "a/x n1", Assumed{Nowhere: 1, NodeLess: "n9"}},
+		"an object that cannot be read":       {[]string{listOf(podJSON("a/x", ""), podJSON("a/y", ""), podJSON("a/z", "")), listOf(podJSON("a/x", ""), `{"kind":"Pod","apiVersion":"v9","metadata":{"name":"y","namespace":"a"}}`)}, 2, "a/x a/y", Assumed{Pods: 1, Pod: "a/y"}},
+		"lists in a list":                     {[]string{listOf(listOf(podJSON("a/x", "")), listOf(podJSON("b/y", ""))), listOf(podJSON("a/x", ""))}, 2, "a/x b/y", Assumed{Pods: 1, Pod: "b/y"}},
+		"an empty list":                       {[]string{listOf(podJSON("a/x", "")), `{"kind":"PodList","items":null}`}, 1, "a/x", Assumed{}},
+		"lists in one file":                   {[]string{listOf(podJSON("a/x", "")) + listOf(podJSON("b/y", "")), listOf(podJSON("a/x", ""))}, 2, "a/x b/y", Assumed{Pods: 1, Pod: "b/y"}},
+	} {
+		var files []File
+		for i, text := range c.files {
+			files = append(files, read(t, text, int64(i+1)))
+		}
+		looks, err := Looks(files)
+		if err != nil || len(looks) != c.looks {
+			t.Errorf("%s: %d looks, %v", what, len(looks), err)
+		}
+		p, assumed := NewKnown(), Assumed{}
+		for _, l := range looks {
+			assumed = p.Look(l)
+		}
+		if got := p.state(); got != c.want || assumed != c.assumed {
+			t.Errorf("%s: %s, %+v", what, got, assumed)
+		}
+	}
+}
+
+// Files may be named in any order, unless one lists again what a newer one before it lists.
+func TestOrderOfFiles(t *testing.T) {
+	a, b, again := read(t, listOf(podJSON("a/x", "")), 3), read(t, listOf(podJSON("b/x", "")), 2), read(t, listOf(podJSON("a/x", "")), 1)
+	if looks, err := Looks([]File{a, b}); err != nil || len(looks) != 1 || looks[0][1].At != 3 {
+		t.Errorf("%+v, %v", looks, err)
+	}
+	if _, err := Looks([]File{a, b, again}); err == nil || !strings.Contains(err.Error(), "is older than") {
+		t.Error(err)
+	}
+}
+
+// However a look is cut into files of namespaces and of nodes, and in whatever order they are written, it tells what one file does.
+func TestCutting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var nodes, all []string
+		spaces := map[string][]string{}
+		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+			nodes = append(nodes, nodeJSON(fmt.Sprint("n", i)))
+		}
+		for i := range rapid.IntRange(1, 8).Draw(t, "pods") {
+			space := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace")
+			pod := podJSON(fmt.Sprintf("%s/p%d", space, i), fmt.Sprint("n", rapid.IntRange(0, len(nodes)-1).Draw(t, "node")))
+			spaces[space] = append(spaces[space], pod)
+			all = append(all, pod)
+		}
+		files := []string{listOf(nodes...)}
+		for _, s := range []string{"a", "b", "c"} {
+			if spaces[s] != nil {
+				files = append(files, listOf(spaces[s]...))
+			}
+		}
+		tell := func(files []File) string {
+			looks, err := Looks(files)
+			if err != nil || len(looks) != 1 {
+				t.Fatalf("%d looks, %v", len(looks), err)
+			}
+			f, s, clock := follower(record.State{})
+			*clock = 100
+			p := NewKnown()
+			p.Look(looks[0])
+			p.Tell(f)
+			out, _ := json.Marshal([]any{s.pods, s.nodes})
+			return string(out)
+		}
+		file := func(text string, at int) File {
+			o, err := ReadObjects(strings.NewReader(text), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return File{Objects: o, At: int64(at)}
+		}
+		var cut []File
+		for i, text := range rapid.Permutation(files).Draw(t, "order") {
+			cut = append(cut, file(text, i))
+		}
+		if got, want := tell(cut), tell([]File{file(listOf(slices.Concat(nodes, all)...), 1)}); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+}

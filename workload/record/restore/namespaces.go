@@ -1,0 +1,109 @@
+package restore
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"gnnsched/workload/record"
+)
+
+// Namespaces returns the labels of the namespaces of some pods and of those among some objects, by their names. All that is known of one
+// that is not among the objects is the label with its name, which every API server sets.
+func Namespaces(pods []record.Pod, objects []record.Object) map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for i := range pods {
+		if name := pods[i].Namespace; name != "" && out[name] == nil {
+			out[name] = map[string]string{v1.LabelMetadataName: name}
+		}
+	}
+	var reader Reader
+	for i := range objects {
+		if o := &objects[i]; o.Kind == record.KindNamespace {
+			out[o.Name] = reader.Labels(o)
+		}
+	}
+	return out
+}
+
+// NamespaceNote says how many of some pods select namespaces by labels that are not known, because the objects lack such a namespace;
+// empty if there are none. holder is what has the pods and objects, such as "the record".
+func NamespaceNote(holder string, pods []record.Pod, objects []record.Object) string {
+	known := map[string]bool{}
+	for i := range objects {
+		if o := &objects[i]; o.Kind == record.KindNamespace {
+			known[o.Name] = true
+		}
+	}
+	var unknown []labels.Set
+	for name, set := range Namespaces(pods, nil) {
+		if !known[name] {
+			unknown = append(unknown, set)
+		}
+	}
+	var reader Reader
+	open, n := map[string]bool{}, 0 // open has the affinities that were looked at
+	for i := range pods {
+		text := pods[i].Affinity
+		if text == "" || len(unknown) == 0 {
+			continue
+		}
+		depends, seen := open[text]
+		if !seen {
+			var a v1.Affinity
+			depends = read(&reader, "affinity", text, &a) && dependsOn(&a, unknown)
+			open[text] = depends
+		}
+		if depends {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d pods select namespaces by labels, which %s lacks of %d namespaces", n, holder, len(unknown))
+}
+
+// dependsOn reports whether a namespaceSelector selects one of some namespaces or not depending on labels besides that of its name.
+func dependsOn(a *v1.Affinity, unknown []labels.Set) bool {
+	for _, t := range Terms(a) {
+		selector, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
+		if t.NamespaceSelector == nil || err != nil {
+			continue
+		}
+		all, _ := selector.Requirements() // one that selects nothing has none
+		for _, set := range unknown {
+			excluded, other := false, false
+			for _, r := range all {
+				byName := r.Key() == v1.LabelMetadataName
+				excluded, other = excluded || byName && !r.Matches(set), other || !byName
+			}
+			if other && !excluded {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Terms returns the terms about other pods of an affinity, which may be nil.
+func Terms(a *v1.Affinity) (out []v1.PodAffinityTerm) {
+	if a == nil {
+		return nil
+	}
+	var weighted []v1.WeightedPodAffinityTerm
+	if p := a.PodAffinity; p != nil {
+		out = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		out = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...)
+		weighted = append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
+	}
+	for _, w := range weighted {
+		out = append(out, w.PodAffinityTerm)
+	}
+	return out
+}
