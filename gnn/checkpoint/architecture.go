@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/layer"
 )
 
 // Encoder is how node states become embeddings.
@@ -59,6 +60,10 @@ type Architecture struct {
 	// Features names the sets of features that the network reads, in order: of package feature's Set
 	// or, on the GPU graph, GPUSet. None means the set "base".
 	Features []string `json:"features,omitempty"`
+
+	// Residual adds a weighted sum of the candidate's features to its score. Where the weights are those of a rule and the rest
+	// is zero, as Rule makes it, the network is that rule, and it learns what to add (He et al. 2016).
+	Residual bool `json:"residual,omitempty"`
 }
 
 // String describes the network in a few words, such as "gnn dqn 32" or "gpu gnn dqn 24".
@@ -72,7 +77,7 @@ func (a Architecture) String() string {
 
 // Equal reports whether two architectures are the same.
 func (a Architecture) Equal(b Architecture) bool {
-	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && slices.Equal(a.Features, b.Features)
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && a.Residual == b.Residual && slices.Equal(a.Features, b.Features)
 }
 
 // GraphOf returns the graph of a network that reads sets of feature.Set with these names: MixedGraph if one reads devices.
@@ -150,41 +155,63 @@ func (a Architecture) Validate() error {
 	return nil
 }
 
-// Param is the name and the shape of one parameter, in PyTorch's convention: a weight is out × in.
-type Param struct {
-	Name  string
-	Shape []int
+// Layers lists the layers of the network; of one on GPUGraph with actor and critic those of the critic. The architecture must
+// be valid.
+func (a Architecture) Layers() []layer.Layer {
+	switch {
+	case a.Graph != GPUGraph:
+		return layer.Candidates(a.Hidden, layer.Parts{Messages: a.Encoder == GNN, Paths: a.widths()[layer.Path] > 0, Residual: a.Residual})
+	case a.Encoder == Linear:
+		return layer.Linear("")
+	}
+	return layer.Nodes(a.Hidden, a.Encoder == GNN, "")
 }
 
-// Params lists the parameters in a fixed order. The architecture must be valid.
-func (a Architecture) Params() []Param {
-	if a.Graph == GPUGraph {
-		return a.gpuParams()
+// Actor lists the layers of the actor in a network on GPUGraph with actor and critic; none in other networks.
+func (a Architecture) Actor() []layer.Layer {
+	switch {
+	case a.Graph != GPUGraph || a.Head != ActorCritic:
+		return nil
+	case a.Encoder == Linear:
+		return layer.Linear(ActorPrefix)
 	}
-	layout, err := a.Layout()
+	return layer.Nodes(a.Hidden, a.Encoder == GNN, ActorPrefix)
+}
+
+// ActorPrefix begins the names of the actor's parameters in a network on the GPU graph with actor and
+// critic. The critic's names have no prefix.
+const ActorPrefix = "actor."
+
+// Params lists the parameters in a fixed order. The architecture must be valid.
+func (a Architecture) Params() []layer.Param {
+	w := a.widths()
+	return append(layer.Params(a.Layers(), w), layer.Params(a.Actor(), w)...)
+}
+
+// features returns the features that the network reads, by the kind of vertex. The architecture must be valid.
+func (a Architecture) features() map[layer.Kind][]feature.Feature {
+	if a.Graph == GPUGraph {
+		l, err := a.GPULayout()
+		if err != nil {
+			panic(err)
+		}
+		return map[layer.Kind][]feature.Feature{layer.Node: feature.List(l.Node), layer.Cluster: feature.List(l.Cluster), layer.Device: make([]feature.Feature, feature.DeviceKnots)}
+	}
+	l, err := a.Layout()
 	if err != nil {
 		panic(err)
 	}
-	h, w := a.Hidden, layout.Widths
-	mat := func(name string, in int) Param { return Param{name + ".weight", []int{h, in}} }
-	vec := func(name string) Param { return Param{name, []int{h}} }
-	p := []Param{
-		mat("node", w.Node), vec("node.bias"), vec("norm.weight"), vec("norm.bias"),
-		mat("pod", w.Pod), vec("pod.bias"),
-		mat("cluster.features", w.Cluster), vec("cluster.bias"),
-		mat("candidate.features", w.Candidate), mat("candidate.node", h), mat("candidate.cluster", h), mat("candidate.pod", h), vec("candidate.bias"),
-		{"score.weight", []int{1, h}},
-		mat("value.hidden", 3*h), vec("value.hidden.bias"), {"value.out.weight", []int{1, h}}, {"value.out.bias", []int{1}},
+	return map[layer.Kind][]feature.Feature{
+		layer.Node: feature.List(l.Node), layer.Group: feature.List(l.Group), layer.Pod: feature.List(l.Pod),
+		layer.Cluster: feature.List(l.Cluster), layer.Candidate: feature.List(l.Candidate), layer.Path: feature.List(l.Path),
 	}
-	if a.Encoder == GNN {
-		p = append(p,
-			mat("group", w.Group), vec("group.bias"), mat("node.group", h),
-			mat("cluster.node", h), mat("cluster.pod", h),
-			mat("zone.node", h), mat("zone.cluster", h), vec("zone.bias"), mat("candidate.zone", h),
-		)
-		if w.Path > 0 {
-			p = append(p, mat("peer.node", h), mat("peer.path", w.Path), vec("peer.bias"), mat("candidate.peer", h))
-		}
+}
+
+// widths returns the numbers of features.
+func (a Architecture) widths() layer.Widths {
+	w := layer.Widths{}
+	for kind, list := range a.features() {
+		w[kind] = len(list)
 	}
-	return p
+	return w
 }

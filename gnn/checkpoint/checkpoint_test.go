@@ -149,14 +149,16 @@ func TestRareFeaturesDoNothing(t *testing.T) {
 		all[name] = c
 	}
 	for name, c := range all {
-		for param, w := range c.Weights {
-			for column, feature := range c.Manifest.Architecture.featuresOf()[param] {
+		features := c.Manifest.Architecture.features()
+		for _, p := range c.Manifest.Architecture.Params() {
+			w := c.Weights[p.Name]
+			for column, feature := range features[p.Reads] {
 				if c.Manifest.Architecture.Graph == MixedGraph && strings.Contains(feature.Name, "gpu") {
 					continue
 				}
 				for i := column; feature.Rare && i < len(w.Data); i += w.Shape[1] {
 					if w.Data[i] != 0 {
-						t.Fatalf("%s: %s reads %s with weight %v", name, param, feature.Name, w.Data[i])
+						t.Fatalf("%s: %s reads %s with weight %v", name, p.Name, feature.Name, w.Data[i])
 					}
 				}
 			}

@@ -48,11 +48,13 @@ type Candidates struct {
 	Rows    []int32           // of the candidates among Nodes
 	Usage   []Usage           // of each of Nodes
 	Largest cluster.Resources // the most CPU and memory that one pod requests, running or pending
-	Now     float64           // time of the decision in seconds, as cluster.Snapshot.Now
-	Peers   []cluster.Peer    // of the pending pod, as cluster.Snapshot.Peers
-	Wishes  Wishes            // the objective
-	Stars   []Star            // of each candidate; none in a layout that does not read devices
-	GPUs    []float32         // features of the cluster in GPUBase; none in such a layout
+	// LargestRunning is the most CPU and memory that one pod on an available node requests.
+	LargestRunning cluster.Resources
+	Now            float64        // time of the decision in seconds, as cluster.Snapshot.Now
+	Peers          []cluster.Peer // of the pending pod, as cluster.Snapshot.Peers
+	Wishes         Wishes         // the objective
+	Stars          []Star         // of each candidate; none in a layout that does not read devices
+	GPUs           []float32      // features of the cluster in GPUBase; none in such a layout
 
 	Shares []Share // of each candidate; Measure sets them
 

@@ -6,6 +6,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/gnn/layer"
 )
 
 // GPUNetwork is the weights of a network on the GPU graph, ready to multiply. With x the features of
@@ -18,10 +19,8 @@ import (
 //	cluster  ψ   = O' ReLU(C u)                      H
 //	value    v   = φ · ψ
 //
-// The value of a cluster is the sum of v over its nodes (value decomposition as in Sunehag et
-// al. 2018). It predicts a cost, idle GPUs, so a placement is worth v of the node before it minus v
-// of the node after it. The MLP encoder lacks the devices' messages; the linear encoder is
-// v = n · x. A GPUNetwork is immutable and safe for concurrent use.
+// The MLP encoder lacks the devices' messages; the linear encoder is v = n · x. A GPUNetwork is immutable and safe for
+// concurrent use. See layer.Nodes.
 type GPUNetwork struct {
 	arch         checkpoint.Architecture
 	fingerprint  uint64
@@ -29,13 +28,10 @@ type GPUNetwork struct {
 	value, actor *tower // actor is nil without one
 }
 
-// tower is the parameters of one value: the critic's or the actor's.
+// tower is the layers of one value: the critic's or the actor's.
 type tower struct {
-	encoder                      checkpoint.Encoder
-	h                            int
-	node, device, message, nodeO dense
-	free                         []float32 // feature.DeviceKnots × H
-	cluster, clusterO            dense
+	program
+	node, cluster int // the layers whose product is the value; cluster is -1 if the value does not depend on the cluster
 }
 
 // NewGPU prepares the weights of a checkpoint on the GPU graph. The error wraps one of package
@@ -52,9 +48,9 @@ func NewGPU(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &GPUNetwork{arch: a, fingerprint: c.Fingerprint(), layout: layout, value: newTower(c, "")}
-	if a.Head == checkpoint.ActorCritic {
-		n.actor = newTower(c, checkpoint.ActorPrefix)
+	n := &GPUNetwork{arch: a, fingerprint: c.Fingerprint(), layout: layout, value: newTower(c, a.Layers())}
+	if actor := a.Actor(); actor != nil {
+		n.actor = newTower(c, actor)
 	}
 	return n, nil
 }
@@ -62,25 +58,13 @@ func NewGPU(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 // Fingerprint returns the checkpoint's fingerprint; see checkpoint.Checkpoint.Fingerprint.
 func (n *GPUNetwork) Fingerprint() uint64 { return n.fingerprint }
 
-func newTower(c *checkpoint.Checkpoint, prefix string) *tower {
-	a := c.Manifest.Architecture
-	layer := func(name string) dense {
-		w := c.Weights[prefix+name+".weight"]
-		return newDense(w.Data, c.Weights[prefix+name+".bias"].Data, w.Shape[0], w.Shape[1]) // Data is nil if there is no bias
-	}
-	t := &tower{encoder: a.Encoder, h: a.Hidden, node: layer("node")}
-	if a.Encoder == checkpoint.Linear {
-		t.h = 1
-		return t
-	}
-	t.nodeO = layer("node.out")
-	t.cluster, t.clusterO = layer("cluster"), layer("cluster.out")
-	if a.Encoder == checkpoint.GNN {
-		t.device, t.message = layer("device"), layer("node.device")
-		t.free = layer("device.free").wT
-	}
-	return t
+func newTower(c *checkpoint.Checkpoint, layers []layer.Layer) *tower {
+	p := newProgram(c, layers)
+	return &tower{program: p, node: p.find(layer.NodeValue), cluster: p.find(layer.ClusterValue)}
 }
+
+// width is the length of the vectors whose product is the value.
+func (t *tower) width() int { return t.program[t.node].Width }
 
 // Layout returns the features that the network reads.
 func (n *GPUNetwork) Layout() *feature.GPULayout { return n.layout }
@@ -89,13 +73,14 @@ func (n *GPUNetwork) Layout() *feature.GPULayout { return n.layout }
 func (n *GPUNetwork) Architecture() checkpoint.Architecture { return n.arch }
 
 // Width is the length of embeddings.
-func (n *GPUNetwork) Width() int { return n.value.h }
+func (n *GPUNetwork) Width() int { return n.value.width() }
 
 // GPUSession runs one value of a network. It is not safe for concurrent use; sessions of one network
 // run in parallel.
 type GPUSession struct {
-	t                        *tower
-	base, device, sum, h, ch []float32
+	*tower
+	star    star
+	vectors [][]float32 // by layer: of the cluster
 }
 
 // Critic returns a session for the value of nodes.
@@ -111,55 +96,44 @@ func (n *GPUNetwork) Actor() *GPUSession {
 }
 
 func newGPUSession(t *tower) *GPUSession {
-	return &GPUSession{
-		t: t, base: make([]float32, t.h), device: make([]float32, t.h), sum: make([]float32, t.h),
-		h: make([]float32, 2*t.h), ch: make([]float32, 2*t.h),
-	}
+	return &GPUSession{tower: t, star: newStar(t.program), vectors: make([][]float32, len(t.program))}
 }
 
 // Node writes the embedding φ of a node to out, of length Width. φ is zero for a node without
 // devices, where nothing can be idle.
 func (s *GPUSession) Node(out []float32, g *graph.GPUNode) {
-	t := s.t
-	clear(out)
 	if len(g.Free) == 0 {
+		clear(out)
 		return
 	}
-	if t.encoder == checkpoint.Linear {
-		t.node.addRows(out, g.X, 1)
-		return
-	}
-	clear(s.h)
-	t.node.addRows(s.h, g.X, 1)
-	if t.encoder == checkpoint.GNN {
-		clear(s.base)
-		t.device.addRows(s.base, g.X, 1)
-		clear(s.sum)
-		for _, free := range g.Free {
-			k, next := graph.Knots(free)
-			low, high := t.free[k*t.h:(k+1)*t.h], t.free[(k+1)*t.h:(k+2)*t.h]
-			for j, b := range s.base {
-				s.sum[j] += max(b+(1-next)*low[j]+next*high[j], 0)
-			}
-		}
-		t.message.addRows(s.h, s.sum, 1)
-	}
-	relu(s.h)
-	t.nodeO.addRows(out, s.h, 1)
+	s.star.run(surroundings{x: g.X, free: g.Free})
+	copy(out, s.star.vectors[s.node])
 }
 
 // Cluster writes the embedding ψ of a cluster's features to out, of length Width.
 func (s *GPUSession) Cluster(out, x []float32) {
-	t := s.t
-	if t.encoder == checkpoint.Linear {
+	if s.cluster < 0 {
 		out[0] = 1
 		return
 	}
-	clear(s.ch)
-	t.cluster.addRows(s.ch, x, 1)
-	relu(s.ch)
-	clear(out)
-	t.clusterO.addRows(out, s.ch, 1)
+	for i := range s.program {
+		o := &s.program[i]
+		if o.Of != layer.Cluster {
+			continue
+		}
+		y := grow(s.vectors[i], o.Width)
+		clear(y)
+		for t := range o.terms {
+			in := x
+			if from := o.terms[t].from; len(from) > 0 {
+				in = s.vectors[from[0]]
+			}
+			o.terms[t].add(y, in, 1)
+		}
+		o.finish(y, 1)
+		s.vectors[i] = y
+	}
+	copy(out, s.vectors[s.cluster])
 }
 
 // Dot returns φ · ψ, the value of a node.

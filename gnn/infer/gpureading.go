@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
@@ -139,84 +138,23 @@ func (t *tower) valueOf(x, free, psi, gradient []float64) (value float64) {
 	if len(free) == 0 {
 		return 0
 	}
-	out := t.node.product(x)
-	if t.encoder == checkpoint.Linear {
-		if gradient != nil {
-			copy(gradient, t.node.back(psi))
-		}
-		return out[0] * psi[0]
+	in := leaves{x: &cell{x, make([]float64, len(x))}}
+	for d := range free {
+		in.free = append(in.free, &cell{free[d : d+1], make([]float64, 1)})
 	}
-	var inner [][]float64 // of each device, before ReLU
-	if t.device.out > 0 {
-		inner = t.devices(x, free)
-		sum := make([]float64, t.h)
-		for _, m := range inner {
-			for j, v := range m {
-				sum[j] += max(v, 0)
-			}
-		}
-		for j, v := range t.message.product(sum) {
-			out[j] += v
-		}
-	}
-	for j, v := range out {
-		out[j] = max(v, 0)
-	}
-	for j, v := range t.nodeO.product(out) {
+	var tape tape
+	phi := tape.node(t.program, in, t.node)
+	for j, v := range phi.x {
 		value += v * psi[j]
+		phi.d[j] = psi[j]
 	}
 	if gradient == nil {
 		return value
 	}
-	open := t.nodeO.back(psi)
-	for j := range open {
-		if out[j] == 0 {
-			open[j] = 0
-		}
-	}
-	copy(gradient, t.node.back(open))
-	if inner != nil {
-		t.deviceGradient(gradient, inner, free, t.message.back(open))
+	tape.backward()
+	at := copy(gradient, in.x.d)
+	for d := range in.free {
+		gradient[at+d] = in.free[d].d[0]
 	}
 	return value
-}
-
-// devices returns D x + T t_d of each device.
-func (t *tower) devices(x, free []float64) [][]float64 {
-	base := t.device.product(x)
-	out := make([][]float64, len(free))
-	for d, f := range free {
-		low, high, next := t.knots(f)
-		out[d] = make([]float64, t.h)
-		for j, b := range base {
-			out[d][j] = b + (1-next)*float64(low[j]) + next*float64(high[j])
-		}
-	}
-	return out
-}
-
-// knots returns the vectors below and above a free part, and the weight of that above.
-func (t *tower) knots(free float64) (low, high []float32, next float64) {
-	k, _ := graph.Knots(float32(free))
-	next = min(max(free, 0), 1)*(feature.DeviceKnots-1) - float64(k)
-	return t.free[k*t.h : (k+1)*t.h], t.free[(k+1)*t.h : (k+2)*t.h], next
-}
-
-// deviceGradient adds what the devices' messages make of the gradient: to that of x, and to that of the free parts behind it. open is
-// the gradient with respect to the sum of the messages.
-func (t *tower) deviceGradient(gradient []float64, inner [][]float64, free, open []float64) {
-	width := t.device.in
-	through := make([]float64, t.h)
-	for d, m := range inner {
-		low, high, _ := t.knots(free[d])
-		for j, v := range m {
-			if v > 0 {
-				through[j] += open[j]
-				gradient[width+d] += open[j] * float64(high[j]-low[j]) * (feature.DeviceKnots - 1)
-			}
-		}
-	}
-	for j, v := range t.device.back(through) {
-		gradient[j] += v
-	}
 }

@@ -136,7 +136,11 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 			k = sum(k, lin("candidate.peer", m))
 		}
 		k = rectified(k)
-		scores, meanK = append(scores, lin("score", k)[0]), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))
+		score := lin("score", k)[0]
+		if c.Manifest.Architecture.Residual {
+			score += lin("score.features", wide(g.CandidateRow(i)))[0]
+		}
+		scores, meanK = append(scores, score), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))
 	}
 	in := append(append(append([]float64{}, cl...), p...), meanK...)
 	return scores, lin("value.out", rectified(sum(lin("value.hidden", in), bias("value.hidden.bias"))))[0] + bias("value.out.bias")[0]

@@ -78,14 +78,16 @@ type scorer struct {
 // the loop its bounds checks. It has room for the features of feature.Base; candidateWide takes more.
 type padded [15]float32
 
-// newScorer returns the layer for e (out × in) and score (out).
-func newScorer(e, score []float32, out, in int) scorer {
-	s := scorer{e: newDense(e, nil, out, in), score: score}
-	if in <= len(padded{}) {
-		s.rows = make([]padded, out)
+// newScorer returns the layer for E and score.
+func newScorer(e dense, score []float32) scorer {
+	s := scorer{e: e, score: score}
+	if e.in <= len(padded{}) {
+		s.rows = make([]padded, e.out)
 	}
 	for o := range s.rows {
-		copy(s.rows[o][:], e[o*in:(o+1)*in])
+		for i := range e.in {
+			s.rows[o][i] = e.wT[i*e.out+o]
+		}
 	}
 	return s
 }

@@ -47,7 +47,7 @@ func TestKernels(t *testing.T) {
 			}
 			base, weight := uniform(r, out), uniform(r, out)
 			sum := uniform(r, out)
-			s := newScorer(w, weight, out, in)
+			s := newScorer(newDense(w, nil, out, in), weight)
 			gotSum := append(slices.Clone(sum), 7)
 			score, want := s.candidate(y, base, x, gotSum), 0.0
 			for o := range y {
@@ -76,7 +76,7 @@ func TestKernelsKeepNaN(t *testing.T) {
 					part, one := make([]float32, out), slices.Repeat([]float32{1}, out)
 					part[at] = math.Float32frombits(bits)
 					for _, in := range []int{1, len(padded{}) + 1} {
-						s, x := newScorer(slices.Repeat([]float32{1}, in*out), one, out, in), slices.Repeat([]float32{2}, in)
+						s, x := newScorer(newDense(slices.Repeat([]float32{1}, in*out), nil, out, in), one), slices.Repeat([]float32{2}, in)
 						if v := s.candidate(part, make([]float32, out), x, make([]float32, out)); v == v {
 							t.Errorf("%#x at %d of %d, %d features: score %v", bits, at, out, in, v)
 						}
@@ -90,7 +90,7 @@ func TestKernelsKeepNaN(t *testing.T) {
 func BenchmarkCandidate(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 3))
 	const in, out = 11, 32
-	s := newScorer(uniform(r, in*out), uniform(r, out), out, in)
+	s := newScorer(newDense(uniform(r, in*out), nil, out, in), uniform(r, out))
 	part, base := uniform(r, out), uniform(r, out)
 	x, sum := uniform(r, in), make([]float32, out)
 	b.Run("chosen", func(b *testing.B) {

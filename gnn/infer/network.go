@@ -5,6 +5,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/layer"
 )
 
 // Network is the weights of a network, ready to multiply. It is immutable and safe for concurrent use.
@@ -16,17 +17,19 @@ type Network struct {
 	known       []checkpoint.Wish
 	wishes      feature.Wishes
 
-	node, group, nodeGroup, pod              dense
-	clusterX, clusterNode, clusterPod        dense
-	zoneNode, zoneCluster                    dense
-	candNode, candZone, candCluster, candPod dense
-	valueHidden                              dense
-	peerNode, peerPath, candPeer             dense // without inputs unless the layout has paths
-	scorer                                   scorer
-	split                                    scorer // of split graphs
-	kept                                     dense  // of the kept numbers in split graphs; without inputs if there are none
-	normW, normB, valueW                     []float32
-	valueB                                   float32
+	program
+	node      int   // the last layer of nodes, which all others read
+	context   []int // layers of the pod, the cluster and the zones
+	hidden    op    // of the value
+	value     op
+	candidate struct {
+		nodes, shared, zones, paths []term // by what they read; shared: the pod or the cluster
+	}
+	path struct{ nodes, own []term } // of the layer of paths
+	own  scorer                      // the candidate's own features, and its score
+	part scorer                      // the same of split graphs
+	rule residual                    // what the features add to the score by themselves
+	kept dense                       // of the kept numbers in split graphs; without inputs if there are none
 }
 
 // Layout returns the features that the network reads.
@@ -44,6 +47,9 @@ func (n *Network) Head() checkpoint.Head { return n.arch.Head }
 // Fingerprint returns the checkpoint's fingerprint; see checkpoint.Checkpoint.Fingerprint.
 func (n *Network) Fingerprint() uint64 { return n.fingerprint }
 
+// Architecture returns the network's architecture.
+func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
+
 // New prepares the weights of a checkpoint on any cluster's graph, with devices or without. The error wraps one of package
 // checkpoint's: the checkpoint is not valid, or reads the GPU graph.
 func New(c *checkpoint.Checkpoint) (*Network, error) {
@@ -57,41 +63,37 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, widths := c.Manifest.Architecture.Hidden, layout.Widths
-	w := func(name string) []float32 { return c.Weights[name].Data }
-	mat := func(name string, in int, bias string) dense { return newDense(w(name+".weight"), w(bias), h, in) }
 	n := &Network{
-		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), layout: layout, h: h,
-		known: c.Manifest.Wishes, wishes: c.Wishes(),
-		node: mat("node", widths.Node, "node.bias"), pod: mat("pod", widths.Pod, "pod.bias"),
-		clusterX: mat("cluster.features", widths.Cluster, "cluster.bias"),
-		candNode: mat("candidate.node", h, ""), candCluster: mat("candidate.cluster", h, ""), candPod: mat("candidate.pod", h, "candidate.bias"),
-		valueHidden: mat("value.hidden", 3*h, "value.hidden.bias"),
-		normW:       w("norm.weight"), normB: w("norm.bias"),
-		scorer: newScorer(w("candidate.features.weight"), w("score.weight"), h, widths.Candidate),
-		valueW: w("value.out.weight"), valueB: w("value.out.bias")[0],
+		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), layout: layout, h: c.Manifest.Architecture.Hidden,
+		known: c.Manifest.Wishes, wishes: c.Wishes(), program: newProgram(c, c.Manifest.Architecture.Layers()),
+	}
+	n.sort()
+	if rule := n.of(&n.program[n.find(layer.Score)], 0); len(rule) > 0 {
+		n.rule = newResidual(rule[0].dense, layout.Split)
 	}
 	if s := layout.Split; s != nil {
-		e := w("candidate.features.weight")
-		n.split, n.kept = newScorer(splitWeights(e, s, h, widths.Candidate), w("score.weight"), h, s.Width()), newDense(columns(e, s.At, s.Len, widths.Candidate), nil, h, s.Len)
-	}
-	if n.messages() {
-		n.group, n.nodeGroup = mat("group", widths.Group, "group.bias"), mat("node.group", h, "")
-		n.clusterNode, n.clusterPod = mat("cluster.node", h, ""), mat("cluster.pod", h, "")
-		n.zoneNode, n.zoneCluster = mat("zone.node", h, ""), mat("zone.cluster", h, "zone.bias")
-		n.candZone = mat("candidate.zone", h, "")
-		if widths.Path > 0 {
-			n.peerNode, n.peerPath, n.candPeer = mat("peer.node", h, "peer.bias"), mat("peer.path", widths.Path, ""), mat("candidate.peer", h, "")
-		}
+		n.part, n.kept = newScorer(n.own.e.summed(s), n.own.score), n.own.e.rows(s.At, s.Len)
 	}
 	return n, nil
 }
 
-// Architecture returns the network's architecture.
-func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
-
-// paths reports whether messages go from the pending pod over its peers' nodes to its candidates.
-func (n *Network) paths() bool { return n.messages() && n.layout.Widths.Path > 0 }
-
-// messages reports whether the encoder passes messages.
-func (n *Network) messages() bool { return n.arch.Encoder == checkpoint.GNN }
+// sort finds the layers by when they run: for each changed node, for each decision, and for each candidate.
+func (n *Network) sort() {
+	score, value := &n.program[n.find(layer.Score)], &n.program[n.find(layer.Value)]
+	last := score.terms[0].from[0]
+	candidate := &n.program[last]
+	n.value, n.hidden = *value, n.program[value.terms[0].from[0]]
+	for i := range n.program[:last] {
+		switch o := &n.program[i]; o.Of {
+		case layer.Node:
+			n.node = i
+		case layer.Pod, layer.Cluster, layer.Zone:
+			n.context = append(n.context, i)
+		case layer.Path:
+			n.path.nodes, n.path.own = n.of(o, layer.Node), n.of(o, 0)
+		}
+	}
+	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, layer.Node), n.of(candidate, layer.Zone), n.of(candidate, layer.Path)
+	n.candidate.shared = append(n.of(candidate, layer.Cluster), n.of(candidate, layer.Pod)...)
+	n.own = newScorer(n.of(candidate, 0)[0].dense, score.terms[0].wT)
+}

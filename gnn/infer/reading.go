@@ -2,11 +2,11 @@ package infer
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/gnn/layer"
 )
 
 // Reading returns what the last Score of the same graph read of candidate i: the features of its node (Widths.Node),
@@ -17,26 +17,18 @@ func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 	n, v := s.net, int(g.Candidates[i])
 	h := n.h
 	out := slices.Concat(g.NodeRow(v), s.candidateRow(g, i), s.base[int(g.Zone[v])*h:][:h])
-	if !n.messages() {
-		return out
-	}
-	message := make([]float32, h)
-	if groups := g.Groups[v]; len(groups.Weight) > 0 {
-		rows, total := make([]float32, len(groups.Weight)*h), float32(0)
-		n.group.addRows(rows, groups.X, len(groups.Weight))
-		relu(rows)
-		for r, w := range groups.Weight {
-			total += w
-			for j, x := range rows[r*h : (r+1)*h] {
-				message[j] += w * x
+	s.star.run(surroundings{x: g.NodeRow(v), groups: g.Groups[v]})
+	for i := range n.program[:n.node+1] {
+		o := &n.program[i]
+		for _, t := range n.of(o, layer.Group) {
+			message := make([]float32, t.in)
+			if in := (surroundings{groups: g.Groups[v]}); in.rows(layer.Group) > 0 {
+				copy(message, s.star.collect(&t, &in))
 			}
-		}
-		for j := range message {
-			message[j] /= total
+			out = append(out, message...)
 		}
 	}
-	out = append(out, message...)
-	if !n.paths() {
+	if len(n.candidate.paths) == 0 {
 		return out
 	}
 	peers := make([]float32, h)
@@ -127,11 +119,8 @@ func (n *Network) ScoreOf(reading []float32) (float64, error) {
 }
 
 func (n *Network) fits(reading []float32) error {
-	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h
-	if n.messages() {
-		want += n.h
-	}
-	if n.paths() {
+	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h + n.messages()
+	if len(n.candidate.paths) > 0 {
 		want += n.h
 	}
 	if len(reading) != want {
@@ -140,99 +129,58 @@ func (n *Network) fits(reading []float32) error {
 	return nil
 }
 
+// messages returns how many numbers the nodes' layers read of the groups.
+func (n *Network) messages() (width int) {
+	for i := range n.program {
+		for _, t := range n.of(&n.program[i], layer.Group) {
+			width += t.in
+		}
+	}
+	return width
+}
+
 // score computes a score, and its gradient unless that is nil.
 func (n *Network) score(x, gradient []float64) (score float64) {
-	h, nodeWidth, width := n.h, n.layout.Widths.Node, n.layout.Widths.Candidate
-	node, candidate, base, messages := x[:nodeWidth], x[nodeWidth:nodeWidth+width], x[nodeWidth+width:nodeWidth+width+h], x[nodeWidth+width+h:]
-	row := n.node.product(node)
-	if n.messages() {
-		for j, v := range n.nodeGroup.product(messages[:h]) {
-			row[j] += v
-		}
+	at := 0
+	next := func(width int) *cell {
+		at += width
+		return &cell{x[at-width : at], make([]float64, width)}
 	}
-	unit, inverse := unitOf(row)
-	hidden := make([]float64, h)
-	for j, u := range unit {
-		hidden[j] = max(u*float64(n.normW[j])+float64(n.normB[j]), 0)
+	in, own, base := leaves{x: next(n.layout.Widths.Node)}, next(n.layout.Widths.Candidate), next(n.h)
+	all := []*cell{in.x, own, base}
+	for at < n.layout.Widths.Node+n.layout.Widths.Candidate+n.h+n.messages() {
+		in.messages = append(in.messages, next(n.h))
 	}
-	part, own := n.candNode.product(hidden), n.scorer.e.product(candidate)
-	open := make([]float64, h) // the gradient with respect to k before its ReLU
-	for j := range open {
-		k := part[j] + base[j] + own[j]
-		if n.paths() {
-			k += messages[h+j]
-		}
-		if k > 0 {
-			open[j] = float64(n.scorer.score[j])
-			score += k * open[j]
-		}
+	all = append(all, in.messages...)
+	var t tape
+	k, added := newCell(n.h), &term{}
+	t.add(k, added, base)
+	node := t.node(n.program, in, n.node)
+	for i := range n.candidate.nodes {
+		t.add(k, &n.candidate.nodes[i], node)
+	}
+	t.add(k, &term{dense: n.own.e}, own)
+	if len(n.candidate.paths) > 0 {
+		peers := next(n.h)
+		all = append(all, peers)
+		t.add(k, added, peers)
+	}
+	open := t.finish(&op{Layer: layer.Layer{ReLU: true}}, k)
+	for j, v := range open.x {
+		open.d[j] = float64(n.own.score[j])
+		score += v * open.d[j]
+	}
+	for _, w := range n.rule.own {
+		score += w.w * own.x[w.at]
+		own.d[w.at] += w.w
 	}
 	if gradient == nil {
 		return score
 	}
-	copy(gradient[nodeWidth:], n.scorer.e.back(open))
-	copy(gradient[nodeWidth+width:], open)
-	back := n.candNode.back(open)
-	var mean, along float64
-	for j := range back {
-		if hidden[j] == 0 {
-			back[j] = 0
-		}
-		back[j] *= float64(n.normW[j])
-		mean += back[j] / float64(h)
-		along += back[j] * unit[j] / float64(h)
-	}
-	for j := range back { // through the normalisation
-		back[j] = (back[j] - mean - unit[j]*along) * inverse
-	}
-	copy(gradient, n.node.back(back))
-	if n.messages() {
-		copy(gradient[nodeWidth+width+h:], n.nodeGroup.back(back))
-	}
-	if n.paths() {
-		copy(gradient[nodeWidth+width+2*h:], open)
+	t.backward()
+	at = 0
+	for _, c := range all {
+		at += copy(gradient[at:], c.d)
 	}
 	return score
-}
-
-// unitOf returns x with mean 0 and variance 1, as layerNorm, and 1 / the deviation.
-func unitOf(x []float64) (unit []float64, inverse float64) {
-	var mean, variance float64
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		variance += (v - mean) * (v - mean) / float64(len(x))
-	}
-	inverse = 1 / math.Sqrt(variance+1e-5)
-	unit = make([]float64, len(x))
-	for j, v := range x {
-		unit[j] = (v - mean) * inverse
-	}
-	return unit, inverse
-}
-
-// product returns W x + b in float64.
-func (d dense) product(x []float64) []float64 {
-	y := make([]float64, d.out)
-	for j, b := range d.b {
-		y[j] = float64(b)
-	}
-	for i, v := range x {
-		for j, w := range d.wT[i*d.out : (i+1)*d.out] {
-			y[j] += v * float64(w)
-		}
-	}
-	return y
-}
-
-// back returns the transposed of W times y: the gradient with respect to x.
-func (d dense) back(y []float64) []float64 {
-	x := make([]float64, d.in)
-	for i := range x {
-		for j, w := range d.wT[i*d.out : (i+1)*d.out] {
-			x[i] += y[j] * float64(w)
-		}
-	}
-	return x
 }

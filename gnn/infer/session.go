@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"gnnsched/gnn/graph"
+	"gnnsched/gnn/layer"
 )
 
 // The errors of a pass, which then gives no scores.
@@ -27,7 +28,8 @@ var errWidths = errors.New("the graph has other features than the network reads"
 // Session runs a network over a sequence of graphs that change little from one to the next.
 // It is not safe for concurrent use; sessions of one network run in parallel.
 type Session struct {
-	net *Network
+	net  *Network
+	star star
 
 	stamp     []uint64    // N: graph stamp that row i was computed for
 	zone      []int32     // N: zone that row i was added to
@@ -38,20 +40,20 @@ type Session struct {
 	keptRows  []keptRow // N, with keptParts: see keepParts
 	keptParts []float32 // N × H
 
+	vectors [][]float32 // by layer: of the pod, the cluster, or all zones
+
 	// scratch, grown as needed
-	groups, message, row, scores      []float32
-	podH, clusterH, zoneH, base, mean []float32
-	valueIn, valueH                   []float32
-	peers, overPath, part             []float32 // see peerPart
+	message, scores, base, mean []float32
+	valueIn, valueH             []float32
+	peers, overPath, peerParts  []float32 // see peerPart
 }
 
 // NewSession returns a session with nothing kept yet.
 func (n *Network) NewSession() *Session {
 	h := n.h
 	return &Session{
-		net: n, message: make([]float32, h), row: make([]float32, h), podH: make([]float32, h),
-		clusterH: make([]float32, h), zoneH: make([]float32, h), mean: make([]float32, h),
-		valueIn: make([]float32, 3*h), valueH: make([]float32, h),
+		net: n, star: newStar(n.program), vectors: make([][]float32, len(n.program)), message: make([]float32, h), mean: make([]float32, h),
+		valueIn: make([]float32, n.hidden.terms[0].in), valueH: make([]float32, n.hidden.Width),
 	}
 }
 
@@ -129,43 +131,65 @@ func (s *Session) forget(i int) {
 // embed computes h_v and A h_v of row i.
 func (s *Session) embed(g *graph.Graph, i int) {
 	n, h := s.net, s.net.h
-	row := s.row
-	n.node.affine(row, g.NodeRow(i))
-	if gr := g.Groups[i]; n.messages() && len(gr.Weight) > 0 {
-		k := len(gr.Weight)
-		s.groups = grow(s.groups, k*h)
-		clear(s.groups)
-		n.group.addRows(s.groups, gr.X, k)
-		relu(s.groups)
-		var total float32
-		clear(s.message)
-		for r, w := range gr.Weight {
-			total += w
-			for j, v := range s.groups[r*h : (r+1)*h] {
-				s.message[j] += w * v
-			}
-		}
-		for j := range s.message {
-			s.message[j] /= total
-		}
-		n.nodeGroup.addRows(row, s.message, 1)
-	}
+	s.star.run(surroundings{x: g.NodeRow(i), groups: g.Groups[i]})
 	out := s.embedding[i*h : (i+1)*h]
-	layerNorm(out, row, n.normW, n.normB)
-	relu(out)
+	copy(out, s.star.vectors[n.node])
 	p := s.partial[i*h : (i+1)*h]
 	clear(p)
-	n.candNode.addRows(p, out, 1)
+	for t := range n.candidate.nodes {
+		n.candidate.nodes[t].add(p, out, 1)
+	}
 }
 
 // context computes pod, cluster and zones, and the part of a candidate's hidden vector that all
 // candidates of a zone share.
 func (s *Session) context(g *graph.Graph) {
 	n, h := s.net, s.net.h
-	n.pod.affine(s.podH, g.PodX)
-	relu(s.podH)
-	n.clusterX.affine(s.clusterH, g.ClusterX)
-	if n.messages() {
+	for _, i := range n.context {
+		o, rows := &n.program[i], 1
+		if o.Of == layer.Zone {
+			rows = g.Zones
+		}
+		y := grow(s.vectors[i], rows*o.Width)
+		clear(y)
+		for r := range rows {
+			for t := range o.terms {
+				o.terms[t].add(y[r*o.Width:(r+1)*o.Width], s.input(g, o, &o.terms[t], r), 1)
+			}
+		}
+		o.finish(y, rows)
+		s.vectors[i] = y
+	}
+	s.base = grow(s.base, max(g.Zones, 1)*h)
+	base := s.base[:h]
+	clear(base)
+	for t := range n.candidate.shared {
+		n.candidate.shared[t].add(base, s.vectors[n.candidate.shared[t].from[0]], 1)
+	}
+	for k := 1; k < g.Zones; k++ {
+		copy(s.base[k*h:], base)
+	}
+	for t := range n.candidate.zones {
+		x := &n.candidate.zones[t]
+		for k := range g.Zones {
+			x.add(s.base[k*h:(k+1)*h], s.vectors[x.from[0]][k*x.in:(k+1)*x.in], 1)
+		}
+	}
+}
+
+// input returns what a term of a layer of the pod, the cluster or the zones reads, for zone r.
+func (s *Session) input(g *graph.Graph, o *op, t *term, r int) []float32 {
+	switch from := s.net.source(t); {
+	case from == 0 && o.Of == layer.Pod:
+		return g.PodX
+	case from == 0:
+		return g.ClusterX
+	case from == layer.Node && o.Of == layer.Zone:
+		for j, v := range s.zoneSum[r] {
+			s.mean[j] = float32(v / float64(max(s.zoneCount[r], 1)))
+		}
+		return s.mean
+	case from == layer.Node:
 		for j := range s.mean {
 			var sum float64
 			for _, z := range s.zoneSum[:g.Zones] {
@@ -173,53 +197,26 @@ func (s *Session) context(g *graph.Graph) {
 			}
 			s.mean[j] = float32(sum / float64(max(g.Nodes(), 1)))
 		}
-		n.clusterNode.addRows(s.clusterH, s.mean, 1)
-		n.clusterPod.addRows(s.clusterH, s.podH, 1)
+		return s.mean
 	}
-	relu(s.clusterH)
-
-	s.base = grow(s.base, max(g.Zones, 1)*h)
-	base := s.base[:h]
-	clear(base)
-	n.candCluster.addRows(base, s.clusterH, 1)
-	n.candPod.addRows(base, s.podH, 1)
-	for k := 1; k < g.Zones; k++ {
-		copy(s.base[k*h:], base)
-	}
-	if n.messages() {
-		s.zones(g.Zones)
-	}
-}
-
-// zones adds to each zone's part of a candidate's hidden vector what the zone's own vector gives.
-func (s *Session) zones(count int) {
-	n, h := s.net, s.net.h
-	for k := range count {
-		for j, v := range s.zoneSum[k] {
-			s.mean[j] = float32(v / float64(max(s.zoneCount[k], 1)))
-		}
-		n.zoneNode.affine(s.zoneH, s.mean)
-		n.zoneCluster.addRows(s.zoneH, s.clusterH, 1)
-		relu(s.zoneH)
-		n.candZone.addRows(s.base[k*h:(k+1)*h], s.zoneH, 1)
-	}
+	return s.vectors[t.from[0]]
 }
 
 // candidates computes the scores and the value.
 func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error) {
 	n, c := s.net, len(g.Candidates)
 	h, width := n.h, n.layout.Widths.Candidate
-	x, scorer, parts := g.CandidateX, &n.scorer, s.partial
+	x, scorer, parts := g.CandidateX, &n.own, s.partial
 	if g.Kept != nil {
 		if err := s.keepParts(g, expired); err != nil {
 			return Output{}, err
 		}
 		width = n.layout.Split.Width()
-		x, scorer, parts = g.SplitX, &n.split, s.keptParts
+		x, scorer, parts = g.SplitX, &n.part, s.keptParts
 	}
 	s.scores = grow(s.scores, c)
 	clear(s.mean) // holds the sum over the candidates from here on
-	if n.paths() {
+	if len(n.candidate.paths) > 0 {
 		s.peerRows(g)
 	}
 	for i, v := range g.Candidates {
@@ -227,10 +224,18 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 			return Output{}, ErrDeadline
 		}
 		part := parts[int(v)*h : (int(v)+1)*h]
-		if len(g.Peers) > 0 && n.paths() {
+		if len(g.Peers) > 0 && len(n.candidate.paths) > 0 {
 			part = s.peerPart(g, i, part)
 		}
-		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], x[i*width:(i+1)*width], s.mean)
+		own := x[i*width : (i+1)*width]
+		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], own, s.mean)
+		switch {
+		case len(n.rule.own) == 0:
+		case g.Kept == nil:
+			s.scores[i] += float32(of(n.rule.own, own))
+		default:
+			s.scores[i] += float32(of(n.rule.part, own) + of(n.rule.kept, g.Kept[v].X))
+		}
 	}
 	out := Output{Scores: s.scores[:c]}
 	if c > 0 {
@@ -250,41 +255,53 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 func (s *Session) peerRows(g *graph.Graph) {
 	n, h := s.net, s.net.h
 	s.peers = grow(s.peers, len(g.Peers)*h)
+	clear(s.peers)
 	for k, v := range g.Peers {
-		n.peerNode.affine(s.peers[k*h:(k+1)*h], s.embedding[int(v)*h:(int(v)+1)*h])
+		for t := range n.path.nodes {
+			n.path.nodes[t].add(s.peers[k*h:(k+1)*h], s.embedding[int(v)*h:(int(v)+1)*h], 1)
+		}
 	}
 }
 
 // peerPart returns the part of candidate i's hidden vector, with what comes over the nodes of its peers added.
 func (s *Session) peerPart(g *graph.Graph, i int, part []float32) []float32 {
 	n, h, width := s.net, s.net.h, s.net.layout.Widths.Path
-	s.overPath, s.part = grow(s.overPath, h), grow(s.part, h)
+	s.overPath, s.peerParts = grow(s.overPath, h), grow(s.peerParts, h)
 	clear(s.message)
 	for k, weight := range g.PeerWeight {
 		copy(s.overPath, s.peers[k*h:(k+1)*h])
 		at := (i*len(g.Peers) + k) * width
-		n.peerPath.addProduct(s.overPath, g.PathX[at:at+width], 1)
+		for t := range n.path.own {
+			n.path.own[t].add(s.overPath, g.PathX[at:at+width], 1)
+		}
 		for j, v := range s.overPath {
 			s.message[j] += weight * max(v, 0)
 		}
 	}
-	copy(s.part, part)
-	n.candPeer.addProduct(s.part, s.message, 1)
-	return s.part
+	copy(s.peerParts, part)
+	for t := range n.candidate.paths {
+		n.candidate.paths[t].add(s.peerParts, s.message, 1)
+	}
+	return s.peerParts
 }
 
 // value computes the value of the state from c candidates.
 func (s *Session) value(c int) float32 {
-	h := s.net.h
-	copy(s.valueIn, s.clusterH)
-	copy(s.valueIn[h:], s.podH)
-	for j, v := range s.mean {
-		s.valueIn[2*h+j] = v / float32(c)
+	hidden, out, at := &s.net.hidden.terms[0], &s.net.value.terms[0], 0
+	for _, i := range hidden.from {
+		if s.net.program[i].Of != layer.Candidate {
+			at += copy(s.valueIn[at:], s.vectors[i])
+			continue
+		}
+		for j, v := range s.mean {
+			s.valueIn[at+j] = v / float32(c)
+		}
+		at += len(s.mean)
 	}
-	s.net.valueHidden.affine(s.valueH, s.valueIn)
-	v := s.net.valueB
+	hidden.affine(s.valueH, s.valueIn)
+	v := out.b[0]
 	for j, x := range s.valueH {
-		v += max(x, 0) * s.net.valueW[j]
+		v += max(x, 0) * out.wT[j]
 	}
 	return v
 }

@@ -5,28 +5,22 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// splitWeights returns the weights of the numbers of a split row (out × split.Width()) for those of the features
-// (out × in): the sums of the weights of the features that a number is added to.
-func splitWeights(w []float32, split *feature.SplitLayout, out, in int) []float32 {
-	sums := make([]float32, 0, out*split.Width())
-	for o := range out {
-		for _, features := range split.To {
-			var sum float32
-			for _, f := range features {
-				sum += w[o*in+f]
+// summed returns the map from a split row: the weights of each number are the sums of those of the features that it is added to.
+func (d dense) summed(split *feature.SplitLayout) dense {
+	out := dense{in: split.Width(), out: d.out, wT: make([]float32, split.Width()*d.out)}
+	for i, features := range split.To {
+		for _, f := range features {
+			for j, w := range d.wT[f*d.out : (f+1)*d.out] {
+				out.wT[i*d.out+j] += w
 			}
-			sums = append(sums, sum)
 		}
 	}
-	return sums
+	return out
 }
 
-// columns returns count columns of w, which has in columns, from the given one.
-func columns(w []float32, from, count, in int) (part []float32) {
-	for ; len(w) > 0; w = w[in:] {
-		part = append(part, w[from:from+count]...)
-	}
-	return part
+// rows returns the map from count of the inputs, from the given one on.
+func (d dense) rows(from, count int) dense {
+	return dense{in: count, out: d.out, wT: d.wT[from*d.out : (from+count)*d.out]}
 }
 
 // keptRow is the state for which the kept part of a row was computed.

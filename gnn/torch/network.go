@@ -3,12 +3,15 @@
 package torch
 
 import (
+	"strings"
+
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
+	"gnnsched/gnn/layer"
 )
 
-// Network is infer.Network with gradients, over batches of graphs. The equations are in package
-// infer's comment; the parity test compares the two.
+// Network is infer.Network and infer.GPUNetwork with gradients, over batches. The layers are those of package layer; the
+// parity test compares the two.
 type Network struct {
 	Parameters
 	// ValueApart stops the gradient of the value at the layers that only the value has
@@ -16,7 +19,6 @@ type Network struct {
 	ValueApart bool
 
 	manifest checkpoint.Manifest
-	hidden   int
 	byName   map[string]*Tensor
 }
 
@@ -39,7 +41,7 @@ func (o Outputs) Q(s *Scope, b *graph.Batch) *Tensor {
 
 // NewNetwork returns a network with the weights of a checkpoint.
 func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
-	n := &Network{manifest: c.Manifest, hidden: c.Manifest.Architecture.Hidden}
+	n := &Network{manifest: c.Manifest}
 	var err error
 	if n.byName, err = n.load(c); err != nil {
 		return nil, err
@@ -50,99 +52,138 @@ func NewNetwork(c *checkpoint.Checkpoint) (*Network, error) {
 // Checkpoint returns the present weights with the manifest that NewNetwork was given.
 func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n.manifest) }
 
-// Forward runs the network over a batch in the scope s. Check s.Err before you use the outputs.
+// Forward runs a network that scores candidates over a batch in the scope s. Check s.Err before you use the outputs.
 func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
-	messages := n.manifest.Architecture.Encoder == checkpoint.GNN
-	w, nodes := b.Widths, b.Nodes()
-	graphs, cands := b.Size, len(b.CandidateNode)
-	candGraph, candNode := s.Int64(b.CandidateGraph, cands), s.Int64(b.CandidateNode, cands)
-
-	x := n.affine(s, "node", s.Float32(b.NodeX, nodes, w.Node), "node.bias")
-	if messages && len(b.GroupNode) > 0 {
-		x = s.Add(x, n.affine(s, "node.group", n.groupMessages(s, b, nodes), ""))
-	}
-	h := s.relu(s.layerNorm(x, n.byName["norm.weight"], n.byName["norm.bias"], 1e-5))
-
-	p := s.relu(n.affine(s, "pod", s.Float32(b.PodX, graphs, w.Pod), "pod.bias"))
-	c := n.affine(s, "cluster.features", s.Float32(b.ClusterX, graphs, w.Cluster), "cluster.bias")
-	var zoneMean *Tensor
-	if messages {
-		var clusterMean *Tensor
-		zoneMean, clusterMean = nodeMeans(s, b, h)
-		c = s.Add(s.Add(c, n.affine(s, "cluster.node", clusterMean, "")), n.affine(s, "cluster.pod", p, ""))
-	}
-	c = s.relu(c)
-
-	// The parts that all candidates of a graph, or of a zone, share are computed once and looked up.
-	shared := s.Add(n.affine(s, "candidate.cluster", c, ""), n.affine(s, "candidate.pod", p, "candidate.bias"))
-	k := s.Add(s.Rows(n.affine(s, "candidate.node", h, ""), candNode), s.Rows(shared, candGraph))
-	if messages {
-		z := s.Add(n.affine(s, "zone.node", zoneMean, ""), s.Rows(n.affine(s, "zone.cluster", c, "zone.bias"), s.Int64(b.ZoneGraph, len(b.ZoneGraph))))
-		zone := n.affine(s, "candidate.zone", s.relu(z), "")
-		k = s.Add(k, s.Rows(zone, s.Int64(b.CandidateZone, cands)))
-	}
-	if messages && w.Path > 0 && len(b.PathNode) > 0 {
-		k = s.Add(k, n.affine(s, "candidate.peer", n.peerMessages(s, b, h), ""))
-	}
-	k = s.relu(s.Add(k, n.affine(s, "candidate.features", s.Float32(b.CandidateX, cands, w.Candidate), "")))
-
-	mean := segmentMean(s, k, candGraph, b.CandidateGraph, graphs)
-	state := s.Concat(1, c, p, mean)
-	if n.ValueApart {
-		state = s.Detach(state)
-	}
-	v := s.relu(n.affine(s, "value.hidden", state, "value.hidden.bias"))
-	return Outputs{Scores: n.affine(s, "score", k, ""), Value: n.affine(s, "value.out", v, "value.out.bias")}
+	vectors := n.run(s, graphs{b}, n.manifest.Architecture.Layers())
+	return Outputs{Scores: vectors[layer.Score], Value: vectors[layer.Value]}
 }
 
-// groupMessages returns, for every node, the mean over its pods of their group's embedding:
-// [nodes, H], zero for empty nodes.
-func (n *Network) groupMessages(s *Scope, b *graph.Batch, nodes int) *Tensor {
-	groups := len(b.GroupNode)
-	g := s.relu(n.affine(s, "group", s.Float32(b.GroupX, groups, b.Widths.Group), "group.bias"))
-	total := make([]float32, nodes)
-	for i, v := range b.GroupNode {
-		total[v] += b.GroupWeight[i]
+// Values returns the value v of every node, [n, 1]: the critic's, or the actor's if the network has one and actor is true.
+func (n *Network) Values(s *Scope, b *GPUBatch, actor bool) *Tensor {
+	layers := n.manifest.Architecture.Layers()
+	if actor {
+		layers = n.manifest.Architecture.Actor()
 	}
-	share := make([]float32, groups)
-	for i, v := range b.GroupNode {
-		share[i] = b.GroupWeight[i] / total[v]
+	vectors := n.run(s, nodes{b}, layers)
+	v := vectors[layer.NodeValue]
+	if psi := vectors[layer.ClusterValue]; psi != nil {
+		v = s.sumAlong(s.Mul(v, s.Rows(psi, s.Int64(b.Cluster, len(b.Cluster)))), 1)
 	}
-	return s.segmentSum(s.Mul(g, s.Float32(share, groups, 1)), s.Int64(b.GroupNode, groups), nodes)
+	return b.withDevices(s, v)
 }
 
-// peerMessages returns, for every candidate, what comes from the pending pod over the nodes of its peers: [ΣC, H].
-func (n *Network) peerMessages(s *Scope, b *graph.Batch, h *Tensor) *Tensor {
-	edges := len(b.PathNode)
-	x := s.Rows(n.affine(s, "peer.node", h, "peer.bias"), s.Int64(b.PathNode, edges))
-	x = s.relu(s.Add(x, n.affine(s, "peer.path", s.Float32(b.PathX, edges, b.Widths.Path), "")))
-	return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, edges, 1)), s.Int64(b.PathCandidate, edges), len(b.CandidateNode))
+// rows is what layers read of a batch.
+type rows interface {
+	// count returns the number of vertices of a kind.
+	count(kind layer.Kind) int
+	// features returns the features of all vertices of a kind, a row each.
+	features(s *Scope, kind layer.Kind) *Tensor
+	// collect makes one row for each vertex of kind to from the rows of kind from: a mean or a sum. collects is false if each vertex of to
+	// belongs to one of from instead: see lookup.
+	collect(s *Scope, from, to layer.Kind, x *Tensor) (y *Tensor, collects bool)
+	// lookup returns, for each vertex of kind to, the row of kind from that it belongs to.
+	lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor
 }
 
-// nodeMeans returns the means of the nodes' embeddings over each zone, [zones, H], and over each
-// graph, [graphs, H]; zero for a zone without nodes.
-func nodeMeans(s *Scope, b *graph.Batch, h *Tensor) (zone, cluster *Tensor) {
-	if b.PlaceNode != nil {
-		h = s.Rows(h, s.Int64(b.PlaceNode, len(b.PlaceNode)))
-	}
-	zones := len(b.ZoneGraph)
-	sum := s.segmentSum(h, s.Int64(b.PlaceZone, len(b.PlaceZone)), zones)
-	inZone, inGraph := make([]float32, zones), make([]float32, b.Size)
-	for _, z := range b.PlaceZone {
-		inZone[z]++
-		inGraph[b.ZoneGraph[z]]++
-	}
-	all := s.segmentSum(sum, s.Int64(b.ZoneGraph, zones), b.Size)
-	return s.Mul(sum, s.Float32(inverse(inZone), zones, 1)), s.Mul(all, s.Float32(inverse(inGraph), b.Size, 1))
+// pass is a network on its way over a batch.
+type pass struct {
+	*Network
+	s       *Scope
+	batch   rows
+	vectors map[string]*Tensor    // by layer; those of kinds without vertices are missing
+	kinds   map[string]layer.Kind // by layer
 }
 
-// affine applies the linear map with the given name, with a bias unless bias is empty.
-func (n *Network) affine(s *Scope, name string, x *Tensor, bias string) *Tensor {
-	w := n.byName[name+".weight"]
-	if bias == "" {
-		return s.project(x, w)
+// run computes the vectors of all layers, by name.
+func (n *Network) run(s *Scope, batch rows, layers []layer.Layer) map[string]*Tensor {
+	p := pass{n, s, batch, map[string]*Tensor{}, map[string]layer.Kind{}}
+	for _, l := range layers {
+		p.kinds[l.Name] = l.Of
+		if batch.count(l.Of) > 0 {
+			p.vectors[l.Name] = p.layer(l)
+		}
 	}
-	return s.Linear(x, w, n.byName[bias])
+	return p.vectors
+}
+
+// layer computes the vectors of a layer. Rows of other kinds, of which there are fewer, are added up before they are looked up.
+func (p *pass) layer(l layer.Layer) *Tensor {
+	var own, y *Tensor
+	others, order := map[layer.Kind]*Tensor{}, []layer.Kind{}
+	for _, t := range l.Terms {
+		x, at := p.input(l, t)
+		if x == nil {
+			continue
+		}
+		if p.ValueApart && len(t.From) > 1 && strings.HasPrefix(t.Weight, ValueLayers) {
+			x = p.s.Detach(x)
+		}
+		if x = p.affine(p.s, t, x); at == l.Of {
+			own = plus(p.s, own, x)
+			continue
+		}
+		if others[at] == nil {
+			order = append(order, at)
+		}
+		others[at] = plus(p.s, others[at], x)
+	}
+	for _, at := range order {
+		y = plus(p.s, y, p.batch.lookup(p.s, at, l.Of, others[at]))
+	}
+	y = plus(p.s, y, own)
+	if l.Norm != "" {
+		y = p.s.layerNorm(y, p.byName[l.Norm+".weight"], p.byName[l.Norm+".bias"], 1e-5)
+	}
+	if l.ReLU {
+		y = p.s.relu(y)
+	}
+	return y
+}
+
+// input returns what a term reads, and of which kind its rows are; nil if there are no such vertices.
+func (p *pass) input(l layer.Layer, t layer.Term) (x *Tensor, at layer.Kind) {
+	if len(t.From) == 0 {
+		return p.batch.features(p.s, l.Of), l.Of
+	}
+	var parts []*Tensor
+	for _, name := range t.From {
+		if x, at = p.vectors[name], p.kinds[name]; x == nil {
+			return nil, at
+		}
+		if y, collects := p.batch.collect(p.s, at, l.Of, x); collects {
+			x, at = y, l.Of
+		}
+		if at == layer.Pod { // it has a row for each graph, as the cluster has
+			at = layer.Cluster
+		}
+		parts = append(parts, x)
+	}
+	if len(parts) > 1 {
+		x = p.s.Concat(1, parts...)
+	}
+	return x, at
+}
+
+// plus returns a + b; the other one if one is nil.
+func plus(s *Scope, a, b *Tensor) *Tensor {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return s.Add(a, b)
+}
+
+// affine applies a term's matrix and bias.
+func (n *Network) affine(s *Scope, t layer.Term, x *Tensor) *Tensor {
+	switch {
+	case t.Weight == "":
+		return x
+	case t.Bias == "":
+		return s.project(x, n.byName[t.Weight+".weight"])
+	}
+	return s.Linear(x, n.byName[t.Weight+".weight"], n.byName[t.Bias])
 }
 
 // segmentMean returns the mean of the rows of x over each segment; zero for a segment without rows.

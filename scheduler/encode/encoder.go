@@ -78,7 +78,7 @@ func (e *Encoder) EncodeSplit(s *cluster.Snapshot, pod *cluster.Pod, candidates 
 
 // prepare encodes all but the candidates, the cluster and the paths.
 func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) {
-	largest := e.syncNodes(s)
+	all, available := e.syncNodes(s)
 	e.pod = feature.NewPod(pod, &e.offered)
 	e.g.PodX = feature.Fill(e.layout.Pod, &e.pod, resize(e.g.PodX, e.layout.Widths.Pod))
 
@@ -86,7 +86,7 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 	c.Pod, c.Nodes = pod, s.Nodes
 	c.Usage, c.Now = e.usage, s.Now
 	c.Peers = s.Peers
-	c.Largest = cluster.Resources{MilliCPU: max(largest.MilliCPU, pod.Requests.MilliCPU), Memory: max(largest.Memory, pod.Requests.Memory)}
+	c.Largest, c.LargestRunning = larger(all, pod.Requests), available
 	e.g.Candidates = append(e.g.Candidates[:0], candidates...)
 	c.Rows = e.g.Candidates
 	c.Measure()
@@ -95,8 +95,8 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 
 // syncNodes encodes the rows whose node changed, or all of them if the mean size of a node changed,
 // which their features are relative to. It returns the most CPU and memory that one running pod
-// requests.
-func (e *Encoder) syncNodes(s *cluster.Snapshot) (largest cluster.Resources) {
+// requests, on all nodes and on those that are available.
+func (e *Encoder) syncNodes(s *cluster.Snapshot) (all, available cluster.Resources) {
 	n := len(s.Nodes)
 	offered := feature.Offered{Sum: e.offered.Sum, Nodes: n}
 	for i := n; i < len(e.rows); i++ {
@@ -117,9 +117,9 @@ func (e *Encoder) syncNodes(s *cluster.Snapshot) (largest cluster.Resources) {
 		r.version = node.Version
 		e.changed = append(e.changed, int32(i))
 	}
-	all := offered != e.offered
+	resized := offered != e.offered
 	e.offered = offered
-	if all {
+	if resized {
 		for i, node := range s.Nodes {
 			e.encodeNode(i, node)
 		}
@@ -129,11 +129,18 @@ func (e *Encoder) syncNodes(s *cluster.Snapshot) (largest cluster.Resources) {
 		}
 	}
 	for i := range e.rows {
-		r := &e.rows[i]
-		largest.MilliCPU, largest.Memory = max(largest.MilliCPU, r.largestCPU), max(largest.Memory, r.largestMem)
+		r := cluster.Resources{MilliCPU: e.rows[i].largestCPU, Memory: e.rows[i].largestMem}
+		if all = larger(all, r); s.Nodes[i].Available() {
+			available = larger(available, r)
+		}
 	}
 	e.g.Zones = max(len(e.zones), 1)
-	return largest
+	return all, available
+}
+
+// larger returns the larger CPU and the larger memory of two requests.
+func larger(a, b cluster.Resources) cluster.Resources {
+	return cluster.Resources{MilliCPU: max(a.MilliCPU, b.MilliCPU), Memory: max(a.Memory, b.Memory)}
 }
 
 // encodeNode encodes row i and the groups of pods on it.

@@ -68,6 +68,7 @@ func Architecture(variant string, hidden int) checkpoint.Architecture {
 func (c Config) Architecture() checkpoint.Architecture {
 	a := Architecture(c.Variant, c.Hidden)
 	a.Features, a.Graph = c.Features, checkpoint.GraphOf(c.Features)
+	a.Residual = c.Residual != ""
 	return a
 }
 

@@ -22,7 +22,10 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
 	start := checkpoint.Random(j.Architecture(), rand.New(rand.NewPCG(j.Seed, weightStream)))
-	var err error
+	err := j.FollowRule(start)
+	if err != nil {
+		return nil, fmt.Errorf("training configuration: %w", err)
+	}
 	if start.Manifest.Config, err = json.Marshal(j); err != nil {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}

@@ -2,8 +2,10 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -18,7 +20,7 @@ func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, 
 		return newPair(name, typical)
 	}
 	if strings.HasSuffix(name, ".json") {
-		l, err := linear.Load(name)
+		l, err := linearByName(name)
 		if err != nil {
 			return nil, fmt.Errorf("teacher: %w", err)
 		}
@@ -32,4 +34,30 @@ func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, 
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)
 	}
 	return h.New(policy.Setting{Typical: typical}), nil
+}
+
+// linearByName returns the linear policy of a .json file, or one that the program carries.
+func linearByName(name string) (*linear.Policy, error) {
+	if strings.HasSuffix(name, ".json") {
+		return linear.Load(name)
+	}
+	if !slices.Contains(linear.TunedNames(), name) {
+		return nil, fmt.Errorf("no linear policy is called %q; there are %s, and .json files", name, strings.Join(linear.TunedNames(), ", "))
+	}
+	return linear.Tuned(name), nil
+}
+
+// FollowRule makes the network of a run start as its residual, if it has one.
+func (s Settings) FollowRule(c *checkpoint.Checkpoint) error {
+	if s.Residual == "" {
+		return nil
+	}
+	l, err := linearByName(s.Residual)
+	if err == nil {
+		err = c.FollowRule(l.ByName())
+	}
+	if err != nil {
+		return fmt.Errorf("residual: %w", err)
+	}
+	return nil
 }

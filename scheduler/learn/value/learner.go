@@ -15,8 +15,8 @@ import (
 // episodes.
 type learner struct {
 	config Config
-	net    *torch.GPUNetwork
-	slow   *torch.GPUNetwork // average of net over the updates; plays the episodes
+	net    *torch.Network
+	slow   *torch.Network // average of net over the updates; plays the episodes
 	adam   *torch.Adam
 	batch  torch.GPUBatch
 }
@@ -24,10 +24,10 @@ type learner struct {
 func newLearner(c Config, start *checkpoint.Checkpoint) (*learner, error) {
 	l := &learner{config: c}
 	var err error
-	if l.net, err = torch.NewGPUNetwork(start); err != nil {
+	if l.net, err = torch.NewNetwork(start); err != nil {
 		return nil, err
 	}
-	if l.slow, err = torch.NewGPUNetwork(start); err != nil {
+	if l.slow, err = torch.NewNetwork(start); err != nil {
 		l.drop()
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func newLearner(c Config, start *checkpoint.Checkpoint) (*learner, error) {
 }
 
 func (l *learner) drop() {
-	for _, n := range []*torch.GPUNetwork{l.net, l.slow} {
+	for _, n := range []*torch.Network{l.net, l.slow} {
 		if n != nil {
 			n.Drop()
 		}
@@ -99,7 +99,7 @@ func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapsho
 			targets = append(targets, x.Targets[i])
 		}
 	}
-	v := l.net.Values(s, &l.batch, "")
+	v := l.net.Values(s, &l.batch, false)
 	return s.Mean(s.Square(s.Sub(v, s.Float32(targets, len(targets), 1))))
 }
 
@@ -140,15 +140,15 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	if n == 0 {
 		return nil
 	}
-	differences := func(prefix string) *torch.Tensor {
-		v := l.net.Values(s, &l.batch, prefix)
+	differences := func(actor bool) *torch.Tensor {
+		v := l.net.Values(s, &l.batch, actor)
 		return s.Scale(s.Sub(s.Narrow(v, 0, 0, n), s.Narrow(v, 0, n, n)), 1/l.config.Temperature)
 	}
-	logs := s.SegmentLogSoftmax(differences(checkpoint.ActorPrefix), segment, segments)
+	logs := s.SegmentLogSoftmax(differences(true), segment, segments)
 	if imitate {
 		return s.Scale(s.Mean(s.Rows(logs, s.Int64(teacher, len(teacher)))), -1)
 	}
-	q := s.Detach(differences(""))
+	q := s.Detach(differences(false))
 	return s.Scale(s.Sum(s.Mul(s.Exp(logs), s.Sub(logs, q))), 1/float64(segments))
 }
 

@@ -94,11 +94,7 @@ func Load(path string) (*Policy, error) {
 
 // MarshalJSON implements json.Marshaler. Load reads the result.
 func (l *Policy) MarshalJSON() ([]byte, error) {
-	f := file{l.name, map[string]float64{}, l.Tuning}
-	for i, w := range l.weights {
-		f.Weights[Features[i]] = w
-	}
-	return json.Marshal(f)
+	return json.Marshal(file{l.name, l.ByName(), l.Tuning})
 }
 
 // TunedNames returns the names that Tuned knows, in alphabetical order.

@@ -6,25 +6,15 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/spread"
 	"gnnsched/scheduler/policy"
 )
 
-// Features names the features of a candidate node, in the order of the weights. Each is of order one
-// whatever the cluster's size. A fraction is requested / allocatable of a node; a share is the
-// pod's request / allocatable of a node. All means and deviations are over the available nodes.
-var Features = slices.Concat([]string{
-	"balance", // decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes
-	"used",    // mean of the CPU and memory fractions after placement
-	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes
-	"share",   // the larger of the pod's CPU and memory shares
-	"over",    // decrease of the node's squared excess over the mean fraction, divided by the deviation; CPU plus memory
-	"match",   // log2(pod's size / mean pod's size) · log2(node's size / mean node's size)
-	"room",    // decrease of the number of pods as large as the largest pod seen that fit on the node
-	"empty",   // 1 if the node runs no pod, else 0
-	"size",    // log2(node's size / mean node's size)
-	"zones",   // decrease of objective.Zones by the placement, times nodes
+// Features names the features of a candidate node, in the order of the weights: those of feature.Rule first.
+var Features = slices.Concat(feature.RuleFeatures, []string{
+	"zones", // decrease of objective.Zones by the placement, times nodes
 }, UsageFeatures, []string{Energy})
 
 // Energy names the feature that is the decrease of objective energy by the placement, times nodes, but for GPUs.
@@ -91,12 +81,21 @@ func New(name string, weights []float64) (*Policy, error) {
 // Weights returns a copy of the weights, in the order of Features.
 func (l *Policy) Weights() []float64 { return slices.Clone(l.weights) }
 
+// ByName returns the weights by the names of their features.
+func (l *Policy) ByName() map[string]float64 {
+	out := map[string]float64{}
+	for i, w := range l.weights {
+		out[Features[i]] = w
+	}
+	return out
+}
+
 // Name implements policy.Policy.
 func (l *Policy) Name() string { return l.name }
 
 // Score implements policy.Policy.
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	f := newView(s, pod)
+	f := view{Rule: feature.NewRule(s.Nodes, pod, largest(s))}
 	if l.weights[zonesFeature] != 0 {
 		f.zones = newZoneView(s, pod.Requests)
 	}
@@ -136,83 +135,29 @@ func (l *Policy) Reading(s *cluster.Snapshot, _ *cluster.Pod, candidates []int32
 
 // view holds what the features of all candidates have in common.
 type view struct {
-	cpu, mem, skew spread.Sums // of the available nodes' CPU fractions, memory fractions, and their differences
-	nodes          float64     // number of available nodes
-	request        cluster.Resources
-	largest        cluster.Resources // maximum of each resource over the pending and the running pods
-	podSize        float64           // log2(pending pod's size / mean running pod's size)
-	mean           cluster.Resources // mean resources that a node offers
-	zones          *zoneView         // nil if the feature zones has no weight
-	usage          *usageView        // nil if no feature of usage has a weight
-	energy         *energyView       // nil if the feature energy has no weight
+	feature.Rule
+	zones  *zoneView   // nil if the feature zones has no weight
+	usage  *usageView  // nil if no feature of usage has a weight
+	energy *energyView // nil if the feature energy has no weight
 }
 
-func newView(s *cluster.Snapshot, pod *cluster.Pod) view {
-	f := view{request: pod.Requests, largest: pod.Requests}
-	var offered, used cluster.Resources
+// largest returns the most CPU and memory that one pod on an available node requests.
+func largest(s *cluster.Snapshot) (out cluster.Resources) {
 	for _, n := range s.Nodes {
 		if !n.Available() {
 			continue
 		}
-		f.nodes++
-		f.cpu.Add(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
-		f.mem.Add(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory))
-		f.skew.Add(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU) - cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory))
-		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
 		for _, g := range n.Groups {
-			f.largest.MilliCPU = max(f.largest.MilliCPU, g.Each.MilliCPU)
-			f.largest.Memory = max(f.largest.Memory, g.Each.Memory)
+			out.MilliCPU, out.Memory = max(out.MilliCPU, g.Each.MilliCPU), max(out.Memory, g.Each.Memory)
 		}
 	}
-	count := int64(max(f.nodes, 1))
-	f.mean = cluster.Resources{MilliCPU: offered.MilliCPU / count, Memory: offered.Memory / count}
-	if used.Pods > 0 {
-		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
-		f.podSize = log2(size(pod.Requests, f.mean), size(each, f.mean))
-	}
-	return f
+	return out
 }
 
 // features writes the features of a candidate to x, in the order of Features.
 func (f *view) features(n *cluster.Node, x []float64) {
-	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
-	dc, dm := cluster.Fraction(f.request.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(f.request.Memory, n.Allocatable.Memory)
-	c, m := f.cpu.Moved(cpu, dc), f.mem.Moved(mem, dm)
-	x[0] = f.nodes * (f.cpu.Std() + f.mem.Std() - c.Std() - m.Std())
-	x[1] = (cpu + dc + mem + dm) / 2
-	x[2] = f.nodes * (f.skew.Std() - f.skew.Moved(cpu-mem, dc-dm).Std())
-	x[3] = max(dc, dm)
-	x[4] = over(f.cpu, cpu, dc) + over(f.mem, mem, dm)
-	x[8] = log2(size(n.Allocatable, f.mean), 1)
-	x[5] = f.podSize * x[8]
-	free := n.Free()
-	x[6] = float64(f.largest.FitsInto(free) - f.largest.FitsInto(free.Minus(f.request)))
-	x[7] = 0
-	if n.Requested.Pods == 0 {
-		x[7] = 1
-	}
+	f.Features(n, x)
 	x[zonesFeature] = f.zones.gainOf(n.Zone)
 	f.usage.features(n, x[firstUsageFeature:energyFeature])
 	x[energyFeature] = f.energy.gainOf(n)
-}
-
-// over returns the decrease of the squared excess of x over the mean when x grows by d, divided by
-// the standard deviation.
-func over(s spread.Sums, x, d float64) float64 {
-	mean := s.Mean()
-	before, after := max(x-mean, 0), max(x+d-mean, 0)
-	return (before*before - after*after) / (s.Std() + 0.01)
-}
-
-// size returns the mean of a / b over CPU and memory.
-func size(a, b cluster.Resources) float64 {
-	return (cluster.Fraction(a.MilliCPU, b.MilliCPU) + cluster.Fraction(a.Memory, b.Memory)) / 2
-}
-
-// log2 returns log2(a / b), limited to ±4; 0 unless both are positive.
-func log2(a, b float64) float64 {
-	if a <= 0 || b <= 0 {
-		return 0
-	}
-	return max(min(math.Log2(a/b), 4), -4)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
 )
 
@@ -19,7 +20,8 @@ func TestFeatures(t *testing.T) {
 	busy.Add(cluster.Resources{MilliCPU: 4000, Memory: 2 << 30, Pods: 1})
 	empty := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 24000, Memory: 24 << 30, Pods: 10}}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Memory: 1 << 30, Pods: 1}}
-	view := newView(&cluster.Snapshot{Nodes: []*cluster.Node{busy, empty}}, pod)
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{busy, empty}}
+	view := view{Rule: feature.NewRule(s.Nodes, pod, largest(s))}
 	x := make([]float64, len(Features))
 	view.features(busy, x)
 	for name, want := range map[string]float64{

@@ -37,7 +37,7 @@ func TestGPUParity(t *testing.T) {
 }
 
 func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
-	net, err := NewGPUNetwork(c)
+	net, err := NewNetwork(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +69,8 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	}
 	var s Scope
 	defer s.Drop()
-	prefix := ""
-	if c.Manifest.Architecture.Head == checkpoint.ActorCritic {
-		prefix = checkpoint.ActorPrefix
-	}
-	gotCritic, gotActor := s.Float32s(net.Values(&s, &b, "")), s.Float32s(net.Values(&s, &b, prefix))
+	acts := c.Manifest.Architecture.Head == checkpoint.ActorCritic
+	gotCritic, gotActor := s.Float32s(net.Values(&s, &b, false)), s.Float32s(net.Values(&s, &b, acts))
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,125 @@
+package feature
+
+import (
+	"math"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
+)
+
+func init() { Register(rule) }
+
+// rule has the features of the linear policy, to which a network can add what it learns. Unlike those of other sets they
+// are not bounded, so that a weighted sum of them is the policy's score at any size of the cluster.
+var rule = &Set{
+	Name:      "rule",
+	Doc:       "What the linear policy weighs.",
+	Version:   1,
+	Candidate: []CandidateBlock{{Features: ruleFeatures(), Fill: fillRule}},
+}
+
+// RuleFeatures names the features of a candidate that a Rule computes, in order. Each is of order one whatever the
+// cluster's size. A fraction is requested / allocatable of a node; a share is the pod's request / allocatable of a
+// node. All means and deviations are over the available nodes.
+var RuleFeatures = []string{
+	"balance", // decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes
+	"used",    // mean of the CPU and memory fractions after placement
+	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes
+	"share",   // the larger of the pod's CPU and memory shares
+	"over",    // decrease of the node's squared excess over the mean fraction, divided by the deviation; CPU plus memory
+	"match",   // log2(pod's size / mean pod's size) · log2(node's size / mean node's size)
+	"room",    // decrease of the number of pods as large as the largest pod seen that fit on the node
+	"empty",   // 1 if the node runs no pod, else 0
+	"size",    // log2(node's size / mean node's size)
+}
+
+func ruleFeatures() (out []Feature) {
+	for _, name := range RuleFeatures {
+		out = append(out, Feature{Name: "rule_" + name, Doc: name + " of the linear policy"})
+	}
+	return out
+}
+
+// Rule holds what the features of all candidates have in common.
+type Rule struct {
+	Nodes            float64     // available ones
+	CPU, Memory      spread.Sums // of the available nodes' fractions
+	skew             spread.Sums // of the differences of both
+	request, largest cluster.Resources
+	podSize          float64           // log2(pending pod's size / mean running pod's size)
+	mean             cluster.Resources // that an available node offers
+}
+
+// NewRule returns the rule for a pod. running is the most CPU and memory that one pod on an available node requests.
+func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources) Rule {
+	f := Rule{request: pod.Requests, largest: pod.Requests}
+	f.largest.MilliCPU, f.largest.Memory = max(f.largest.MilliCPU, running.MilliCPU), max(f.largest.Memory, running.Memory)
+	var offered, used cluster.Resources
+	for _, n := range nodes {
+		if !n.Available() {
+			continue
+		}
+		f.Nodes++
+		cpu, memory := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+		f.CPU.Add(cpu)
+		f.Memory.Add(memory)
+		f.skew.Add(cpu - memory)
+		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
+	}
+	count := int64(max(f.Nodes, 1))
+	f.mean = cluster.Resources{MilliCPU: offered.MilliCPU / count, Memory: offered.Memory / count}
+	if used.Pods > 0 {
+		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
+		f.podSize = logSize(f.size(pod.Requests), f.size(each))
+	}
+	return f
+}
+
+// Features writes the features of a candidate to x, in the order of RuleFeatures.
+func (f *Rule) Features(n *cluster.Node, x []float64) {
+	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+	dc, dm := cluster.Fraction(f.request.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(f.request.Memory, n.Allocatable.Memory)
+	c, m := f.CPU.Moved(cpu, dc), f.Memory.Moved(mem, dm)
+	x[0] = f.Nodes * (f.CPU.Std() + f.Memory.Std() - c.Std() - m.Std())
+	x[1] = (cpu + dc + mem + dm) / 2
+	x[2] = f.Nodes * (f.skew.Std() - f.skew.Moved(cpu-mem, dc-dm).Std())
+	x[3] = max(dc, dm)
+	x[4] = over(f.CPU, cpu, dc) + over(f.Memory, mem, dm)
+	x[8] = logSize(f.size(n.Allocatable), 1)
+	x[5] = f.podSize * x[8]
+	free := n.Free()
+	x[6] = float64(f.largest.FitsInto(free) - f.largest.FitsInto(free.Minus(f.request)))
+	x[7] = float64(flag(n.Requested.Pods == 0))
+}
+
+// over returns the decrease of the squared excess of x over the mean when x grows by d, divided by
+// the standard deviation.
+func over(s spread.Sums, x, d float64) float64 {
+	mean := s.Mean()
+	before, after := max(x-mean, 0), max(x+d-mean, 0)
+	return (before*before - after*after) / (s.Std() + 0.01)
+}
+
+// size returns the mean over CPU and memory of r / the mean that a node offers.
+func (f *Rule) size(r cluster.Resources) float64 {
+	return (cluster.Fraction(r.MilliCPU, f.mean.MilliCPU) + cluster.Fraction(r.Memory, f.mean.Memory)) / 2
+}
+
+// logSize returns log2(a / b), within ±4; 0 unless both are positive.
+func logSize(a, b float64) float64 {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	return max(min(math.Log2(a/b), limit), -limit)
+}
+
+// fillRule writes the features of every candidate.
+func fillRule(c *Candidates, out Rows) {
+	f, x := NewRule(c.Nodes, c.Pod, c.LargestRunning), make([]float64, len(RuleFeatures))
+	for i, v := range c.Rows {
+		f.Features(c.Nodes[v], x)
+		for j, row := 0, out.Row(i); j < len(x); j++ {
+			row[j] = float32(x[j])
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package layer
+
+// Kind is a kind of vertex of a graph, or of edge.
+type Kind int
+
+// The kinds.
+const (
+	_         Kind = iota
+	Node           // with the pods and devices that it has
+	Group          // equal pods that run on a node
+	Device         // GPU of a node
+	Pod            // the pending one
+	Cluster        // everything
+	Zone           // nodes that lie together
+	Path           // edge from a candidate to a node with peers of the pending pod
+	Candidate      // edge from the pending pod to a node where it may run
+)
+
+// Layer gives a vector to each vertex of a kind.
+type Layer struct {
+	Name  string // by which later layers name it
+	Of    Kind
+	Width int // of the vectors
+	Terms []Term
+	Norm  string // begins the names of the weight and bias of a LayerNorm (Ba et al. 2016) over the sum; empty for none
+	ReLU  bool   // negative numbers become 0, after the norm
+}
+
+// Term is a part of a layer's sum: W x + b.
+type Term struct {
+	Weight string   // begins the name of W, which is Layer.Width × the width of x; empty for x itself
+	Bias   string   // name of b; empty for none
+	From   []string // layers whose vectors are x, one behind the other; none for the features of the vertex
+	// added is 0 for what networks always had. A file has the parameters of what was added later behind all that was
+	// there before.
+	added int
+}
+
+// Widths are the numbers of features of the vertices, by kind.
+type Widths map[Kind]int
+
+// Param is the name and the shape of one parameter, in PyTorch's convention: a weight is out × in.
+type Param struct {
+	Name  string
+	Shape []int
+	Reads Kind // whose features the parameter multiplies; 0 for none
+}
+
+// Params lists the parameters of some layers on vertices of the given widths, in the order of a file.
+func Params(layers []Layer, w Widths) (all []Param) {
+	width, last := map[string]int{}, 0
+	for _, l := range layers {
+		width[l.Name] = l.Width
+		for _, t := range l.Terms {
+			last = max(last, t.added)
+		}
+	}
+	for added := range last + 1 {
+		for _, l := range layers {
+			all = append(all, l.params(w, width, added)...)
+		}
+	}
+	return all
+}
+
+// params lists the parameters of the layer's terms that were added at one time: weights, then biases, then the norm. width
+// is that of each layer by its name.
+func (l Layer) params(w Widths, width map[string]int, added int) (all []Param) {
+	var biases []Param
+	for i, t := range l.Terms {
+		if t.added != added {
+			continue
+		}
+		if t.Weight != "" {
+			in, reads := 0, Kind(0)
+			for _, name := range t.From {
+				in += width[name]
+			}
+			if len(t.From) == 0 {
+				in, reads = w[l.Of], l.Of
+			}
+			all = append(all, Param{Name: t.Weight + ".weight", Shape: []int{l.Width, in}, Reads: reads})
+		}
+		if t.Bias != "" {
+			biases = append(biases, Param{Name: t.Bias, Shape: []int{l.Width}})
+		}
+		if i == 0 && l.Norm != "" {
+			biases = append(biases, Param{Name: l.Norm + ".weight", Shape: []int{l.Width}}, Param{Name: l.Norm + ".bias", Shape: []int{l.Width}})
+		}
+	}
+	return append(all, biases...)
+}

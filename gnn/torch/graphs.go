@@ -1,0 +1,97 @@
+//go:build torch
+
+package torch
+
+import (
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/layer"
+)
+
+// graphs are the rows of a batch of graphs. Pods and the cluster have one for each graph.
+type graphs struct{ *graph.Batch }
+
+// count implements rows.
+func (b graphs) count(kind layer.Kind) int {
+	switch kind {
+	case layer.Node:
+		return b.Nodes()
+	case layer.Group:
+		return len(b.GroupNode)
+	case layer.Zone:
+		return len(b.ZoneGraph)
+	case layer.Candidate:
+		return len(b.CandidateNode)
+	case layer.Path:
+		return len(b.PathNode)
+	}
+	return b.Size
+}
+
+// features implements rows.
+func (b graphs) features(s *Scope, kind layer.Kind) *Tensor {
+	x := map[layer.Kind][]float32{
+		layer.Node: b.NodeX, layer.Group: b.GroupX, layer.Pod: b.PodX, layer.Cluster: b.ClusterX, layer.Candidate: b.CandidateX, layer.Path: b.PathX,
+	}[kind]
+	rows := b.count(kind)
+	return s.Float32(x, rows, len(x)/rows)
+}
+
+// collect implements rows.
+func (b graphs) collect(s *Scope, from, to layer.Kind, x *Tensor) (*Tensor, bool) {
+	switch {
+	case from == layer.Group && to == layer.Node:
+		return b.groupMessages(s, x), true
+	case from == layer.Node && (to == layer.Zone || to == layer.Cluster):
+		return b.nodeMeans(s, x, to), true
+	case from == layer.Path:
+		return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, len(b.PathWeight), 1)), s.Int64(b.PathCandidate, len(b.PathCandidate)), len(b.CandidateNode)), true
+	case from == layer.Candidate && to == layer.Cluster:
+		return segmentMean(s, x, s.Int64(b.CandidateGraph, len(b.CandidateGraph)), b.CandidateGraph, b.Size), true
+	}
+	return nil, false
+}
+
+// lookup implements rows.
+func (b graphs) lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor {
+	index := map[[2]layer.Kind][]int64{
+		{layer.Cluster, layer.Zone}:      b.ZoneGraph,
+		{layer.Cluster, layer.Candidate}: b.CandidateGraph,
+		{layer.Zone, layer.Candidate}:    b.CandidateZone,
+		{layer.Node, layer.Candidate}:    b.CandidateNode,
+		{layer.Node, layer.Path}:         b.PathNode,
+	}[[2]layer.Kind{from, to}]
+	return s.Rows(x, s.Int64(index, len(index)))
+}
+
+// groupMessages returns, for every node, the mean over its pods of their group's vector; zero for empty nodes.
+func (b graphs) groupMessages(s *Scope, x *Tensor) *Tensor {
+	total := make([]float32, b.Nodes())
+	for i, v := range b.GroupNode {
+		total[v] += b.GroupWeight[i]
+	}
+	share := make([]float32, len(b.GroupNode))
+	for i, v := range b.GroupNode {
+		share[i] = b.GroupWeight[i] / total[v]
+	}
+	return s.segmentSum(s.Mul(x, s.Float32(share, len(share), 1)), s.Int64(b.GroupNode, len(b.GroupNode)), b.Nodes())
+}
+
+// nodeMeans returns the means of the nodes' vectors over each zone, or over each graph; zero for a zone without nodes.
+func (b graphs) nodeMeans(s *Scope, x *Tensor, to layer.Kind) *Tensor {
+	if b.PlaceNode != nil {
+		x = s.Rows(x, s.Int64(b.PlaceNode, len(b.PlaceNode)))
+	}
+	zones := len(b.ZoneGraph)
+	sum := s.segmentSum(x, s.Int64(b.PlaceZone, len(b.PlaceZone)), zones)
+	count := make([]float32, zones)
+	if to == layer.Cluster {
+		sum, count = s.segmentSum(sum, s.Int64(b.ZoneGraph, zones), b.Size), make([]float32, b.Size)
+	}
+	for _, z := range b.PlaceZone {
+		if to == layer.Cluster {
+			z = b.ZoneGraph[z]
+		}
+		count[z]++
+	}
+	return s.Mul(sum, s.Float32(inverse(count), len(count), 1))
+}
