@@ -104,7 +104,7 @@ func TestMeanIntervalProperties(t *testing.T) {
 
 func TestHolm(t *testing.T) {
 	// R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm")
-	got, want := Holm([]float64{0.01, 0.04, 0.03, 0.005}), []float64{0.03, 0.06, 0.06, 0.02}
+	got, want := holm([]float64{0.01, 0.04, 0.03, 0.005}), []float64{0.03, 0.06, 0.06, 0.02}
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-15 {
 			t.Fatalf("%v, want %v", got, want)
@@ -112,11 +112,11 @@ func TestHolm(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SliceOf(rapid.Float64Range(0, 1)).Draw(t, "p")
-		for i, x := range Holm(p) {
+		for i, x := range holm(p) {
 			if x < p[i] || x > min(float64(len(p))*p[i], 1)+1e-12 {
 				t.Fatalf("%v became %v of %v", p[i], x, p)
 			}
-			for k, y := range Holm(p) {
+			for k, y := range holm(p) {
 				if p[i] < p[k] && x > y {
 					t.Fatalf("the order of %v and %v changed", p[i], p[k])
 				}
@@ -148,7 +148,7 @@ func TestDifferencesByChance(t *testing.T) {
 			if d.Mark == Lower || d.Mark == Higher {
 				found++
 			}
-			if d.P < Level {
+			if d.P < level {
 				raw++
 			}
 		}

@@ -131,8 +131,8 @@ func (c *Comparison) estimate(comparisons int) string {
 	return "seed:"
 }
 
-// Count returns a number with its noun, in the plural unless it is 1.
-func Count(n int, noun string) string {
+// count returns a number with its noun, in the plural unless it is 1.
+func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// Level is the adjusted p below which a difference can be marked.
-const Level = 0.05
+// level is the adjusted p below which a difference can be marked.
+const level = 0.05
 
-// Mark says what a difference shows. All reports follow the same rule, which Style.Rule explains beside their tables.
+// Mark says what a difference shows. All reports follow the same rule, which Words.Rule explains beside their tables.
 type Mark int
 
-// The marks. Lower and Higher take both an interval that excludes 0 and an adjusted p below Level, None takes neither, and
+// The marks. Lower and Higher take both an interval that excludes 0 and an adjusted p below level, None takes neither, and
 // Unclear means that only one of the two holds. So no mark contradicts the interval in its row.
 const (
 	Unmarked Mark = iota // too few seeds for any mark; see MinSeeds
@@ -38,7 +38,7 @@ func (m Mark) Opposite() Mark {
 // MinSeeds returns how many seeds a number of comparisons takes before one of them can be marked. The smallest p of the
 // signed-rank test on n seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
 func MinSeeds(comparisons int) (n int) {
-	for n = 1; float64(max(comparisons, 1))*math.Exp2(float64(1-n)) >= Level; n++ {
+	for n = 1; float64(max(comparisons, 1))*math.Exp2(float64(1-n)) >= level; n++ {
 	}
 	return n
 }
@@ -50,10 +50,10 @@ func Together(all ...*Difference) {
 		p[i] = d.P
 	}
 	least := MinSeeds(len(all))
-	for i, adjusted := range Holm(p) {
+	for i, adjusted := range holm(p) {
 		d := all[i]
 		d.Adjusted = adjusted
-		likely, apart := adjusted < Level, d.Beyond(0) != None
+		likely, apart := adjusted < level, d.Beyond(0) != None
 		switch {
 		case d.Samples < least:
 			d.Mark = Unmarked
@@ -83,21 +83,21 @@ func (i Interval) Beyond(distance float64) Mark {
 	return None
 }
 
-// Style is how a table shows marks.
-type Style struct{ marked, unclear string }
+// style is how a table shows marks.
+type style struct{ marked, unclear string }
 
 // The styles: a column of words, or signs behind the p of Difference.Chance.
 var (
-	Words = Style{"Better and worse mark", "unclear marks"}
-	Signs = Style{"A * marks", "a ? marks"}
+	Words = style{"Better and worse mark", "unclear marks"}
+	Signs = style{"A * marks", "a ? marks"}
 )
 
 // Rule returns the sentences beside a table that say how its differences are marked, or why none is.
-func (s Style) Rule(samples, comparisons int) string {
-	all, fewest, least := Count(comparisons, "comparison"), MinSeeds(1), MinSeeds(comparisons)
+func (s style) Rule(samples, comparisons int) string {
+	all, fewest, least := count(comparisons, "comparison"), MinSeeds(1), MinSeeds(comparisons)
 	switch {
 	case samples >= least:
-		return fmt.Sprintf("%s a difference whose 95%% interval excludes 0 and whose p is below %v (Wilcoxon's signed-rank test,\nadjusted by Holm for %s); %s one with only one of the two.", s.marked, Level, all, s.unclear)
+		return fmt.Sprintf("%s a difference whose 95%% interval excludes 0 and whose p is below %v (Wilcoxon's signed-rank test,\nadjusted by Holm for %s); %s one with only one of the two.", s.marked, level, all, s.unclear)
 	case samples >= fewest:
 		return fmt.Sprintf("Nothing is marked: marks among %s take at least %d seeds; you have %d.", all, least, samples)
 	case least == fewest:

@@ -28,7 +28,7 @@ func TestMarksNeverContradictIntervals(t *testing.T) {
 		}
 		Together(all...)
 		for _, d := range list {
-			apart, likely := d.Low > 0 || d.High < 0, d.Adjusted < Level
+			apart, likely := d.Low > 0 || d.High < 0, d.Adjusted < level
 			var want Mark
 			switch {
 			case seeds < MinSeeds(policies):

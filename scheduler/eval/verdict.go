@@ -60,7 +60,7 @@ func (c *Comparison) Judge(thresholds []Threshold) error {
 		c.Verdicts = append(c.Verdicts, v)
 	}
 	if c.Samples() > 1 {
-		for i, p := range Holm(ps) {
+		for i, p := range holm(ps) {
 			c.Verdicts[i].P = &p
 		}
 	}
