@@ -8,7 +8,6 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 	"gnnsched/scheduler/policy"
 )
 
