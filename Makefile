@@ -184,7 +184,19 @@ CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|err
 # than Go's ten minutes.
 .PHONY: test-race
 test-race: ## Run the tests of what runs at the same time with the race detector (takes minutes more to build)
-	go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' $(CONCURRENT)
+	GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' $(CONCURRENT)
+
+# What differs between Kubernetes releases, in a few minutes: scheduling, claims and records.
+.PHONY: test-older
+test-older: ## Build with each older Kubernetes release and run its tests of scheduling, claims and records
+	@for f in go.k1*.mod; do r=$${f#go.k1}; $(MAKE) --no-print-directory test-release KUBERNETES=1.$${r%.mod} || exit 1; done
+
+.PHONY: test-release
+test-release:
+	$(GOBUILD) -o /dev/null ./cmd/kwokcluster
+	$(GOBUILD) -o /dev/null ./cmd/gnnsched
+	$(GO) test ./internal/kuberelease ./scheduler/memcluster ./scheduler/plugin ./scheduler/plugin/dra ./scheduler/replay ./workload/record/...
+	$(GO) test -run '^(TestScheduler|TestClaims|TestDeviceTaintRules)$$' ./scheduler/server
 
 .PHONY: test-compose
 test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers

@@ -2,7 +2,6 @@ package shadow
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"path/filepath"
 	"slices"
@@ -170,7 +169,10 @@ func TestRunFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(w.Add(early.Points()...), w.Add(r.Points()...), w.Add(r.Rows()...), w.Close(nil)); err != nil {
+		w.Add(early.Points()...)
+		w.Add(r.Points()...)
+		w.Add(r.Rows()...)
+		if err := w.Close(nil); err != nil {
 			t.Fatal(err)
 		}
 		run, err := runfolder.Read(dir)

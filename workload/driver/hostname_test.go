@@ -24,6 +24,7 @@ func TestHostnameOfARecord(t *testing.T) {
 	}
 	now := int64(1_795_651_200_000) // 2026-11-26
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return now }})
+	known := observe.NewKnown()
 	for _, name := range []string{"1.json", "2.json"} {
 		file, err := os.Open(filepath.Join("testdata", "hostname-label-short", name))
 		if err != nil {
@@ -34,7 +35,8 @@ func TestHostnameOfARecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Tell(f)
+		known.Look([]observe.File{{Objects: o, Path: name, At: now}})
+		known.Tell(f)
 		now += 3_600_000
 	}
 	if _, err := w.Close(); err != nil {

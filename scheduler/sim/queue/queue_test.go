@@ -51,10 +51,11 @@ func (k *kube) arrive(pod int32) {
 // try takes the next pod, and puts it back unless it gets a node.
 func (k *kube) try(placed bool) (pod int32) {
 	k.t.Helper()
-	p, err := k.queue.Pop(klog.Background())
+	is, err := k.queue.Pop(klog.Background())
 	if err != nil {
 		k.t.Fatal(err)
 	}
+	p := any(is).(*framework.QueuedPodInfo) // in Kubernetes 1.37 it could be a group
 	if _, err := fmt.Sscan(p.Pod.Name, &pod); err != nil {
 		k.t.Fatal(err)
 	}
@@ -63,11 +64,27 @@ func (k *kube) try(placed bool) (pod int32) {
 		return pod
 	}
 	p.UnschedulablePlugins.Insert(fits)
-	if err := k.queue.AddUnschedulableIfNotPresent(klog.Background(), p, k.queue.SchedulingCycle()); err != nil {
+	if err := k.putBack()(klog.Background(), p, k.queue.SchedulingCycle()); err != nil {
 		k.t.Fatal(err)
 	}
 	k.clock.Step(time.Nanosecond) // so that times of failures differ
 	return pod
+}
+
+// putBack returns the method that takes a pod that got no node. Kubernetes 1.37 has another name for it.
+func (k *kube) putBack() func(klog.Logger, *framework.QueuedPodInfo, int64) error {
+	switch q := any(k.queue).(type) {
+	case interface {
+		AddUnschedulablePodIfNotPresent(klog.Logger, *framework.QueuedPodInfo, int64) error
+	}:
+		return q.AddUnschedulablePodIfNotPresent
+	case interface {
+		AddUnschedulableIfNotPresent(klog.Logger, *framework.QueuedPodInfo, int64) error
+	}:
+		return q.AddUnschedulableIfNotPresent
+	}
+	k.t.Fatal("the queue takes no pod back")
+	return nil
 }
 
 // Pods that arrive and that wait are tried in the order of kube-scheduler's own queue, whenever pods are deleted and
