@@ -39,7 +39,7 @@ func TestCommand(t *testing.T) {
 		{[]string{"--policies", "mig:value,mig:fgd", "--steady", "--load", "0.9", "-o", "markdown"}, exit.OK, "mean wait"},
 		{[]string{"--policies", "mig:value", "-o", "csv"}, exit.OK, "bimodal,mig:value,2,1.3,"},
 		{[]string{"--models", "H100,A100", "--policies", "mig:value"}, exit.OK, "7g.80gb"},
-		{[]string{"--models", "T4"}, exit.Usage, "there are A100 and H100"},
+		{[]string{"--models", "T4"}, exit.Usage, "there are A100, H100"},
 		{[]string{"--models", "A100,A100"}, exit.Usage, "A100 is there twice"},
 		{[]string{"--mix", "odd"}, exit.Usage, "there are uniform"},
 		{[]string{"--policies", "mig:odd"}, exit.Usage, "there are first-fit"},
