@@ -157,7 +157,7 @@ func TestBadInput(t *testing.T) {
 		{"a share for several profiles", []string{"rungnn", "--share", "0.05", "--profiles", "gnn,dqn"}, exit.Usage, "--share is for one profile"},
 		{"a share for the default profile", []string{"rungnn", "--share", "0.05", "--profiles", "default-scheduler"}, exit.Usage, "has no network or policy"},
 		{"a share of blended scores", []string{"rungnn", "--share", "0.05", "--blend", "NodeAffinity=2"}, exit.Usage, "blended scores"},
-		{"a share of what", []string{"rungnn", "--share", "0.05", "--share-by", "pod"}, exit.Usage, "choose one of owner, namespace"},
+		{"a share of what", []string{"rungnn", "--share", "0.05", "--share-by", "pod"}, exit.Usage, "there are owner, namespace"},
 		{"a share that never fails", []string{"rungnn", "--share", "0.05", "--share-failures", "1"}, exit.Usage, "failures is 1"},
 		{"limits of a share without one", []string{"rungnn", "--share-latency", "1s"}, exit.Usage, "has no effect without --share"},
 		{"events of decisions in the shadow", []string{"rungnn", "--shadow", "--decision-events"}, exit.Usage, "--decision-events has no effect with --shadow"},

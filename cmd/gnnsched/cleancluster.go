@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -88,7 +89,7 @@ func (r *removal) validate() error {
 		return exit.New(exit.Usage, err, "")
 	}
 	if !slices.Contains(cleanup.Formats, r.format) {
-		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", r.format), "use table, name or json")
+		return exit.Usagef("--output: %w", choice.Unknown("format", r.format, cleanup.Formats))
 	}
 	if r.timeout <= 0 {
 		return exit.Usagef("timeout %v must be positive", r.timeout)

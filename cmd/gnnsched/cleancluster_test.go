@@ -166,7 +166,7 @@ func TestCleanclusterBadInput(t *testing.T) {
 	}{
 		{[]string{"everything"}, exit.Usage, `unexpected argument "everything"`},
 		{[]string{"--run", "a b"}, exit.Usage, `run "a b"`},
-		{[]string{"-o", "wide"}, exit.Usage, `output format "wide"`},
+		{[]string{"-o", "wide"}, exit.Usage, `no format is called "wide"`},
 		{[]string{"--timeout", "0s"}, exit.Usage, "timeout 0s"},
 		{nil, exit.Kubeconfig, "kwokcluster up"},
 		{[]string{"--kubeconfig", dead, "--context", "x"}, exit.Kubeconfig, "x"},

@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
@@ -107,7 +108,7 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	if f := c.String("output"); !slices.Contains(driver.ReportFormats, f) {
-		return exit.New(exit.Usage, fmt.Errorf("output format %q is not known", f), "use table or json")
+		return exit.Usagef("--output: %w", choice.Unknown("format", f, driver.ReportFormats))
 	}
 	if c.Bool("dry-run") && source.Fixed() { // needs no cluster
 		plan, err := source.Plan(driver.Room{})

@@ -99,7 +99,7 @@ func TestRunsimBadInput(t *testing.T) {
 		{"resets", []string{"--cluster_resets", "0"}, exit.Usage, "cluster-resets 0"},
 		{"replicas", []string{"--replicas-min", "20"}, exit.Usage, "replicas 20 to 15"},
 		{"argument", []string{"now"}, exit.Usage, `unexpected argument "now"`},
-		{"output", []string{"-o", "xml"}, exit.Usage, `output format "xml"`},
+		{"output", []string{"-o", "xml"}, exit.Usage, `no format is called "xml"`},
 		{"no shapes file", []string{"--shapes", "nowhere.yaml"}, exit.Usage, "nowhere.yaml"},
 		{"bad shapes", []string{"--shapes", shapes}, exit.Usage, "shapes.yaml: shapes[0].requests.cpu:"},
 		{"no replay file", []string{"--replay", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
@@ -118,7 +118,7 @@ func TestRunsimBadInput(t *testing.T) {
 		{"trace and load", []string{"--trace", trace, "--cpu-load", "1"}, exit.Usage, "--cpu-load has no effect with --trace"},
 		{"trace and seed", []string{"--trace", trace, "--seed", "1"}, exit.Usage, "--seed has no effect with --trace"},
 		{"trace onto itself", []string{"--trace", trace, "--csv", trace}, exit.Usage, "--trace and --csv name the same file"},
-		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `unknown trace format "parquet": use one of auto, `},
+		{"format", []string{"--trace", trace, "--format", "parquet"}, exit.Usage, `no trace format is called "parquet"; there are auto, `},
 		{"speed", []string{"--trace", trace, "--speed", "0"}, exit.Usage, "--speed 0"},
 		{"limit", []string{"--trace", trace, "--limit", "-1"}, exit.Usage, "--limit -1"},
 		{"inflate", []string{"--trace", trace, "--inflate", "130"}, exit.Usage, "--inflate 130: choose"},
@@ -129,7 +129,7 @@ func TestRunsimBadInput(t *testing.T) {
 		{"no cluster", nil, exit.Kubeconfig, "kwokcluster up"},
 		{"no such context", []string{"--kubeconfig", dead, "--context", "other"}, exit.Kubeconfig, "other"},
 		{"nobody listens", []string{"--kubeconfig", dead}, exit.Unreachable, "127.0.0.1:1"},
-		{"log level", []string{"--log-level", "loud"}, exit.Usage, `log level "loud"`},
+		{"log level", []string{"--log-level", "loud"}, exit.Usage, `no log level is called "loud"; there are debug`},
 	} {
 		code, stdout, stderr := command("runsim", c.args...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

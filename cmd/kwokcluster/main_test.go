@@ -99,7 +99,7 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"number", []string{"up", "--nodes", "many"}, "many"},
 		{"negative", []string{"up", "--dir", fresh, "--nodes", "-1"}, "--nodes -1 is not between"},
 		{"nodes and pools", []string{"up", "--nodes", "1", "--pools", pools}, "exclude each other"},
-		{"way to offer GPUs", []string{"up", "--nodes-file", pools, "--gpus", "claims"}, `--gpus "claims" is not one of capacity, slices, both and turns`},
+		{"way to offer GPUs", []string{"up", "--nodes-file", pools, "--gpus", "claims"}, `--gpus: no way is called "claims"; there are capacity, slices, both, turns`},
 		{"GPUs of pools", []string{"up", "--pools", pools, "--gpus", "slices"}, "--gpus works with --nodes-file only"},
 		{"no pool file", []string{"up", "--pools", filepath.Join(tmp, "none.yaml")}, "none.yaml: no such file"},
 		{"malformed pool file", []string{"up", "--pools", pools}, "pools.yaml:3: pools[0].cout: unknown field"},
@@ -114,7 +114,7 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"log level", []string{"up", "--dir", fresh, "--log-level", "loud"}, `"loud"`},
 		{"purge of somebody else's directory", []string{"down", "--purge", "--dir", tmp}, "was not made by kwokcluster"},
 		{"timeout", []string{"down", "--timeout", "0s"}, "--timeout 0s"},
-		{"output format", []string{"status", "-o", "yaml"}, `unknown output format "yaml"`},
+		{"output format", []string{"status", "-o", "yaml"}, `no format is called "yaml"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := runApp(t, c.args...)

@@ -10,6 +10,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/kwok"
 )
@@ -30,7 +31,7 @@ func statusCommand() *ucli.Command {
 func status(c *ucli.Context) error {
 	format := c.String("output")
 	if format != "table" && format != "json" {
-		return exit.New(exit.Usage, fmt.Errorf("unknown output format %q", format), "use table or json")
+		return exit.Usagef("--output: %w", choice.Unknown("format", format, []string{"table", "json"}))
 	}
 	s, err := kwok.Inspect(c.Context, dir(c))
 	if err != nil {

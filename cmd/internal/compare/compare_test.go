@@ -330,7 +330,7 @@ func TestBadInput(t *testing.T) {
 		{nil, "want the folder of a record"},
 		{[]string{filepath.Join(dir, "none")}, "no such file"},
 		{[]string{t.TempDir()}, "no part of a record"},
-		{[]string{"--profile", "gn", dir}, `there is no profile "gn"`},
+		{[]string{"--profile", "gn", dir}, `no profile is called "gn" (did you mean gnn?)`},
 		{[]string{"--present", "gn", dir}, "--present"},
 		{[]string{"--objective", "usage-balance", dir}, "cannot measure usage"},
 		{[]string{"--objective", "balance,traffic", dir}, "who talks to whom"},

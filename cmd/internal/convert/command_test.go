@@ -93,7 +93,7 @@ func TestRefuses(t *testing.T) {
 		{[]string{filepath.Join(dir, "empty")}, "the folder has no CSV file"},
 		{[]string{bad}, "belongs to no known format"},
 		{[]string{notPacked}, "gzip"},
-		{[]string{"--format", "xls", good}, `unknown format "xls"`},
+		{[]string{"--format", "xls", good}, `no format is called "xls"`},
 		{[]string{"--format", "jobs", good}, "vms.csv:1: the"},
 		{[]string{"--part", "half", good}, "choose all, training, judging"},
 		{[]string{"--step", "0", good}, "--step 0 is not"},

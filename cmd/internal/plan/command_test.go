@@ -113,7 +113,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--without", "", dir}, "it selects every node"},
 		{[]string{"--without", "node=a", "--moves", "3", dir}, "--moves has no effect with --without"},
 		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --fewest or --types or --without"},
-		{[]string{"--without", "node=a", "--profile", "none", dir}, "there is no profile"},
+		{[]string{"--without", "node=a", "--profile", "none", dir}, "no profile is called"},
 		{[]string{"--fewest", "--at", "2023-11-14T22:13:30Z", dir}, "--at has no effect with --fewest"},
 		{[]string{"--fewest", "--without", "node=a", dir}, "--fewest and --without ask for different plans"},
 		{[]string{"--fewest", "--wait", "-1s", dir}, "--wait -1s is negative"},
