@@ -58,6 +58,9 @@ func learnArgs(t *testing.T, args ...string) plugin.Args {
 	return a
 }
 
+// stateDir is where commands log, and keep what they learn, by default.
+func stateDir() string { return filepath.Join(os.Getenv("XDG_STATE_HOME"), "gnnsched") }
+
 func TestLearnFlags(t *testing.T) {
 	t.Chdir(t.TempDir())
 	program := trainerInPath(t)
@@ -69,16 +72,16 @@ func TestLearnFlags(t *testing.T) {
 	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 || a.Learn.Objective != "pack" {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
-	want := program + " --online --init " + file + " --events logs/rungnn-online --gamma=0.99 --batch-size=200"
+	want := program + " --online --init " + file + " --events " + stateDir() + "/rungnn-online --gamma=0.99 --batch-size=200"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
 	for _, command := range [][]string{{"rundqn", "--learn"}, {"rundqn", "--learn", "--hidden-layers", "16"}} {
 		a := learnArgs(t, command...)
-		if a.Checkpoint != "logs/rundqn-learned.safetensors" || a.Learn.Objective != "balance" {
+		if a.Checkpoint != stateDir()+"/rundqn-learned.safetensors" || a.Learn.Objective != "balance" {
 			t.Errorf("%v: arguments %+v, learn %+v", command, a, a.Learn)
 		}
-		if _, err := os.Stat("logs"); err == nil {
+		if _, err := os.Stat(a.Checkpoint); err == nil {
 			t.Error("--print-config writes")
 		}
 	}
@@ -94,12 +97,12 @@ func TestActorCriticLearns(t *testing.T) {
 	}
 	for _, variant := range []string{"acgnn", "acdqn"} {
 		a := learnArgs(t, "run"+variant, "--learn")
-		if a.Checkpoint != "logs/run"+variant+"-learned.safetensors" || a.Learn.Objective != "balance" || a.Learn.InitEpsilon != 0 {
+		if a.Checkpoint != stateDir()+"/run"+variant+"-learned.safetensors" || a.Learn.Objective != "balance" || a.Learn.InitEpsilon != 0 {
 			t.Errorf("%s: arguments %+v, learn %+v", variant, a, a.Learn)
 		}
 	}
 	a := learnArgs(t, "runacdqn", "--learn", "--hidden_layers", "16", "--actor_learning_rate", "0.002", "--critic-learning-rate=0.003", "--critic_apart=false", "--wait-cost", "0.02")
-	want := program + " --online --init logs/runacdqn-learned.safetensors --events logs/runacdqn-online --actor-learning-rate=0.002 --critic-learning-rate=0.003 --critic-apart=false --wait-cost=0.02"
+	want := program + " --online --init " + stateDir() + "/runacdqn-learned.safetensors --events " + stateDir() + "/runacdqn-online --actor-learning-rate=0.002 --critic-learning-rate=0.003 --critic-apart=false --wait-cost=0.02"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
@@ -186,10 +189,10 @@ func TestGPUNetworksLearn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	program := trainerInPath(t)
 	a := learnArgs(t, "rungnn", "--learn", "--profiles", "gpu-gnn", "--half-life", "500", "--replay-bytes", "64MiB")
-	if a.Variant != "gpu-gnn" || a.Checkpoint != "logs/rungpu-gnn-learned.safetensors" || a.Learn.Objective != "gpu-idle" || a.Learn.InitEpsilon != 0.1 {
+	if a.Variant != "gpu-gnn" || a.Checkpoint != stateDir()+"/rungpu-gnn-learned.safetensors" || a.Learn.Objective != "gpu-idle" || a.Learn.InitEpsilon != 0.1 {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
-	want := program + " --online --init logs/rungpu-gnn-learned.safetensors --events logs/rungpu-gnn-online --half-life=500 --replay-bytes=64MiB"
+	want := program + " --online --init " + stateDir() + "/rungpu-gnn-learned.safetensors --events " + stateDir() + "/rungpu-gnn-online --half-life=500 --replay-bytes=64MiB"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
