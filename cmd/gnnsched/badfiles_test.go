@@ -73,7 +73,7 @@ func TestBadFiles(t *testing.T) {
 		{"queries missing", usage("--usage-queries", "none.yaml"), "none.yaml: no such file"},
 		{"queries are a folder", usage("--usage-queries", "folder"), "is a directory"},
 		{"queries cut off", usage("--usage-queries", "cutq.yaml"), "found unexpected end of stream"},
-		{"queries unknown", usage("--usage-queries", "unknownq.yaml"), `query "version" is not known`},
+		{"queries unknown", usage("--usage-queries", "unknownq.yaml"), `no query is called "version"`},
 		{"queries in another form", usage("--usage-queries", "listq.yaml"), "want a line NAME: QUERY"},
 		{"queries empty", usage("--usage-queries", "empty.yaml"), "has no query"},
 		{"token missing", usage("--usage-token-file", "none"), "none: no such file"},
