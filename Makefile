@@ -232,10 +232,10 @@ fuzz: ## Fuzz everything that parses, FUZZTIME (20s) each, and print how many in
 		done; done; exit $$failed
 
 .PHONY: tidy
-tidy: ## Tidy the module files, and bring those of older Kubernetes releases to go.mod's versions of everything else
+tidy: ## Tidy the module files, and bring those of older Kubernetes releases to go.mod's versions, except what they replace themselves
 	go mod tidy
 	@n=$(call release,k8s.io/kubernetes,go.mod); for f in go.k1*.mod; do o=$$(sed -nE 's/^\tk8s\.io\/kubernetes (v.*)/\1/p' $$f); \
-		sed -E "s#(k8s\.io/[a-z-]+ (=> k8s\.io/[a-z-]+ )?)v0$${n#v1}#\1v0$${o#v1}#; s#k8s\.io/kubernetes $$n#k8s.io/kubernetes $$o#" go.mod >$$f; \
+		{ sed -E "s#(k8s\.io/[a-z-]+ (=> k8s\.io/[a-z-]+ )?)v0$${n#v1}#\1v0$${o#v1}#; s#k8s\.io/kubernetes $$n#k8s.io/kubernetes $$o#" go.mod; echo; grep '^replace [^(]' $$f; } >$$f.new; mv $$f.new $$f; \
 		echo "go mod tidy -modfile=$$f"; go mod tidy -modfile=$$f || exit 1; done
 	cd $(UPSTREAM) && go mod tidy
 

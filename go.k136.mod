@@ -301,3 +301,5 @@ replace (
 	k8s.io/sample-controller => k8s.io/sample-controller v0.36.3
 	k8s.io/streaming => k8s.io/streaming v0.36.3
 )
+
+replace github.com/container-storage-interface/spec => github.com/container-storage-interface/spec v1.9.0 // 1.36 uses what newer ones lack

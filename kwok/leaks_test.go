@@ -31,8 +31,9 @@ var upstreamLeaks = []goleak.Option{
 	// kwok never shuts down its event broadcaster: two for each start.
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 	goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),
-	// Each consistent read starts a timer that is not stopped.
+	// Each consistent read starts a timer that is not stopped. The second name is of Kubernetes 1.37.
 	goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshAndBlock.func2"),
+	goleak.IgnoreAnyFunction("k8s.io/apiserver/pkg/storage/cacher.(*watchCache).waitUntilFreshLocked.func2"),
 	// Loops that are meant to run forever, such as the log health check: one for each process.
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.Forever"),
 }

@@ -11,8 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 )
 
-// Informers returns a scheduler's informers, which do not resync.
-func Informers(client kubernetes.Interface) informers.SharedInformerFactory {
+func newInformers(client kubernetes.Interface) informers.SharedInformerFactory {
 	return scheduler.NewInformerFactory(client, 0, nil)
 }
 
