@@ -61,7 +61,7 @@ var reads = []rbacv1.PolicyRule{
 	rule("", "namespaces", "nodes", "persistentvolumeclaims", "persistentvolumes", "pods", "replicationcontrollers", "services"),
 	rule("apps", "replicasets", "statefulsets"),
 	rule("policy", "poddisruptionbudgets"),
-	rule("resource.k8s.io", "deviceclasses", "resourceclaims", "resourceslices"),
+	rule("resource.k8s.io", "deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"),
 	rule("storage.k8s.io", "csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
 }
 
