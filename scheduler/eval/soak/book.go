@@ -56,6 +56,7 @@ type book struct {
 	on         map[string]map[string]*record // bound pods that have not ended, by node and name
 	gone       map[string]bool               // pods that left etcd before the API server answered that it accepted them
 	collided   map[string]string             // by pod or claim, the one with which it collided last; see tooMuch
+	parted     map[string]time.Time          // when pods and claims that had collided left
 	totals     totals
 	violations []violation
 	known      map[string]bool // violations by kind and pods, to report each once
@@ -97,7 +98,7 @@ type record struct {
 
 func newBook(capacity map[string]machine) *book {
 	return &book{
-		capacity: capacity, now: time.Now, collided: map[string]string{},
+		capacity: capacity, now: time.Now, collided: map[string]string{}, parted: map[string]time.Time{},
 		claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
 		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
 	}
@@ -302,7 +303,7 @@ func (b *book) left(revision int64, name string) {
 	}
 	b.leave(r)
 	delete(b.live, name)
-	delete(b.collided, name)
+	b.part(name)
 	if !r.accepted {
 		b.gone[name] = true
 	}

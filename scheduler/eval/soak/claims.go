@@ -90,7 +90,7 @@ func (b *book) leftClaim(revision int64, name string) {
 	if c := b.claims[name]; c != nil {
 		b.freed(revision, name, c)
 		delete(b.claims, name)
-		delete(b.collided, claimPrefix+name)
+		b.part(claimPrefix + name)
 	}
 }
 
@@ -177,10 +177,18 @@ func (b *book) tooMuch(v violation) {
 	b.report(v)
 }
 
-// there reports whether a pod or a claim of a name exists.
+// part notes that a pod or a claim has left.
+func (b *book) part(name string) {
+	if b.collided[name] != "" {
+		b.parted[name] = b.now()
+	}
+	delete(b.collided, name)
+}
+
+// there reports whether a pod or a claim that has collided exists, as far as a scheduler may know.
 func (b *book) there(name string) bool {
 	claim, is := strings.CutPrefix(name, claimPrefix)
-	return is && b.claims[claim] != nil || b.live[name] != nil
+	return is && b.claims[claim] != nil || b.live[name] != nil || b.now().Sub(b.parted[name]) < meanwhile
 }
 
 // placement tells whether the rival placed a pod or a claim, and when.
