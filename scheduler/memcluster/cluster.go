@@ -34,7 +34,7 @@ import (
 // Config describes a Cluster.
 type Config struct {
 	Client kubernetes.Interface
-	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read; clusters may share it
+	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read; clusters may share those of kuberelease
 	// Dynamic serves plugins that watch resources by their names. It may be nil if the profile enables no such plugin.
 	Dynamic dynamicinformer.DynamicSharedInformerFactory
 	// Profile decides. Policies that count typical pods count those that have its SchedulerName.
@@ -72,7 +72,7 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 		return nil, fmt.Errorf("upstream's default profile: %w", err)
 	}
 	stock.Profiles[0].SchedulerName = stockName
-	sched, err := scheduler.New(ctx, c.Client, sharedInformers{c.Shared}, c.Dynamic,
+	sched, err := scheduler.New(ctx, c.Client, c.Shared, c.Dynamic,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }, // it has nothing to report
 		scheduler.WithProfiles([]config.KubeSchedulerProfile{c.Profile, stock.Profiles[0]}...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugin.RecordingRegistry(nil, c.Recording)),

@@ -185,8 +185,12 @@ func (s *soak) parts(ctx context.Context) error {
 	failing, stopFailing := context.WithTimeout(churning, s.config.failing())
 	defer stopFailing()
 	s.fail(ctx, failing, r, true)
-	if s.resumeShare(ctx) {
-		s.recoveries.happened("share resumed")
+	// A process that begins to lead takes some time to find that the one before it was killed.
+	for late := time.Now().Add(min(shareLatency, s.config.For/10)); time.Now().Before(late) && ctx.Err() == nil; pause(ctx, pollEvery) {
+		if s.resumeShare(ctx) {
+			s.recoveries.happened("share resumed")
+			break
+		}
 	}
 	s.part.Store(int32(noKills))
 	s.calm = time.Now()
