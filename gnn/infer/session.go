@@ -53,7 +53,6 @@ func (n *Network) NewSession() *Session {
 	h := n.h
 	return &Session{
 		net: n, star: newStar(n.program), vectors: make([][]float32, len(n.program)), message: make([]float32, h), mean: make([]float32, h),
-		valueIn: make([]float32, n.hidden.terms[0].in), valueH: make([]float32, n.hidden.Width),
 	}
 }
 
@@ -288,6 +287,7 @@ func (s *Session) peerPart(g *graph.Graph, i int, part []float32) []float32 {
 // value computes the value of the state from c candidates.
 func (s *Session) value(c int) float32 {
 	hidden, out, at := &s.net.hidden.terms[0], &s.net.value.terms[0], 0
+	s.valueIn, s.valueH = grow(s.valueIn, hidden.in), grow(s.valueH, hidden.out)
 	for _, i := range hidden.from {
 		if s.net.program[i].Of != layer.Candidate {
 			at += copy(s.valueIn[at:], s.vectors[i])
