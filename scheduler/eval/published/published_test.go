@@ -125,7 +125,7 @@ func TestRunRefuses(t *testing.T) {
 	put(openb.NodesFile, "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\n")
 	check("holds no openb_pod_list_*.csv")
 	put("openb_pod_list_few.csv", "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,64,1,400\n")
-	check(dir + `: there is no pod list "none"; there are few`)
+	check(dir + `: no pod list is called "none"; there are few`)
 	c.Workloads, c.Factor = []string{"few"}, 0
 	check("the factor must be over 0")
 	c.Factor = 1
