@@ -27,7 +27,7 @@ func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
 			answer = `{"metric":{"node":"idle"},"value":[1,"0.1"]},{"metric":{"node":"hot"},"value":[1,"2.4"]}`
 		case strings.Contains(q, "throttled"):
 			answer = `{"metric":{"node":"hot"},"value":[1,"0.5"]}`
-		case strings.HasPrefix(q, "sum by (node, instance) (node_memory"):
+		case strings.Contains(q, "(node_memory"):
 			answer = `{"metric":{"node":"idle"},"value":[1,"1e9"]},{"metric":{"node":"hot"},"value":[1,"1e9"]}`
 		}
 		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, answer)
