@@ -171,7 +171,7 @@ func TestTrainBadInput(t *testing.T) {
 	for want, args := range map[string][]string{
 		"stepz":                             {"--config", bad},
 		"no such file":                      {"--config", filepath.Join(dir, "none.yaml")},
-		`no variant is called "cnn"`:                     {"--variant", "cnn"},
+		`no variant is called "cnn"`:        {"--variant", "cnn"},
 		"no scenario":                       {"--scenario", "nowhere"},
 		"gamma is 2":                        {"--gamma", "2"},
 		"seed is 0: choose 1 to 1073741823": {"--seed", "0"},
