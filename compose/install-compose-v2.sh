@@ -29,8 +29,10 @@ trap 'rm -rf "$work"' EXIT
 packaged() {
 	local options=(-qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists"
 		-o "Dir::Cache=$work/cache" -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::Retries=2)
+	local mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | grep -E '/debian/?$' | head -n 1)} # this machine's own
+	[ -n "$mirror" ] || return 1
 	mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-	echo "deb [signed-by=$keys] ${DEBIAN_MIRROR:-http://deb.debian.org/debian} trixie main" >"$work/sources.list"
+	echo "deb [signed-by=$keys] $mirror trixie main" >"$work/sources.list"
 	say "fetching Compose from the package docker-compose of Debian 13 (30 MB, about half a minute)"
 	(cd "$work" && apt-get "${options[@]}" update && apt-get "${options[@]}" download docker-compose && dpkg-deb -x docker-compose_*.deb root) >"$work/log" 2>&1 || return 1
 	mv "$work/root/usr/libexec/docker/cli-plugins/docker-compose" "$work/docker-compose"
