@@ -16,8 +16,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// suites are the topics of Kubernetes' scheduler_perf that upstream runs by default.
-var suites = []string{"misc", "affinity", "topology_spreading", "event_handling", "volumes"}
+// suites are the topics of Kubernetes' scheduler_perf that upstream runs by default, and preemption, which Kubernetes 1.37 took out of misc.
+var suites = []string{"misc", "affinity", "topology_spreading", "event_handling", "volumes", "default_preemption"}
+
+// integrationSuites have workloads for integration tests besides: pod groups, batches, claims, and pods that must not starve.
+var integrationSuites = []string{"starvation", "batching", "workload_preemption", "dra"}
 
 const (
 	labelPerformance = "performance"
@@ -66,7 +69,7 @@ func newWorkload(suite string, testCase map[string]any, entry any) (workload, er
 		Name         string
 		Labels       []string
 		FeatureGates map[string]bool
-		Params       map[string]int
+		Params       map[string]any // numbers, and since Kubernetes 1.37 names of files
 	}
 	var c, e common
 	for from, to := range map[any]*common{&testCase: &c, &entry: &e} {
@@ -78,7 +81,12 @@ func newWorkload(suite string, testCase map[string]any, entry any) (workload, er
 			return workload{}, err
 		}
 	}
-	w := workload{suite: suite, testCase: c.Name, name: e.Name, labels: slices.Concat(c.Labels, e.Labels), gates: map[string]bool{}, params: e.Params, all: testCase}
+	w := workload{suite: suite, testCase: c.Name, name: e.Name, labels: slices.Concat(c.Labels, e.Labels), gates: map[string]bool{}, params: map[string]int{}, all: testCase}
+	for name, v := range e.Params {
+		if n, is := v.(float64); is {
+			w.params[name] = int(n)
+		}
+	}
 	maps.Copy(w.gates, c.FeatureGates)
 	maps.Copy(w.gates, e.FeatureGates)
 	w.entry, _ = entry.(map[string]any)
@@ -176,7 +184,12 @@ func (w workload) shrunk(size int) workload {
 func (w workload) config(schedulerConfig string) ([]byte, error) {
 	c, entry := maps.Clone(w.all), maps.Clone(w.entry)
 	delete(entry, "threshold")
-	entry["params"] = w.params
+	params, _ := entry["params"].(map[string]any)
+	params = maps.Clone(params)
+	for name, v := range w.params {
+		params[name] = v
+	}
+	entry["params"] = params
 	c["workloads"] = []any{entry}
 	if schedulerConfig != "" {
 		c["schedulerConfigPath"] = schedulerConfig

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
@@ -26,7 +27,7 @@ func upstreamCommand() *ucli.Command {
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "bin", Required: true, Usage: "`DIR` with the programs etcd and suite"},
 			&ucli.StringFlag{Name: "kubernetes", Required: true, Usage: "`DIR` with the source of Kubernetes in Go's module cache"},
-			&ucli.StringSliceFlag{Name: "suites", Value: ucli.NewStringSlice(suites...), Usage: "`SUITES` of scheduler_perf"},
+			&ucli.StringSliceFlag{Name: "suites", Value: ucli.NewStringSlice(suites...), Usage: "`SUITES` of scheduler_perf; with --integration also " + strings.Join(integrationSuites, ", ") + " by default"},
 			&ucli.StringFlag{Name: "only", Usage: "only workloads that match `REGEXP`, for example SchedulingBasic"},
 			&ucli.IntFlag{Name: "size", Value: 2000, Usage: "at most `SIZE` nodes and SIZE measured pods in a workload, which shrinks in proportion; 0 for upstream's sizes"},
 			&ucli.IntFlag{Name: "pairs", Value: 1, Usage: "`PAIRS` of runs for a result"},
@@ -78,7 +79,11 @@ func parseUpstream(c *ucli.Context) (*upstream, error) {
 	if u.profileDir, err = makeProfileDir(u.profileDir); err != nil {
 		return nil, err
 	}
-	if u.workloads, err = selected(u.perf, c.StringSlice("suites"), u.integration, c.Int("size")); err != nil {
+	names := c.StringSlice("suites")
+	if u.integration && !c.IsSet("suites") {
+		names = append(names, integrationSuites...)
+	}
+	if u.workloads, err = selected(u.perf, names, u.integration, c.Int("size")); err != nil {
 		return nil, exit.New(exit.Usage, err, "name suites of this Kubernetes with --suites")
 	}
 	u.workloads = slices.DeleteFunc(u.workloads, func(w workload) bool { return !only.MatchString(w.String()) })
