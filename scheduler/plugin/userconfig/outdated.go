@@ -38,10 +38,14 @@ type named struct {
 }
 
 // CheckVersion returns an error if a configuration is of another version than v1, or enables plugins that v1 lacks. It names those plugins
-// and what there is instead. What is no YAML, or has no version, is left to the decoder.
+// and what there is instead. What is no YAML, has no version or is of another group is left to the decoder.
 func CheckVersion(text []byte) error {
 	var o outline
 	if yaml.Unmarshal(text, &o) != nil {
+		return nil
+	}
+	group, _, grouped := strings.Cut(o.APIVersion, "/")
+	if o.APIVersion != "" && (!grouped || group != schedulerconfig.GroupName) {
 		return nil
 	}
 	v1 := schedulerconfig.SchemeGroupVersion.String()
