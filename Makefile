@@ -241,6 +241,10 @@ tidy: ## Tidy the module files, and bring those of older Kubernetes releases to 
 
 ##@ Measure
 
+.PHONY: docs
+docs: ## Write the generated tables, lists and plots of the docs anew
+	$(GO) run ./docs/book
+
 .PHONY: bench
 bench: ## Time one decision of the network, the encoder and the simulator
 	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./cmd/internal/top/...
