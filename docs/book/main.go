@@ -29,7 +29,22 @@ var part = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) ?([^\n]*?) -->\n.*?
 func main() {
 	check := flag.Bool("check", false, "change nothing, and end with 1 if a page is stale")
 	root := flag.String("root", ".", "the repository")
+	data := flag.String("tidy", "", "instead read Markdown of gnnsched eval from standard input, and write its figures into this `FILE` of docs/results/data")
+	var t tidied
+	flag.StringVar(&t.section, "section", "", "with --tidy: the section of the rows")
+	list := func(to *[]string) func(string) error {
+		return func(s string) error { *to = strings.Split(s, ","); return nil }
+	}
+	flag.Func("metrics", "with --tidy: only these `METRICS`", list(&t.metrics))
+	flag.Func("at", "with --tidy: only these `LOADS` in %", list(&t.at))
 	flag.Parse()
+	if *data != "" {
+		if err := tidy(dataFile(*root, *data), os.Stdin, t); err != nil {
+			fmt.Fprintln(os.Stderr, "book:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	stale, err := write(*root, *check)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "book:", err)
