@@ -142,7 +142,9 @@ func (r request) chosen(root string) ([]row, error) {
 			} else if !asked && key == "than" {
 				values = []string{""}
 			}
-			if len(values) > 0 && values[0] != "*" && !slices.Contains(values, line[key]) {
+			if len(values) > 0 && values[0] == "*" {
+				fits = fits && line[key] != ""
+			} else if len(values) > 0 && !slices.Contains(values, line[key]) {
 				fits = false
 			}
 		}

@@ -90,6 +90,17 @@ func write(root string, check bool) (stale []string, err error) {
 			}
 		}
 	}
+	for picture, fresh := range drawn {
+		if old, err := os.ReadFile(picture); err == nil && bytes.Equal(old, fresh) {
+			continue
+		}
+		stale = append(stale, picture)
+		if !check {
+			if err := os.WriteFile(picture, fresh, 0o644); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return stale, nil
 }
 
