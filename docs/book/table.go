@@ -166,7 +166,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // cell returns a figure as the table shows it.
 func (r request) cell(c row, all []row) string {
 	signed := func(v string) string {
-		if c["than"] != "" && !strings.HasPrefix(v, "-") && v != "" && v[0] >= '0' && v[0] <= '9' {
+		if c["than"] != "" && !strings.HasPrefix(c["metric"], "ratio") && !strings.HasPrefix(v, "-") && v != "" && v[0] >= '0' && v[0] <= '9' {
 			v = "+" + v
 		}
 		return r.round(v)

@@ -173,7 +173,7 @@ func (t tidied) line(head, cells []string, above map[string]string, common row, 
 			if name == "saving" {
 				metric = "saving %"
 			} else if name == "difference %" {
-				metric = last + ", %"
+				metric = last + " in %"
 			} else if last == "" && common["metric"] == "" {
 				metric = "GPU allocation %"
 			}
