@@ -114,38 +114,38 @@ typical-pods: trainer ## Write the typical pods of the shipped networks for GPU 
 		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
 .PHONY: ablation
-ablation: trainer ## Train the four variants without imitation, for the ablation in docs/results.md
+ablation: trainer ## Train the four variants without imitation into .cache/ablation; gnnsched eval --checkpoint compares them
 	@mkdir -p .cache/ablation
 	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
 
 .PHONY: train-single
-train-single: trainer ## Train networks of a single mix for docs/evaluation.md's front, from each of SEEDS, JOBS at a time, into .cache/single
+train-single: trainer ## Train networks of a single mix for the front, from each of SEEDS, JOBS at a time, into .cache/single
 	@mkdir -p .cache/single
 	@for n in balance half energy; do for s in $(SEEDS); do echo $$n $$s; done; done | xargs -P $(JOBS) -L 1 sh -c 'echo "training $$0 $$1: logs/single-$$0-$$1/train.log"; \
 		mkdir -p logs/single-$$0-$$1; bin/gnntrain --config scheduler/learn/runs/single/$$0.yaml --seed $$1 --out .cache/single/$$0-$$1.safetensors \
 		--events logs/single-$$0-$$1 --log-scrolling >logs/single-$$0-$$1/train.log 2>&1 && tail -n 1 logs/single-$$0-$$1/train.log'
 
 .PHONY: front
-front: build ## Play the front of docs/evaluation.md, with the runs of wishes and of train-single that are there, and draw docs/front.svg
-	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown --plot docs \
+front: build ## Play the front of docs/results/usage-and-energy.md, with the runs of wishes and of train-single that are there, and draw .cache/front.svg
+	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown --plot .cache \
 		$(foreach f,$(wildcard .cache/train/wishes-*.safetensors),--checkpoint $(basename $(notdir $(f)))=$(f)) \
 		$(foreach f,$(wildcard .cache/single/balance-*.safetensors),--single balance:$(f)) \
 		$(foreach f,$(wildcard .cache/single/half-*.safetensors),--single balance=0.5+energy=1.25:$(f)) \
 		$(foreach f,$(wildcard .cache/single/energy-*.safetensors),--single energy=2.5:$(f))
 
 .PHONY: results
-results: build results-usage ## Evaluate the shipped networks and write docs/results.md and docs/usage-results.md (an hour)
-	@docs/results.sh
+results: build results-usage ## Evaluate the shipped networks and write docs/results: its data, tables and plots (an hour)
+	@docs/results.sh cpu
 
 .PHONY: results-usage
-results-usage: build ## Write docs/usage-results.md alone: usage, energy and traffic (minutes)
-	@docs/usage-results.sh
+results-usage: build ## The same for usage, energy and traffic alone (minutes)
+	@docs/results.sh usage
 
 .PHONY: results-gpu
-results-gpu: build ## Evaluate the networks for GPU clusters on the openb trace in OPENB=DIR and write docs/gpu-results.md
-	@docs/gpu.sh
+results-gpu: build ## The same for GPU clusters, on the openb trace in OPENB=DIR
+	@docs/results.sh gpu
 
 ##@ Test
 
@@ -276,7 +276,7 @@ upstream:
 PAIRS ?= 1
 SIZE  ?= 2000
 .PHONY: bench-upstream
-bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_perf (an hour or more); docs/performance.md has its variables
+bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_perf (an hour or more); docs/results/performance.md has its variables
 	@$(PERF) --pairs $(PAIRS) --size $(SIZE) --profile-dir '$(PROFILES)'
 
 ##@ About
