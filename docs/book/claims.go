@@ -72,8 +72,11 @@ func claims(root, of string) (string, error) {
 		if c["show"] == "" {
 			delete(r.settings, "show")
 		}
-		fmt.Fprintf(&out, "| %s | %s%s | %s | %s, %s | `%s` |\n", c["claim"], r.cell(figure, all), c["unit"], source["seeds"], source["commit"], source["date"],
-			strings.ReplaceAll(source["command"], "|", "\\|"))
+		command, further, more := strings.Cut(source["command"], "; ")
+		if command = "`" + command + "`"; more {
+			command += "; " + further
+		}
+		fmt.Fprintf(&out, "| %s | %s%s | %s | %s, %s | %s |\n", c["claim"], r.cell(figure, all), c["unit"], source["seeds"], source["commit"], source["date"], command)
 	}
 	return out.String(), nil
 }
