@@ -13,8 +13,8 @@ var scenarioOfRow = regexp.MustCompile("\\(`([a-z0-9-]+)`\\)$")
 
 // The figures of the README's table of results stand in the pages that they were copied from: a scenario's of results.md in its verdict and in its tables.
 func TestResultsInTheReadme(t *testing.T) {
-	results, gpu := page(t, "results.md"), page(t, "gpu.md")
-	others := gpu + page(t, "evaluation.md")
+	results, gpu := page(t, "results.md"), page(t, "results/gpu.md")
+	others := page(t, "results/mixed.md") + page(t, "evaluation.md")
 	_, table, found := strings.Cut(page(t, "../README.md"), "| workload | figure |")
 	if !found {
 		t.Fatal("the README has no table of results")
@@ -45,37 +45,12 @@ func TestResultsInTheReadme(t *testing.T) {
 			}
 			continue
 		}
-		if !oneLineHas(gpu, strings.Trim(policy, "`"), value, strings.Trim(cells[6], "*")) && !oneLineHas(gpu, value, cells[6]) {
-			t.Errorf("gpu.md has no line with the network's figures of %q", cells[0])
+		if !oneLineHas(gpu, strings.Trim(policy, "`"), value) {
+			t.Errorf("results/gpu.md has no line with the network's figures of %q", cells[0])
 		}
 	}
 	if rows != 10 {
 		t.Errorf("%d rows, want 10", rows)
-	}
-}
-
-// The README's curve over loads and its queue have the figures of gpu.md.
-func TestGPUFiguresInTheReadme(t *testing.T) {
-	gpu := page(t, "gpu.md")
-	rows := 0
-	for line := range strings.Lines(page(t, "../README.md")) {
-		name, figures, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
-		policy, isPolicy := map[string]string{"FGD": "fgd", "`gpu-gnn`": "gpu-gnn", "`running:gpu-gnn`": "running:gpu-gnn", "`leaving:gpu-gnn`": "leaving:gpu-gnn"}[name]
-		if !strings.HasPrefix(line, "| ") || !isPolicy {
-			continue
-		}
-		rows++
-		if oneLineHas(gpu, name+" | "+strings.TrimSpace(figures)) { // a curve
-			continue
-		}
-		for _, hours := range strings.Split(strings.Trim(figures, "| \n"), " | ") {
-			if hours != "–" && !oneLineHas(gpu, "`"+policy+"`", " "+hours+" |") {
-				t.Errorf("gpu.md has no line with %s of %s", hours, policy)
-			}
-		}
-	}
-	if rows != 5 {
-		t.Errorf("%d rows, want 5", rows)
 	}
 }
 
