@@ -23,6 +23,7 @@ var (
 	loadHead = regexp.MustCompile(`^(?:at )?([0-9.]+) ?%$`)
 	spread   = regexp.MustCompile(`^(\S+) \(?(\S+) to (\S+?)\)?$`) // a figure and its interval
 	counted  = regexp.MustCompile(`^(\S+) \(([0-9.,]+)\)$`)        // a figure, and pods without a node
+	atLoad   = regexp.MustCompile(`^([a-z0-9]+)-([0-9]{2})$`)      // a scenario at another load
 	number   = regexp.MustCompile(`^[+-]?[0-9.]+(e[+-]?[0-9]+)?$`)
 )
 
@@ -41,7 +42,7 @@ func tidy(path string, from io.Reader, t tidied) error {
 	}
 	rows = slices.DeleteFunc(rows, func(old row) bool {
 		return slices.ContainsFunc(fresh, func(r row) bool {
-			return r["section"] == old["section"] && r["scenario"] == old["scenario"]
+			return r["section"] == old["section"] && r["scenario"] == old["scenario"] && (r["at"] == old["at"] || r["at"] == "" || old["at"] == "")
 		})
 	})
 	return writeData(path, append(rows, fresh...))
@@ -51,7 +52,7 @@ func tidy(path string, from io.Reader, t tidied) error {
 func (t tidied) read(r io.Reader) ([]row, error) {
 	var rows []row
 	var head []string
-	scenario, caption, than := "", "", ""
+	scenario, load, caption, than := "", "", "", ""
 	above := map[string]string{} // the keys of the line above, which a table may leave out
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -59,6 +60,10 @@ func (t tidied) read(r io.Reader) ([]row, error) {
 		line := strings.TrimSpace(lines.Text())
 		if m := heading.FindStringSubmatch(line); m != nil {
 			scenario, caption, than = m[1], "", ""
+			load = ""
+			if m := atLoad.FindStringSubmatch(scenario); m != nil {
+				scenario, load = m[1], m[2]
+			}
 		}
 		if !strings.HasPrefix(line, "|") {
 			if head != nil && line != "" {
@@ -83,7 +88,7 @@ func (t tidied) read(r io.Reader) ([]row, error) {
 			head, above = cells, map[string]string{}
 		case strings.Trim(line, "|:- ") == "":
 		default:
-			rows = append(rows, t.line(head, cells, above, row{"section": t.section, "scenario": scenario}, caption, than)...)
+			rows = append(rows, t.line(head, cells, above, row{"section": t.section, "scenario": scenario, "at": load}, caption, than)...)
 		}
 	}
 	return rows, lines.Err()
