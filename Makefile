@@ -66,12 +66,12 @@ demo: build ## See where the networks pay and where not, beside the default sche
 
 .PHONY: openb-cluster
 openb-cluster: build ## Deploy the openb trace in OPENB=DIR on a simulated cluster of 200 of its machines, with two schedulers
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@bin/gnnsched eval openb --live --nodes 200 --data '$(OPENB)' --kwokcluster bin/kwokcluster
 
 .PHONY: openb-cluster-steady
 openb-cluster-steady: build ## Let the openb trace's pods come and go on a simulated cluster of 50 machines, with three schedulers (15 minutes)
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster-steady OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster-steady OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@bin/gnnsched eval openb --steady --live --nodes 50 --data '$(OPENB)' --kwokcluster bin/kwokcluster
 
 .PHONY: clean
@@ -98,18 +98,18 @@ train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), 
 	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
 
 # The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
-# is kept apart from training. docs/gpu.md ("One list left out") says how networks do on a list that they did not learn from.
+# is kept apart from training. docs/results/gpu.md says how networks do on a list that they did not learn from.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on the openb trace in OPENB=DIR
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(GPU_NETWORKS)
 
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make typical-pods OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make typical-pods OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@for n in $(GPU_NETWORKS); do bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
 		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
