@@ -16,7 +16,7 @@ func TestStaleFigures(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"file,section,command,commit,date,seeds\na.csv,new,make,bb,2026-11-23,1\nb.csv,one,make,aa,2026-11-20,1\nb.csv,two,make,aa,2026-11-20,1\n": "| 2026-11-20 | aa | b.csv | one, two |\n| 2026-11-23 | bb | a.csv | new |\n",
-		"file,section,command,commit,date,seeds\na.csv,new,make,,2026-11-23,1\n":                                                                     "new of a.csv has no commit or no date",
+		"file,section,command,commit,date,seeds\na.csv,new,make,,2026-11-23,1\n":                                                                   "new of a.csv has no commit or no date",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
