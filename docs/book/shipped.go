@@ -9,21 +9,21 @@ import (
 	"gnnsched/gnn/checkpoint"
 )
 
-// The producer networks lists the shipped networks: how large they are, or what trained them by their manifests.
+// The producer shipped lists the shipped networks: how large they are, or what trained them by their manifests.
 //
-//	<!-- generated: networks sizes -->
-//	<!-- generated: networks training -->
-func init() { producers["networks"] = networks }
+//	<!-- generated: shipped sizes -->
+//	<!-- generated: shipped training -->
+func init() { producers["shipped"] = shipped }
 
-// trained holds the fields of a training configuration that a table shows. Imitation names a teacher, or for the GPU graph the number of
+// shippedConfig holds the fields of a training configuration that a table shows. Imitation names a teacher, or for the GPU graph the number of
 // iterations that FGD plays.
-type trained struct {
+type shippedConfig struct {
 	ByRollouts bool            `json:"byRollouts"`
 	Imitation  json.RawMessage `json:"imitation"`
 	Wishes     []string        `json:"wishes"`
 }
 
-func networks(_, of string) (string, error) {
+func shipped(_, of string) (string, error) {
 	heads := map[string]string{
 		"sizes":    "| network | graph | encoder | head | width | weights | features |\n|---|---|---|---|--:|--:|---|\n",
 		"training": "| network | objective | method | first teacher | seed | commit |\n|---|---|---|---|--:|---|\n",
@@ -38,9 +38,9 @@ func networks(_, of string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		line := size
+		line := shippedSize
 		if of == "training" {
-			line = training
+			line = shippedTraining
 		}
 		text, err := line(c)
 		if err != nil {
@@ -51,8 +51,8 @@ func networks(_, of string) (string, error) {
 	return out.String(), nil
 }
 
-// size returns the cells of a network's row in the table of sizes.
-func size(c *checkpoint.Checkpoint) (string, error) {
+// shippedSize returns the cells of a network's row in the table of sizes.
+func shippedSize(c *checkpoint.Checkpoint) (string, error) {
 	weights := 0
 	for _, t := range c.Weights {
 		weights += len(t.Data)
@@ -61,10 +61,10 @@ func size(c *checkpoint.Checkpoint) (string, error) {
 	return fmt.Sprintf("%s | %s | %s | %d | %d | %s", cmp.Or(string(a.Graph), "any"), a.Encoder, a.Head, a.Hidden, weights, cmp.Or(strings.Join(a.Features, ", "), "base")), nil
 }
 
-// training returns the cells of a network's row in the table of what trained it.
-func training(c *checkpoint.Checkpoint) (string, error) {
+// shippedTraining returns the cells of a network's row in the table of what trained it.
+func shippedTraining(c *checkpoint.Checkpoint) (string, error) {
 	m := c.Manifest
-	var t trained
+	var t shippedConfig
 	if err := json.Unmarshal(m.Config, &t); err != nil {
 		return "", err
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // Each shipped network has a row, and none is said to have learned from rewards: the pages say so.
-func TestNetworks(t *testing.T) {
+func TestShipped(t *testing.T) {
 	for _, of := range []string{"sizes", "training"} {
-		table, err := networks("", of)
+		table, err := shipped("", of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -21,7 +21,7 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("a network learned from rewards:\n%s", table)
 		}
 	}
-	if _, err := networks("", "colours"); err == nil {
+	if _, err := shipped("", "colours"); err == nil {
 		t.Error("a table of colours is no error")
 	}
 }
