@@ -124,7 +124,7 @@ func TestExtending(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"go.mod", "go.sum", "go.k136.mod", "go.k136.sum", ".dockerignore"} {
+	for _, file := range []string{"README.md", "go.mod", "go.sum", "go.k136.mod", "go.k136.sum", ".dockerignore"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
@@ -148,11 +148,15 @@ func TestExtending(t *testing.T) {
 			packages = append(packages, "./"+filepath.Clean(folder))
 		}
 	}
-	for _, args := range [][]string{{"./cmd/internal/top/view", "-update"}, packages} { // a screen changes golden files
-		command := exec.Command("go", append([]string{"test"}, args...)...)
+	for _, args := range [][]string{
+		{"test", "./cmd/internal/top/view", "-update"}, // a screen changes golden files and a page
+		{"run", "./docs/book"},                         // a scenario changes a page
+		append([]string{"test"}, packages...),
+	} {
+		command := exec.Command("go", args...)
 		command.Dir = module
 		if out, err := command.CombinedOutput(); err != nil {
-			t.Errorf("after the changes of the guide, go test %v fails: %v\n%s", args, err, out)
+			t.Errorf("after the changes of the guide, go %v fails: %v\n%s", args, err, out)
 		}
 	}
 }
