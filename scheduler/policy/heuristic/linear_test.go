@@ -13,7 +13,7 @@ import (
 
 // Help and docs agree about which weights a recorded command reproduces.
 func TestHowWeightsCameAbout(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/contributing/open-problems.md")
+	page, err := os.ReadFile("../../../docs/evaluation.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestHowWeightsCameAbout(t *testing.T) {
 		}
 	}
 	if want := "no command reproduces " + strings.Join(unrecorded, " and ") + "."; !strings.Contains(string(page), want) || strings.Contains(string(page), "tuned by hand") {
-		t.Errorf("docs/contributing/open-problems.md does not say: %s", want)
+		t.Errorf("docs/evaluation.md does not say: %s", want)
 	}
 }
 
