@@ -27,7 +27,7 @@ func gpuCommand() *ucli.Command {
 		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
 		Description: "The network learns what each node contributes to the GPUs that are left idle though pods want them, at 60 to 130%\n" +
 			"of requested GPUs. FGD plays the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
-			"files are those of the openb trace; docs/gpu.md tells where to get them. The family's typical pods are\n" +
+			"files are those of the openb trace; docs/results/gpu.md tells where to get them. The family's typical pods are\n" +
 			"written beside the network; a scheduler begins with them.\n\n" +
 			"Examples:\n" +
 			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +
@@ -164,7 +164,7 @@ func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []
 		}
 		return nil, []value.Workload{value.PartitionPods()}, nil
 	}
-	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/gpu.md tells where to get the trace"
+	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/results/gpu.md tells where to get the trace"
 	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
 	if dir := c.String("data"); dir != "" {
 		if nodesFile == "" {

@@ -51,8 +51,8 @@ func readData(path string) ([]row, error) {
 	return rows, nil
 }
 
-// writeData writes rows with the fields of a row.
-func writeData(path string, rows []row) error {
+// writeData writes rows with these fields.
+func writeData(path string, fields []string, rows []row) error {
 	var text strings.Builder
 	w := csv.NewWriter(&text)
 	lines := [][]string{fields}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"sort"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -24,6 +27,7 @@ import (
 //
 //	kind=lines         curves over x=at, or x=scenario with the number at the end of its name, one for each lines=policy, with intervals
 //	kind=dots          a row for each rows=scenario, a mark and its interval for each lines=policy, and a dashed line at 0
+//	kind=front         a point for each policy: x=METRIC against y=METRIC; the names of the policies below= stand under their points
 //	show=percent       the difference as a part of the other policy's mean
 //	xlabel=, ylabel=   the axes' labels
 //	from=90 to=98      what the axis of the values shows
@@ -43,33 +47,9 @@ func plotted(root, of string) (string, error) {
 	if out == "" {
 		return "", fmt.Errorf("out= is missing")
 	}
-	chosen, err := r.chosen(root)
+	p, width, height, err := r.figure(root)
 	if err != nil {
 		return "", err
-	}
-	p := plot.New()
-	p.Title.Text = r.setting("title", "")
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Label.TextStyle.Font, &p.Y.Tick.Label.Font,
-		&p.Legend.TextStyle.Font} {
-		f.Variant = "Sans"
-	}
-	legend := r.setting("legend", "right")
-	p.Legend.Top, p.Legend.Left = !strings.HasPrefix(legend, "bottom"), strings.HasSuffix(legend, "left")
-	p.X.Label.Text, p.Y.Label.Text = r.setting("xlabel", ""), r.setting("ylabel", "")
-	width, height := 15*vg.Centimeter, 9*vg.Centimeter
-	series := r.keys(chosen, []string{r.setting("lines", "policy")})
-	if r.setting("kind", "lines") == "dots" {
-		rows := r.keys(chosen, []string{r.setting("rows", "scenario")})
-		height = vg.Length(2.6+0.22*float64(len(rows)*(2+len(series)))) * vg.Centimeter
-		err = r.dots(root, p, chosen, series, rows)
-	} else {
-		err = r.curves(p, chosen, series)
-	}
-	if err != nil {
-		return "", err
-	}
-	if legend == "none" {
-		p.Legend = plot.NewLegend()
 	}
 	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
 	p.Draw(draw.Crop(draw.New(canvas), vg.Millimeter, -4*vg.Millimeter, vg.Millimeter, -2*vg.Millimeter))
@@ -79,6 +59,38 @@ func plotted(root, of string) (string, error) {
 	}
 	drawn[filepath.Join(root, "docs", "results", "plots", out+".svg")] = b.Bytes()
 	return fmt.Sprintf("![%s](plots/%s.svg)", r.setting("title", out), out), nil
+}
+
+// figure draws what a request asks for, and returns the size of the page, too.
+func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err error) {
+	chosen, err := r.chosen(root)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	p = plot.New()
+	p.Title.Text = r.setting("title", "")
+	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Label.TextStyle.Font, &p.Y.Tick.Label.Font,
+		&p.Legend.TextStyle.Font} {
+		f.Variant = "Sans"
+	}
+	legend := r.setting("legend", "right")
+	p.Legend.Top, p.Legend.Left = !strings.HasPrefix(legend, "bottom"), strings.HasSuffix(legend, "left")
+	p.X.Label.Text, p.Y.Label.Text = r.setting("xlabel", ""), r.setting("ylabel", "")
+	width, height = 15*vg.Centimeter, 9*vg.Centimeter
+	series := r.keys(chosen, []string{r.setting("lines", "policy")})
+	if r.setting("kind", "lines") == "dots" {
+		rows := r.keys(chosen, []string{r.setting("rows", "scenario")})
+		height = vg.Length(2.6+0.22*float64(len(rows)*(1+len(series)))) * vg.Centimeter
+		err = r.dots(root, p, chosen, series, rows)
+	} else if r.setting("kind", "lines") == "front" {
+		err = r.front(p, chosen)
+	} else {
+		err = r.curves(p, chosen, series)
+	}
+	if legend == "none" {
+		p.Legend = plot.NewLegend()
+	}
+	return p, width, height, err
 }
 
 // colors are those of the series, readable by the color-blind (Okabe and Ito).
@@ -94,6 +106,16 @@ type ranged struct {
 	plotter.XYs
 	plotter.XErrors
 	plotter.YErrors
+}
+
+// byX sorts points along the axis of the loads.
+type byX ranged
+
+func (b byX) Len() int           { return len(b.XYs) }
+func (b byX) Less(i, j int) bool { return b.XYs[i].X < b.XYs[j].X }
+func (b byX) Swap(i, j int) {
+	b.XYs[i], b.XYs[j] = b.XYs[j], b.XYs[i]
+	b.YErrors[i], b.YErrors[j] = b.YErrors[j], b.YErrors[i]
 }
 
 // curves draws a line for each series.
@@ -113,6 +135,7 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 			}
 			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low, high})
 		}
+		sort.Sort(byX(line))
 		l, err := plotter.NewLine(line.XYs)
 		if err != nil {
 			return err
@@ -136,6 +159,48 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	if to := r.setting("to", ""); to != "" {
 		p.Y.Max = parse(to)
 	}
+	return nil
+}
+
+// front draws a point for each policy, with its name.
+func (r request) front(p *plot.Plot, chosen []row) error {
+	var at, under plotter.XYLabels
+	for _, policy := range r.keys(chosen, []string{"policy"}) {
+		point := plotter.XY{X: math.NaN(), Y: math.NaN()}
+		for _, c := range chosen {
+			switch {
+			case c["policy"] == policy && c["metric"] == r.setting("x", ""):
+				point.X = parse(c["value"])
+			case c["policy"] == policy && c["metric"] == r.setting("y", ""):
+				point.Y = parse(c["value"])
+			}
+		}
+		side := &at
+		if slices.Contains(r.list("below"), policy) {
+			side = &under
+		}
+		side.XYs, side.Labels = append(side.XYs, point), append(side.Labels, r.name(policy))
+	}
+	for i, points := range []plotter.XYLabels{at, under} {
+		up := []vg.Length{3, -9}[i]
+		if len(points.XYs) == 0 {
+			continue
+		}
+		marks, err := plotter.NewScatter(points.XYs)
+		if err != nil {
+			return err
+		}
+		names, err := plotter.NewLabels(points)
+		if err != nil {
+			return err
+		}
+		marks.GlyphStyle, names.Offset = mark(0), vg.Point{X: vg.Points(4), Y: up}
+		for i := range names.TextStyle {
+			names.TextStyle[i].Font.Variant, names.TextStyle[i].Font.Size = "Sans", 9
+		}
+		p.Add(marks, names)
+	}
+	p.X.Max *= 1.25 // room for the names
 	return nil
 }
 

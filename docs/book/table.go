@@ -42,7 +42,7 @@ func table(root, of string) (string, error) {
 	cells := map[string]row{}
 	for _, c := range chosen {
 		at := key(c, rowFields) + "\n" + key(c, columnFields)
-		if old, twice := cells[at]; twice {
+		if old, twice := cells[at]; twice && old["value"] != c["value"] { // two sections may have measured one figure
 			return "", fmt.Errorf("two rows for one cell: %v and %v", old, c)
 		}
 		cells[at] = c
@@ -166,7 +166,7 @@ func cutLast(s, sep string) (before, after string, found bool) {
 // cell returns a figure as the table shows it.
 func (r request) cell(c row, all []row) string {
 	signed := func(v string) string {
-		if c["than"] != "" && !strings.HasPrefix(v, "-") && v != "" && v[0] >= '0' && v[0] <= '9' {
+		if c["than"] != "" && !strings.HasPrefix(c["metric"], "ratio") && !strings.HasPrefix(v, "-") && v != "" && v[0] >= '0' && v[0] <= '9' {
 			v = "+" + v
 		}
 		return r.round(v)
@@ -262,7 +262,7 @@ func (r request) bold(cells map[string]row, lines, columns, rowFields []string) 
 			if !is || c["policy"] == "bound" || c["policy"] == "optimum" || c["than"] != "" || math.IsNaN(parse(c["value"])) {
 				continue
 			}
-			together := c["section"] + "\t" + c["scenario"] + "\t" + c["metric"] + "\t" + c["at"]
+			together := c["scenario"] + "\t" + c["metric"] + "\t" + c["at"]
 			groups[together] = append(groups[together], line+"\n"+column)
 		}
 	}

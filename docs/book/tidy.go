@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ type tidied struct {
 	section string
 	metrics []string // all if empty
 	at      []string // all if empty; figures without a load stay
+	source  row      // command, commit, date and seeds, if sources.csv is to have them
 }
 
 var (
@@ -23,6 +26,7 @@ var (
 	loadHead = regexp.MustCompile(`^(?:at )?([0-9.]+) ?%$`)
 	spread   = regexp.MustCompile(`^(\S+) \(?(\S+) to (\S+?)\)?$`) // a figure and its interval
 	counted  = regexp.MustCompile(`^(\S+) \(([0-9.,]+)\)$`)        // a figure, and pods without a node
+	atLoad   = regexp.MustCompile(`^([a-z0-9]+)-([0-9]{2})$`)      // a scenario at another load
 	number   = regexp.MustCompile(`^[+-]?[0-9.]+(e[+-]?[0-9]+)?$`)
 )
 
@@ -41,17 +45,37 @@ func tidy(path string, from io.Reader, t tidied) error {
 	}
 	rows = slices.DeleteFunc(rows, func(old row) bool {
 		return slices.ContainsFunc(fresh, func(r row) bool {
-			return r["section"] == old["section"] && r["scenario"] == old["scenario"]
+			return r["section"] == old["section"] && r["scenario"] == old["scenario"] && (r["at"] == old["at"] || r["at"] == "" || old["at"] == "")
 		})
 	})
-	return writeData(path, append(rows, fresh...))
+	if err := writeData(path, fields, append(rows, fresh...)); err != nil || len(t.source) == 0 {
+		return err
+	}
+	return t.note(filepath.Join(filepath.Dir(path), "sources.csv"), filepath.Base(path))
+}
+
+// note writes where the section of a data file comes from into sources.csv.
+func (t tidied) note(sources, file string) error {
+	rows, err := readData(sources)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	source := row{"file": file, "section": t.section}
+	maps.Copy(source, t.source)
+	at := slices.IndexFunc(rows, func(r row) bool { return r["file"] == file && r["section"] == t.section })
+	if at >= 0 {
+		rows[at] = source
+	} else {
+		rows = append(rows, source)
+	}
+	return writeData(sources, []string{"file", "section", "command", "commit", "date", "seeds"}, rows)
 }
 
 // read returns the figures of all tables on r.
 func (t tidied) read(r io.Reader) ([]row, error) {
 	var rows []row
 	var head []string
-	scenario, caption, than := "", "", ""
+	scenario, load, caption, than := "", "", "", ""
 	above := map[string]string{} // the keys of the line above, which a table may leave out
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
@@ -59,6 +83,10 @@ func (t tidied) read(r io.Reader) ([]row, error) {
 		line := strings.TrimSpace(lines.Text())
 		if m := heading.FindStringSubmatch(line); m != nil {
 			scenario, caption, than = m[1], "", ""
+			load = ""
+			if m := atLoad.FindStringSubmatch(scenario); m != nil {
+				scenario, load = m[1], m[2]
+			}
 		}
 		if !strings.HasPrefix(line, "|") {
 			if head != nil && line != "" {
@@ -83,7 +111,7 @@ func (t tidied) read(r io.Reader) ([]row, error) {
 			head, above = cells, map[string]string{}
 		case strings.Trim(line, "|:- ") == "":
 		default:
-			rows = append(rows, t.line(head, cells, above, row{"section": t.section, "scenario": scenario}, caption, than)...)
+			rows = append(rows, t.line(head, cells, above, row{"section": t.section, "scenario": scenario, "at": load}, caption, than)...)
 		}
 	}
 	return rows, lines.Err()
@@ -103,6 +131,12 @@ func (t tidied) line(head, cells []string, above map[string]string, common row, 
 		common[key] = strings.TrimSpace(above[key])
 	}
 	common["class"] = ""
+	if above["first"] == "" {
+		above["first"] = common["policy"]
+	}
+	if than == "" { // a table of one seed does not say from whom its differences are
+		than = above["first"]
+	}
 	var rows []row
 	add := func(metric, than, at, value string) {
 		r := row{}
@@ -162,13 +196,13 @@ func (t tidied) line(head, cells []string, above map[string]string, common row, 
 		case name == "relative" && len(rows) > 0:
 			rows[len(rows)-1]["percent"] = strings.Trim(cell, "+%")
 		case (name == "adjusted p" || name == "p") && len(rows) > 0:
-			rows[len(rows)-1]["p"] = cell
+			rows[len(rows)-1]["p"] = strings.TrimRight(cell, " *?")
 		case name == "difference" || name == "difference %" || name == "saving":
 			metric := last
 			if name == "saving" {
 				metric = "saving %"
 			} else if name == "difference %" {
-				metric = last + ", %"
+				metric = last + " in %"
 			} else if last == "" && common["metric"] == "" {
 				metric = "GPU allocation %"
 			}
@@ -181,6 +215,9 @@ func (t tidied) line(head, cells []string, above map[string]string, common row, 
 				rows[len(rows)-1]["percent"] = strings.Trim(percent, "+%)")
 			}
 		default:
+			if name == "turned away" {
+				name = "rejected"
+			}
 			add(name, "", at, cell)
 			last = name
 		}
