@@ -6,7 +6,7 @@ SHELL := /bin/bash
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 COMMIT   := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # KUBERNETES is the Kubernetes release to build with. The newest is in go.mod. An older one, such as 1.36, has a module file and a build
-# tag: go.k136.mod and k136. docs/kubernetes.md says how to move to another release.
+# tag: go.k136.mod and k136. docs/contributing/kubernetes.md says how to move to another release.
 release   = $(shell sed -nE 's/^\t$(subst /,\/,$(1)) (v[0-9.]+).*/\1/p' $(2))
 minor     = $(word 2,$(subst ., ,$(1)))
 NEWEST   := 1.$(call minor,$(call release,k8s.io/kubernetes,go.mod))

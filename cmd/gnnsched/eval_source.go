@@ -252,7 +252,7 @@ func (e *evaluation) aim(text string) error {
 	}
 	m, err := objective.Parse(text)
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
+		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/reference/objectives.md lists the terms")
 	}
 	for _, x := range e.contenders {
 		if x.Wish == nil {

@@ -119,7 +119,7 @@ func tuningScenarios(c *ucli.Context) (tuning, error) {
 	if text := c.String("objective"); text != "" {
 		var err error
 		if o, err = objective.Parse(text); err != nil {
-			return tuning{}, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
+			return tuning{}, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/reference/objectives.md lists the terms")
 		}
 	}
 	if dir := c.String("trace"); dir != "" {
@@ -151,7 +151,7 @@ func tuningOnRecord(c *ucli.Context, dir string, o objective.Mix) (tuning, error
 	}
 	r, err := eval.OfRecord(dir, o, eval.TwoParts)
 	if err != nil {
-		return tuning{}, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/training.md#your-own-cluster")
+		return tuning{}, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/how-to/train.md says how a record is divided")
 	}
 	fmt.Fprintln(c.App.ErrWriter, r)
 	return tuning{r.Learn, r.Judge}, nil
