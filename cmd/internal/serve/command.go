@@ -46,7 +46,11 @@ func Command() *ucli.Command {
 			"      --client-ca-file ca.crt --allowed-names system:kube-scheduler\n" +
 			"   kubectl create -f pod.yaml --dry-run=server -o json | curl --cacert DIR/ca.crt --cert DIR/client.crt --key DIR/client.key \\\n" +
 			"      -H 'Content-Type: application/json' --data-binary @- https://127.0.0.1:10270/v1/suggestions",
-		Flags:  append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
+		Flags: cli.Grouped(append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
+			cli.Group{Heading: "certificates and tokens", Flags: "tls-cert-file tls-private-key-file client-ca-file token-auth-file allowed-names cert-dir"},
+			cli.Group{Heading: "limits", Flags: "deadline request-timeout max-requests-inflight max-request-bytes promise"},
+			cli.Group{Heading: "manifests", Flags: "url namespace"},
+			cli.Group{Heading: "GPUs", Flags: "workload"}),
 		Action: run,
 	}
 }
