@@ -58,7 +58,7 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop when the pods have requested this `MULTIPLE` of the GPUs; figures are published for 1.3"},
 			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "`ORDER` of the nodes, which breaks ties: drawn (at random by the seed) or file (the order of the file)"},
 			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "`RULE` for nodes with equal scores: own (the policy's rule), first, or random"},
-			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + percents(published.Loads) + " of the GPUs, instead of at the end"},
+			&ucli.BoolFlag{Name: "curve", Usage: "show allocation and pods left out at " + percents(published.Loads) + " of the GPUs"},
 			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at loads of " + percents(published.SteadyLoads) + ", or at --factor"},
 			&ucli.BoolFlag{Name: "all", Usage: "for --steady, show the waiting of every class of pods with every policy, also where hardly any pod waits"},
 			&ucli.BoolFlag{Name: "totals", Usage: "for --steady, leave out the table of waiting by class of pods"},

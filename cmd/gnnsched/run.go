@@ -85,9 +85,9 @@ func heuristicHelp() string {
 	for _, h := range heuristic.List() {
 		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
 	}
-	fmt.Fprintf(&b, "   %-27s %s\n", "greedy:OBJECTIVE", "the node after which the objective is lowest, such as greedy:pack=0.5+zones")
-	fmt.Fprintf(&b, "   %-27s %s\n", "ahead:OBJECTIVE", "the same, near the partners of the pod's partners and in racks with room, such as ahead:traffic+overload+balance=0.1")
-	fmt.Fprintf(&b, "   %-27s %s\n", "linear:FILE", "a weighted sum of features, with weights from a file of gnnsched tune")
+	for _, f := range heuristic.Forms() {
+		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
+	}
 	return b.String()
 }
 

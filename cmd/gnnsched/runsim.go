@@ -297,7 +297,7 @@ func gpuRequests(c *ucli.Context) driver.GPURequests {
 func formatNames() string {
 	var names []string
 	for _, f := range trace.Formats() {
-		names = append(names, f.Name()+", "+f.About())
+		names = append(names, f.Name())
 	}
-	return strings.Join(names, "; ")
+	return strings.Join(names, ", ")
 }

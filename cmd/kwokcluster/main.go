@@ -63,7 +63,7 @@ func commands(args []string) []*ucli.Command {
 }
 
 func dirFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "dir", Usage: "data `DIR`ectory of the cluster; default: " + kubeconfig.SimulatedDir()}
+	return &ucli.StringFlag{Name: "dir", DefaultText: "~/.local/share/gnnsched/kwok, or gnnsched/kwok in $XDG_DATA_HOME", Usage: "data `DIR`ectory of the cluster"}
 }
 
 func dir(c *ucli.Context) string {
