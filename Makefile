@@ -244,6 +244,7 @@ tidy: ## Tidy the module files, and bring those of older Kubernetes releases to 
 .PHONY: docs
 docs: ## Write the generated tables, lists and plots of the docs anew
 	$(GO) run ./docs/book
+	$(GO) test ./cmd/internal/top/view -run TestDocumentedKeys -update
 	@for p in gnnsched kwokcluster gnntrain; do $(GO) run ./cmd/$$p man --markdown docs/reference/flags.md || exit 1; done
 
 .PHONY: bench
