@@ -203,8 +203,8 @@ test-compose: build trainer ## Start the services of Docker Compose and check th
 	@compose/test.sh
 
 .PHONY: tutorial
-tutorial: build trainer ## Run every command of docs/tutorial.md, from an empty folder to a deployed scheduler (five minutes)
-	@docs/tutorial.sh
+tutorial: build trainer ## Run every command of docs/tutorials/laptop.md, from an empty folder to a deployed scheduler (five minutes)
+	@docs/tutorials/check.sh
 
 .PHONY: test-upstream
 test-upstream: upstream ## Run the integration tests of Kubernetes' scheduler_perf through the GNN profile

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts the services of docker-compose.yml and checks what docs/compose.md says about them.
+# Starts the services of docker-compose.yml and checks what docs/how-to/simulate.md says about them.
 # If no Docker engine answers, it says so and succeeds.
 #
 #   compose/test.sh                            with the programs in bin/ (make build)

@@ -231,16 +231,16 @@ func conditions(l *appsv1.ReplicaSetList) (out []appsv1.ReplicaSetCondition) {
 	return out
 }
 
-// testSwitch applies the policy of docs/deploy.md, which gives gnnsched the new pods of a namespace with a label.
+// testSwitch applies the policy of docs/how-to/deploy.md, which gives gnnsched the new pods of a namespace with a label.
 func (s *site) testSwitch(t *testing.T) {
-	page, err := os.ReadFile("../../docs/deploy.md")
+	page, err := os.ReadFile("../../docs/how-to/deploy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, policy, _ := strings.Cut(string(page), "```yaml\n")
 	policy, _, found := strings.Cut(policy, "```")
 	if !found || !strings.Contains(policy, "MutatingAdmissionPolicy") {
-		t.Fatal("docs/deploy.md has no policy")
+		t.Fatal("docs/how-to/deploy.md has no policy")
 	}
 	if err := s.apply(t.Context(), []byte(policy), ""); err != nil {
 		t.Fatal(err)

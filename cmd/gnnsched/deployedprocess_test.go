@@ -201,7 +201,7 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.explains(t), d.refused())
 }
 
-// explains asks for a decision as docs/explain.md says, through the port that kubectl port-forward would open: with the token of
+// explains asks for a decision as docs/how-to/explain.md says, through the port that kubectl port-forward would open: with the token of
 // the account that the page creates, and with one that has no right.
 func (d *deployed) explains(t *testing.T) error {
 	t.Helper()

@@ -32,7 +32,7 @@ It asks first unless every node of the cluster is simulated (has kwok's annotati
 The same --seed on the same cluster gives the same arrivals for every scheduler. runsim writes
 what it deployed to a CSV; --replay deploys such a file again, or one of AAML's.
 
---replay RECORD plays the pods of a recorded cluster (docs/record.md) with all their constraints, at the record's
+--replay RECORD plays the pods of a recorded cluster (docs/how-to/record.md) with all their constraints, at the record's
 times, which --speed compresses. Pods that ran at its beginning and those of DaemonSets are where they were. Each namespace of
 the record becomes a new one.
 

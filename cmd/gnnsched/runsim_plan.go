@@ -65,7 +65,7 @@ func generatedSource(c *ucli.Context) (driver.Source, error) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
 		}
 		if g.Shapes, err = workload.ReadShapes(file, data); err != nil {
-			return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
+			return nil, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 		}
 	}
 	if err := g.Validate(); err != nil {
@@ -81,7 +81,7 @@ func replayedSource(c *ucli.Context) (driver.Source, error) {
 	}
 	r, err := play.LoadReplay(c.String("replay"))
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "docs/record.md describes records")
+		return nil, exit.New(exit.Usage, err, "docs/how-to/record.md says how to make a record")
 	}
 	return driver.Replayed{Record: r, Speed: c.Float64("speed"), Limit: c.Int("limit")}, nil
 }
@@ -122,7 +122,7 @@ func recordedSource(c *ucli.Context, csv string) (driver.Source, error) {
 	defer in.Close()
 	plan, err := trace.ReadPlan(in, file)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
+		return nil, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 	}
 	return driver.Recorded{File: plan}, nil
 }
@@ -144,7 +144,7 @@ func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
 	t, err := format.Read(in, file)
 	switch {
 	case err != nil:
-		return nil, exit.New(exit.Usage, err, "docs/workload.md describes the file")
+		return nil, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 	case !inflate:
 		return driver.Traced{Arrivals: t.Arrivals, Speed: c.Float64("speed"), Limit: c.Int("limit"), Lacks: t.Notes}, nil
 	case t.Pods == nil:

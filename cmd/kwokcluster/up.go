@@ -164,7 +164,7 @@ func pools(c *ucli.Context) ([]nodepool.Pool, error) {
 	}
 	out, notes, err := recorded.Pools(moment)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %w", err), "docs/record.md describes the format")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %w", err), "docs/how-to/record.md says how to make a record")
 	}
 	for _, n := range notes {
 		fmt.Fprintf(c.App.ErrWriter, "%s: %s: %s\n", component, moment.Dir, n)

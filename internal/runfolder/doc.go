@@ -1,5 +1,5 @@
 // Package runfolder is the form in which a run leaves what a report needs: a folder with a manifest and one
-// file for each kind of row. docs/report.md describes it for those who read it with other tools.
+// file for each kind of row. A folder holds one run.
 //
 //	w, err := runfolder.Create(dir, runfolder.Manifest{Kind: "compare", Command: os.Args, …})
 //	err = w.Add(runfolder.Scenario{Name: "monday", Baseline: "default"})
@@ -11,4 +11,18 @@
 // learning is the file scalars.csv of package tensorboard, which Read reads as well.
 //
 // Manifests hold the command line without its secrets: see redact.
+//
+// The files, for those who read a folder with other tools; the types of the rows describe their fields:
+//
+//   - manifest.json: one [Manifest]. Without "ended", the run goes on or was killed.
+//   - scenarios.jsonl: what contenders were compared on, and by which metrics ([Scenario])
+//   - verdicts.jsonl: what was found, the most important first ([Verdict])
+//   - episodes.jsonl: the metrics of a contender in an episode ([Episode])
+//   - differences.jsonl: a contender's metric minus the baseline's, with its 95 % interval ([Difference])
+//   - frames.jsonl: the cluster at one time, without control planes ([Frame])
+//   - waits.jsonl: how long the pods of a class waited ([Waits])
+//   - decisions.jsonl: a sample of choices ([Decision])
+//   - points.jsonl: points of curves over time ([Point])
+//   - tables.jsonl: other tables ([Table])
+//   - scalars.csv: points of learning curves
 package runfolder

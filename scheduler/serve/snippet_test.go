@@ -23,12 +23,12 @@ func TestSnippet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/serve.md")
+	page, err := os.ReadFile("../../docs/how-to/serve.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```yaml\n"+string(text)+"```") {
-		t.Errorf("docs/serve.md does not show what is printed:\n%s", text)
+		t.Errorf("docs/how-to/serve.md does not show what is printed:\n%s", text)
 	}
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {

@@ -60,9 +60,9 @@ type Config struct {
 	// lifetime; the pods of Initial disappear. 0 to less than 1.
 	Lose float64 `json:"lose,omitempty"`
 
-	// Preferences says how the preferences of pods count: preference.First (the default), Declared or
-	// Off. The pods of a Deployment belong together, as with runsim, and prefer to be spread over
-	// nodes and zones by upstream's default constraints. The pods of a trace belong to nothing.
+	// Preferences says how the preferences of pods count: first (the default), declared or off. The pods of a
+	// Deployment belong together, as with runsim, and prefer to be spread over nodes and zones by upstream's
+	// default constraints. The pods of a trace belong to nothing.
 	Preferences preference.Mode `json:"preferences,omitempty"`
 
 	Usage   *Usage   `json:"usage,omitempty"`   // plays what pods use over time; nil: only what they request counts

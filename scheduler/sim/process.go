@@ -10,7 +10,7 @@ import (
 // Arrivals configures when pods arrive after the fill. Its unit of time is the mean time between
 // two pods, so every process brings one pod per unit on average.
 type Arrivals struct {
-	Process string `json:"process"` // the name of one of processes, or steady; empty: steady
+	Process string `json:"process"` // steady (the default), poisson, bursts, diurnal or at-once
 	// Size is the least number of pods in a burst, as a fraction of the pods of the fill; 0 means
 	// 0.1. It applies only to the process bursts.
 	Size float64 `json:"size,omitempty"`

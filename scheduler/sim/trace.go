@@ -15,7 +15,7 @@ import (
 type Trace struct {
 	File string `json:"file"` // a CSV in any format of package trace, or the folder of a record
 	// Pods is the least number of pods in an episode. An episode is a part of the trace that
-	// begins where the seed decides, or with Resample is put together from several parts. 0 means as
+	// begins where the seed decides, or with Resampling is put together from several parts. 0 means as
 	// many pods as the trace has.
 	Pods int `json:"pods,omitempty"`
 	// From and To take only the arrivals from one time on and before another, in seconds of the trace; To is 0 for all.
@@ -30,7 +30,7 @@ type Trace struct {
 // another. The end of the trace is followed by its beginning, so all arrivals are equally likely. Each
 // arrival keeps its requests, its lifetime and the time since the arrival before it.
 type Resampling struct {
-	// Resample turns it on or off. Default: on, except with Trace.Pods, whose episodes differ already.
+	// Resample turns the drawing of blocks on or off. Default: on, except with pods, whose episodes differ already.
 	Resample *bool `json:"resample,omitempty"`
 	// Block is the number of arrivals in a block. Default: the square root of the number in the trace,
 	// rounded up. Dependence between arrivals that are further apart than a block is lost.

@@ -31,14 +31,15 @@ type Traffic struct {
 	Apps IntRange `json:"apps,omitzero"`
 	// Racks is the number of racks in each zone. The nodes of a zone are dealt to them in turn. Default: 1.
 	Racks   IntRange      `json:"racks,omitzero"`
-	Flows   []Flow        `json:"flows"`
-	Network cluster.Links `json:"network"`
-	Vary    Variation     `json:"vary,omitzero"`
+	Flows   []Flow        `json:"flows"`         // who talks to whom, within an application
+	Network cluster.Links `json:"network"`       // latencies in ms, prices of a gigabyte, bandwidths in bytes a second; 0: no limit
+	Vary    Variation     `json:"vary,omitzero"` // factors that each episode draws
 }
 
 // Flow is the traffic of each pod of one service with each deployment of another service, or of its own, in its
 // application. The replicas of that deployment get equal parts.
 type Flow struct {
+	// From and To are shapes.
 	From string  `json:"from"`
 	To   string  `json:"to"`
 	Rate float64 `json:"rate"` // bytes a second, both directions together

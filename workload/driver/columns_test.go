@@ -92,7 +92,7 @@ func TestColumnsThatAreRead(t *testing.T) {
 				got = "yes"
 			}
 			if says := documented[column][i]; !strings.HasPrefix(says, got) {
-				t.Errorf("docs/record.md says of the column %s, read by %s: %q; it is %q", column, command, says, got)
+				t.Errorf("docs/reference/record-format.md says of the column %s, read by %s: %q; it is %q", column, command, says, got)
 			}
 		}
 	}
@@ -108,15 +108,15 @@ func columnsOf(row reflect.Type) map[string]bool {
 	return out
 }
 
-// documentedColumns returns the cells of the table in docs/record.md, by column.
+// documentedColumns returns the cells of the table in docs/reference/record-format.md, by column.
 func documentedColumns(t *testing.T) map[string][2]string {
-	text, err := os.ReadFile("../../docs/record.md")
+	text, err := os.ReadFile("../../docs/reference/record-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, found := strings.Cut(string(text), "| column of `pods` | `runsim --replay` | scenario |\n|---|---|---|\n")
 	if !found {
-		t.Fatal("docs/record.md has no table of the columns that are read")
+		t.Fatal("docs/reference/record-format.md has no table of the columns that are read")
 	}
 	out := map[string][2]string{}
 	for line := range strings.Lines(table) {

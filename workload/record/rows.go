@@ -13,47 +13,58 @@ const version = 1
 
 // Pod is a row of the table pods: a pod as far as it is known. Its key is UID.
 type Pod struct {
-	UID       string `parquet:"uid"`
+	UID string `parquet:"uid"` // as in the pod
+	// Namespace and Name are those of the pod.
 	Namespace string `parquet:"namespace,dict"`
 	Name      string `parquet:"name"`
 
-	OwnerKind string `parquet:"owner_kind,optional,dict"` // of the controller, such as ReplicaSet; null without one
+	// OwnerKind and OwnerName are its controller, such as a ReplicaSet; null without one.
+	OwnerKind string `parquet:"owner_kind,optional,dict"`
 	OwnerName string `parquet:"owner_name,optional,dict"`
-	Workload  string `parquet:"workload,optional,dict"` // the owner's owner where its name tells, such as Deployment/web; else as the owner
-	Daemon    bool   `parquet:"daemon"`                 // belongs to a DaemonSet, or is a static pod of its node
-	Scheduler string `parquet:"scheduler,optional,dict"`
+	Workload  string `parquet:"workload,optional,dict"`  // the owner's owner if the name tells it, such as Deployment/web; else the owner
+	Daemon    bool   `parquet:"daemon"`                  // whether it belongs to a DaemonSet, or is a static pod of its node
+	Scheduler string `parquet:"scheduler,optional,dict"` // its schedulerName
 
+	// Priority, PriorityClass and Preemption are those of the pod. A preemption policy is PreemptLowerPriority or Never.
 	Priority      int32  `parquet:"priority"`
 	PriorityClass string `parquet:"priority_class,optional,dict"`
-	Preemption    string `parquet:"preemption_policy,optional,dict"` // PreemptLowerPriority or Never
+	Preemption    string `parquet:"preemption_policy,optional,dict"`
 
-	MilliCPU    int64  `parquet:"cpu_milli,dict"` // what it requests, init containers and overhead included
-	Memory      int64  `parquet:"memory_bytes,dict"`
-	GPU         int64  `parquet:"gpu,dict"`
-	GPUMilli    int64  `parquet:"gpu_milli,dict"`           // a share of one device
-	GPUModels   string `parquet:"gpu_models,optional,dict"` // list; null: any
-	Extended    string `parquet:"extended,optional,dict"`   // other requests: name to quantity
-	CPULimit    int64  `parquet:"cpu_limit_milli,optional,dict"`
-	MemoryLimit int64  `parquet:"memory_limit_bytes,optional,dict"`
+	// MilliCPU and Memory are what it requests as kube-scheduler counts it: with init containers, sidecars and overhead, and during a
+	// resize the larger of spec and status. At most 10,000 cores and 16 TiB.
+	MilliCPU  int64  `parquet:"cpu_milli,dict"`
+	Memory    int64  `parquet:"memory_bytes,dict"`
+	GPU       int64  `parquet:"gpu,dict"`                 // whole devices
+	GPUMilli  int64  `parquet:"gpu_milli,dict"`           // a share of one device
+	GPUModels string `parquet:"gpu_models,optional,dict"` // list of the models that it accepts; null: any
+	Extended  string `parquet:"extended,optional,dict"`   // other requests: name to quantity
+	// CPULimit and MemoryLimit are its limits; null without one.
+	CPULimit    int64 `parquet:"cpu_limit_milli,optional,dict"`
+	MemoryLimit int64 `parquet:"memory_limit_bytes,optional,dict"`
 
+	// Labels, NodeSelector, Affinity and Spread are those of the pod, without the node's name in the affinity of a DaemonSet's pod.
 	Labels       string `parquet:"labels,optional,dict"`
 	NodeSelector string `parquet:"node_selector,optional,dict"`
 	Affinity     string `parquet:"affinity,optional,dict"`        // spec.affinity
 	Spread       string `parquet:"topology_spread,optional,dict"` // spec.topologySpreadConstraints
-	Tolerations  string `parquet:"tolerations,optional,dict"`     // spec.tolerations
-	HostPorts    string `parquet:"host_ports,optional,dict"`      // list of "TCP/0.0.0.0/80"
+	Tolerations  string `parquet:"tolerations,optional,dict"`     // spec.tolerations, without those of not-ready and unreachable nodes that every pod has
+	HostPorts    string `parquet:"host_ports,optional,dict"`      // list such as "TCP/0.0.0.0/80", of containers and native sidecars
 	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
-	Images       string `parquet:"images,optional,dict"`          // list
-	Holds        string `parquet:"holds,optional,dict"`           // list of the constants Holds…, which may be empty; null: not recorded
-	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // list of annotations by which its owner asks to leave it, as key=value; may be empty; null: not recorded
+	Images       string `parquet:"images,optional,dict"`          // list, of all containers and of volumes
+	Holds        string `parquet:"holds,optional,dict"`           // which of emptyDir, hostPath and resourceClaim it has; null: not recorded
+	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // list of annotations by which its owner asks to leave it, as key=value; null: not recorded
 
+	// Arrived is when it was created or lost the last of its scheduling gates. If it lost them while nobody watched, it is when the pod got
+	// its node, else when it was listed again; if this run never saw its gates, when it was created.
 	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
-	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"`
+	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"` // when it got its node
 	Ended   int64  `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
-	End     string `parquet:"end,optional,dict"`                     // one of the Ends; null: not ended
-	Node    string `parquet:"node,optional,dict"`
+	End     string `parquet:"end,optional,dict"`                     // Succeeded, Failed, Deleted, Preempted, Evicted, or Unseen if it went while nobody recorded; null: not ended
+	Node    string `parquet:"node,optional,dict"`                    // its node
 
-	Health      string `parquet:"health,optional,dict"` // one of the Healths, the last that was seen; null: not known
+	// Health and HealthSince are the last change that was seen: Ready, NotReady, Pending (not all containers have started) or
+	// Terminating; null: not known.
+	Health      string `parquet:"health,optional,dict"`
 	HealthSince int64  `parquet:"health_since,optional,timestamp(millisecond)"`
 }
 
@@ -93,33 +104,37 @@ const (
 
 // Node is a row of the table nodes: a node's state from one change to the next. Its key is Name and From.
 type Node struct {
-	Name string `parquet:"name,dict"`
-	From int64  `parquet:"from,timestamp(millisecond)"`
-	To   int64  `parquet:"to,optional,timestamp(millisecond)"`
-	Gone bool   `parquet:"gone"` // the node left the cluster at To
+	Name string `parquet:"name,dict"` // of the node
+	// From and To are the time of this state; Gone says that the node left the cluster at To.
+	From int64 `parquet:"from,timestamp(millisecond)"`
+	To   int64 `parquet:"to,optional,timestamp(millisecond)"`
+	Gone bool  `parquet:"gone"`
 
-	MilliCPU      int64  `parquet:"cpu_milli,dict"` // allocatable
+	// MilliCPU, Memory, Pods and GPU are allocatable.
+	MilliCPU      int64  `parquet:"cpu_milli,dict"`
 	Memory        int64  `parquet:"memory_bytes,dict"`
 	Pods          int64  `parquet:"pods,dict"`
 	GPU           int64  `parquet:"gpu,dict"`
-	GPUModel      string `parquet:"gpu_model,optional,dict"`
-	Extended      string `parquet:"extended,optional,dict"` // other allocatable resources: name to quantity
-	Capacity      string `parquet:"capacity,optional,dict"` // status.capacity
-	Labels        string `parquet:"labels,optional,dict"`
-	Taints        string `parquet:"taints,optional,dict"` // spec.taints
-	Unschedulable bool   `parquet:"unschedulable"`
+	GPUModel      string `parquet:"gpu_model,optional,dict"`      // of its GPUs
+	Extended      string `parquet:"extended,optional,dict"`       // other allocatable resources: name to quantity
+	Capacity      string `parquet:"capacity,optional,dict"`       // status.capacity
+	Labels        string `parquet:"labels,optional,dict"`         // of the node
+	Taints        string `parquet:"taints,optional,dict"`         // spec.taints
+	Unschedulable bool   `parquet:"unschedulable"`                // whether it is cordoned
 	DoNotDisrupt  string `parquet:"do_not_disrupt,optional,dict"` // as of a pod
 }
 
 // Object is a row of the table objects: what pods refer to, from one change to the next. Its key is Kind, Namespace,
 // Name and From.
 type Object struct {
-	Kind      string `parquet:"kind,dict"` // Namespace, PriorityClass or PodDisruptionBudget
+	Kind string `parquet:"kind,dict"` // Namespace, PriorityClass or PodDisruptionBudget
+	// Namespace and Name are those of the object.
 	Namespace string `parquet:"namespace,optional,dict"`
 	Name      string `parquet:"name,dict"`
-	From      int64  `parquet:"from,timestamp(millisecond)"`
-	To        int64  `parquet:"to,optional,timestamp(millisecond)"`
-	Gone      bool   `parquet:"gone"`
+	// From, To and Gone are as of a node.
+	From int64 `parquet:"from,timestamp(millisecond)"`
+	To   int64 `parquet:"to,optional,timestamp(millisecond)"`
+	Gone bool  `parquet:"gone"`
 	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget.
 	Spec string `parquet:"spec,optional,dict"`
 	// Status is what the disruption controller found out of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy,
@@ -129,21 +144,23 @@ type Object struct {
 
 // Sample is a row of the table usage: what a node or a pod used at a time. Its key is all that names it.
 type Sample struct {
-	Time      int64  `parquet:"time,timestamp(millisecond),delta"`
-	Namespace string `parquet:"namespace,optional,dict"` // null for a node
-	Name      string `parquet:"name,dict"`
-	MilliCPU  int64  `parquet:"cpu_milli,delta"`
-	Memory    int64  `parquet:"memory_bytes,delta"`
+	Time      int64  `parquet:"time,timestamp(millisecond),delta"` // of the measurement
+	Namespace string `parquet:"namespace,optional,dict"`           // null for a node
+	Name      string `parquet:"name,dict"`                         // of the node or pod
+	// MilliCPU and Memory are what it used.
+	MilliCPU int64 `parquet:"cpu_milli,delta"`
+	Memory   int64 `parquet:"memory_bytes,delta"`
 }
 
 // Run is a row of the table runs: a time in which somebody watched. What happened between two runs is not known. Its
 // key is ID.
 type Run struct {
-	ID         string `parquet:"id,dict"`
-	Source     string `parquet:"source,dict"` // live, kubectl, openb, ...
+	ID     string `parquet:"id,dict"`     // of the run
+	Source string `parquet:"source,dict"` // live, kubectl, prometheus, openb, …
+	// From and To are the time in which somebody watched.
 	From       int64  `parquet:"from,timestamp(millisecond)"`
 	To         int64  `parquet:"to,timestamp(millisecond)"`
-	Anonymised bool   `parquet:"anonymised"`
+	Anonymised bool   `parquet:"anonymised"`       // whether names are pseudonyms
 	Lost       int64  `parquet:"lost"`             // rows that no disk took
 	Missing    string `parquet:"missing,optional"` // what was forbidden or not asked for
 	Program    string `parquet:"program,optional"` // version of the program that wrote it

@@ -38,7 +38,7 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Its pods and nodes are played again in memory, with\n" +
 			"all filters of kube-scheduler and with preemption, under the profile that the cluster has now (--present) and others, several\n" +
 			"times, because kube-scheduler draws among nodes that score the same. The first lines are the verdicts. A profile is better\n" +
-			"only by more than the simulated present profile is from what really happened. docs/compare.md describes the figures and\n" +
+			"only by more than the simulated present profile is from what really happened. docs/how-to/compare.md describes the figures and\n" +
 			"what the replay lacks.\n\n" +
 			"Examples:\n" +
 			"   gnnsched compare prod.record                                       # the default scheduler and gnn\n" +

@@ -46,7 +46,7 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 			}
 		}
 		if err != nil {
-			return exit.New(exit.Usage, err, "docs/workload.md describes the traces")
+			return exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the traces")
 		}
 	}
 	out, err := record.Create(c.String("out"), record.Options{})

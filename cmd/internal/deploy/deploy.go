@@ -17,7 +17,7 @@ func Command() *ucli.Command {
 		Name:  "deploy",
 		Usage: "print the manifests that run the scheduler on a cluster",
 		Description: "It renders the Helm chart in deploy/chart, with Helm's engine, and needs no Helm. It changes nothing.\n" +
-			"docs/deploy.md says how to check, switch, upgrade and go back.\n\n" +
+			"docs/how-to/deploy.md says how to check, switch, upgrade and go back.\n\n" +
 			"Examples:\n" +
 			"   gnnsched deploy --print --set image=registry.example/gnnsched:v1 | kubectl apply --server-side -f -\n" +
 			"   gnnsched deploy --print --mode replacement             # for the pods of default-scheduler\n" +

@@ -80,11 +80,11 @@ var needsOfOthers = map[string]needs{
 	},
 	"share": {
 		always: slices.Concat(lease("kube-scheduler"), lease(userconfig.MarkOf(server.DefaultProfile))),
-		hint:   "use the roles of `gnnsched deploy --print --mode replacement`, which have these; docs/share.md says which lease does what",
+		hint:   "use the roles of `gnnsched deploy --print --mode replacement`, which have these; docs/how-to/canary.md says which lease does what",
 	},
 	"explain": {
 		always: []right{{verb: "get", path: record.Path}},
-		hint:   "docs/explain.md makes an account with this right; name its token with --token-file",
+		hint:   "docs/how-to/explain.md makes an account with this right; name its token with --token-file",
 	},
 	"usage": {always: slices.Concat(on("metrics.k8s.io", "nodes", "list"), on("metrics.k8s.io", "pods", "list"))},
 }

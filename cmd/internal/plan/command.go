@@ -30,7 +30,7 @@ func Command() *ucli.Command {
 		Usage:     "plan with a recorded cluster: empty nodes, lose some, find the fewest, or buy the cheapest",
 		ArgsUsage: "RECORD",
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, and no cluster is asked. All filters of\n" +
-			"kube-scheduler count. docs/plan.md describes the results.\n\n" +
+			"kube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
 			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets\n" +
 			"            and the annotations by which owners ask to leave pods and nodes.\n" +
 			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +

@@ -30,7 +30,7 @@ func runTypes(c *ucli.Context, s *session) error {
 		return err
 	}
 	if prices == nil {
-		return exit.New(exit.Usage, errors.New("--types needs --prices FILE: what a node of each type costs an hour"), "docs/compare.md shows such a file")
+		return exit.New(exit.Usage, errors.New("--types needs --prices FILE: what a node of each type costs an hour"), "docs/how-to/compare.md shows such a file")
 	}
 	profiles, err := profilesOf(c)
 	if err != nil {
@@ -135,7 +135,7 @@ func typesOfRecord(list string, s *replay.Source, label string) (out plan.Types,
 		if i < 0 {
 			hint := "the record has nodes of " + strings.Join(known, ", ")
 			if len(known) == 0 {
-				hint = fmt.Sprintf("no worker of the record has the label %s; describe the types in a file of node pools as in docs/plan.md", label)
+				hint = fmt.Sprintf("no worker of the record has the label %s; describe the types in a file of node pools as in docs/how-to/plan.md", label)
 			}
 			return nil, exit.New(exit.Usage, fmt.Errorf("--types %s: %q is no file, and the record has no worker of this type", list, name), hint)
 		}

@@ -55,15 +55,15 @@ func TestTypesOfFile(t *testing.T) {
 	}
 }
 
-// The files in docs/plan.md can be read, and the prices have all types.
+// The files in docs/how-to/plan.md can be read, and the prices have all types.
 func TestDocs(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/plan.md")
+	text, err := os.ReadFile("../../../docs/how-to/plan.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := strings.Split(string(text), "```yaml\n")
 	if len(blocks) != 3 {
-		t.Fatalf("docs/plan.md has %d files", len(blocks)-1)
+		t.Fatalf("docs/how-to/plan.md has %d files", len(blocks)-1)
 	}
 	pools, _, _ := strings.Cut(blocks[1], "```")
 	priced, _, _ := strings.Cut(blocks[2], "```")
@@ -120,8 +120,8 @@ func TestBadTypes(t *testing.T) {
 		says string
 		hint string
 	}{
-		{[]string{"--types", good, dir}, "--types needs --prices FILE", "docs/compare.md"},
-		{[]string{"--types", good, "--prices", "none.yaml", dir}, "--prices: open none.yaml", "docs/compare.md"},
+		{[]string{"--types", good, dir}, "--types needs --prices FILE", "docs/how-to/compare.md"},
+		{[]string{"--types", good, "--prices", "none.yaml", dir}, "--prices: open none.yaml", "docs/how-to/compare.md"},
 		{[]string{"--types", good, "--prices", file(t, "p.yaml", "{nodes: {small: 1}}"), dir}, "--prices says nothing of the types big, spot", "node.kubernetes.io/instance-type"},
 		{[]string{"--types", "none.yaml", "--prices", prices, dir}, "open none.yaml", ""},
 		{[]string{"--types", file(t, "x.yaml", "pools: []"), "--prices", prices, dir}, "must list at least one pool", "docs/cluster.md"},

@@ -29,7 +29,7 @@ func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:  "record",
 		Usage: "follow a cluster and write down its nodes and pods, where pods ran and what they used",
-		Description: "The record is a folder of Parquet files, which docs/record.md describes. Recording needs read-only rights, goes on\n" +
+		Description: "The record is a folder of Parquet files, which docs/reference/record-format.md describes. Recording needs read-only rights, goes on\n" +
 			"with a record that is there, and ends with Ctrl-C. Whatever ends it, what was flushed can be read.\n" +
 			"If the disk takes nothing, recording goes on in memory, drops the oldest rows in the end, and says so.\n\n" +
 			"Examples:\n" +

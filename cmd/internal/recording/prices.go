@@ -23,11 +23,11 @@ func Prices(c *ucli.Context) (*replay.Prices, error) {
 	}
 	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/compare.md shows such a file")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/how-to/compare.md shows such a file")
 	}
 	p, err := replay.ParsePrices(text)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--prices %s: %w", path, err), "docs/compare.md shows such a file")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices %s: %w", path, err), "docs/how-to/compare.md shows such a file")
 	}
 	return p, nil
 }

@@ -21,7 +21,7 @@ func Command() *ucli.Command {
 		Description: "The page works offline: verdict, differences, distributions, the cluster over time, waiting by class, decisions,\n" +
 			"learning curves, and the commands that do it again. gnnsched eval --out DIR, gnnsched compare\n" +
 			"--out DIR, runsim --out DIR and gnntrain leave such folders. A FILE holds the decisions of a scheduler (--decision-log).\n" +
-			"docs/report.md describes page and folders. A page has at most 3 MB; it says what was thinned out.\n\n" +
+			"docs/how-to/evaluate.md says which runs leave folders. A page has at most 3 MB; it says what was thinned out.\n\n" +
 			"Examples:\n" +
 			"   gnnsched eval --scenario mixed --out run && gnnsched report --out report.html run\n" +
 			"   gnnsched report --out both.html run logs/gnn           # an evaluation and a training run\n" +

@@ -114,7 +114,7 @@ func (s stream) run(pods int) (stoppedAt int) {
 var shares = []float64{0.05, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95}
 
 // within is how many pods of a canary that is worse than the rest it takes at most to stop it, by the probabilities of a
-// failure and the share. docs/share.md has it.
+// failure and the share. docs/how-to/canary.md has it.
 var within = []struct {
 	canary, rest float64
 	pods         [7]int
@@ -138,9 +138,9 @@ func TestBadStreamsStop(t *testing.T) {
 	}
 }
 
-// The tables of docs/share.md say what TestBadStreamsStop and TestBecomesSlow check.
+// The tables of docs/how-to/canary.md say what TestBadStreamsStop and TestBecomesSlow check.
 func TestDocumentedPods(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "share.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "how-to", "canary.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestDocumentedPods(t *testing.T) {
 			row += fmt.Sprintf(" %d |", c.pods[i])
 		}
 		if row += fmt.Sprintf(" %d |\n", slowWithin[i]); !strings.Contains(string(doc), row) {
-			t.Errorf("docs/share.md lacks %s", row)
+			t.Errorf("docs/how-to/canary.md lacks %s", row)
 		}
 	}
 }

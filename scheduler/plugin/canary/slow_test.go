@@ -57,7 +57,7 @@ func TestRarelySlow(t *testing.T) {
 }
 
 // slowWithin is how many attempts it takes at most to stop a canary of which one in ten became slow, by the share.
-// docs/share.md has it.
+// docs/how-to/canary.md has it.
 var slowWithin = [7]int{400, 400, 600, 1000, 1500, 3000, 6000}
 
 // A canary that became slow stops, at every share.

@@ -4,6 +4,13 @@
 // Series are read in chunks of time, so that the memory and each query are bounded. Pods are known to the second, as
 // kube-state-metrics gives their times; nodes are looked at between chunks. The record says what it lacks. After each chunk
 // it is complete until then, so a history that was cut off is usable, and Resume goes on with it.
+//
+// Series are joined by uid, or by namespace and name where there is none (kube-state-metrics before 2.0); then a name that comes again
+// within a chunk has the times of its newest pod. Labels such as exported_pod count where a job has no honor_labels, and those of the
+// scraped target do not; pod_name and container_name of Kubernetes before 1.16 are read. Usage without a node is found by instance and the
+// internal_ip of kube_node_info. If several jobs scrape one source, each container and node counts once, with the largest value. A pod has
+// the labels, owner and requests that were scraped last, and requests the sum of its containers and native sidecars or, if that is
+// more, the largest init container.
 package history
 
 import (

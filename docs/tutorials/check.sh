@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs every command of docs/tutorial.md in an empty folder, and checks that the files that it promises were made. Where kubectl is not
+# Runs every command of docs/tutorials/laptop.md in an empty folder, and checks that the files that it promises were made. Where kubectl is not
 # installed, it leaves out the commands of kubectl, and says so.
 # `make tutorial` calls it.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 PATH="$PWD/bin:$PATH"
 export PATH
-steps=$(awk '/^```bash$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/tutorial.md)
-[ -n "$steps" ] || { echo 'docs/tutorial.md has no commands' >&2; exit 1; }
+steps=$(awk '/^```bash$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/tutorials/laptop.md)
+[ -n "$steps" ] || { echo 'docs/tutorials/laptop.md has no commands' >&2; exit 1; }
 
 dir=$(mktemp -d)
 cleanup() {
@@ -36,7 +36,7 @@ for made in prod.record mine.safetensors stock.yaml shadow.json run report.html 
 	[ -s "$made" ] || { echo "the tutorial did not make $made" >&2; exit 1; }
 done
 if command -v kubectl >/dev/null; then
-	echo "every command of docs/tutorial.md ran (${SECONDS}s)"
+	echo "every command of docs/tutorials/laptop.md ran (${SECONDS}s)"
 else
-	echo "every command of docs/tutorial.md ran but those of kubectl, which is not installed (${SECONDS}s)"
+	echo "every command of docs/tutorials/laptop.md ran but those of kubectl, which is not installed (${SECONDS}s)"
 fi
