@@ -121,14 +121,14 @@ ablation: trainer ## Train the four variants without imitation, for the ablation
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
 
 .PHONY: train-single
-train-single: trainer ## Train networks of a single mix for docs/evaluation.md's front, from each of SEEDS, JOBS at a time, into .cache/single
+train-single: trainer ## Train networks of a single mix for the Pareto front of docs/results/usage-and-energy.md, from each of SEEDS, JOBS at a time, into .cache/single
 	@mkdir -p .cache/single
 	@for n in balance half energy; do for s in $(SEEDS); do echo $$n $$s; done; done | xargs -P $(JOBS) -L 1 sh -c 'echo "training $$0 $$1: logs/single-$$0-$$1/train.log"; \
 		mkdir -p logs/single-$$0-$$1; bin/gnntrain --config scheduler/learn/runs/single/$$0.yaml --seed $$1 --out .cache/single/$$0-$$1.safetensors \
 		--events logs/single-$$0-$$1 --log-scrolling >logs/single-$$0-$$1/train.log 2>&1 && tail -n 1 logs/single-$$0-$$1/train.log'
 
 .PHONY: front
-front: build ## Play the front of docs/evaluation.md, with the runs of wishes and of train-single that are there, and draw docs/front.svg
+front: build ## Play that front, with the runs of wishes and of train-single that are there, and draw docs/front.svg
 	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown --plot docs \
 		$(foreach f,$(wildcard .cache/train/wishes-*.safetensors),--checkpoint $(basename $(notdir $(f)))=$(f)) \
 		$(foreach f,$(wildcard .cache/single/balance-*.safetensors),--single balance:$(f)) \

@@ -121,7 +121,7 @@ func tuningScenarios(c *ucli.Context) (tuning, error) {
 	if text := c.String("objective"); text != "" {
 		var err error
 		if o, err = objective.Parse(text); err != nil {
-			return tuning{}, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/evaluation.md#objectives lists the terms")
+			return tuning{}, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/reference/objectives.md lists the terms")
 		}
 	}
 	if dir := c.String("trace"); dir != "" {

@@ -101,39 +101,3 @@ func kindOf(e ast.Expr) string {
 	}
 	return ""
 }
-
-func init() { producers["json-fields"] = jsonFields }
-
-// jsonFields lists the fields of one struct with JSON names: the text of a field is its comment, without the Go name at its beginning. It is
-// asked for a source file and the name of a type. A comment of several fields stands at the first of them.
-func jsonFields(root, of string) (string, error) {
-	path, name, _ := strings.Cut(of, " ")
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ParseComments)
-	if err != nil {
-		return "", err
-	}
-	var rows [][]string
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.TypeSpec)
-		if !ok || spec.Name.Name != name {
-			return true
-		}
-		for _, f := range spec.Type.(*ast.StructType).Fields.List {
-			if f.Tag == nil || len(f.Names) == 0 {
-				continue
-			}
-			tag, _ := strconv.Unquote(f.Tag.Value)
-			field, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
-			text := strings.Join(strings.Fields(f.Doc.Text()), " ")
-			if rest, begins := strings.CutPrefix(text, f.Names[0].Name+" "); begins {
-				text = rest
-			}
-			rows = append(rows, []string{code(field), text})
-		}
-		return false
-	})
-	if len(rows) == 0 {
-		return "", fmt.Errorf("%s has no struct %s with JSON names", path, name)
-	}
-	return markdownTable([]string{"field", ""}, rows), nil
-}

@@ -139,7 +139,7 @@ func ofObjective(network, text string) (eval.Contender, error) {
 		x, err = x.Wish(m)
 	}
 	if err != nil {
-		return x, exit.New(exit.Usage, fmt.Errorf("--policies: %s:%s: %w", network, text, err), "docs/evaluation.md#objectives lists the terms")
+		return x, exit.New(exit.Usage, fmt.Errorf("--policies: %s:%s: %w", network, text, err), "docs/reference/objectives.md lists the terms")
 	}
 	x.Name = network + ":" + text
 	return x, nil
