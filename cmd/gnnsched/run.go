@@ -324,7 +324,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 // workloadPath checks that the file is a pod list, and returns its absolute path.
 func workloadPath(file string) (string, error) {
 	if _, err := openb.LoadPods(file); err != nil {
-		return "", exit.New(exit.Usage, fmt.Errorf("--workload: %w", err), "docs/reference/workload-files.md describes the file")
+		return "", exit.New(exit.Usage, fmt.Errorf("--workload: %w", err), "docs/reference/scenario-file.md describes the file")
 	}
 	path, err := filepath.Abs(file) // the scheduler may run in another directory
 	if err != nil {
