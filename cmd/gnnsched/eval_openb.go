@@ -47,10 +47,10 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --live --claims --policies fgd,gpu-best-fit,gpu-gnn,kube-scheduler\n" +
 			"   gnnsched eval openb --data DIR --steady --live --nodes 50   # pods come and go on a simulated cluster\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown\n" +
-			cli.More + "\nPolicies:\n" + heuristicHelp() + networkHelp(),
+			cli.More + "\nPolicies and mixes:\n" + heuristicHelp() + networkHelp() + "   The mixes are " + strings.Join(published.VariantNames(), ", "),
 		Flags: cli.Grouped(append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + openb.NodesFile + " and the pod lists"},
-			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default, alone or in a mix, such as default+models40; mixes: " + strings.Join(published.VariantNames(), ", ") + "; default: all lists"},
+			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default, alone or in a mix, such as default+models40; --help-all lists the mixes; default: all lists"},
 			&ucli.IntFlag{Name: "seeds", Value: published.Seeds, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "`SEED` of the first episode; the others follow it"},
 			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(published.Policies, ",")},
