@@ -58,7 +58,7 @@ MANDIR ?= bin/man8
 man: build ## Write manual pages of all programs and their commands, made from their help, into MANDIR (bin/man8)
 	@bin/gnnsched man '$(MANDIR)'
 	@bin/kwokcluster man '$(MANDIR)'
-	@if [ -x bin/gnntrain ]; then bin/gnntrain man '$(MANDIR)' || { echo "bin/gnntrain is of an older commit: run make trainer" >&2; exit 1; }; else echo "gnntrain is not built (make trainer): its pages are left out" >&2; fi
+	@$(GO) run -ldflags '-X main.commit=$(COMMIT)' ./cmd/gnntrain man '$(MANDIR)'
 
 .PHONY: demo
 demo: build ## See where the networks pay and where not, beside the default scheduler (a minute)
@@ -244,6 +244,8 @@ tidy: ## Tidy the module files, and bring those of older Kubernetes releases to 
 .PHONY: docs
 docs: ## Write the generated tables, lists and plots of the docs anew
 	$(GO) run ./docs/book
+	$(GO) test ./cmd/internal/top/view -run TestDocumentedKeys -update
+	@for p in gnnsched kwokcluster gnntrain; do $(GO) run ./cmd/$$p man --markdown docs/reference/flags.md || exit 1; done
 
 .PHONY: bench
 bench: ## Time one decision of the network, the encoder and the simulator

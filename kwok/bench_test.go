@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkStart measures the first start of a cluster: time and CPU time until every node is
-// ready, and the memory then. It also measures the time of a stop. The figures in docs/cluster.md
+// ready, and the memory then. It also measures the time of a stop. The figures in docs/how-to/simulate.md
 // come from this command, with kwokcluster's own GOGC:
 //
 //	GOGC=300 go test ./kwok -run '^$' -bench Start -benchtime 1x

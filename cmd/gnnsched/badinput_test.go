@@ -230,7 +230,7 @@ func TestBegins(t *testing.T) {
 
 // The help of eval openb lists every policy that it takes.
 func TestOpenBHelpListsPolicies(t *testing.T) {
-	_, stdout, _ := run(t, "gnnsched", "eval", "openb", "--help")
+	_, stdout, _ := run(t, "gnnsched", "eval", "openb", "--help-all")
 	for _, name := range slices.Concat(heuristic.Names(), checkpoint.ShippedNames()) {
 		if !strings.Contains(stdout, name) {
 			t.Errorf("it lacks %s", name)

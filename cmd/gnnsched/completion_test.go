@@ -105,7 +105,7 @@ func TestVersion(t *testing.T) {
 
 // The help lists every policy and family of policies.
 func TestPolicyHelpListsAll(t *testing.T) {
-	_, out, _ := run(t, "rungnn", "--help")
+	_, out, _ := run(t, "rungnn", "--help-all")
 	for _, name := range []string{"best-fit", "fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "greedy:OBJECTIVE", "linear:FILE"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("%s is missing in %s", name, out)
@@ -116,7 +116,7 @@ func TestPolicyHelpListsAll(t *testing.T) {
 // A default that depends on the scenario is not contradicted by that of the flag's type.
 func TestResampleHelpHasOneDefault(t *testing.T) {
 	for _, command := range []string{"eval", "tune"} {
-		if _, out, _ := run(t, "gnnsched", command, "--help"); !strings.Contains(out, "else true)\n") {
+		if _, out, _ := run(t, "gnnsched", command, "--help-all"); !strings.Contains(out, "else true)\n") {
 			t.Errorf("%s: %s", command, out)
 		}
 	}

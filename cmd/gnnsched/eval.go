@@ -38,11 +38,6 @@ func evalCommand() *ucli.Command {
 			"mean and its difference from the first policy, with a 95% interval and Wilcoxon's signed-rank test.\n" +
 			"Unscheduled pods are always shown too. All this happens in the simulator, without a cluster. With --live, eval\n" +
 			"repeats the episodes on simulated clusters with the real kube-scheduler, by default for a few policies.\n\n" +
-			"Scenarios:\n" + scenarioHelp() + "\n" +
-			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
-			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
-			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +
-			"The metrics are " + metricHelp() + ".\n\n" +
 			"Examples:\n" +
 			"   gnnsched eval                                          # all policies, the quick scenarios\n" +
 			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
@@ -50,6 +45,13 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
 			"   gnnsched eval --scenario mine.yaml --plot figures      # … compare on it, and draw a figure\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
+			cli.More + "\nScenarios:\n" + scenarioHelp() + "\n" +
+			"Policies: " + strings.Join(contender.Names(), ", ") + "\n\n" +
+			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
+			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
+			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +
+			"The metrics are " + metricHelp() + ".\n\n" +
+			"More examples:\n" +
 			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml   # kube-scheduler, configured by a file\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
@@ -58,14 +60,14 @@ func evalCommand() *ucli.Command {
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json -o verdicts   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
-		Flags: slices.Concat([]ucli.Flag{
-			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; default: " + strings.Join(eval.Default, ",")},
+		Flags: cli.Grouped(slices.Concat([]ucli.Flag{
+			&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; --help-all lists them; default: " + strings.Join(eval.Default, ",")},
 			&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME`"},
 			&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
 			resampleFlag(),
-			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(contender.Names(), ",")},
-			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, a table or linear weights from a .json file, or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name in tables; repeatable"},
+			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: all, as --help-all lists them"},
+			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, linear weights from .json or a KubeSchedulerConfiguration from .yaml; NAME=FILE sets its name; repeatable"},
 			&ucli.StringFlag{Name: "objective", Usage: "judge by this `OBJECTIVE` instead of the scenarios', such as balance=1,energy=0.3; networks of many objectives serve it"},
 			&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
 			&ucli.StringFlag{Name: "preferences", Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " + modeHelp()},
@@ -79,6 +81,9 @@ func evalCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 			&ucli.StringFlag{Name: "prometheus", Usage: "with --live and a scenario with usage: schedulers ask this `PROGRAM` of Prometheus what pods use, not metrics.k8s.io"},
 		}, front.Flags(), cli.LogFlags()),
+			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
+			cli.Group{Heading: "output", Flags: "plot out metrics from"},
+			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster prometheus"}),
 		Action:      runEval,
 		Subcommands: []*ucli.Command{evalOpenBCommand(), mig.Command()},
 	}
@@ -196,7 +201,7 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 }
 
 func resampleFlag() *ucli.BoolFlag {
-	return &ucli.BoolFlag{Name: "resample", Usage: "draw the episodes of scenarios on a trace from blocks of its arrivals; =false plays the trace as recorded, the same on each seed (default: as the scenario says, else true)", DisableDefaultText: true}
+	return &ucli.BoolFlag{Name: "resample", Usage: "draw the episodes of a trace from blocks of its arrivals; =false plays it as recorded (default: as the scenario says, else true)", DisableDefaultText: true}
 }
 
 // resampled applies --resample to the scenarios on traces.

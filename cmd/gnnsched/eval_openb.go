@@ -37,7 +37,6 @@ func evalOpenBCommand() *ucli.Command {
 			"they have requested 130% of the cluster's GPUs. Pods that do not fit are dropped. The table shows the published\n" +
 			"figures of six policies, and the same figures of any other policy. The trace is the folder data/csv of\n" +
 			"github.com/hkust-adsl/kubernetes-scheduler-simulator.\n\n" +
-			"Policies:\n" + heuristicHelp() + networkHelp() + "\n" +
 			"Examples:\n" +
 			"   gnnsched eval openb --data DIR                              # all pod lists in DIR, all published policies\n" +
 			"   gnnsched eval openb --data DIR --workload default --check   # exit code 99 unless reproduced\n" +
@@ -47,10 +46,11 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
 			"   gnnsched eval openb --data DIR --live --claims --policies fgd,gpu-best-fit,gpu-gnn,kube-scheduler\n" +
 			"   gnnsched eval openb --data DIR --steady --live --nodes 50   # pods come and go on a simulated cluster\n" +
-			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown",
-		Flags: append([]ucli.Flag{
+			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown\n" +
+			cli.More + "\nPolicies and mixes:\n" + heuristicHelp() + networkHelp() + "   The mixes are " + strings.Join(published.VariantNames(), ", "),
+		Flags: cli.Grouped(append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + openb.NodesFile + " and the pod lists"},
-			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default for openb_pod_list_default.csv, each alone or in another mix, such as default+models40; the mixes are " + strings.Join(published.VariantNames(), ", ") + "; default: all lists in the folder"},
+			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default, alone or in a mix, such as default+models40; --help-all lists the mixes; default: all lists"},
 			&ucli.IntFlag{Name: "seeds", Value: published.Seeds, Usage: "`NUMBER` of episodes for each policy"},
 			&ucli.Uint64Flag{Name: "seed", Value: published.FirstSeed, Usage: "`SEED` of the first episode; the others follow it"},
 			&ucli.StringSliceFlag{Name: "policies", Aliases: []string{"policy"}, Usage: "`NAMES` of policies, the baseline first; default: " + strings.Join(published.Policies, ",")},
@@ -58,25 +58,29 @@ func evalOpenBCommand() *ucli.Command {
 			&ucli.Float64Flag{Name: "factor", Value: published.Factor, Usage: "stop when the pods have requested this `MULTIPLE` of the GPUs; figures are published for 1.3"},
 			&ucli.StringFlag{Name: "node-order", Value: drawnOrder, Usage: "`ORDER` of the nodes, which breaks ties: drawn (at random by the seed) or file (the order of the file)"},
 			&ucli.StringFlag{Name: "ties", Value: ownTies, Usage: "`RULE` for nodes with equal scores: own (the policy's rule), first, or random"},
-			&ucli.BoolFlag{Name: "curve", Usage: "show the allocation and the pods left out at " + percents(published.Loads) + " of the GPUs, instead of at the end"},
-			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at an offered load of " + percents(published.SteadyLoads) + " of the GPUs, or at --factor"},
+			&ucli.BoolFlag{Name: "curve", Usage: "show allocation and pods left out at " + percents(published.Loads) + " of the GPUs"},
+			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting at loads of " + percents(published.SteadyLoads) + ", or at --factor"},
 			&ucli.BoolFlag{Name: "all", Usage: "for --steady, show the waiting of every class of pods with every policy, also where hardly any pod waits"},
 			&ucli.BoolFlag{Name: "totals", Usage: "for --steady, leave out the table of waiting by class of pods"},
 			&ucli.Float64Flag{Name: "days", Value: published.SteadyDays, Usage: "for --steady, `NUMBER` of days after the warm-up; with --live 0.5 by default"},
 			&ucli.Float64Flag{Name: "warm-up", Value: published.SteadyWarmUp, Usage: "for --steady, `NUMBER` of days before the figures begin; with --live 0.25 by default"},
 			&ucli.Float64Flag{Name: "speed", Value: 240, Usage: "for --steady --live, `SECONDS` of the trace that pass in one second"},
-			&ucli.BoolFlag{Name: "power", Usage: "show the power that the policies need, and the GPUs that they allocate, with arrivals of " + fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
+			&ucli.BoolFlag{Name: "power", Usage: "show power and allocated GPUs, with arrivals of " + fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
 			&ucli.StringFlag{Name: "plot", Usage: "with --power, draw a figure of each workload into the `DIRECTORY`, as SVG"},
 			&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
-			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; defaults: one seed, the pod list default, the policies " + strings.Join(liveOpenBPolicies(), ",") + ", and with --steady a load of 95% and the policies " + strings.Join(liveSteadyPolicies, ",")},
+			&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; by default one seed and pod list, few policies, and with --steady a load of 95%"},
 			&ucli.IntFlag{Name: "nodes", Value: 200, Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
 			&ucli.BoolFlag{Name: "claims", Usage: "for --live, let the pods ask for GPUs by ResourceClaims, and the machines offer them in ResourceSlices"},
 			&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
-			&ucli.BoolFlag{Name: "mixed", Usage: "for --live, let some pods ask by claims, some as nvidia.com/gpu and some by annotations, and count what they have of each device. Every other machine offers its GPUs in ResourceSlices only, the others to all"},
+			&ucli.BoolFlag{Name: "mixed", Usage: "for --live, let pods ask by claims, as nvidia.com/gpu and by annotations; every other machine offers GPUs in ResourceSlices only"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 			&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report, with every episode's metrics"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 		}, cli.LogFlags()...),
+			cli.Group{Heading: "how the pods come", Flags: "factor node-order ties"},
+			cli.Group{Heading: "with --steady", Flags: "days warm-up all totals"},
+			cli.Group{Heading: "with --live", Flags: "nodes speed claims extended-resources mixed kwokcluster"},
+			cli.Group{Heading: "output", Flags: "plot out check"}),
 		Action: runEvalOpenB,
 	}
 }

@@ -97,7 +97,7 @@ func (e evaluation) prometheus(program string) (string, error) {
 		return "", nil
 	}
 	if !slices.ContainsFunc(e.scenarios, func(s eval.Scenario) bool { return s.Usage != nil }) {
-		return "", exit.New(exit.Usage, errors.New("--prometheus: no scenario has usage that it could measure"), "leave it out, or choose another scenario, such as blind; docs/evaluation.md#usage-on-a-cluster makes one shorter")
+		return "", exit.New(exit.Usage, errors.New("--prometheus: no scenario has usage that it could measure"), "leave it out, or choose another scenario, such as blind; docs/how-to/evaluate.md makes one shorter")
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {

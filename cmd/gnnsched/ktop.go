@@ -29,7 +29,7 @@ import (
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
    ktop --once                     print the table once
-   ktop -o json | jq .totals       the data; docs/ktop.md describes the schema
+   ktop -o json | jq .totals       the data; docs/reference/ktop.md describes the schema
    ktop -w -o json --interval 10s  one JSON document every ten seconds
    ktop --sort cpu                 the fullest node first
    ktop --selector type=kwok       only the nodes with this label

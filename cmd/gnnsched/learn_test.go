@@ -106,7 +106,7 @@ func TestActorCriticLearns(t *testing.T) {
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
-	_, help, _ := run(t, "runacgnn", "--help")
+	_, help, _ := run(t, "runacgnn", "--help-all")
 	kind := reflect.TypeFor[ppo.Config]()
 	for i := range kind.NumField() {
 		name := kind.Field(i).Tag.Get("flag")

@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/man"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
@@ -44,6 +49,47 @@ func TestManualPages(t *testing.T) {
 			if !strings.Contains(codes, fmt.Sprintf("\\fB%d\\fP\n%s\n", m.Code, m.Text)) {
 				t.Errorf("the page of %s lacks exit code %d", c.Name, m.Code)
 			}
+		}
+	}
+}
+
+// The reference has the flags as the commands have them.
+func TestFlagsPageIsFresh(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/flags.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := man.Reference(page, app("gnnsched"), commands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Split(string(page), "\n"), strings.Split(string(fresh), "\n")); d != "" {
+		t.Errorf("docs/reference/flags.md is stale (make docs renews it), -page +commands:\n%s", d)
+	}
+}
+
+// A command with many flags shows first what people need first, in few words.
+func TestHelpIsShort(t *testing.T) {
+	for _, c := range slices.Concat(commands(), evalCommand().Subcommands) {
+		flags := cli.VisibleFlags(c.Flags)
+		first := len(strings.Fields(cli.Groups(flags)[0].Flags))
+		if len(flags) > 16 && first > 14 {
+			t.Errorf("the help of %s begins with %d of %d flags", c.Name, first, len(flags))
+		}
+		for _, f := range flags {
+			if d, ok := f.(ucli.DocGenerationFlag); ok && len(strings.Fields(d.GetUsage())) > 25 {
+				t.Errorf("%s: the help of --%s has over 25 words: %s", c.Name, f.Names()[0], d.GetUsage())
+			}
+		}
+	}
+	_, help, _ := run(t, "rungnn", "--help")
+	if words := len(strings.Fields(help)); words > 450 {
+		t.Errorf("rungnn --help has %d words", words)
+	}
+	_, all, _ := run(t, "rungnn", "--help-all")
+	for _, f := range cli.VisibleFlags(commands()[0].Flags) {
+		if name := "--" + f.Names()[0] + " "; !strings.Contains(all, name) {
+			t.Errorf("rungnn --help-all lacks %s", name)
 		}
 	}
 }

@@ -48,23 +48,31 @@ func runCommands() []*ucli.Command {
 			Name:  "run" + v,
 			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
 			Description: "Pods use it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
-				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n" +
-				"With --policy, a heuristic decides instead of the network:\n" + heuristicHelp() + "\n" +
+				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n\n" +
 				"Examples:\n" +
 				"   run" + v + "                                           # on the simulated cluster\n" +
 				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another cluster\n" +
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
-				learnExamples(v) +
-				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
-				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
-				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
-				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to\n" +
 				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
 				"   run" + v + " --share 0.05                              # place 5 % of default-scheduler's pods, the rest as it would; stop if they fare worse\n" +
 				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
-				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it",
-			Flags:  append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), web.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
+				cli.More + "\nPolicies:\n" + heuristicHelp() + "\n" +
+				"Profiles: " + strings.Join(server.ProfileNames(), ", ") + "\n\n" +
+				"More examples:\n" + learnExamples(v) +
+				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
+				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
+				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
+				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to",
+			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), web.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+				cli.Group{Flags: "shadow share learn"},
+				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score kube-api-qps feature-gates"},
+				cli.Group{Heading: "preferences and objectives", Flags: "blend objective objective-limits"},
+				cli.Group{Heading: "GPUs and traffic", Flags: "workload pods-leave traffic"},
+				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
+				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-default decision-events"},
+				cli.Group{Heading: "measured usage", Flags: cli.Names(usageflags.Flags())}),
 			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
 		})
 	}
@@ -77,23 +85,23 @@ func heuristicHelp() string {
 	for _, h := range heuristic.List() {
 		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
 	}
-	fmt.Fprintf(&b, "   %-27s %s\n", "greedy:OBJECTIVE", "the node after which the objective is lowest, such as greedy:pack=0.5+zones")
-	fmt.Fprintf(&b, "   %-27s %s\n", "ahead:OBJECTIVE", "the same, near the partners of the pod's partners and in racks with room, such as ahead:traffic+overload+balance=0.1")
-	fmt.Fprintf(&b, "   %-27s %s\n", "linear:FILE", "a weighted sum of features, with weights from a file of gnnsched tune")
+	for _, f := range heuristic.Forms() {
+		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
+	}
 	return b.String()
 }
 
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's or the profile's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, from the list above, greedy:OBJECTIVE, ahead:OBJECTIVE or linear:FILE"},
-		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name: " + strings.Join(server.ProfileNames(), ", ")},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, such as best-fit; --help-all lists them"},
+		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name, such as gnn,best-fit; --help-all lists them"},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; default: that of its training"},
-		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose an objective within these `LIMITS` of the terms' shares, such as balance=0.5:1,energy=0:0.5; default: annotations have no effect"},
-		&ucli.BoolFlag{Name: "pods-leave", Usage: "let networks for GPU clusters keep twice as much for pods that only some nodes can serve, which pays where pods come and go and the cluster is not overloaded"},
+		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose within these `LIMITS`, such as balance=0.5:1,energy=0:0.5; default: it has no effect"},
+		&ucli.BoolFlag{Name: "pods-leave", Usage: "let networks for GPUs keep twice as much for pods that only some nodes can serve; for clusters whose pods come and go"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
-		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; see docs/scheduler.md"},
+		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; see docs/reference/scheduler-config.md"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
 		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " + preferenceModes() + "; default: first, or blend with --blend"},
 		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1. Implies --preferences blend"},
@@ -287,7 +295,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	}
 	network, err := traffic.Load(c.String("traffic"))
 	if err != nil {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("--traffic: %w", err), "docs/scheduler.md describes the file")
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--traffic: %w", err), "docs/reference/scheduler-config.md describes the file")
 	}
 	for i := range cfg.Profiles {
 		cfg.Profiles[i].Usage, cfg.Profiles[i].Traffic = measured, network
@@ -316,7 +324,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 // workloadPath checks that the file is a pod list, and returns its absolute path.
 func workloadPath(file string) (string, error) {
 	if _, err := openb.LoadPods(file); err != nil {
-		return "", exit.New(exit.Usage, fmt.Errorf("--workload: %w", err), "docs/workload.md describes the file")
+		return "", exit.New(exit.Usage, fmt.Errorf("--workload: %w", err), "docs/reference/scenario-file.md describes the file")
 	}
 	path, err := filepath.Abs(file) // the scheduler may run in another directory
 	if err != nil {

@@ -59,8 +59,11 @@ func runsimCommand() *ucli.Command {
 		Name:        "runsim",
 		Usage:       "deploy random pods until the cluster carries a load",
 		Description: runsimDescription,
-		Flags:       append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
-		Action:      func(c *ucli.Context) error { return kubeconfig.Explain(runSim(c)) },
+		Flags: cli.Grouped(append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
+			cli.Group{Heading: "random pods", Flags: "mem-load pod-load shapes replicas-min replicas-max interval"},
+			cli.Group{Heading: "a plan, record or trace", Flags: "format speed limit inflate claims extended-resources"},
+			cli.Group{Heading: "names and output", Flags: "namespace run image csv out output settle"}),
+		Action: func(c *ucli.Context) error { return kubeconfig.Explain(runSim(c)) },
 	}
 }
 
@@ -80,7 +83,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name(), Usage: "`FORMAT` of the trace: " + formatNames()},
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace or record that pass in one second"},
 		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace or record at most; 0 for all"},
-		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order, and more drawn from it, until they request `FACTOR` times the GPUs; the published experiments use 1.3"},
+		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order until they request `FACTOR` times the GPUs, such as 1.3"},
 		&ucli.BoolFlag{Name: "claims", Usage: "let the trace's pods ask for GPUs by ResourceClaims instead of annotations"},
 		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
 		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; with --trace or a record, none by default"},
@@ -294,7 +297,7 @@ func gpuRequests(c *ucli.Context) driver.GPURequests {
 func formatNames() string {
 	var names []string
 	for _, f := range trace.Formats() {
-		names = append(names, f.Name()+", "+f.About())
+		names = append(names, f.Name())
 	}
-	return strings.Join(names, "; ")
+	return strings.Join(names, ", ")
 }

@@ -33,7 +33,7 @@ func tuneCommand() *ucli.Command {
 		Name:  "tune",
 		Usage: "fit the linear policy's weights, or kube-scheduler's own, to a scenario by the cross-entropy method",
 		Description: "Each generation draws weights around those of the last one, tries them on the same episodes, and keeps the\n" +
-			"best ones, compared with the default scoring. The features are " + strings.Join(linear.Features, ", ") + ".\n" +
+			"best ones, compared with the default scoring. docs/reference/features.md lists the features.\n" +
 			"By default all weights start at zero, so that the flags decide the result. The file holds the weights, the\n" +
 			"command that repeats the run, and the results on other seeds. Ctrl-C stops early and writes the weights so\n" +
 			"far, with the command that leads to them. With --method tabular-q, a tabular Q agent learns instead.\n\n" +
@@ -50,7 +50,7 @@ func tuneCommand() *ucli.Command {
 			"   gnntrain --teacher my.json                          # train a network to imitate them\n" +
 			"   gnnsched tune --method tabular-q --out q.json       # seconds\n" +
 			"   gnnsched tune --method mig --out mig.json           # for MIG partitions: gnnsched eval mig",
-		Flags: []ucli.Flag{
+		Flags: cli.Grouped([]ucli.Flag{
 			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), " + tabularMethod + " (a tabular Q agent, the historical baseline), or " + migMethod + " (the cost of the states of a GPU with MIG)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "trace", Usage: "tune on the nodes and pods of a `RECORD` (gnnsched record) instead, and judge on the last fifth of its time"},
@@ -73,6 +73,8 @@ func tuneCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "held-out", Value: 20, Usage: "judge the result on this `NUMBER` of episodes, which have gnnsched eval's first seeds; 0 for none"},
 			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random numbers"},
 		},
+			cli.Group{Heading: "with --stock", Flags: "strategies free-preferences"},
+			cli.Group{Heading: "the search", Flags: "population episodes spread wait-weight stop-after held-out features name steps resample"}),
 		Action: runTune,
 	}
 }

@@ -21,36 +21,6 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-func gpuCommand() *ucli.Command {
-	d := value.Defaults()
-	return &ucli.Command{
-		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
-		Description: "The network learns what each node contributes to the GPUs that are left idle though pods want them, at 60 to 130%\n" +
-			"of requested GPUs. FGD plays the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
-			"files are those of the openb trace; docs/results/gpu.md tells where to get them. The family's typical pods are\n" +
-			"written beside the network; a scheduler begins with them.\n\n" +
-			"Examples:\n" +
-			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +
-			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
-			"   gnntrain gpu --data openb/csv --head actor-critic --resume  # continues that run after Ctrl-C\n" +
-			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
-		Flags: append([]ucli.Flag{
-			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
-			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
-			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
-			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture (graph, encoder, head, hidden and features), instead of random weights"},
-			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
-			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, for a network that was trained on them"},
-			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
-			&ucli.StringFlag{Name: "encoder", Value: string(d.Encoder), Usage: "`NAME`: gnn, mlp (no messages from devices) or linear"},
-			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
-			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
-			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
-		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")...),
-		Action: trainGPU,
-	}
-}
-
 func trainGPU(c *ucli.Context) (err error) {
 	if c.NArg() > 0 {
 		return exit.Usagef("unexpected argument %q", c.Args().First())

@@ -1,8 +1,7 @@
-//go:build torch
-
 // Command gnntrain trains a network and writes it as a checkpoint: in the simulator, for GPU clusters
 // (gnntrain gpu), or with the placements of a running scheduler (--online). gnntrain pick takes the best of several
-// runs. It is the one program that links libtorch. `make trainer` builds it.
+// runs. It is the one program that links libtorch. `make trainer` builds it, with the build tag torch. Without that tag it has its help and
+// its manual pages, and every other command ends with an error.
 package main
 
 import (
@@ -14,7 +13,6 @@ import (
 	"gnnsched/cmd/internal/man"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn/flags"
 )
 
@@ -40,38 +38,22 @@ func app() *ucli.App {
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
 		Commands: append(commands(), man.Command("gnntrain", commit, commands)),
-		Flags:    slices.Concat(runFlags(), onlineFlags(), flags.All()),
-		Action:   dispatch,
+		Flags: cli.Grouped(slices.Concat(runFlags(), onlineFlags(), flags.All()),
+			cli.Group{Flags: "steps seed teacher online"},
+			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"},
+			cli.Group{Heading: "network and objective", Flags: "hidden-layers residual reward reward-scale gamma half-life unscheduled-cost evaluate-every evaluate-seeds"},
+			cli.Group{Heading: "learning", Flags: "learning-rate batch-size clip-norm"},
+			cli.Group{Heading: "imitation", Flags: "use-heuristic imitation imitation-coefficient margin margin-weight margin-floor"},
+			cli.Group{Heading: "rollouts", Flags: "by-rollouts tries random-tries try-envs try-every try-horizon try-memory try-scale try-updates try-wait-placements anchor averaging"},
+			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay epsi-share final-epsi n-step priority-exponent replay-buffer-size replay-bytes target-update-frequency update-frequency"},
+			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate critic-apart critic-warmup clip entropy envs epochs gae-lambda group rollout target-kl value-clip value-coefficient"}),
+		Action: dispatch,
 	}
 }
 
 // commands lists the commands that the help shows.
 func commands() []*ucli.Command {
 	return []*ucli.Command{gpuCommand(), pickCommand()}
-}
-
-// runFlags returns the flags that are not hyperparameters.
-func runFlags() []ucli.Flag {
-	return append([]ucli.Flag{
-		&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`NAME`: gnn or dqn (deep Q-learning), acgnn or acdqn (actor-critic)"},
-		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
-		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
-		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
-		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last two fifths of its time are kept, one to choose the best network and one to judge it"},
-	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
-}
-
-// fileFlags returns the flags of every training in the simulator that say where its files are and how
-// it shows progress. out and state are the defaults of --out and --state.
-func fileFlags(out, state string) []ucli.Flag {
-	return []ucli.Flag{
-		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: " + out},
-		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: " + state},
-		&ucli.BoolFlag{Name: "resume", Usage: "continue the run of the state file"},
-		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
-		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
-		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line at each report instead, every few hundred placements"},
-	}
 }
 
 // dispatch starts the kind of training that the flags ask for.

@@ -1,17 +1,18 @@
 //go:build !torch
 
-// Command gnntrain trains a network in the simulator; see main.go. Without the build tag
-// torch it only says how to build it.
 package main
 
 import (
-	"fmt"
-	"os"
+	"errors"
+
+	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
 )
 
-func main() {
-	fmt.Fprintln(os.Stderr, "gnntrain: error: this binary was built without libtorch\ngnntrain: hint: build it with `make trainer`")
-	os.Exit(exit.Usage)
-}
+func train(*ucli.Context) error       { return errNoTorch }
+func learnOnline(*ucli.Context) error { return errNoTorch }
+func trainGPU(*ucli.Context) error    { return errNoTorch }
+func pick(*ucli.Context) error        { return errNoTorch }
+
+var errNoTorch = exit.New(exit.Usage, errors.New("this binary was built without libtorch"), "build it with `make trainer`")

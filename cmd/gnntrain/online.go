@@ -28,19 +28,6 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
-func onlineFlags() []ucli.Flag {
-	out := []ucli.Flag{
-		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a running scheduler writes to stdin, until stdin ends; rungnn --learn starts this"},
-		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file unless --out names another"},
-	}
-	out = append(out, flags.Online()...)
-	for _, f := range out {
-		flags.Group(f, "with --online")
-	}
-	return out
-}
-
 // learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the
 // network either way. A scheduler that gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {

@@ -20,24 +20,6 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-func pickCommand() *ucli.Command {
-	return &ucli.Command{
-		Name: "pick", Usage: "take the best of several runs of one job with different seeds", ArgsUsage: "FILE FILE...",
-		Description: "The runs must differ in nothing but the seed. Each network was judged on the same held-out workloads when it\n" +
-			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n" +
-			"Those workloads also chose each run's network, so luck is in their scores. With --episodes, each network is judged again on\n" +
-			"further ones.\n\n" +
-			"Example:\n" +
-			"   for s in 1 2 3; do gnntrain --config my.yaml --seed $s --out my-$s.safetensors; done\n" +
-			"   gnntrain pick --out my.safetensors my-1.safetensors my-2.safetensors my-3.safetensors",
-		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"},
-			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks on the GPU graph"},
-		},
-		Action: pick,
-	}
-}
-
 // candidate is a network that a run wrote.
 type candidate struct {
 	path string

@@ -35,7 +35,7 @@ func main() {
 const examples = `kwokcluster up                            ten nodes and a control-plane node; Ctrl-C stops it
    eval "$(kwokcluster up --detach)"         start it in the background and point kubectl at it
    kwokcluster up --nodes 1000               start a larger cluster
-   kwokcluster up --pools gpu-pools.yaml     take the nodes from a file (docs/cluster.md)
+   kwokcluster up --pools gpu-pools.yaml     take the nodes from a file (docs/reference/nodes.md)
    kwokcluster status                        exit 0 only if the cluster is ready
    kwokcluster down                          stop it and keep the data
    kwokcluster down --purge                  stop it and delete the data`
@@ -63,7 +63,7 @@ func commands(args []string) []*ucli.Command {
 }
 
 func dirFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "dir", Usage: "data `DIR`ectory of the cluster; default: " + kubeconfig.SimulatedDir()}
+	return &ucli.StringFlag{Name: "dir", DefaultText: "~/.local/share/gnnsched/kwok, or gnnsched/kwok in $XDG_DATA_HOME", Usage: "data `DIR`ectory of the cluster"}
 }
 
 func dir(c *ucli.Context) string {

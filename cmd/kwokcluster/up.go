@@ -50,12 +50,12 @@ func upCommand(args []string) *ucli.Command {
 		Description: "A new cluster has ten nodes of 64 CPU, 256Gi and 110 pods, and a tainted control-plane node, unless\n" +
 			"--nodes, --pools or --nodes-file say otherwise. With these flags, a restart creates missing nodes and\n" +
 			"deletes nodes that kwokcluster made and that are no longer listed.\n\nExamples:\n   " + upExamples,
-		Flags: []ucli.Flag{
+		Flags: cli.Grouped([]ucli.Flag{
 			dirFlag(),
 			&ucli.IntFlag{Name: "nodes", Aliases: []string{"n"}, DefaultText: "10, or those of the previous start", Usage: "`NUMBER` of nodes besides the control-plane node"},
 			&ucli.StringFlag{Name: "pools", Aliases: []string{"f"}, Usage: "YAML `FILE` with the node pools, or a record: its nodes at its end, or at a time with RECORD@TIME"},
-			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a sample of at least that many nodes, with every kind of machine in proportion"},
-			&ucli.StringFlag{Name: "gpus", Value: string(nodepool.InCapacity), Usage: "how the nodes of --nodes-file offer their GPUs, a `WAY`: capacity (to pods with annotations), slices (to claims), both, or turns (by turns both and slices)"},
+			&ucli.StringFlag{Name: "nodes-file", Usage: "node list `FILE` of the openb trace; with --nodes a sample of at least that many, in proportion"},
+			&ucli.StringFlag{Name: "gpus", Value: string(nodepool.InCapacity), Usage: "how the nodes of --nodes-file offer GPUs, a `WAY`: capacity (to annotations), slices (to claims), both, or turns (both and slices by turns)"},
 			&ucli.IntFlag{Name: "port", DefaultText: "the port of the previous start, or a free one", Usage: "`PORT` of the API server"},
 			&ucli.BoolFlag{Name: "wait", Value: true, Usage: "wait until every node is ready"},
 			&ucli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "start it in the background and return when it is ready"},
@@ -71,6 +71,9 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: the data directory"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		},
+			cli.Group{Heading: "access from elsewhere", Flags: "bind-address advertise-host kubeconfig-out kubeconfig-mode context"},
+			cli.Group{Heading: "Kubernetes", Flags: "feature-gates runtime-config usage-interval fsync"},
+			cli.Group{Heading: "logs", Flags: "log-dir log-level"}),
 		Before: noArguments,
 		Action: func(c *ucli.Context) error { return up(c, args) },
 	}
@@ -173,7 +176,7 @@ func pools(c *ucli.Context) ([]nodepool.Pool, error) {
 func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 	nodes, err := openb.LoadNodes(c.String("nodes-file"))
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--nodes-file: %w", err), "docs/cluster.md describes the file")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--nodes-file: %w", err), "docs/reference/nodes.md describes the file")
 	}
 	if c.IsSet("nodes") {
 		n := c.Int("nodes")

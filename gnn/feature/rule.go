@@ -21,21 +21,24 @@ var rule = &Set{
 // RuleFeatures names the features of a candidate that a Rule computes, in order. Each is of order one whatever the
 // cluster's size. A fraction is requested / allocatable of a node; a share is the pod's request / allocatable of a
 // node. All means and deviations are over the available nodes.
-var RuleFeatures = []string{
-	"balance", // decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes
-	"used",    // mean of the CPU and memory fractions after placement
-	"skew",    // decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes
-	"share",   // the larger of the pod's CPU and memory shares
-	"over",    // decrease of the node's squared excess over the mean fraction, divided by the deviation; CPU plus memory
-	"match",   // log2(pod's size / mean pod's size) · log2(node's size / mean node's size)
-	"room",    // decrease of the number of pods as large as the largest pod seen that fit on the node
-	"empty",   // 1 if the node runs no pod, else 0
-	"size",    // log2(node's size / mean node's size)
+var RuleFeatures = []string{"balance", "used", "skew", "share", "over", "match", "room", "empty", "size"}
+
+// RuleDocs describes RuleFeatures.
+var RuleDocs = []string{
+	"decrease of the sum of the CPU and memory fractions' standard deviations by the placement, times nodes",
+	"mean of the CPU and memory fractions after placement",
+	"decrease of the standard deviation of CPU fraction - memory fraction by the placement, times nodes",
+	"the larger of the pod's CPU and memory shares",
+	"decrease of the node's squared excess over the mean fraction, divided by the deviation; CPU plus memory",
+	"log2(pod's size / mean pod's size) · log2(node's size / mean node's size)",
+	"decrease of the number of pods as large as the largest pod seen that fit on the node",
+	"1 if the node runs no pod, else 0",
+	"log2(node's size / mean node's size)",
 }
 
 func ruleFeatures() (out []Feature) {
-	for _, name := range RuleFeatures {
-		out = append(out, Feature{Name: "rule_" + name, Doc: name + " of the linear policy"})
+	for i, name := range RuleFeatures {
+		out = append(out, Feature{Name: "rule_" + name, Doc: RuleDocs[i]})
 	}
 	return out
 }

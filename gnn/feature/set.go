@@ -1,6 +1,10 @@
 package feature
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Feature describes one number.
 type Feature struct {
@@ -169,6 +173,19 @@ var (
 	sets    = map[string]*Set{Base.Name: Base}
 	gpuSets = map[string]*GPUSet{GPUBase.Name: GPUBase}
 )
+
+// Sets returns the registered sets, sorted by name.
+func Sets() []*Set { return byName(sets) }
+
+// GPUSets returns the registered sets of the GPU graph, sorted by name.
+func GPUSets() []*GPUSet { return byName(gpuSets) }
+
+func byName[S any](sets map[string]S) (out []S) {
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		out = append(out, sets[name])
+	}
+	return out
+}
 
 // Register makes a set known by its name. It panics if the name is taken. Call it from an init
 // function: it is not safe for concurrent use.

@@ -41,11 +41,14 @@ func Target(c *cli.Context) kubeconfig.Target {
 	return t
 }
 
+// logs is the heading of the flags of logging in --help.
+const logs = "logs"
+
 // LogFlags returns the flags --log-dir and --log-level.
 func LogFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "log-dir", Value: logDir(), DefaultText: "~/.local/state/gnnsched, or gnnsched in $XDG_STATE_HOME", Usage: "`DIR`ectory of the log file; empty for none"},
-		&cli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
+		&cli.StringFlag{Name: "log-dir", Category: logs, Value: logDir(), DefaultText: "~/.local/state/gnnsched, or gnnsched in $XDG_STATE_HOME", Usage: "`DIR`ectory of the log file; empty for none"},
+		&cli.StringFlag{Name: "log-level", Category: logs, Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 	}
 }
 
@@ -124,7 +127,7 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	if app.Writer == nil {
 		app.Writer = out
 	}
-	err := out.after(app.RunContext(ctx, flagsFirst(app, dashFlags(args))))
+	err := out.after(app.RunContext(ctx, flagsFirst(app, shortHelp(app, dashFlags(args)))))
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}

@@ -29,9 +29,9 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return exit.New(exit.Usage, err, hint)
 }
 
-// flagNames returns the long names of flags, and "help".
+// flagNames returns the long names of flags, "help" and "help-all".
 func flagNames(flags []cli.Flag) []string {
-	names := []string{"help"}
+	names := []string{"help", helpAll}
 	for _, f := range flags {
 		for _, n := range f.Names() {
 			if len(n) > 1 {

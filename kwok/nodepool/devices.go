@@ -25,10 +25,10 @@ const (
 // Devices are equal GPUs of a node. A ResourceSlice offers them to claims: whole, in shares, or in
 // partitions.
 type Devices struct {
-	Driver  string `json:"driver,omitempty"`  // default: DefaultDriver
+	Driver  string `json:"driver,omitempty"`  // default: gpu.nvidia.com
 	Product string `json:"product,omitempty"` // such as A100; the attribute productName
-	Count   int    `json:"count"`             // on each node
-	// Memory of one device. It is required with MIG.
+	Count   int    `json:"count"`             // on each node; 64 of one driver at most
+	// Memory is that of one device. It is required with MIG.
 	Memory resource.Quantity `json:"memory,omitzero"`
 	// Shares is the number of shares of one device, its capacity named shares. Several claims can
 	// then use the device. 0: one claim takes the whole device.

@@ -24,7 +24,7 @@ const (
 	maxQuantity = 40      // characters
 )
 
-const parseHint = "docs/cluster.md describes the format; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", memory: 256Gi, pods: 110}}]"
+const parseHint = "docs/reference/nodes.md describes the format; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", memory: 256Gi, pods: 110}}]"
 
 // Load reads the pool file at path, see Parse.
 func Load(path string) ([]Pool, error) {

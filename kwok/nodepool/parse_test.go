@@ -31,11 +31,15 @@ func TestExamplesParse(t *testing.T) {
 	}
 }
 
-// TestDocsParse decodes every pool file in docs/cluster.md.
+// TestDocsParse decodes every pool file in docs/reference/nodes.md and docs/how-to/simulate.md.
 func TestDocsParse(t *testing.T) {
-	b, err := os.ReadFile("../../docs/cluster.md")
-	if err != nil {
-		t.Fatal(err)
+	var b []byte
+	for _, page := range []string{"reference/nodes.md", "how-to/simulate.md"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(append(b, text...), '\n')
 	}
 	shown := 0
 	for i, block := range strings.Split(string(b), "```") {
@@ -44,7 +48,7 @@ func TestDocsParse(t *testing.T) {
 			continue
 		}
 		shown++
-		if _, err := Parse("docs/cluster.md", []byte(body)); err != nil {
+		if _, err := Parse("docs", []byte(body)); err != nil {
 			t.Errorf("%v, in\n%s", err, body)
 		}
 	}

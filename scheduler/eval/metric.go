@@ -156,3 +156,43 @@ func metricNames() []string {
 	}
 	return names
 }
+
+// About says what the metric is.
+func (m Metric) About() string { return abouts[m.Name] }
+
+var abouts = map[string]string{
+	"cost":              "the scenario's objective at the end of the episode",
+	"meanCost":          "the same, averaged over the time after the load was reached",
+	"cpuStd":            "standard deviation of the nodes' CPU fractions at the end",
+	"cpuVariance":       "its square",
+	"memoryStd":         "standard deviation of the nodes' memory fractions at the end",
+	"imbalance":         "the objective balance, averaged over the time after the load was reached",
+	"unscheduled":       "pods without a node at the end",
+	"waited":            "pods that got their node late or not at all",
+	"nodesInUse":        "nodes with at least one pod at the end",
+	"meanNodesInUse":    "the same, averaged over time",
+	"zoneStd":           "the objective zones at the end",
+	"roomLost":          "large pods that no longer fit, as a fraction of those that fit on the empty nodes",
+	"fragmentation":     "the objective fragmentation at the end",
+	"pending":           "waiting pods, averaged over time",
+	"evicted":           "pods whose node was lost",
+	"gpuIdle":           "fraction of the GPU capacity that is not requested at the end",
+	"gpuIdleOverTime":   "the objective gpu-idle, averaged over time",
+	"ordinaryImbalance": "the objective ordinary, averaged over time",
+	"gpuStranded":       "fraction of the GPU capacity that is idle at the end on nodes that lack the CPU for it",
+	"throttled":         "core-seconds that services wanted, within their limits, and did not get",
+	"throttledPart":     "the same as a share of what services wanted",
+	"batchSlowdown":     "time that batch jobs took, divided by their time with all the CPU they wanted",
+	"hotTime":           "share of node-time with over 80 % of a node's CPU, network or disk in use",
+	"cpuUnused":         "1 minus the mean utilisation of CPU",
+	"watts":             "what the nodes drew, averaged over time",
+	"joulesOfWork":      "joules for each core-second of CPU that was used",
+	"resourcesUnused":   "1 minus the fraction in use, averaged over nodes, dimensions in use and time",
+	"usageImbalance":    "standard deviation of the nodes' fractions in use, averaged over the dimensions in use and time",
+	"distance":          "mean distance of a byte, as a share of the farthest",
+	"latency":           "mean latency of a byte, in milliseconds",
+	"price":             "mean price of a gigabyte",
+	"zoneTraffic":       "share of the bytes that go between zones",
+	"excess":            "traffic over the bandwidth of the links, as a share of all traffic",
+	"overloadedLinks":   "share of the time of links with a limit in which they have more than their bandwidth",
+}

@@ -19,3 +19,12 @@ func TestScenarioInTheDocs(t *testing.T) {
 		t.Errorf("%d scenarios, %v in\n%s", len(s), err, example)
 	}
 }
+
+// Every metric says what it is, for docs/reference/objectives.md.
+func TestMetricsAreDescribed(t *testing.T) {
+	for _, m := range Metrics {
+		if m.About() == "" {
+			t.Errorf("the metric %s has no description", m.Name)
+		}
+	}
+}

@@ -92,7 +92,7 @@ func TestReadJobRefuses(t *testing.T) {
 	}
 }
 
-// The networks of a single mix learn as the network of many objectives does, but for what docs/evaluation.md names.
+// The networks of a single mix learn as the network of many objectives does, but for their objective, features and lengths.
 func TestSingleMixRuns(t *testing.T) {
 	read := func(file string) Job {
 		t.Helper()

@@ -17,6 +17,11 @@ type Balance struct{}
 // Name implements Term.
 func (Balance) Name() string { return "balance" }
 
+// About implements Described.
+func (Balance) About() string {
+	return "mean of the standard deviations of the nodes' CPU, memory and, if any node has GPUs, GPU fractions"
+}
+
 // Cost implements Term.
 func (Balance) Cost(nodes []*cluster.Node) float64 {
 	var sum, resources float64

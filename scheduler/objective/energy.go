@@ -12,6 +12,11 @@ type energy struct{}
 // Name implements Term.
 func (energy) Name() string { return "energy" }
 
+// About implements Described.
+func (energy) About() string {
+	return "what the nodes draw as a share of what they draw at full load, by measured CPU or else by requests"
+}
+
 // Cost implements Term.
 func (energy) Cost(nodes []*cluster.Node) float64 {
 	var watts, full float64

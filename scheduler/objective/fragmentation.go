@@ -21,6 +21,11 @@ type Fragmentation struct{}
 // Name implements Term.
 func (Fragmentation) Name() string { return "fragmentation" }
 
+// About implements Described.
+func (Fragmentation) About() string {
+	return "share of the cluster that is free in pieces too small for a pod of a quarter of the largest node"
+}
+
 // Cost implements Term.
 func (f Fragmentation) Cost(nodes []*cluster.Node) float64 { return f.Track(nodes).Cost() }
 

@@ -9,6 +9,11 @@ type GPUIdle struct{}
 // Name implements Term.
 func (GPUIdle) Name() string { return "gpu-idle" }
 
+// About implements Described.
+func (GPUIdle) About() string {
+	return "share of the GPUs that no pod uses"
+}
+
 // Cost implements Term.
 func (t GPUIdle) Cost(nodes []*cluster.Node) float64 { return t.Track(nodes).Cost() }
 

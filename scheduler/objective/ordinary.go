@@ -10,6 +10,11 @@ type Ordinary struct{}
 // Name implements Term.
 func (Ordinary) Name() string { return "ordinary" }
 
+// About implements Described.
+func (Ordinary) About() string {
+	return "balance of the nodes without GPUs"
+}
+
 // Cost implements Term.
 func (Ordinary) Cost(nodes []*cluster.Node) float64 {
 	ordinary, _ := withoutGPUs(nodes)

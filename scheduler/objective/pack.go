@@ -8,6 +8,11 @@ type Pack struct{}
 // Name implements Term.
 func (Pack) Name() string { return "pack" }
 
+// About implements Described.
+func (Pack) About() string {
+	return "share of the available nodes that run pods"
+}
+
 // Cost implements Term.
 func (Pack) Cost(nodes []*cluster.Node) float64 {
 	var n, used float64

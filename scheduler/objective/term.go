@@ -11,6 +11,12 @@ type Term interface {
 	Cost(nodes []*cluster.Node) float64
 }
 
+// Described is a term that says in a few words what it measures, for help texts and the reference.
+type Described interface {
+	Term
+	About() string
+}
+
 // Tracker keeps the cost of one cluster up to date while its nodes change.
 type Tracker interface {
 	// Update records that the pods on node i may have changed. What a node offers and whether it

@@ -11,6 +11,11 @@ type traffic struct{}
 // Name implements Term.
 func (traffic) Name() string { return "traffic" }
 
+// About implements Described.
+func (traffic) About() string {
+	return "mean distance of a byte that pods exchange, as a share of the farthest"
+}
+
 // Cost implements Term.
 func (traffic) Cost(nodes []*cluster.Node) float64 {
 	if t := cluster.TrafficOf(nodes); t != nil {
@@ -25,6 +30,11 @@ type overload struct{}
 
 // Name implements Term.
 func (overload) Name() string { return "overload" }
+
+// About implements Described.
+func (overload) About() string {
+	return "traffic over the bandwidth of the links, summed over the links, as a share of all traffic"
+}
 
 // Cost implements Term.
 func (overload) Cost(nodes []*cluster.Node) float64 {

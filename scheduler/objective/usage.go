@@ -102,6 +102,11 @@ type usageBalance struct{}
 // Name implements Term.
 func (usageBalance) Name() string { return "usage-balance" }
 
+// About implements Described.
+func (usageBalance) About() string {
+	return "mean over the dimensions in use of the standard deviation of the nodes' measured fractions"
+}
+
 // Track implements Trackable.
 func (t usageBalance) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
 
@@ -139,6 +144,11 @@ type hotNodes struct{}
 // Name implements Term.
 func (hotNodes) Name() string { return "hot" }
 
+// About implements Described.
+func (hotNodes) About() string {
+	return "share of the nodes with over 80 % of CPU, network or disk in use"
+}
+
 // Track implements Trackable.
 func (t hotNodes) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
 
@@ -167,6 +177,11 @@ type Throttled struct{}
 // Name implements Term.
 func (Throttled) Name() string { return "throttled" }
 
+// About implements Described.
+func (Throttled) About() string {
+	return "CPU that services wanted and did not get, as a share of what they wanted"
+}
+
 // Track implements Trackable.
 func (t Throttled) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }
 
@@ -189,6 +204,11 @@ type unusedCPU struct{}
 
 // Name implements Term.
 func (unusedCPU) Name() string { return "unused" }
+
+// About implements Described.
+func (unusedCPU) About() string {
+	return "share of the CPU that nobody uses"
+}
 
 // Track implements Trackable.
 func (t unusedCPU) Track(nodes []*cluster.Node) Tracker { return trackMeasured(t, nodes) }

@@ -15,6 +15,11 @@ type Zones struct{}
 // Name implements Term.
 func (Zones) Name() string { return "zones" }
 
+// About implements Described.
+func (Zones) About() string {
+	return "mean of the standard deviations of the zones' CPU and memory fractions"
+}
+
 // Cost implements Term.
 func (z Zones) Cost(nodes []*cluster.Node) float64 { return z.Track(nodes).Cost() }
 

@@ -41,20 +41,19 @@ func Networks() []string {
 type Args struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// Variant names the shipped checkpoint, one of Networks. The default is the profile's
-	// schedulerName. It is ignored if there is a Checkpoint.
+	// Variant is the name of a shipped network. The default is the profile's schedulerName. It is ignored if there is a Checkpoint.
 	Variant string `json:"variant,omitempty"`
 	// Checkpoint is a file to use instead of the shipped one. The scheduler loads it again
 	// whenever it changes.
 	Checkpoint string `json:"checkpoint,omitempty"`
-	// Policy names a heuristic that decides instead of a network, as heuristic.Find reads it. It
+	// Policy is the name of a heuristic that decides instead of a network. It
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
 	// Objective is what a network of many objectives serves, such as balance=1,energy=0.3. By default it serves that of
 	// its training.
 	Objective string `json:"objective,omitempty"`
-	// ObjectiveLimits are the shares within which annotations of pods and namespaces may choose another objective, as
-	// wish.ParseLimits reads them. By default annotations have no effect.
+	// ObjectiveLimits are the shares of the terms within which annotations of pods and namespaces may choose another objective, such as
+	// balance=0.2:1,energy=0:0.8. By default annotations have no effect.
 	ObjectiveLimits string `json:"objectiveLimits,omitempty"`
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. Without it they count the pods that arrive; a network begins with
@@ -69,19 +68,18 @@ type Args struct {
 	// ReloadInterval is the time between two looks at the checkpoint file. The default is 2s. With
 	// Learn it is 200ms, because the trainer of an actor-critic ignores what an old network did.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
-	// Preferences says how the preferences of manifests count. The default is preference.First.
+	// Preferences says how the preferences of manifests count: first (the default), declared, blend or off.
 	Preferences preference.Mode `json:"preferences,omitempty"`
-	// Usage says where measured usage comes from. By default it is nil, and networks and policies that
+	// Usage says where measured usage comes from. By default nothing is measured, and networks and policies that
 	// look at usage see requests.
 	Usage *usage.Config `json:"usage,omitempty"`
 	// Traffic describes the network between the nodes, and makes the traffic count that annotations of pods or a Prometheus
-	// tell of. By default it is nil, and networks and policies that look at traffic see none.
+	// tell of. By default networks and policies that look at traffic see none.
 	Traffic *traffic.Config `json:"traffic,omitempty"`
-	// Learn makes the profile explore and learn; it needs a Checkpoint. By default it is nil, and
-	// the profile does neither.
+	// Learn makes the profile explore and learn; it needs a Checkpoint. By default the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
-	// Share leaves the decider a share of the pods, and the others to kube-scheduler's default scoring. By default it
-	// is nil, and the decider has all pods.
+	// Share leaves the network or the heuristic a share of the pods, and the others to kube-scheduler's default scoring. By default
+	// it has all pods.
 	Share *canary.Args `json:"share,omitempty"`
 }
 
@@ -218,14 +216,13 @@ func (a *Args) validateLearn() error {
 // LearnArgs make a profile learn while it schedules. It explores and sends its placements to a
 // trainer process, which writes the checkpoint that the profile loads.
 type LearnArgs struct {
-	// Trainer is the program and its arguments. It reads the stream of experience.Writer from its
-	// standard input until the stream ends, and writes Args.Checkpoint.
+	// Trainer is the program and its arguments. It reads the placements from its
+	// standard input until the stream ends, and writes the checkpoint.
 	Trainer []string `json:"trainer"`
-	// Objective gives the reward of a placement; objective.Parse reads it.
+	// Objective is what the reward of a placement goes by, such as balance=1,pack=0.5.
 	Objective string `json:"objective"`
-	// A network of deep Q-learning explores: with probability epsilon it chooses a random feasible
-	// node. Epsilon starts at InitEpsilon and is multiplied by EpsilonDecay after each decision,
-	// down to FinalEpsilon. An actor-critic ignores these values; it draws each node with the
+	// InitEpsilon is the probability at first with which a network of deep Q-learning chooses a random feasible node. It is multiplied by
+	// EpsilonDecay after each decision, down to FinalEpsilon. An actor-critic ignores these values; it draws each node with the
 	// probability that it gives it.
 	InitEpsilon  float64 `json:"initEpsilon,omitempty"`
 	EpsilonDecay float64 `json:"epsilonDecay,omitempty"`

@@ -74,7 +74,7 @@ func TestTwelveReplicasPreferSSD(t *testing.T) {
 // blended are upstream's weights of its plugins that score by preferences, as in server.Profile.
 var blended = []config.Plugin{{Name: "TaintToleration", Weight: 3}, {Name: "NodeAffinity", Weight: 2}, {Name: "PodTopologySpread", Weight: 2}, {Name: "InterPodAffinity", Weight: 2}, {Name: "ImageLocality", Weight: 1}}
 
-// The tables of docs/scheduler.md: which kinds of manifests each mode satisfies as well as the default
+// What docs/concepts/preferences.md promises: which kinds of manifests each mode satisfies as well as the default
 // profile. `go test ./scheduler/plugin -run TestPreferenceModes -v` prints them.
 func TestPreferenceModes(t *testing.T) {
 	s := readSuite(t)

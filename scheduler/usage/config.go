@@ -22,15 +22,15 @@ const (
 
 // Config says where measured usage comes from.
 type Config struct {
-	// Source is PrometheusSource or MetricsAPISource.
+	// Source is prometheus or metrics.k8s.io, which has CPU and memory only.
 	Source string `json:"source"`
 	// Address is the URL of Prometheus, such as https://prometheus:9090. User and password may not
 	// stand in it; use TokenFile.
 	Address string `json:"address,omitempty"`
-	// Queries replaces queries of defaultQueries by name. An empty query is not asked.
+	// Queries replaces the default queries by name. An empty query is not asked.
 	Queries map[string]string `json:"queries,omitempty"`
-	// The files, in PEM, with the certificates that sign Prometheus' certificate and with the client's own
-	// certificate and key, and one with a bearer token. All but CAFile are read again when they change.
+	// CAFile, CertFile, KeyFile and TokenFile are files: in PEM the certificates that sign Prometheus' certificate and the client's own
+	// certificate and key, and a bearer token. All but CAFile are read again when they change.
 	CAFile    string `json:"caFile,omitempty"`
 	CertFile  string `json:"certFile,omitempty"`
 	KeyFile   string `json:"keyFile,omitempty"`

@@ -49,7 +49,8 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
 			"   gnnsched compare --live --to 2026-06-01T01:00:00Z prod.record      # the same on simulated clusters with real schedulers\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
-		Flags:  append(flags(), cli.LogFlags()...),
+		Flags: cli.Grouped(append(flags(), cli.LogFlags()...),
+			cli.Group{Heading: "with --live", Flags: "live speed kwokcluster"}),
 		Action: func(c *ucli.Context) error { return run(c, launcher) },
 	}
 }
@@ -63,7 +64,7 @@ func flags() []ucli.Flag {
 		recording.PricesFlag(),
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "first `SEED` of the draws among equal nodes; the others follow it"},
 		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the verdict, all figures with intervals, the cluster over time, waits by class, placements, and what the replay lacks"},
+		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: verdict, figures with intervals, the cluster over time, waits, placements"},
 		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, one after the other"},
 		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; by default so many that a profile takes two minutes"},
 		&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},

@@ -48,7 +48,7 @@ func Command() *ucli.Command {
 			"   gnnsched convert --out openb.record openb_node_list_gpu_node.csv openb_pod_list_default.csv\n" +
 			"   gnnsched convert --out aaml.record plan.csv\n" +
 			"   gnnsched convert --prometheus https://prometheus:9090 --token-file token --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z --out march.record",
-		Flags: append([]ucli.Flag{
+		Flags: cli.Grouped(append([]ucli.Flag{
 			&ucli.StringFlag{Name: "format", Usage: "`FORMAT` of the record; default: by the first line, which azure and alibaba do not have"},
 			&ucli.StringFlag{Name: "out", Usage: "write to `FILE`; default: standard output"},
 			&ucli.StringFlag{Name: "part", Value: string(measured.All), Usage: "`PART` of the machines or jobs: " + parts() + "; a quarter is for judging, by name"},
@@ -58,6 +58,7 @@ func Command() *ucli.Command {
 			&ucli.Float64Flag{Name: "request-percentile", Usage: "machines' pods request this `PERCENTILE` of what was used, instead of what the machine was given"},
 			&ucli.BoolFlag{Name: "no-requests", Usage: "jobs request nothing, instead of what they were given"},
 		}, append(prometheusFlags(), cli.LogFlags()...)...),
+			cli.Group{Heading: "with --prometheus", Flags: cli.Names(prometheusFlags())}),
 		Action: run,
 	}
 }

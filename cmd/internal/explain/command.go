@@ -38,7 +38,7 @@ func Command() *ucli.Command {
 			&ucli.StringFlag{Name: "trace", Usage: "read decisions from `FILE` instead of asking a scheduler"},
 			&ucli.StringFlag{Name: "record", Usage: "ask what --profile would have done with the pod in the recorded cluster of a folder `DIR`"},
 			&ucli.StringFlag{Name: "profile", Aliases: []string{"p"}, Value: "gnn", Usage: "`NAME` of the profile that decides with --record: a network or a policy, as in rungnn"},
-			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided; not needed for those built into the program. With --record, the file that decides in place of --profile"},
+			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided, if they are not built in; with --record, what decides in place of --profile"},
 		}, decisions.Flags()),
 		Action: run,
 	}

@@ -17,8 +17,8 @@ import (
 func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize, Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
-		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE`, one JSON object a line, or as Parquet if its name ends in .parquet; at 100 MB it is renamed, and the last four are kept"},
-		&ucli.Float64Flag{Name: "decision-default", Value: 1, Usage: "spend at most this `PERCENT` of the time on finding out what the default profile would have chosen; 100: for every decision, 0: for none"},
+		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines, or as Parquet if it ends in .parquet; renamed at 100 MB, the last four are kept"},
+		&ucli.Float64Flag{Name: "decision-default", Value: 1, Usage: "spend at most this `PERCENT` of the time on asking what the default profile would choose; 100 asks always, 0 never"},
 		&ucli.BoolFlag{Name: "decision-events", Usage: "each pod that gets a node gets an event that says why"},
 	}
 }

@@ -33,7 +33,7 @@ const singleFlag = "single"
 // Flags returns --front and the flag that goes with it.
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: Flag, Category: "with --front", Usage: "plot the trade-off between two `TERMS` of the objective, such as balance,energy: networks of many objectives at five mixes, policies made for one mix, and baselines. The scenario is family-power by default"},
+		&ucli.StringFlag{Name: Flag, Category: "with --front", Usage: "plot the Pareto front of two `TERMS`, such as balance,energy: networks of many objectives, policies made for one mix, and baselines"},
 		&ucli.StringSliceFlag{Name: singleFlag, Category: "with --front", Usage: "add a policy made for one mix, as `MIX:FILE`, such as balance+energy=2.5:half.safetensors; others of the mix are compared with the first; repeatable"},
 	}
 }

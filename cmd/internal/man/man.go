@@ -12,6 +12,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
 
@@ -28,7 +29,11 @@ func Command(program, version string, commands func() []*ucli.Command) *ucli.Com
 		ArgsUsage:   "DIR",
 		Description: "Examples:\n   " + example + " && man " + program,
 		Hidden:      true,
+		Flags:       []ucli.Flag{&ucli.StringFlag{Name: markdownFlag, Usage: "write the flags into their part of this Markdown `FILE` instead"}},
 		Action: func(c *ucli.Context) error {
+			if c.IsSet(markdownFlag) {
+				return writeReference(c.App, commands(), c.String(markdownFlag))
+			}
 			if c.NArg() != 1 {
 				return exit.New(exit.Usage, fmt.Errorf("%d arguments, want a directory", c.NArg()), "for example "+example)
 			}
@@ -125,6 +130,7 @@ func exitStatus() string {
 // markdown makes Markdown of a help text: its indented lines stay as they are, and stars and underscores
 // mean nothing.
 func markdown(help string) string {
+	help = strings.ReplaceAll(help, cli.More, "")
 	var out bytes.Buffer
 	code := false
 	for line := range strings.Lines(help) {

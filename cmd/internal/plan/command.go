@@ -47,7 +47,9 @@ func Command() *ucli.Command {
 			"   gnnsched plan --fewest --wait 30s --percentile 99 prod.record\n" +
 			"   gnnsched plan --types types.yaml --prices prices.yaml --wait 30s prod.record\n" +
 			"   gnnsched plan --types m5.xlarge,m5.2xlarge --prices prices.yaml -o json prod.record | jq .profiles[].mix",
-		Flags:  slices.Concat(flags(), workFlags(), cli.LogFlags()),
+		Flags: cli.Grouped(slices.Concat(flags(), workFlags(), cli.LogFlags()),
+			cli.Group{Heading: "without --fewest and --types", Flags: "moves memory delete-emptydir-data at"},
+			cli.Group{Heading: "with --fewest and --types", Flags: cli.Names(workFlags()[3:])}),
 		Action: run,
 	}
 }

@@ -124,7 +124,7 @@ func TestBadTypes(t *testing.T) {
 		{[]string{"--types", good, "--prices", "none.yaml", dir}, "--prices: open none.yaml", "docs/how-to/compare.md"},
 		{[]string{"--types", good, "--prices", file(t, "p.yaml", "{nodes: {small: 1}}"), dir}, "--prices says nothing of the types big, spot", "node.kubernetes.io/instance-type"},
 		{[]string{"--types", "none.yaml", "--prices", prices, dir}, "open none.yaml", ""},
-		{[]string{"--types", file(t, "x.yaml", "pools: []"), "--prices", prices, dir}, "must list at least one pool", "docs/cluster.md"},
+		{[]string{"--types", file(t, "x.yaml", "pools: []"), "--prices", prices, dir}, "must list at least one pool", "docs/reference/nodes.md"},
 		{[]string{"--types", "m5.large", "--prices", prices, dir}, `"m5.large" is no file`, "no worker of the record has the label node.kubernetes.io/instance-type"},
 		{[]string{"--types", "ssd,m5.large", "--prices", file(t, "p.yaml", "{label: disk, nodes: {ssd: 1}}"), dir}, `"m5.large" is no file`, "the record has nodes of hdd, ssd"},
 		{[]string{"--types", tiny, "--prices", prices, "--profile", "default", dir}, "2 pods fit no type under default-scheduler\n  shop/web-a: small: Insufficient cpu; spot: node(s) had untolerated taint(s)", "add a type"},

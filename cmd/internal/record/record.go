@@ -39,7 +39,8 @@ func Command() *ucli.Command {
 			"   gnnsched record --out prod.record --for 24h --usage 1m\n" +
 			"   gnnsched record --out prod.record --prometheus https://prometheus:9090 --prometheus-token-file token\n" +
 			"   gnnsched record --out public.record --anonymise          # names become pseudonyms; the key lies beside the folder",
-		Flags:  append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
+		Flags: cli.Grouped(append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
+			cli.Group{Heading: "with --prometheus", Flags: "prometheus " + cli.Names(promflags.Flags(prefix))}),
 		Action: run,
 	}
 }

@@ -46,7 +46,11 @@ func Command() *ucli.Command {
 			"      --client-ca-file ca.crt --allowed-names system:kube-scheduler\n" +
 			"   kubectl create -f pod.yaml --dry-run=server -o json | curl --cacert DIR/ca.crt --cert DIR/client.crt --key DIR/client.key \\\n" +
 			"      -H 'Content-Type: application/json' --data-binary @- https://127.0.0.1:10270/v1/suggestions",
-		Flags:  append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
+		Flags: cli.Grouped(append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
+			cli.Group{Heading: "certificates and tokens", Flags: "tls-cert-file tls-private-key-file client-ca-file token-auth-file allowed-names cert-dir"},
+			cli.Group{Heading: "limits", Flags: "deadline request-timeout max-requests-inflight max-request-bytes promise"},
+			cli.Group{Heading: "manifests", Flags: "url namespace"},
+			cli.Group{Heading: "GPUs", Flags: "workload"}),
 		Action: run,
 	}
 }
@@ -67,7 +71,7 @@ func flags() []ucli.Flag {
 		&ucli.StringFlag{Name: "client-ca-file", Usage: "`FILE` with the CA of client certificates in PEM; read again when it changes"},
 		&ucli.StringFlag{Name: "token-auth-file", Usage: "CSV `FILE` of bearer tokens, as kube-apiserver reads it: token,user,uid; read at the start only"},
 		&ucli.StringSliceFlag{Name: "allowed-names", Usage: "common `NAMES` of certificates and users of tokens that may ask; default: all that are verified"},
-		&ucli.StringFlag{Name: "cert-dir", Value: defaultDir(), Usage: "`DIR`ectory of the certificates and the token that it makes if no files are named"},
+		&ucli.StringFlag{Name: "cert-dir", Value: defaultDir(), DefaultText: "~/.local/share/gnnsched/serve, or gnnsched/serve in $XDG_DATA_HOME", Usage: "`DIR`ectory of the certificates and the token that it makes if no files are named"},
 		&ucli.DurationFlag{Name: "request-timeout", Value: 500 * time.Millisecond, Usage: "`TIME` that an answer may take; after it, the asking scheduler decides"},
 		&ucli.IntFlag{Name: "max-requests-inflight", Value: 16, Usage: "`NUMBER` of requests at one time; more get status 429"},
 		&ucli.Int64Flag{Name: "max-request-bytes", Value: 16 << 20, Usage: "`BYTES` of a request's body at most"},

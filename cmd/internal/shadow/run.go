@@ -52,7 +52,7 @@ func more() []ucli.Flag {
 		&ucli.StringSliceFlag{Name: "shadow-of", Category: category, Value: ucli.NewStringSlice(server.DefaultProfile), Usage: "`NAME` of the scheduler to watch, as pods have it in schedulerName; may be given several times"},
 		&ucli.StringFlag{Name: "shadow-objective", Category: category, Value: "balance", Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "shadow-report", Category: category, Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
-		&ucli.StringFlag{Name: outFlag, Category: category, Usage: "leave a folder `DIR` for gnnsched report: the verdict, gain and agreement over time, both clusters over time, choices, refusals and latency"},
+		&ucli.StringFlag{Name: outFlag, Category: category, Usage: "leave a folder `DIR` for gnnsched report: the verdict, and gain, agreement and both clusters over time"},
 		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute, Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
 		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods, Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
 		&ucli.Float64Flag{Name: "shadow-failures", Category: category, Value: l.Failures, Usage: "`SHARE` of pods up to which failures are tolerated"},

@@ -19,7 +19,7 @@ const category = "with --share"
 // Flags returns --share and the flags that go with it.
 func Flags() []ucli.Flag {
 	return append([]ucli.Flag{
-		&ucli.Float64Flag{Name: flag, Category: category, Usage: "place this `SHARE` of the pods, more than 0 and at most 1, and the rest as the default scheduler would; stop it if its pods fare worse"},
+		&ucli.Float64Flag{Name: flag, Category: category, Usage: "place this `SHARE` of the pods, at most 1, and the rest as the default scheduler would; stop if its pods fare worse"},
 	}, more()...)
 }
 
@@ -27,7 +27,7 @@ func more() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "share-by", Category: category, Value: canary.ByOwner, Usage: "`WHAT` is drawn: owner (a Deployment, Job, … with all its pods) or namespace"},
 		&ucli.Float64Flag{Name: "share-failures", Category: category, Value: canary.DefaultFailures, Usage: "`SHARE` of the pods by which failures may exceed the rest's"},
-		&ucli.DurationFlag{Name: "share-latency", Category: category, Value: canary.DefaultLatency, Usage: "`TIME` within which 99 of 100 attempts to place a pod of the share must end, unless the rest's take half as long or more"},
+		&ucli.DurationFlag{Name: "share-latency", Category: category, Value: canary.DefaultLatency, Usage: "`TIME` within which 99 of 100 attempts of the share must end, unless the rest's take half as long"},
 	}
 }
 

@@ -23,7 +23,7 @@ const Flag = "http"
 // Flags returns the flags of a scheduler that serves the page.
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port of loopback or 127.0.0.1:PORT; 0 for any free port. The address with its key is printed"},
+		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any free port. It prints the link"},
 	}
 }
 

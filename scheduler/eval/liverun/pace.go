@@ -18,7 +18,7 @@ const (
 	mostTime = 30 * time.Minute // a run takes at most this time
 )
 
-// What a cluster takes of memory, in bytes (docs/cluster.md, "Time and memory").
+// What a cluster takes of memory, in bytes (docs/how-to/simulate.md, "What differs from a real cluster").
 const (
 	clusterMemory = 600 << 20
 	nodeMemory    = 1 << 20

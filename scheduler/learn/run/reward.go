@@ -33,7 +33,7 @@ var rewardKinds = []string{string(PlacementReward), string(StepReward), string(S
 
 // Reward says which reward a placement gets.
 type Reward struct {
-	Kind RewardKind `json:"kind" flag:"reward" usage:"reward of a placement: placement (fall of the cost by it), step (departures too), shaped (step with the right discount) or level (minus the cost at the next decision)"`
+	Kind RewardKind `json:"kind" flag:"reward" usage:"reward of a placement: placement (fall of the cost by it), step (departures too), shaped (step, discounted right) or level (minus the next cost)"`
 	// Scale, times the number of nodes, brings the reward to about one: the more nodes a cluster
 	// has, the less a placement changes its cost.
 	Scale float64 `json:"scale" flag:"reward-scale" usage:"factor on the reward, besides the number of nodes"`

@@ -26,13 +26,13 @@ const (
 type Args struct {
 	// Of is the canary's share, more than 0 and at most 1.
 	Of float64 `json:"of"`
-	// By says what is drawn: ByOwner (the default), or ByNamespace.
+	// By says what is drawn: owner (the default), or namespace.
 	By string `json:"by,omitempty"`
 	// Failures is how much larger the canary's share of failures may be than the rest's. The default is
-	// DefaultFailures.
+	// 0.01.
 	Failures float64 `json:"failures,omitempty"`
 	// Latency is how long an attempt to place one of the canary's pods may take; one in 100 may take longer. The default
-	// is DefaultLatency.
+	// is 100ms.
 	Latency metav1.Duration `json:"latency,omitempty"`
 }
 

@@ -22,7 +22,7 @@ type Config struct {
 	// RackLabel is the label of nodes that names their rack within their zone, which the label topology.kubernetes.io/zone
 	// names. The default is topology.kubernetes.io/rack.
 	RackLabel string `json:"rackLabel,omitempty"`
-	// Measured says where it is measured what workloads send each other. By default it is nil, and annotations alone count.
+	// Measured says where it is measured what workloads send each other. By default annotations alone count.
 	Measured *Measured `json:"measured,omitempty"`
 }
 

@@ -27,15 +27,15 @@ const defaultQuery = `sum by (source_workload, source_workload_namespace, destin
 type Measured struct {
 	// Address is the URL of Prometheus, such as https://prometheus:9090. User and password may not stand in it.
 	Address string `json:"address"`
-	// The files, in PEM, as those of usage.Config.
+	// CAFile, CertFile, KeyFile, TokenFile and ServerName are as under usage.
 	CAFile     string `json:"caFile,omitempty"`
 	CertFile   string `json:"certFile,omitempty"`
 	KeyFile    string `json:"keyFile,omitempty"`
 	TokenFile  string `json:"tokenFile,omitempty"`
 	ServerName string `json:"serverName,omitempty"`
-	// Query gives bytes a second by two workloads, defaultQuery by default.
+	// Query gives bytes a second between two workloads, in both directions together. The default adds up Istio's requests, responses and TCP bytes.
 	Query string `json:"query,omitempty"`
-	// Labels are those of the query with the source, its namespace, the destination and its namespace.
+	// Labels are those of the query with the source, its namespace, the destination and its namespace. The defaults are Istio's.
 	Labels []string `json:"labels,omitempty"`
 	// Interval is the time between two measurements, 30s by default. One is given up after Timeout, 10s by default, and not
 	// used any more once it is older than MaxAge, 5m by default.

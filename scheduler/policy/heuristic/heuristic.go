@@ -42,6 +42,7 @@ const (
 type family struct {
 	prefix    string                                    // of the names
 	parameter string                                    // the parameter's placeholder in messages
+	about     string                                    // a few words for help texts
 	make      func(parameter string) (Heuristic, error) // makes the heuristic of a parameter
 }
 

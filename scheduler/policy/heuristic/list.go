@@ -40,7 +40,18 @@ var list = []Heuristic{
 }
 
 // families holds the heuristics that have a parameter in their names.
-var families = []family{affinityFamily, greedyFamily, aheadFamily, linearFamily, pwrFGDFamily, powerNetworkFamily, partitionFamily}
+var families = []family{greedyFamily, aheadFamily, linearFamily, affinityFamily, pwrFGDFamily, powerNetworkFamily, partitionFamily}
+
+// Form is how the names of a family of policies are written.
+type Form struct{ Name, About string }
+
+// Forms returns the forms of the heuristics with a parameter in their names.
+func Forms() (out []Form) {
+	for _, f := range families {
+		out = append(out, Form{f.prefix + f.parameter, f.about})
+	}
+	return out
+}
 
 // List returns the heuristics without a parameter: first those for any cluster, then those for
 // clusters with GPUs.

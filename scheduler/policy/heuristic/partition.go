@@ -6,7 +6,7 @@ import (
 )
 
 // partitionFamily places MIG partitions. Pods that request none are placed as by gpu-best-fit.
-var partitionFamily = family{"mig:", "RULE", func(name string) (Heuristic, error) {
+var partitionFamily = family{"mig:", "RULE", "for MIG partitions: the node, the GPU and the start by a rule", func(name string) (Heuristic, error) {
 	build, mix, err := partition.Find(name)
 	if err != nil {
 		return Heuristic{}, err

@@ -79,7 +79,7 @@ func normalize(scores []float32) {
 }
 
 // pwrFGDFamily is the mixes of PWR and FGD, such as "pwr+fgd:0.1".
-var pwrFGDFamily = family{prefix: pwrFGDPrefix, parameter: "WEIGHT", make: pwrFGDFor}
+var pwrFGDFamily = family{prefix: pwrFGDPrefix, parameter: "WEIGHT", about: "a weighted mean of the scores of pwr and fgd, with the weight of pwr from 0 to 1", make: pwrFGDFor}
 
 const pwrFGDPrefix = "pwr+fgd:"
 
@@ -132,7 +132,7 @@ func (p *pwrFGD) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 
 // powerNetworkFamily is the shipped networks for GPU clusters with a price on power, such as
 // "power+gpu-gnn:2".
-var powerNetworkFamily = family{prefix: powerNetworkPrefix, parameter: "NETWORK:WEIGHT", make: powerNetworkFor}
+var powerNetworkFamily = family{prefix: powerNetworkPrefix, parameter: "NETWORK:WEIGHT", about: "a shipped network with a price on the power that a placement adds, such as power+gpu-gnn:0.1", make: powerNetworkFor}
 
 const powerNetworkPrefix = "power+"
 

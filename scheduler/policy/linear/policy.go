@@ -28,12 +28,17 @@ const (
 
 // UsageFeatures names those of Features that are about measured usage, or about requests where nothing was measured.
 // A fraction is used / capacity of a node.
-var UsageFeatures = []string{
-	"usage-balance",   // decrease of the sum over the dimensions of the fractions' standard deviations by what the pod is expected to use, times nodes
-	"usage-full",      // largest fraction of CPU, network and disk after placement
-	"usage-peak",      // the same for the maxima of the last hour
-	"usage-deviation", // sum of the standard deviations over five minutes of CPU, network and disk, as fractions
-}
+var UsageFeatures = []string{"usage-balance", "usage-full", "usage-peak", "usage-deviation"}
+
+// Docs describes Features.
+var Docs = slices.Concat(feature.RuleDocs, []string{
+	"decrease of the objective zones by the placement, times nodes",
+	"decrease of the sum over the dimensions of the fractions' standard deviations by what the pod is expected to use, times nodes",
+	"largest fraction of CPU, network and disk after placement",
+	"the same for the maxima of the last hour",
+	"sum of the standard deviations over five minutes of CPU, network and disk, as fractions",
+	"decrease of the objective energy by the placement, times nodes, without GPUs",
+})
 
 // positive names the features that are 0 or more, with the most that they can be on a node that the pod fits on.
 var positive = map[string]float64{"used": 1, "share": 1, "empty": 1, "usage-full": math.Inf(1), "usage-peak": math.Inf(1), "usage-deviation": math.Inf(1)}

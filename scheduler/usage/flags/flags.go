@@ -21,14 +21,14 @@ func Flags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "usage", Usage: "`SOURCE` of measured usage: " + usage.PrometheusSource + " or " + usage.MetricsAPISource + "; default: none, requests decide"},
 		&ucli.StringFlag{Name: "usage-address", Usage: "`URL` of Prometheus, such as https://prometheus:9090"},
-		&ucli.StringFlag{Name: "usage-queries", Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/scheduler.md"},
+		&ucli.StringFlag{Name: "usage-queries", Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/reference/scheduler-config.md"},
 		&ucli.StringFlag{Name: "usage-ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
 		&ucli.StringFlag{Name: "usage-cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
 		&ucli.StringFlag{Name: "usage-key-file", Usage: "PEM `FILE` with the key of the client certificate"},
 		&ucli.StringFlag{Name: "usage-server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the address"},
 		&ucli.StringFlag{Name: "usage-token-file", Usage: "`FILE` with a bearer token for Prometheus"},
-		&ucli.DurationFlag{Name: "usage-interval", Usage: "`TIME` between two measurements; default: 15s"},
-		&ucli.DurationFlag{Name: "usage-max-age", Usage: "`AGE` from which a measurement is not used any more; default: 3m"},
+		&ucli.DurationFlag{Name: "usage-interval", DefaultText: "15s", Usage: "`TIME` between two measurements"},
+		&ucli.DurationFlag{Name: "usage-max-age", DefaultText: "3m", Usage: "`AGE` from which a measurement is not used any more"},
 	}
 }
 
@@ -65,14 +65,14 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 		*f.to = path
 	}
 	if err := readQueries(c.String("usage-queries"), &out.Queries); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/scheduler.md lists the queries")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/reference/scheduler-config.md lists the queries")
 	}
 	checked := *out // what is left out stays out of --print-config
 	if err := checked.Default(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see --help")
 	}
 	if err := checked.CheckFiles(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--usage: %w", err), "docs/scheduler.md describes the files")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--usage: %w", err), "docs/reference/scheduler-config.md describes the files")
 	}
 	return out, nil
 }

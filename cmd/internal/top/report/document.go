@@ -14,18 +14,18 @@ const (
 	kind       = "ClusterTop"
 )
 
-// Document is a frame as it is written in JSON and YAML. Lists are never null. docs/ktop.md
-// describes every field.
+// Document is a frame as it is written in JSON and YAML. Lists are never null. Times are RFC 3339. A fraction is requested / allocatable: 1 is
+// full, more is overcommitted.
 type Document struct {
-	APIVersion   string        `json:"apiVersion"`
-	Kind         string        `json:"kind"`
+	APIVersion   string        `json:"apiVersion"` // gnnsched.io/v1
+	Kind         string        `json:"kind"`       // ClusterTop
 	Time         time.Time     `json:"time"`
-	Disconnected *disconnected `json:"disconnected,omitempty"`
+	Disconnected *disconnected `json:"disconnected,omitempty"` // absent while the API server answers
 	Totals       totals        `json:"totals"`
 	CPUSpread    spread        `json:"cpuSpread"`
 	Schedulers   []scheduler   `json:"schedulers"`
-	Nodes        []node        `json:"nodes"`
-	Pending      []pendingPod  `json:"pending"`
+	Nodes        []node        `json:"nodes"`   // in the order of --sort
+	Pending      []pendingPod  `json:"pending"` // oldest first
 }
 
 // disconnected says since when the API server has not answered; the figures are as old.
@@ -34,7 +34,7 @@ type disconnected struct {
 	Reason string    `json:"reason"`
 }
 
-// totals are sums: counts of all nodes, amounts of the worker nodes.
+// totals are sums: counts of all nodes, amounts of the workers, which are the nodes without a control-plane taint, or all nodes if there is no other.
 type totals struct {
 	Nodes    int         `json:"nodes"`
 	Ready    int         `json:"ready"`
@@ -94,22 +94,22 @@ type scheduler struct {
 	Name           string  `json:"name"`
 	Bound          int     `json:"boundPods"`
 	Pending        int     `json:"pendingPods"`
-	BoundPerSecond float64 `json:"boundPerSecond"`
+	BoundPerSecond float64 `json:"boundPerSecond"` // in the last ten seconds
 }
 
-// node is a node with what its pods request.
+// node is a node with what its pods request. Strings that are not known are empty.
 type node struct {
 	Name       string      `json:"name"`
 	Status     string      `json:"status"`
 	Ready      bool        `json:"ready"`
 	Cordoned   bool        `json:"cordoned"`
-	Worker     bool        `json:"worker"`
+	Worker     bool        `json:"worker"` // no control-plane taint
 	Roles      []string    `json:"roles"`
 	Created    time.Time   `json:"createdAt"`
 	Version    string      `json:"version"`
 	Zone       string      `json:"zone"`
 	InternalIP string      `json:"internalIP"`
-	Taints     []string    `json:"taints"`
+	Taints     []string    `json:"taints"` // as key=value:Effect
 	CPU        cpuUsage    `json:"cpu"`
 	Memory     memoryUsage `json:"memory"`
 	GPU        deviceUsage `json:"gpu"`
@@ -118,7 +118,7 @@ type node struct {
 	Pods       podUsage    `json:"pods"`
 }
 
-// pendingPod is a pod that waits for a node.
+// pendingPod is a pod that waits for a node. Reason and message are empty before the first attempt.
 type pendingPod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`

@@ -44,6 +44,14 @@ func bind(label, text string, keys ...string) key.Binding {
 	return key.NewBinding(key.WithKeys(keys...), key.WithHelp(label, text))
 }
 
+// moving returns the keys that move in a screen or between screens.
+func (k *keyMap) moving() []key.Binding {
+	return []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.halfUp, k.halfDown, k.home, k.end, k.enter, k.filter, k.command, k.clear}
+}
+
+// all returns all keys that work on every screen.
+func (k *keyMap) all() []key.Binding { return append(k.moving(), k.server, k.quit) }
+
 // arrows are the labels of the arrow keys.
 type arrows struct{ up, down, left, right string }
 
@@ -273,7 +281,7 @@ func (*helpScreen) size(c *canvas) (shown, total int) {
 // notes of the screens.
 func helpLines(c *canvas) []string {
 	k, st := &c.keys, &c.st
-	general := []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.halfUp, k.halfDown, k.home, k.end, k.enter, k.filter, k.command, k.clear}
+	general := k.moving()
 	var own []key.Binding
 	for _, p := range c.pages {
 		if p.about.open.Enabled() {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 	"pgregory.net/rapid"
@@ -16,6 +18,7 @@ import (
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view/paint"
+	"gnnsched/internal/golden"
 )
 
 // colour matches the codes that set a foreground or background: 30-49, 90-107, 38;… and 48;….
@@ -317,30 +320,51 @@ func TestEveryScreenIsReachable(t *testing.T) {
 	}
 }
 
-var codeSpan = regexp.MustCompile("`([^`]+)`")
-
-// TestDocumentedKeys: docs/ktop.md has the key of each screen, and no key twice.
+// TestDocumentedKeys: docs/reference/ktop.md has every key and some screens as the view has them, and the view gives no key of a screen twice.
+// With -update it writes them.
 func TestDocumentedKeys(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "ktop.md"))
+	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
+	var rows strings.Builder
+	seen := map[string]string{}
+	row := func(where string, b key.Binding) {
+		fmt.Fprintf(&rows, "| %s | `%s` | %s |\n", where, strings.ReplaceAll(b.Help().Key, "|", "\\|"), b.Help().Desc)
+	}
+	for _, b := range m.keys.all() {
+		row("everywhere", b)
+	}
+	for _, p := range m.pages {
+		if open := p.about.open; open.Enabled() {
+			if before := seen[open.Help().Key]; before != "" {
+				t.Errorf("the key %s opens %s and %s", open.Help().Key, before, p.about.name)
+			}
+			seen[open.Help().Key] = p.about.name
+			row("everywhere", open)
+		}
+	}
+	for _, p := range m.pages {
+		for _, b := range p.about.keys {
+			row(p.about.name, b)
+		}
+	}
+	parts := map[string]string{"keys": "| where | key | does |\n|---|---|---|\n" + rows.String()}
+	for name, s := range documented(t) {
+		parts["keys screen "+name] = "```\n" + s.excerpt() + "```\n"
+	}
+	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "ktop.md")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(doc), "\n## Keys\n")
-	_, table, _ := strings.Cut(section, "|---|---|\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := map[string]string{}
-	for row := range strings.Lines(table) {
-		keys, does, _ := strings.Cut(strings.TrimPrefix(row, "| "), " | ")
-		for _, span := range codeSpan.FindAllStringSubmatch(keys, -1) {
-			if before := rows[span[1]]; before != "" {
-				t.Errorf("docs/ktop.md gives the key %s to %q and to %q", span[1], before, does)
-			}
-			rows[span[1]] = does
+	page := string(text)
+	for name, want := range parts {
+		begin := "<!-- generated: " + name + " -->\n"
+		head, rest, found := strings.Cut(page, begin)
+		_, tail, closed := strings.Cut(rest, "<!-- end -->")
+		if found && closed {
+			page = head + begin + "\n" + want + "\n<!-- end -->" + tail
+		} else if name == "keys" {
+			t.Errorf("docs/reference/ktop.md has no part %q", name)
 		}
 	}
-	for _, p := range model(t, sample(12, false), terminal{full, 80, 24}, nil).pages[1:] {
-		if open := p.about.open; open.Enabled() && rows[open.Help().Key] == "" {
-			t.Errorf("docs/ktop.md lacks the key %s of screen %s", open.Help().Key, p.about.name)
-		}
-	}
+	golden.Check(t, filepath.Join("..", path), page)
 }

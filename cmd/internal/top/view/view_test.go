@@ -2,9 +2,9 @@ package view
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -286,38 +286,46 @@ func BenchmarkRender(b *testing.B) {
 	}
 }
 
-// TestDocumentedScreen: the view draws what docs/ktop.md shows.
-func TestDocumentedScreen(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "ktop.md"))
-	if err != nil {
-		t.Fatal(err)
+// TestDocumentedScreens: parts of the screens are as people know them. docs/reference/ktop.md shows some of them (TestDocumentedKeys).
+func TestDocumentedScreens(t *testing.T) {
+	var out strings.Builder
+	all := documented(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&out, "== %s\n%s", name, all[name].excerpt())
 	}
-	lines := strings.SplitAfter(trimmed(ansi.Strip(model(t, sample(12, false), terminal{full, 80, 24}, nil).View().Content)), "\n")
-	if want := strings.Join(lines[:9], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
-		t.Errorf("docs/ktop.md does not show this:\n%s", want)
-	}
-	for _, c := range []struct {
-		m        *Model
-		keys     []string
-		from, to int
-	}{
-		{model(t, measured(12), terminal{full, 80, 24}, scoring([]usage.Report{someScored}, nil)), []string{"u"}, 5, 11},
-		{model(t, sample(24, true), terminal{full, 80, 24}, nil), []string{"d"}, 5, 15},
-		{model(t, zoned(100, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
-		{model(t, zoned(5000, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
-		{deciding(t), []string{"l"}, 5, 13},
-		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"w"}, 6, 11},
-		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"z"}, 6, 10},
-		{summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}), []string{"e"}, 6, 10},
-		{deciding(t), []string{"j", "j", "enter"}, 5, 13},
-		{deciding(t), []string{"l", "j", "enter"}, 2, 16},
-		{deciding(t), []string{"P"}, 5, 9},
-	} {
-		press(c.m, c.keys...)
-		lines = strings.SplitAfter(trimmed(ansi.Strip(c.m.View().Content)), "\n")
-		if want := strings.Join(lines[c.from:c.to], ""); !strings.Contains(string(doc), "```\n"+want+"```\n") {
-			t.Errorf("docs/ktop.md does not show this:\n%s", want)
-		}
+	golden.Check(t, "documented.txt", out.String())
+}
+
+// shown is a part of a screen after some keys.
+type shown struct {
+	m        *Model
+	keys     []string
+	from, to int // lines
+}
+
+// excerpt presses the keys and returns the lines.
+func (s shown) excerpt() string {
+	press(s.m, s.keys...)
+	lines := strings.SplitAfter(trimmed(ansi.Strip(s.m.View().Content)), "\n")
+	return strings.Join(lines[s.from:s.to], "")
+}
+
+// documented returns the parts of screens that documentation shows, by name.
+func documented(t *testing.T) map[string]shown {
+	workloadsOf := func() *Model { return summing(t, workloads(zoned(100, 3)), terminal{full, 80, 24}) }
+	return map[string]shown{
+		"nodes":     {model(t, sample(12, false), terminal{full, 80, 24}, nil), nil, 0, 9},
+		"usage":     {model(t, measured(12), terminal{full, 80, 24}, scoring([]usage.Report{someScored}, nil)), []string{"u"}, 5, 11},
+		"devices":   {model(t, sample(24, true), terminal{full, 80, 24}, nil), []string{"d"}, 5, 15},
+		"map":       {model(t, zoned(100, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
+		"map-5000":  {model(t, zoned(5000, 3), terminal{full, 80, 24}, nil), []string{"m"}, 6, 11},
+		"decisions": {deciding(t), []string{"l"}, 5, 13},
+		"workloads": {workloadsOf(), []string{"w"}, 6, 11},
+		"zones":     {workloadsOf(), []string{"z"}, 6, 10},
+		"events":    {workloadsOf(), []string{"e"}, 6, 10},
+		"node":      {deciding(t), []string{"j", "j", "enter"}, 5, 13},
+		"pod":       {deciding(t), []string{"l", "j", "enter"}, 2, 16},
+		"pods":      {deciding(t), []string{"P"}, 5, 9},
 	}
 }
 

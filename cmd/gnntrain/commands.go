@@ -1,0 +1,96 @@
+package main
+
+import (
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/tensorboard"
+	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn/value"
+)
+
+// runFlags returns the flags that are not hyperparameters.
+func runFlags() []ucli.Flag {
+	return append([]ucli.Flag{
+		&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`NAME`: gnn or dqn (deep Q-learning), acgnn or acdqn (actor-critic)"},
+		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
+		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
+		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
+		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last two fifths of its time are for validation and test"},
+	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
+}
+
+// fileFlags returns the flags of every training in the simulator that say where its files are and how
+// it shows progress. out and state are the defaults of --out and --state.
+func fileFlags(out, state string) []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: " + out},
+		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: " + state},
+		&ucli.BoolFlag{Name: "resume", Usage: "continue the run of the state file"},
+		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
+		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
+		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line at each report instead, every few hundred placements"},
+	}
+}
+
+// onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
+func onlineFlags() []ucli.Flag {
+	out := []ucli.Flag{
+		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a running scheduler writes to stdin, until stdin ends; rungnn --learn starts this"},
+		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file unless --out names another"},
+	}
+	out = append(out, flags.Online()...)
+	for _, f := range out {
+		flags.Group(f, "with --online")
+	}
+	return out
+}
+
+func gpuCommand() *ucli.Command {
+	d := value.Defaults()
+	return &ucli.Command{
+		Name: "gpu", Usage: "train a network for GPU clusters on workloads drawn from a trace",
+		Description: "The network learns what each node contributes to the GPUs that are left idle though pods want them, at 60 to 130%\n" +
+			"of requested GPUs. FGD plays the first episodes. Every episode has a new workload, drawn from the pods of the files. The\n" +
+			"files are those of the openb trace; docs/gpu.md tells where to get them. The family's typical pods are\n" +
+			"written beside the network; a scheduler begins with them.\n\n" +
+			"Examples:\n" +
+			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +
+			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
+			"   gnntrain gpu --data openb/csv --head actor-critic --resume  # continues that run after Ctrl-C\n" +
+			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
+		Flags: cli.Grouped(append([]ucli.Flag{
+			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
+			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
+			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
+			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, instead of random weights"},
+			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
+			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, for a network that was trained on them"},
+			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
+			&ucli.StringFlag{Name: "encoder", Value: string(d.Encoder), Usage: "`NAME`: gnn, mlp (no messages from devices) or linear"},
+			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
+			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
+			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
+		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")...),
+			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"}),
+		Action: trainGPU,
+	}
+}
+
+func pickCommand() *ucli.Command {
+	return &ucli.Command{
+		Name: "pick", Usage: "take the best of several runs of one job with different seeds", ArgsUsage: "FILE FILE...",
+		Description: "The runs must differ in nothing but the seed. Each network was judged on the same held-out workloads when it\n" +
+			"was written; the one with the lowest score is copied to --out, with the typical pods beside it. The scores of all are printed.\n" +
+			"Those workloads also chose each run's network, so luck is in their scores. With --episodes, each network is judged again on\n" +
+			"further ones.\n\n" +
+			"Example:\n" +
+			"   for s in 1 2 3; do gnntrain --config my.yaml --seed $s --out my-$s.safetensors; done\n" +
+			"   gnntrain pick --out my.safetensors my-1.safetensors my-2.safetensors my-3.safetensors",
+		Flags: []ucli.Flag{
+			&ucli.StringFlag{Name: "out", Required: true, Usage: "`FILE` to write the best network to"},
+			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks on the GPU graph"},
+		},
+		Action: pick,
+	}
+}

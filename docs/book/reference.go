@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/linear"
+	"gnnsched/workload/measured"
+	"gnnsched/workload/trace"
+)
+
+// The producers of the reference. Each lists what the code has registered:
+//
+//	scenarios                 the built-in scenarios with what they are judged by
+//	policies cpu|usage|gpu    heuristics for any cluster, by measured usage, or for GPUs
+//	policies forms            the families of policies with a parameter in their names
+//	networks                  the shipped networks
+//	features, features linear the sets of features of networks, or those of the linear policies
+//	objectives                the terms of objectives
+//	eval-metrics              the metrics of gnnsched eval
+//	exit-codes                the exit codes
+//	prometheus-metrics        the metrics that schedulers and gnnsched serve expose
+//	formats traces|records    the formats of traces, or of the records that gnnsched convert reads
+//	flags, keys               nothing: the commands and ktop's view write these parts themselves (see `make docs`)
+func init() {
+	for name, produce := range map[string]func(root, of string) (string, error){
+		"scenarios": scenarios, "policies": policies, "networks": networks, "features": features, "objectives": objectives,
+		"eval-metrics": evalMetrics, "exit-codes": exitCodes, "prometheus-metrics": prometheusMetrics, "formats": formats,
+		"flags": kept("flags.md", "flags"), "keys": kept("ktop.md", "keys"),
+	} {
+		producers[name] = produce
+	}
+}
+
+// kept returns a producer that leaves a part of a page of the reference as it is.
+func kept(page, producer string) func(root, of string) (string, error) {
+	return func(root, of string) (string, error) {
+		text, err := os.ReadFile(filepath.Join(root, "docs", "reference", page))
+		if err != nil {
+			return "", err
+		}
+		_, rest, found := strings.Cut(string(text), strings.TrimSpace("<!-- generated: "+producer+" "+of)+" -->\n")
+		mine, _, closed := strings.Cut(rest, "<!-- end -->")
+		if !found || !closed {
+			return "", fmt.Errorf("%s has no part %s %s", page, producer, of)
+		}
+		return mine, nil
+	}
+}
+
+// markdownTable returns rows as a Markdown table. Vertical bars in cells are escaped.
+func markdownTable(head []string, rows [][]string) string {
+	var out strings.Builder
+	line := func(cells []string) {
+		for _, c := range cells {
+			out.WriteString("| " + strings.ReplaceAll(c, "|", `\|`) + " ")
+		}
+		out.WriteString("|\n")
+	}
+	line(head)
+	out.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	for _, r := range rows {
+		line(r)
+	}
+	return out.String()
+}
+
+func code(text string) string { return "`" + text + "`" }
+
+func scenarios(_, _ string) (string, error) {
+	all := eval.Scenarios()
+	slices.SortFunc(all, func(a, b eval.Scenario) int { return strings.Compare(a.Name, b.Name) })
+	var rows [][]string
+	for _, s := range all {
+		rows = append(rows, []string{code(s.Name), s.About, code(s.Objective.Name())})
+	}
+	return markdownTable([]string{"scenario", "cluster and workload", "objective"}, rows), nil
+}
+
+func policies(_, of string) (string, error) {
+	var rows [][]string
+	switch of {
+	case "forms":
+		for _, f := range slices.Concat(heuristic.Forms(), eval.Forms) {
+			rows = append(rows, []string{code(f.Name), f.About})
+		}
+		return markdownTable([]string{"name", "chooses"}, rows), nil
+	case "cpu", "usage", "gpu":
+		names := map[string][]string{"cpu": heuristic.Names(), "usage": heuristic.UsageNames(), "gpu": heuristic.GPUNames()}[of]
+		for _, h := range heuristic.List() {
+			if slices.Contains(names, h.Name) {
+				rows = append(rows, []string{code(h.Name), h.About})
+			}
+		}
+		return markdownTable([]string{"policy", "chooses"}, rows), nil
+	}
+	return "", fmt.Errorf("want cpu, usage, gpu or forms")
+}
+
+func networks(_, _ string) (string, error) {
+	var rows [][]string
+	for _, name := range checkpoint.ShippedNames() {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			return "", err
+		}
+		a := c.Manifest.Architecture
+		graph := string(a.Graph)
+		if graph == "" {
+			graph = "cluster"
+		}
+		sets := strings.Join(a.Features, ", ")
+		if sets == "" {
+			sets = "base"
+		}
+		rows = append(rows, []string{code(name), graph, fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden), sets, code(c.Manifest.Objective)})
+	}
+	return markdownTable([]string{"network", "graph", "encoder and head", "features", "objective"}, rows), nil
+}
+
+func features(_, of string) (string, error) {
+	if of == "linear" {
+		var rows [][]string
+		for i, name := range linear.Features {
+			rows = append(rows, []string{code(name), linear.Docs[i]})
+		}
+		return markdownTable([]string{"feature", ""}, rows), nil
+	}
+	var out strings.Builder
+	for _, s := range feature.Sets() {
+		fmt.Fprintf(&out, "### %s\n\n%s\n\n", s.Name, s.Doc)
+		out.WriteString(featureTable([]kind{
+			{"node", feature.List(s.Node)}, {"group of pods", feature.List(s.Group)}, {"pending pod", feature.List(s.Pod)},
+			{"cluster", feature.List(s.Cluster)}, {"candidate", feature.List(s.Candidate)}, {"path", feature.List(s.Path)},
+		}))
+	}
+	for _, s := range feature.GPUSets() {
+		fmt.Fprintf(&out, "### %s of the GPU graph\n\n%s\n\n", s.Name, s.Doc)
+		out.WriteString(featureTable([]kind{{"node", feature.List(s.Node)}, {"cluster", feature.List(s.Cluster)}}))
+	}
+	return out.String(), nil
+}
+
+// kind is the features of one kind of vertex.
+type kind struct {
+	of   string
+	list []feature.Feature
+}
+
+func featureTable(kinds []kind) string {
+	var rows [][]string
+	for _, k := range kinds {
+		for _, f := range k.list {
+			rows = append(rows, []string{k.of, code(f.Name), f.Doc})
+		}
+	}
+	return markdownTable([]string{"of", "feature", ""}, rows) + "\n"
+}
+
+func objectives(_, _ string) (string, error) {
+	var rows [][]string
+	for _, t := range objective.Terms {
+		d, ok := t.(objective.Described)
+		if !ok {
+			return "", fmt.Errorf("the term %s has no About", t.Name())
+		}
+		rows = append(rows, []string{code(t.Name()), d.About()})
+	}
+	return markdownTable([]string{"term", "cost"}, rows), nil
+}
+
+func evalMetrics(_, _ string) (string, error) {
+	var rows [][]string
+	for _, m := range eval.Metrics {
+		if m.About() == "" {
+			return "", fmt.Errorf("the metric %s has no About", m.Name)
+		}
+		rows = append(rows, []string{code(m.Name), m.Title, m.About()})
+	}
+	return markdownTable([]string{"metric", "in tables", ""}, rows), nil
+}
+
+func exitCodes(_, _ string) (string, error) {
+	var rows [][]string
+	for _, m := range exit.Meanings() {
+		rows = append(rows, []string{fmt.Sprint(m.Code), m.Text})
+	}
+	return markdownTable([]string{"code", "meaning"}, rows), nil
+}
+
+func formats(_, of string) (string, error) {
+	var rows [][]string
+	switch of {
+	case "traces":
+		for _, f := range trace.Formats() {
+			rows = append(rows, []string{code(f.Name()), f.About()})
+		}
+	case "records":
+		for _, f := range measured.Formats() {
+			rows = append(rows, []string{code(f.Name()), f.About()})
+		}
+	default:
+		return "", fmt.Errorf("want traces or records")
+	}
+	return markdownTable([]string{"`--format`", ""}, rows), nil
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// helpAll is the flag that shows everything: --help of a command with many flags shows those that people need first.
+const helpAll = "help-all"
+
+// maxFlags is how many flags --help shows. A command with more shows those outside of its groups.
+const maxFlags = 16
+
+// More separates the part of a command's description that --help-all shows only. What follows it begins with a heading and a colon.
+const More = "\f"
+
+// Group is a heading in --help with the names of its flags, separated by spaces. The first name stands for the group.
+type Group struct{ Heading, Flags string }
+
+// Grouped returns flags under headings, in the order of the groups. The flags without a heading, which come first, are the ones that people
+// need first. Grouped panics if a group names a flag that is not there.
+func Grouped(flags []cli.Flag, groups ...Group) []cli.Flag {
+	rest := slices.Clone(flags)
+	var grouped []cli.Flag
+	for _, g := range groups {
+		for _, name := range strings.Fields(g.Flags) {
+			i := slices.IndexFunc(rest, func(f cli.Flag) bool { return f.Names()[0] == name })
+			if i < 0 {
+				panic("cli: no flag --" + name + " for the group " + g.Heading)
+			}
+			reflect.ValueOf(rest[i]).Elem().FieldByName("Category").SetString(g.Heading)
+			grouped = append(grouped, rest[i])
+			rest = slices.Delete(rest, i, i+1)
+		}
+	}
+	first := slices.IndexFunc(rest, func(f cli.Flag) bool { return heading(f) != "" })
+	if first < 0 {
+		first = len(rest)
+	}
+	return slices.Concat(rest[:first], grouped, rest[first:])
+}
+
+// heading returns the heading of a flag in --help, "" for none.
+func heading(f cli.Flag) string {
+	if c, ok := f.(cli.CategorizableFlag); ok {
+		return c.GetCategory()
+	}
+	return ""
+}
+
+// shortHelp lets --help of the application and its commands show what people need first, unless the arguments ask for all. It returns
+// the arguments with --help in place of --help-all.
+func shortHelp(app *cli.App, args []string) []string {
+	all := false
+	args = slices.Clone(args)
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if a == "--"+helpAll {
+			args[i], all = "--help", true
+		}
+	}
+	shorten := func(flags []cli.Flag, description *string, template *string, full string) {
+		first, more, _ := strings.Cut(*description, More)
+		if all || len(VisibleFlags(flags)) <= maxFlags {
+			*description = first + more
+			return
+		}
+		*description = strings.TrimRight(first, "\n")
+		*template = strings.Replace(full, `{{template "visibleFlagCategoryTemplate" .}}`, `{{range .VisibleFlagCategories}}{{if not .Name}}{{range .Flags}}
+   {{.}}{{end}}{{end}}{{end}}`+"\n\nMORE, WITH --help-all:\n"+hidden(flags, more), 1)
+	}
+	shorten(app.Flags, &app.Description, &app.CustomAppHelpTemplate, cli.AppHelpTemplate)
+	for _, c := range app.Commands {
+		full := cli.CommandHelpTemplate
+		if len(c.Subcommands) > 0 {
+			full = cli.SubcommandHelpTemplate
+		}
+		shorten(c.Flags, &c.Description, &c.CustomHelpTemplate, full)
+		for _, s := range c.Subcommands {
+			shorten(s.Flags, &s.Description, &s.CustomHelpTemplate, cli.CommandHelpTemplate)
+		}
+	}
+	return args
+}
+
+// hidden says what --help leaves out, with a line for each group of flags and one for the rest of the description.
+func hidden(flags []cli.Flag, more string) string {
+	var lines [][2]string
+	for _, g := range Groups(flags) {
+		if g.Heading == "" {
+			continue
+		}
+		names := strings.Fields(g.Flags)
+		text := "--" + names[0]
+		if len(names) > 1 {
+			text += fmt.Sprintf(" and %d more", len(names)-1)
+		}
+		lines = append(lines, [2]string{g.Heading, text})
+	}
+	if heading, _, ok := strings.Cut(strings.TrimSpace(more), ":"); ok {
+		lines = append(lines, [2]string{strings.ToLower(heading), "a list of all"})
+	}
+	width := 0
+	for _, l := range lines {
+		width = max(width, len(l[0]))
+	}
+	var out strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&out, "   %-*s   %s\n", width, l[0], l[1])
+	}
+	return strings.TrimRight(out.String(), "\n")
+}
+
+// Names returns the names of flags as a Group has them.
+func Names(flags []cli.Flag) string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, f.Names()[0])
+	}
+	return strings.Join(names, " ")
+}
+
+// VisibleFlags returns the flags that help shows.
+func VisibleFlags(flags []cli.Flag) (out []cli.Flag) {
+	for _, f := range flags {
+		if v, ok := f.(cli.VisibleFlag); (!ok || v.IsVisible()) && f.Names()[0] != "help" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Groups returns the groups of the visible flags in the order of their first flags. The flags without a heading come first.
+func Groups(flags []cli.Flag) []Group {
+	out := []Group{{}}
+	for _, f := range VisibleFlags(flags) {
+		i := slices.IndexFunc(out, func(g Group) bool { return g.Heading == heading(f) })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Group{Heading: heading(f)})
+		}
+		out[i].Flags = strings.TrimSpace(out[i].Flags + " " + f.Names()[0])
+	}
+	return out
+}
