@@ -58,7 +58,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --share 0.05                              # place 5 % of default-scheduler's pods, the rest as it would; stop if they fare worse\n" +
 				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
-				cli.More + "\nPolicies:\n" + heuristicHelp() + "\n" +
+				cli.More + "\nPolicies:\n" + heuristic.Help() + "\n" +
 				"Profiles: " + strings.Join(server.ProfileNames(), ", ") + "\n\n" +
 				"More examples:\n" + learnExamples(v) +
 				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
@@ -77,18 +77,6 @@ func runCommands() []*ucli.Command {
 		})
 	}
 	return out
-}
-
-// heuristicHelp lists the heuristics with a line about each.
-func heuristicHelp() string {
-	var b strings.Builder
-	for _, h := range heuristic.List() {
-		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
-	}
-	for _, f := range heuristic.Forms() {
-		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
-	}
-	return b.String()
 }
 
 func runFlags(variant string) []ucli.Flag {

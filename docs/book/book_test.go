@@ -39,7 +39,7 @@ func TestDataOfMarkdown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write := tidied{section: "scenarios", source: row{"command": "make results", "seeds": "3 from 101"}}
+	write := tidyOptions{section: "scenarios", source: row{"command": "make results", "seeds": "3 from 101"}}
 	for range 2 { // the second time replaces the rows
 		if err := tidy(dataFile(root, "cpu.csv"), strings.NewReader(printed), write); err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ func main() {
 	check := flag.Bool("check", false, "change nothing, and end with 1 if a page is stale")
 	root := flag.String("root", ".", "the repository")
 	data := flag.String("tidy", "", "instead read Markdown of gnnsched eval from standard input, and write its figures into this `FILE` of docs/results/data")
-	t := tidied{source: row{}}
+	t := tidyOptions{source: row{}}
 	flag.StringVar(&t.section, "section", "", "with --tidy: the section of the rows")
 	for _, key := range []string{"command", "commit", "date", "seeds"} {
 		flag.Func(key, "with --tidy: the "+key+" of the section in sources.csv", func(v string) error { t.source[key] = v; return nil })

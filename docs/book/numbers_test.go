@@ -20,10 +20,10 @@ var allowed = map[string][]string{
 }
 
 var (
-	code    = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|(?m:^    [^\n]*$)")
-	hidden  = regexp.MustCompile(`(?s)<!-- generated: .*?<!-- end -->|<!--.*?-->`)
-	cited   = regexp.MustCompile(`<!-- cites: ([^\n]*) -->`)
-	decimal = regexp.MustCompile(`(?:^|[^\w.,])[-+]?(\d+(?:,\d{3})*\.\d+|\d{1,3}(?:,\d{3})+)(?:[^\w.]|\.\s|\.$|$)`)
+	codeText = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)|(?m:^    [^\n]*$)")
+	hidden   = regexp.MustCompile(`(?s)<!-- generated: .*?<!-- end -->|<!--.*?-->`)
+	cited    = regexp.MustCompile(`<!-- cites: ([^\n]*) -->`)
+	decimal  = regexp.MustCompile(`(?:^|[^\w.,])[-+]?(\d+(?:,\d{3})*\.\d+|\d{1,3}(?:,\d{3})+)(?:[^\w.]|\.\s|\.$|$)`)
 )
 
 // Every decimal number in the text of a results page, and every number with thousands, stands in a row of docs/results/data, rounded to the number's decimals. A page says with
@@ -115,7 +115,7 @@ func figuresOf(root, page string) ([]float64, error) {
 
 // unfounded returns the numbers in the text of a page that no figure rounds to.
 func unfounded(page string, figures []float64) []string {
-	text := code.ReplaceAllString(hidden.ReplaceAllString(page, " "), " _ ")
+	text := codeText.ReplaceAllString(hidden.ReplaceAllString(page, " "), " _ ")
 	var missing []string
 	for {
 		at := decimal.FindStringSubmatchIndex(text)
