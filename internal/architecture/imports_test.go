@@ -16,6 +16,7 @@ var may = map[string][]string{
 	"cmd/internal":                {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
 	"cmd/internal/plan":           {"cmd/internal", "kwok/nodepool", "scheduler", "workload/record", "internal"},
 	"deploy":                      {"internal/exit", "internal/inputfile"},
+	"docs":                        {"gnn", "scheduler", "workload", "internal"},
 	"gnn/feature":                 {"internal/cluster", "internal/power", "internal/spread"},
 	"gnn/graph":                   {"gnn/feature"},
 	"gnn/layer":                   {},
