@@ -6,7 +6,7 @@ SHELL := /bin/bash
 VERSION  := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 COMMIT   := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # KUBERNETES is the Kubernetes release to build with. The newest is in go.mod. An older one, such as 1.36, has a module file and a build
-# tag: go.k136.mod and k136. docs/kubernetes.md says how to move to another release.
+# tag: go.k136.mod and k136. docs/contributing/kubernetes.md says how to move to another release.
 release   = $(shell sed -nE 's/^\t$(subst /,\/,$(1)) (v[0-9.]+).*/\1/p' $(2))
 minor     = $(word 2,$(subst ., ,$(1)))
 NEWEST   := 1.$(call minor,$(call release,k8s.io/kubernetes,go.mod))
@@ -66,12 +66,12 @@ demo: build ## See where the networks pay and where not, beside the default sche
 
 .PHONY: openb-cluster
 openb-cluster: build ## Deploy the openb trace in OPENB=DIR on a simulated cluster of 200 of its machines, with two schedulers
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@bin/gnnsched eval openb --live --nodes 200 --data '$(OPENB)' --kwokcluster bin/kwokcluster
 
 .PHONY: openb-cluster-steady
 openb-cluster-steady: build ## Let the openb trace's pods come and go on a simulated cluster of 50 machines, with three schedulers (15 minutes)
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster-steady OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster-steady OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@bin/gnnsched eval openb --steady --live --nodes 50 --data '$(OPENB)' --kwokcluster bin/kwokcluster
 
 .PHONY: clean
@@ -98,54 +98,54 @@ train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), 
 	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
 
 # The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
-# is kept apart from training. docs/gpu.md ("One list left out") says how networks do on a list that they did not learn from.
+# is kept apart from training. docs/results/gpu.md says how networks do on a list that they did not learn from.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
 GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on the openb trace in OPENB=DIR
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(GPU_NETWORKS)
 
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make typical-pods OPENB=DIR; docs/gpu.md says where to get it" >&2; exit 2; }
+	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make typical-pods OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
 	@for n in $(GPU_NETWORKS); do bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
 		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
 .PHONY: ablation
-ablation: trainer ## Train the four variants without imitation, for the ablation in docs/results.md
+ablation: trainer ## Train the four variants without imitation into .cache/ablation; gnnsched eval --checkpoint compares them
 	@mkdir -p .cache/ablation
 	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
 		bin/gnntrain --config scheduler/learn/runs/{}.yaml --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
 
 .PHONY: train-single
-train-single: trainer ## Train networks of a single mix for the Pareto front of docs/results/usage-and-energy.md, from each of SEEDS, JOBS at a time, into .cache/single
+train-single: trainer ## Train networks of a single mix for the front, from each of SEEDS, JOBS at a time, into .cache/single
 	@mkdir -p .cache/single
 	@for n in balance half energy; do for s in $(SEEDS); do echo $$n $$s; done; done | xargs -P $(JOBS) -L 1 sh -c 'echo "training $$0 $$1: logs/single-$$0-$$1/train.log"; \
 		mkdir -p logs/single-$$0-$$1; bin/gnntrain --config scheduler/learn/runs/single/$$0.yaml --seed $$1 --out .cache/single/$$0-$$1.safetensors \
 		--events logs/single-$$0-$$1 --log-scrolling >logs/single-$$0-$$1/train.log 2>&1 && tail -n 1 logs/single-$$0-$$1/train.log'
 
 .PHONY: front
-front: build ## Play that front, with the runs of wishes and of train-single that are there, and draw docs/front.svg
-	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown --plot docs \
+front: build ## Play the front of docs/results/usage-and-energy.md, with the runs of wishes and of train-single that are there, and draw .cache/front.svg
+	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown --plot .cache \
 		$(foreach f,$(wildcard .cache/train/wishes-*.safetensors),--checkpoint $(basename $(notdir $(f)))=$(f)) \
 		$(foreach f,$(wildcard .cache/single/balance-*.safetensors),--single balance:$(f)) \
 		$(foreach f,$(wildcard .cache/single/half-*.safetensors),--single balance=0.5+energy=1.25:$(f)) \
 		$(foreach f,$(wildcard .cache/single/energy-*.safetensors),--single energy=2.5:$(f))
 
 .PHONY: results
-results: build results-usage ## Evaluate the shipped networks and write docs/results.md and docs/usage-results.md (an hour)
-	@docs/results.sh
+results: build results-usage ## Evaluate the shipped networks and write docs/results: its data, tables and plots (an hour)
+	@docs/results.sh cpu
 
 .PHONY: results-usage
-results-usage: build ## Write docs/usage-results.md alone: usage, energy and traffic (minutes)
-	@docs/usage-results.sh
+results-usage: build ## The same for usage, energy and traffic alone (minutes)
+	@docs/results.sh usage
 
 .PHONY: results-gpu
-results-gpu: build ## Evaluate the networks for GPU clusters on the openb trace in OPENB=DIR and write docs/gpu-results.md
-	@docs/gpu.sh
+results-gpu: build ## The same for GPU clusters, on the openb trace in OPENB=DIR
+	@docs/results.sh gpu
 
 ##@ Test
 
@@ -278,7 +278,7 @@ upstream:
 PAIRS ?= 1
 SIZE  ?= 2000
 .PHONY: bench-upstream
-bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_perf (an hour or more); docs/performance.md has its variables
+bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_perf (an hour or more); docs/results/performance.md has its variables
 	@$(PERF) --pairs $(PAIRS) --size $(SIZE) --profile-dir '$(PROFILES)'
 
 ##@ About

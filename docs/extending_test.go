@@ -2,6 +2,7 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,10 @@ import (
 // root is the module's folder.
 const root = ".."
 
-// shapesFile is the list of shapes that extending.md adds to.
+// guide is the page that says how to add things.
+const guide = "contributing/extending.md"
+
+// shapesFile is the list of shapes that the guide adds to.
 const shapesFile = "workload/shapes_default.yaml"
 
 // top are the folders with Go code.
@@ -103,11 +107,11 @@ func patched(t *testing.T, path string, diff []string) string {
 	return strings.Replace(string(text), before.String(), after.String(), 1)
 }
 
-// TestExtending follows extending.md in a copy of the module, and runs the tests of the packages that
+// TestExtending follows the guide in a copy of the module, and runs the tests of the packages that
 // the page touches and of the rules for all packages there. It leaves out the shape: the page says that
 // a shape changes golden files.
 func TestExtending(t *testing.T) {
-	content, sections := edits(t, "extending.md")
+	content, sections := edits(t, guide)
 	for section, paths := range sections {
 		source := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return strings.HasPrefix(path, "docs/") })
 		if len(source) > 2 {
@@ -120,7 +124,7 @@ func TestExtending(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"go.mod", "go.sum", "go.k136.mod", "go.k136.sum", ".dockerignore"} {
+	for _, file := range []string{"README.md", "go.mod", "go.sum", "go.k136.mod", "go.k136.sum", ".dockerignore"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
@@ -144,11 +148,15 @@ func TestExtending(t *testing.T) {
 			packages = append(packages, "./"+filepath.Clean(folder))
 		}
 	}
-	for _, args := range [][]string{{"./cmd/internal/top/view", "-update"}, packages} { // a screen changes golden files
-		command := exec.Command("go", append([]string{"test"}, args...)...)
+	for _, args := range [][]string{
+		{"test", "./cmd/internal/top/view", "-update"}, // a screen changes golden files and a page
+		{"run", "./docs/book"},                         // a scenario changes a page
+		append([]string{"test"}, packages...),
+	} {
+		command := exec.Command("go", args...)
 		command.Dir = module
 		if out, err := command.CombinedOutput(); err != nil {
-			t.Errorf("after the changes of extending.md, go test %v fails: %v\n%s", args, err, out)
+			t.Errorf("after the changes of the guide, go %v fails: %v\n%s", args, err, out)
 		}
 	}
 }
@@ -160,9 +168,9 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestExtendingWithoutGo reads the scenario and the shapes of extending.md as the programs do.
+// TestExtendingWithoutGo reads the scenario and the shapes of the guide as the programs do.
 func TestExtendingWithoutGo(t *testing.T) {
-	content, _ := edits(t, "extending.md")
+	content, _ := edits(t, guide)
 	read := 0
 	for path, text := range content {
 		var err error
@@ -186,13 +194,18 @@ func TestExtendingWithoutGo(t *testing.T) {
 
 // TestPagesNameFolders checks that every file and folder of the module that a page names exists.
 func TestPagesNameFolders(t *testing.T) {
-	var pages []string
-	for _, pattern := range []string{"../*.md", "*.md", "adr/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
+	pages, err := filepath.Glob("../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			pages = append(pages, path)
 		}
-		pages = append(pages, found...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	total := 0
 	for _, page := range pages {

@@ -1,125 +1,137 @@
 #!/usr/bin/env bash
-# Writes docs/results.md and docs/verdicts.svg: every table in them is the output of the command above it.
-# `make results` calls it; SEEDS=30 makes it quicker, and LARGE=10 on the large clusters. Networks of the ablation are taken from
-# .cache/ablation, where `make ablation` puts them; without them, a sentence stands in for the section.
-# The episodes are kept in .cache/results as JSON.
+# Measures the figures of docs/results anew and writes them into docs/results/data, then the pages: `docs/results.sh cpu`, `usage` or `gpu`.
+# `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
+# SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
+# OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
 set -euo pipefail
 export LC_ALL=C.UTF-8 # programs write ASCII in other locales
 cd "$(dirname "$0")/.."
-out=${OUT:-docs/results.md}
-seeds=${SEEDS:-100}
-few=${LARGE:-$((seeds < 20 ? seeds : 20))} # on large clusters
-first=101 # training and tuning use seeds from 2^32 on, or far above
-tmp=$(mktemp -d)
+out=${OUT:-.} tuned=.cache/usage-tuned tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-played=.cache/results
-rm -rf "$played" && mkdir -p "$played"
-. docs/page.sh
+mkdir -p "$out/docs/results/data" $tuned
+go build -o "$tmp/book" ./docs/book
 
-bin/gnnsched tune --method tabular-q --out .cache/tabular-q.json
-
-say '' '## The ten equal nodes of AAML'
-compare aaml --scenario aaml --seeds "$seeds" \
-	--policies kube-scheduler,round-robin,random,greedy-balance,linear,gnn,dqn,acgnn,acdqn \
-	$(for p in gnn dqn acgnn acdqn; do echo --threshold $p.cpuVariance\<=kube-scheduler.cpuVariance --threshold $p.cpuVariance\<0.0004; done)
-
-say '' '## Nodes of three sizes, five shapes of pods, 70 to 95 % load'
-compare hetero --scenario 'hetero*' --seeds "$seeds" \
-	--policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random,greedy-balance,linear,gnn,dqn,acgnn,acdqn \
-	--checkpoint tabular-q=.cache/tabular-q.json \
-	$(for p in linear gnn dqn acgnn acdqn; do echo --threshold $p.unscheduled\<kube-scheduler.unscheduled --threshold $p.cpuStd\<=0.75*kube-scheduler.cpuStd; done) \
-	--threshold 'acgnn.imbalance<=0.345*kube-scheduler.imbalance'
-
-say '' '## Packing'
-compare pack --scenario pack --seeds "$seeds" \
-	--policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,greedy:pack,linear-pack,acgnn-pack \
-	--threshold 'acgnn-pack.nodesInUse<=best-fit.nodesInUse' --threshold 'acgnn-pack.nodesInUse<=most-allocated.nodesInUse' \
-	--threshold 'acgnn-pack.unscheduled<=best-fit.unscheduled'
-
-say '' \
-	'## Workloads outside the training' \
-	'' \
-	'Smaller and larger clusters, lost nodes, other arrivals and other lifetimes, with the node sizes and pod' \
-	'shapes of `hetero80`. `foreign` has sizes and shapes that the family does not have.'
-for s in small8 lossy bursty diurnal heavytail foreign; do
-	compare $s --scenario $s --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
-done
-compare large500 --scenario large500 --seeds "$few" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
-compare large1000 --scenario large1000 --seeds "$few" --policies kube-scheduler,linear,gnn,acgnn
-
-say '' \
-	'## Where relations matter' \
-	'' \
-	'The objective wants few nodes in use and evenly loaded zones. The features of a node do not tell how full' \
-	'its zone is; only messages do. `acdqn-zones` is `acgnn-zones` without messages.'
-compare zonal --scenario zonal --seeds "$seeds" \
-	--policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones,acdqn-zones,acgnn-zones \
-	--threshold 'acgnn-zones.zoneStd<acdqn-zones.zoneStd' --threshold 'acgnn-zones.cost<acdqn-zones.cost'
-
-say '' \
-	'## Ablation' \
-	''
-if compgen -G '.cache/ablation/*.safetensors' >/dev/null; then
-	say 'GNN against MLP and DQN against PPO, with imitation of the linear policy and, as `-alone`, without. The' \
-		'`-alone` networks have the same settings otherwise; `make ablation` trains them.'
-	play ablation --scenario hetero80 --scenario hetero95 --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn \
-		$(for f in .cache/ablation/*.safetensors; do echo --checkpoint "$(basename "$f" .safetensors)=$f"; done)
-else
-	say 'Not measured in this run: the networks without imitation were not there. `make ablation` trains them, and then' \
-		'`make results` compares them here.'
-fi
-
-say '' '## Several training runs' ''
-if compgen -G '.cache/train/*-[0-9]*.safetensors' >/dev/null; then
-	say 'All runs of `make train`, with the seed behind the name. The best on the held-out workloads is shipped.'
-	for s in hetero80 hetero95 foreign; do
-		play runs-$s --scenario $s --seeds "$seeds" --policies linear $(runs gnn dqn acgnn acdqn)
+keep() { # a data file, a section, its metrics, its loads, its command, its seeds; Markdown on standard input
+	"$tmp/book" --root "$out" --tidy "$1" --section "$2" ${3:+--metrics "$3"} ${4:+--at "$4"} \
+		--command "$5" --seeds "$6" --commit "$(git rev-parse --short=8 HEAD)" --date "$(date +%F)"
+}
+play() { # a data file, a section, metrics, the command that sources.csv names, seeds, the first seed, then arguments of gnnsched eval
+	local file=$1 section=$2 metrics=$3 command=$4 seeds=$5 first=$6 json
+	shift 6
+	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
+	echo "gnnsched eval --seed $first --seeds $seeds $*" >&2
+	json=$tmp/$((++played)).json
+	bin/gnnsched eval -o json --seed "$first" --seeds "$seeds" "$@" >"$json"
+	bin/gnnsched eval --from "$json" -o markdown ${COLUMNS:+--metrics $COLUMNS} | keep "$file" "$section" "$metrics" '' "$command" "$seeds from $first"
+	[ -z "${VERDICT:-}" ] || judged+=(--from "$json")
+}
+verdicts() { # a data file and the command that sources.csv names
+	[ ${#judged[@]} -eq 0 ] || bin/gnnsched eval "${judged[@]}" -o verdicts | keep "$1" verdicts '' '' "$2" 'as the scenarios'
+}
+runs() { # flags for the runs of make train of some networks
+	local n f
+	for n in "$@"; do
+		for f in $(compgen -G ".cache/train/$n-[0-9]*.safetensors"); do echo --checkpoint "$(basename "$f" .safetensors)=$f"; done
 	done
-	play runs-pack --scenario pack --seeds "$seeds" --policies linear-pack $(runs acgnn-pack)
-	play runs-zonal --scenario zonal --seeds "$seeds" --policies linear-zones $(runs acgnn-zones acdqn-zones)
-else
-	say 'Not measured in this run: the networks of `make train` were not there.'
-fi
+}
+tune() { # a name, then arguments of gnnsched tune
+	[[ "energy throttled $1" =~ ${ONLY:-} ]] && ! [ -e "$tuned/$1.json" ] || return 0
+	bin/gnnsched tune "${@:2}" --held-out 0 --out "$tuned/$1.json" >/dev/null
+}
+played=0 judged=()
 
-say '' \
-	'## The optimum' \
-	'' \
-	'The clusters are so small that every assignment can be tried, with all arrivals known in advance.'
-compare tiny --scenario tiny --seeds "$seeds" --policies kube-scheduler,greedy-balance,linear,gnn,dqn,acgnn,acdqn
-{
-	printf '%s\n' '# Results' \
-		'' \
-		'`make results` writes this page and the figure. The comments at the [end](#what-the-results-say) are written by people.' \
-		'' \
-		'## Verdicts' \
-		''
-	verdicts --plot docs
-	printf '%s\n' '' \
-		'![Objective over time of the best network relative to the best policy without one](verdicts.svg)' \
-		'' \
-		'A square is the difference of the table in %, with its 95% interval as a bar. On the left of the dashed line the' \
-		'network is better.' \
-		'' \
-		'## Protocol' \
-		'' \
-		'Every policy meets the same clusters and arrivals. The seeds are paired, and neither training nor tuning' \
-		'saw them. Exploration is off. Heuristics with integer scores break ties at random. Less is better in' \
-		'every column. A threshold is a target; the line below a table says whether the means met it, with p of the' \
-		'difference between its two sides. [evaluation.md](evaluation.md#statistics) describes intervals and p.' \
-		'' \
-		'| policies | trained or tuned on | best network chosen on, with other seeds |' \
-		'|---|---|---|' \
-		'| `gnn`, `dqn`, `acgnn`, `acdqn` | `family-wide` | `family-wide` |' \
-		'| `acgnn-pack` | `family-pack` | `pack` |' \
-		'| `acgnn-zones`, `acdqn-zones` | `family-zones` | `zonal` |' \
-		'| `linear`, `linear-*` | the families | |' \
-		'' \
-		'`family` has the node sizes and pod shapes of `hetero*`, with other numbers of nodes, loads and subsets of' \
-		'the shapes. So on these scenarios the workloads are held out, but not their kind.'
-	cat "$tmp/tables"
-	echo
-	cat docs/results-comments.md # which people write
-} >"$tmp/page"
-mv "$tmp/page" "$out"
-chmod 644 "$out"
-echo "wrote $out" >&2
+cpu() {
+	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=gnn,dqn,acgnn,acdqn s
+	local all=kube-scheduler,greedy-balance,linear,$networks rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
+	VERDICT=1
+	balance() { play cpu.csv scenarios 'over time,unscheduled,mean in use,zone std' 'make results' "$@"; }
+	balance "$seeds" 101 --scenario aaml --policies $all
+	balance "$seeds" 101 --scenario 'hetero*' --policies $all,$rules
+	balance "$seeds" 101 --scenario pack --policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,greedy:pack,linear-pack,acgnn-pack
+	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones,acdqn-zones,acgnn-zones
+	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
+	balance "$few" 101 --scenario large500 --policies $all
+	balance "$few" 101 --scenario large1000 --policies kube-scheduler,linear,gnn,acgnn
+	verdicts cpu.csv 'make results'
+	VERDICT=
+	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
+	for s in hetero80 hetero95 foreign; do
+		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario $s --policies linear $(runs gnn dqn acgnn acdqn)
+	done
+	play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
+}
+usage() {
+	local seeds=${SEEDS:-20} published=target-load-packing,load-variation-risk-balancing,koordinator-load-aware,crane-dynamic s w load files
+	local sixty=$((3 * seeds)) by='make results-usage' features
+	VERDICT=1
+	for s in blind harvest apps; do for load in 50 65 80 95; do
+		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: $s-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
+		play usage.csv scenarios 'over time,throttled part' "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage,acdqn-usage
+	done; done
+	verdicts usage.csv "$by"
+	VERDICT=
+	for s in blind harvest; do
+		tune throttled-$s --scenario $s --objective throttled --generations 16 --population 24 --episodes 12
+		tune throttled-$s-from --scenario $s --objective throttled --from linear-usage --generations 10 --spread 0.3 --population 24 --episodes 20
+		COLUMNS=throttledPart,batchSlowdown play usage.csv throttled '' "$by" $sixty 2001 --scenario $s --policies acdqn-usage,kube-scheduler,best-fit,$published,linear,linear-usage \
+			--checkpoint linear-throttled=$tuned/throttled-$s.json --checkpoint linear-throttled-from=$tuned/throttled-$s-from.json
+	done
+	bin/gnnsched eval --print-scenario energy | sed 's/^name: .*/name: energy-awake/; s/of which 20 may sleep/none of which may sleep/; s/, sleep: 1//' >"$tmp/energy-awake.yaml"
+	features=balance,used,skew,share,over,match,room,empty,size,usage-balance,usage-full,usage-peak,usage-deviation,energy
+	for w in 5 10 20 80; do
+		tune energy-$w --scenario energy --objective energy=1,throttled=$w --features $features --generations 12 --population 24 --episodes 8
+		tune energy-awake-$w --scenario "$tmp/energy-awake.yaml" --objective energy=1,throttled=$w --from $tuned/energy-$w.json --features $features --generations 6 --spread 0.2 \
+			--population 24 --episodes 8
+	done
+	for s in energy "$tmp/energy-awake.yaml"; do
+		files=()
+		for w in 5 10 20 80; do files+=(--checkpoint linear-$w="$tuned/$(basename $s .yaml)-$w.json"); done
+		COLUMNS=joulesOfWork,throttledPart play usage.csv energy '' "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,wishes:balance,wishes:balance=0.75+energy=0.625,wishes:balance=0.5+energy=1.25,wishes:balance=0.25+energy=1.875,wishes:energy,acdqn-energy "${files[@]}"
+		COLUMNS=joulesOfWork,throttledPart,meanCost play usage.csv energy-network '' "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
+			--policies linear-energy,kube-scheduler,acdqn-energy "${files[@]}" $(runs acdqn-energy)
+	done
+	for s in traffic traffic-racks; do
+		play traffic.csv scenarios 'over time,latency,excess,unscheduled' "$by" "$seeds" 2001 --scenario $s \
+			--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1,ahead:traffic+overload+balance=0.1,gnn-traffic $(runs gnn-traffic dqn-traffic)
+	done
+}
+openb() { # a data file, a section, metrics, loads, seeds, then arguments of gnnsched eval openb
+	local file=$1 section=$2 metrics=$3 at=$4 seeds=$5
+	shift 5
+	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
+	echo "gnnsched eval openb $*" >&2
+	bin/gnnsched eval openb --data "$OPENB" --seeds "${SEEDS:-$seeds}" "$@" -o markdown | sed '/^| class/,/^$/d' |
+		keep "$file" "$section" "$metrics" "$at" "gnnsched eval openb --data DIR --seeds $seeds $*" "${SEEDS:-$seeds} from 42"
+}
+gpu() {
+	: "${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}"
+	local rules=fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product loads=60,80,90,95,100,110,130,150 load
+	openb openb.csv published 'published,GPU allocation %,stranded' '' 10 --policies $rules,random --check
+	openb openb.csv curve 'GPU allocation %' $loads 10 --curve --policies $rules,gpu-gnn
+	openb openb.csv claims 'GPU allocation %' $loads 10 --curve --workload default \
+		--policies first-fit:kube-scheduler,kube-scheduler,fgd,first-fit:fgd,gpu-best-fit,first-fit:gpu-best-fit,gpu-gnn,first-fit:gpu-gnn
+	openb openb.csv curve-others 'GPU allocation %' 95,100,130 4 --curve --policies fgd,gpu-acgnn,gpu-dqn
+	openb openb.csv curve-linear 'GPU allocation %' 95,100,130 4 --curve --policies fgd,gpu-linear
+	openb openb.csv runs 'GPU allocation %' 100 4 --curve --policies fgd $(runs gpu-gnn gpu-acgnn gpu-dqn gpu-linear)
+	openb openb.csv mixes 'GPU allocation %' 60,80,95,100,130 4 --curve --policies fgd,gpu-gnn \
+		--workload default+models20,default+models40,default+shares50,default+shares,default+multi2,default+multi4,default+cpu3,default+all
+	openb openb.csv tainted 'GPU allocation %' 90,100,130 4 --curve --workload default,default+tainted,default+pools --policies fgd,gpu-best-fit,gpu-gnn
+	openb openb.csv ties 'GPU allocation %' '' 10 --workload default --ties random --policies fgd,gpu-gnn
+	openb openb.csv power 'kW,saving %,allocation' 40,80,100 10 --power --workload default
+	openb openb.csv power 'kW,saving %,allocation' 40,80,100 4 --power --workload cpu100,gpushare40,gpuspec10,multigpu20 --policies fgd,pwr,power+gpu-gnn:4,power+gpu-gnn:1e9
+	waiting() { openb departures.csv "$1" '' '' "$2" --steady --days 1 --totals "${@:3}"; }
+	for load in 0.85 0.95 1.05; do waiting day 10 --workload default --factor $load --policies fgd,gpu-gnn,running:gpu-gnn; done
+	for load in 0.95 1.05; do waiting day-lists 10 --workload cpu100,gpushare40,gpuspec10 --factor $load --policies fgd,running:gpu-gnn; done
+	waiting day-leaving 10 --workload default,cpu100,gpushare40,gpuspec10 --factor 0.95 --policies fgd,leaving:gpu-gnn
+	waiting day-leaving 10 --workload default,gpushare40 --factor 1.05 --policies fgd,leaving:gpu-gnn
+	waiting day-95 4 --workload default --factor 0.95 --policies fgd,gpu-best-fit,gpu-dqn,gpu-packing,gpu-gnn,gpu-acgnn,kube-scheduler
+	for load in 0.85 0.95 1.05; do
+		waiting claims 4 --workload default --factor $load --policies first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn,leaving:gpu-gnn
+	done
+}
+
+case ${1:-} in
+cpu | usage | gpu) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu" >&2 && exit 2 ;;
+esac
+[ "$out" != . ] || go run ./docs/book

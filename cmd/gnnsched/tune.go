@@ -153,7 +153,7 @@ func tuningOnRecord(c *ucli.Context, dir string, o objective.Mix) (tuning, error
 	}
 	r, err := eval.OfRecord(dir, o, eval.TwoParts)
 	if err != nil {
-		return tuning{}, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/training.md#your-own-cluster")
+		return tuning{}, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/how-to/train.md says how a record is divided")
 	}
 	fmt.Fprintln(c.App.ErrWriter, r)
 	return tuning{r.Learn, r.Judge}, nil

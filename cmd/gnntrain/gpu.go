@@ -134,7 +134,7 @@ func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []
 		}
 		return nil, []value.Workload{value.PartitionPods()}, nil
 	}
-	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/gpu.md tells where to get the trace"
+	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/results/gpu.md tells where to get the trace"
 	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
 	if dir := c.String("data"); dir != "" {
 		if nodesFile == "" {

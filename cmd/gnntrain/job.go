@@ -43,7 +43,7 @@ func onRecord(c *ucli.Context, j learn.Job, dir string) (learn.Job, error) {
 	}
 	j, r, err := j.OnRecord(dir)
 	if err != nil {
-		return j, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/training.md#your-own-cluster")
+		return j, exit.New(exit.Usage, fmt.Errorf("--trace: %w", err), "docs/how-to/train.md says how a record is divided")
 	}
 	fmt.Fprintln(c.App.ErrWriter, r)
 	return j, nil

@@ -29,7 +29,25 @@ var part = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) ?([^\n]*?) -->\n.*?
 func main() {
 	check := flag.Bool("check", false, "change nothing, and end with 1 if a page is stale")
 	root := flag.String("root", ".", "the repository")
+	data := flag.String("tidy", "", "instead read Markdown of gnnsched eval from standard input, and write its figures into this `FILE` of docs/results/data")
+	t := tidied{source: row{}}
+	flag.StringVar(&t.section, "section", "", "with --tidy: the section of the rows")
+	for _, key := range []string{"command", "commit", "date", "seeds"} {
+		flag.Func(key, "with --tidy: the "+key+" of the section in sources.csv", func(v string) error { t.source[key] = v; return nil })
+	}
+	list := func(to *[]string) func(string) error {
+		return func(s string) error { *to = strings.Split(s, ","); return nil }
+	}
+	flag.Func("metrics", "with --tidy: only these `METRICS`", list(&t.metrics))
+	flag.Func("at", "with --tidy: only these `LOADS` in %", list(&t.at))
 	flag.Parse()
+	if *data != "" {
+		if err := tidy(dataFile(*root, *data), os.Stdin, t); err != nil {
+			fmt.Fprintln(os.Stderr, "book:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	stale, err := write(*root, *check)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "book:", err)
@@ -71,6 +89,17 @@ func write(root string, check bool) (stale []string, err error) {
 		stale = append(stale, page)
 		if !check {
 			if err := os.WriteFile(page, fresh, 0o644); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for picture, fresh := range drawn {
+		if old, err := os.ReadFile(picture); err == nil && bytes.Equal(old, fresh) {
+			continue
+		}
+		stale = append(stale, picture)
+		if !check {
+			if err := os.WriteFile(picture, fresh, 0o644); err != nil {
 				return nil, err
 			}
 		}

@@ -14,7 +14,7 @@
 //	if err := s.Err(); err != nil { ... }
 //
 // All code of the package needs the build tag torch and the environment that toolchain/env.sh sets;
-// docs/torch.md tells how and why. The package uses libtch, the bindings of
+// docs/contributing/torch.md tells how and why. The package uses libtch, the bindings of
 // github.com/sugarme/gotch, and not the tensors that gotch builds on top of them. Those add 100 KB
 // to every tensor to make Go's collector run sooner, leak memory in every operation, may be freed
 // while libtorch reads them, and end the process on any error. Here libtorch's memory is freed at

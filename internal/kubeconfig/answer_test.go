@@ -47,6 +47,14 @@ func TestConnectExplains(t *testing.T) {
 	tls := start(answers(http.StatusOK, "ok"), true)
 	ca := "certificate-authority-data: " + base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
 	proxy := start(answers(http.StatusProxyAuthRequired, ""), false)
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = time.Second
+	asked := 0
+	startsSoon := start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked < 3 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}), false)
 	for _, c := range []struct {
 		name    string
 		cluster string // fields of the kubeconfig's cluster
@@ -64,6 +72,7 @@ func TestConnectExplains(t *testing.T) {
 		{"proxy is gone", "server: \"https://prod.example:6443\", proxy-url: \"http://127.0.0.1:1\"", exit.Unreachable, "does not answer", "`proxy-url`"},
 		{"a page", "server: " + start(answers(http.StatusOK, "\n<!DOCTYPE html>"), false).URL, exit.Kubeconfig, "a web page answers", "proxy"},
 		{"another path", "server: " + start(answers(http.StatusNotFound, "404"), false).URL, exit.Kubeconfig, "no API server answers", "path"},
+		{"ready soon", "server: " + startsSoon.URL, exit.OK, "", ""},
 		{"starting", "server: " + start(answers(http.StatusInternalServerError, "[-]etcd failed"), false).URL, exit.Unreachable, "is not ready", "readyz?verbose"},
 		{"load balancer", "server: " + start(answers(http.StatusBadGateway, "<html>"), false).URL, exit.Unreachable, "a proxy or load balancer answers", "behind it"},
 		{"user", "server: " + start(answers(http.StatusUnauthorized, ""), false).URL, exit.Kubeconfig, "refuses the credentials", "user of the context"},

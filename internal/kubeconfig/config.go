@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -180,8 +182,11 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// Connect returns a client for the target and its configuration. It waits up to ten seconds for a first answer of the API server.
-// Without one, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
+// patience is how long Connect waits for an API server that does not answer, or that answers that it is starting.
+var patience = 10 * time.Second
+
+// Connect returns a client for the target and its configuration. It waits up to ten seconds until the API server answers and is ready.
+// If it does not, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
 func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
 	c, err := t.REST()
 	if err != nil {
@@ -191,9 +196,17 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 	if err != nil {
 		return nil, nil, err
 	}
-	probe, cancel := context.WithTimeout(ctx, 10*time.Second)
+	probe, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answer, err := cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(probe).Raw()
+	var answer []byte
+	_ = wait.PollUntilContextCancel(probe, patience/5, true, func(context.Context) (done bool, _ error) { // the last answer says what was wrong
+		a, e := cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(probe).Raw()
+		var answered apierrors.APIStatus
+		if err == nil || e == nil || errors.As(e, &answered) {
+			answer, err = a, e
+		}
+		return !apierrors.IsInternalError(err), nil
+	})
 	if err != nil && ctx.Err() != nil {
 		return nil, nil, ctx.Err()
 	}

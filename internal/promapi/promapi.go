@@ -3,17 +3,17 @@ package promapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/api"
+	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
 
@@ -83,38 +83,37 @@ func New(s Server) (*Client, error) {
 
 // Query returns the vector that a query gives for a time; the zero time is now.
 func (c *Client) Query(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	form := url.Values{"query": {query}}
-	if !at.IsZero() {
-		form.Set("time", stamp(at))
-	}
-	var out model.Vector
-	if err := c.ask(ctx, "query", "vector", form, &out); err != nil {
+	value, err := c.ask(func(a v1.API) (model.Value, v1.Warnings, error) { return a.Query(ctx, query, at) })
+	if err != nil {
 		return nil, err
 	}
-	for _, s := range out {
-		if s == nil {
-			return nil, errors.New("not an answer of Prometheus: it has an empty sample")
-		}
+	out, is := value.(model.Vector)
+	if !is {
+		return nil, errors.New("not a vector: a query must give one value for each node or pod")
+	}
+	if slices.Contains(out, nil) {
+		return nil, errors.New("not an answer of Prometheus: it has an empty sample")
 	}
 	return out, nil
 }
 
 // Range returns what a query gives for the times from, from + step, and so on up to to.
 func (c *Client) Range(ctx context.Context, query string, from, to time.Time, step time.Duration) (model.Matrix, error) {
-	form := url.Values{"query": {query}, "start": {stamp(from)}, "end": {stamp(to)}, "step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)}}
-	var out model.Matrix
-	if err := c.ask(ctx, "query_range", "matrix", form, &out); err != nil {
+	value, err := c.ask(func(a v1.API) (model.Value, v1.Warnings, error) {
+		return a.QueryRange(ctx, query, v1.Range{Start: from, End: to, Step: step})
+	})
+	if err != nil {
 		return nil, err
 	}
-	for _, s := range out {
-		if s == nil {
-			return nil, errors.New("not an answer of Prometheus: it has an empty series")
-		}
+	out, is := value.(model.Matrix)
+	if !is {
+		return nil, errors.New("not a matrix: a query must give series")
+	}
+	if slices.Contains(out, nil) {
+		return nil, errors.New("not an answer of Prometheus: it has an empty series")
 	}
 	return out, nil
 }
-
-func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 
 // Refused is the error of a query that Prometheus got and will never answer, such as one over too many samples. To ask
 // again does not help. A server that was too slow or not ready gives another error.
@@ -122,79 +121,63 @@ type Refused struct{ Why string }
 
 func (r Refused) Error() string { return r.Why }
 
-// ask sends one query and reads an answer of the given type.
-func (c *Client) ask(ctx context.Context, path, kind string, form url.Values, into any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/api/v1/"+path, strings.NewReader(form.Encode()))
+// ask sends one query.
+func (c *Client) ask(query func(v1.API) (model.Value, v1.Warnings, error)) (model.Value, error) {
+	client := *c.HTTP
+	client.Transport = limited{client.Transport}
+	server, err := api.NewClient(api.Config{Address: c.URL, Client: &client})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	answer, err := c.HTTP.Do(r)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	value, warnings, err := query(v1.NewAPI(server))
+	var said *v1.Error
+	var long *http.MaxBytesError
+	var connection *url.Error
 	switch {
+	case errors.As(err, &said):
+		return nil, refusal(said)
+	case errors.As(err, &long):
+		return nil, Refused{fmt.Sprintf("the answer is longer than %d MB", maxAnswer>>20)}
+	case errors.As(err, &connection):
+		return nil, err
 	case err != nil:
-		return err
-	case len(text) > maxAnswer:
-		return Refused{fmt.Sprintf("the answer is longer than %d MB", maxAnswer>>20)}
+		return nil, fmt.Errorf("not an answer of Prometheus: %w", err)
 	}
-	warnings, err := parse(text, kind, answer.StatusCode, into)
-	if err != nil && answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %s: %w", answer.Status, err)
-	}
-	if err == nil && c.Warn != nil {
+	if c.Warn != nil {
 		for _, w := range warnings {
 			c.Warn(w)
 		}
 	}
-	return err
+	return value, nil
 }
 
-// parse reads an answer, which must have the given type.
-func parse(text []byte, kind string, status int, into any) (warnings []string, err error) {
-	var a struct {
-		Status    string   `json:"status"`
-		ErrorType string   `json:"errorType"`
-		Error     string   `json:"error"`
-		Warnings  []string `json:"warnings"`
-		Data      struct {
-			Type   string          `json:"resultType"`
-			Result json.RawMessage `json:"result"`
-		} `json:"data"`
+// refusal returns the error of an answer that says one.
+func refusal(e *v1.Error) error {
+	why := fmt.Errorf("Prometheus says %.200q", e.Msg)
+	switch e.Type {
+	case v1.ErrBadData, v1.ErrExec, "not_found", "not_acceptable":
+		return Refused{why.Error()}
+	case v1.ErrBadResponse:
+		return fmt.Errorf("not an answer of Prometheus: %.200s", e.Msg)
+	case v1.ErrClient, v1.ErrServer: // the message is the status
+		return fmt.Errorf("%s: %.200q", e.Msg, e.Detail)
 	}
-	err = json.Unmarshal(text, &a)
-	switch {
-	case a.Error != "" && final(a.Status, a.ErrorType, status):
-		return nil, Refused{fmt.Sprintf("Prometheus says %.200q", a.Error)}
-	case a.Error != "":
-		return nil, fmt.Errorf("Prometheus says %.200q", a.Error)
-	case err != nil:
-		return nil, fmt.Errorf("not an answer of Prometheus: %w; it begins with %.120q", err, text)
-	case a.Status != "success" || a.Data.Type != kind:
-		return nil, fmt.Errorf("not a %s: a query must give one value for each node or pod", kind)
-	}
-	if err := json.Unmarshal(a.Data.Result, into); err != nil {
-		return nil, fmt.Errorf("not an answer of Prometheus: %w", err)
-	}
-	return a.Warnings, nil
+	return why
 }
 
-// final reports whether an error says that the query itself cannot be answered. The types are those of Prometheus' API; without
-// one, the HTTP status tells.
-func final(status, errorType string, code int) bool {
-	if status == "success" { // an answer that lacks something
-		return false
+// limited lets no answer be longer than maxAnswer.
+type limited struct{ next http.RoundTripper }
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	next := l.next
+	if next == nil {
+		next = http.DefaultTransport
 	}
-	switch errorType {
-	case "bad_data", "execution", "not_found", "not_acceptable":
-		return true
-	case "":
-		return code == http.StatusBadRequest || code == http.StatusUnprocessableEntity
+	answer, err := next.RoundTrip(r)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, maxAnswer)
 	}
-	return false
+	return answer, err
 }
 
 // NodeNames returns the names and addresses of the node that a series may be of, the best first.

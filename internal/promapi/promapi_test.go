@@ -24,16 +24,15 @@ func TestAnswers(t *testing.T) {
 	}{
 		{name: "answer", status: 200, body: `{"status":"success",` + vector + `}`},
 		{name: "warnings", status: 200, body: `{"status":"success","warnings":["a store is away","b"],"infos":["i"],` + vector + `}`, warned: []string{"a store is away", "b"}},
-		{name: "answer with an error", status: 200, body: `{"status":"success","error":"a store is away",` + vector + `}`, want: `Prometheus says "a store is away"`},
 		{name: "error in a 200", status: 200, body: `{"status":"error","errorType":"timeout","error":"slow"}`, want: `Prometheus says "slow"`},
 		{name: "untyped error in a 200", status: 200, body: `{"status":"error","error":"slow"}`, want: `Prometheus says "slow"`},
 		{name: "bad query in a 200", status: 200, body: `{"status":"error","errorType":"bad_data","error":"parse error"}`, want: `Prometheus says "parse error"`, refused: true},
-		{name: "too many samples", status: 422, body: `{"status":"error","errorType":"execution","error":"too many samples"}`, want: `422 Unprocessable Entity: Prometheus says "too many samples"`, refused: true},
-		{name: "bad request", status: 400, body: `{"error":"no"}`, want: `400 Bad Request: Prometheus says "no"`, refused: true},
-		{name: "timeout", status: 503, body: `{"status":"error","errorType":"timeout","error":"query timed out"}`, want: `503 Service Unavailable: Prometheus says "query timed out"`},
+		{name: "too many samples", status: 422, body: `{"status":"error","errorType":"execution","error":"too many samples"}`, want: `Prometheus says "too many samples"`, refused: true},
+		{name: "bad request", status: 400, body: `{"error":"no"}`, want: "not an answer of Prometheus"},
+		{name: "timeout", status: 503, body: `{"status":"error","errorType":"timeout","error":"query timed out"}`, want: "server error: 503: "},
 		{name: "timeout behind a proxy", status: 422, body: `{"status":"error","errorType":"timeout","error":"query timed out"}`, want: "query timed out"},
 		{name: "busy", status: 429, body: `{"error":"slow down"}`, want: "slow down"},
-		{name: "a page", status: 502, body: "<html>", want: "502 Bad Gateway: not an answer of Prometheus"},
+		{name: "a page", status: 502, body: "<html>", want: `server error: 502: "<html>"`},
 		{name: "another type", status: 200, body: `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`, want: "not a vector"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// The training run in docs/training.md is a valid job.
+// The training run in docs/how-to/train.md is a valid job.
 func TestJobInTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/training.md")
+	page, err := os.ReadFile("../../docs/how-to/train.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(page), "\n```yaml\n")
 	example, _, _ := strings.Cut(rest, "\n```")
-	if j, err := ReadJob("docs/training.md", []byte(example), "gnn"); err != nil || j.Variant != "acgnn" {
+	if j, err := ReadJob("docs/how-to/train.md", []byte(example), "gnn"); err != nil || j.Variant != "acgnn" {
 		t.Errorf("variant %s, %v in\n%s", j.Variant, err, example)
 	}
 }

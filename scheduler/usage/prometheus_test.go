@@ -118,10 +118,10 @@ func TestPrometheusFails(t *testing.T) {
 			fmt.Fprint(w, `{"status":"error","error":"parse error"}`)
 		}, `Prometheus says "parse error"`},
 		"no Prometheus": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "not an answer of Prometheus"},
-		"unavailable":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "status 503"},
+		"unavailable":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "server error: 503"},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
-		}, "status 302"},
+		}, "response code 302"},
 		"a matrix": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
 		}, "not a vector"},

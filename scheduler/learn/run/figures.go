@@ -16,15 +16,15 @@ const (
 	TagLearningRate = "charts/learning_rate"
 	TagNorm         = "losses/gradient_norm" // before clipping
 
-	tagReturn      = "charts/episodic_return"
-	tagLength      = "charts/episodic_length"
-	tagSpeed       = "charts/SPS"
-	tagEvalCost    = "eval/cost"
-	tagEvalMean    = "eval/mean_cost"
-	tagEvalLeft    = "eval/unscheduled"
-	tagVariance    = "cluster/variance"
-	tagUnscheduled = "cluster/unscheduled"
-	tagActions     = "actions/histogram"
+	tagReturn      = "charts/episodic_return" // undiscounted scaled return of a training episode; of a truncated one, up to there
+	tagLength      = "charts/episodic_length" // its placements
+	tagSpeed       = "charts/SPS"             // steps a second
+	tagEvalCost    = "eval/cost"              // the objective at the end of held-out episodes
+	tagEvalMean    = "eval/mean_cost"         // the objective over time there
+	tagEvalLeft    = "eval/unscheduled"       // pods left over there
+	tagVariance    = "cluster/variance"       // of the nodes' CPU fractions at the end of training episodes
+	tagUnscheduled = "cluster/unscheduled"    // pods left over there
+	tagActions     = "actions/histogram"      // rows of the chosen nodes
 )
 
 // Figures collects values between two reports, and reports their means. The zero value is ready.

@@ -105,7 +105,7 @@ func seedsTold(t *testing.T, c Config, loads []float64, policies []func(*sim.Env
 
 // Below 100 % the reserve keeps what the target "idle" does not value (docs/adr/0010-a-reserve-for-pods-that-few-nodes-serve.md):
 // a network that would give a tenth of a device to break an empty node allocates as much as FGD at low loads with the reserve in its
-// scores, and less without. docs/gpu-results.md has what the shipped networks do there.
+// scores, and less without. docs/results/gpu.md has what the shipped network does there.
 func TestReserveCoversLowLoads(t *testing.T) {
 	blank := checkpoint.Random(Defaults().architecture(), rand.New(rand.NewPCG(1, 2)))
 	for _, w := range blank.Weights {

@@ -128,7 +128,7 @@ func TestHistoryIsCutOff(t *testing.T) {
 	}{{"kube_node_info", 0, 0}, {"kube_pod_info", 1200, 0}, {"kube_pod_created", 2400, 1200}, {"kube_node_labels", 2400, 1200}, {"kube_pod_status_phase", 3600, 2400}} {
 		away := true
 		s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
-			if !away || !strings.Contains(q.Get("query"), c.query) || q.Get("time") != fmt.Sprintf("%d.000", ms(c.at)/1000) {
+			if !away || !strings.Contains(q.Get("query"), c.query) || q.Get("time") != fmt.Sprint(ms(c.at)/1000) {
 				return false
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)

@@ -95,10 +95,10 @@ func TestPrometheusInTrouble(t *testing.T) {
 		want   Trouble // after two measurements
 		lacks  string
 	}{
-		{"not ready", 503, "not ready", "503 Service Unavailable", Trouble{Failed: 2}, "usage at 2 times"},
+		{"not ready", 503, "not ready", "server error: 503", Trouble{Failed: 2}, "usage at 2 times"},
 		{"not a Prometheus", 200, "<html>", "not an answer of Prometheus", Trouble{Failed: 2}, "usage at 2 times"},
 		{"refused", 422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "too many samples", Trouble{Failed: 2}, "usage at 2 times"},
-		{"forbidden", 403, "forbidden", "403 Forbidden", Trouble{Failed: 2}, "usage at 2 times"},
+		{"forbidden", 403, "forbidden", "client error: 403", Trouble{Failed: 2}, "usage at 2 times"},
 		{"no series", 200, empty, "Prometheus has no series", Trouble{Failed: 2}, "usage at 2 times"},
 		{"not a number", 200, vector("web", "NaN"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},
 		{"negative", 200, vector("web", "-1"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A row of a data file is one figure. Its fields are text as a command printed it; those that a figure lacks are empty.
+//
+//	section   what was compared, by one command (sources.csv has it)
+//	scenario  the workload
+//	policy    whose figure it is
+//	than      the policy that a difference is taken from; empty for the figure itself
+//	metric    what was measured
+//	at        the load, in % or what the section says
+//	value     the mean, or the mean difference
+//	low, high its 95 % interval
+//	percent   the difference as a part of the other policy's mean
+//	p         of Wilcoxon's signed-rank test, adjusted by Holm
+type row map[string]string
+
+// fields are those of a row, in the order of the files.
+var fields = []string{"section", "scenario", "policy", "than", "metric", "at", "value", "low", "high", "percent", "p"}
+
+// dataFile returns the path of a data file.
+func dataFile(root, name string) string { return filepath.Join(root, "docs", "results", "data", name) }
+
+// readData returns the rows of a data file, which may have columns of its own.
+func readData(path string) ([]row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(lines) == 0 {
+		return nil, err
+	}
+	var rows []row
+	for _, line := range lines[1:] {
+		r := row{}
+		for i, name := range lines[0] {
+			r[name] = line[i]
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// writeData writes rows with these fields.
+func writeData(path string, fields []string, rows []row) error {
+	var text strings.Builder
+	w := csv.NewWriter(&text)
+	lines := [][]string{fields}
+	for _, r := range rows {
+		var line []string
+		for _, name := range fields {
+			line = append(line, r[name])
+		}
+		lines = append(lines, line)
+	}
+	if err := w.WriteAll(lines); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o644)
+}
+
+// A request is what the comment of a generated part asks for: a file, then settings KEY=VALUE. Quotes hold spaces together.
+type request struct {
+	file     string
+	settings map[string]string
+}
+
+// parseRequest reads a request.
+func parseRequest(of string) (request, error) {
+	r := request{settings: map[string]string{}}
+	for _, word := range words(of) {
+		key, value, found := strings.Cut(word, "=")
+		switch {
+		case found:
+			r.settings[key] = value
+		case r.file == "":
+			r.file = word
+		default:
+			return r, fmt.Errorf("%q is no setting: write KEY=VALUE", word)
+		}
+	}
+	if r.file == "" {
+		return r, fmt.Errorf("no file is named")
+	}
+	return r, nil
+}
+
+// words splits at spaces outside double quotes.
+func words(s string) []string {
+	quoted := false
+	return strings.FieldsFunc(strings.Map(func(c rune) rune {
+		switch {
+		case c == '"':
+			quoted = !quoted
+			return -1
+		case c == ' ' && quoted:
+			return '\u00a0'
+		}
+		return c
+	}, s), func(c rune) bool { return c == ' ' })
+}
+
+// setting returns a setting, or otherwise.
+func (r request) setting(key, otherwise string) string {
+	if v, set := r.settings[key]; set {
+		return strings.ReplaceAll(v, "\u00a0", " ")
+	}
+	return otherwise
+}
+
+// list returns the values of a setting.
+func (r request) list(key string) []string {
+	if v := r.setting(key, ""); v != "" {
+		return strings.Split(v, ",")
+	}
+	return nil
+}
+
+// chosen returns the rows that have the values that a request names, in the file's order. Without than=, those that are no differences.
+func (r request) chosen(root string) ([]row, error) {
+	rows, err := readData(dataFile(root, r.file))
+	if err != nil {
+		return nil, err
+	}
+	keep := rows[:0]
+	for _, line := range rows {
+		fits := true
+		for key := range line {
+			values := r.list(key)
+			if _, asked := r.settings[key]; asked && len(values) == 0 {
+				values = []string{""}
+			} else if !asked && key == "than" {
+				values = []string{""}
+			}
+			if len(values) > 0 && values[0] == "*" {
+				fits = fits && line[key] != ""
+			} else if len(values) > 0 && !slices.Contains(values, line[key]) {
+				fits = false
+			}
+		}
+		if fits {
+			keep = append(keep, line)
+		}
+	}
+	if len(keep) == 0 {
+		return nil, fmt.Errorf("no row of %s fits", r.file)
+	}
+	return keep, nil
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// The producer plot draws figures of a data file into docs/results/plots/OUT.svg, and stands in a page of docs/results as a picture:
+//
+//	<!-- generated: plot openb.csv out=openb-curve section=curve scenario=default policy=fgd,gpu-gnn metric="GPU allocation %" title="GPUs allocated" -->
+//
+// Rows are chosen as by table. The rest is optional:
+//
+//	kind=lines         curves over x=at, or x=scenario with the number at the end of its name, one for each lines=policy, with intervals
+//	kind=dots          a row for each rows=scenario, a mark and its interval for each lines=policy, and a dashed line at 0
+//	kind=front         a point for each policy: x=METRIC against y=METRIC; the names of the policies below= stand under their points
+//	show=percent       the difference as a part of the other policy's mean
+//	xlabel=, ylabel=   the axes' labels
+//	from=90 to=98      what the axis of the values shows
+//	legend=left        where the legend stands: right (the default), left, bottom, bottom-left, none
+//	names=             as of table
+func init() { producers["plot"] = plotted }
+
+// drawn holds the pictures of the parts that were written, by their paths.
+var drawn = map[string][]byte{}
+
+func plotted(root, of string) (string, error) {
+	r, err := parseRequest(of)
+	if err != nil {
+		return "", err
+	}
+	out := r.setting("out", "")
+	if out == "" {
+		return "", fmt.Errorf("out= is missing")
+	}
+	p, width, height, err := r.figure(root)
+	if err != nil {
+		return "", err
+	}
+	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
+	p.Draw(draw.Crop(draw.New(canvas), vg.Millimeter, -4*vg.Millimeter, vg.Millimeter, -2*vg.Millimeter))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return "", err
+	}
+	drawn[filepath.Join(root, "docs", "results", "plots", out+".svg")] = b.Bytes()
+	return fmt.Sprintf("![%s](plots/%s.svg)", r.setting("title", out), out), nil
+}
+
+// figure draws what a request asks for, and returns the size of the page, too.
+func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err error) {
+	chosen, err := r.chosen(root)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	p = plot.New()
+	p.Title.Text = r.setting("title", "")
+	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Label.TextStyle.Font, &p.Y.Tick.Label.Font,
+		&p.Legend.TextStyle.Font} {
+		f.Variant = "Sans"
+	}
+	legend := r.setting("legend", "right")
+	p.Legend.Top, p.Legend.Left = !strings.HasPrefix(legend, "bottom"), strings.HasSuffix(legend, "left")
+	p.X.Label.Text, p.Y.Label.Text = r.setting("xlabel", ""), r.setting("ylabel", "")
+	width, height = 15*vg.Centimeter, 9*vg.Centimeter
+	series := r.keys(chosen, []string{r.setting("lines", "policy")})
+	if r.setting("kind", "lines") == "dots" {
+		rows := r.keys(chosen, []string{r.setting("rows", "scenario")})
+		height = vg.Length(2.6+0.22*float64(len(rows)*(1+len(series)))) * vg.Centimeter
+		err = r.dots(root, p, chosen, series, rows)
+	} else if r.setting("kind", "lines") == "front" {
+		err = r.front(p, chosen)
+	} else {
+		err = r.curves(p, chosen, series)
+	}
+	if legend == "none" {
+		p.Legend = plot.NewLegend()
+	}
+	return p, width, height, err
+}
+
+// colors are those of the series, readable by the color-blind (Okabe and Ito).
+var colors = []color.Color{
+	color.NRGBA{0x00, 0x72, 0xb2, 0xff}, color.NRGBA{0xd5, 0x5e, 0x00, 0xff}, color.NRGBA{0x00, 0x9e, 0x73, 0xff}, color.NRGBA{0x44, 0x44, 0x44, 0xff},
+	color.NRGBA{0xcc, 0x79, 0xa7, 0xff}, color.NRGBA{0xe6, 0x9f, 0x00, 0xff}, color.NRGBA{0x56, 0xb4, 0xe9, 0xff}, color.NRGBA{0x88, 0x88, 0x33, 0xff},
+}
+
+var lastNumber = regexp.MustCompile(`[0-9.]+$`)
+
+// ranged are points with their intervals, along one axis.
+type ranged struct {
+	plotter.XYs
+	plotter.XErrors
+	plotter.YErrors
+}
+
+// byX sorts points along the axis of the loads.
+type byX ranged
+
+func (b byX) Len() int           { return len(b.XYs) }
+func (b byX) Less(i, j int) bool { return b.XYs[i].X < b.XYs[j].X }
+func (b byX) Swap(i, j int) {
+	b.XYs[i], b.XYs[j] = b.XYs[j], b.XYs[i]
+	b.YErrors[i], b.YErrors[j] = b.YErrors[j], b.YErrors[i]
+}
+
+// curves draws a line for each series.
+func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
+	field, x := r.setting("lines", "policy"), r.setting("x", "at")
+	for i, name := range series {
+		var line ranged
+		for _, c := range chosen {
+			if c[field] != name {
+				continue
+			}
+			at, y := parse(lastNumber.FindString(c[x])), parse(c["value"])
+			line.XYs = append(line.XYs, plotter.XY{X: at, Y: y})
+			low, high := 0.0, 0.0
+			if c["low"] != "" {
+				low, high = parse(c["low"])-y, parse(c["high"])-y
+			}
+			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low, high})
+		}
+		sort.Sort(byX(line))
+		l, err := plotter.NewLine(line.XYs)
+		if err != nil {
+			return err
+		}
+		marks, err := plotter.NewScatter(line.XYs)
+		if err != nil {
+			return err
+		}
+		bars, err := plotter.NewYErrorBars(line)
+		if err != nil {
+			return err
+		}
+		l.Color, l.Width, bars.Color = colors[i%len(colors)], vg.Points(1.5), colors[i%len(colors)]
+		marks.GlyphStyle = mark(i)
+		p.Add(l, bars, marks)
+		p.Legend.Add(r.name(name), l, marks)
+	}
+	if from := r.setting("from", ""); from != "" {
+		p.Y.Min = parse(from)
+	}
+	if to := r.setting("to", ""); to != "" {
+		p.Y.Max = parse(to)
+	}
+	return nil
+}
+
+// front draws a point for each policy, with its name.
+func (r request) front(p *plot.Plot, chosen []row) error {
+	var at, under plotter.XYLabels
+	for _, policy := range r.keys(chosen, []string{"policy"}) {
+		point := plotter.XY{X: math.NaN(), Y: math.NaN()}
+		for _, c := range chosen {
+			switch {
+			case c["policy"] == policy && c["metric"] == r.setting("x", ""):
+				point.X = parse(c["value"])
+			case c["policy"] == policy && c["metric"] == r.setting("y", ""):
+				point.Y = parse(c["value"])
+			}
+		}
+		side := &at
+		if slices.Contains(r.list("below"), policy) {
+			side = &under
+		}
+		side.XYs, side.Labels = append(side.XYs, point), append(side.Labels, r.name(policy))
+	}
+	for i, points := range []plotter.XYLabels{at, under} {
+		up := []vg.Length{3, -9}[i]
+		if len(points.XYs) == 0 {
+			continue
+		}
+		marks, err := plotter.NewScatter(points.XYs)
+		if err != nil {
+			return err
+		}
+		names, err := plotter.NewLabels(points)
+		if err != nil {
+			return err
+		}
+		marks.GlyphStyle, names.Offset = mark(0), vg.Point{X: vg.Points(4), Y: up}
+		for i := range names.TextStyle {
+			names.TextStyle[i].Font.Variant, names.TextStyle[i].Font.Size = "Sans", 9
+		}
+		p.Add(marks, names)
+	}
+	p.X.Max *= 1.25 // room for the names
+	return nil
+}
+
+// mark is that of a series.
+func mark(i int) draw.GlyphStyle {
+	shapes := []draw.GlyphDrawer{draw.BoxGlyph{}, draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}}
+	return draw.GlyphStyle{Color: colors[i%len(colors)], Radius: vg.Points(2.5), Shape: shapes[i%len(shapes)]}
+}
+
+// dots draws a mark with its interval for each series in each row, the first row on top.
+func (r request) dots(root string, p *plot.Plot, chosen []row, series, rows []string) error {
+	all, err := readData(dataFile(root, r.file))
+	if err != nil {
+		return err
+	}
+	percent := r.setting("show", "value") == "percent"
+	var names []string
+	for i := range rows {
+		names = append(names, r.name(rows[len(rows)-1-i]))
+	}
+	for i, name := range series {
+		var line ranged
+		for k, at := range rows {
+			for _, c := range chosen {
+				if c[r.setting("lines", "policy")] != name || c[r.setting("rows", "scenario")] != at {
+					continue
+				}
+				v, low, high := c["value"], c["low"], c["high"]
+				if percent {
+					low, high = percentInterval(c, all)
+					v = c["percent"]
+				}
+				if low == "" {
+					low, high = v, v
+				}
+				y := float64(len(rows)-1-k) + 0.5 - (float64(i)+0.5)/float64(len(series))*0.8 - 0.1
+				line.XYs = append(line.XYs, plotter.XY{X: parse(v), Y: y})
+				line.XErrors = append(line.XErrors, struct{ Low, High float64 }{parse(low) - parse(v), parse(high) - parse(v)})
+			}
+		}
+		marks, err := plotter.NewScatter(line.XYs)
+		if err != nil {
+			return err
+		}
+		bars, err := plotter.NewXErrorBars(line)
+		if err != nil {
+			return err
+		}
+		bars.Color, bars.Width = colors[i%len(colors)], vg.Points(1.2)
+		marks.GlyphStyle = mark(i)
+		p.Add(bars, marks)
+		p.Legend.Add(r.name(name), marks)
+	}
+	zero, err := plotter.NewLine(plotter.XYs{{X: 0, Y: -0.6}, {X: 0, Y: float64(len(rows)) - 0.4}})
+	if err != nil {
+		return err
+	}
+	zero.LineStyle = draw.LineStyle{Color: color.Gray{0x88}, Width: vg.Points(0.75), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
+	p.Add(zero)
+	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.6, float64(len(rows))-0.4
+	if from := r.setting("from", ""); from != "" {
+		p.X.Min = parse(from)
+	}
+	if to := r.setting("to", ""); to != "" {
+		p.X.Max = parse(to)
+	}
+	return nil
+}
