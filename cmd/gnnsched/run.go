@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
@@ -35,76 +34,6 @@ import (
 	usageflags "gnnsched/scheduler/usage/flags"
 	"gnnsched/workload/trace/openb"
 )
-
-// runCommands returns rungnn, rundqn, runacgnn and runacdqn: one scheduler with four networks.
-func runCommands() []*ucli.Command {
-	about := map[string]string{
-		"gnn": "message passing, deep Q-learning", "dqn": "no message passing, deep Q-learning",
-		"acgnn": "message passing, actor-critic", "acdqn": "no message passing, actor-critic",
-	}
-	var out []*ucli.Command
-	for _, v := range server.Variants {
-		out = append(out, &ucli.Command{
-			Name:  "run" + v,
-			Usage: "run kube-scheduler with learned scores (" + about[v] + ")",
-			Description: "Pods use it with `schedulerName: " + v + "`. Filters, preemption, queues and binding are upstream's.\n" +
-				"If the network fails (no checkpoint, deadline, panic, NaN), upstream's scores decide.\n\n" +
-				"Examples:\n" +
-				"   run" + v + "                                           # on the simulated cluster\n" +
-				"   run" + v + " --kubeconfig ~/.kube/config --context dev # on another cluster\n" +
-				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
-				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
-				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
-				"   run" + v + " --share 0.05                              # place 5 % of default-scheduler's pods, the rest as it would; stop if they fare worse\n" +
-				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
-				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
-				cli.More + "\nPolicies:\n" + heuristic.Help() + "\n" +
-				"Profiles: " + strings.Join(server.ProfileNames(), ", ") + "\n\n" +
-				"More examples:\n" + learnExamples(v) +
-				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
-				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
-				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
-				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to",
-			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), web.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
-				cli.Group{Flags: "shadow share learn"},
-				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score kube-api-qps feature-gates"},
-				cli.Group{Heading: "preferences and objectives", Flags: "blend objective objective-limits"},
-				cli.Group{Heading: "GPUs and traffic", Flags: "workload pods-leave traffic"},
-				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
-				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-default decision-events"},
-				cli.Group{Heading: "measured usage", Flags: cli.Names(usageflags.Flags())}),
-			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
-		})
-	}
-	return out
-}
-
-func runFlags(variant string) []ucli.Flag {
-	return []ucli.Flag{
-		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's or the profile's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, such as best-fit; --help-all lists them"},
-		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name, such as gnn,best-fit; --help-all lists them"},
-		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
-		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; default: that of its training"},
-		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose within these `LIMITS`, such as balance=0.5:1,energy=0:0.5; default: it has no effect"},
-		&ucli.BoolFlag{Name: "pods-leave", Usage: "let networks for GPUs keep twice as much for pods that only some nodes can serve; for clusters whose pods come and go"},
-		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
-		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; see docs/reference/scheduler-config.md"},
-		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
-		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " + preferenceModes() + "; default: first, or blend with --blend"},
-		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1. Implies --preferences blend"},
-		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
-		&ucli.Float64Flag{Name: "kube-api-qps", Value: kubeconfig.UnlimitedQPS, Usage: "`REQUESTS` per second to the API server at most"},
-		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
-		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
-		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
-		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
-		&ucli.StringFlag{Name: "leader-elect-resource-name", Usage: "`NAME` of the lease in kube-system; kube-scheduler, to take turns with upstream's. Implies --leader-elect. Default: gnnsched"},
-		&ucli.StringSliceFlag{Name: "feature-gates", Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. The cluster's components should have the same"},
-		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, network and deadline"},
-		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
-	}
-}
 
 func runScheduler(c *ucli.Context, variant string) error {
 	if c.NArg() > 0 {
@@ -367,15 +296,6 @@ func profile(c *ucli.Context, variant string) (server.Profile, error) {
 		p.SchedulerName = c.String("scheduler-name")
 	}
 	return p, nil
-}
-
-// preferenceModes lists the values of --preferences.
-func preferenceModes() string {
-	var all []string
-	for _, p := range preference.Modes {
-		all = append(all, string(p))
-	}
-	return strings.Join(all, ", ")
 }
 
 // parseBlend parses NAME=WEIGHT.

@@ -35,7 +35,7 @@ func jsonTypes(root, of string) (string, error) {
 		for _, outer := range found[:i] {
 			for _, f := range outer.fields {
 				if f.kind == t.name {
-					places = append(places, code(strings.TrimPrefix(outer.name+".", found[0].name+".")+f.name))
+					places = append(places, span(strings.TrimPrefix(outer.name+".", found[0].name+".")+f.name))
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func jsonTypes(root, of string) (string, error) {
 		}
 		var fields []string
 		for _, f := range t.fields {
-			fields = append(fields, code(f.name)+f.note)
+			fields = append(fields, span(f.name)+f.note)
 		}
 		rows = append(rows, []string{strings.Join(places, ", "), strings.Join(fields, ", "), t.about})
 	}

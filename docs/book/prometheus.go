@@ -85,11 +85,11 @@ func metricOf(n ast.Node) []string {
 				if i > 0 {
 					labels += ", "
 				}
-				labels += code(textOf(e))
+				labels += span(textOf(e))
 			}
 		}
 	}
-	return []string{code(strings.Join(name, "_")), strings.ToLower(strings.TrimSuffix(made, "Vec")), labels, fields["Help"]}
+	return []string{span(strings.Join(name, "_")), strings.ToLower(strings.TrimSuffix(made, "Vec")), labels, fields["Help"]}
 }
 
 // textOf returns a string literal's text, "" for other expressions.

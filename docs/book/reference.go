@@ -74,14 +74,14 @@ func markdownTable(head []string, rows [][]string) string {
 	return out.String()
 }
 
-func code(text string) string { return "`" + text + "`" }
+func span(text string) string { return "`" + text + "`" }
 
 func scenarios(_, _ string) (string, error) {
 	all := eval.Scenarios()
 	slices.SortFunc(all, func(a, b eval.Scenario) int { return strings.Compare(a.Name, b.Name) })
 	var rows [][]string
 	for _, s := range all {
-		rows = append(rows, []string{code(s.Name), s.About, code(s.Objective.Name())})
+		rows = append(rows, []string{span(s.Name), s.About, span(s.Objective.Name())})
 	}
 	return markdownTable([]string{"scenario", "cluster and workload", "objective"}, rows), nil
 }
@@ -91,14 +91,14 @@ func policies(_, of string) (string, error) {
 	switch of {
 	case "forms":
 		for _, f := range slices.Concat(heuristic.Forms(), eval.Forms) {
-			rows = append(rows, []string{code(f.Name), f.About})
+			rows = append(rows, []string{span(f.Name), f.About})
 		}
 		return markdownTable([]string{"name", "chooses"}, rows), nil
 	case "cpu", "usage", "gpu":
 		names := map[string][]string{"cpu": heuristic.Names(), "usage": heuristic.UsageNames(), "gpu": heuristic.GPUNames()}[of]
 		for _, h := range heuristic.List() {
 			if slices.Contains(names, h.Name) {
-				rows = append(rows, []string{code(h.Name), h.About})
+				rows = append(rows, []string{span(h.Name), h.About})
 			}
 		}
 		return markdownTable([]string{"policy", "chooses"}, rows), nil
@@ -122,7 +122,7 @@ func networks(_, _ string) (string, error) {
 		if sets == "" {
 			sets = "base"
 		}
-		rows = append(rows, []string{code(name), graph, fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden), sets, code(c.Manifest.Objective)})
+		rows = append(rows, []string{span(name), graph, fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden), sets, span(c.Manifest.Objective)})
 	}
 	return markdownTable([]string{"network", "graph", "encoder and head", "features", "objective"}, rows), nil
 }
@@ -131,7 +131,7 @@ func features(_, of string) (string, error) {
 	if of == "linear" {
 		var rows [][]string
 		for i, name := range linear.Features {
-			rows = append(rows, []string{code(name), linear.Docs[i]})
+			rows = append(rows, []string{span(name), linear.Docs[i]})
 		}
 		return markdownTable([]string{"feature", ""}, rows), nil
 	}
@@ -160,7 +160,7 @@ func featureTable(kinds []kind) string {
 	var rows [][]string
 	for _, k := range kinds {
 		for _, f := range k.list {
-			rows = append(rows, []string{k.of, code(f.Name), f.Doc})
+			rows = append(rows, []string{k.of, span(f.Name), f.Doc})
 		}
 	}
 	return markdownTable([]string{"of", "feature", ""}, rows) + "\n"
@@ -173,7 +173,7 @@ func objectives(_, _ string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("the term %s has no About", t.Name())
 		}
-		rows = append(rows, []string{code(t.Name()), d.About()})
+		rows = append(rows, []string{span(t.Name()), d.About()})
 	}
 	return markdownTable([]string{"term", "cost"}, rows), nil
 }
@@ -184,7 +184,7 @@ func evalMetrics(_, _ string) (string, error) {
 		if m.About() == "" {
 			return "", fmt.Errorf("the metric %s has no About", m.Name)
 		}
-		rows = append(rows, []string{code(m.Name), m.Title, m.About()})
+		rows = append(rows, []string{span(m.Name), m.Title, m.About()})
 	}
 	return markdownTable([]string{"metric", "in tables", ""}, rows), nil
 }
@@ -202,11 +202,11 @@ func formats(_, of string) (string, error) {
 	switch of {
 	case "traces":
 		for _, f := range trace.Formats() {
-			rows = append(rows, []string{code(f.Name()), f.About()})
+			rows = append(rows, []string{span(f.Name()), f.About()})
 		}
 	case "records":
 		for _, f := range measured.Formats() {
-			rows = append(rows, []string{code(f.Name()), f.About()})
+			rows = append(rows, []string{span(f.Name()), f.About()})
 		}
 	default:
 		return "", fmt.Errorf("want traces or records")
