@@ -31,7 +31,7 @@ Difference from fgd in points, with 95% intervals:
 | gpu-gnn | +0.04 (+0.01 to +0.11) |
 `
 
-// What eval prints becomes rows, and rows become tables and plots.
+// The Markdown of eval becomes rows, and rows become tables and plots.
 func TestDataOfMarkdown(t *testing.T) {
 	root := t.TempDir()
 	for _, dir := range []string{"data", "plots"} {
@@ -71,7 +71,10 @@ scenarios,default,gpu-gnn,fgd,GPU allocation %,95,0.04,0.01,0.11,,
 			t.Errorf("table %s: %v\n%s\nwant\n%s", of, err, got, want)
 		}
 	}
-	for _, of := range []string{`cpu.csv scenario=none`, `cpu.csv scenario=hetero80 than=* rows=scenario columns=scenario metric="over time,unscheduled" than=`} {
+	for _, of := range []string{
+		`cpu.csv scenario=none`,
+		`cpu.csv scenario=hetero80 than=* rows=scenario columns=scenario metric="over time,unscheduled" than=`,
+	} {
 		if _, err := table(root, of); err == nil {
 			t.Errorf("table %s has no error", of)
 		}

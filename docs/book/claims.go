@@ -1,23 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
 
-// The producers claims and expect write tables whose figures stand in other data files:
+// The producers claims and expect write tables of figures of several data files:
 //
-//	<!-- generated: claims claims.csv -->   a figure a line, with the command, the commit, the date and the seeds that sources.csv has for it
-//	<!-- generated: expect readme.csv -->   what to expect: the default scheduler, the best rule and the network beside each other, the best in bold
+//	<!-- generated: claims claims.csv -->   a figure a line, with its command, commit, date and seeds from sources.csv
+//	<!-- generated: expect readme.csv -->   the default scheduler, the best rule and the network beside each other
 //
-// A line of claims.csv names a row of a data file by its fields; show=percent takes its percentage. A line of readme.csv has a policy for each column, and the section, if that
-// differs, and the policy that the network's difference is from.
+// A line of claims.csv names a row of a data file by its fields; its show=percent takes the row's percentage. A line of
+// readme.csv names a policy for each of the three, and the policy that the network's difference is from. It may name
+// another section for the default scheduler or for the difference.
 func init() {
 	producers["claims"] = claims
 	producers["expect"] = expect
 }
 
-// one returns the only row of a data file with these fields.
+// one returns the row of a data file with these fields. Several such rows are an error, and so is none.
 func one(root, file string, fields row) (row, error) {
 	rows, err := readData(dataFile(root, file))
 	if err != nil {
@@ -41,7 +43,7 @@ func one(root, file string, fields row) (row, error) {
 	return found, nil
 }
 
-// figureFields are those that name a figure.
+// figureFields are the fields that identify a figure.
 var figureFields = []string{"section", "scenario", "policy", "than", "metric", "at"}
 
 func claims(root, of string) (string, error) {
@@ -49,8 +51,7 @@ func claims(root, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var out strings.Builder
-	out.WriteString("| claim | figure | seeds | commit | command |\n|---|--:|---|---|---|\n")
+	var rows [][]string
 	for _, c := range list {
 		fields := row{}
 		for _, key := range figureFields {
@@ -68,17 +69,18 @@ func claims(root, of string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		r := request{settings: map[string]string{"show": c["show"]}}
-		if c["show"] == "" {
-			delete(r.settings, "show")
+		var r request
+		if c["show"] != "" {
+			r.settings = map[string]string{"show": c["show"]}
 		}
-		command, further, more := strings.Cut(source["command"], "; ")
-		if command = "`" + command + "`"; more {
-			command += "; " + further
+		command, remark, found := strings.Cut(source["command"], "; ")
+		if command = span(command); found {
+			command += "; " + remark
 		}
-		fmt.Fprintf(&out, "| %s | %s%s | %s | %s, %s | %s |\n", c["claim"], r.cell(figure, all), c["unit"], source["seeds"], source["commit"], source["date"], command)
+		value, version := r.cell(figure, all)+c["unit"], source["commit"]+", "+source["date"]
+		rows = append(rows, []string{c["claim"], value, source["seeds"], version, command})
 	}
-	return out.String(), nil
+	return markdownTable([]string{"claim", "figure", "seeds", "commit", "command"}, rows, 1), nil
 }
 
 func expect(root, of string) (string, error) {
@@ -86,77 +88,78 @@ func expect(root, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var out strings.Builder
-	out.WriteString("| workload | figure | default scheduler | best rule | network | network against the better of the two |\n|---|---|--:|--:|--:|--:|\n")
+	var rows [][]string
 	for _, c := range list {
-		line, err := expected(root, c)
+		cells, err := expected(root, c)
 		if err != nil {
 			return "", err
 		}
-		out.WriteString(line)
+		rows = append(rows, cells)
 	}
-	return out.String(), nil
+	head := []string{
+		"workload", "figure", "default scheduler", "best rule", "network", "network against the better of the two",
+	}
+	return markdownTable(head, rows, 2, 3, 4, 5), nil
 }
 
-// expected returns a line of what to expect.
-func expected(root string, c row) (string, error) {
-	plain := request{settings: map[string]string{}}
+// expected returns the cells of a line of readme.csv in the table. The best of its three figures is bold.
+func expected(root string, c row) ([]string, error) {
 	cells, values, best := []string{}, []float64{}, 0
-	for i, key := range []string{"default", "rule", "network"} {
+	for i, who := range []string{"default", "rule", "network"} {
 		section, seeds := c["section"], ""
 		if other := c["default section"]; i == 0 && other != "" {
 			source, err := one(root, "sources.csv", row{"file": c["file"], "section": other})
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			number, _, _ := strings.Cut(source["seeds"], " ")
 			section, seeds = other, " ("+number+" seeds)"
 		}
-		figure, err := one(root, c["file"], row{"section": section, "scenario": c["scenario"], "policy": c[key], "than": "", "metric": c["metric"], "at": c["at"]})
+		figure, err := one(root, c["file"], figureKey(c, section, c[who], "", c["metric"]))
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		v := parse(figure["value"])
 		values = append(values, v)
 		if c["better"] == "less" && v < values[best] || c["better"] == "more" && v > values[best] {
 			best = i
 		}
-		cells = append(cells, plain.cell(figure, nil)+seeds)
+		cells = append(cells, request{}.cell(figure, nil)+seeds)
 	}
-	for i, key := range []string{"", "rule", "network"} {
+	for i, who := range []string{"", "rule", "network"} { // the default scheduler needs no name
 		if values[i] == values[best] {
 			cells[i] = "**" + cells[i] + "**"
 		}
-		if key != "" {
-			policy, _, _ := strings.Cut(c[key], ":traffic")
-			cells[i] += " `" + policy + "`"
+		if who != "" {
+			policy, _, _ := strings.Cut(c[who], ":traffic")
+			cells[i] += " " + span(policy)
 		}
 	}
 	difference, err := against(root, c)
-	return fmt.Sprintf("| %s | %s, %s is better | %s | %s |\n", c["workload"], c["figure"], c["better"], strings.Join(cells, " | "), difference), err
+	return append([]string{c["workload"], c["figure"] + ", " + c["better"] + " is better"}, append(cells, difference)...), err
 }
 
-// against returns the network's difference, which the data may have the other way round.
+// figureKey returns the fields that identify a figure, at the scenario and the load of a line of readme.csv.
+func figureKey(c row, section, policy, than, metric string) row {
+	return row{"section": section, "scenario": c["scenario"], "policy": policy, "than": than, "metric": metric, "at": c["at"]}
+}
+
+// against returns the network's difference from the policy than. If the data file has only the difference of that
+// policy from the network, against negates it.
 func against(root string, c row) (string, error) {
 	if c["than"] == "" {
 		return "–", nil
 	}
-	section, metric := c["section"], c["metric"]
-	if c["difference"] != "" {
-		section = c["difference"]
-	}
-	if c["difference metric"] != "" {
-		metric = c["difference metric"]
-	}
-	d, err := one(root, c["file"], row{"section": section, "scenario": c["scenario"], "policy": c["network"], "than": c["than"], "metric": metric, "at": c["at"]})
+	section, metric := cmp.Or(c["difference"], c["section"]), cmp.Or(c["difference metric"], c["metric"])
+	d, err := one(root, c["file"], figureKey(c, section, c["network"], c["than"], metric))
 	if err != nil {
-		d, err = one(root, c["file"], row{"section": section, "scenario": c["scenario"], "policy": c["than"], "than": c["network"], "metric": metric, "at": c["at"]})
+		d, err = one(root, c["file"], figureKey(c, section, c["than"], c["network"], metric))
 		if err != nil {
 			return "", err
 		}
 		d["value"], d["low"], d["high"] = negative(d["value"]), negative(d["high"]), negative(d["low"])
 	}
-	cell := request{settings: map[string]string{}}.cell(d, nil)
+	cell := request{}.cell(d, nil)
 	if strings.HasSuffix(metric, "%") && metric != c["metric"] {
 		value, interval, _ := strings.Cut(cell, " (")
 		cell = value + " % (" + interval

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// A row of a data file is one figure. Its fields are text as a command printed it; those that a figure lacks are empty.
+// A row of a data file is one figure. Its fields hold text as a command printed it; a field that does not apply is empty.
 //
-//	section   what was compared, by one command (sources.csv has it)
+//	section   the comparison; sources.csv has the command that measured it
 //	scenario  the workload
-//	policy    whose figure it is
+//	policy    the policy that was measured
 //	than      the policy that a difference is taken from; empty for the figure itself
-//	metric    what was measured
+//	metric    the metric
 //	at        the load, in % or what the section says
 //	value     the mean, or the mean difference
 //	low, high its 95 % interval
-//	percent   the difference as a part of the other policy's mean
-//	p         of Wilcoxon's signed-rank test, adjusted by Holm
+//	percent   the difference in percent of the other policy's mean
+//	p         the p-value of Wilcoxon's signed-rank test, adjusted by Holm
 type row map[string]string
 
-// fields are those of a row, in the order of the files.
+// fields are the fields of a row, in the order of the files.
 var fields = []string{"section", "scenario", "policy", "than", "metric", "at", "value", "low", "high", "percent", "p"}
 
 // dataFile returns the path of a data file.
 func dataFile(root, name string) string { return filepath.Join(root, "docs", "results", "data", name) }
 
-// readData returns the rows of a data file, which may have columns of its own.
+// readData returns the rows of a data file. Its first line names its columns.
 func readData(path string) ([]row, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func readData(path string) ([]row, error) {
 	return rows, nil
 }
 
-// writeData writes rows with these fields.
+// writeData writes rows into a data file, with these fields as columns.
 func writeData(path string, fields []string, rows []row) error {
 	var text strings.Builder
 	w := csv.NewWriter(&text)
@@ -69,7 +69,8 @@ func writeData(path string, fields []string, rows []row) error {
 	return os.WriteFile(path, []byte(text.String()), 0o644)
 }
 
-// A request is what the comment of a generated part asks for: a file, then settings KEY=VALUE. Quotes hold spaces together.
+// A request is the content of the comment of a generated part: a data file, then settings KEY=VALUE. A value with spaces
+// stands in double quotes.
 type request struct {
 	file     string
 	settings map[string]string
@@ -110,7 +111,7 @@ func words(s string) []string {
 	}, s), func(c rune) bool { return c == ' ' })
 }
 
-// setting returns a setting, or otherwise.
+// setting returns a setting, or otherwise if it is not set.
 func (r request) setting(key, otherwise string) string {
 	if v, set := r.settings[key]; set {
 		return strings.ReplaceAll(v, "\u00a0", " ")
@@ -118,7 +119,7 @@ func (r request) setting(key, otherwise string) string {
 	return otherwise
 }
 
-// list returns the values of a setting.
+// list returns the values of a setting, which commas separate.
 func (r request) list(key string) []string {
 	if v := r.setting(key, ""); v != "" {
 		return strings.Split(v, ",")
@@ -126,7 +127,8 @@ func (r request) list(key string) []string {
 	return nil
 }
 
-// chosen returns the rows that have the values that a request names, in the file's order. Without than=, those that are no differences.
+// chosen returns the rows with the values that the request asks for, in the file's order. Without than=, it leaves out
+// differences.
 func (r request) chosen(root string) ([]row, error) {
 	rows, err := readData(dataFile(root, r.file))
 	if err != nil {

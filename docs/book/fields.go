@@ -11,8 +11,10 @@ import (
 	"strings"
 )
 
-// fields FILE.go TYPE… is a table of the fields that a file or a table has by these structs: the name that a tag gives each one, and its
-// comment. A field without a comment shares the row of the one before it, whose comment must name it.
+// The producer fields lists the fields of structs by the names that their tags give them, with their comments. A field
+// without a comment shares the row of the field before it, if that field's comment names it.
+//
+//	<!-- generated: fields FILE.go TYPE… -->
 func init() { producers["fields"] = fieldTable }
 
 func fieldTable(root, of string) (string, error) {
@@ -24,30 +26,30 @@ func fieldTable(root, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.WriteString("| field | meaning |\n|---|---|\n")
+	var rows [][]string
 	for _, name := range words[1:] {
 		s := structOf(file, name)
 		if s == nil {
 			return "", fmt.Errorf("%s has no struct %s", words[0], name)
 		}
-		rows, err := rowsOf(s)
+		described, err := rowsOf(s)
 		if err != nil {
 			return "", fmt.Errorf("%s: %s: %w", words[0], name, err)
 		}
-		for _, row := range rows {
-			fmt.Fprintf(&b, "| %s | %s |\n", "`"+strings.Join(row.names, "`, `")+"`", row.meaning)
+		for _, r := range described {
+			rows = append(rows, []string{strings.Join(r.names, ", "), r.meaning})
 		}
 	}
-	return b.String(), nil
+	return markdownTable([]string{"field", "meaning"}, rows), nil
 }
 
 // fieldRow is a row of the table: fields that share a comment.
 type fieldRow struct {
-	names   []string
+	names   []string // as code
 	meaning string
 }
 
+// structOf returns the struct type with this name; nil if the file has none.
 func structOf(file *ast.File, name string) *ast.StructType {
 	for _, d := range file.Decls {
 		g, ok := d.(*ast.GenDecl)
@@ -64,6 +66,7 @@ func structOf(file *ast.File, name string) *ast.StructType {
 	return nil
 }
 
+// rowsOf returns the rows of a struct's fields.
 func rowsOf(s *ast.StructType) (rows []fieldRow, err error) {
 	tags, shared := map[string]string{}, ""
 	for _, f := range s.Fields.List {
@@ -77,19 +80,19 @@ func rowsOf(s *ast.StructType) (rows []fieldRow, err error) {
 		}
 		name := f.Names[0].Name
 		if meaning := meaningOf(f, name, tags); meaning != "" {
-			rows, shared = append(rows, fieldRow{[]string{tagOf(f)}, meaning}), f.Doc.Text()
+			rows, shared = append(rows, fieldRow{[]string{span(tagOf(f))}, meaning}), f.Doc.Text()
 			continue
 		}
 		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(shared) {
 			return nil, fmt.Errorf("the field %s has no comment", name)
 		}
 		last := &rows[len(rows)-1]
-		last.names = append(last.names, tagOf(f))
+		last.names = append(last.names, span(tagOf(f)))
 	}
 	return rows, nil
 }
 
-// tagOf returns the name that the field's tag gives it; "" if it is in no file.
+// tagOf returns the name that the field's tag gives it in files; "" if files do not contain the field.
 func tagOf(f *ast.Field) string {
 	if f.Tag == nil {
 		return ""
@@ -103,13 +106,13 @@ func tagOf(f *ast.Field) string {
 	return ""
 }
 
-// subject matches what a field's comment begins with: its name, or the names of several, and the verb.
+// subject matches the beginning of a comment: the names of one or several fields, and the verb.
 var subject = regexp.MustCompile(`^[A-Z]\w*(, [A-Z]\w*)*( and [A-Z]\w*)? (is|are) `)
 
-// goName matches a name of Go, of a field or of a field's field.
+// goName matches the Go name of a field, or of a field of a field.
 var goName = regexp.MustCompile(`\b[A-Z]\w+(\.[A-Z]\w+)?\b`)
 
-// meaningOf returns what a comment says of the field, in which the names of fields are those of the file.
+// meaningOf returns a field's comment without its subject. It replaces the Go names of fields by their tags.
 func meaningOf(f *ast.Field, name string, tags map[string]string) string {
 	text := strings.Join(strings.Fields(f.Doc.Text()+" "+f.Comment.Text()), " ")
 	text = strings.TrimPrefix(subject.ReplaceAllString(text, ""), name+" ")
@@ -123,7 +126,7 @@ func meaningOf(f *ast.Field, name string, tags map[string]string) string {
 		if dotted {
 			tag += "." + strings.ToLower(rest[:1]) + rest[1:]
 		}
-		return "`" + tag + "`"
+		return span(tag)
 	})
-	return strings.ReplaceAll(strings.TrimSuffix(text, "."), "|", `\|`)
+	return strings.TrimSuffix(text, ".")
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A table of fields has the names of the file and the comments; fields that one comment names share a row, and one without a comment is an error.
+// A table of fields has the names from tags, and the comments. Fields that share a comment share a row. A field without
+// a comment is an error.
 func TestFields(t *testing.T) {
 	root := t.TempDir()
 	write := func(text string) {
@@ -15,7 +16,8 @@ func TestFields(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("type T struct {\n\t// From and To are the time; see Many.\n\tFrom int `json:\"from\"`\n\tTo int `json:\"to\"`\n\tMany []int `parquet:\"of_many,dict\"` // a | b; nil: none\n\thidden int\n}\n")
+	write("type T struct {\n\t// From and To are the time; see Many.\n\tFrom int `json:\"from\"`\n\tTo int `json:\"to\"`\n" +
+		"\tMany []int `parquet:\"of_many,dict\"` // a | b; nil: none\n\thidden int\n}\n")
 	got, err := fieldTable(root, "x.go T")
 	want := "| field | meaning |\n|---|---|\n| `from`, `to` | the time; see `of_many` |\n| `of_many` | a \\| b; left out: none |\n"
 	if err != nil || got != want {

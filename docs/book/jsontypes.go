@@ -14,8 +14,8 @@ import (
 
 func init() { producers["json-types"] = jsonTypes }
 
-// jsonTypes lists the structs of a source file that have fields with JSON names: where each stands in the document, its fields and its comment.
-// The first struct is the document.
+// jsonTypes lists the structs of a source file that have fields with JSON names. A row holds the struct's places in the
+// document, its fields and its comment. The first struct is the document.
 func jsonTypes(root, of string) (string, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, of), nil, parser.ParseComments)
 	if err != nil {
@@ -54,13 +54,16 @@ func jsonTypes(root, of string) (string, error) {
 	return markdownTable([]string{"object", "fields", ""}, rows), nil
 }
 
+// A jsonType is a struct with JSON names; about is its comment.
 type jsonType struct {
 	name, about string
 	fields      []jsonField
 }
 
+// A jsonField is a field of a jsonType; kind is the name of its Go type.
 type jsonField struct{ name, kind, note string }
 
+// jsonTypeOf reads the declaration of a type. It returns no fields if that is no struct with JSON names.
 func jsonTypeOf(g *ast.GenDecl) (t jsonType) {
 	spec := g.Specs[0].(*ast.TypeSpec)
 	s, ok := spec.Type.(*ast.StructType)
@@ -89,7 +92,7 @@ func jsonTypeOf(g *ast.GenDecl) (t jsonType) {
 	return t
 }
 
-// kindOf returns the name of a type, of a pointer to it or of a list of it.
+// kindOf returns the name of a type, or the name of the type that a pointer or a list holds.
 func kindOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -1,12 +1,13 @@
 // Book writes the generated parts of the docs: tables, plots and lists that come from data files and from the code.
 //
-// A generated part stands in a page between two comments, the first of which names its producer and what that is asked for:
+// A generated part stands in a page between two comments. The first names its producer and says what to produce:
 //
 //	<!-- generated: policies cpu -->
 //	…
 //	<!-- end -->
 //
-// `go run ./docs/book` writes all parts anew; with --check it changes nothing, names the pages whose parts are stale, and ends with 1.
+// `go run ./docs/book` rewrites all parts and prints the pages that it changed. With --check it changes nothing, prints
+// the pages that it would change, and exits with 1 if there are any.
 package main
 
 import (
@@ -20,29 +21,34 @@ import (
 	"strings"
 )
 
-// Producers return a generated part, given what its comment says after the producer's name. A new kind of part is an entry here.
+// producers are the functions that return a generated part, by the names in comments; of is the rest of the comment. To
+// add a kind of part, add an entry in an init function.
 var producers = map[string]func(root, of string) (string, error){}
 
-// part matches a generated part: its producer, what it is asked for, and its text.
+// part matches a generated part, with the producer's name and the rest of the comment.
 var part = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) ?([^\n]*?) -->\n.*?<!-- end -->`)
 
 func main() {
 	check := flag.Bool("check", false, "change nothing, and end with 1 if a page is stale")
 	root := flag.String("root", ".", "the repository")
-	data := flag.String("tidy", "", "instead read Markdown of gnnsched eval from standard input, and write its figures into this `FILE` of docs/results/data")
-	t := tidyOptions{source: row{}}
-	flag.StringVar(&t.section, "section", "", "with --tidy: the section of the rows")
+	data := flag.String("tidy", "",
+		"instead read Markdown of gnnsched eval from standard input, and write its figures into this `FILE` of docs/results/data")
+	tidying := tidyOptions{source: row{}}
+	flag.StringVar(&tidying.section, "section", "", "with --tidy: the section of the rows")
 	for _, key := range []string{"command", "commit", "date", "seeds"} {
-		flag.Func(key, "with --tidy: the "+key+" of the section in sources.csv", func(v string) error { t.source[key] = v; return nil })
+		flag.Func(key, "with --tidy: the "+key+" of the section in sources.csv", func(v string) error {
+			tidying.source[key] = v
+			return nil
+		})
 	}
 	list := func(to *[]string) func(string) error {
 		return func(s string) error { *to = strings.Split(s, ","); return nil }
 	}
-	flag.Func("metrics", "with --tidy: only these `METRICS`", list(&t.metrics))
-	flag.Func("at", "with --tidy: only these `LOADS` in %", list(&t.at))
+	flag.Func("metrics", "with --tidy: only these `METRICS`", list(&tidying.metrics))
+	flag.Func("at", "with --tidy: only these `LOADS` in %", list(&tidying.at))
 	flag.Parse()
 	if *data != "" {
-		if err := tidy(dataFile(*root, *data), os.Stdin, t); err != nil {
+		if err := tidy(dataFile(*root, *data), os.Stdin, tidying); err != nil {
 			fmt.Fprintln(os.Stderr, "book:", err)
 			os.Exit(1)
 		}
@@ -62,7 +68,8 @@ func main() {
 	}
 }
 
-// write writes the generated parts of all pages of the repository at root anew, unless it only checks, and returns the pages that were stale.
+// write rewrites the generated parts of all pages of the repository at root, and the pictures that they show. It returns
+// the stale pages and pictures; if check is set, it leaves them stale.
 func write(root string, check bool) (stale []string, err error) {
 	pages := []string{filepath.Join(root, "README.md")}
 	err = filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
@@ -74,6 +81,16 @@ func write(root string, check bool) (stale []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	update := func(path string, old, fresh []byte) error {
+		if bytes.Equal(old, fresh) {
+			return nil
+		}
+		stale = append(stale, path)
+		if check {
+			return nil
+		}
+		return os.WriteFile(path, fresh, 0o644)
+	}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -83,31 +100,23 @@ func write(root string, check bool) (stale []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", page, err)
 		}
-		if bytes.Equal(text, fresh) {
-			continue
-		}
-		stale = append(stale, page)
-		if !check {
-			if err := os.WriteFile(page, fresh, 0o644); err != nil {
-				return nil, err
-			}
+		if err := update(page, text, fresh); err != nil {
+			return nil, err
 		}
 	}
 	for picture, fresh := range drawn {
-		if old, err := os.ReadFile(picture); err == nil && bytes.Equal(old, fresh) {
-			continue
+		old, err := os.ReadFile(picture)
+		if err != nil && !os.IsNotExist(err) {
+			return nil, err
 		}
-		stale = append(stale, picture)
-		if !check {
-			if err := os.WriteFile(picture, fresh, 0o644); err != nil {
-				return nil, err
-			}
+		if err := update(picture, old, fresh); err != nil {
+			return nil, err
 		}
 	}
 	return stale, nil
 }
 
-// renew returns a page with its generated parts written anew.
+// renew returns a page with fresh generated parts.
 func renew(root string, page []byte) (fresh []byte, err error) {
 	fresh = part.ReplaceAllFunc(page, func(old []byte) []byte {
 		m := part.FindSubmatch(old)

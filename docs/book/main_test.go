@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every generated part of the docs is as its producer writes it today. `make docs` writes them anew.
+// The generated parts of the docs are what their producers write today. `make docs` rewrites them.
 func TestPagesAreFresh(t *testing.T) {
 	stale, err := write("../..", true)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// allowed are decimal numbers in the text of pages that are no figures: versions and settings of the protocol.
+// allowed are the numbers in the text of pages that are no figures, such as settings.
 var allowed = map[string][]string{
 	"README.md":      {"1,000"},                    // nodes
 	"cpu.md":         {"0.05", "1,000"},            // of p; nodes
@@ -26,8 +26,9 @@ var (
 	decimal  = regexp.MustCompile(`(?:^|[^\w.,])[-+]?(\d+(?:,\d{3})*\.\d+|\d{1,3}(?:,\d{3})+)(?:[^\w.]|\.\s|\.$|$)`)
 )
 
-// Every decimal number in the text of a results page, and every number with thousands, stands in a row of docs/results/data, rounded to the number's decimals. A page says with
-// `<!-- cites: FILE FIELD=VALUE… -->` in which rows; a page without that may have those of all files.
+// Every decimal number in the text of a results page, and every number with thousands, is a figure of docs/results/data,
+// rounded to the number's decimals. `<!-- cites: FILE FIELD=VALUE… -->` in a page says in which rows; a page without such
+// a comment may cite all files.
 func TestNumbersOfPages(t *testing.T) {
 	pages, err := filepath.Glob("../results/*.md")
 	if err != nil || len(pages) == 0 {
@@ -51,7 +52,7 @@ func TestNumbersOfPages(t *testing.T) {
 	}
 }
 
-// A figure that is changed is found.
+// The test finds a changed figure.
 func TestChangedNumber(t *testing.T) {
 	figures, err := figuresOf("../..", "<!-- cites: cpu.csv section=verdicts scenario=foreign -->")
 	if err != nil {

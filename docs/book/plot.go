@@ -19,23 +19,24 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The producer plot draws figures of a data file into docs/results/plots/OUT.svg, and stands in a page of docs/results as a picture:
+// The producer plot draws figures of a data file into docs/results/plots/OUT.svg, and shows this picture in a page of
+// docs/results:
 //
-//	<!-- generated: plot openb.csv out=openb-curve section=curve scenario=default policy=fgd,gpu-gnn metric="GPU allocation %" title="GPUs allocated" -->
+//	<!-- generated: plot openb.csv out=openb-curve section=curve policy=fgd,gpu-gnn title="GPUs allocated" -->
 //
-// Rows are chosen as by table. The rest is optional:
+// It chooses rows as the producer table does. Optional:
 //
-//	kind=lines         curves over x=at, or x=scenario with the number at the end of its name, one for each lines=policy, with intervals
-//	kind=dots          a row for each rows=scenario, a mark and its interval for each lines=policy, and a dashed line at 0
-//	kind=front         a point for each policy: x=METRIC against y=METRIC; the names of the policies below= stand under their points
-//	show=percent       the difference as a part of the other policy's mean
-//	xlabel=, ylabel=   the axes' labels
-//	from=90 to=98      what the axis of the values shows
-//	legend=left        where the legend stands: right (the default), left, bottom, bottom-left, none
-//	names=             as of table
+//	kind=lines         a curve with intervals for each lines=policy, over x=at or over the last number in x=scenario
+//	kind=dots          a row for each rows=scenario: a mark with its interval for each lines=policy; a dashed line at 0
+//	kind=front         a point for each policy: x=METRIC, y=METRIC; below=POLICIES have their names under their points
+//	show=percent       differences in percent of the other policy's mean (dots)
+//	xlabel=, ylabel=   the labels of the axes
+//	from=90 to=98      the range of the axis of values (lines, dots)
+//	legend=left        the place of the legend: right (the default), left, bottom, bottom-left, none
+//	names=             as for table
 func init() { producers["plot"] = plotted }
 
-// drawn holds the pictures of the parts that were written, by their paths.
+// drawn holds the pictures that were drawn, by their paths.
 var drawn = map[string][]byte{}
 
 func plotted(root, of string) (string, error) {
@@ -61,7 +62,7 @@ func plotted(root, of string) (string, error) {
 	return fmt.Sprintf("![%s](plots/%s.svg)", r.setting("title", out), out), nil
 }
 
-// figure draws what a request asks for, and returns the size of the page, too.
+// figure draws the plot that the request asks for. It returns the plot's size, too.
 func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err error) {
 	chosen, err := r.chosen(root)
 	if err != nil {
@@ -69,8 +70,10 @@ func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err
 	}
 	p = plot.New()
 	p.Title.Text = r.setting("title", "")
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Label.TextStyle.Font, &p.Y.Tick.Label.Font,
-		&p.Legend.TextStyle.Font} {
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.Legend.TextStyle.Font,
+		&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Label.TextStyle.Font, &p.Y.Tick.Label.Font,
+	} {
 		f.Variant = "Sans"
 	}
 	legend := r.setting("legend", "right")
@@ -78,13 +81,14 @@ func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err
 	p.X.Label.Text, p.Y.Label.Text = r.setting("xlabel", ""), r.setting("ylabel", "")
 	width, height = 15*vg.Centimeter, 9*vg.Centimeter
 	series := r.keys(chosen, []string{r.setting("lines", "policy")})
-	if r.setting("kind", "lines") == "dots" {
+	switch r.setting("kind", "lines") {
+	case "dots":
 		rows := r.keys(chosen, []string{r.setting("rows", "scenario")})
 		height = vg.Length(2.6+0.22*float64(len(rows)*(1+len(series)))) * vg.Centimeter
 		err = r.dots(root, p, chosen, series, rows)
-	} else if r.setting("kind", "lines") == "front" {
+	case "front":
 		err = r.front(p, chosen)
-	} else {
+	default:
 		err = r.curves(p, chosen, series)
 	}
 	if legend == "none" {
@@ -93,22 +97,22 @@ func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err
 	return p, width, height, err
 }
 
-// colors are those of the series, readable by the color-blind (Okabe and Ito).
-var colors = []color.Color{
-	color.NRGBA{0x00, 0x72, 0xb2, 0xff}, color.NRGBA{0xd5, 0x5e, 0x00, 0xff}, color.NRGBA{0x00, 0x9e, 0x73, 0xff}, color.NRGBA{0x44, 0x44, 0x44, 0xff},
-	color.NRGBA{0xcc, 0x79, 0xa7, 0xff}, color.NRGBA{0xe6, 0x9f, 0x00, 0xff}, color.NRGBA{0x56, 0xb4, 0xe9, 0xff}, color.NRGBA{0x88, 0x88, 0x33, 0xff},
+// colors are the colors of the series. Most are from the palette of Okabe and Ito, which the color-blind can tell apart.
+var colors = []color.NRGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0x44, 0x44, 0x44, 0xff},
+	{0xcc, 0x79, 0xa7, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x88, 0x88, 0x33, 0xff},
 }
 
 var lastNumber = regexp.MustCompile(`[0-9.]+$`)
 
-// ranged are points with their intervals, along one axis.
+// ranged holds points with their intervals along one axis.
 type ranged struct {
 	plotter.XYs
 	plotter.XErrors
 	plotter.YErrors
 }
 
-// byX sorts points along the axis of the loads.
+// byX sorts the points of a curve from left to right.
 type byX ranged
 
 func (b byX) Len() int           { return len(b.XYs) }
@@ -153,16 +157,11 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 		p.Add(l, bars, marks)
 		p.Legend.Add(r.name(name), l, marks)
 	}
-	if from := r.setting("from", ""); from != "" {
-		p.Y.Min = parse(from)
-	}
-	if to := r.setting("to", ""); to != "" {
-		p.Y.Max = parse(to)
-	}
+	r.limit(&p.Y)
 	return nil
 }
 
-// front draws a point for each policy, with its name.
+// front draws a point with a name for each policy.
 func (r request) front(p *plot.Plot, chosen []row) error {
 	var at, under plotter.XYLabels
 	for _, policy := range r.keys(chosen, []string{"policy"}) {
@@ -204,9 +203,11 @@ func (r request) front(p *plot.Plot, chosen []row) error {
 	return nil
 }
 
-// mark is that of a series.
+// mark returns the mark of the points of a series.
 func mark(i int) draw.GlyphStyle {
-	shapes := []draw.GlyphDrawer{draw.BoxGlyph{}, draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}}
+	shapes := []draw.GlyphDrawer{
+		draw.BoxGlyph{}, draw.CircleGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{},
+	}
 	return draw.GlyphStyle{Color: colors[i%len(colors)], Radius: vg.Points(2.5), Shape: shapes[i%len(shapes)]}
 }
 
@@ -262,11 +263,16 @@ func (r request) dots(root string, p *plot.Plot, chosen []row, series, rows []st
 	p.Add(zero)
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(rows))-0.4
+	r.limit(&p.X)
+	return nil
+}
+
+// limit sets the range that the axis of values shows.
+func (r request) limit(axis *plot.Axis) {
 	if from := r.setting("from", ""); from != "" {
-		p.X.Min = parse(from)
+		axis.Min = parse(from)
 	}
 	if to := r.setting("to", ""); to != "" {
-		p.X.Max = parse(to)
+		axis.Max = parse(to)
 	}
-	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// prometheusMetrics lists the metrics that the code makes with k8s.io/component-base/metrics, by reading the source: a metric is a call of
-// metrics.New… with its options and its labels as literals.
+// prometheusMetrics lists the metrics that the source makes with k8s.io/component-base/metrics: the calls of metrics.New…
+// with literals as options and labels.
 func prometheusMetrics(root, _ string) (string, error) {
 	var rows [][]string
 	err := filepath.WalkDir(filepath.Join(root, "scheduler"), func(path string, _ fs.DirEntry, err error) error {
@@ -44,7 +44,7 @@ func prometheusMetrics(root, _ string) (string, error) {
 	return markdownTable([]string{"metric", "type", "labels", ""}, rows), err
 }
 
-// metricOf returns the name, type, labels and help of the metric that a node of the syntax tree makes; nil for other nodes.
+// metricOf returns the name, type, labels and help of a metric if the node of the syntax tree makes one, else nil.
 func metricOf(n ast.Node) []string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) == 0 {
@@ -92,7 +92,7 @@ func metricOf(n ast.Node) []string {
 	return []string{span(strings.Join(name, "_")), strings.ToLower(strings.TrimSuffix(made, "Vec")), labels, fields["Help"]}
 }
 
-// textOf returns a string literal's text, "" for other expressions.
+// textOf returns the text of a string literal; "" for other expressions.
 func textOf(e ast.Expr) string {
 	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
 		text, _ := strconv.Unquote(l.Value)

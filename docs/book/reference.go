@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 
 // The producers of the reference. Each lists what the code has registered:
 //
-//	scenarios                 the built-in scenarios with what they are judged by
+//	scenarios                 the built-in scenarios with their objectives
 //	policies cpu|usage|gpu    heuristics for any cluster, by measured usage, or for GPUs
 //	policies forms            the families of policies with a parameter in their names
 //	networks                  the shipped networks
@@ -30,7 +31,7 @@ import (
 //	exit-codes                the exit codes
 //	prometheus-metrics        the metrics that schedulers and gnnsched serve expose
 //	formats traces|records    the formats of traces, or of the records that gnnsched convert reads
-//	flags, keys               nothing: the commands and ktop's view write these parts themselves (see `make docs`)
+//	flags, keys               nothing: the commands and ktop write these parts themselves (see `make docs`)
 func init() {
 	for name, produce := range map[string]func(root, of string) (string, error){
 		"scenarios": scenarios, "policies": policies, "networks": networks, "features": features, "objectives": objectives,
@@ -41,7 +42,7 @@ func init() {
 	}
 }
 
-// kept returns a producer that leaves a part of a page of the reference as it is.
+// kept returns a producer that leaves the parts of a page of the reference as they are.
 func kept(page, producer string) func(root, of string) (string, error) {
 	return func(root, of string) (string, error) {
 		text, err := os.ReadFile(filepath.Join(root, "docs", "reference", page))
@@ -57,8 +58,9 @@ func kept(page, producer string) func(root, of string) (string, error) {
 	}
 }
 
-// markdownTable returns rows as a Markdown table. Vertical bars in cells are escaped.
-func markdownTable(head []string, rows [][]string) string {
+// markdownTable returns rows as a Markdown table. It escapes vertical bars in cells. The columns whose indexes are in
+// numeric are aligned to the right.
+func markdownTable(head []string, rows [][]string, numeric ...int) string {
 	var out strings.Builder
 	line := func(cells []string) {
 		for _, c := range cells {
@@ -67,13 +69,21 @@ func markdownTable(head []string, rows [][]string) string {
 		out.WriteString("|\n")
 	}
 	line(head)
-	out.WriteString(strings.Repeat("|---", len(head)) + "|\n")
+	for i := range head {
+		if slices.Contains(numeric, i) {
+			out.WriteString("|--:")
+		} else {
+			out.WriteString("|---")
+		}
+	}
+	out.WriteString("|\n")
 	for _, r := range rows {
 		line(r)
 	}
 	return out.String()
 }
 
+// span returns text as a span of code in Markdown.
 func span(text string) string { return "`" + text + "`" }
 
 func scenarios(_, _ string) (string, error) {
@@ -114,17 +124,17 @@ func networks(_, _ string) (string, error) {
 			return "", err
 		}
 		a := c.Manifest.Architecture
-		graph := string(a.Graph)
-		if graph == "" {
-			graph = "cluster"
-		}
-		sets := strings.Join(a.Features, ", ")
-		if sets == "" {
-			sets = "base"
-		}
-		rows = append(rows, []string{span(name), graph, fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden), sets, span(c.Manifest.Objective)})
+		rows = append(rows, []string{
+			span(name), cmp.Or(string(a.Graph), "cluster"), fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden),
+			featureSets(a), span(c.Manifest.Objective),
+		})
 	}
 	return markdownTable([]string{"network", "graph", "encoder and head", "features", "objective"}, rows), nil
+}
+
+// featureSets returns the names of a network's sets of features.
+func featureSets(a checkpoint.Architecture) string {
+	return cmp.Or(strings.Join(a.Features, ", "), "base")
 }
 
 func features(_, of string) (string, error) {
@@ -150,7 +160,7 @@ func features(_, of string) (string, error) {
 	return out.String(), nil
 }
 
-// kind is the features of one kind of vertex.
+// kind holds the features of one kind of vertex.
 type kind struct {
 	of   string
 	list []feature.Feature

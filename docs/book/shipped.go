@@ -9,64 +9,69 @@ import (
 	"gnnsched/gnn/checkpoint"
 )
 
-// The producer shipped lists the shipped networks: how large they are, or what trained them by their manifests.
+// The producer shipped lists the shipped networks: their sizes, or how they were trained according to their manifests.
 //
 //	<!-- generated: shipped sizes -->
 //	<!-- generated: shipped training -->
 func init() { producers["shipped"] = shipped }
 
-// shippedConfig holds the fields of a training configuration that a table shows. Imitation names a teacher, or for the GPU graph the number of
-// iterations that FGD plays.
+func shipped(_, of string) (string, error) {
+	switch of {
+	case "sizes":
+		head := []string{"network", "graph", "encoder", "head", "width", "weights", "features"}
+		rows, err := shippedRows(shippedSize)
+		return markdownTable(head, rows, 4, 5), err
+	case "training":
+		head := []string{"network", "objective", "method", "first teacher", "seed", "commit"}
+		rows, err := shippedRows(shippedTraining)
+		return markdownTable(head, rows, 4), err
+	}
+	return "", fmt.Errorf("ask for sizes or training")
+}
+
+// shippedRows returns a row for each network: its name, then the cells that describe returns for it.
+func shippedRows(describe func(*checkpoint.Checkpoint) ([]string, error)) ([][]string, error) {
+	var rows [][]string
+	for _, name := range checkpoint.ShippedNames() {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			return nil, err
+		}
+		cells, err := describe(c)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		rows = append(rows, append([]string{span(name)}, cells...))
+	}
+	return rows, nil
+}
+
+// shippedSize returns the cells of a network in the table of sizes.
+func shippedSize(c *checkpoint.Checkpoint) ([]string, error) {
+	weights := 0
+	for _, t := range c.Weights {
+		weights += len(t.Data)
+	}
+	a := c.Manifest.Architecture
+	return []string{
+		cmp.Or(string(a.Graph), "any"), fmt.Sprint(a.Encoder), fmt.Sprint(a.Head), fmt.Sprint(a.Hidden), fmt.Sprint(weights), featureSets(a),
+	}, nil
+}
+
+// shippedConfig holds the fields of a training configuration that the table of training shows. Imitation names a
+// teacher; for the GPU graph it is the number of iterations with FGD as the teacher.
 type shippedConfig struct {
 	ByRollouts bool            `json:"byRollouts"`
 	Imitation  json.RawMessage `json:"imitation"`
 	Wishes     []string        `json:"wishes"`
 }
 
-func shipped(_, of string) (string, error) {
-	heads := map[string]string{
-		"sizes":    "| network | graph | encoder | head | width | weights | features |\n|---|---|---|---|--:|--:|---|\n",
-		"training": "| network | objective | method | first teacher | seed | commit |\n|---|---|---|---|--:|---|\n",
-	}
-	if heads[of] == "" {
-		return "", fmt.Errorf("ask for sizes or training")
-	}
-	var out strings.Builder
-	out.WriteString(heads[of])
-	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			return "", err
-		}
-		line := shippedSize
-		if of == "training" {
-			line = shippedTraining
-		}
-		text, err := line(c)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", name, err)
-		}
-		fmt.Fprintf(&out, "| `%s` | %s |\n", name, text)
-	}
-	return out.String(), nil
-}
-
-// shippedSize returns the cells of a network's row in the table of sizes.
-func shippedSize(c *checkpoint.Checkpoint) (string, error) {
-	weights := 0
-	for _, t := range c.Weights {
-		weights += len(t.Data)
-	}
-	a := c.Manifest.Architecture
-	return fmt.Sprintf("%s | %s | %s | %d | %d | %s", cmp.Or(string(a.Graph), "any"), a.Encoder, a.Head, a.Hidden, weights, cmp.Or(strings.Join(a.Features, ", "), "base")), nil
-}
-
-// shippedTraining returns the cells of a network's row in the table of what trained it.
-func shippedTraining(c *checkpoint.Checkpoint) (string, error) {
+// shippedTraining returns the cells of a network in the table of training.
+func shippedTraining(c *checkpoint.Checkpoint) ([]string, error) {
 	m := c.Manifest
 	var t shippedConfig
 	if err := json.Unmarshal(m.Config, &t); err != nil {
-		return "", err
+		return nil, err
 	}
 	method, teacher := "values of nodes", "FGD"
 	if m.Architecture.Graph != checkpoint.GPUGraph {
@@ -74,9 +79,9 @@ func shippedTraining(c *checkpoint.Checkpoint) (string, error) {
 			Teacher string `json:"teacher"`
 		}
 		if err := json.Unmarshal(t.Imitation, &imitation); err != nil {
-			return "", err
+			return nil, err
 		}
-		method, teacher = "rewards", "`"+imitation.Teacher+"`"
+		method, teacher = "rewards", span(imitation.Teacher)
 		if t.ByRollouts {
 			method = "rollouts"
 		}
@@ -85,5 +90,5 @@ func shippedTraining(c *checkpoint.Checkpoint) (string, error) {
 	if len(t.Wishes) > 0 {
 		objective = "any of " + strings.Join(t.Wishes, ", ")
 	}
-	return fmt.Sprintf("%s | %s | %s | %d | %s", objective, method, teacher, m.Seed, m.Commit), nil
+	return []string{objective, method, teacher, fmt.Sprint(m.Seed), m.Commit}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 )
 
-// Each shipped network has a row, and none is said to have learned from rewards: the pages say so.
+// Each shipped network has a row. None learned from rewards: pages rely on it.
 func TestShipped(t *testing.T) {
 	for _, of := range []string{"sizes", "training"} {
 		table, err := shipped("", of)

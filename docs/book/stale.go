@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// The producer stale lists what was measured by commit, the oldest first, from the sources of the data files:
+// The producer stale lists the sections of the data files by the date and the commit of their measurement, the oldest
+// first:
 //
 //	<!-- generated: stale -->
 func init() { producers["stale"] = stale }
@@ -17,21 +18,25 @@ func stale(root, _ string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	together := []string{"date", "commit", "file"} // the sections of a line of the table have these in common
 	slices.SortStableFunc(sources, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a["date"], b["date"]), cmp.Compare(a["commit"], b["commit"]), cmp.Compare(a["file"], b["file"]))
+		var order int
+		for _, field := range together {
+			order = cmp.Or(order, cmp.Compare(a[field], b[field]))
+		}
+		return order
 	})
-	var out strings.Builder
-	out.WriteString("| measured | commit | data file | sections |\n|---|---|---|---|\n")
+	var rows [][]string
 	for len(sources) > 0 {
 		first := sources[0]
 		if first["commit"] == "" || first["date"] == "" {
 			return "", fmt.Errorf("%s of %s has no commit or no date", first["section"], first["file"])
 		}
 		var sections []string
-		for len(sources) > 0 && sources[0]["date"] == first["date"] && sources[0]["commit"] == first["commit"] && sources[0]["file"] == first["file"] {
+		for len(sources) > 0 && key(sources[0], together) == key(first, together) {
 			sections, sources = append(sections, sources[0]["section"]), sources[1:]
 		}
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", first["date"], first["commit"], first["file"], strings.Join(sections, ", "))
+		rows = append(rows, []string{first["date"], first["commit"], first["file"], strings.Join(sections, ", ")})
 	}
-	return out.String(), nil
+	return markdownTable([]string{"measured", "commit", "data file", "sections"}, rows), nil
 }

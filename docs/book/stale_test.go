@@ -7,18 +7,20 @@ import (
 	"testing"
 )
 
-// The oldest figures come first, and sections of one file and commit share a line.
+// The oldest figures come first. Sections of one file and commit share a line.
 func TestStaleFigures(t *testing.T) {
 	root := t.TempDir()
 	path := dataFile(root, "sources.csv")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	const head = "file,section,command,commit,date,seeds\n"
 	for text, want := range map[string]string{
-		"file,section,command,commit,date,seeds\na.csv,new,make,bb,2026-11-23,1\nb.csv,one,make,aa,2026-11-20,1\nb.csv,two,make,aa,2026-11-20,1\n": "| 2026-11-20 | aa | b.csv | one, two |\n| 2026-11-23 | bb | a.csv | new |\n",
-		"file,section,command,commit,date,seeds\na.csv,new,make,,2026-11-23,1\n":                                                                   "new of a.csv has no commit or no date",
+		"a.csv,new,make,bb,2026-11-23,1\nb.csv,one,make,aa,2026-11-20,1\nb.csv,two,make,aa,2026-11-20,1\n": "" +
+			"| 2026-11-20 | aa | b.csv | one, two |\n| 2026-11-23 | bb | a.csv | new |\n",
+		"a.csv,new,make,,2026-11-23,1\n": "new of a.csv has no commit or no date",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(head+text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got, err := stale(root, "")

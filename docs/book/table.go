@@ -11,17 +11,18 @@ import (
 
 // The producer table writes a Markdown table of a data file of docs/results/data:
 //
-//	<!-- generated: table cpu.csv section=scenarios scenario=hetero80,hetero95 policy=kube-scheduler,linear,dqn metric="over time" rows=scenario columns=policy best=least -->
+//	<!-- generated: table cpu.csv scenario=hetero80,hetero95 policy=linear,dqn metric="over time" rows=scenario columns=policy -->
 //
-// FIELD=V1,V2 keeps the rows of the file with these values, in this order; quotes hold values with spaces together. Without than=, differences are left
-// out; than=fgd takes those from fgd, than=* all of them. rows= and columns= name the fields that make the table, several with + (rows=scenario+metric).
-// A cell is the value; with its interval, if it has one, as "-1.2 (-1.4 to -1.0)", and a difference has its sign. The rest is optional:
+// FIELD=V1,V2 keeps the rows of the file with these values, in this order. Double quotes hold values with spaces
+// together. Without than=, differences are left out; than=fgd takes the differences from fgd, than=* all differences.
+// rows= and columns= name the fields that head the lines and the columns, several joined by + (rows=scenario+metric).
+// A cell is the value, with its interval if it has one: "-1.2 (-1.4 to -1.0)". Differences have a sign. Optional:
 //
-//	best=least, best=most   the best of a line of policies (of a column, if policies are rows) is bold; bound and optimum do not count
-//	show=value,percent,p    more than value, or less, in a cell; percent has the interval, as a part of the other policy's mean, too
-//	names="over time:load imbalance,at:load in %"   what stands in the table instead
+//	best=least, best=most   the best policy of each scenario, metric and load is bold; bound and optimum do not compete
+//	show=value,percent,p    what a cell holds; percent has its interval, too; mean is the value without its interval
+//	names="over time:load imbalance,at:load in %"   what the table writes instead of a value or of a field's name
 //	decimals=2              rounds
-//	head="load"             the heads of the row fields, if not their names; several with +
+//	head="load"             the heads of the row fields, if not their names; several joined by +
 func init() { producers["table"] = table }
 
 func table(root, of string) (string, error) {
@@ -29,65 +30,147 @@ func table(root, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	chosen, err := r.chosen(root)
+	g, err := r.grid(root)
 	if err != nil {
 		return "", err
+	}
+	var numeric []int
+	for i := range g.columns {
+		numeric = append(numeric, len(g.rowFields)+i)
+	}
+	return markdownTable(g.head(), g.text(), numeric...), nil
+}
+
+// A grid holds the figures of a table by their lines and columns.
+type grid struct {
+	request
+	all          []row // of the data file
+	rowFields    []string
+	columnFields []string
+	lines        []string // the keys of the lines, from top to bottom
+	columns      []string // the keys of the columns, from left to right
+	figures      map[place]row
+}
+
+// A place is a cell of a grid, by the keys of its line and its column.
+type place struct{ line, column string }
+
+// grid arranges the figures that the request chooses.
+func (r request) grid(root string) (grid, error) {
+	chosen, err := r.chosen(root)
+	if err != nil {
+		return grid{}, err
 	}
 	all, err := readData(dataFile(root, r.file))
 	if err != nil {
-		return "", err
+		return grid{}, err
 	}
-	rowFields, columnFields := strings.Split(r.setting("rows", "policy"), "+"), strings.Split(r.setting("columns", "metric"), "+")
-	lines, columns := r.keys(chosen, rowFields), r.keys(chosen, columnFields)
-	cells := map[string]row{}
+	g := grid{request: r, all: all, figures: map[place]row{}}
+	g.rowFields = strings.Split(r.setting("rows", "policy"), "+")
+	g.columnFields = strings.Split(r.setting("columns", "metric"), "+")
+	g.lines, g.columns = r.keys(chosen, g.rowFields), r.keys(chosen, g.columnFields)
 	for _, c := range chosen {
-		at := key(c, rowFields) + "\n" + key(c, columnFields)
-		if old, twice := cells[at]; twice && old["value"] != c["value"] { // two sections may have measured one figure
-			return "", fmt.Errorf("two rows for one cell: %v and %v", old, c)
+		at := place{key(c, g.rowFields), key(c, g.columnFields)}
+		if old, twice := g.figures[at]; twice && old["value"] != c["value"] { // two sections may have measured one figure
+			return grid{}, fmt.Errorf("two rows for one cell: %v and %v", old, c)
 		}
-		cells[at] = c
+		g.figures[at] = c
 	}
-	var heads []string
-	if h := r.setting("head", ""); h != "" {
-		heads = strings.Split(h, "+")
-	} else {
-		for _, f := range rowFields {
-			heads = append(heads, r.name(f))
-		}
-	}
-	for _, c := range columns {
-		heads = append(heads, strings.Join(r.show(c, columnFields), ", "))
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "| %s |\n|%s%s\n", strings.Join(heads, " | "), strings.Repeat("---|", len(rowFields)), strings.Repeat("--:|", len(columns)))
-	bold := r.bold(cells, lines, columns, rowFields)
-	above := make([]string, len(rowFields))
-	for _, line := range lines {
-		shown := r.show(line, rowFields)
-		for i := range shown[:len(shown)-1] { // a key of several fields is not repeated
-			if shown[i] == above[i] && (i == 0 || shown[i-1] == "") {
-				shown[i] = ""
-			} else {
-				above[i] = shown[i]
-				clear(above[i+1:])
-			}
-		}
-		for _, column := range columns {
-			text := ""
-			if c, is := cells[line+"\n"+column]; is {
-				text = r.cell(c, all)
-				if bold[line+"\n"+column] {
-					text = "**" + text + "**"
-				}
-			}
-			shown = append(shown, text)
-		}
-		fmt.Fprintf(&out, "| %s |\n", strings.Join(shown, " | "))
-	}
-	return out.String(), nil
+	return g, nil
 }
 
-// key returns the values of fields, a line each.
+// head returns the heads of the table's columns.
+func (g grid) head() []string {
+	var heads []string
+	if h := g.setting("head", ""); h != "" {
+		heads = strings.Split(h, "+")
+	} else {
+		for _, f := range g.rowFields {
+			heads = append(heads, g.name(f))
+		}
+	}
+	for _, c := range g.columns {
+		heads = append(heads, strings.Join(g.show(c, g.columnFields), ", "))
+	}
+	return heads
+}
+
+// text returns the cells of the table as text, by lines.
+func (g grid) text() [][]string {
+	var lines [][]string
+	best := g.best()
+	above := make([]string, len(g.rowFields))
+	for _, line := range g.lines {
+		cells := g.show(line, g.rowFields)
+		blankRepeats(cells, above)
+		for _, column := range g.columns {
+			at, text := place{line, column}, ""
+			if c, measured := g.figures[at]; measured {
+				text = g.cell(c, g.all)
+			}
+			if best[at] {
+				text = "**" + text + "**"
+			}
+			cells = append(cells, text)
+		}
+		lines = append(lines, cells)
+	}
+	return lines
+}
+
+// blankRepeats empties the values of a line's key that are the same in the lines above, except the last value. It
+// updates above, which holds the values that the empty ones repeat.
+func blankRepeats(values, above []string) {
+	for i := range values[:len(values)-1] {
+		if values[i] == above[i] && (i == 0 || values[i-1] == "") {
+			values[i] = ""
+		} else {
+			above[i] = values[i]
+			clear(above[i+1:])
+		}
+	}
+}
+
+// best returns the cells that are best among policies.
+func (g grid) best() map[place]bool {
+	order := g.setting("best", "")
+	if order == "" {
+		return nil
+	}
+	value := func(at place) float64 {
+		v := parse(g.figures[at]["value"])
+		if order == "most" {
+			return -v
+		}
+		return v
+	}
+	best := map[place]bool{}
+	for _, rivals := range g.rivals() {
+		least := math.Inf(1)
+		for _, at := range rivals {
+			least = min(least, value(at))
+		}
+		for _, at := range rivals {
+			best[at] = value(at) == least && len(rivals) > 1
+		}
+	}
+	return best
+}
+
+// rivals returns groups of cells that differ only in their policy, by scenario, metric and load.
+func (g grid) rivals() map[string][]place {
+	groups := map[string][]place{}
+	for at, c := range g.figures {
+		if c["policy"] == "bound" || c["policy"] == "optimum" || c["than"] != "" || math.IsNaN(parse(c["value"])) {
+			continue
+		}
+		group := key(c, []string{"scenario", "metric", "at"})
+		groups[group] = append(groups[group], at)
+	}
+	return groups
+}
+
+// key returns the values of a row in these fields, joined by tabs.
 func key(r row, fields []string) string {
 	var values []string
 	for _, f := range fields {
@@ -96,7 +179,8 @@ func key(r row, fields []string) string {
 	return strings.Join(values, "\t")
 }
 
-// keys returns the keys of rows, in the order that the request gives values, else in the file's.
+// keys returns the different keys of rows: in the order in which the request lists values, else by load, else in the
+// order of the file.
 func (r request) keys(rows []row, fields []string) []string {
 	var keys []string
 	of := map[string]row{}
@@ -123,7 +207,7 @@ func (r request) keys(rows []row, fields []string) []string {
 	return keys
 }
 
-// show returns what stands in the table for a key.
+// show returns how the table writes the values of a key.
 func (r request) show(key string, fields []string) []string {
 	values := strings.Split(key, "\t")
 	for i, v := range values {
@@ -131,12 +215,13 @@ func (r request) show(key string, fields []string) []string {
 		switch {
 		case named != v || v == "":
 			values[i] = named
-		case fields[i] == "policy" && v != "bound" && v != "optimum" && !strings.Contains(v, " "), fields[i] == "scenario" && !strings.Contains(v, " "):
-			values[i] = "`" + v + "`"
+		case fields[i] == "policy" && v != "bound" && v != "optimum" && !strings.Contains(v, " "),
+			fields[i] == "scenario" && !strings.Contains(v, " "):
+			values[i] = span(v)
 		case fields[i] == "than" && r.setting("columns", "") == strings.Join(fields, "+"):
-			values[i] = "against `" + v + "`"
+			values[i] = "against " + span(v)
 		case fields[i] == "than":
-			values[i] = "`" + v + "`"
+			values[i] = span(v)
 		case fields[i] == "at":
 			values[i] = v + " %"
 		}
@@ -144,7 +229,7 @@ func (r request) show(key string, fields []string) []string {
 	return values
 }
 
-// name returns what stands for a value.
+// name returns the name that the request gives a value or a field, else the value itself.
 func (r request) name(value string) string {
 	for _, n := range r.list("names") {
 		if of, name, _ := cutLast(n, ":"); of == value {
@@ -154,7 +239,7 @@ func (r request) name(value string) string {
 	return value
 }
 
-// cutLast cuts at the last separator, since policies' names may have some.
+// cutLast cuts at the last separator: the names of policies may contain it.
 func cutLast(s, sep string) (before, after string, found bool) {
 	i := strings.LastIndex(s, sep)
 	if i < 0 {
@@ -165,8 +250,9 @@ func cutLast(s, sep string) (before, after string, found bool) {
 
 // cell returns a figure as the table shows it.
 func (r request) cell(c row, all []row) string {
+	isDifference := c["than"] != "" && !strings.HasPrefix(c["metric"], "ratio")
 	signed := func(v string) string {
-		if c["than"] != "" && !strings.HasPrefix(c["metric"], "ratio") && !strings.HasPrefix(v, "-") && v != "" && v[0] >= '0' && v[0] <= '9' {
+		if isDifference && v != "" && v[0] >= '0' && v[0] <= '9' {
 			v = "+" + v
 		}
 		return r.round(v)
@@ -199,7 +285,8 @@ func (r request) cell(c row, all []row) string {
 	return strings.Join(parts, ", ")
 }
 
-// percentInterval returns the interval of a difference as a part of the mean that it is taken from.
+// percentInterval returns the interval of a difference in percent of the baseline's mean, which is one of all; "" if
+// that is missing.
 func percentInterval(c row, all []row) (low, high string) {
 	for _, other := range all {
 		if other["policy"] != c["than"] || other["than"] != "" || other["metric"] != c["metric"] || other["at"] != c["at"] ||
@@ -215,6 +302,7 @@ func percentInterval(c row, all []row) (low, high string) {
 	return "", ""
 }
 
+// parse returns a number; NaN for other text.
 func parse(s string) float64 {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -223,7 +311,7 @@ func parse(s string) float64 {
 	return v
 }
 
-// round rounds a number to the decimals that are asked for, and separates thousands.
+// round rounds a number to decimals=, if set, and separates thousands by commas. Other text stays as it is.
 func (r request) round(s string) string {
 	v := parse(s)
 	if math.IsNaN(v) {
@@ -247,43 +335,4 @@ func (r request) round(s string) string {
 		return whole + "." + decimals
 	}
 	return whole
-}
-
-// bold returns the cells that are best among policies.
-func (r request) bold(cells map[string]row, lines, columns, rowFields []string) map[string]bool {
-	best := r.setting("best", "")
-	if best == "" {
-		return nil
-	}
-	groups := map[string][]string{}
-	for _, line := range lines {
-		for _, column := range columns {
-			c, is := cells[line+"\n"+column]
-			if !is || c["policy"] == "bound" || c["policy"] == "optimum" || c["than"] != "" || math.IsNaN(parse(c["value"])) {
-				continue
-			}
-			together := c["scenario"] + "\t" + c["metric"] + "\t" + c["at"]
-			groups[together] = append(groups[together], line+"\n"+column)
-		}
-	}
-	bold := map[string]bool{}
-	for _, group := range groups {
-		value := func(at string) float64 {
-			v := parse(cells[at]["value"])
-			if best == "most" {
-				v = -v
-			}
-			return v
-		}
-		least := math.Inf(1)
-		for _, at := range group {
-			least = min(least, value(at))
-		}
-		for _, at := range group {
-			if value(at) == least && len(group) > 1 {
-				bold[at] = true
-			}
-		}
-	}
-	return bold
 }

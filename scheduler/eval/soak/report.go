@@ -26,9 +26,10 @@ func (s *soak) sampleMemory(ctx context.Context) {
 	}
 }
 
-// showProgress prints a line now and then.
+// showProgress prints a line now and then, and the violations since the line before.
 func (s *soak) showProgress(ctx context.Context) {
 	every := min(max(s.config.For/30, 5*time.Second), time.Minute)
+	shown := 0
 	for {
 		if pause(ctx, every); ctx.Err() != nil {
 			return
@@ -36,6 +37,11 @@ func (s *soak) showProgress(ctx context.Context) {
 		c := s.book.census()
 		s.say("%s  %-16s %7d created  %7d bound  %5d exist  %4d wait  %4d kills  %d violations",
 			clock(time.Since(s.started)), part(s.part.Load()), c.totals.created, c.totals.bound, c.live, c.waiting, s.recoveries.kills(), c.violations)
+		all := s.book.all()
+		for _, v := range all[shown:] {
+			s.say("%v", v)
+		}
+		shown = len(all)
 	}
 }
 
