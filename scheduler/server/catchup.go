@@ -19,19 +19,22 @@ const (
 	runningOnNodes = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 )
 
-// catchUp waits until the scheduler's cache has all pods that are bound. The watch of a standby may be
-// behind when the standby gets the lease, above all after an outage. Without the last bindings of the
-// previous leader it would give their room and their GPU devices to other pods.
+// catchUp waits until the scheduler's caches have all pods that are bound and all claims that are allocated. The watches of a standby
+// may be behind when the standby gets the lease, above all after an outage. Without the last bindings and allocations of the
+// previous leader it would give their room and their devices to other pods.
 func (i *instance) catchUp(ctx context.Context, client kubernetes.Interface) {
 	start := time.Now()
 	for {
 		missing, err := i.missing(ctx, client)
+		if err == nil && missing == 0 {
+			missing, err = i.missingClaims(ctx, client)
+		}
 		switch {
 		case err == nil && missing == 0, ctx.Err() != nil:
 			return
 		case time.Since(start) > catchUpWithin:
 			log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
-			log.Error(err, "Scheduling begins although the watch of pods is behind", "missing", missing)
+			log.Error(err, "Scheduling begins although a watch is behind", "missing", missing)
 			return
 		}
 		select {
@@ -52,6 +55,29 @@ func (i *instance) missing(ctx context.Context, client kubernetes.Interface) (n 
 		}
 		for j := range list.Items {
 			if _, err := i.sched.Cache.GetPod(&list.Items[j]); err != nil {
+				n++
+			}
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return n, nil
+		}
+	}
+}
+
+// missingClaims returns how many allocated claims the informer lacks or has without an allocation; 0 if no plugin reads claims.
+func (i *instance) missingClaims(ctx context.Context, client kubernetes.Interface) (n int, err error) {
+	claims := i.informers.Resource().V1().ResourceClaims()
+	if !claims.Informer().HasSynced() {
+		return 0, nil
+	}
+	options := metav1.ListOptions{Limit: catchUpPage}
+	for {
+		list, err := client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return 0, err
+		}
+		for _, c := range list.Items {
+			if known, err := claims.Lister().ResourceClaims(c.Namespace).Get(c.Name); c.Status.Allocation != nil && (err != nil || known.Status.Allocation == nil) {
 				n++
 			}
 		}
