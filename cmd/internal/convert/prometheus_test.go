@@ -27,7 +27,7 @@ func TestRecordOfPrometheus(t *testing.T) {
 	var away atomic.Bool
 	away.Store(true)
 	s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
-		cut := away.Load() && strings.Contains(q.Get("query"), "kube_pod_created") && q.Get("time") == fmt.Sprintf("%d.000", historytest.End.Unix())
+		cut := away.Load() && strings.Contains(q.Get("query"), "kube_pod_created") && q.Get("time") == fmt.Sprint(historytest.End.Unix())
 		if cut {
 			w.WriteHeader(http.StatusUnprocessableEntity)
 			_, _ = w.Write([]byte(`{"status":"error","errorType":"execution","error":"too many samples"}`))
