@@ -53,6 +53,7 @@ type book struct {
 	mu         sync.Mutex
 	claims     map[string]*claimRecord       // that exist, by name
 	live       map[string]*record            // pods that exist, or that the API server accepted, by name
+	rivals     map[string]bool               // the rival's pods that exist or existed
 	on         map[string]map[string]*record // bound pods that have not ended, by node and name
 	gone       map[string]bool               // pods that left etcd before the API server answered that it accepted them
 	collided   map[string]string             // by pod or claim, the one with which it collided last; see tooMuch
@@ -83,7 +84,6 @@ type record struct {
 	requests      cluster.Resources
 	devices       cluster.DeviceSet
 	claims        []string
-	rival         bool      // of the rival
 	placed        time.Time // when it was bound
 	seen          bool      // etcd had it
 	accepted      bool      // the API server said so
@@ -99,7 +99,7 @@ type record struct {
 func newBook(capacity map[string]machine) *book {
 	return &book{
 		capacity: capacity, now: time.Now, collided: map[string]string{}, parted: map[string]time.Time{},
-		claims: map[string]*claimRecord{}, live: map[string]*record{}, on: map[string]map[string]*record{},
+		claims: map[string]*claimRecord{}, live: map[string]*record{}, rivals: map[string]bool{}, on: map[string]map[string]*record{},
 		gone: map[string]bool{}, known: map[string]bool{}, totals: totals{evicted: map[string]int{}, collisions: map[string]int{}},
 	}
 }
@@ -144,7 +144,9 @@ func (b *book) see(revision int64, p *corev1.Pod) {
 	r := b.record(p.Name)
 	if !r.seen {
 		r.seen, r.uid, r.tooLarge = true, p.UID, p.Labels[tooLargeLabel] != ""
-		r.rival = p.Spec.SchedulerName == rival
+		if p.Spec.SchedulerName == rival {
+			b.rivals[p.Name] = true
+		}
 		b.totals.created++
 	}
 	if r.uid != p.UID {

@@ -299,6 +299,13 @@ func TestBook(t *testing.T) {
 			h.sees(pod("a", core, "", "", byClaim("c"), byRival), pod("b", core, "", "", byClaim("d")))
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("d", "n", "gpu-0", 600, "b"))
 		}},
+		"a claim that outlives the rival's pod": {happens: func(h *history) {
+			h.sees(pod("a", core, "", "", byClaim("c"), byRival), pod("b", core, "", "", byClaim("d")))
+			h.claims(claimState("c", "n", "gpu-0", 600, "a"))
+			h.deleting("a")
+			h.loses("a")
+			h.claims(claimState("c", "n", "gpu-0", 600), claimState("d", "n", "gpu-0", 600, "b"))
+		}},
 		"a full node after a collision over devices": {happens: func(h *history) {
 			h.sees(pod("a", whole, "n", "0-1", byRival), pod("b", whole, "n", "0-1"))
 			h.later(meanwhile)

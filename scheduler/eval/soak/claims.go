@@ -22,6 +22,7 @@ type claimRecord struct {
 	held kube.Claimed // zero without an allocation
 	at   time.Time    // of the allocation
 	pods []string     // for which it is reserved
+	by   []string     // the pods for which it was allocated, which may have gone
 }
 
 // seeClaim counts a state of a claim. revision is etcd's.
@@ -56,7 +57,7 @@ func (b *book) seeClaim(revision int64, c *resourceapi.ResourceClaim) {
 	default:
 		b.totals.allocated++
 	}
-	was.held, was.at = now, b.now()
+	was.held, was.at, was.by = now, b.now(), slices.Clone(was.pods)
 	if v.detail = b.wrong(c, now); v.detail != "" {
 		b.report(v)
 	}
@@ -193,17 +194,9 @@ func (b *book) there(name string) bool {
 
 // placement tells whether the rival placed a pod or a claim, and when.
 func (b *book) placement(name string) (byRival bool, at time.Time) {
-	pods := []string{name}
 	if claim, is := strings.CutPrefix(name, claimPrefix); is {
-		pods, at = b.claims[claim].pods, b.claims[claim].at
+		c := b.claims[claim]
+		return slices.ContainsFunc(c.by, func(pod string) bool { return b.rivals[pod] }), c.at
 	}
-	for _, pod := range pods {
-		if r := b.live[pod]; r != nil {
-			byRival = r.rival
-			if at.IsZero() {
-				at = r.placed
-			}
-		}
-	}
-	return byRival, at
+	return b.rivals[name], b.live[name].placed
 }
