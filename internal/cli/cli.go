@@ -117,22 +117,32 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 			s.OnUsageError = usageError
 		}
 	}
+	out := &output{file: os.Stdout}
 	if app.Writer == nil {
-		app.Writer = locale.Writer(os.Stdout)
+		app.Writer = locale.Writer(out)
 	}
 	if app.ErrWriter == nil {
 		app.ErrWriter = locale.Writer(os.Stderr)
 	}
-	out := &output{file: os.Stdout}
-	if app.Writer == nil {
-		app.Writer = out
+	err := app.RunContext(ctx, flagsFirst(app, shortHelp(app, dashFlags(args))))
+	if topic, unknown := noTopic(err); unknown {
+		err = UnknownCommand(app.Name, topic, app.Commands)
 	}
-	err := out.after(app.RunContext(ctx, flagsFirst(app, shortHelp(app, dashFlags(args)))))
+	err = out.after(err)
 	if err != nil && ctx.Err() != nil {
 		err = interrupted(err)
 	}
 	exit.Report(app.ErrWriter, app.Name, err)
 	return exit.Code(err)
+}
+
+// noTopic returns the command of which help was asked for and that there is none of, by urfave/cli's error.
+func noTopic(err error) (topic string, unknown bool) {
+	if err == nil {
+		return "", false
+	}
+	topic, unknown = strings.CutPrefix(err.Error(), "No help topic for '")
+	return strings.TrimSuffix(topic, "'"), unknown
 }
 
 // interrupted gives the error of an interrupted command its exit code. It replaces an error that only

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,4 +92,44 @@ func errorsOf(unexpected, failed error) error {
 		return unexpected
 	}
 	return failed
+}
+
+// TestMain runs a program in place of the tests where TestClosedOutput asks for it.
+func TestMain(m *testing.M) {
+	if os.Getenv("GNNSCHED_TEST_PROGRAM") == "" {
+		os.Exit(m.Run())
+	}
+	app := &cli.App{Name: "program", Version: "1", Commands: []*cli.Command{{Name: "say", Action: func(c *cli.Context) error {
+		fmt.Fprintln(c.App.Writer, "a table")
+		return nil
+	}}}}
+	os.Exit(Run(app, os.Args))
+}
+
+// A process whose output is lost ends with 1, whatever it prints and in each locale; one that prints to /dev/null does not.
+func TestClosedOutput(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	for to, want := range map[string]int{">&-": exit.Internal, ">/dev/full": exit.Internal, ">/dev/null": exit.OK} {
+		for _, argument := range []string{"say", "--help", "--version"} {
+			for _, locale := range []string{"C", "C.UTF-8"} {
+				c := exec.Command(sh, "-c", `exec "$0" "$1" `+to, os.Args[0], argument)
+				c.Env = append(os.Environ(), "GNNSCHED_TEST_PROGRAM=1", "LC_ALL="+locale)
+				said, _ := c.CombinedOutput()
+				if code := c.ProcessState.ExitCode(); code != want {
+					t.Errorf("%s %s in the locale %s: code %d, want %d: %s", argument, to, locale, code, want, said)
+				}
+			}
+		}
+	}
+}
+
+// Help of a command that there is not is a wrong command.
+func TestHelpOfNothing(t *testing.T) {
+	app := &cli.App{Name: "program", Writer: io.Discard, ErrWriter: io.Discard, Commands: []*cli.Command{{Name: "say"}}}
+	if code := Run(app, []string{"program", "help", "sya"}); code != exit.Usage {
+		t.Errorf("code %d, want %d", code, exit.Usage)
+	}
 }

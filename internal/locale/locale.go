@@ -41,8 +41,14 @@ func ASCII(text string) string {
 	return signs.Replace(text)
 }
 
-// Writer returns a writer to a file of this process, such as os.Stdout. It writes as ASCII does unless the locale is UTF-8.
-func Writer(f *os.File) io.Writer {
+// File is a file of this process, such as os.Stdout. The descriptor tells the size of a terminal.
+type File interface {
+	io.Writer
+	Fd() uintptr
+}
+
+// Writer returns a writer to f. It writes as ASCII does unless the locale is UTF-8.
+func Writer(f File) File {
 	if UTF8(os.Environ()) {
 		return f
 	}
@@ -51,7 +57,7 @@ func Writer(f *os.File) io.Writer {
 
 // asciiFile writes ASCII. A character that a write splits is kept until the rest comes.
 type asciiFile struct {
-	*os.File
+	File
 	part []byte
 }
 
