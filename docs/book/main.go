@@ -12,12 +12,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -104,7 +107,8 @@ func write(root string, check bool) (stale []string, err error) {
 			return nil, err
 		}
 	}
-	for picture, fresh := range drawn {
+	for _, picture := range slices.Sorted(maps.Keys(drawn)) {
+		fresh := drawn[picture]
 		old, err := os.ReadFile(picture)
 		if err != nil && !os.IsNotExist(err) {
 			return nil, err
@@ -121,14 +125,18 @@ func renew(root string, page []byte) (fresh []byte, err error) {
 	fresh = part.ReplaceAllFunc(page, func(old []byte) []byte {
 		m := part.FindSubmatch(old)
 		name, of := string(m[1]), string(m[2])
+		if bytes.Count(old, []byte("<!-- generated:")) > 1 {
+			err = errors.Join(err, fmt.Errorf("%s %s: no <!-- end --> comes before the next part", name, of))
+			return old
+		}
 		produce, known := producers[name]
 		if !known {
-			err = fmt.Errorf("no producer is called %q", name)
+			err = errors.Join(err, fmt.Errorf("no producer is called %q", name))
 			return old
 		}
 		text, e := produce(root, of)
 		if e != nil {
-			err = fmt.Errorf("%s %s: %w", name, of, e)
+			err = errors.Join(err, fmt.Errorf("%s %s: %w", name, of, e))
 			return old
 		}
 		first, _, _ := bytes.Cut(old, []byte("\n"))

@@ -41,3 +41,11 @@ func TestAlertsUseMetrics(t *testing.T) {
 		}
 	}
 }
+
+// A part without an end takes nothing of what stands behind it.
+func TestPartWithoutEnd(t *testing.T) {
+	page := "<!-- generated: exit-codes -->\n\nby hand\n\n<!-- generated: exit-codes -->\n<!-- end -->\n"
+	if fresh, err := renew("../..", []byte(page)); err == nil || string(fresh) != page {
+		t.Errorf("%s, %v", fresh, err)
+	}
+}

@@ -119,8 +119,11 @@ func unready(c *rest.Config, answer []byte, err error, now time.Time) error {
 	if !errors.As(err, &status) {
 		return exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s does not answer: %w", c.Host, err), "check "+settings.Address)
 	}
-	switch status.Status().Code {
+	switch code := status.Status().Code; code {
 	case http.StatusUnauthorized, http.StatusForbidden:
+		if code == http.StatusForbidden && !strings.Contains(err.Error(), "system:anonymous") {
+			return nil // it knows the user, who may not ask whether it is ready
+		}
 		hint := "check the user of the context in the kubeconfig"
 		if end := clientEnd(c); !end.IsZero() && end.Before(now) {
 			hint = "the client certificate in the kubeconfig expired at " + end.UTC().Format(time.RFC3339) + ": fetch a new kubeconfig"

@@ -75,6 +75,9 @@ func TestConnectExplains(t *testing.T) {
 		{"ready soon", "server: " + startsSoon.URL, exit.OK, "", ""},
 		{"starting", "server: " + start(answers(http.StatusInternalServerError, "[-]etcd failed"), false).URL, exit.Unreachable, "is not ready", "readyz?verbose"},
 		{"load balancer", "server: " + start(answers(http.StatusBadGateway, "<html>"), false).URL, exit.Unreachable, "a proxy or load balancer answers", "behind it"},
+		{"no right to ask", "server: " + start(answers(http.StatusForbidden, `forbidden: User "jane" cannot get path "/readyz"`), false).URL, exit.OK, "", ""},
+		{"nobody", "server: " + start(answers(http.StatusForbidden, `forbidden: User "system:anonymous" cannot get path "/readyz"`), false).URL, exit.Kubeconfig,
+			"refuses the credentials", "user of the context"},
 		{"user", "server: " + start(answers(http.StatusUnauthorized, ""), false).URL, exit.Kubeconfig, "refuses the credentials", "user of the context"},
 		{"simulated", "server: \"https://127.0.0.1:1\"", exit.Unreachable, "does not answer", "`kwokcluster up`"},
 	} {

@@ -182,11 +182,11 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// patience is how long Connect waits for an API server that does not answer, or that answers that it is starting.
+// patience is how long Connect waits for an answer, and for an API server that answers with a status of 500 because it is starting.
 var patience = 10 * time.Second
 
-// Connect returns a client for the target and its configuration. It waits up to ten seconds until the API server answers and is ready.
-// If it does not, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
+// Connect returns a client for the target and its configuration. It waits up to ten seconds for an answer,
+// and while the API server answers that it is not ready. Without an answer, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
 func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
 	c, err := t.REST()
 	if err != nil {

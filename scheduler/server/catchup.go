@@ -23,23 +23,24 @@ const (
 // may be behind when the standby gets the lease, above all after an outage. Without the last bindings and allocations of the
 // previous leader it would give their room and their devices to other pods.
 func (i *instance) catchUp(ctx context.Context, client kubernetes.Interface) {
-	start := time.Now()
-	for {
-		missing, err := i.missing(ctx, client)
+	within, cancel := context.WithTimeout(ctx, catchUpWithin)
+	defer cancel()
+	for pause := catchUpPause; ; pause = min(2*pause, time.Second) {
+		missing, err := i.missing(within, client)
 		if err == nil && missing == 0 {
-			missing, err = i.missingClaims(ctx, client)
+			missing, err = i.missingClaims(within, client)
 		}
 		switch {
 		case err == nil && missing == 0, ctx.Err() != nil:
 			return
-		case time.Since(start) > catchUpWithin:
+		case within.Err() != nil:
 			log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
 			log.Error(err, "Scheduling begins although a watch is behind", "missing", missing)
 			return
 		}
 		select {
-		case <-ctx.Done():
-		case <-time.After(catchUpPause):
+		case <-within.Done():
+		case <-time.After(pause):
 		}
 	}
 }

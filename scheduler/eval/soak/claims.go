@@ -160,7 +160,7 @@ func (b *book) tooMuch(v violation) {
 	byRival, at := b.placement(v.pods[0])
 	for _, name := range v.pods[1:] {
 		other, when := b.placement(name)
-		before := at.Sub(when)
+		before := at.Sub(when).Abs()
 		switch {
 		case other != byRival && before < meanwhile, v.kind == deviceTwice && b.there(b.collided[name]):
 			if key := "collision " + v.kind + v.pods[0]; !b.known[key] {
