@@ -19,6 +19,7 @@ type sayings struct {
 	bounded observe.Few
 	older   observe.Few // files that are older than something in them
 	other   observe.Few // files of a folder that hold no objects
+	passed  []string    // files of a folder that are not read
 }
 
 // add takes what is said of a file.
@@ -65,6 +66,10 @@ func (s *sayings) log(log zerolog.Logger) {
 	if s.other.Objects > 0 {
 		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).
 			Msg("files of the folder hold no objects of Kubernetes, and are left out")
+	}
+	if len(s.passed) > 0 {
+		log.Warn().Int("files", len(s.passed)).Strs("first", s.passed[:min(3, len(s.passed))]).
+			Msg("files of the folder are not read: they have other names than " + strings.Join(endings, ", ") + ", or are no files")
 	}
 	if kinds := s.kinds(); kinds != "" {
 		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")

@@ -70,18 +70,35 @@ func (r Refusal) Error() string {
 }
 
 // ReadObjects reads what `kubectl get pods,nodes -A -o json` or `-o yaml` prints: a list of objects, or several lists or objects one
-// after another. An object that cannot be read is left out. Errors name the
-// file; NoObjects tells whether it holds something else.
+// after another. An object that cannot be read is left out. Errors name the file; NoObjects tells whether it holds nothing else than
+// something else.
 func ReadObjects(r io.Reader, file string) (Objects, error) {
 	out := Objects{scope: newScope(), Skipped: map[string]int{}, LeftOut: map[string]Few{}}
-	if err := eachDocument(r, func(raw json.RawMessage) error { return out.document(raw, maxDepth) }); err != nil {
+	var alien error // the first document that has no objects
+	found := false
+	err := eachDocument(r, func(raw json.RawMessage) error {
+		err := out.document(raw, maxDepth)
+		found = found || err == nil
+		if errors.Is(err, errNoObjects) {
+			alien, err = cmp.Or(alien, err), nil
+		}
+		return err
+	})
+	switch {
+	case err == nil && found && alien != nil: // with objects beside it, it may be one that is broken
+		err = fmt.Errorf("%w%s", errBroken, strings.TrimPrefix(alien.Error(), notPrinted))
+	case err == nil:
+		err = alien
+	}
+	if err != nil {
 		return out, fmt.Errorf("%s: %w", file, err)
 	}
 	return out, nil
 }
 
-// NoObjects reports whether an error of ReadObjects is that of a file of something else.
-func NoObjects(err error) bool { return errors.Is(err, errNoObjects) }
+// NoObjects reports whether an error of ReadObjects is that of a file of something else, or of nothing. A file that is cut off, packed or
+// malformed is neither: it may have had objects.
+func NoObjects(err error) bool { return errors.Is(err, errNoObjects) || errors.Is(err, errEmpty) }
 
 // typed is what tells kinds of objects apart.
 type typed struct {
@@ -104,7 +121,7 @@ const maxDepth = 4
 // document takes one document: a list of objects or of lists, an object, or several documents in brackets.
 func (o *Objects) document(raw json.RawMessage, depth int) error {
 	if depth == 0 {
-		return fmt.Errorf("%w: lists are in lists over %d deep", errNoObjects, maxDepth)
+		return fmt.Errorf("%w: lists are in lists over %d deep", errBroken, maxDepth)
 	}
 	if bytes.HasPrefix(raw, []byte("[")) {
 		var all []json.RawMessage
@@ -131,7 +148,7 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 		_ = json.Unmarshal(raw, &s) // what cannot be read is not said
 		return Refusal{s}
 	case doc.Kind == "List" && doc.Version != "" && doc.Version != "v1":
-		return fmt.Errorf("%w: its apiVersion is %s, want v1", errNoObjects, quote.Value(doc.Version))
+		return fmt.Errorf("%w: its apiVersion is %s, want v1", errBroken, quote.Value(doc.Version))
 	case doc.Kind == "" && doc.Items == nil:
 		return fmt.Errorf("%w: a document has no kind", errNoObjects)
 	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
