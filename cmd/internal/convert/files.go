@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,7 +47,7 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 			all.add(&f)
 			out = append(out, f)
 		}
-		slices.SortStableFunc(out[before:], func(a, b observe.File) int { return cmp.Compare(a.At, b.At) })
+		slices.SortStableFunc(out[before:], observe.Older)
 	}
 	all.date(out)
 	if !found {

@@ -41,6 +41,10 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 		return exit.New(exit.Usage, err, "touch -d TIME FILE sets the time of a file")
 	}
 	said.log(log)
+	if earlier, later, object := observe.Disorder(looks); earlier != "" {
+		log.Warn().Str("earlier", earlier).Str("later", later).Str("object", object).
+			Msg("the files' times say another order than the times in them; touch -d TIME FILE sets the time of a file")
+	}
 	out, err := record.Create(dir, record.Options{})
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
@@ -98,6 +102,10 @@ func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	if a.Pods > 0 {
 		log.Warn().Str("file", last).Int("pods", a.Pods).Str("first", a.Pod).
 			Msg("this file, and those of its time, list other namespaces; the pods of the others are taken to be there still")
+	}
+	if a.Lost > 0 {
+		log.Warn().Str("file", last).Int("pods", a.Lost).Int("of", a.Of).
+			Msg("this file, and those of its time, lack most pods of earlier ones, which are taken to have ended; a list of only some pods says so wrongly")
 	}
 	if a.Nowhere > 0 {
 		log.Warn().Str("file", last).Int("pods", a.Nowhere).Str("node", a.NodeLess).Msg("pods are on nodes that no file has")

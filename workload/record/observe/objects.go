@@ -194,6 +194,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	}
 	object := objectKey{is.Kind, is.Metadata.Namespace, is.Metadata.Name}
 	k, known := kinds[is.Kind]
+	at := int64(0)
 	switch {
 	case err != nil:
 		err = errors.New("it is no object")
@@ -208,7 +209,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	case object.name == "":
 		err = errors.New("it has no name")
 	default:
-		err = k.read(o, raw, is.Version)
+		at, err = k.read(o, raw, is.Version)
 	}
 	if err != nil {
 		kind := cmp.Or(quote.Message(is.Kind, 100), "none")
@@ -224,13 +225,14 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		o.scope.names[object] = true
 	} else {
 		l.kinds[is.Kind] = true
+		o.scope.listed[object] = at
 	}
 }
 
 // kinds are the kinds of objects that a record holds.
 var kinds = map[string]struct {
 	group string
-	read  func(o *Objects, raw json.RawMessage, version string) error
+	read  func(o *Objects, raw json.RawMessage, version string) (newest int64, err error)
 }{
 	kindPod:                  {"", reader((*Objects).pod, "v1")},
 	kindNode:                 {"", reader((*Objects).node, "v1")},
@@ -252,21 +254,22 @@ type pointer[T any] interface {
 
 // reader returns how objects of one kind are read, whose fields are the same in some versions. An object of a list without a version
 // has none.
-func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) error {
-	return func(o *Objects, raw json.RawMessage, version string) error {
+func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) (int64, error) {
+	return func(o *Objects, raw json.RawMessage, version string) (int64, error) {
 		x := P(new(T))
 		if err := json.Unmarshal(raw, x); err != nil {
-			return err
+			return 0, err
 		}
 		if version != "" && !slices.Contains(versions, version) {
-			return fmt.Errorf("its apiVersion is %s, want %s", quote.Value(version), strings.Join(versions, ", "))
+			return 0, fmt.Errorf("its apiVersion is %s, want %s", quote.Value(version), strings.Join(versions, ", "))
 		}
 		x.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, ""))
 		if err := put(o, x); err != nil {
-			return err
+			return 0, err
 		}
-		o.Newest = newer(o.Newest, newest(x))
-		return nil
+		t := newest(x)
+		o.Newest = newer(o.Newest, t)
+		return t.At, nil
 	}
 }
 
