@@ -85,3 +85,38 @@ func TestLinks(t *testing.T) {
 	}
 	judge(t, "convert", log, []string{`"first":["folder/pipe.json"]`, "are not read"}, nil)
 }
+
+// What a record cannot have as the objects say it is counted and named.
+func TestSaidOfObjects(t *testing.T) {
+	budget := func(spec string) string {
+		return `{"kind":"PodDisruptionBudget","apiVersion":"policy/v1","metadata":{"name":"b","namespace":"x"},"spec":{` + spec + `}}`
+	}
+	for what, c := range map[string]struct {
+		object string
+		want   []string
+	}{
+		"no time":        {`{"kind":"Pod","metadata":{"name":"q","namespace":"x","creationTimestamp":null},"spec":{"nodeName":"n1"}}`, []string{`"waiting":0`, "do not say since when", "x/q", `"pods":2`}},
+		"time 0001":      {`{"kind":"Pod","metadata":{"name":"q","namespace":"x","creationTimestamp":"0001-01-01T00:00:00Z"},"spec":{"nodeName":"n1"}}`, []string{`"waiting":0`, "do not say since when"}},
+		"time 1969":      {`{"kind":"Pod","metadata":{"name":"q","namespace":"x","creationTimestamp":"1969-01-01T00:00:00Z"},"spec":{"nodeName":"n1"}}`, []string{`"waiting":0`, "do not say since when"}},
+		"has ended":      {`{"kind":"Pod","metadata":{"name":"q","namespace":"x"},"spec":{"nodeName":"n1"},"status":{"phase":"Succeeded"}}`, []string{`"waiting":0`, `"pods":1`, `"ended":1`}},
+		"no status":      {nodeOf("n2", ""), []string{"is unknown", `\"n2\": it has no status.allocatable`}},
+		"a large node":   {nodeOf("n2", `"memory":"24Ti"`), []string{"bounds them", `\"n2\": status.allocatable.memory is 24Ti, want 0 to`}},
+		"many cores":     {nodeOf("n2", `"cpu":"12000"`), []string{"bounds them", "status.allocatable.cpu is 12k, want 0 to 10000"}},
+		"half a budget":  {budget(`"minAvailable":"half"`), []string{`"kind":"PodDisruptionBudget","objects":1`, "x/b"}},
+		"a bad selector": {budget(`"selector":{"matchExpressions":[{"key":"a","operator":"Like"}]}`), []string{`"kind":"PodDisruptionBudget","objects":1`, "x/b"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			folder(t, map[string]string{"more.json": c.object})
+			log, err := logged(t, "in")
+			if err != nil {
+				t.Fatal(err)
+			}
+			judge(t, "convert", log, c.want, nil)
+		})
+	}
+}
+
+func nodeOf(name, amounts string) string {
+	return `{"kind":"Node","metadata":{"name":"` + name + `"},"status":{"allocatable":{` + amounts + `}}}`
+}

@@ -70,9 +70,12 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	if note := restore.NamespaceNote("the file", w.pods, w.objects); note != "" {
 		log.Warn().Msg(note + "; kubectl get namespaces -o json prints them")
 	}
+	if err := closed(out, log); err != nil {
+		return err
+	}
 	log.Info().Str("out", dir).Int("looks", len(looks)).Str("from", at(from)).Str("to", at(now)).
 		Int("nodes", n.Nodes).Int("pods", n.Pods).Int("waiting", n.Waiting).Int("ended", n.Ended).Msg("converted")
-	return closed(out, log)
+	return nil
 }
 
 // spaces is a record that keeps the rows that say which namespaces pods select.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"gnnsched/internal/quote"
 	"gnnsched/workload/record"
@@ -30,6 +31,8 @@ type Objects struct {
 	Skipped map[string]int // number of objects that a record has no place for, by kind
 	LeftOut map[string]Few // objects that cannot be read, by kind
 	Bounded Few            // objects with amounts that no cluster has, which are bounded
+	Undated Few            // pods that do not say since when they have their nodes
+	Unsized Few            // nodes that do not say what they have
 	Newest  Time           // the newest time that an object has, such as that of a condition
 }
 
@@ -238,7 +241,7 @@ var kinds = map[string]struct {
 	kindNode:                 {"", reader((*Objects).node, "v1")},
 	record.KindNamespace:     {"", reader(other(Namespace), "v1")},
 	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), classVersions...)},
-	record.KindBudget:        {policyv1.GroupName, reader(other(budget), "policy/v1", "policy/v1beta1")},
+	record.KindBudget:        {policyv1.GroupName, reader(budget, "policy/v1", "policy/v1beta1")},
 }
 
 const kindPod, kindNode = "Pod", "Node"
@@ -282,6 +285,9 @@ func (o *Objects) pod(p *corev1.Pod) error {
 	if bounded != nil {
 		o.Bounded.add(p.Namespace+"/"+p.Name, bounded)
 	}
+	if row.Node != "" && row.Bound == 0 {
+		o.Undated.add(p.Namespace+"/"+p.Name, errors.New("it is on node "+quote.Value(row.Node)))
+	}
 	o.Pods = append(o.Pods, p)
 	return nil
 }
@@ -294,6 +300,9 @@ func (o *Objects) node(n *corev1.Node) error {
 	}
 	if bounded != nil {
 		o.Bounded.add(n.Name, bounded)
+	}
+	if len(n.Status.Allocatable) == 0 {
+		o.Unsized.add(n.Name, errors.New("it has no status.allocatable"))
 	}
 	o.Nodes = append(o.Nodes, n)
 	return nil
@@ -311,11 +320,22 @@ func other[P any](row func(P) record.Object) func(*Objects, P) error {
 	}
 }
 
-// budget translates a PodDisruptionBudget. An empty selector selects no pod in policy/v1beta1, and all pods of the namespace in
-// policy/v1.
-func budget(b *policyv1.PodDisruptionBudget) record.Object {
+// budget takes a PodDisruptionBudget. An empty selector selects no pod in policy/v1beta1, and all pods of the namespace in
+// policy/v1. The API server takes neither limits nor selectors that cannot be read, but a file may have them.
+func budget(o *Objects, b *policyv1.PodDisruptionBudget) error {
+	for _, limit := range []*intstr.IntOrString{b.Spec.MinAvailable, b.Spec.MaxUnavailable} {
+		if limit == nil {
+			continue
+		}
+		if _, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true); err != nil {
+			return err
+		}
+	}
+	if _, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err != nil {
+		return err
+	}
 	if s := b.Spec.Selector; b.APIVersion == "policy/v1beta1" && s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
 		b.Spec.Selector = nil
 	}
-	return Budget(b)
+	return other(Budget)(o, b)
 }
