@@ -44,6 +44,7 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 				return nil, all, exit.New(exit.Usage, err, kubectl)
 			}
 			found = found || len(f.Nodes)+len(f.Pods) > 0
+			all.doubted.Join(f.Path, f.Doubt())
 			all.add(&f)
 			out = append(out, f)
 		}

@@ -99,6 +99,7 @@ func TestSaidOfObjects(t *testing.T) {
 		"time 0001":      {`{"kind":"Pod","metadata":{"name":"q","namespace":"x","creationTimestamp":"0001-01-01T00:00:00Z"},"spec":{"nodeName":"n1"}}`, []string{`"waiting":0`, "do not say since when"}},
 		"time 1969":      {`{"kind":"Pod","metadata":{"name":"q","namespace":"x","creationTimestamp":"1969-01-01T00:00:00Z"},"spec":{"nodeName":"n1"}}`, []string{`"waiting":0`, "do not say since when"}},
 		"has ended":      {`{"kind":"Pod","metadata":{"name":"q","namespace":"x"},"spec":{"nodeName":"n1"},"status":{"phase":"Succeeded"}}`, []string{`"waiting":0`, `"pods":1`, `"ended":1`}},
+		"a clock ahead":  {`{"kind":"Pod","metadata":{"name":"q","namespace":"x","creationTimestamp":"2099-01-01T00:00:00Z"},"spec":{"nodeName":"n1"}}` + nodeOf("n2", "") + nodeOf("n3", ""), []string{"which are ignored", `\"x/q\": it has a time of 2099`, `"to":"20`, `"waiting":0`}},
 		"no status":      {nodeOf("n2", ""), []string{"is unknown", `\"n2\": it has no status.allocatable`}},
 		"a large node":   {nodeOf("n2", `"memory":"24Ti"`), []string{"bounds them", `\"n2\": status.allocatable.memory is 24Ti, want 0 to`}},
 		"many cores":     {nodeOf("n2", `"cpu":"12000"`), []string{"bounds them", "status.allocatable.cpu is 12k, want 0 to 10000"}},

@@ -19,6 +19,7 @@ type sayings struct {
 	bounded observe.Few
 	undated observe.Few
 	unsized observe.Few
+	doubted observe.Few // objects with times long after their files
 	older   observe.Few // files that are older than something in them
 	other   observe.Few // files of a folder that hold no objects
 	passed  []string    // files of a folder that are not read
@@ -93,6 +94,10 @@ func (s *sayings) log(log zerolog.Logger) {
 	if s.unsized.Objects > 0 {
 		log.Warn().Int("nodes", s.unsized.Objects).Str("first", s.unsized.First).
 			Msg("the capacity of these nodes is unknown, so no pod fits there")
+	}
+	if s.doubted.Objects > 0 {
+		log.Warn().Int("objects", s.doubted.Objects).Str("first", s.doubted.First).
+			Msg("objects have times more than a day after their file's, which are ignored")
 	}
 	if s.older.Objects > 0 {
 		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).
