@@ -41,10 +41,7 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 		return exit.New(exit.Usage, err, "touch -d TIME FILE sets the time of a file")
 	}
 	said.log(log)
-	if earlier, later, object := observe.Disorder(looks); earlier != "" {
-		log.Warn().Str("earlier", earlier).Str("later", later).Str("object", object).
-			Msg("the files' times say another order than the times in them; touch -d TIME FILE sets the time of a file")
-	}
+	warnOfOrder(looks, log)
 	out, err := record.Create(dir, record.Options{})
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
@@ -99,6 +96,14 @@ func (s *spaces) Object(o record.Object) {
 	s.objects = append(s.objects, o)
 }
 
+// warnOfOrder says whether the files' times contradict those in them.
+func warnOfOrder(looks [][]observe.File, log zerolog.Logger) {
+	if earlier, later, object := observe.Disorder(looks); earlier != "" {
+		log.Warn().Str("earlier", earlier).Str("later", later).Str("object", object).
+			Msg("the files' times say another order than the times in them; touch -d TIME FILE sets the time of a file")
+	}
+}
+
 // warnOf says what a look leaves open.
 func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	last := look[len(look)-1].Path
@@ -108,7 +113,7 @@ func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	}
 	if a.Lost > 0 {
 		log.Warn().Str("file", last).Int("pods", a.Lost).Int("of", a.Of).
-			Msg("this file, and those of its time, lack most pods of earlier ones, which are taken to have ended; a list of only some pods says so wrongly")
+			Msg("this file, and those of its time, lack most pods of earlier ones, which are taken to have ended; a list of some pods says so wrongly")
 	}
 	if a.Nowhere > 0 {
 		log.Warn().Str("file", last).Int("pods", a.Nowhere).Str("node", a.NodeLess).Msg("pods are on nodes that no file has")
