@@ -34,7 +34,7 @@ type State struct {
 }
 
 // At returns the cluster at the end of the source's window. The profile's filters say where pods fit. ctx ends the plugins. A
-// PodDisruptionBudget that cannot be read is an error.
+// PodDisruptionBudget that cannot be read is left out, and a note says so.
 func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfile) (*State, error) {
 	cluster, notes, err := replay.End(ctx, s, profile)
 	if err != nil {
@@ -44,10 +44,7 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{}, empties: map[types.UID]bool{},
 		kept: map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
-	budgets, err := budgetsAt(s)
-	if err != nil {
-		return nil, err
-	}
+	budgets := st.budgetsAt(s)
 	if len(budgets) == 0 {
 		st.notes = append(st.notes, "the record has no PodDisruptionBudget at this time, so none is respected")
 	}
@@ -119,20 +116,21 @@ func (l lacks) notes() (out []string) {
 	return out
 }
 
-// budgetsAt returns the budgets at the end of the window.
-func budgetsAt(s replay.Source) (out []*budget, err error) {
-	for i := range s.Objects {
-		o := &s.Objects[i]
-		if o.Kind != record.KindBudget || o.From >= s.To || o.To != 0 && o.To < s.To {
+// budgetsAt returns the budgets at the end of the window. Those of an old record may be such that no API server takes them.
+func (s *State) budgetsAt(source replay.Source) (out []*budget) {
+	for i := range source.Objects {
+		o := &source.Objects[i]
+		if o.Kind != record.KindBudget || o.From >= source.To || o.To != 0 && o.To < source.To {
 			continue
 		}
 		b, err := readBudget(o)
 		if err != nil {
-			return nil, err
+			s.notes = append(s.notes, fmt.Sprintf("left out, because it cannot be read, so it protects no pod: %v", err))
+			continue
 		}
 		out = append(out, b)
 	}
-	return out, nil
+	return out
 }
 
 // judge finds out whether a pod can be moved at all.

@@ -62,15 +62,11 @@ func TestCases(t *testing.T) {
 func (c *caseOf) check(t *testing.T, dir string) {
 	t.Helper()
 	t.Chdir(dir)
-	_, err := convert(t, append([]string{"--log-dir=.", "--log-level=info", "--out", "x.record"}, c.Convert...)...)
+	log, err := logged(t, c.Convert...)
 	if code := exit.Code(err); code != c.Code {
 		t.Fatalf("%s: %v with code %d, want %d", c.About, err, code, c.Code)
 	}
-	log, _ := os.ReadFile("convert.log") // an error may come before it
-	if err != nil {
-		log = append(log, err.Error()...)
-	}
-	judge(t, "convert", string(log), c.Says, c.Never)
+	judge(t, "convert", log, c.Says, c.Never)
 	if len(c.Plan) == 0 {
 		return
 	}

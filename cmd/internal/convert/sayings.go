@@ -17,8 +17,12 @@ type sayings struct {
 	skipped map[string]int         // objects that a record has no place for, by kind
 	leftOut map[string]observe.Few // objects that cannot be read, by kind
 	bounded observe.Few
+	undated observe.Few
+	unsized observe.Few
+	doubted observe.Few // objects with times long after their files
 	older   observe.Few // files that are older than something in them
 	other   observe.Few // files of a folder that hold no objects
+	passed  []string    // files of a folder that are not read
 }
 
 // add takes what is said of a file.
@@ -35,6 +39,8 @@ func (s *sayings) add(f *observe.File) {
 		s.leftOut[kind] = all
 	}
 	s.bounded.Join(f.Path, f.Bounded)
+	s.undated.Join(f.Path, f.Undated)
+	s.unsized.Join(f.Path, f.Unsized)
 }
 
 // day is the most by which clocks and time zones are taken to be wrong.
@@ -66,6 +72,10 @@ func (s *sayings) log(log zerolog.Logger) {
 		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).
 			Msg("files of the folder hold no objects of Kubernetes, and are left out")
 	}
+	if len(s.passed) > 0 {
+		log.Warn().Int("files", len(s.passed)).Strs("first", s.passed[:min(3, len(s.passed))]).
+			Msg("files of the folder are not read: they have other names than " + strings.Join(endings, ", ") + ", or are no files")
+	}
 	if kinds := s.kinds(); kinds != "" {
 		log.Warn().Str("objects", kinds).Msg("a record has no place for these objects")
 	}
@@ -76,6 +86,18 @@ func (s *sayings) log(log zerolog.Logger) {
 	if s.bounded.Objects > 0 {
 		log.Warn().Int("objects", s.bounded.Objects).Str("first", s.bounded.First).
 			Msg("objects have amounts that no cluster has; the record bounds them")
+	}
+	if s.undated.Objects > 0 {
+		log.Warn().Int("pods", s.undated.Objects).Str("first", s.undated.First).
+			Msg("pods do not say since when they are on their nodes; the time of the file counts")
+	}
+	if s.unsized.Objects > 0 {
+		log.Warn().Int("nodes", s.unsized.Objects).Str("first", s.unsized.First).
+			Msg("the capacity of these nodes is unknown, so no pod fits there")
+	}
+	if s.doubted.Objects > 0 {
+		log.Warn().Int("objects", s.doubted.Objects).Str("first", s.doubted.First).
+			Msg("objects have times more than a day after their file's, which are ignored")
 	}
 	if s.older.Objects > 0 {
 		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).
@@ -97,6 +119,9 @@ func (s *sayings) missing() string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
 		out = append(out, fmt.Sprintf("%d objects of kind %s that cannot be read", s.leftOut[kind].Objects, kind))
+	}
+	if s.unsized.Objects > 0 {
+		out = append(out, fmt.Sprintf("the capacity of %d nodes", s.unsized.Objects))
 	}
 	return strings.Join(out, ", ")
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,28 +9,33 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/quote"
 )
 
-// maxQuantity is more than a cluster has of anything, in cores, bytes or pieces.
+// maxQuantity is more than a cluster has of anything else than what most names, in cores, bytes or pieces.
 const maxQuantity = 1e15
 
-// inRange brings the amounts of a list into the range from 0 to maxQuantity. The error names the first one that was outside. API servers
+// most are the largest amounts that a record holds.
+var most = map[corev1.ResourceName]int64{corev1.ResourceCPU: cluster.MaxMilliCPU / 1000, corev1.ResourceMemory: cluster.MaxMemory}
+
+// inRange brings the amounts of a list into the range from 0 to what a record holds. The error names the first one that was outside. API servers
 // take limits such as 1e30 cores. They take no negative amounts, but a file may have them.
 func inRange(field string, l corev1.ResourceList) (first error) {
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		q := l[name]
+		limit := cmp.Or(most[name], maxQuantity)
 		switch {
 		case q.Sign() < 0:
 			l[name] = *resource.NewQuantity(0, q.Format)
-		case q.AsApproximateFloat64() > maxQuantity:
-			l[name] = *resource.NewQuantity(maxQuantity, q.Format)
+		case q.CmpInt64(limit) > 0:
+			l[name] = *resource.NewQuantity(limit, q.Format)
 		default:
 			continue
 		}
 		if first == nil {
-			first = fmt.Errorf("%s.%s is %s, want 0 to %g", field, quote.Message(string(name), 100), quote.Message(q.String(), 40), maxQuantity)
+			first = fmt.Errorf("%s.%s is %s, want 0 to %d", field, quote.Message(string(name), 100), quote.Message(q.String(), 40), limit)
 		}
 	}
 	return first
@@ -58,6 +64,12 @@ func boundPod(p *corev1.Pod) error {
 	for _, r := range []*corev1.ResourceRequirements{p.Spec.Resources, p.Status.Resources} {
 		if r != nil {
 			both("resources", *r)
+		}
+	}
+	amounts, _ := kube.Pod(p)
+	for _, a := range []cluster.Resources{amounts.Requests, amounts.Limits} {
+		if first == nil && (a.MilliCPU > cluster.MaxMilliCPU || a.Memory > cluster.MaxMemory) {
+			first = fmt.Errorf("its containers have %d milli-cores and %d bytes together, more than a record holds", a.MilliCPU, a.Memory)
 		}
 	}
 	return first

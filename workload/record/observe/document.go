@@ -16,11 +16,20 @@ import (
 // maxFile is the size of a file in bytes that is read at most.
 const maxFile = 4 << 30
 
-// errNoObjects is the error of a file that holds something else than objects of Kubernetes' API.
-var errNoObjects = errors.New("not what kubectl -o json or -o yaml prints")
+// notPrinted is what is said of a file that is not what it should be.
+const notPrinted = "not what kubectl -o json or -o yaml prints"
+
+// errNoObjects is the error of a whole file that holds something else than objects of Kubernetes' API, errEmpty that of one that holds
+// nothing, and errBroken that of a file that may have had objects: it is cut off, packed or malformed.
+var (
+	errNoObjects = errors.New(notPrinted)
+	errEmpty     = errors.New("the file is empty")
+	errBroken    = errors.New(notPrinted)
+)
 
 // eachDocument calls f with the documents of a text, one after another, as JSON. The text is JSON or YAML, in UTF-8 or UTF-16.
-// Errors that are not f's wrap errNoObjects.
+// Errors that are not f's are those of a file
+// that is empty or broken.
 func eachDocument(r io.Reader, f func(json.RawMessage) error) error {
 	text, err := readText(r)
 	if err != nil {
@@ -29,7 +38,7 @@ func eachDocument(r io.Reader, f func(json.RawMessage) error) error {
 	text = blank(text)
 	switch {
 	case len(text) == 0:
-		return errors.New("the file is empty")
+		return errEmpty
 	case text[0] == '{' || text[0] == '[':
 		return eachJSON(text, f)
 	}
@@ -59,11 +68,11 @@ func readText(r io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if bytes.HasPrefix(begin, []byte("\x1f\x8b")) {
-		return nil, fmt.Errorf("%w: the file is packed; unpack it first", errNoObjects)
+		return nil, fmt.Errorf("%w: the file is packed; unpack it first", errBroken)
 	}
 	order := utf16Order(begin)
 	if bytes.IndexByte(begin, 0) >= 0 && order == nil {
-		return nil, fmt.Errorf("%w: the file is no text", errNoObjects)
+		return nil, fmt.Errorf("%w: the file is no text", errBroken)
 	}
 	text, err := io.ReadAll(in)
 	switch {
@@ -95,7 +104,7 @@ func utf16Order(begin []byte) func([]byte) uint16 {
 
 func fromUTF16(text []byte, order func([]byte) uint16) ([]byte, error) {
 	if len(text)%2 != 0 {
-		return nil, fmt.Errorf("%w: the file is UTF-16, and its last character is cut off", errNoObjects)
+		return nil, fmt.Errorf("%w: the file is UTF-16, and its last character is cut off", errBroken)
 	}
 	out := make([]byte, 0, len(text)/2)
 	for i := 0; i < len(text); i += 2 {
@@ -119,14 +128,14 @@ func eachJSON(text []byte, f func(json.RawMessage) error) error {
 		syntax := (*json.SyntaxError)(nil)
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return fmt.Errorf("%w: the file is cut off after %d bytes", errNoObjects, all)
+			return fmt.Errorf("%w: the file is cut off after %d bytes", errBroken, all)
 		case bytes.HasPrefix(text, []byte("==== START logs")):
 			const apart = "kubectl cluster-info dump --output-directory keeps them apart"
-			return fmt.Errorf("%w: there are logs of containers between the lists; %s", errNoObjects, apart)
+			return fmt.Errorf("%w: there are logs of containers between the lists; %s", errBroken, apart)
 		case errors.As(err, &syntax):
-			return fmt.Errorf("byte %d: %w: %w", all-int64(len(text))+syntax.Offset, errNoObjects, err)
+			return fmt.Errorf("byte %d: %w: %w", all-int64(len(text))+syntax.Offset, errBroken, err)
 		case err != nil:
-			return fmt.Errorf("%w: %w", errNoObjects, err)
+			return fmt.Errorf("%w: %w", errBroken, err)
 		}
 		if err := f(raw); err != nil {
 			return err
@@ -142,7 +151,7 @@ func eachYAML(text []byte, f func(json.RawMessage) error) error {
 		raw, err := yaml.YAMLToJSON(part)
 		switch {
 		case err != nil:
-			return fmt.Errorf("document %d: %w: %w", n+1, errNoObjects, err)
+			return fmt.Errorf("document %d: %w: %w", n+1, errBroken, err)
 		case string(raw) == "null": // before the first ---
 			continue
 		}
@@ -152,7 +161,7 @@ func eachYAML(text []byte, f func(json.RawMessage) error) error {
 		}
 	}
 	if !found {
-		return errors.New("the file is empty")
+		return errEmpty
 	}
 	return nil
 }

@@ -114,6 +114,12 @@ func (f *Follower) row(p *corev1.Pod) record.Pod {
 func (f *Follower) pod(p record.Pod, live bool) {
 	old := f.pods[p.UID]
 	now := f.now()
+	if p.Bound == 0 && p.Node != "" { // it says no time, and has its node now at the latest
+		p.Bound = now
+	}
+	if p.Ended == 0 && p.End != "" {
+		p.Ended = now
+	}
 	switch {
 	case old == nil:
 		f.counts.Arrived++

@@ -77,6 +77,55 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// Lists of one folder and of about one time that have nothing in common are one look, as of the pods of a node or with a label each. Of
+// two looks with equal times, the one with the newer objects is the later one.
+func TestPartsOfAList(t *testing.T) {
+	at := func(name, created string) string {
+		return strings.Replace(podJSON(name, ""), `"namespace"`, `"creationTimestamp":"2026-01-02T`+created+`Z","namespace"`, 1)
+	}
+	const minute = 60_000
+	early, late := listOf(at("a/x", "10:00:00")), listOf(at("a/x", "11:00:00"), at("b/y", "10:00:00"))
+	for what, c := range map[string]struct {
+		texts    []string
+		paths    []string
+		times    []int64
+		looks    int
+		want     string
+		lost     int
+		disorder bool
+	}{
+		"a file for each node":    {[]string{listOf(podJSON("a/x", "n1"), podJSON("b/z", "n1")), listOf(podJSON("a/y", "n2")), nodeJSON("n1") + nodeJSON("n2")}, []string{"f/1", "f/2", "f/3"}, []int64{minute, 2 * minute, 2 * minute}, 1, "a/x a/y b/z n1 n2", 0, false},
+		"in another order":        {[]string{listOf(podJSON("a/x", "")), listOf(podJSON("a/y", ""))}, []string{"f/1", "f/2"}, []int64{2 * minute, minute}, 1, "a/x a/y", 0, false},
+		"an hour later":           {[]string{listOf(podJSON("a/x", "")), listOf(podJSON("a/y", ""))}, []string{"f/1", "f/2"}, []int64{minute, 61 * minute}, 2, "a/y", 1, false},
+		"the same time in them":   {[]string{listOf(at("a/x", "10:00:00")), listOf(at("a/y", "10:01:00"))}, []string{"f/1", "f/2"}, []int64{minute, 61 * minute}, 1, "a/x a/y", 0, false},
+		"another folder":          {[]string{listOf(podJSON("a/x", "")), listOf(podJSON("a/y", ""))}, []string{"f/1", "g/2"}, []int64{minute, minute}, 2, "a/y", 1, false},
+		"a pod in common":         {[]string{listOf(podJSON("a/x", ""), podJSON("a/z", "")), listOf(podJSON("a/y", ""), podJSON("a/x", ""))}, []string{"f/1", "f/2"}, []int64{minute, minute}, 2, "a/x a/y", 0, false},
+		"equal times":             {[]string{late, early}, []string{"f/1", "f/2"}, []int64{minute, minute}, 2, "a/x b/y", 0, false},
+		"times against the lists": {[]string{late, early}, []string{"f/1", "f/2"}, []int64{minute, 2 * minute}, 2, "a/x b/y", 0, true},
+	} {
+		var files []File
+		for i, text := range c.texts {
+			f := read(t, text, c.times[i])
+			f.Path = c.paths[i]
+			files = append(files, f)
+		}
+		looks, err := Looks(files)
+		if err != nil || len(looks) != c.looks {
+			t.Errorf("%s: %d looks, %v", what, len(looks), err)
+		}
+		p, lost := NewKnown(), 0
+		for _, l := range looks {
+			lost += p.Look(l).Lost
+		}
+		if got := p.state(); got != c.want || lost != c.lost {
+			t.Errorf("%s: %s, %d lost", what, got, lost)
+		}
+		if earlier, _, _ := Disorder(looks); (earlier != "") != c.disorder {
+			t.Errorf("%s: disorder of %q", what, earlier)
+		}
+	}
+}
+
 // Files may be named in any order, unless one lists again what a newer one before it lists.
 func TestOrderOfFiles(t *testing.T) {
 	a, b, again := read(t, listOf(podJSON("a/x", "")), 3), read(t, listOf(podJSON("b/x", "")), 2), read(t, listOf(podJSON("a/x", "")), 1)

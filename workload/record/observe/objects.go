@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"gnnsched/internal/quote"
 	"gnnsched/workload/record"
@@ -30,6 +31,8 @@ type Objects struct {
 	Skipped map[string]int // number of objects that a record has no place for, by kind
 	LeftOut map[string]Few // objects that cannot be read, by kind
 	Bounded Few            // objects with amounts that no cluster has, which are bounded
+	Undated Few            // pods that do not say since when they have their nodes
+	Unsized Few            // nodes that do not say what they have
 	Newest  Time           // the newest time that an object has, such as that of a condition
 }
 
@@ -70,18 +73,35 @@ func (r Refusal) Error() string {
 }
 
 // ReadObjects reads what `kubectl get pods,nodes -A -o json` or `-o yaml` prints: a list of objects, or several lists or objects one
-// after another. An object that cannot be read is left out. Errors name the
-// file; NoObjects tells whether it holds something else.
+// after another. An object that cannot be read is left out. Errors name the file; NoObjects tells whether it holds nothing else than
+// something else.
 func ReadObjects(r io.Reader, file string) (Objects, error) {
 	out := Objects{scope: newScope(), Skipped: map[string]int{}, LeftOut: map[string]Few{}}
-	if err := eachDocument(r, func(raw json.RawMessage) error { return out.document(raw, maxDepth) }); err != nil {
+	var alien error // the first document that has no objects
+	found := false
+	err := eachDocument(r, func(raw json.RawMessage) error {
+		err := out.document(raw, maxDepth)
+		found = found || err == nil
+		if errors.Is(err, errNoObjects) {
+			alien, err = cmp.Or(alien, err), nil
+		}
+		return err
+	})
+	switch {
+	case err == nil && found && alien != nil: // with objects beside it, it may be one that is broken
+		err = fmt.Errorf("%w%s", errBroken, strings.TrimPrefix(alien.Error(), notPrinted))
+	case err == nil:
+		err = alien
+	}
+	if err != nil {
 		return out, fmt.Errorf("%s: %w", file, err)
 	}
 	return out, nil
 }
 
-// NoObjects reports whether an error of ReadObjects is that of a file of something else.
-func NoObjects(err error) bool { return errors.Is(err, errNoObjects) }
+// NoObjects reports whether an error of ReadObjects is that of a file of something else, or of nothing. A file that is cut off, packed or
+// malformed is neither: it may have had objects.
+func NoObjects(err error) bool { return errors.Is(err, errNoObjects) || errors.Is(err, errEmpty) }
 
 // typed is what tells kinds of objects apart.
 type typed struct {
@@ -104,7 +124,7 @@ const maxDepth = 4
 // document takes one document: a list of objects or of lists, an object, or several documents in brackets.
 func (o *Objects) document(raw json.RawMessage, depth int) error {
 	if depth == 0 {
-		return fmt.Errorf("%w: lists are in lists over %d deep", errNoObjects, maxDepth)
+		return fmt.Errorf("%w: lists are in lists over %d deep", errBroken, maxDepth)
 	}
 	if bytes.HasPrefix(raw, []byte("[")) {
 		var all []json.RawMessage
@@ -131,7 +151,7 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 		_ = json.Unmarshal(raw, &s) // what cannot be read is not said
 		return Refusal{s}
 	case doc.Kind == "List" && doc.Version != "" && doc.Version != "v1":
-		return fmt.Errorf("%w: its apiVersion is %s, want v1", errNoObjects, quote.Value(doc.Version))
+		return fmt.Errorf("%w: its apiVersion is %s, want v1", errBroken, quote.Value(doc.Version))
 	case doc.Kind == "" && doc.Items == nil:
 		return fmt.Errorf("%w: a document has no kind", errNoObjects)
 	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
@@ -177,6 +197,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	}
 	object := objectKey{is.Kind, is.Metadata.Namespace, is.Metadata.Name}
 	k, known := kinds[is.Kind]
+	at := int64(0)
 	switch {
 	case err != nil:
 		err = errors.New("it is no object")
@@ -191,7 +212,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	case object.name == "":
 		err = errors.New("it has no name")
 	default:
-		err = k.read(o, raw, is.Version)
+		at, err = k.read(o, raw, is.Version)
 	}
 	if err != nil {
 		kind := cmp.Or(quote.Message(is.Kind, 100), "none")
@@ -207,19 +228,20 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		o.scope.names[object] = true
 	} else {
 		l.kinds[is.Kind] = true
+		o.scope.listed[object] = at
 	}
 }
 
 // kinds are the kinds of objects that a record holds.
 var kinds = map[string]struct {
 	group string
-	read  func(o *Objects, raw json.RawMessage, version string) error
+	read  func(o *Objects, raw json.RawMessage, version string) (newest int64, err error)
 }{
 	kindPod:                  {"", reader((*Objects).pod, "v1")},
 	kindNode:                 {"", reader((*Objects).node, "v1")},
 	record.KindNamespace:     {"", reader(other(Namespace), "v1")},
 	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), classVersions...)},
-	record.KindBudget:        {policyv1.GroupName, reader(other(budget), "policy/v1", "policy/v1beta1")},
+	record.KindBudget:        {policyv1.GroupName, reader(budget, "policy/v1", "policy/v1beta1")},
 }
 
 const kindPod, kindNode = "Pod", "Node"
@@ -235,21 +257,22 @@ type pointer[T any] interface {
 
 // reader returns how objects of one kind are read, whose fields are the same in some versions. An object of a list without a version
 // has none.
-func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) error {
-	return func(o *Objects, raw json.RawMessage, version string) error {
+func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) (int64, error) {
+	return func(o *Objects, raw json.RawMessage, version string) (int64, error) {
 		x := P(new(T))
 		if err := json.Unmarshal(raw, x); err != nil {
-			return err
+			return 0, err
 		}
 		if version != "" && !slices.Contains(versions, version) {
-			return fmt.Errorf("its apiVersion is %s, want %s", quote.Value(version), strings.Join(versions, ", "))
+			return 0, fmt.Errorf("its apiVersion is %s, want %s", quote.Value(version), strings.Join(versions, ", "))
 		}
 		x.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, ""))
 		if err := put(o, x); err != nil {
-			return err
+			return 0, err
 		}
-		o.Newest = newer(o.Newest, newest(x))
-		return nil
+		t := newest(x)
+		o.Newest = newer(o.Newest, t)
+		return t.At, nil
 	}
 }
 
@@ -261,6 +284,9 @@ func (o *Objects) pod(p *corev1.Pod) error {
 	}
 	if bounded != nil {
 		o.Bounded.add(p.Namespace+"/"+p.Name, bounded)
+	}
+	if row.Node != "" && row.Bound == 0 {
+		o.Undated.add(p.Namespace+"/"+p.Name, errors.New("it is on node "+quote.Value(row.Node)))
 	}
 	o.Pods = append(o.Pods, p)
 	return nil
@@ -274,6 +300,9 @@ func (o *Objects) node(n *corev1.Node) error {
 	}
 	if bounded != nil {
 		o.Bounded.add(n.Name, bounded)
+	}
+	if len(n.Status.Allocatable) == 0 {
+		o.Unsized.add(n.Name, errors.New("it has no status.allocatable"))
 	}
 	o.Nodes = append(o.Nodes, n)
 	return nil
@@ -291,11 +320,22 @@ func other[P any](row func(P) record.Object) func(*Objects, P) error {
 	}
 }
 
-// budget translates a PodDisruptionBudget. An empty selector selects no pod in policy/v1beta1, and all pods of the namespace in
-// policy/v1.
-func budget(b *policyv1.PodDisruptionBudget) record.Object {
+// budget takes a PodDisruptionBudget. An empty selector selects no pod in policy/v1beta1, and all pods of the namespace in
+// policy/v1. The API server takes neither limits nor selectors that cannot be read, but a file may have them.
+func budget(o *Objects, b *policyv1.PodDisruptionBudget) error {
+	for _, limit := range []*intstr.IntOrString{b.Spec.MinAvailable, b.Spec.MaxUnavailable} {
+		if limit == nil {
+			continue
+		}
+		if _, err := intstr.GetScaledValueFromIntOrPercent(limit, 100, true); err != nil {
+			return err
+		}
+	}
+	if _, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err != nil {
+		return err
+	}
 	if s := b.Spec.Selector; b.APIVersion == "policy/v1beta1" && s != nil && len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 {
 		b.Spec.Selector = nil
 	}
-	return Budget(b)
+	return other(Budget)(o, b)
 }
