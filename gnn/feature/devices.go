@@ -94,8 +94,10 @@ func starFeatures(prefix string) []Feature {
 		out = append(out, Feature{Name: fmt.Sprintf("%sfree_%d", prefix, i), Doc: "devices whose free part is near this knot / 8"})
 	}
 	for i := range out {
-		if out[i].In = Amount; prefix == lessPrefix {
+		if prefix == lessPrefix {
 			out[i].In = Signed
+		} else if out[i].In == Signed { // no feature of a node has a minus sign
+			out[i].In = Amount
 		}
 	}
 	return out
@@ -143,8 +145,8 @@ var ordinaryFeatures = [ordinaryColumns]Feature{
 	even:         {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes without devices, times these nodes, within ±4"},
 	evenSkew:     {Name: "even_skew", Doc: "the same of CPU minus memory"},
 	overOrdinary: {Name: "over_ordinary", Doc: "decrease of the squared excess over the mean of these nodes / the standard deviation, CPU plus memory, within ±4"},
-	offCPU:       {Name: "off_cpu", Doc: "requested / allocatable CPU with the pod, minus the mean of these nodes"},
-	offMemory:    {Name: "off_memory", Doc: "the same of memory"},
+	offCPU:       {Name: "off_cpu", Doc: "requested / allocatable CPU with the pod, minus the mean of these nodes", In: Difference},
+	offMemory:    {Name: "off_memory", Doc: "the same of memory", In: Difference},
 	evenMost:     {Name: "even_most", Doc: "even minus the most of the candidates without devices, within ±4"},
 }
 

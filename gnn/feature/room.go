@@ -70,8 +70,8 @@ func zeroed(old []cluster.Resources, count int) []cluster.Resources {
 // rackFeatures describe the rack of a candidate before the pod is placed there. The pods that will come to talk to the pod need
 // room near it.
 var rackFeatures = [...]Feature{
-	{Name: "rack_cpu", Doc: "free / allocatable CPU of the candidate's rack - mean over the racks"},
-	{Name: "rack_memory", Doc: "the same of memory"},
+	{Name: "rack_cpu", Doc: "free / allocatable CPU of the candidate's rack - mean over the racks", In: Difference},
+	{Name: "rack_memory", Doc: "the same of memory", In: Difference},
 	{Name: "rack_pods", Doc: "log2(1 + how many such pods the free CPU and memory of the rack would hold) / 4, at most 4", In: Amount},
 }
 

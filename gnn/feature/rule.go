@@ -37,8 +37,9 @@ var RuleDocs = []string{
 }
 
 func ruleFeatures() (out []Feature) {
+	domains := map[string]Domain{"used": Fraction, "share": Fraction, "empty": Flag}
 	for i, name := range RuleFeatures {
-		out = append(out, Feature{Name: "rule_" + name, Doc: RuleDocs[i]})
+		out = append(out, Feature{Name: "rule_" + name, Doc: RuleDocs[i], In: domains[name]})
 	}
 	return out
 }

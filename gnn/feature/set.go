@@ -13,19 +13,21 @@ type Feature struct {
 	// Rare marks a feature that training may never show. Its weights start at zero, so that a
 	// feature that training never showed does nothing in service.
 	Rare bool
-	// In says which values the feature can have.
+	// In says which values the feature can have. One that names none is Signed.
 	In Domain
 }
 
 // Domain says which values a feature can have on a node that the pending pod fits on.
 type Domain uint8
 
-// The domains.
+// The domains. Signed is for what is neither of the others, such as logarithms and ranks: it is the widest range with a minus sign, so a
+// feature that should have named a narrower one is explained by values that it cannot have.
 const (
-	Signed   Domain = iota // -4 to 4
-	Amount                 // 0 or more
-	Fraction               // 0 to 1
-	Flag                   // 0 or 1
+	Signed     Domain = iota // -4 to 4
+	Amount                   // 0 or more
+	Fraction                 // 0 to 1
+	Flag                     // 0 or 1
+	Difference               // -1 to 1, as of a fraction and a mean of fractions
 )
 
 // Has tells whether the domain has a value.
@@ -37,6 +39,8 @@ func (d Domain) Has(x float64) bool {
 		return x >= 0 && x <= 1
 	case Flag:
 		return x == 0 || x == 1
+	case Difference:
+		return x >= -1 && x <= 1
 	}
 	return x >= -4 && x <= 4
 }

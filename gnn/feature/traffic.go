@@ -57,12 +57,12 @@ var traffic = &Set{
 func pathFeatures() (all []Feature) {
 	for _, kind := range [...]struct{ prefix, who string }{{"", "the peers"}, {beyondPrefix, "pods two steps away"}} {
 		all = append(all,
-			Feature{Name: kind.prefix + "same_node", Doc: "1 if " + kind.who + " are on the candidate"},
-			Feature{Name: kind.prefix + "same_rack", Doc: "1 if they are on another node of its rack"},
-			Feature{Name: kind.prefix + "same_zone", Doc: "1 if they are in another rack of its zone"},
-			Feature{Name: kind.prefix + "path_distance", Doc: "distance as a share of the farthest"},
-			Feature{Name: kind.prefix + "peer_rack_cpu", Doc: "free / allocatable CPU of their rack - mean over the racks"},
-			Feature{Name: kind.prefix + "peer_rack_memory", Doc: "the same of memory"},
+			Feature{Name: kind.prefix + "same_node", Doc: "1 if " + kind.who + " are on the candidate", In: Flag},
+			Feature{Name: kind.prefix + "same_rack", Doc: "1 if they are on another node of its rack", In: Flag},
+			Feature{Name: kind.prefix + "same_zone", Doc: "1 if they are in another rack of its zone", In: Flag},
+			Feature{Name: kind.prefix + "path_distance", Doc: "distance as a share of the farthest", In: Fraction},
+			Feature{Name: kind.prefix + "peer_rack_cpu", Doc: "free / allocatable CPU of their rack - mean over the racks", In: Difference},
+			Feature{Name: kind.prefix + "peer_rack_memory", Doc: "the same of memory", In: Difference},
 		)
 	}
 	return all

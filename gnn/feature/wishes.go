@@ -67,7 +67,7 @@ var multipliedFeatures = [multiplied]Feature{
 	loadAt:  {Name: "load", Doc: "mean of requested / allocatable CPU and memory", In: Fraction},
 	overAt:  {Name: "over", Doc: "all_over of the set whole"},
 	matchAt: {Name: "match", Doc: "match of the set whole"},
-	roomAt:  {Name: "room", Doc: "room of the set base"},
+	roomAt:  {Name: "room", Doc: "room of the set base", In: Amount},
 	emptyAt: {Name: "empty", Doc: "empty of the set whole", In: Flag},
 	sizeAt:  {Name: "size", Doc: "size of the set whole"},
 }

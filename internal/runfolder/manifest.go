@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"gnnsched/internal/exit"
@@ -65,6 +66,11 @@ func Describe(dir string, m Manifest) error {
 	return nil
 }
 
+// refused says why a folder cannot be written. A full disk, unlike a wrong name, is no wrong use.
 func refused(dir string, err error) error {
-	return exit.New(exit.Usage, fmt.Errorf("write the run folder %s: %w", dir, err), "choose a directory that you can write to")
+	code, hint := exit.Usage, "choose a directory that you can write to"
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		code, hint = exit.Internal, "make room, or choose another place with --out"
+	}
+	return exit.New(code, fmt.Errorf("write the run folder %s: %w", dir, err), hint)
 }

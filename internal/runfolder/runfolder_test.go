@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,6 +86,29 @@ func TestCreateRefusesAnotherRun(t *testing.T) {
 	write(t, dir, "file", "")
 	if _, err := Create(filepath.Join(dir, "file"), Manifest{}, clocktest.NewFakePassiveClock(noon)); exit.Code(err) != exit.Usage {
 		t.Errorf("a file in place of the folder: %v", err)
+	}
+}
+
+// A folder in which a run cannot begin holds no run, so that the command can be tried again. Only a full disk is no wrong use.
+func TestCreateThatFails(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, reserve), 0o755); err != nil { // in the way, as a full disk is
+		t.Fatal(err)
+	}
+	clock := clocktest.NewFakePassiveClock(noon)
+	if _, err := Create(dir, Manifest{Kind: "eval"}, clock); exit.Code(err) != exit.Usage {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v: want nothing", left, err)
+	}
+	if _, err := Create(dir, Manifest{Kind: "eval"}, clock); err != nil {
+		t.Error(err)
+	}
+	for err, want := range map[error]int{syscall.ENOSPC: exit.Internal, syscall.EDQUOT: exit.Internal, syscall.EACCES: exit.Usage} {
+		if got := exit.Code(refused("run", &os.PathError{Op: "write", Path: "run", Err: err})); got != want {
+			t.Errorf("%v: code %d, want %d", err, got, want)
+		}
 	}
 }
 

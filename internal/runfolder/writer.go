@@ -55,10 +55,19 @@ func Create(dir string, m Manifest, c clock.PassiveClock) (*Writer, error) {
 	if err := Describe(dir, m); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, reserve), make([]byte, reserved), 0o644); err != nil {
-		return nil, refused(dir, err)
+	if err := hold(filepath.Join(dir, reserve)); err != nil { // nothing may look like a run that holds no result
+		return nil, errors.Join(refused(dir, err), os.Remove(filepath.Join(dir, manifestFile)))
 	}
 	return w, nil
+}
+
+// hold makes the reserve, or leaves no file.
+func hold(path string) error {
+	if err := os.WriteFile(path, make([]byte, reserved), 0o644); err != nil {
+		_ = os.Remove(path) // which may not be there
+		return err
+	}
+	return nil
 }
 
 // reserve is a file of so many bytes that Close removes, so that there is room for the manifest on a disk that became full.

@@ -3,6 +3,7 @@ package explain
 import (
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -290,6 +291,18 @@ func TestMixedPartsAddUp(t *testing.T) {
 		for _, other := range r.Best[1:] {
 			addsUp(t, r, other, net)
 		}
+	}
+}
+
+// A zero is written without a sign, whichever it has.
+func TestNegativeZero(t *testing.T) {
+	zero := math.Copysign(0, -1)
+	c := comparison{chosen: record.Candidate{Node: "a", Score: 2}, other: record.Candidate{Node: "b", Score: 1},
+		parts: []infer.Attribution{{Name: "x", From: zero, To: 1, Part: 1}, {Name: "y", From: 1, To: zero, Part: -1}}, flip: &flip{"z", zero, 0.5}}
+	var b strings.Builder
+	c.write(&b)
+	if got := b.String(); regexp.MustCompile(`-0(\s|\.\n)`).MatchString(got) || !strings.Contains(got, "z 0.5 instead of 0.") {
+		t.Error(got)
 	}
 }
 

@@ -270,7 +270,7 @@ func (c *comparison) write(b *strings.Builder) {
 		case p.Name == "zone" || p.Name == "groups" || p.Name == "peers" || p.Name == reserveAndPower:
 			fmt.Fprintf(t, "%s\t\t\t%+.4g\n", p.Name, p.Part)
 		default:
-			fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%+.4g\n", p.Name, p.To, p.From, p.Part)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%+.4g\n", p.Name, valueText(p.To), valueText(p.From), p.Part)
 		}
 	}
 	if count > 0 {
@@ -284,5 +284,8 @@ func (c *comparison) write(b *strings.Builder) {
 		fmt.Fprintf(b, "No possible change of one feature of %s, up to ±%d, would have given it the pod.\n", c.other.Node, farthest)
 		return
 	}
-	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %.4g instead of %.4g.\n", c.other.Node, c.flip.name, c.flip.to, c.flip.from)
+	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %s instead of %s.\n", c.other.Node, c.flip.name, valueText(c.flip.to), valueText(c.flip.from))
 }
+
+// valueText writes a value of a feature. 0 has no sign, though a sum or product may be -0.
+func valueText(x float64) string { return fmt.Sprintf("%.4g", x+0) }

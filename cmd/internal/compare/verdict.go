@@ -23,9 +23,10 @@ func (r result) distance(f figure) float64 {
 	return math.Abs(r.Rows[r.baseline()].Differences[f.name].Mean)
 }
 
-// mark returns what a difference from the present profile shows. Where the distance is not known, nothing is shown beyond it.
+// mark returns what a difference from the present profile shows. Where the distance is not known, nothing is shown beyond it,
+// and where no pod came, nothing at all.
 func (r result) mark(d difference, f figure) eval.Mark {
-	if d.Low == nil {
+	if d.Low == nil || r.nothingCame() {
 		return eval.Unmarked
 	}
 	far := r.distance(f)
@@ -46,6 +47,10 @@ func (r result) verdict(x row) verdict {
 		direction = "more"
 	}
 	out := verdict{Profile: x.Name}
+	if r.nothingCame() {
+		out.State, out.Text = runfolder.Note, x.Name+": no pod came within this time, so nothing can be compared"
+		return out
+	}
 	switch r.mark(d, cost) {
 	case eval.Unmarked:
 		out.State, out.Text = runfolder.Note, fmt.Sprintf("%s was compared with %s over too little time to tell: %s", x.Name, present, amount)
@@ -65,6 +70,16 @@ func (r result) verdict(x row) verdict {
 		}
 	}
 	return out
+}
+
+// nothingCame tells whether no row has a pod that waited for a node: all profiles then leave the cluster as it was.
+func (r result) nothingCame() bool {
+	for _, x := range r.Rows {
+		if x.Pods > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // figureOf returns the figure with a name that is written in this package.

@@ -16,8 +16,8 @@ import (
 // judged returns a result whose replay is off by a distance, and in which a profile's cost and waiting differ by intervals.
 func judged(distance float64, cost, waiting difference) result {
 	return result{Rows: []row{
-		{Name: reality}, {Name: "now", Differences: map[string]difference{"cost": {Mean: distance}}},
-		{Name: "gnn", Differences: map[string]difference{"cost": cost, "waiting_pods": waiting}},
+		{Name: reality, Pods: 9}, {Name: "now", Pods: 9, Differences: map[string]difference{"cost": {Mean: distance}}},
+		{Name: "gnn", Pods: 9, Differences: map[string]difference{"cost": cost, "waiting_pods": waiting}},
 	}}
 }
 
@@ -45,6 +45,13 @@ func TestVerdict(t *testing.T) {
 		if v := c.r.verdict(c.r.Rows[2]); v.State != c.state || !strings.Contains(v.Text, c.say) {
 			t.Errorf("%s: %+v, want %s: %s", c.name, v, c.state, c.say)
 		}
+	}
+	idle := judged(0, same, same)
+	for i := range idle.Rows {
+		idle.Rows[i].Pods = 0
+	}
+	if v := idle.verdict(idle.Rows[2]); v.State != runfolder.Note || v.Text != "gnn: no pod came within this time, so nothing can be compared" {
+		t.Errorf("without pods: %+v", v)
 	}
 	unknown := judged(0, from(-0.06, -0.03), same)
 	unknown.Rows, unknown.Unrecorded = unknown.Rows[1:], unrecorded

@@ -193,6 +193,9 @@ var cases = []struct {
 		return edited(edited(e, allocatable, some(`node="n2"`)), created, some(`pod="web-2"`))
 	}, wrong: []string{"CPU or memory of nodes, which kube_node_status_allocatable lacks: 1 (n2 is the first)",
 		"arrivals of pods, which kube_pod_created lacks: 1 (shop/web-2 is the first)"}},
+	{name: "no node and no times", err: "no pod is on a node of kube_node_info, though 2 are bound", change: func(e exposition) exposition {
+		return edited(edited(e, "kube_pod_", replaced(`\bnode="`, `kubernetes_node="`)), scheduled, nothing)
+	}},
 }
 
 // beginOf returns when a case begins; they all are in one Prometheus.

@@ -37,7 +37,7 @@ type pod struct {
 	row, written  record.Pod
 	labels        map[string]string
 	tolerates     []corev1.Toleration
-	placed, dated bool  // series say that it is bound, and when it was created
+	placed, dated bool  // series say that it is or was bound, and when it was created
 	older         bool  // a pod of the same name came in the same chunk
 	seen          int64 // when kube-state-metrics had it last
 	deletion      int64 // when it was to be deleted; 0 if it was not
@@ -245,13 +245,16 @@ func (r *reader) owners(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// ends reads how pods finished.
+// ends reads how pods finished, and which run.
 func (r *reader) ends(ctx context.Context, at time.Time) error {
 	all, err := r.query(ctx, phase, fmt.Sprintf(`max by (%s) (last_over_time(%s[%s])) == 1`, widened(podKey+",phase"), phase, r.window), at)
 	r.apply(phase, all, r.newest(func(p *pod, s *model.Sample) {
-		if end := string(s.Metric["phase"]); end == record.Succeeded || end == record.Failed {
-			p.row.End = end
+		switch now := string(s.Metric["phase"]); now {
+		case record.Succeeded, record.Failed:
+			p.row.End = now
 			p.row.Ended = cmp.Or(p.row.Ended, p.seen)
+		case string(corev1.PodRunning): // only a pod that is bound runs, whether or not there are series of its times
+			p.placed = true
 		}
 	}))
 	return err
