@@ -81,7 +81,8 @@ func termHint(names []string, at int, err error) error {
 		}
 		first := names[second-1]
 		if _, of, ok := strings.Cut(first, ":"); ok && likeTerms(of) && likeTerms(names[second]) {
-			return exit.New(exit.Usage, err, fmt.Sprintf("a comma separates policies; join the terms of an objective with a plus sign: %s+%s", first, names[second]))
+			return exit.New(exit.Usage, err,
+				fmt.Sprintf("a comma separates policies; join the terms of an objective with a plus sign: %s+%s", first, names[second]))
 		}
 	}
 	return err
@@ -91,7 +92,8 @@ func termHint(names []string, at int, err error) error {
 func likeTerms(text string) bool {
 	for part := range strings.SplitSeq(text, "+") {
 		name, _, _ := strings.Cut(part, "=")
-		if !slices.ContainsFunc(objective.Terms, func(t objective.Term) bool { return t.Name() == name || choice.Closest(name, []string{t.Name()}) != "" }) {
+		like := func(t objective.Term) bool { return t.Name() == name || choice.Closest(name, []string{t.Name()}) != "" }
+		if !slices.ContainsFunc(objective.Terms, like) {
 			return false
 		}
 	}
