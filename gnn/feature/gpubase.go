@@ -88,7 +88,9 @@ var GPUBase = &GPUSet{
 	Version: 1,
 	Node: []Block[GPUNode]{
 		One("cpu", "free units of CPU / 8, up to 8", func(n *GPUNode) float32 { return float32(min(n.Units/8, most)) }),
-		inDomain(Fraction, One("memory", "free / allocatable memory", func(n *GPUNode) float32 { return ratio(max(n.Memory, 0), n.State.Allocatable.Memory) })),
+		inDomain(Fraction, One("memory", "free / allocatable memory", func(n *GPUNode) float32 {
+			return ratio(max(n.Memory, 0), n.State.Allocatable.Memory)
+		})),
 		One("idle", "free thousandths of devices / 8000", func(n *GPUNode) float32 { return float32(n.Idle / 8) }),
 		One("whole", "devices that nobody uses / 8", func(n *GPUNode) float32 { return float32(n.Whole / 8) }),
 		One("shared", "devices in use with room left / 8", func(n *GPUNode) float32 { return float32(n.Shared / 8) }),
@@ -96,12 +98,22 @@ var GPUBase = &GPUSet{
 			return float32(min(n.Units/max(n.Idle, 0.05), 4) / 4)
 		}),
 		One("fragmented", "free thousandths of devices that typical pods cannot use / 4000", func(n *GPUNode) float32 { return float32(n.Unusable / 4000) }),
-		inDomain(Fraction, One("cpu_scarce", "2.5 free units of CPU, up to 1", func(n *GPUNode) float32 { return float32(min(n.Units*2.5, 1)) })),
-		inDomain(Fraction, One("cpu_some", "free units of CPU / 1.2, up to 1", func(n *GPUNode) float32 { return float32(min(n.Units/1.2, 1)) })),
+		inDomain(Fraction, One("cpu_scarce", "2.5 free units of CPU, up to 1", func(n *GPUNode) float32 {
+			return float32(min(n.Units*2.5, 1))
+		})),
+		inDomain(Fraction, One("cpu_some", "free units of CPU / 1.2, up to 1", func(n *GPUNode) float32 {
+			return float32(min(n.Units/1.2, 1))
+		})),
 		inDomain(Fraction, One("hosts", "share of the typical pods that fit", func(n *GPUNode) float32 { return float32(n.Hosts.All) })),
-		inDomain(Fraction, One("hosts_share", "the same among those that share a device", func(n *GPUNode) float32 { return float32(n.Hosts.Sharing) })),
-		inDomain(Fraction, One("hosts_cpu", "the same among those that request no GPU", func(n *GPUNode) float32 { return float32(n.Hosts.WithoutGPU) })),
-		inDomain(Fraction, One("model", "share of the typical GPU pods that the node's GPU model may serve", func(n *GPUNode) float32 { return float32(n.Hosts.Model) })),
+		inDomain(Fraction, One("hosts_share", "the same among those that share a device", func(n *GPUNode) float32 {
+			return float32(n.Hosts.Sharing)
+		})),
+		inDomain(Fraction, One("hosts_cpu", "the same among those that request no GPU", func(n *GPUNode) float32 {
+			return float32(n.Hosts.WithoutGPU)
+		})),
+		inDomain(Fraction, One("model", "share of the typical GPU pods that the node's GPU model may serve", func(n *GPUNode) float32 {
+			return float32(n.Hosts.Model)
+		})),
 		One("devices", "devices / 8", func(n *GPUNode) float32 { return float32(float64(len(n.State.GPUs)) / 8) }),
 		One("cpu_each", "allocatable units of CPU for each device / 4, up to 8", func(n *GPUNode) float32 {
 			return float32(min(quotient(float64(n.State.Allocatable.MilliCPU)/n.Workload.Unit, float64(len(n.State.GPUs)))/4, most))

@@ -90,7 +90,8 @@ func TestRegisterRefusesATakenName(t *testing.T) {
 
 // fractions are features that are fractions, or differences of fractions and their means.
 var fractions = []string{"cpu_off", "memory_off", "off_cpu", "off_memory", "rack_cpu", "rack_memory", "peer_rack_cpu", "peer_rack_memory",
-	"beyond_peer_rack_cpu", "beyond_peer_rack_memory", "path_distance", "star_memory", "after_star_hosts_cpu", "after_star_cpu_some", "rule_used"}
+	"beyond_peer_rack_cpu", "beyond_peer_rack_memory", "path_distance", "star_memory",
+	"after_star_hosts_cpu", "after_star_cpu_some", "rule_used"}
 
 // What is said to be 0 or 1 is a flag, what is a fraction, a share or an amount is never negative, and no value of another domain is
 // possible.
@@ -117,7 +118,10 @@ func TestDomains(t *testing.T) {
 			t.Errorf("%s (%s) can be over 1", f.Name, f.Doc)
 		}
 	}
-	for d, want := range map[feature.Domain]string{feature.Difference: "-0.001 0 0.5 1", feature.Signed: "-4 -0.001 0 0.5 1 4", feature.Amount: "0 0.5 1 4 5", feature.Fraction: "0 0.5 1", feature.Flag: "0 1"} {
+	for d, want := range map[feature.Domain]string{
+		feature.Difference: "-0.001 0 0.5 1",
+		feature.Signed:     "-4 -0.001 0 0.5 1 4", feature.Amount: "0 0.5 1 4 5", feature.Fraction: "0 0.5 1", feature.Flag: "0 1",
+	} {
 		var has []string
 		for _, x := range []float64{-5, -4, -0.001, 0, 0.5, 1, 4, 5} {
 			if d.Has(x) {

@@ -298,7 +298,8 @@ func TestMixedPartsAddUp(t *testing.T) {
 func TestNegativeZero(t *testing.T) {
 	zero := math.Copysign(0, -1)
 	c := comparison{chosen: record.Candidate{Node: "a", Score: 2}, other: record.Candidate{Node: "b", Score: 1},
-		parts: []infer.Attribution{{Name: "x", From: zero, To: 1, Part: 1}, {Name: "y", From: 1, To: zero, Part: -1}}, flip: &flip{"z", zero, 0.5}}
+		parts: []infer.Attribution{{Name: "x", From: zero, To: 1, Part: 1}, {Name: "y", From: 1, To: zero, Part: -1}},
+		flip:  &flip{"z", zero, 0.5}}
 	var b strings.Builder
 	c.write(&b)
 	if got := b.String(); regexp.MustCompile(`-0(\s|\.\n)`).MatchString(got) || !strings.Contains(got, "z 0.5 instead of 0.") {

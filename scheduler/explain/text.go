@@ -284,7 +284,8 @@ func (c *comparison) write(b *strings.Builder) {
 		fmt.Fprintf(b, "No possible change of one feature of %s, up to ±%d, would have given it the pod.\n", c.other.Node, farthest)
 		return
 	}
-	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %s instead of %s.\n", c.other.Node, c.flip.name, valueText(c.flip.to), valueText(c.flip.from))
+	fmt.Fprintf(b, "%s would have got the pod if only this feature had differed: %s %s instead of %s.\n",
+		c.other.Node, c.flip.name, valueText(c.flip.to), valueText(c.flip.from))
 }
 
 // valueText writes a value of a feature. 0 has no sign, though a sum or product may be -0.

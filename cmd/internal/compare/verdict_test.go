@@ -50,7 +50,8 @@ func TestVerdict(t *testing.T) {
 	for i := range idle.Rows {
 		idle.Rows[i].Pods = 0
 	}
-	if v := idle.verdict(idle.Rows[2]); v.State != runfolder.Note || v.Text != "gnn: no pod came within this time, so nothing can be compared" {
+	if v := idle.verdict(idle.Rows[2]); v.State != runfolder.Note ||
+		v.Text != "gnn: no pod came within this time, so nothing can be compared" {
 		t.Errorf("without pods: %+v", v)
 	}
 	unknown := judged(0, from(-0.06, -0.03), same)

@@ -55,10 +55,8 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	for file, n := range sorted(r.Manifest.Dropped) {
 		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(float64(n), 0)))
 	}
-	if r.Manifest.Error != "" {
-		out.Notes = append(out.Notes, "The run ended before its time: "+r.Manifest.Error)
-	} else if r.Manifest.Ended == nil && !r.Manifest.Started.IsZero() {
-		out.Notes = append(out.Notes, "The run has not noted its end: it goes on, or it was killed.")
+	if why := incomplete(r); why != "" {
+		out.Notes = append(out.Notes, why)
 	}
 	for _, v := range r.Verdicts {
 		out.Verdicts = append(out.Verdicts, verdictOf(v))
@@ -79,6 +77,17 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	}
 	out.Over, out.OverRows = b.curves(over, "Over time in figures", "second")
 	return out
+}
+
+// incomplete says why a run is not whole; nothing if it is.
+func incomplete(r *runfolder.Run) string {
+	switch m := r.Manifest; {
+	case m.Error != "":
+		return "The run is incomplete: it ended before its time: " + m.Error
+	case m.Ended == nil && !m.Started.IsZero():
+		return "The run is incomplete: it has not noted its end, so it goes on, or it was killed or could not write."
+	}
+	return ""
 }
 
 func titleOf(r *runfolder.Run) string {

@@ -47,6 +47,9 @@ func act(c *ucli.Context) error {
 			return err
 		}
 		runs = append(runs, r)
+		if why := incomplete(r); why != "" {
+			fmt.Fprintf(c.App.ErrWriter, "%s: %s\n", dir, why)
+		}
 		if err := c.Context.Err(); err != nil {
 			return err
 		}

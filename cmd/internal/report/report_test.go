@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	ucli "github.com/urfave/cli/v2"
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
@@ -238,6 +241,30 @@ func TestAnyFolder(t *testing.T) {
 			t.Fatal("NaN or Inf in the page")
 		}
 	})
+}
+
+// The page and the command say that a run is incomplete, such as one whose disk was full when it began.
+func TestIncomplete(t *testing.T) {
+	for manifest, want := range map[string]string{
+		`"started":"2026-03-01T12:00:00Z"`:                                "The run is incomplete: it has not noted its end",
+		`"started":"2026-03-01T12:00:00Z","error":"stop"`:                 "The run is incomplete: it ended before its time: stop",
+		`"started":"2026-03-01T12:00:00Z","ended":"2026-03-01T12:01:00Z"`: "",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "manifest.json"), []byte(`{"schema":1,"kind":"eval",`+manifest+`}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var page, errs bytes.Buffer
+		app := &ucli.App{Name: "gnnsched", Writer: &page, ErrWriter: &errs, Commands: []*ucli.Command{Command()}}
+		if err := app.Run([]string{"gnnsched", "report", "--out", "-", dir}); err != nil {
+			t.Fatal(err)
+		}
+		for where, text := range map[string]string{"page": page.String(), "command": errs.String()} {
+			if says := strings.Contains(text, "is incomplete"); says != (want != "") || !strings.Contains(text, want) {
+				t.Errorf("%s: the %s does not say %q", manifest, where, want)
+			}
+		}
+	}
 }
 
 // A difference is coloured by its mark, never by its p or its interval alone.

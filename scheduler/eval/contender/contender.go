@@ -47,7 +47,7 @@ func List(names, files []string) ([]eval.Contender, error) {
 	for i, n := range names {
 		x, err := Named(n)
 		if err != nil {
-			return nil, termHint(names[:i], n, err)
+			return nil, termHint(names, i, err)
 		}
 		out = append(out, x)
 	}
@@ -72,24 +72,32 @@ func List(names, files []string) ([]eval.Contender, error) {
 	return out, nil
 }
 
-// termHint gives the error of a name that is not known a better hint, if the name is a term of an objective and the name before it
-// ends with one: a comma separates policies, and a plus sign terms.
-func termHint(before []string, name string, err error) error {
-	if len(before) == 0 {
-		return err
+// termHint gives the error of names[at] a better hint if a comma before or after it seems to join terms of an objective: a comma
+// separates policies, and a plus sign terms.
+func termHint(names []string, at int, err error) error {
+	for _, second := range []int{at, at + 1} {
+		if second == 0 || second == len(names) {
+			continue
+		}
+		first := names[second-1]
+		if _, of, ok := strings.Cut(first, ":"); ok && likeTerms(of) && likeTerms(names[second]) {
+			return exit.New(exit.Usage, err,
+				fmt.Sprintf("a comma separates policies; join the terms of an objective with a plus sign: %s+%s", first, names[second]))
+		}
 	}
-	last := before[len(before)-1]
-	_, of, ok := strings.Cut(last, ":")
-	if !ok {
-		return err
+	return err
+}
+
+// likeTerms tells whether a text is terms of an objective, which may be misspelt.
+func likeTerms(text string) bool {
+	for part := range strings.SplitSeq(text, "+") {
+		name, _, _ := strings.Cut(part, "=")
+		like := func(t objective.Term) bool { return t.Name() == name || choice.Closest(name, []string{t.Name()}) != "" }
+		if !slices.ContainsFunc(objective.Terms, like) {
+			return false
+		}
 	}
-	if _, bad := objective.Parse(strings.ReplaceAll(of, "+", ",")); bad != nil {
-		return err
-	}
-	if _, bad := objective.Parse(strings.ReplaceAll(name, "+", ",")); bad != nil {
-		return err
-	}
-	return exit.New(exit.Usage, err, fmt.Sprintf("a comma separates policies; join the terms of an objective with a plus sign: %s+%s", last, name))
+	return true
 }
 
 // Named returns the heuristic or the shipped network with that name, or what the name says of one

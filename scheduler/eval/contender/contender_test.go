@@ -328,6 +328,10 @@ func TestUnknownNames(t *testing.T) {
 	}{
 		{[]string{"greedy:balance", "energy"}, `no policy is called "energy"`, "greedy:balance+energy"},
 		{[]string{"linear", "greedy:balance=2", "pack=0.5"}, `no policy is called "pack=0.5"`, "greedy:balance=2+pack=0.5"},
+		{[]string{"greedy:balence", "pack"}, `"balence"`, "greedy:balence+pack"},
+		{[]string{"greedy:balance", "pakc=2"}, `no policy is called "pakc=2"`, "greedy:balance+pakc=2"},
+		{[]string{"greedy:balence=0.5+energy", "pakc"}, `"balence"`, "greedy:balence=0.5+energy+pakc"},
+		{[]string{"greedy:balanse", "linear"}, "did you mean balance?", ""},
 		{[]string{"wishes:balance", "energy"}, `"energy"`, "wishes:balance+energy"},
 		{[]string{"linear", "energy"}, `no policy is called "energy"`, "--checkpoint"},
 		{[]string{"gready-balance"}, "did you mean greedy-balance?", "--checkpoint"},
