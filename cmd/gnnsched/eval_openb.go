@@ -25,7 +25,6 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
-	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -48,7 +47,7 @@ func evalOpenBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --live --claims --policies fgd,gpu-best-fit,gpu-gnn,kube-scheduler\n" +
 			"   gnnsched eval openb --data DIR --steady --live --nodes 50   # pods come and go on a simulated cluster\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown\n" +
-			cli.More + "\nPolicies and mixes:\n" + heuristic.Help() + networkHelp() + "   The mixes are " + strings.Join(published.VariantNames(), ", "),
+			cli.More + "\nPolicies and mixes:\n" + heuristicHelp() + networkHelp() + "   The mixes are " + strings.Join(published.VariantNames(), ", "),
 		Flags: cli.Grouped(append([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`FOLDER` with " + openb.NodesFile + " and the pod lists"},
 			&ucli.StringSliceFlag{Name: "workload", Usage: "`NAMES` of pod lists, such as default, alone or in a mix, such as default+models40; --help-all lists the mixes; default: all lists"},

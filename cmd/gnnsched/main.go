@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --share 0.05 --leader-elect-resource-name kube-scheduler # place 5 % of default-scheduler's pods; stop if they fare worse\n" +
 				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
-				cli.More + "\nPolicies:\n" + heuristic.Help() + "\n" +
+				cli.More + "\nPolicies:\n" + heuristicHelp() + "\n" +
 				"Profiles: " + strings.Join(server.ProfileNames(), ", ") + "\n\n" +
 				"More examples:\n" + learnExamples(v) +
 				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
@@ -145,4 +146,16 @@ func preferenceModes() string {
 		all = append(all, string(p))
 	}
 	return strings.Join(all, ", ")
+}
+
+// heuristicHelp lists the heuristics and the forms of names, a line each, for the help of a command.
+func heuristicHelp() string {
+	var b strings.Builder
+	for _, h := range heuristic.List() {
+		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
+	}
+	for _, f := range heuristic.Forms() {
+		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
+	}
+	return b.String()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -18,6 +19,9 @@ func init() {
 	producers["claims"] = claims
 	producers["expect"] = expect
 }
+
+// errNoRow is the error of a figure that a data file does not have.
+var errNoRow = errors.New("no row")
 
 // one returns the row of a data file with these fields. Several such rows are an error, and so is none.
 func one(root, file string, fields row) (row, error) {
@@ -38,7 +42,7 @@ func one(root, file string, fields row) (row, error) {
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%s has no row with %v", file, fields)
+		return nil, fmt.Errorf("%s has %w with %v", file, errNoRow, fields)
 	}
 	return found, nil
 }
@@ -152,12 +156,14 @@ func against(root string, c row) (string, error) {
 	}
 	section, metric := cmp.Or(c["difference"], c["section"]), cmp.Or(c["difference metric"], c["metric"])
 	d, err := one(root, c["file"], figureKey(c, section, c["network"], c["than"], metric))
-	if err != nil {
+	if errors.Is(err, errNoRow) {
 		d, err = one(root, c["file"], figureKey(c, section, c["than"], c["network"], metric))
 		if err != nil {
 			return "", err
 		}
 		d["value"], d["low"], d["high"] = negative(d["value"]), negative(d["high"]), negative(d["low"])
+	} else if err != nil {
+		return "", err
 	}
 	cell := request{}.cell(d, nil)
 	if strings.HasSuffix(metric, "%") && metric != c["metric"] {
@@ -169,6 +175,9 @@ func against(root string, c row) (string, error) {
 
 // negative returns a number with the other sign.
 func negative(s string) string {
+	if s == "" {
+		return ""
+	}
 	if rest, is := strings.CutPrefix(s, "-"); is {
 		return rest
 	}

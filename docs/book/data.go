@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -76,6 +77,12 @@ type request struct {
 	settings map[string]string
 }
 
+// layout are the settings that say how a part looks. Every other setting chooses rows.
+var layout = []string{
+	"below", "best", "columns", "decimals", "from", "head", "kind", "legend", "lines", "names", "out", "rows", "show", "title", "to",
+	"x", "xlabel", "y", "ylabel",
+}
+
 // parseRequest reads a request.
 func parseRequest(of string) (request, error) {
 	r := request{settings: map[string]string{}}
@@ -131,8 +138,13 @@ func (r request) list(key string) []string {
 // differences.
 func (r request) chosen(root string) ([]row, error) {
 	rows, err := readData(dataFile(root, r.file))
-	if err != nil {
-		return nil, err
+	if err != nil || len(rows) == 0 {
+		return nil, cmp.Or(err, fmt.Errorf("%s has no rows", r.file))
+	}
+	for key := range r.settings {
+		if _, field := rows[0][key]; !field && !slices.Contains(layout, key) {
+			return nil, fmt.Errorf("%s has no column %s, and no part a setting of this name", r.file, key)
+		}
 	}
 	keep := rows[:0]
 	for _, line := range rows {

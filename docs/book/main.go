@@ -74,7 +74,7 @@ func main() {
 // write rewrites the generated parts of all pages of the repository at root, and the pictures that they show. It returns
 // the stale pages and pictures; if check is set, it leaves them stale.
 func write(root string, check bool) (stale []string, err error) {
-	pages := []string{filepath.Join(root, "README.md")}
+	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
 	err = filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".md") {
 			pages = append(pages, path)

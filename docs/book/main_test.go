@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The generated parts of the docs are what their producers write today. `make docs` rewrites them.
+// Every generated part of the docs is up to date. `make docs` renews them.
 func TestPagesAreFresh(t *testing.T) {
 	stale, err := write("../..", true)
 	if err != nil {

@@ -136,7 +136,7 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	return exit.Code(err)
 }
 
-// noTopic returns the command of which help was asked for and that there is none of, by urfave/cli's error.
+// noTopic returns the unknown command that help was asked for, if err is urfave/cli's error for that.
 func noTopic(err error) (topic string, unknown bool) {
 	if err == nil {
 		return "", false

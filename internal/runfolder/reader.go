@@ -73,7 +73,7 @@ func Read(dir string) (*Run, error) {
 		}
 	}
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "package internal/runfolder describes the folder of a run")
+		return nil, exit.New(exit.Usage, err, "name a folder that --out of eval, compare, runsim or gnntrain wrote")
 	}
 	return r, nil
 }

@@ -219,7 +219,7 @@ type LearnArgs struct {
 	// Trainer is the program and its arguments. It reads the placements from its
 	// standard input until the stream ends, and writes the checkpoint.
 	Trainer []string `json:"trainer"`
-	// Objective is what the reward of a placement goes by, such as balance=1,pack=0.5.
+	// Objective gives the reward of a placement, such as balance=1,pack=0.5.
 	Objective string `json:"objective"`
 	// InitEpsilon is the probability at first with which a network of deep Q-learning chooses a random feasible node. It is multiplied by
 	// EpsilonDecay after each decision, down to FinalEpsilon. An actor-critic ignores these values; it draws each node with the

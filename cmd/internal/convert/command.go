@@ -31,7 +31,7 @@ func Command() *ucli.Command {
 			"same time of day. runsim --shapes deploys them, and shapesFile adds them to a scenario of eval and gnntrain.\n" +
 			"Records of jobs become a trace: each pod leaves when it has done the work that the job did. A DIR means its CSV\n" +
 			"files, and names that end in .gz are decompressed. The formats:\n" + formats() + "\n" +
-			"If --out ends in .record, the files are what kubectl get -o json or -o yaml printed, and become a record (docs/how-to/record.md).\n" +
+			"If --out ends in .record, kubectl get -o json or -o yaml printed the files, and they become a record (docs/how-to/record.md).\n" +
 			"A DIR means its .json and .yaml files and those below it, as kubectl cluster-info dump, must-gather and support bundles\n" +
 			"write them. Files that list different namespaces or kinds are of one moment. The time of a file is when it was last\n" +
 			"changed, or the newest time in it if that is later; - is standard input. Files that end\n" +

@@ -20,7 +20,7 @@ const (
 	broken  = "a file that is cut off, packed or malformed may lack pods; make it anew, or take it out of the folder"
 )
 
-// readFiles reads files, and the files of folders. They have a node or a pod at least.
+// readFiles reads files and the files of folders. It is an error if none has a node or a pod.
 func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 	found := false
 	for _, path := range paths {
@@ -57,18 +57,18 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 	return out, all, nil
 }
 
-// inside is what an argument stands for.
+// inside lists the files that an argument names.
 type inside struct {
 	files  []string
 	folder bool
 	passed []string // files of the folder that are not read
 }
 
-// endings are those of the names of files that are read in a folder.
+// endings are the endings of file names that are read in a folder.
 var endings = []string{".json", ".jsonl", ".yaml", ".yml"}
 
 // dumped returns the JSON and YAML files in a folder and in those below it, as kubectl cluster-info dump, must-gather and support bundles
-// write them. A file stands for itself.
+// write them. A path of a file names that file only.
 func dumped(path string) (out inside, err error) {
 	if path == "-" {
 		return inside{files: []string{path}}, nil
@@ -95,7 +95,7 @@ func dumped(path string) (out inside, err error) {
 	return out, err
 }
 
-// isFile reports whether a path is that of a file, or of a link to one. Who opens something else may wait for ever.
+// isFile reports whether a path leads to a regular file, also by a link. Opening a pipe could wait forever.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

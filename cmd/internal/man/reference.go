@@ -22,7 +22,7 @@ func writeReference(program *ucli.App, commands []*ucli.Command, file string) er
 	if err != nil {
 		return exit.New(exit.Usage, err, "docs/reference/flags.md is such a page")
 	}
-	fresh, err := Reference(page, program, commands)
+	fresh, err := reference(page, program, commands)
 	if err == nil {
 		err = os.WriteFile(file, fresh, 0o644)
 	}
@@ -32,9 +32,9 @@ func writeReference(program *ucli.App, commands []*ucli.Command, file string) er
 	return nil
 }
 
-// Reference returns a Markdown page with the part about a program's flags written anew. The part is between the comments
+// reference returns a Markdown page with the part about a program's flags written anew. The part is between the comments
 // `<!-- generated: flags PROGRAM -->` and `<!-- end -->`.
-func Reference(page []byte, program *ucli.App, commands []*ucli.Command) ([]byte, error) {
+func reference(page []byte, program *ucli.App, commands []*ucli.Command) ([]byte, error) {
 	begin := fmt.Appendf(nil, "<!-- generated: flags %s -->\n", program.Name)
 	head, rest, found := bytes.Cut(page, begin)
 	_, tail, closed := bytes.Cut(rest, []byte("<!-- end -->"))
@@ -47,6 +47,25 @@ func Reference(page []byte, program *ucli.App, commands []*ucli.Command) ([]byte
 		s.write(&out, all[:i])
 	}
 	return slices.Concat(head, begin, []byte("\n"+strings.TrimSpace(out.String())+"\n\n<!-- end -->"), tail), nil
+}
+
+// Check returns an error if a page's part about a program's flags is stale. It names the first line that differs.
+func Check(file string, program *ucli.App, commands []*ucli.Command) error {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	fresh, err := reference(page, program, commands)
+	if err != nil || bytes.Equal(page, fresh) {
+		return err
+	}
+	is, want := strings.Split(string(page), "\n"), strings.Split(string(fresh), "\n")
+	for i := range min(len(is), len(want)) {
+		if is[i] != want[i] {
+			return fmt.Errorf("%s:%d is stale (make docs renews it): %q, want %q", file, i+1, is[i], want[i])
+		}
+	}
+	return fmt.Errorf("%s is stale (make docs renews it): it has %d lines, want %d", file, len(is), len(want))
 }
 
 // block is a command and its flags.

@@ -115,13 +115,19 @@ func (f *fleet) prepareSchedulers(c *rest.Config) error {
 	return nil
 }
 
+// The ports that freePort chooses from. They are below those that systems give to outgoing connections, one of which could
+// take a port while a process that listens on it is started again.
+const firstPort, ports = 20_000, 10_000
+
 // freePort returns a TCP port of the loopback interface that nobody listens on.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+	for range 100 {
+		port := firstPort + rand.IntN(ports)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, fmt.Errorf("find a free port: none of 100 from %d to %d is free", firstPort, firstPort+ports-1)
 }
 
 // trainers returns the IDs of the running trainers, which the schedulers started.

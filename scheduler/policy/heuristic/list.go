@@ -1,7 +1,6 @@
 package heuristic
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -97,16 +96,4 @@ func Find(name string) (Heuristic, error) {
 		known = append(known, f.prefix+f.parameter)
 	}
 	return Heuristic{}, choice.Unknown("heuristic", name, known)
-}
-
-// Help lists the heuristics and the forms of names, a line each, for the help of a command.
-func Help() string {
-	var b strings.Builder
-	for _, h := range List() {
-		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
-	}
-	for _, f := range Forms() {
-		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
-	}
-	return b.String()
 }

@@ -16,7 +16,7 @@ import (
 // maxFile is the size of a file in bytes that is read at most.
 const maxFile = 4 << 30
 
-// notPrinted is what is said of a file that is not what it should be.
+// notPrinted begins the error of a file that kubectl did not print.
 const notPrinted = "not what kubectl -o json or -o yaml prints"
 
 // errNoObjects is the error of a whole file that holds something else than objects of Kubernetes' API, errEmpty that of one that holds

@@ -21,11 +21,11 @@ func Older(a, b File) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Newest.At, b.Newest.At))
 }
 
-// moment is the most that files of one look are apart.
+// moment is the longest time between files of one look.
 const moment = int64(2 * time.Minute / time.Millisecond)
 
-// beside reports whether files are of one folder and about the same time, so that they may list parts of the same: the pods of a node or
-// with a label each.
+// beside reports whether files are of one folder and about the same time. Each may then list a part, such as the pods of one node or
+// with one label.
 func beside(a, b File) bool {
 	near := func(x, y int64) bool { return x > 0 && y > 0 && max(x-y, y-x) <= moment }
 	return filepath.Dir(a.Path) == filepath.Dir(b.Path) && (near(a.At, b.At) || near(a.Newest.At, b.Newest.At))

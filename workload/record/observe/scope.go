@@ -14,13 +14,13 @@ func (l *listing) namespace(name string) {
 	}
 }
 
-// part is what a list covers: the objects of a kind in a namespace. The namespace is empty for kinds that have none, and everywhere for
+// part names what a list covers: the objects of a kind in a namespace. The namespace is empty for kinds that have none, and everywhere for
 // all namespaces.
 type part struct{ kind, namespace string }
 
 const everywhere = "*"
 
-// scope is what lists cover. What a list covers and lacks is not there. About everything else it says nothing: `kubectl get -n`, the
+// scope holds what lists cover. An object that a list covers and lacks does not exist. A list says nothing about other objects: `kubectl get -n`, the
 // files of `kubectl cluster-info dump`, of must-gather and of support bundles list one namespace each.
 type scope struct {
 	covers map[part]bool
