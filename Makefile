@@ -147,6 +147,10 @@ results-usage: build ## The same for usage, energy and traffic alone (minutes)
 results-gpu: build ## The same for GPU clusters, on the openb trace in OPENB=DIR
 	@docs/results.sh gpu
 
+.PHONY: learning-curves
+learning-curves: ## Write the learning curves of the runs that make train and make train-gpu left in logs into docs/results
+	@docs/results.sh curves
+
 ##@ Test
 
 .PHONY: test

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the figures of docs/results anew and writes them into docs/results/data, then the pages: `docs/results.sh cpu`, `usage` or `gpu`.
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
+# `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
 set -euo pipefail
@@ -130,8 +131,20 @@ gpu() {
 	done
 }
 
+curves() { # of the runs whose logs make train left
+	local log run name
+	for log in logs/*-[0-9]*/train.log; do
+		run=$(basename "$(dirname "$log")")
+		name=${run%-*}
+		printf '# %s\n\n| policy | load | over time | points over FGD |\n|---|--:|--:|--:|\n' "$name"
+		sed -nE "s/^[a-z]+ ([0-9]+) of [0-9]+: held-out cost [0-9.]+, over time ([0-9.]+), .*/| $run | \1 | \2 | |/p
+			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, ([-+0-9.]+) points .*/| $run | \1 | | \2 |/p" "$log"
+		echo
+	done | keep learning.csv curves '' '' 'make train && make learning-curves' 'see the run'"'"'s number'
+}
+
 case ${1:-} in
-cpu | usage | gpu) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu" >&2 && exit 2 ;;
+cpu | usage | gpu | curves) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|curves" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/book

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -26,7 +27,8 @@ import (
 //
 // It chooses rows as the producer table does. Optional:
 //
-//	kind=lines         a curve with intervals for each lines=policy, over x=at or over the last number in x=scenario
+//	kind=lines         a curve with intervals for each lines=policy, over x=at or over the last number in x=scenario;
+//	                   where it has several rows at one x, their mean with a bar from the least to the greatest
 //	kind=dots          a row for each rows=scenario: a mark with its interval for each lines=policy; a dashed line at 0
 //	kind=front         a point for each policy: x=METRIC, y=METRIC; below=POLICIES have their names under their points
 //	show=percent       differences in percent of the other policy's mean (dots)
@@ -126,18 +128,18 @@ func (b byX) Swap(i, j int) {
 func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	field, x := r.setting("lines", "policy"), r.setting("x", "at")
 	for i, name := range series {
-		var line ranged
+		at := map[float64][]row{}
 		for _, c := range chosen {
-			if c[field] != name {
-				continue
+			if c[field] == name {
+				to := parse(lastNumber.FindString(c[x]))
+				at[to] = append(at[to], c)
 			}
-			at, y := parse(lastNumber.FindString(c[x])), parse(c["value"])
-			line.XYs = append(line.XYs, plotter.XY{X: at, Y: y})
-			low, high := 0.0, 0.0
-			if c["low"] != "" {
-				low, high = parse(c["low"])-y, parse(c["high"])-y
-			}
-			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low, high})
+		}
+		var line ranged
+		for to, rows := range at {
+			y, low, high := together(rows)
+			line.XYs = append(line.XYs, plotter.XY{X: to, Y: y})
+			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low - y, high - y})
 		}
 		sort.Sort(byX(line))
 		l, err := plotter.NewLine(line.XYs)
@@ -159,6 +161,20 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	}
 	r.limit(&p.Y)
 	return nil
+}
+
+// together returns the figure of a point with its interval. Several rows are several runs: it returns their mean, the least and the greatest.
+func together(rows []row) (y, low, high float64) {
+	if r := rows[0]; len(rows) == 1 {
+		y = parse(r["value"])
+		return y, parse(cmp.Or(r["low"], r["value"])), parse(cmp.Or(r["high"], r["value"]))
+	}
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, r := range rows {
+		v := parse(r["value"])
+		y, low, high = y+v/float64(len(rows)), min(low, v), max(high, v)
+	}
+	return y, low, high
 }
 
 // front draws a point with a name for each policy.

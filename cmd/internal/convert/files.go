@@ -78,12 +78,17 @@ func dumped(path string) (out inside, err error) {
 	}
 	out.folder = true
 	root := strings.TrimSuffix(path, "/") + "/" // the folder to which a link leads
+	read := map[string]bool{}
 	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil || d.IsDir():
+		if err != nil || d.IsDir() {
 			return err
+		}
+		file, _ := filepath.EvalSymlinks(p) // of a link to nowhere, isFile says so
+		switch {
+		case read[file]: // by another name
 		case slices.Contains(endings, strings.ToLower(filepath.Ext(p))) && isFile(p):
 			out.files = append(out.files, p)
+			read[file] = true
 		default:
 			out.passed = append(out.passed, p)
 		}

@@ -69,12 +69,12 @@ func logged(t *testing.T, args ...string) (string, error) {
 	return string(log), err
 }
 
-// Links to files are read, and so is a link to a folder that is named. What is no file is not opened.
+// Links to files are read, each file once, and so is a link to a folder that is named. What is no file is not opened.
 func TestLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	folder(t, nil)
 	file(t, "else.json", strings.NewReplacer(`"n1"`, `"n2"`, `"name":"p"`, `"name":"q"`, `"uid":"u"`, `"uid":"v"`).Replace(listed))
-	for _, err := range []error{os.Symlink("../else.json", "in/link.json"), os.Symlink("in", "folder"), syscall.Mkfifo("in/pipe.json", 0o600)} {
+	for _, err := range []error{os.Symlink("../else.json", "in/link.json"), os.Symlink("link.json", "in/again.json"), os.Symlink("in", "folder"), syscall.Mkfifo("in/pipe.json", 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,6 +84,9 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	judge(t, "convert", log, []string{`"first":["folder/pipe.json"]`, "are not read"}, nil)
+	if in, err := dumped("folder"); err != nil || len(in.files) != 2 {
+		t.Errorf("%v: read %v, want both files once", err, in.files)
+	}
 }
 
 // What a record cannot have as the objects say it is counted and named.
