@@ -76,7 +76,7 @@ func manyShares(t *testing.T) sim.Config {
 
 // finish trains to the end and returns the checkpoint file, without what depends on the clock, and the
 // score.
-func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Score) {
+func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Evaluation) {
 	t.Helper()
 	before := torch.TensorCount()
 	best, score, err := tr.Train(context.Background())
@@ -177,7 +177,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Logf("trained %+v, %s %+v", score, p.Name(), s)
-				if score.Cost > 0.8*s.Cost {
+				if score.Figures["heldOutCost"] > 0.8*s.Cost {
 					t.Errorf("trained %v, %s %v", score, p.Name(), s)
 				}
 			}
@@ -189,7 +189,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 func TestTrainingInterrupted(t *testing.T) {
 	tr, _ := trainer(t, short(t, 100_000))
 	ctx, cancel := context.WithCancel(context.Background())
-	tr.Progress = func(run.Progress) { cancel() }
+	tr.Progress = func(run.Pace) { cancel() }
 	best, _, err := tr.Train(ctx)
 	if !errors.Is(err, context.Canceled) || best == nil || best.Validate() != nil {
 		t.Errorf("best %v, error %v", best != nil, err)

@@ -39,7 +39,7 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 }
 
 // ResumedJob returns the job of a run's state.
-func ResumedJob(s *run.State[run.Score]) (j Job, err error) { return j, json.Unmarshal(s.Stored, &j) }
+func ResumedJob(s *run.State) (j Job, err error) { return j, json.Unmarshal(s.Stored, &j) }
 
 // NewOnlineTrainer returns a run of a job that OnlineJob made. The caller sets the other fields of the
 // trainer.

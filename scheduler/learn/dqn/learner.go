@@ -19,11 +19,8 @@ const huberDelta = 1
 // learner takes the updates: double (van Hasselt et al. 2016) and dueling (Wang et al. 2016)
 // Q-learning on n-step transitions drawn from a memory. Not safe for concurrent use.
 type learner struct {
-	config  settings
-	net     *torch.Network // learns
-	target  *torch.Network // follows it; its values are bootstrapped from
-	adam    *torch.Adam
-	updates int
+	*torch.Trainee // Slow is the target network, whose values are bootstrapped from
+	config         settings
 }
 
 // update holds the figures of one update.
@@ -36,33 +33,9 @@ type update struct {
 
 // newLearner returns a learner that starts from the weights of c.
 func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
-	d := &learner{config: config}
-	var err error
-	if d.net, err = torch.NewNetwork(c); err != nil {
-		return nil, err
-	}
-	if d.target, err = torch.NewNetwork(c); err != nil {
-		d.drop()
-		return nil, err
-	}
-	if d.adam, err = torch.NewAdam(&d.net.Parameters, torch.AdamConfig{LearningRate: config.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
-		d.drop()
-		return nil, err
-	}
-	return d, nil
+	t, err := torch.NewTrainee(c, config.LearningRate, true)
+	return &learner{t, config}, err
 }
-
-// drop frees the networks.
-func (d *learner) drop() {
-	for _, n := range []*torch.Network{d.net, d.target} {
-		if n != nil {
-			n.Drop()
-		}
-	}
-}
-
-// checkpoint returns the weights as they are now.
-func (d *learner) checkpoint() (*checkpoint.Checkpoint, error) { return d.net.Checkpoint() }
 
 // update draws a batch, takes one step of the optimiser, and sets the batch's priorities. The
 // schedules depend on step, the number of placements so far.
@@ -75,11 +48,11 @@ func (d *learner) update(m *memory, rng *rand.Rand, step int) (update, error) {
 	}
 	u, errors, err := d.step(drawn, targets, d.config.marginWeight(step), step)
 	if err != nil {
-		return update{}, fmt.Errorf("DQN update %d: %w", d.updates, err)
+		return update{}, fmt.Errorf("DQN update %d: %w", d.Updates, err)
 	}
 	m.prioritise(drawn.slots, errors)
-	if d.updates++; d.updates%d.config.TargetUpdateFrequency == 0 {
-		err = d.target.CopyFrom(&d.net.Parameters)
+	if d.Updates%d.config.TargetUpdateFrequency == 0 {
+		err = d.Slow.CopyFrom(&d.Net.Parameters)
 	}
 	return u, err
 }
@@ -103,8 +76,8 @@ func (d *learner) targets(ts []transition) ([]float32, error) {
 	batch := graph.Concat(next)
 	var choose, value []float32
 	torch.NoGrad(func() {
-		choose = s.Float32s(d.net.Forward(&s, batch).Scores)
-		value = s.Float32s(d.target.Forward(&s, batch).Q(&s, batch))
+		choose = s.Float32s(d.Net.Forward(&s, batch).Scores)
+		value = s.Float32s(d.Slow.Forward(&s, batch).Q(&s, batch))
 	})
 	if s.Err() != nil {
 		return nil, s.Err()
@@ -129,7 +102,7 @@ func (d *learner) step(b sample, targets []float32, marginWeight float64, at int
 	for i, t := range b.transitions {
 		chosen[i] = int64(batch.CandidateStart[i] + t.action)
 	}
-	out := d.net.Forward(&s, batch)
+	out := d.Net.Forward(&s, batch)
 	q := s.Rows(out.Q(&s, batch), s.Int64(chosen, n))
 	td := s.HuberEach(q, s.Float32(targets, n, 1), huberDelta)
 	loss := s.Mean(s.Mul(td, s.Float32(b.weights, n, 1)))
@@ -148,21 +121,9 @@ func (d *learner) step(b sample, targets []float32, marginWeight float64, at int
 		u.q += float64(errors[i]) / float64(n)
 		errors[i] -= y
 	}
-	if err := d.net.ZeroGrad(); err != nil {
-		return u, nil, err
-	}
-	s.Backward(loss)
-	if s.Err() != nil {
-		return u, nil, s.Err()
-	}
 	var err error
-	if u.norm, err = d.net.ClipGrad(d.config.ClipNorm); err != nil {
-		return u, nil, err
-	}
-	if err := d.adam.SetLearningRate(d.config.LearningRateAt(at)); err != nil {
-		return u, nil, err
-	}
-	return u, errors, d.adam.Step()
+	u.norm, err = d.Step(&s, loss, torch.Descent{Rate: d.config.LearningRateAt(at), Limit: d.config.ClipNorm})
+	return u, errors, err
 }
 
 // marginLoss returns the large-margin loss of DQfD, max_i (a_i + m·[i ≠ teacher]) - a_teacher,

@@ -3,8 +3,6 @@
 package ppo
 
 import (
-	"fmt"
-
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/learn/run"
@@ -13,9 +11,8 @@ import (
 
 // agent acts in several environments side by side and learns from the rollout of all of them.
 type agent struct {
-	config  settings
+	*learner
 	envs    *run.Environments
-	learner *learner
 	rollout *rollout
 	after   []float64 // values of the states after the rollout, by environment
 }
@@ -27,16 +24,11 @@ func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: c.
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	a := &agent{config: settings{s, c}, envs: e, rollout: newRollout(c.Envs * c.Rollout), after: make([]float64, c.Envs)}
-	var err error
-	if a.learner, err = newLearner(a.config, start); err != nil {
+	l, err := newLearner(settings{s, c}, start)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.Begin(start); err != nil {
-		a.Drop()
-		return nil, err
-	}
-	return a, nil
+	return &agent{learner: l, envs: e, rollout: newRollout(c.Envs * c.Rollout), after: make([]float64, c.Envs)}, nil
 }
 
 // Round implements run.Agent: it plays a rollout and learns from it.
@@ -48,14 +40,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 	r.estimate(a.after, a.config.Discount(), a.config.Lambda)
 	r.centre(a.config.Group, a.config.Rollout)
 	a.envs.Figures.Add(run.TagLearningRate, a.config.LearningRateAt(step))
-	if err := a.learner.update(r, a.envs.Rand, step, a.envs.Figures); err != nil {
-		return 0, err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return 0, err
-	}
-	return len(r.states), a.envs.Follow(c)
+	return len(r.states), a.update(r, a.envs.Rand, step, a.envs.Figures)
 }
 
 // play fills the rollout, group by group, and the values of the states after it.
@@ -143,56 +128,23 @@ func (a *agent) place(env *run.Environment, i, step int) error {
 	return nil
 }
 
-// Checkpoint implements run.Agent.
-func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.net.Checkpoint() }
-
-// LossTag implements run.Agent.
-func (a *agent) LossTag(step int) string {
-	return [...]string{tagCloning, tagValueLoss, tagPolicyLoss}[a.config.phase(step)]
-}
-
 // Phase implements run.Agent.
-func (a *agent) Phase(step int) string { return phaseNames[a.config.phase(step)] }
-
-// Drop implements run.Agent.
-func (a *agent) Drop() { a.learner.net.Drop() }
-
-// agentState is the agent's part of a state file. The field names are the file's.
-type agentState struct {
-	Actors  run.EnvironmentsState
-	Weights []torch.Array
-	Moments []torch.Moments
+func (a *agent) Phase(step int) (name, loss string) {
+	phase := a.config.phase(step)
+	return phaseNames[phase], [...]string{tagCloning, tagValueLoss, tagPolicyLoss}[phase]
 }
 
-// Save implements run.Agent.
-func (a *agent) Save(path string, s run.State[run.Score]) error {
-	var out agentState
-	l, err := a.learner.export()
-	if err == nil {
-		out.Weights, out.Moments = l.weights, l.moments
-		out.Actors, err = a.envs.State()
-	}
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	return run.SaveState(path, s, out)
+// State implements run.Agent.
+func (a *agent) State() ([]any, error) {
+	l, err := a.Export()
+	return []any{l}, err
 }
 
 // Restore implements run.Agent.
-func (a *agent) Restore(s *run.State[run.Score]) error {
-	in, err := run.LearnerState[agentState](s)
-	if err != nil {
+func (a *agent) Restore(read func(into ...any) error) error {
+	var l torch.TraineeState
+	if err := read(&l); err != nil {
 		return err
 	}
-	if err := a.learner.restore(learnerState{weights: in.Weights, moments: in.Moments}); err != nil {
-		return err
-	}
-	if err := a.envs.Restore(in.Actors); err != nil {
-		return err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return err
-	}
-	return a.envs.Follow(c)
+	return a.Import(l)
 }

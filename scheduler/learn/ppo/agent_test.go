@@ -33,6 +33,9 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := made.(*agent)
+	if err := envs.Begin(start); err != nil {
+		t.Fatal(err)
+	}
 	defer p.Drop()
 	if err := p.playGroup(0, 0); err != nil {
 		t.Fatal(err)
@@ -46,7 +49,7 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 			ended++
 		} else {
 			truncated++
-			out, err := plain(t, p.learner.net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
+			out, err := plain(t, p.Net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

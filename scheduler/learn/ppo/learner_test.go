@@ -46,7 +46,7 @@ func learnerOf(t *testing.T, c settings) *learner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.net.Drop)
+	t.Cleanup(p.Net.Drop)
 	return p
 }
 
@@ -54,7 +54,7 @@ func learnerOf(t *testing.T, c settings) *learner {
 // take action 2.
 func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) *rollout {
 	t.Helper()
-	out, err := plain(t, p.net).NewSession().Score(g, nil)
+	out, err := plain(t, p.Net).NewSession().Score(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) *rollout {
 // probability returns the probability of an action, and the value of the state.
 func probability(t *testing.T, p *learner, g *graph.Graph, action int) (chance, value float64) {
 	t.Helper()
-	out, err := plain(t, p.net).NewSession().Score(g, nil)
+	out, err := plain(t, p.Net).NewSession().Score(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestKLStops(t *testing.T) {
 	if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
 		t.Fatal(err)
 	}
-	looks, steps := f.Count(tagKL), p.adam.Export()[0].Steps
+	looks, steps := f.Count(tagKL), p.Adam.Export()[0].Steps
 	if looks < 2 || looks > 50 || steps != looks-1 {
 		t.Errorf("%d measurements of the policy, %d steps; the last measurement must come before the step that it forbids", looks, steps)
 	}
@@ -147,7 +147,7 @@ func TestCriticDoesNotClipThePolicy(t *testing.T) {
 		if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
 			t.Fatal(err)
 		}
-		out, err := plain(t, p.net).NewSession().Score(g, nil)
+		out, err := plain(t, p.Net).NewSession().Score(g, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func newOnline(t *testing.T) (o *onlineLearner, mine uint64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(made.Drop)
-	if err := made.Keep(start); err != nil {
+	if err := made.Keep(); err != nil {
 		t.Fatal(err)
 	}
 	return made.(*onlineLearner), start.Fingerprint()
@@ -63,8 +63,8 @@ func TestOnlineStretches(t *testing.T) {
 	if want := []uint64{1, 2, 5, 10, 11, 12, 13, 15, 16, 18}; !slices.Equal(got, want) {
 		t.Fatalf("learns from %v, want %v", got, want)
 	}
-	if o.Stale() != 1 {
-		t.Errorf("%d steps of another network", o.Stale())
+	if o.stale != 1 {
+		t.Errorf("%d steps of another network", o.stale)
 	}
 }
 

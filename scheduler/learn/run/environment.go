@@ -8,10 +8,10 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -27,8 +27,10 @@ type Environment struct {
 	nextSeed func() uint64  // seed of the next episode
 	figures  *Figures
 
+	net     *infer.Network // the acting network
 	encoder *encode.Encoder
-	session *infer.Session // of the acting network
+	session *infer.Session // of net
+	player  *neural.Policy // net as a policy, which plays rollouts; nil until one is played
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
@@ -98,6 +100,7 @@ func (e *Environment) restore(p progress) error {
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
+	e.net, e.player = net, nil
 	e.encoder.Know(e.env.Typical())
 	e.encoder.Wish(e.wishes)
 	e.copied = nil
@@ -189,16 +192,16 @@ func (e *Environment) TeacherScores() ([]float32, error) {
 	return e.scores, nil
 }
 
-// Cost returns what a rollout that begins with a candidate costs.
+// Cost returns what a rollout that begins with a candidate costs. The acting network plays it.
 func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
-	if p, reads := r.Policy.(wisher); reads {
-		p.Wish(e.wishes)
+	if e.player == nil {
+		e.player = neural.New("learning", e.net)
+		e.player.Know(e.env.Typical())
 	}
+	e.player.Wish(e.wishes)
+	r.Policy = e.player
 	return r.Cost(e.env, e.candidate(choice))
 }
-
-// Typical returns the typical pods of the environment's workload.
-func (e *Environment) Typical() *fragmentation.Typical { return e.env.Typical() }
 
 // CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged
 // nodes with the copy before it, and has none for a network that does not read them.

@@ -86,25 +86,25 @@ func (e *Environments) Follow(c *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// EnvironmentsState is the part of a state file that environments continue from.
-type EnvironmentsState struct {
+// environmentsState is the part of a state file that environments continue from.
+type environmentsState struct {
 	Source  []byte // of the random numbers
 	Started uint64 // episodes
 	Walks   []progress
 }
 
-// State returns what Restore needs.
-func (e *Environments) State() (EnvironmentsState, error) {
+// state returns what restore needs.
+func (e *Environments) state() (environmentsState, error) {
 	source, err := e.source.MarshalBinary()
-	s := EnvironmentsState{Source: source, Started: e.started}
+	s := environmentsState{Source: source, Started: e.started}
 	for _, env := range e.All {
 		s.Walks = append(s.Walks, env.progress)
 	}
 	return s, err
 }
 
-// Restore brings environments of the same configuration to a state.
-func (e *Environments) Restore(s EnvironmentsState) error {
+// restore brings environments of the same configuration to a state.
+func (e *Environments) restore(s environmentsState) error {
 	if len(s.Walks) != len(e.All) {
 		return fmt.Errorf("the state has %d environments, the configuration %d", len(s.Walks), len(e.All))
 	}
