@@ -167,7 +167,7 @@ func TestOnlineReverts(t *testing.T) {
 		c := onlinePPOConfig(t, variant)
 		start := learntest.Weights(c.Architecture(), 1)
 		var f run.Figures
-		l, err := c.Method().(online.Method).NewLearner(c.Settings, start, rand.New(rand.NewPCG(1, 2)), &f)
+		l, err := c.Chosen().(online.Method).NewLearner(c.Settings, start, rand.New(rand.NewPCG(1, 2)), &f)
 		if err == nil {
 			err = l.Keep()
 		}

@@ -16,11 +16,11 @@ import (
 // A resumed run ends with the same bytes as an unbroken one, whether it was stopped or was killed after it
 // had written its state.
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
-	byRollouts := tiny(t, "gnn")
-	byRollouts.ByRollouts = true
+	rolled := tiny(t, "gnn")
+	rolled.Method = byRollouts
 	mixed := tiny(t, "acdqn")
-	mixed.ByRollouts, mixed.Features, mixed.Imitation.Teacher = true, []string{"base", "devices"}, "gpu-gnn+acdqn"
-	runs := map[string]Config{"rollouts": byRollouts, "mixed": mixed}
+	mixed.Method, mixed.Features, mixed.Imitation.Teacher = byRollouts, []string{"base", "devices"}, "gpu-gnn+acdqn"
+	runs := map[string]Config{"rollouts": rolled, "mixed": mixed}
 	for _, variant := range Variants() {
 		runs[variant] = tiny(t, variant)
 	}

@@ -30,7 +30,7 @@ type agent struct {
 var _ run.Method = Config{}
 
 // Layout implements run.Method.
-func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: 1} }
+func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: 1, All: true} }
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {

@@ -23,6 +23,7 @@ type Environment struct {
 	settings Settings
 	wishes   feature.Wishes // the objective of the episode
 	teacher  policy.Policy  // nil for none
+	all      bool           // whether the network sees all feasible nodes; see Layout
 	groups   bool           // whether the network reads the groups of running pods
 	nextSeed func() uint64  // seed of the next episode
 	figures  *Figures
@@ -111,11 +112,9 @@ func (e *Environment) Observe() {
 	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.seen())
 }
 
-// Candidates returns the number of nodes that the network sees. With rollouts these are all feasible
-// ones, as in a scheduler, and Mask says which of them preferences leave. The other methods learn as a
-// scheduler profile does that learns: the network sees only the nodes that preferences leave.
+// Candidates returns the number of nodes that the network sees.
 func (e *Environment) Candidates() int {
-	if e.settings.ByRollouts {
+	if e.all {
 		return len(e.env.Candidates())
 	}
 	return len(e.env.Preferred())
@@ -123,7 +122,7 @@ func (e *Environment) Candidates() int {
 
 // Mask sets the scores of candidates that preferences exclude to minus infinity.
 func (e *Environment) Mask(scores []float32) {
-	if !e.settings.ByRollouts {
+	if !e.all {
 		return
 	}
 	at := 0
@@ -141,7 +140,7 @@ func (e *Environment) Mask(scores []float32) {
 // seen returns the rows of the nodes that the network sees. It is valid until the next call.
 func (e *Environment) seen() []int32 {
 	rows := e.env.Candidates()
-	if e.settings.ByRollouts {
+	if e.all {
 		return rows
 	}
 	e.rows = e.rows[:0]
@@ -153,7 +152,7 @@ func (e *Environment) seen() []int32 {
 
 // candidate returns the simulator's index of one of the nodes that the network sees.
 func (e *Environment) candidate(choice int) int {
-	if e.settings.ByRollouts {
+	if e.all {
 		return choice
 	}
 	return int(e.env.Preferred()[choice])
