@@ -13,7 +13,7 @@ import (
 type agent struct {
 	*learner
 	envs    *run.Environments
-	rollout *rollout
+	rollout rollout
 	after   []float64 // values of the states after the rollout, by environment
 }
 
@@ -28,7 +28,7 @@ func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.
 	if err != nil {
 		return nil, err
 	}
-	return &agent{learner: l, envs: e, rollout: newRollout(c.Envs * c.Rollout), after: make([]float64, c.Envs)}, nil
+	return &agent{learner: l, envs: e, rollout: make(rollout, c.Envs*c.Rollout), after: make([]float64, c.Envs)}, nil
 }
 
 // Round implements run.Agent: it plays a rollout and learns from it.
@@ -40,7 +40,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 	r.estimate(a.after, a.config.Discount(), a.config.Lambda)
 	r.centre(a.config.Group, a.config.Rollout)
 	a.envs.Figures.Add(run.TagLearningRate, a.config.LearningRateAt(step))
-	return len(r.states), a.update(r, a.envs.Rand, step, a.envs.Figures)
+	return len(r), a.update(r, a.envs.Rand, step, a.envs.Figures)
 }
 
 // play fills the rollout, group by group, and the values of the states after it.
@@ -72,7 +72,7 @@ func (a *agent) playGroup(first, step int) error {
 			if err := a.place(env, i, step); err != nil {
 				return err
 			}
-			ended = ended || r.last[i]
+			ended = ended || r[i].last
 		}
 		for e, env := range group {
 			if !ended {
@@ -89,12 +89,11 @@ func (a *agent) playGroup(first, step int) error {
 // nextEpisode begins the next episode after placement i, and truncates the present one if it has
 // not ended.
 func (a *agent) nextEpisode(env *run.Environment, i int) (err error) {
-	r := a.rollout
-	if !r.last[i] {
-		if r.beyond[i], err = env.Value(); err != nil {
+	if s := &a.rollout[i]; !s.last {
+		if s.beyond, err = env.Value(); err != nil {
 			return err
 		}
-		r.last[i] = true
+		s.last = true
 		env.Truncate()
 	}
 	return env.Begin()
@@ -102,7 +101,7 @@ func (a *agent) nextEpisode(env *run.Environment, i int) (err error) {
 
 // place makes the rollout's placement i: the policy's, or the teacher's.
 func (a *agent) place(env *run.Environment, i, step int) error {
-	r, phase := a.rollout, a.config.phase(step)
+	s, phase := &a.rollout[i], a.config.phase(step)
 	share := 0.0
 	if phase == cloning {
 		share = a.config.TeacherShare(step)
@@ -112,19 +111,17 @@ func (a *agent) place(env *run.Environment, i, step int) error {
 	if err != nil {
 		return err
 	}
-	r.states[i], r.values[i] = env.CopyState(), float64(out.Value)
-	r.teacher[i] = -1
-	r.actions[i], r.logs[i] = policy.Sample(a.envs.Rand, out.Scores)
+	s.state, s.value, s.teacher, s.beyond = env.CopyState(), float64(out.Value), -1, 0
+	s.action, s.log = policy.Sample(a.envs.Rand, out.Scores)
 	if share > 0 || phase == improving && a.config.Imitation.Coefficient > 0 {
-		if r.teacher[i], err = env.TeacherChoice(); err != nil {
+		if s.teacher, err = env.TeacherChoice(); err != nil {
 			return err
 		}
 		if a.envs.Rand.Float64() < share {
-			r.actions[i] = r.teacher[i]
+			s.action = s.teacher
 		}
 	}
-	r.rewards[i], r.last[i] = env.Step(r.actions[i])
-	r.beyond[i] = 0
+	s.reward, s.last = env.Step(s.action)
 	return nil
 }
 

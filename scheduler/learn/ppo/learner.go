@@ -45,17 +45,17 @@ func (p *learner) terms(step int) terms {
 }
 
 // update learns from a rollout in epochs of minibatches, until the policy has moved too far.
-func (p *learner) update(r *rollout, rng *rand.Rand, step int, f *run.Figures) error {
+func (p *learner) update(r rollout, rng *rand.Rand, step int, f *run.Figures) error {
 	parts := p.terms(step)
 	if err := p.rates(step, parts); err != nil {
 		return err
 	}
 	p.Net.ValueApart = parts.apart
 	if parts.policy > 0 {
-		normalise(r.advantages)
+		r.normalise()
 	}
-	f.Add(tagExplained, explained(r.values, r.returns))
-	n := len(r.states)
+	f.Add(tagExplained, r.explained())
+	n := len(r)
 	for range p.config.Epochs {
 		order := stretches(rng, n)
 		for from := 0; from < n; from += p.config.BatchSize {
@@ -109,7 +109,7 @@ func (p *learner) rates(step int, parts terms) error {
 type minibatch struct {
 	scope   torch.Scope // of the step's tensors
 	graphs  *graph.Batch
-	rollout *rollout
+	rollout rollout
 	rows    []int // of the rollout
 	figures *run.Figures
 }
@@ -119,7 +119,7 @@ type minibatch struct {
 func (p *learner) descend(b *minibatch, parts terms) (far bool, err error) {
 	s := &b.scope
 	defer s.Drop()
-	b.graphs = graph.ConcatShared(pick(b.rollout.states, b.rows))
+	b.graphs = graph.ConcatShared(column(b.rollout, b.rows, func(s *step) *graph.Graph { return s.state }))
 	out := p.Net.Forward(s, b.graphs)
 	loss := s.Scale(p.valueLoss(b, out.Value), parts.value)
 	if parts.policy > 0 || parts.cloning > 0 {

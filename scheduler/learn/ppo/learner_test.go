@@ -52,18 +52,18 @@ func learnerOf(t *testing.T, c settings) *learner {
 
 // bandit returns a rollout that repeats one decision. Only action 1 has a reward. The teacher would
 // take action 2.
-func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) *rollout {
+func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) rollout {
 	t.Helper()
 	out, err := plain(t, p.Net).NewSession().Score(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRollout(64)
-	for i := range r.states {
-		r.states[i], r.teacher[i], r.last[i], r.values[i] = g, 2, true, float64(out.Value)
-		r.actions[i], r.logs[i] = policy.Sample(rng, out.Scores)
-		if r.rewards[i] = 0; r.actions[i] == 1 {
-			r.rewards[i] = 1
+	r := make(rollout, 64)
+	for i := range r {
+		s := &r[i]
+		s.state, s.teacher, s.last, s.value = g, 2, true, float64(out.Value)
+		if s.action, s.log = policy.Sample(rng, out.Scores); s.action == 1 {
+			s.reward = 1
 		}
 	}
 	r.estimate([]float64{0}, 0.9, 0.9)

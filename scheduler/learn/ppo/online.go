@@ -29,20 +29,11 @@ type onlineLearner struct {
 	stale  int    // steps that were left out
 }
 
-// trajectory holds an actor's part of a rollout.
+// trajectory holds an actor's part of a rollout. A step's after is set if the next step in it is not the one that followed.
 type trajectory struct {
 	actor string
-	steps []step // with their rewards
-	open  *step  // the latest, which waits for its reward; nil for none
-}
-
-// step is a placement in a trajectory.
-type step struct {
-	state  *graph.Graph
-	action int
-	log    float32 // log-probability of the action
-	reward float64
-	after  *graph.Graph // state after the step, if the next step in the trajectory is not the one that followed
+	steps rollout // with their rewards
+	open  *step   // the latest, which waits for its reward; nil for none
 }
 
 // end ends a stretch of steps that follow one another. state is the state after it.
@@ -104,7 +95,7 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 		o.stale++
 		return 0, nil
 	}
-	t.open = &step{state: s.State, action: s.Action, log: float32(s.Log)}
+	t.open = &step{state: s.State, action: s.Action, log: float32(s.Log), teacher: -1}
 	return 0, nil
 }
 
@@ -120,31 +111,26 @@ func (o *onlineLearner) learn() error {
 }
 
 // rollout puts the trajectories one after another, with the values of their states.
-func (o *onlineLearner) rollout() (*rollout, error) {
+func (o *onlineLearner) rollout() (r rollout, err error) {
 	value, err := o.values()
 	if err != nil {
 		return nil, err
 	}
-	r, i := newRollout(o.complete), 0
 	for _, t := range o.trajectories {
 		if t.open != nil { // the network that chose it is about to change
 			t.end(t.open.state)
 			o.stale++
 		}
 		for _, s := range t.steps {
-			r.states[i], r.rewards[i] = s.state, s.reward
-			r.actions[i], r.logs[i] = s.action, s.log
-			r.teacher[i] = -1
-			if r.values[i], err = value(s.state); err != nil {
+			if s.value, err = value(s.state); err != nil {
 				return nil, err
 			}
-			if s.after != nil {
-				r.last[i] = true
-				if r.beyond[i], err = value(s.after); err != nil {
+			if s.last = s.after != nil; s.last {
+				if s.beyond, err = value(s.after); err != nil {
 					return nil, err
 				}
 			}
-			i++
+			r = append(r, s)
 		}
 	}
 	return r, nil
