@@ -17,7 +17,7 @@ import (
 const weightStream = 0x6c6561726e
 
 // NewTrainer returns a run of the job in the simulator, from random weights. The caller sets the
-// fields of the trainer beyond its plan.
+// other fields of the trainer.
 func NewTrainer(j Job) (*run.Trainer, error) {
 	if err := j.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
@@ -34,9 +34,7 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 	if _, start.Manifest.Wishes, err = j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	return &run.Trainer{Plan: run.Plan{
-		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environment: j.Environment, Start: start,
-	}}, nil
+	return &run.Trainer{Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environment: j.Environment, Start: start}, nil
 }
 
 // ResumedJob returns the job of a run's state.

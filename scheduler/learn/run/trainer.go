@@ -12,21 +12,16 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Plan says what a run learns, on what, and from which weights. It must be valid.
-type Plan struct {
+// Trainer runs reinforcement learning in the simulator. The fields are set before Train, which is
+// called once. The settings must be valid.
+type Trainer struct {
 	Settings
 	Selection
 	Method      Method
 	Environment sim.Config
 	Start       *checkpoint.Checkpoint // its manifest holds the job as JSON; Resume must have the same
-}
-
-// Trainer runs reinforcement learning in the simulator. The fields are set before Train, which is
-// called once.
-type Trainer struct {
-	Plan
+	HeldOut     *HeldOut               // evaluates the network during the run
 	Options
-	HeldOut *HeldOut // evaluates the network during the run
 
 	agent   Agent
 	figures Figures

@@ -97,7 +97,7 @@ func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, e
 	r.teacher = i < a.config.Imitation
 	switch {
 	case !r.teacher:
-		r.policy = neural.NewGPU("learning", net, setting(env).Typical)
+		r.policy = learningPolicy(net)(setting(env))
 		if rng.Float64() < a.config.Disturbed {
 			r.random, r.until = rng.Float64(), 0.2+0.6*rng.Float64()
 		}

@@ -18,7 +18,6 @@ import (
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
-	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
@@ -161,42 +160,40 @@ func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
 	same := t.Config
 	same.Seed = heldOutSeed
-	return parallel(len(t.held), func(i int) error {
+	return parallel(len(t.held), func(i int) (err error) {
 		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
-		if w.partitions != nil {
-			var err error
-			h.fgd, err = w.partitions.allocations(h.seed, t.Config.loads(), partitionFGD)
-			t.held[i] = h
-			return err
-		}
-		if openb.CheckLifetimes(w.Pods) == nil {
+		if w.partitions == nil && openb.CheckLifetimes(w.Pods) == nil {
 			h.load = t.Config.Leaving.heldOut(i, len(t.held))
 		}
+		h.fgd, h.waited, err = t.play(h, partitionFGD, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
 		t.held[i] = h
-		env, err := t.player.start(w, h.load)
-		if err != nil {
-			return err
-		}
-		if h.load > 0 {
-			t.held[i].waited, err = waited(env, h.seed, heuristic.NewFGD(env.Typical()))
-			return err
-		}
-		t.held[i].fgd, err = allocations(env, t.held[i].seed, heuristic.NewFGD(env.Typical()))
 		return err
 	})
 }
 
-// allocations returns the fraction of the GPUs that p has allocated at each of the loads of a seed's episode.
-func allocations(env *sim.Env, seed uint64, p policy.Policy) (out []float64, err error) {
-	o, err := eval.Play(env, seed, p, nil)
+// play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload or, if pods leave in it,
+// the GPU hours that they wait. on is the policy if pods request partitions, else in.
+func (t *Trainer) play(h held, on func(policy.Setting) policy.Policy, in func(*sim.Env) policy.Policy) (reached []float64, waited float64, err error) {
+	if p := h.workload.partitions; p != nil {
+		reached, err = p.allocations(h.seed, t.Config.loads(), on)
+		return reached, 0, err
+	}
+	env, err := t.player.start(h.workload, h.load)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	o, err := eval.Play(env, h.seed, in(env), nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	if h.load > 0 {
+		return nil, o.Steady.GPUHours, nil
 	}
 	for _, l := range o.GPU.Loads {
-		out = append(out, l.Allocation)
+		reached = append(reached, l.Allocation)
 	}
-	return out, nil
+	return reached, 0, nil
 }
 
 // evaluate lets a network play the held-out workloads.
@@ -205,23 +202,10 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (run.Evaluation, error) {
 	if err != nil {
 		return run.Evaluation{}, err
 	}
+	of := learningPolicy(net)
 	reached, waits := make([][]float64, len(t.held)), make([]float64, len(t.held))
-	if err := parallel(len(t.held), func(i int) error {
-		h := t.held[i]
-		if p := h.workload.partitions; p != nil {
-			var err error
-			reached[i], err = p.allocations(h.seed, t.Config.loads(), learningPolicy(net))
-			return err
-		}
-		env, err := t.player.start(h.workload, h.load)
-		if err != nil {
-			return err
-		}
-		if h.load > 0 {
-			waits[i], err = waited(env, h.seed, neural.NewGPU("learning", net, setting(env).Typical))
-			return err
-		}
-		reached[i], err = allocations(env, h.seed, neural.NewGPU("learning", net, env.Typical()))
+	if err := parallel(len(t.held), func(i int) (err error) {
+		reached[i], waits[i], err = t.play(t.held[i], of, func(env *sim.Env) policy.Policy { return of(setting(env)) })
 		return err
 	}); err != nil {
 		return run.Evaluation{}, err
@@ -254,15 +238,6 @@ func (t *Trainer) compare(reached [][]float64) score {
 		s.allocation += at[len(at)-1] / n
 	}
 	return s
-}
-
-// waited returns the GPU hours that pods wait in a seed's episode in which pods leave.
-func waited(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
-	o, err := eval.Play(env, seed, p, nil)
-	if err != nil {
-		return 0, err
-	}
-	return o.Steady.GPUHours, nil
 }
 
 // compareWaiting returns the mean of (FGD's GPU hours - the network's) / (the sum of both) over the held-out workloads in
