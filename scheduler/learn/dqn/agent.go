@@ -44,28 +44,12 @@ func (a *agent) Round(step, limit int) (int, error) {
 			return 0, err
 		}
 		if (step+i+1)%every == 0 && a.memory.enough(enough) {
-			if err := a.learn(step + i + 1); err != nil {
+			if err := a.update(a.memory, a.envs.Rand, step+i+1, a.envs.Figures); err != nil {
 				return 0, err
 			}
 		}
 	}
 	return placed, nil
-}
-
-func (a *agent) learn(step int) error {
-	u, err := a.update(a.memory, a.envs.Rand, step)
-	if err != nil {
-		return err
-	}
-	f := a.envs.Figures
-	f.Add(tagTDLoss, u.loss)
-	f.Add(run.TagNorm, u.norm)
-	f.Add(tagQ, u.q)
-	if u.margin > 0 {
-		f.Add(tagMargin, u.margin)
-	}
-	f.Add(run.TagLearningRate, a.config.LearningRateAt(step))
-	return nil
 }
 
 // place makes one placement: the network's, the teacher's or a random one.

@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 )
 
@@ -23,38 +24,30 @@ type learner struct {
 	config         settings
 }
 
-// update holds the figures of one update.
-type update struct {
-	loss   float64 // weighted Huber loss of the temporal difference
-	norm   float64 // of the gradient, before clipping
-	q      float64 // mean value of the actions taken
-	margin float64 // large-margin loss; 0 without a teacher
-}
-
 // newLearner returns a learner that starts from the weights of c.
 func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
 	t, err := torch.NewTrainee(c, config.LearningRate, true)
 	return &learner{t, config}, err
 }
 
-// update draws a batch, takes one step of the optimiser, and sets the batch's priorities. The
+// update draws a batch, takes one step of the optimiser, sets the batch's priorities and notes its figures. The
 // schedules depend on step, the number of placements so far.
-func (d *learner) update(m *memory, rng *rand.Rand, step int) (update, error) {
+func (d *learner) update(m *memory, rng *rand.Rand, step int, f *run.Figures) error {
 	progress := float64(step) / float64(d.config.Steps)
 	drawn := m.draw(rng, d.config.BatchSize, 0.4+0.6*progress)
 	targets, err := d.targets(drawn.transitions)
 	if err != nil {
-		return update{}, fmt.Errorf("DQN targets: %w", err)
+		return fmt.Errorf("DQN targets: %w", err)
 	}
-	u, errors, err := d.step(drawn, targets, d.config.marginWeight(step), step)
+	errors, err := d.step(drawn, targets, step, f)
 	if err != nil {
-		return update{}, fmt.Errorf("DQN update %d: %w", d.Updates, err)
+		return fmt.Errorf("DQN update %d: %w", d.Updates, err)
 	}
 	m.prioritise(drawn.slots, errors)
 	if d.Updates%d.config.TargetUpdateFrequency == 0 {
 		err = d.Slow.CopyFrom(&d.Net.Parameters)
 	}
-	return u, err
+	return err
 }
 
 // targets returns R + γⁿ Q_target(s', argmax Q(s')) for every transition.
@@ -90,7 +83,7 @@ func (d *learner) targets(ts []transition) ([]float32, error) {
 }
 
 // step takes one step of the optimiser and returns the temporal differences, one a transition.
-func (d *learner) step(b sample, targets []float32, marginWeight float64, at int) (update, []float32, error) {
+func (d *learner) step(b sample, targets []float32, at int, f *run.Figures) ([]float32, error) {
 	var s torch.Scope
 	defer s.Drop()
 	n := len(b.transitions)
@@ -106,24 +99,27 @@ func (d *learner) step(b sample, targets []float32, marginWeight float64, at int
 	q := s.Rows(out.Q(&s, batch), s.Int64(chosen, n))
 	td := s.HuberEach(q, s.Float32(targets, n, 1), huberDelta)
 	loss := s.Mean(s.Mul(td, s.Float32(b.weights, n, 1)))
-	u := update{loss: s.Float(loss)}
-	if marginWeight > 0 {
+	f.Add(tagTDLoss, s.Float(loss))
+	if weight := d.config.marginWeight(at); weight > 0 {
 		if margin := d.marginLoss(&s, out.Scores, batch, b.transitions); margin != nil {
-			u.margin = s.Float(margin)
-			loss = s.Add(loss, s.Scale(margin, marginWeight))
+			f.Add(tagMargin, s.Float(margin))
+			loss = s.Add(loss, s.Scale(margin, weight))
 		}
 	}
-	errors := s.Float32s(q)
+	errors, mean := s.Float32s(q), 0.0
 	if s.Err() != nil {
-		return u, nil, s.Err()
+		return nil, s.Err()
 	}
 	for i, y := range targets {
-		u.q += float64(errors[i]) / float64(n)
+		mean += float64(errors[i]) / float64(n)
 		errors[i] -= y
 	}
-	var err error
-	u.norm, err = d.Step(&s, loss, torch.Descent{Rate: d.config.LearningRateAt(at), Limit: d.config.ClipNorm})
-	return u, errors, err
+	rate := d.config.LearningRateAt(at)
+	norm, err := d.Step(&s, loss, torch.Descent{Rate: rate, Limit: d.config.ClipNorm})
+	f.Add(tagQ, mean)
+	f.Add(run.TagNorm, norm)
+	f.Add(run.TagLearningRate, rate)
+	return errors, err
 }
 
 // marginLoss returns the large-margin loss of DQfD, max_i (a_i + m·[i ≠ teacher]) - a_teacher,

@@ -96,18 +96,20 @@ func TestUpdatesFit(t *testing.T) {
 	for range c.BatchSize {
 		m.add(transition{state: pack(g, nil), action: 1, teacher: 2, ret: 1})
 	}
-	first, err := d.update(m, rng, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var last update
-	for step := range 300 {
-		if last, err = d.update(m, rng, step); err != nil {
+	var f run.Figures
+	loss := func(step int) float64 {
+		if err := d.update(m, rng, step, &f); err != nil {
 			t.Fatal(err)
 		}
+		f.Report(step, nil)
+		return f.Last(tagTDLoss)
 	}
-	if last.loss > first.loss/10 {
-		t.Errorf("loss %v at first, %v at last", first.loss, last.loss)
+	first, last := loss(0), 0.0
+	for step := range 300 {
+		last = loss(step)
+	}
+	if last > first/10 {
+		t.Errorf("loss %v at first, %v at last", first, last)
 	}
 	out, err := plain(t, d.Net).NewSession().Score(g, nil)
 	if err != nil {

@@ -43,10 +43,7 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 	if o.steps%o.config.UpdateFrequency > 0 || !o.memory.enough(o.config.BatchSize) {
 		return 0, nil
 	}
-	u, err := o.update(o.memory, o.rng, 0)
-	o.figures.Add(tagTDLoss, u.loss)
-	o.figures.Add(run.TagNorm, u.norm)
-	return 1, err
+	return 1, o.update(o.memory, o.rng, 0, o.figures)
 }
 
 // remember adds the transition that a step completes. If the step before it is missing, the
