@@ -150,7 +150,8 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 		return err
 	}
 	t.HeldOut, t.State, t.Resume = held, f.state, resume
-	x := training{trainer: t, options: &t.Options, unit: "step", steps: job.Steps, save: save, beside: fmt.Sprintf(" (default scoring: %v)", baseline)}
+	x := training{trainer: t, options: &t.Options, unit: "step", steps: job.Steps, save: save}
+	x.beside = fmt.Sprintf(" (default scoring: %v)", baseline)
 	if job.Judge != nil {
 		x.judge = job.Judgement
 	}

@@ -34,7 +34,9 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 	if _, start.Manifest.Wishes, err = j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	return &run.Trainer{Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environment: j.Environment, Start: start}, nil
+	return &run.Trainer{
+		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environment: j.Environment, Start: start,
+	}, nil
 }
 
 // ResumedJob returns the job of a run's state.

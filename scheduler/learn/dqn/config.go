@@ -50,9 +50,11 @@ func (Config) OnlineFlags() []string {
 func (Config) Check(a checkpoint.Architecture) error {
 	switch {
 	case a.Head != checkpoint.DQN:
-		return fmt.Errorf("method: deep Q-learning trains networks of the head %s, and this one has %s; choose ppo or rollouts", checkpoint.DQN, a.Head)
+		return fmt.Errorf("method: deep Q-learning trains networks of the head %s, and this one has %s; choose ppo or rollouts",
+			checkpoint.DQN, a.Head)
 	case a.ReadsPeers():
-		return errors.New("features: the replay memory of deep Q-learning does not hold the peers of pods; train by rollouts, train an actor-critic, or leave the set traffic out")
+		return errors.New("features: the replay memory of deep Q-learning does not hold the peers of pods; " +
+			"train by rollouts, train an actor-critic, or leave the set traffic out")
 	}
 	return nil
 }

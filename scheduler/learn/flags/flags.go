@@ -40,7 +40,8 @@ func All() []cli.Flag {
 			panic("flags: no flag for a field of type " + v.Type().String())
 		}
 	})
-	return append(out, &cli.BoolFlag{Name: byRollouts, Hidden: true}, &cli.BoolFlag{Name: useHeuristic, Value: true, Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
+	out = append(out, &cli.BoolFlag{Name: byRollouts, Hidden: true})
+	return append(out, &cli.BoolFlag{Name: useHeuristic, Value: true, Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
 }
 
 // Group puts a flag under a heading in --help.

@@ -54,7 +54,8 @@ func (Config) OnlineFlags() []string {
 // Check returns an error about a network that is no actor-critic.
 func (Config) Check(a checkpoint.Architecture) error {
 	if a.Head != checkpoint.ActorCritic {
-		return fmt.Errorf("method: PPO trains networks of the head %s, and this one has %s; choose dqn or rollouts", checkpoint.ActorCritic, a.Head)
+		return fmt.Errorf("method: PPO trains networks of the head %s, and this one has %s; choose dqn or rollouts",
+			checkpoint.ActorCritic, a.Head)
 	}
 	return nil
 }

@@ -155,7 +155,8 @@ func (o *onlineLearner) values() (func(*graph.Graph) (float64, error), error) {
 
 // Habits implements online.Learner: the next rollout must come from the updated network.
 func (o *onlineLearner) Habits() online.Habits {
-	return online.Habits{JudgeEvery: 1, Stale: o.stale, Loss: tagPolicyLoss, Figures: []string{tagValueLoss, tagEntropy, tagKL, tagClipped, tagExplained}}
+	figures := []string{tagValueLoss, tagEntropy, tagKL, tagClipped, tagExplained}
+	return online.Habits{JudgeEvery: 1, Stale: o.stale, Loss: tagPolicyLoss, Figures: figures}
 }
 
 // Keep implements online.Learner.

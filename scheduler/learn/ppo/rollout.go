@@ -26,7 +26,8 @@ type rollout []step
 // estimate computes advantages and targets. after holds, for each environment, the value of the state after its last step.
 //
 // The advantages are generalised advantage estimation (Schulman et al. 2016), A_t = Σ_k (γλ)^k δ_(t+k) with
-// δ_t = r_t + γ V_(t+1) - V_t. The sum ends with the last step of an episode. There beyond takes the place of V_(t+1) (Pardo et al. 2018).
+// δ_t = r_t + γ V_(t+1) - V_t. The sum ends with the last step of an episode. There beyond takes the place of V_(t+1)
+// (Pardo et al. 2018).
 func (r rollout) estimate(after []float64, gamma, lambda float64) {
 	steps := len(r) / len(after)
 	for e, value := range after {

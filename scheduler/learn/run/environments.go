@@ -58,7 +58,9 @@ func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architectu
 		if first := i - i%l.Group; first < i { // the others of a group follow its first
 			next = func() uint64 { return e.All[first].Seed }
 		}
-		e.All = append(e.All, &Environment{env: env, settings: s, wishes: wishes, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f})
+		e.All = append(e.All, &Environment{
+			env: env, settings: s, wishes: wishes, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f,
+		})
 	}
 	return e, nil
 }

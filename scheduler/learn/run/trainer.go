@@ -33,8 +33,8 @@ const reportEvery = 500
 // evaluation; see Loop.Run.
 func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Evaluation, error) {
 	l := Loop{
-		Options: t.Options, Job: t.Start.Manifest.Config, Unit: "step", Steps: t.Steps, EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery,
-		New: t.newAgent, Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
+		Options: t.Options, Job: t.Start.Manifest.Config, Unit: "step", Steps: t.Steps,
+		EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery, New: t.newAgent, Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
 	}
 	return l.Run(ctx)
 }
@@ -71,5 +71,6 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Evaluation, error) {
 
 func (t *Trainer) describe(step int) string {
 	phase, loss := t.agent.Phase(step)
-	return fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", phase, t.figures.Last(tagReturn), t.figures.Last(loss), t.figures.Last(TagEpsilon))
+	last := t.figures.Last
+	return fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", phase, last(tagReturn), last(loss), last(TagEpsilon))
 }

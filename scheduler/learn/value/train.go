@@ -46,7 +46,8 @@ func (s score) evaluation() run.Evaluation {
 	}
 	return run.Evaluation{
 		Total: total, Figures: figures, Curves: []run.Scalar{{Tag: tagGain, Value: s.gain}, {Tag: tagWorstGain, Value: s.worst}},
-		Text:  fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s", 100*s.allocation, 100*s.gain, 100*s.worst, text),
+		Text: fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s",
+			100*s.allocation, 100*s.gain, 100*s.worst, text),
 		Short: fmt.Sprintf("gain + worst %+.2f points", -100*total),
 	}
 }
@@ -91,7 +92,8 @@ func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, run.Evalua
 		return nil, run.Evaluation{}, err
 	}
 	l := run.Loop{
-		Options: t.Options, Job: start.Manifest.Config, Unit: "iteration", Steps: t.Config.Iterations, EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
+		Options: t.Options, Job: start.Manifest.Config, Unit: "iteration", Steps: t.Config.Iterations,
+		EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
 		New:      func() (run.Learner, error) { return t.newAgent(start) },
 		Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
 	}
