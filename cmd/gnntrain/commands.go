@@ -12,7 +12,8 @@ import (
 // runFlags returns the flags that are not hyperparameters.
 func runFlags() []ucli.Flag {
 	return append([]ucli.Flag{
-		&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`NAME`: gnn or dqn (deep Q-learning), acgnn or acdqn (actor-critic)"},
+		&ucli.StringFlag{Name: "variant", Value: "gnn",
+			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn send messages"},
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},

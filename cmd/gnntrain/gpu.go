@@ -3,12 +3,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	ucli "github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
@@ -32,7 +30,7 @@ func trainGPU(c *ucli.Context) (err error) {
 	t := value.Trainer{Config: cfg}
 	if c.Bool("resume") {
 		// --encoder and --head are part of the file's default name.
-		if t.Resume, err = loadState[value.Score](c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
+		if t.Resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
 			return err
 		}
 		if t.Config, err = resumedGPU(c, t.Resume, cfg); err != nil {
@@ -73,12 +71,16 @@ func trainGPU(c *ucli.Context) (err error) {
 		return err
 	}
 	defer func() { err = figures.end(err) }()
-	t.State, t.Recorder = f.state, figures
-	return learnGPU(c, t, f)
+	t.State = f.state
+	save := func(k *checkpoint.Checkpoint) error {
+		k.Manifest.Commit = commit
+		return k.Save(f.out)
+	}
+	return training{trainer: &t, options: &t.Options, unit: "iteration", steps: t.Config.Iterations, save: save}.run(c, f, figures)
 }
 
 // resumedGPU returns the configuration of a stored run. It is an error if a flag names another network.
-func resumedGPU(c *ucli.Context, s *run.State[value.Score], flags value.Config) (value.Config, error) {
+func resumedGPU(c *ucli.Context, s *run.State, flags value.Config) (value.Config, error) {
 	cfg, err := value.Resumed(s)
 	if err != nil {
 		return cfg, err
@@ -164,44 +166,4 @@ func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []
 		family = append(family, value.Workload{Name: openb.ListName(f), Pods: pods})
 	}
 	return nodes, family, nil
-}
-
-// learnGPU runs a trainer, reports its progress, and writes its best network.
-func learnGPU(c *ucli.Context, t value.Trainer, f files) error {
-	r := newReporter(c, "iteration", t.Config.Iterations)
-	t.Progress = func(p value.Progress) {
-		figures := fmt.Sprintf("allocation %.2f%%, loss %.4f", 100*p.Allocation, p.ValueLoss)
-		if t.Config.Head == checkpoint.ActorCritic {
-			figures += fmt.Sprintf(", policy loss %.4f", p.ActorLoss)
-		}
-		r.progress(p.Pace, figures, fmt.Sprintf("gain + worst %+.2f points", -100*p.Best))
-	}
-	t.Evaluated = func(_ int, s value.Score) { r.evaluated(gpuFigures(s)) }
-	save := func(k *checkpoint.Checkpoint) error {
-		k.Manifest.Commit = commit
-		return k.Save(f.out)
-	}
-	t.Improved = save
-	best, score, err := t.Train(c.Context)
-	r.end()
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	if err := save(best); err != nil { // an earlier process may have found it
-		return err
-	}
-	fmt.Fprintf(c.App.Writer, "wrote %s: held-out %s, after %s\n", f.out, gpuFigures(score), r.last.Elapsed.Round(time.Second))
-	return f.end(err)
-}
-
-// gpuFigures returns a score in words.
-func gpuFigures(s value.Score) string {
-	gains := ""
-	for _, g := range s.Gains {
-		gains += fmt.Sprintf(" %+.2f", 100*g)
-	}
-	if s.Leaving != 0 {
-		gains += fmt.Sprintf(", waiting %+.3f where pods leave", s.Leaving)
-	}
-	return fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s", 100*s.Allocation, 100*s.Gain, 100*s.Worst, gains)
 }

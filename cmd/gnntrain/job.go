@@ -67,8 +67,8 @@ func read(c *ucli.Context) (learn.Job, error) {
 }
 
 // resumedJob returns the run of a state file and its job. Flags must not change the job.
-func resumedJob(c *ucli.Context, path string) (*run.State[run.Score], learn.Job, error) {
-	s, err := loadState[run.Score](c, path, append(flags.Names(), "config", "scenario", "trace"))
+func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
+	s, err := loadState(c, path, append(flags.Names(), "config", "scenario", "trace"))
 	if err != nil {
 		return nil, learn.Job{}, err
 	}
@@ -77,13 +77,13 @@ func resumedJob(c *ucli.Context, path string) (*run.State[run.Score], learn.Job,
 }
 
 // loadState returns the run of a state file. The flags that would change its configuration are errors.
-func loadState[S any](c *ucli.Context, path string, fixed []string) (*run.State[S], error) {
+func loadState(c *ucli.Context, path string, fixed []string) (*run.State, error) {
 	for _, name := range fixed {
 		if c.IsSet(name) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name), "leave it out, or start a new run without --resume")
 		}
 	}
-	s, err := run.LoadState[S](path)
+	s, err := run.LoadState(path)
 	if errors.Is(err, run.ErrNoState) {
 		return nil, exit.New(exit.Usage, err, "leave --resume out to start a new run; name the network that you resume as when you started it")
 	}

@@ -125,9 +125,9 @@ func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint) (on
 	if n == 0 {
 		return nil, nil
 	}
-	if job.GPU != nil {
+	if m, gpu := job.Chosen().(value.Online); gpu {
 		pods, err := flags.GuardPods(c, start, c.String("init"))
-		return &value.Exam{Config: *job.GPU, Typical: pods, Episodes: n}, err
+		return &value.Exam{Config: m.Config, Typical: pods, Episodes: n}, err
 	}
 	held, err := run.NewHeldOut(job.Evaluation(), n)
 	if err != nil {

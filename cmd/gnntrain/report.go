@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -21,7 +22,6 @@ type reporter struct {
 	bar       *progressbar.ProgressBar
 	scrolling bool // a line at each report
 	last      run.Pace
-	figures   string // of the last report
 }
 
 func newReporter(c *ucli.Context, unit string, steps int) *reporter {
@@ -38,33 +38,31 @@ func newReporter(c *ucli.Context, unit string, steps int) *reporter {
 }
 
 // progress shows how far the run is, the figures of its rounds and, if it scrolls, the best evaluation.
-func (r *reporter) progress(p run.Pace, figures, best string) {
-	r.last, r.figures = p, figures
-	if !p.Evaluated {
-		best = "none yet"
-	}
+func (r *reporter) progress(p run.Pace) {
+	r.last = p
+	best := "best " + cmp.Or(p.Best, "none yet")
 	if r.bar != nil {
-		r.bar.Describe(figures + "  best " + best)
+		r.bar.Describe(p.Figures + "  " + best)
 		_ = r.bar.Set(p.Step)
 	}
 	if r.scrolling {
-		r.line("best " + best)
+		r.line(best)
 	}
 }
 
-// evaluated shows the figures of an evaluation.
-func (r *reporter) evaluated(figures string) {
+// evaluated shows an evaluation.
+func (r *reporter) evaluated(e run.Evaluation) {
 	if r.bar != nil {
 		_ = r.bar.Clear()
 	}
-	r.line("held-out " + figures)
+	r.line("held-out " + e.Text)
 }
 
 func (r *reporter) line(what string) {
 	p := r.last
 	left := time.Duration(float64(max(p.Steps-p.Step, 0)) / max(p.Speed, 1e-3) * float64(time.Second))
-	if r.figures != "" {
-		what += "; " + r.figures
+	if p.Figures != "" {
+		what += "; " + p.Figures
 	}
 	decimals := 0
 	if p.Speed < 10 {

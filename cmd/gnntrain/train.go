@@ -47,7 +47,7 @@ func filesOf(c *ucli.Context, variant string) files {
 // train is the action without --online: it trains in the simulator.
 func train(c *ucli.Context) (err error) {
 	var job learn.Job
-	var resume *run.State[run.Score]
+	var resume *run.State
 	if c.Bool("resume") {
 		resume, job, err = resumedJob(c, filesOf(c, c.String("variant")).state)
 	} else {
@@ -122,7 +122,7 @@ func (f *figures) end(failed error) error {
 }
 
 // firstStep returns the step at which a run continues; -1 for a new one.
-func firstStep[S any](s *run.State[S]) int {
+func firstStep(s *run.State) int {
 	if s == nil {
 		return -1
 	}
@@ -130,7 +130,7 @@ func firstStep[S any](s *run.State[S]) int {
 }
 
 // learnJob runs a job and writes its best network.
-func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f files, figures *figures) error {
+func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figures *figures) error {
 	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
 	if err != nil {
 		return err
@@ -141,7 +141,6 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %v\n", baseline)
-	r := newReporter(c, "step", job.Steps)
 	save, err := saving(job, f.out, baseline)
 	if err != nil {
 		return err
@@ -150,23 +149,43 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 	if err != nil {
 		return err
 	}
-	t.HeldOut, t.Recorder = held, figures
-	t.State, t.Resume = f.state, resume
-	t.Progress = func(p run.Progress) {
-		r.progress(p.Pace, fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", p.Phase, p.Return, p.Loss, p.Epsilon), fmt.Sprintf("%.5f", p.Best))
+	t.HeldOut, t.State, t.Resume = held, f.state, resume
+	x := training{trainer: t, options: &t.Options, unit: "step", steps: job.Steps, save: save}
+	x.beside = fmt.Sprintf(" (default scoring: %v)", baseline)
+	if job.Judge != nil {
+		x.judge = job.Judgement
 	}
-	t.Evaluated = func(_ int, s run.Score) { r.evaluated(s.String()) }
-	t.Improved = save
-	best, score, err := t.Train(c.Context)
+	return x.run(c, f, figures)
+}
+
+// training is what differs between the kinds of training in the simulator.
+type training struct {
+	trainer interface {
+		Train(context.Context) (*checkpoint.Checkpoint, run.Evaluation, error)
+	}
+	options *run.Options // of the trainer
+	unit    string       // name of a step
+	steps   int
+	save    func(*checkpoint.Checkpoint) error
+	beside  string                                              // follows the best network's result
+	judge   func(*checkpoint.Checkpoint) (run.Judgement, error) // judges the chosen network; nil for none
+}
+
+// run trains, shows progress, and writes the best network.
+func (x training) run(c *ucli.Context, f files, figures *figures) error {
+	r := newReporter(c, x.unit, x.steps)
+	x.options.Recorder, x.options.Improved = figures, x.save
+	x.options.Progress, x.options.Evaluated = r.progress, r.evaluated
+	best, e, err := x.trainer.Train(c.Context)
 	r.end()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	result := fmt.Sprintf("held-out %v (default scoring: %v)", score, baseline)
+	result := "held-out " + e.Text + x.beside
 	figures.manifest.Notes = []string{result}
 	judged := ""
-	if err == nil && job.Judge != nil {
-		j, err := job.Judgement(best)
+	if err == nil && x.judge != nil {
+		j, err := x.judge(best)
 		if err != nil {
 			return err
 		}
@@ -174,7 +193,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State[run.Score], f fi
 		judged = fmt.Sprintf("judged on episodes that neither trained nor chose it: %v", j)
 		figures.manifest.Notes = append(figures.manifest.Notes, judged)
 	}
-	if err := save(best); err != nil { // an earlier process may have found it
+	if err := x.save(best); err != nil { // an earlier process may have found it
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: %s, after %s\n", f.out, result, r.last.Elapsed.Round(time.Second))

@@ -61,7 +61,8 @@ func shippedSize(c *checkpoint.Checkpoint) ([]string, error) {
 // shippedConfig holds the fields of a training configuration that the table of training shows. Imitation names a
 // teacher; for the GPU graph it is the number of iterations with FGD as the teacher.
 type shippedConfig struct {
-	ByRollouts bool            `json:"byRollouts"`
+	Method     string          `json:"method"`
+	ByRollouts bool            `json:"byRollouts"` // the old spelling of the method rollouts
 	Imitation  json.RawMessage `json:"imitation"`
 	Wishes     []string        `json:"wishes"`
 }
@@ -82,7 +83,7 @@ func shippedTraining(c *checkpoint.Checkpoint) ([]string, error) {
 			return nil, err
 		}
 		method, teacher = "rewards", span(imitation.Teacher)
-		if t.ByRollouts {
+		if t.ByRollouts || t.Method == "rollouts" {
 			method = "rollouts"
 		}
 	}

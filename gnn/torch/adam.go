@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// AdamConfig sets the optimiser.
-type AdamConfig struct {
+// adamConfig sets the optimiser.
+type adamConfig struct {
 	LearningRate float64 // size of a step; positive
-	Beta1        float64 // decay of the mean gradient, 0 up to 1
-	Beta2        float64 // decay of the mean squared gradient, 0 up to 1
+	beta1        float64 // decay of the mean gradient, 0 up to 1
+	beta2        float64 // decay of the mean squared gradient, 0 up to 1
 }
 
 // Validate reports the first value out of range.
-func (c AdamConfig) Validate() error {
+func (c adamConfig) Validate() error {
 	switch {
 	case !(c.LearningRate > 0):
 		return fmt.Errorf("torch: the learning rate is %v, want more than 0", c.LearningRate)
-	case !(c.Beta1 >= 0 && c.Beta1 < 1):
-		return fmt.Errorf("torch: Adam's beta1 is %v, want 0 up to 1", c.Beta1)
-	case !(c.Beta2 >= 0 && c.Beta2 < 1):
-		return fmt.Errorf("torch: Adam's beta2 is %v, want 0 up to 1", c.Beta2)
+	case !(c.beta1 >= 0 && c.beta1 < 1):
+		return fmt.Errorf("torch: Adam's beta1 is %v, want 0 up to 1", c.beta1)
+	case !(c.beta2 >= 0 && c.beta2 < 1):
+		return fmt.Errorf("torch: Adam's beta2 is %v, want 0 up to 1", c.beta2)
 	}
 	return nil
 }
@@ -33,7 +33,7 @@ func (c AdamConfig) Validate() error {
 // because gotch cannot read the moments of libtorch's own Adam, and a run that continues after a
 // restart needs them; see Export and Import.
 type Adam struct {
-	config AdamConfig
+	config adamConfig
 	p      *Parameters
 	of     []moments // of each parameter
 	scale  []float64 // factor of the learning rate for each parameter
@@ -49,8 +49,8 @@ type moments struct {
 // adamEpsilon keeps a step finite if the gradient is zero.
 const adamEpsilon = 1e-8
 
-// NewAdam returns an optimiser for the parameters registered so far, which outlive it.
-func NewAdam(p *Parameters, config AdamConfig) (*Adam, error) {
+// newAdam returns an optimiser for the parameters registered so far, which outlive it.
+func newAdam(p *Parameters, config adamConfig) (*Adam, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -94,9 +94,9 @@ func (a *Adam) step(i int, weights, gradient []float32) {
 	m := &a.of[i]
 	m.steps++
 	rate := a.config.LearningRate * a.scale[i]
-	b1, b2 := float32(a.config.Beta1), float32(a.config.Beta2)
-	by := float32(rate / (1 - math.Pow(a.config.Beta1, float64(m.steps))))
-	root := float32(1 / math.Sqrt(1-math.Pow(a.config.Beta2, float64(m.steps))))
+	b1, b2 := float32(a.config.beta1), float32(a.config.beta2)
+	by := float32(rate / (1 - math.Pow(a.config.beta1, float64(m.steps))))
+	root := float32(1 / math.Sqrt(1-math.Pow(a.config.beta2, float64(m.steps))))
 	for j, g := range gradient {
 		m.mean[j] = b1*m.mean[j] + (1-b1)*g
 		m.square[j] = b2*m.square[j] + (1-b2)*g*g

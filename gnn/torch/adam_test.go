@@ -12,7 +12,7 @@ import (
 func TestAdamGoesOn(t *testing.T) {
 	run := func(stop int) []Array {
 		n := newNetwork(t, 7, 4, 8)
-		adam, err := NewAdam(&n.params, AdamConfig{LearningRate: 1e-2, Beta1: 0.9, Beta2: 0.999})
+		adam, err := newAdam(&n.params, adamConfig{LearningRate: 1e-2, beta1: 0.9, beta2: 0.999})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -20,7 +20,7 @@ func TestAdamGoesOn(t *testing.T) {
 			if i == stop {
 				weights, moments := export(t, &n.params), adam.Export()
 				n = newNetwork(t, 8, 4, 8)
-				if adam, err = NewAdam(&n.params, AdamConfig{LearningRate: 1e-2, Beta1: 0.9, Beta2: 0.999}); err != nil {
+				if adam, err = newAdam(&n.params, adamConfig{LearningRate: 1e-2, beta1: 0.9, beta2: 0.999}); err != nil {
 					t.Fatal(err)
 				}
 				if err := n.params.Import(weights); err != nil {
@@ -41,11 +41,11 @@ func TestAdamGoesOn(t *testing.T) {
 
 func TestAdamRefusesOthersMoments(t *testing.T) {
 	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 1, 3, 5)
-	from, err := NewAdam(&a.params, usualAdam())
+	from, err := newAdam(&a.params, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := NewAdam(&b.params, usualAdam())
+	to, err := newAdam(&b.params, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestAdamScale(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
 	still, moving := p.constant("head.w", 1, 1), p.constant("trunk.w", 1, 1)
-	adam, err := NewAdam(&p, usualAdam())
+	adam, err := newAdam(&p, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,13 @@
 // Package torch trains networks with libtorch: tensors with gradients, which a [Scope] frees, sets of
 // trainable [Parameters], the networks of package infer on top of them, and Adam.
 //
-// This is one step of training. s.Err tells at its end whether any operation failed:
+// This is one step of training. err tells whether any operation failed:
 //
 //	var s torch.Scope
 //	defer s.Drop()
-//	out := net.Forward(&s, batch) // net is a *torch.Network
+//	out := trainee.Net.Forward(&s, batch)
 //	loss := s.Mean(s.HuberEach(out.Value, s.Float32(targets, batch.Size, 1), 1))
-//	net.ZeroGrad()
-//	s.Backward(loss)
-//	norm, err := net.ClipGrad(10)
-//	err = adam.Step()
-//	if err := s.Err(); err != nil { ... }
+//	norm, err := trainee.Step(&s, loss, torch.Descent{Rate: 1e-3, Limit: 10})
 //
 // All code of the package needs the build tag torch and the environment that toolchain/env.sh sets;
 // docs/contributing/torch.md tells how and why. The package uses libtch, the bindings of

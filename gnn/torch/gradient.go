@@ -10,8 +10,8 @@ import (
 	"github.com/sugarme/gotch/libtch"
 )
 
-// ZeroGrad sets every gradient to zero. Call it before each Backward, which adds to the gradients.
-func (p *Parameters) ZeroGrad() error {
+// zeroGrad sets every gradient to zero. Call it before each Backward, which adds to the gradients.
+func (p *Parameters) zeroGrad() error {
 	var s Scope
 	defer s.Drop()
 	for _, g := range p.gradients(&s, func(string) bool { return true }) {
@@ -20,23 +20,23 @@ func (p *Parameters) ZeroGrad() error {
 	return s.Err()
 }
 
-// ClipGrad scales the gradients of all parameters together so that their common Euclidean
+// clipGrad scales the gradients of all parameters together so that their common Euclidean
 // norm is at most limit, and returns the norm that they had. A norm that is not finite
 // changes nothing and is an error: a step with such gradients would destroy the network.
-func (p *Parameters) ClipGrad(limit float64) (norm float64, err error) {
+func (p *Parameters) clipGrad(limit float64) (norm float64, err error) {
 	return p.clip(limit, func(string) bool { return true })
 }
 
-// ClipGradApart is ClipGrad with separate norms for the parameters whose names begin with prefix and
+// clipGradApart is clipGrad with separate norms for the parameters whose names begin with prefix and
 // for the others. It returns the norm of the others.
-func (p *Parameters) ClipGradApart(limit float64, prefix string) (norm float64, err error) {
+func (p *Parameters) clipGradApart(limit float64, prefix string) (norm float64, err error) {
 	if _, err := p.clip(limit, func(name string) bool { return strings.HasPrefix(name, prefix) }); err != nil {
 		return 0, err
 	}
 	return p.clip(limit, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
-// clip is ClipGrad for the parameters for which `which` returns true.
+// clip is clipGrad for the parameters for which `which` returns true.
 func (p *Parameters) clip(limit float64, which func(name string) bool) (norm float64, err error) {
 	var s Scope
 	defer s.Drop()

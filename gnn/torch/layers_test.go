@@ -36,7 +36,7 @@ func countOf(p *Parameters) (n int) {
 }
 
 // usualAdam is Adam as published.
-func usualAdam() AdamConfig { return AdamConfig{LearningRate: 1e-3, Beta1: 0.9, Beta2: 0.999} }
+func usualAdam() adamConfig { return adamConfig{LearningRate: 1e-3, beta1: 0.9, beta2: 0.999} }
 
 // Linear is y = x·Wᵀ + b with x [n, in], W [out, in] and b [out]. Its parameters are called
 // name.weight and name.bias.

@@ -37,7 +37,7 @@ func networkSteps(b *testing.B, features []string) {
 		b.Fatal(err)
 	}
 	defer net.Drop()
-	adam, err := NewAdam(&net.Parameters, usualAdam())
+	adam, err := newAdam(&net.Parameters, usualAdam())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -46,14 +46,14 @@ func networkSteps(b *testing.B, features []string) {
 		var s Scope
 		batch := graph.Concat(graphs)
 		loss := s.Mean(s.Square(net.Forward(&s, batch).Q(&s, batch)))
-		if err := net.ZeroGrad(); err != nil {
+		if err := net.zeroGrad(); err != nil {
 			b.Fatal(err)
 		}
 		s.Backward(loss)
 		if err := s.Err(); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := net.ClipGrad(10); err != nil {
+		if _, err := net.clipGrad(10); err != nil {
 			b.Fatal(err)
 		}
 		if err := adam.Step(); err != nil {

@@ -60,7 +60,7 @@ func TestRegisteringTwiceFails(t *testing.T) {
 	if p.constant("w", 0, 1) != nil || p.Err() == nil || !strings.Contains(p.Err().Error(), `"w"`) {
 		t.Errorf("error %v, want one that names w", p.Err())
 	}
-	if _, err := NewAdam(&p, usualAdam()); err == nil {
+	if _, err := newAdam(&p, usualAdam()); err == nil {
 		t.Error("Adam took broken parameters")
 	}
 	if _, err := p.Export(); err == nil {

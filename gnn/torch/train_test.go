@@ -68,7 +68,7 @@ func (n *network) loss(s *Scope, seed uint64, graphs, vertices, in int) *Tensor 
 func TestTrainingLearnsAndRepeats(t *testing.T) {
 	run := func() (first, last float64, weights []Array) {
 		n := newNetwork(t, 7, 4, 16)
-		adam, err := NewAdam(&n.params, AdamConfig{LearningRate: 1e-2, Beta1: 0.9, Beta2: 0.999})
+		adam, err := newAdam(&n.params, adamConfig{LearningRate: 1e-2, beta1: 0.9, beta2: 0.999})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,14 +101,14 @@ func step(t testing.TB, n *network, adam *Adam, seed uint64) float64 {
 	defer s.Drop()
 	loss := n.loss(&s, seed, 4, 25, 4)
 	value := s.Float(loss)
-	if err := n.params.ZeroGrad(); err != nil {
+	if err := n.params.zeroGrad(); err != nil {
 		t.Fatal(err)
 	}
 	s.Backward(loss)
 	if err := s.Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.params.ClipGrad(10); err != nil {
+	if _, err := n.params.clipGrad(10); err != nil {
 		t.Fatal(err)
 	}
 	if err := adam.Step(); err != nil {
@@ -135,7 +135,7 @@ func residentMB(t *testing.T) float64 {
 
 func TestTrainingKeepsNoMemory(t *testing.T) {
 	n := newNetwork(t, 1, 4, 16)
-	adam, err := NewAdam(&n.params, usualAdam())
+	adam, err := newAdam(&n.params, usualAdam())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestClipGrad(t *testing.T) {
 		if s.Err() != nil || err != nil {
 			r.Fatal(s.Err(), err)
 		}
-		got, err := n.params.ClipGrad(limit)
+		got, err := n.params.clipGrad(limit)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestClipGradRefusesNaN(t *testing.T) {
 	if s.Err() != nil {
 		t.Fatal(s.Err())
 	}
-	if _, err := n.params.ClipGrad(1); err == nil || !strings.Contains(err.Error(), "diverged") {
+	if _, err := n.params.clipGrad(1); err == nil || !strings.Contains(err.Error(), "diverged") {
 		t.Errorf("error %v, want one that says diverged", err)
 	}
 }
@@ -272,7 +272,7 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 	var p Parameters
 	defer p.Drop()
 	w := p.constant("w", 1, 1)
-	adam, err := NewAdam(&p, AdamConfig{LearningRate: 0.1, Beta1: 0.9, Beta2: 0.999})
+	adam, err := newAdam(&p, adamConfig{LearningRate: 0.1, beta1: 0.9, beta2: 0.999})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 			}
 		}
 		var s Scope
-		if err := p.ZeroGrad(); err != nil {
+		if err := p.zeroGrad(); err != nil {
 			t.Fatal(err)
 		}
 		s.Backward(s.Sum(s.Square(w)))
@@ -307,17 +307,17 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 }
 
 func TestAdamConfigValidate(t *testing.T) {
-	for want, change := range map[string]func(*AdamConfig){
-		"learning rate": func(c *AdamConfig) { c.LearningRate = 0 },
-		"beta1":         func(c *AdamConfig) { c.Beta1 = 1 },
-		"beta2":         func(c *AdamConfig) { c.Beta2 = math.NaN() },
+	for want, change := range map[string]func(*adamConfig){
+		"learning rate": func(c *adamConfig) { c.LearningRate = 0 },
+		"beta1":         func(c *adamConfig) { c.beta1 = 1 },
+		"beta2":         func(c *adamConfig) { c.beta2 = math.NaN() },
 	} {
 		c := usualAdam()
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one about the %s", err, want)
 		}
-		if _, err := NewAdam(&Parameters{}, c); err == nil {
+		if _, err := newAdam(&Parameters{}, c); err == nil {
 			t.Errorf("an optimiser was made with a wrong %s", want)
 		}
 	}
@@ -345,7 +345,7 @@ func BenchmarkOperation(b *testing.B) {
 
 func BenchmarkTrainingStep(b *testing.B) {
 	n := newNetwork(b, 1, 4, 64)
-	adam, err := NewAdam(&n.params, usualAdam())
+	adam, err := newAdam(&n.params, usualAdam())
 	if err != nil {
 		b.Fatal(err)
 	}

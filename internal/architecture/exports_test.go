@@ -10,9 +10,6 @@ import (
 
 // exported are the names that stay exported although no other package uses them, with the reason.
 var exported = map[string]string{
-	"scheduler/learn/online.State.Origin":         "gob encodes it in a state file",
-	"scheduler/learn/run.Score.LeftOver":          "gob encodes it in a state file",
-	"scheduler/learn/run.EnvironmentsState.Walks": "gob encodes it in a state file",
 }
 
 // methodsOfInterfaces are methods that the standard library calls through its interfaces.

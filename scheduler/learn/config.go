@@ -1,9 +1,9 @@
 package learn
 
 import (
-	"errors"
+	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
@@ -11,16 +11,19 @@ import (
 	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/learn/value"
 )
 
 // Config holds every hyperparameter of a training run. The zero value is not valid; start from
 // Defaults. Its JSON form is stored in the checkpoint, and is the form of a job's YAML file.
 type Config struct {
 	run.Settings
-	DQN dqn.Config `json:"dqn"` // of the variants gnn and dqn
-	PPO ppo.Config `json:"ppo"` // of the variants acgnn and acdqn
-	// Rollouts are of all variants, if Method is rollouts.
+	DQN      dqn.Config      `json:"dqn"`
+	PPO      ppo.Config      `json:"ppo"`
 	Rollouts rollouts.Config `json:"rollouts"`
+	// Value is the configuration of a network for GPU clusters, which learns online here. Of the other fields, only learning rate,
+	// half-life, clip norm, seed and, of DQN, replay bytes and update frequency count then.
+	Value value.Config `json:"-"`
 	run.Selection
 }
 
@@ -30,36 +33,56 @@ type Method interface {
 	Name() string
 	// OnlineFlags returns the names of the hyperparameters' flags that matter in online learning.
 	OnlineFlags() []string
+	// Check returns an error about a network that the method cannot train.
+	Check(a checkpoint.Architecture) error
 	// Validate reports the first hyperparameter out of range. batch is the run's batch size.
 	Validate(batch int) error
 }
 
-// methods returns the methods with the heads of the networks that they train. Every method is in
-// this list.
-func (c Config) methods() map[checkpoint.Head]Method {
-	return map[checkpoint.Head]Method{checkpoint.DQN: c.DQN, checkpoint.ActorCritic: c.PPO}
+// The names of the methods in a job.
+const (
+	byDQN      = "dqn"
+	byPPO      = "ppo"
+	byRollouts = "rollouts"
+	byValue    = "value"
+)
+
+// methods returns the methods by the names that a job gives them. Every method is in this list.
+func (c Config) methods() map[string]Method {
+	return map[string]Method{
+		byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts,
+		byValue: value.Online{Config: c.Value, ReplayBytes: c.DQN.Bytes(), UpdateFrequency: c.DQN.UpdateFrequency},
+	}
 }
 
-// Method returns the method that trains the variant.
-func (c Config) Method() Method {
-	if c.ByRollouts {
-		return c.Rollouts
-	}
-	return c.methods()[c.Architecture().Head]
+// Chosen returns the method that the run learns by; nil if there is none of its name.
+func (c Config) Chosen() Method { return c.methods()[c.Method] }
+
+// variants are the networks that can be trained. Those of encoder gnn send messages.
+var variants = []struct {
+	name    string
+	encoder checkpoint.Encoder
+	head    checkpoint.Head
+}{
+	{"gnn", checkpoint.GNN, checkpoint.DQN}, {"dqn", checkpoint.MLP, checkpoint.DQN},
+	{"acgnn", checkpoint.GNN, checkpoint.ActorCritic}, {"acdqn", checkpoint.MLP, checkpoint.ActorCritic},
 }
 
 // Variants returns the names of the networks that can be trained.
-func Variants() []string { return []string{"gnn", "dqn", "acgnn", "acdqn"} }
-
-// Architecture returns the network of a variant, with hidden layers of the width. The names of
-// variants that send messages end in gnn, and those of actor-critics begin with ac.
-func Architecture(variant string, hidden int) checkpoint.Architecture {
-	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: hidden}
-	if strings.HasSuffix(variant, "gnn") {
-		a.Encoder = checkpoint.GNN
+func Variants() (names []string) {
+	for _, v := range variants {
+		names = append(names, v.name)
 	}
-	if strings.HasPrefix(variant, "ac") {
-		a.Head = checkpoint.ActorCritic
+	return names
+}
+
+// Architecture returns the network of a variant, with hidden layers of the width.
+func Architecture(variant string, hidden int) checkpoint.Architecture {
+	a := checkpoint.Architecture{Hidden: hidden}
+	for _, v := range variants {
+		if v.name == variant {
+			a.Encoder, a.Head = v.encoder, v.head
+		}
 	}
 	return a
 }
@@ -77,7 +100,7 @@ func (c Config) Architecture() checkpoint.Architecture {
 func Defaults(variant string) (Config, error) {
 	c := Config{
 		Settings: run.Settings{
-			Variant: variant, Hidden: 32, Seed: 1, Steps: 60_000,
+			Variant: variant, Method: byDQN, Hidden: 32, Seed: 1, Steps: 60_000,
 			Gamma: 0.5, LearningRate: 5e-4, BatchSize: 128, ClipNorm: 5,
 			Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
 			Imitation: run.Imitation{Teacher: "greedy-balance", Share: 1, Margin: 0.1, MarginWeight: 1},
@@ -89,7 +112,7 @@ func Defaults(variant string) (Config, error) {
 		return c, err
 	}
 	if c.Architecture().Head == checkpoint.ActorCritic {
-		c.Steps, c.EvaluateEvery = 1_500_000, 50_000
+		c.Method, c.Steps, c.EvaluateEvery = byPPO, 1_500_000, 50_000
 		c.BatchSize, c.LearningRate = 1024, 2e-3
 		c.Gamma, c.Reward.Kind = 0.99, run.ShapedReward
 		c.Imitation.Share, c.Imitation.Warmup = 0.05, 0.02
@@ -115,19 +138,18 @@ func (c Config) Validate() error {
 	if err := c.Settings.Validate(); err != nil {
 		return err
 	}
-	if err := c.DQN.Validate(c.BatchSize); err != nil {
+	m := c.Chosen()
+	if m == nil {
+		return choice.Unknown("method", c.Method, slices.Sorted(maps.Keys(c.methods())))
+	}
+	if err := m.Check(c.Architecture()); err != nil {
 		return err
 	}
-	if err := c.PPO.Validate(c.BatchSize); err != nil {
+	if err := m.Validate(c.BatchSize); err != nil {
 		return err
 	}
-	if a := c.Architecture(); a.ReadsPeers() && a.Head == checkpoint.DQN && !c.ByRollouts {
-		return errors.New("features: the replay memory of deep Q-learning does not hold the peers of pods; train by rollouts, train an actor-critic, or leave the set traffic out")
-	}
-	if c.ByRollouts {
-		if err := c.Rollouts.Validate(c.BatchSize); err != nil {
-			return err
-		}
+	if len(c.Wishes) > 0 && c.Method != byRollouts {
+		return fmt.Errorf("wishes: only rollouts draw objectives; set method: %s", byRollouts)
 	}
 	return c.Selection.Validate()
 }

@@ -12,6 +12,10 @@ func TestConfigValidate(t *testing.T) {
 		"seed":    func(c *Config) { c.Seed = 1 << 30 },
 		"gamma":   func(c *Config) { c.Gamma = 1.1 },
 		"NaN":     func(c *Config) { c.LearningRate = math.NaN() },
+		"method":  func(c *Config) { c.Method = "luck" },
+		"head":    func(c *Config) { c.Method = byPPO },
+		"value":   func(c *Config) { c.Method = byValue },
+		"wishes":  func(c *Config) { c.Features, c.Wishes = []string{"base", "wishes"}, []string{"balance"} },
 		"buffer":  func(c *Config) { c.DQN.ReplayBufferSize = c.BatchSize - 1 },
 	} {
 		c := defaults(t, "gnn")
@@ -26,8 +30,8 @@ func TestConfigValidate(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	for _, v := range Variants() {
 		c, err := Defaults(v)
-		if err != nil || c.Validate() != nil || c.Method() == nil {
-			t.Errorf("%s: %v, %v, method %v", v, err, c.Validate(), c.Method())
+		if err != nil || c.Validate() != nil || c.Chosen() == nil {
+			t.Errorf("%s: %v, %v, method %v", v, err, c.Validate(), c.Chosen())
 		}
 	}
 	if _, err := Defaults("cnn"); err == nil {

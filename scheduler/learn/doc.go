@@ -9,12 +9,14 @@
 // The packages below hold what a job is made of:
 //
 //   - run: what all methods share, such as the loop of a run, environments, reward and teacher;
-//   - dqn, ppo: a method each, with its hyperparameters, updates, agent and online learner;
+//   - dqn, ppo, rollouts: a method each, with its hyperparameters, updates, agent and, but for rollouts, online learner;
 //   - value: networks on GPU clusters, in the same loop with a trainer of their own;
 //   - online: learning from running schedulers;
 //   - cem, tabular: weights of hand-made features, and the tabular baseline, which are no networks;
 //   - flags: hyperparameters as a command's flags.
 //
-// A new method needs a package of its own, a field of Config and a line in Config.methods. What
-// touches libtorch carries the build tag torch; the rest is plain Go.
+// A job names its method, which Config.methods looks up. A new one needs a package of its own, a field of Config for its
+// hyperparameters and a line in Config.methods. Its agent acts in the simulator (run.Agent), and a learner on a scheduler's steps
+// (online.Learner) makes it learn online; both are built on torch.Trainee. What touches libtorch carries the build tag torch; the rest
+// is plain Go.
 package learn

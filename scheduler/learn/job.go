@@ -21,6 +21,7 @@ import (
 // it is the scenario's, and the other fields replace parts of that:
 //
 //	variant: acgnn
+//	method: ppo
 //	steps: 500000
 //	ppo: {envs: 64}
 //	environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
@@ -29,18 +30,6 @@ type Job struct {
 	Environment sim.Config  `json:"environment"`       // clusters and workloads to learn on
 	HeldOut     *sim.Config `json:"heldOut,omitempty"` // those to evaluate on, with other seeds; nil for the same
 	Judge       *sim.Config `json:"judge,omitempty"`   // those to judge the chosen network on, once at the end; nil for none
-
-	// GPU is the configuration of a network for GPU clusters that learns online. Of Config, only learning rate, half-life, clip norm, seed
-	// and, of DQN, replay bytes and update frequency count then. It is nil for other networks.
-	GPU *value.Config `json:"-"`
-}
-
-// Method returns the method that trains the job's network.
-func (j Job) Method() Method {
-	if j.GPU != nil {
-		return value.Online{Config: *j.GPU, ReplayBytes: j.DQN.Bytes(), UpdateFrequency: j.DQN.UpdateFrequency}
-	}
-	return j.Config.Method()
 }
 
 // NewJob returns the default job of a variant.
@@ -80,12 +69,16 @@ func readJob(data []byte, variant string) (Job, error) {
 	}
 	file := struct {
 		*Config
+		ByRollouts  bool            `json:"byRollouts"` // the old spelling of the method rollouts
 		Environment json.RawMessage `json:"environment"`
 		HeldOut     json.RawMessage `json:"heldOut"`
 		Judge       json.RawMessage `json:"judge"`
 	}{Config: &j.Config}
 	if err := strict(asJSON, &file); err != nil {
 		return j, err
+	}
+	if file.ByRollouts {
+		j.Method = byRollouts
 	}
 	if len(file.Environment) > 0 {
 		if j.Environment, err = readEnvironment(file.Environment); err != nil {
@@ -191,18 +184,11 @@ func (j Job) Validate() error {
 	if err := j.Config.Validate(); err != nil {
 		return err
 	}
-	if j.GPU != nil {
-		if err := j.Method().Validate(j.BatchSize); err != nil {
-			return err
-		}
-	}
 	if err := errors.Join(j.Environment.Objective.Validate(), j.Environment.Validate()); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
-	if j.GPU == nil {
-		if _, _, err := j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
-			return err
-		}
+	if _, _, err := j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
+		return err
 	}
 	if j.Imitation.Taught() && len(j.Wishes) == 0 {
 		if _, err := run.TeacherByName(j.Imitation.Teacher, nil); err != nil {

@@ -41,6 +41,26 @@ func TestReadJob(t *testing.T) {
 	}
 }
 
+// Files and checkpoints of before say byRollouts.
+func TestOldSpellingOfRollouts(t *testing.T) {
+	j, err := ReadJob("f", []byte("byRollouts: true\nvariant: acdqn"), "gnn")
+	if err != nil || j.Method != byRollouts {
+		t.Errorf("%s, %v", j.Method, err)
+	}
+	for _, name := range checkpoint.ShippedNames() {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
+			continue
+		}
+		if j, err := ReadJob(name, c.Manifest.Config, "gnn"); err != nil || j.Method != byRollouts {
+			t.Errorf("%s: %s, %v", name, j.Method, err)
+		}
+	}
+}
+
 // A job names the sets of features that its network reads. An unknown one is an error that names it.
 func TestJobNamesFeatures(t *testing.T) {
 	j, err := ReadJob("f", []byte("features: [base]"), "gnn")

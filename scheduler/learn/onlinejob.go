@@ -25,7 +25,7 @@ const onlineHalfLife = 30
 // Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
 // judged before the scheduler gets it.
 //
-// A network for GPU clusters has the job's GPU; see value.ContinuedBy. Its half-life is 0, which stands for as many placements as the
+// A network for GPU clusters has the job's Value; see value.ContinuedBy. Its half-life is 0, which stands for as many placements as the
 // cluster has devices. A network that checkpoint.Checkpoint.CheckOnline refuses is an error.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
@@ -42,17 +42,16 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	if o, err := objective.Parse(c.Manifest.Objective); err == nil { // a network of random weights has none
 		j.Environment.Objective = o
 	}
-	variant := j.Variant
+	variant, method := j.Variant, j.Method
 	if len(c.Manifest.Config) > 0 {
 		if err := json.Unmarshal(c.Manifest.Config, &j); err != nil {
 			return j, fmt.Errorf("training configuration in the checkpoint: %w", err)
 		}
 	}
-	j.Variant = variant
+	j.Variant, j.Method = variant, method // there are no rollouts on a cluster
 	j.Hidden, j.Features = a.Hidden, a.Features
 	j.Imitation = run.Imitation{}
-	j.Judge = nil        // a stream has no end at which to judge
-	j.ByRollouts = false // there are none on a cluster
+	j.Judge = nil // a stream has no end at which to judge
 	if j.HalfLife == 0 || j.Reward.Kind == run.ShapedReward {
 		j.Reward.Kind, j.HalfLife = run.StepReward, onlineHalfLife
 	}
@@ -71,20 +70,19 @@ func onlineGPUJob(c *checkpoint.Checkpoint) (Job, error) {
 	if err != nil {
 		return j, err
 	}
-	cfg, rate, err := value.ContinuedBy(c)
-	j.GPU, j.LearningRate, j.ClipNorm, j.Seed = &cfg, rate, cfg.ClipNorm, cfg.Seed
+	j.Method = byValue
+	j.Value, j.LearningRate, err = value.ContinuedBy(c)
+	j.ClipNorm, j.Seed = j.Value.ClipNorm, j.Value.Seed
 	j.Reward, j.HalfLife, j.Imitation = run.Reward{Kind: run.StepReward, Scale: 1}, 0, run.Imitation{}
 	return j, err
 }
 
 // onlineVariant returns the variant with a network's encoder and head.
-func onlineVariant(a checkpoint.Architecture) string {
-	variant := "dqn"
-	if a.Encoder == checkpoint.GNN {
-		variant = "gnn"
+func onlineVariant(a checkpoint.Architecture) (name string) {
+	for _, v := range variants {
+		if v.head == a.Head && (v.encoder == checkpoint.GNN) == (a.Encoder == checkpoint.GNN) {
+			name = v.name
+		}
 	}
-	if a.Head == checkpoint.ActorCritic {
-		variant = "ac" + variant
-	}
-	return variant
+	return name
 }

@@ -20,21 +20,20 @@ import (
 // Networks that read the peers of pods learn by rollouts or as actor-critics, and not from a running scheduler.
 func TestPeersNeedGraphsThatHoldThem(t *testing.T) {
 	for _, c := range []struct {
-		variant    string
-		byRollouts bool
-		features   []string
-		valid      bool
+		variant, method string
+		features        []string
+		valid           bool
 	}{
-		{"gnn", true, []string{"base", "traffic"}, true},
-		{"acgnn", false, []string{"base", "traffic"}, true},
-		{"gnn", false, []string{"base", "traffic"}, false},
-		{"dqn", false, []string{"base", "whole"}, true},
+		{"gnn", byRollouts, []string{"base", "traffic"}, true},
+		{"acgnn", byPPO, []string{"base", "traffic"}, true},
+		{"gnn", byDQN, []string{"base", "traffic"}, false},
+		{"dqn", byDQN, []string{"base", "whole"}, true},
 	} {
 		j, err := NewJob(c.variant)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if j.ByRollouts, j.Features = c.byRollouts, c.features; (j.Validate() == nil) != c.valid {
+		if j.Method, j.Features = c.method, c.features; (j.Validate() == nil) != c.valid {
 			t.Errorf("%+v: %v", c, j.Validate())
 		}
 	}
@@ -114,13 +113,13 @@ func TestOnlineJobOfGPUNetworks(t *testing.T) {
 			t.Fatal(name, err, j.Validate())
 		}
 		a := c.Manifest.Architecture
-		if j.GPU.Encoder != a.Encoder || j.GPU.Head != a.Head || j.GPU.Hidden != a.Hidden || math.Abs(j.LearningRate-j.GPU.LearningRate/20) > 1e-12 || j.HalfLife != 0 || j.Method().Name() != (value.Online{}).Name() {
-			t.Errorf("%s: %+v, %+v", name, j, j.GPU)
+		if j.Value.Encoder != a.Encoder || j.Value.Head != a.Head || j.Value.Hidden != a.Hidden || math.Abs(j.LearningRate-j.Value.LearningRate/20) > 1e-12 || j.HalfLife != 0 || j.Chosen().Name() != (value.Online{}).Name() {
+			t.Errorf("%s: %+v, %+v", name, j, j.Value)
 		}
 	}
 	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
 	j, err := OnlineJob(checkpoint.Random(device, rand.New(rand.NewPCG(1, 1))))
-	if err != nil || j.Validate() != nil || j.LearningRate != value.Defaults().LearningRate || j.GPU.Hidden != 8 {
+	if err != nil || j.Validate() != nil || j.LearningRate != value.Defaults().LearningRate || j.Value.Hidden != 8 {
 		t.Errorf("%v, %v: %+v", err, j.Validate(), j)
 	}
 	j.DQN.ReplayBytes = "none"

@@ -216,9 +216,6 @@ func (l *listening) Take(s online.Step) (int, error) {
 	return 0, nil
 }
 
-func (*listening) Keep(*checkpoint.Checkpoint) error { return nil }
-func (*listening) JudgeEvery() int                   { return 1 }
-func (*listening) Stale() int                        { return 0 }
-func (*listening) LossTag() string                   { return "" }
-func (*listening) FigureTags() []string              { return nil }
-func (*listening) Drop()                             {}
+func (*listening) Keep() error           { return nil }
+func (*listening) Habits() online.Habits { return online.Habits{JudgeEvery: 1} }
+func (*listening) Drop()                 {}

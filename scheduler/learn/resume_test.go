@@ -16,11 +16,11 @@ import (
 // A resumed run ends with the same bytes as an unbroken one, whether it was stopped or was killed after it
 // had written its state.
 func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
-	byRollouts := tiny(t, "gnn")
-	byRollouts.ByRollouts = true
+	rolled := tiny(t, "gnn")
+	rolled.Method = byRollouts
 	mixed := tiny(t, "acdqn")
-	mixed.ByRollouts, mixed.Features, mixed.Imitation.Teacher = true, []string{"base", "devices"}, "gpu-gnn+acdqn"
-	runs := map[string]Config{"rollouts": byRollouts, "mixed": mixed}
+	mixed.Method, mixed.Features, mixed.Imitation.Teacher = byRollouts, []string{"base", "devices"}, "gpu-gnn+acdqn"
+	runs := map[string]Config{"rollouts": rolled, "mixed": mixed}
 	for _, variant := range Variants() {
 		runs[variant] = tiny(t, variant)
 	}
@@ -33,7 +33,7 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 			ctx, stop := context.WithCancel(context.Background())
 			first, _ := trainer(t, c)
 			first.State = path
-			first.Progress = func(p run.Progress) {
+			first.Progress = func(p run.Pace) {
 				if p.Step > c.Steps/4 {
 					stop()
 				}
@@ -74,7 +74,7 @@ func tiny(t *testing.T, variant string) Config {
 func copyAfterEvaluation(t *testing.T, tr *run.Trainer, path string) func() string {
 	t.Helper()
 	evaluations, copied := 0, path+".copy"
-	tr.Progress = func(run.Progress) {
+	tr.Progress = func(run.Pace) {
 		if evaluations == 1 {
 			data, err := os.ReadFile(path)
 			if err == nil {
@@ -85,13 +85,13 @@ func copyAfterEvaluation(t *testing.T, tr *run.Trainer, path string) func() stri
 			}
 		}
 	}
-	tr.Evaluated = func(int, run.Score) { evaluations++ }
+	tr.Evaluated = func(run.Evaluation) { evaluations++ }
 	return func() string { return copied }
 }
 
-func load(t *testing.T, path string) *run.State[run.Score] {
+func load(t *testing.T, path string) *run.State {
 	t.Helper()
-	s, err := run.LoadState[run.Score](path)
+	s, err := run.LoadState(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,13 +114,13 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 	if _, _, err := other.Train(context.Background()); err == nil {
 		t.Error("resumed with another configuration")
 	}
-	if _, err := run.LoadState[run.Score](path + "x"); !errors.Is(err, run.ErrNoState) {
+	if _, err := run.LoadState(path + "x"); !errors.Is(err, run.ErrNoState) {
 		t.Errorf("error %v", err)
 	}
 	if err := os.WriteFile(path, []byte("no state"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run.LoadState[run.Score](path); err == nil || errors.Is(err, run.ErrNoState) {
+	if _, err := run.LoadState(path); err == nil || errors.Is(err, run.ErrNoState) {
 		t.Errorf("a broken file gives %v", err)
 	}
 }

@@ -68,7 +68,7 @@ func TestReturnsTellPoliciesApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !j.ByRollouts {
+			if j.Method != byRollouts {
 				t.Fatal("it does not learn from rollouts")
 			}
 			s := measured(t, j, rolledOut)

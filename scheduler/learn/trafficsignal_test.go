@@ -14,7 +14,7 @@ var talkers = [3]string{"affinity:rack", "affinity:node", "kube-scheduler"}
 // Rollouts tell policies apart that send far from those that do not, on clusters that a bad policy has filled. So do the
 // rewards by the level of the cost, over a week as long as the fill.
 func TestTrafficReturnsTellPoliciesApart(t *testing.T) {
-	j, err := ReadJob("traffic.yaml", []byte("variant: acgnn\nbyRollouts: true\nenvironment: {scenario: traffic}\n"), "acgnn")
+	j, err := ReadJob("traffic.yaml", []byte("variant: acgnn\nmethod: rollouts\nenvironment: {scenario: traffic}\n"), "acgnn")
 	if err != nil {
 		t.Fatal(err)
 	}

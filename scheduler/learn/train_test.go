@@ -76,7 +76,7 @@ func manyShares(t *testing.T) sim.Config {
 
 // finish trains to the end and returns the checkpoint file, without what depends on the clock, and the
 // score.
-func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Score) {
+func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Evaluation) {
 	t.Helper()
 	before := torch.TensorCount()
 	best, score, err := tr.Train(context.Background())
@@ -117,7 +117,7 @@ func TestTrainingWithAnotherSet(t *testing.T) {
 // weights.
 func TestTrainingForManyObjectives(t *testing.T) {
 	c := tiny(t, "acdqn")
-	c.ByRollouts, c.Features, c.Wishes = true, []string{"base", "whole", "wishes"}, []string{"balance", "energy"}
+	c.Method, c.Features, c.Wishes = byRollouts, []string{"base", "whole", "wishes"}, []string{"balance", "energy"}
 	c.Steps, c.EvaluateEvery, c.BatchSize, c.Imitation = 3_000, 1_500, 32, run.Imitation{Teacher: "greedy", Share: 0.5}
 	c.Rollouts.Envs, c.Rollouts.Horizon, c.Rollouts.Memory = 4, 8, 1_000
 	tr, _ := trainer(t, c)
@@ -159,7 +159,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 	ppo.Gamma, ppo.LearningRate, ppo.BatchSize, ppo.PPO.Envs, ppo.PPO.Rollout = 0, 3e-3, 128, 8, 64
 	ppo.Imitation = run.Imitation{}
 	tried := tiny(t, "dqn")
-	tried.ByRollouts, tried.Hidden, tried.Steps, tried.EvaluateEvery, tried.EvaluateSeeds = true, 16, 8_000, 4_000, 4
+	tried.Method, tried.Hidden, tried.Steps, tried.EvaluateEvery, tried.EvaluateSeeds = byRollouts, 16, 8_000, 4_000, 4
 	tried.LearningRate, tried.BatchSize, tried.Imitation = 3e-3, 64, run.Imitation{}
 	tried.Rollouts.Envs, tried.Rollouts.Horizon, tried.Rollouts.Memory, tried.Rollouts.Averaging = 8, 12, 4_000, 0.05
 	for name, c := range map[string]Config{"DQN": short(t, 3000), "PPO": ppo, "rollouts": tried} {
@@ -177,7 +177,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Logf("trained %+v, %s %+v", score, p.Name(), s)
-				if score.Cost > 0.8*s.Cost {
+				if score.Figures["heldOutCost"] > 0.8*s.Cost {
 					t.Errorf("trained %v, %s %v", score, p.Name(), s)
 				}
 			}
@@ -189,7 +189,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 func TestTrainingInterrupted(t *testing.T) {
 	tr, _ := trainer(t, short(t, 100_000))
 	ctx, cancel := context.WithCancel(context.Background())
-	tr.Progress = func(run.Progress) { cancel() }
+	tr.Progress = func(run.Pace) { cancel() }
 	best, _, err := tr.Train(ctx)
 	if !errors.Is(err, context.Canceled) || best == nil || best.Validate() != nil {
 		t.Errorf("best %v, error %v", best != nil, err)

@@ -4,6 +4,7 @@ package learn
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -16,7 +17,7 @@ import (
 const weightStream = 0x6c6561726e
 
 // NewTrainer returns a run of the job in the simulator, from random weights. The caller sets the
-// fields of the trainer beyond its plan.
+// other fields of the trainer.
 func NewTrainer(j Job) (*run.Trainer, error) {
 	if err := j.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
@@ -33,13 +34,18 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 	if _, start.Manifest.Wishes, err = j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	return &run.Trainer{Plan: run.Plan{
-		Settings: j.Settings, Selection: j.Selection, Method: j.Method().(run.Method), Environment: j.Environment, Start: start,
-	}}, nil
+	return &run.Trainer{
+		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environment: j.Environment, Start: start,
+	}, nil
 }
 
 // ResumedJob returns the job of a run's state.
-func ResumedJob(s *run.State[run.Score]) (j Job, err error) { return j, json.Unmarshal(s.Stored, &j) }
+func ResumedJob(s *run.State) (j Job, err error) {
+	if err = json.Unmarshal(s.Stored, &j); err == nil && j.Method == "" {
+		err = errors.New("another version of gnntrain stored the run: start anew")
+	}
+	return j, err
+}
 
 // NewOnlineTrainer returns a run of a job that OnlineJob made. The caller sets the other fields of the
 // trainer.
@@ -47,5 +53,5 @@ func NewOnlineTrainer(j Job) (*online.Trainer, error) {
 	if err := j.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	return &online.Trainer{Settings: j.Settings, Method: j.Method().(online.Method), WaitCost: j.Environment.WaitCost}, nil
+	return &online.Trainer{Settings: j.Settings, Method: j.Chosen().(online.Method), WaitCost: j.Environment.WaitCost}, nil
 }

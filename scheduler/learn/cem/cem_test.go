@@ -26,10 +26,10 @@ func TestMinimise(t *testing.T) {
 		}
 		return out, nil
 	}
-	c := cem{population: 40, elite: 8, generations: 40, start: make([]float64, 3), spread: 1, noise: 0.2, seed: 7}
+	p := Problem{Population: 40, Generations: 40, Start: make([]float64, 3), Spread: 1, Seed: 7, Losses: bowl}
 	var first []float64
 	for range 2 {
-		w, err := c.minimise(context.Background(), bowl, nil)
+		w, err := p.Minimise(context.Background(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,9 +40,9 @@ func TestMinimise(t *testing.T) {
 		}
 		first = w
 	}
-	c.elite = 50
-	if _, err := c.minimise(context.Background(), bowl, nil); err == nil {
-		t.Error("an elite larger than the population is accepted")
+	p.Population = 7
+	if _, err := p.Minimise(context.Background(), nil); err == nil {
+		t.Error("an elite of one is accepted")
 	}
 }
 

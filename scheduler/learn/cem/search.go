@@ -43,15 +43,12 @@ func (s Search) validate(start []float64) error {
 	if err := seeds.CheckTraining(s.Seed); err != nil {
 		return err
 	}
-	return s.from(start).validate()
+	return s.from(start, nil).validate()
 }
 
 // from returns the search that starts from a vector.
-func (s Search) from(start []float64) cem {
-	return cem{
-		population: s.Population, elite: s.Population / 4, generations: s.Generations,
-		start: start, spread: s.Spread, noise: s.Spread / 5, seed: s.Seed,
-	}
+func (s Search) from(start []float64, f func(context.Context, int, [][]float64) ([]float64, error)) Problem {
+	return Problem{Start: start, Spread: s.Spread, Population: s.Population, Generations: s.Generations, Seed: s.Seed, Losses: f}
 }
 
 // trials plays candidates on episodes, as many at a time as there are processors.

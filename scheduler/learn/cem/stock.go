@@ -91,13 +91,13 @@ func (t *StockTuner) Tune(ctx context.Context, told func(stock.Strategy, Generat
 // one searches with one strategy.
 func (t *StockTuner) one(ctx context.Context, tried *trials, space stockSpace, told func(Generation)) (Tried, error) {
 	x := Tried{Choice: math.NaN()}
-	vector, err := t.from(make([]float64, space.size())).minimise(ctx, func(ctx context.Context, generation int, vectors [][]float64) ([]float64, error) {
+	vector, err := t.from(make([]float64, space.size()), func(ctx context.Context, generation int, vectors [][]float64) ([]float64, error) {
 		policies, err := stockPolicies(vectors, space.profile)
 		if err != nil {
 			return nil, err
 		}
 		return tried.generation(ctx, generation, policies)
-	}, func(g Generation) {
+	}).Minimise(ctx, func(g Generation) {
 		x.Generations, x.Elite = g.Number, g.Elite
 		told(g)
 	})

@@ -81,7 +81,7 @@ func (t *Tuner) Tune(ctx context.Context, name string, told func(Generation)) (*
 	if err != nil {
 		return nil, fmt.Errorf("tune: %w", err)
 	}
-	weights, err := t.from(t.start()).minimise(ctx, func(ctx context.Context, generation int, vectors [][]float64) ([]float64, error) {
+	weights, err := t.from(t.start(), func(ctx context.Context, generation int, vectors [][]float64) ([]float64, error) {
 		var policies []policy.Policy
 		for _, v := range vectors {
 			p, err := t.policy("candidate", v)
@@ -91,7 +91,7 @@ func (t *Tuner) Tune(ctx context.Context, name string, told func(Generation)) (*
 			policies = append(policies, p)
 		}
 		return tried.generation(ctx, generation, policies)
-	}, told)
+	}).Minimise(ctx, told)
 	if weights == nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@
 package dqn
 
 import (
-	"fmt"
-
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/learn/run"
@@ -16,11 +14,10 @@ const syncEvery = 16
 
 // agent acts in one environment and learns from a memory of its transitions.
 type agent struct {
-	config  settings
-	envs    *run.Environments
-	learner *learner
-	memory  *memory
-	queue   nStep
+	*learner
+	envs   *run.Environments
+	memory *memory
+	queue  nStep
 }
 
 var _ run.Method = Config{}
@@ -30,16 +27,11 @@ func (Config) Layout() run.Layout { return run.Layout{Count: 1, Group: 1} }
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	a := &agent{config: settings{s, c}, envs: e, memory: newMemory(c), queue: nStep{n: c.NStep, gamma: s.Discount()}}
-	var err error
-	if a.learner, err = newLearner(a.config, start); err != nil {
+	l, err := newLearner(settings{s, c}, start)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.Begin(start); err != nil {
-		a.Drop()
-		return nil, err
-	}
-	return a, nil
+	return &agent{learner: l, envs: e, memory: newMemory(c), queue: nStep{n: c.NStep, gamma: s.Discount()}}, nil
 }
 
 // Round implements run.Agent.
@@ -52,32 +44,12 @@ func (a *agent) Round(step, limit int) (int, error) {
 			return 0, err
 		}
 		if (step+i+1)%every == 0 && a.memory.enough(enough) {
-			if err := a.update(step + i + 1); err != nil {
+			if err := a.update(a.memory, a.envs.Rand, step+i+1, a.envs.Figures); err != nil {
 				return 0, err
 			}
 		}
 	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return 0, err
-	}
-	return placed, a.envs.Follow(c)
-}
-
-func (a *agent) update(step int) error {
-	u, err := a.learner.update(a.memory, a.envs.Rand, step)
-	if err != nil {
-		return err
-	}
-	f := a.envs.Figures
-	f.Add(tagTDLoss, u.loss)
-	f.Add(run.TagNorm, u.norm)
-	f.Add(tagQ, u.q)
-	if u.margin > 0 {
-		f.Add(tagMargin, u.margin)
-	}
-	f.Add(run.TagLearningRate, a.config.LearningRateAt(step))
-	return nil
+	return placed, nil
 }
 
 // place makes one placement: the network's, the teacher's or a random one.
@@ -126,62 +98,24 @@ func (a *agent) choose(env *run.Environment, step int) (action, teacher int, err
 	return policy.Best(out.Scores), teacher, nil
 }
 
-// Checkpoint implements run.Agent.
-func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.checkpoint() }
-
-// LossTag implements run.Agent.
-func (*agent) LossTag(int) string { return tagTDLoss }
-
 // Phase implements run.Agent.
-func (*agent) Phase(int) string { return "deep Q-learning" }
+func (*agent) Phase(int) (name, loss string) { return "deep Q-learning", tagTDLoss }
 
-// Drop implements run.Agent.
-func (a *agent) Drop() { a.learner.drop() }
-
-// agentState is the agent's part of a state file. The field names are the file's.
-type agentState struct {
-	Actors  run.EnvironmentsState
-	Weights []torch.Array
-	Moments []torch.Moments
-	Target  []torch.Array
-	Updates int
-	Replay  memoryState
-}
-
-// Save implements run.Agent.
-func (a *agent) Save(path string, s run.State[run.Score]) error {
-	l, err := a.learner.export()
-	out := agentState{
-		Weights: l.weights, Moments: l.rest.moments, Target: l.rest.target, Updates: l.rest.updates,
-		Replay: exportMemory(a.memory, a.queue),
-	}
-	if err == nil {
-		out.Actors, err = a.envs.State()
-	}
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	return run.SaveState(path, s, out)
+// State implements run.Agent.
+func (a *agent) State() ([]any, error) {
+	l, err := a.Export()
+	return []any{l, exportMemory(a.memory, a.queue)}, err
 }
 
 // Restore implements run.Agent.
-func (a *agent) Restore(s *run.State[run.Score]) error {
-	in, err := run.LearnerState[agentState](s)
-	if err != nil {
+func (a *agent) Restore(read func(into ...any) error) error {
+	var l torch.TraineeState
+	var m memoryState
+	if err := read(&l, &m); err != nil {
 		return err
 	}
-	if err := a.learner.restore(learnerState{in.Weights, optimiserState{in.Target, in.Moments, in.Updates}}); err != nil {
+	if err := a.Import(l); err != nil {
 		return err
 	}
-	if err := in.Replay.restore(a.memory, &a.queue); err != nil {
-		return err
-	}
-	if err := a.envs.Restore(in.Actors); err != nil {
-		return err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return err
-	}
-	return a.envs.Follow(c)
+	return m.restore(a.memory, &a.queue)
 }

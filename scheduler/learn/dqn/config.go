@@ -1,12 +1,14 @@
 package dqn
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -42,6 +44,19 @@ func (Config) Name() string { return "deep Q-learning" }
 // the steps. That scheduler explores by itself.
 func (Config) OnlineFlags() []string {
 	return []string{"n-step", "replay-buffer-size", "replay-bytes", "priority-exponent", "update-frequency", "target-update-frequency"}
+}
+
+// Check returns an error about a network that deep Q-learning cannot train.
+func (Config) Check(a checkpoint.Architecture) error {
+	switch {
+	case a.Head != checkpoint.DQN:
+		return fmt.Errorf("method: deep Q-learning trains networks of the head %s, and this one has %s; choose ppo or rollouts",
+			checkpoint.DQN, a.Head)
+	case a.ReadsPeers():
+		return errors.New("features: the replay memory of deep Q-learning does not hold the peers of pods; " +
+			"train by rollouts, train an actor-critic, or leave the set traffic out")
+	}
+	return nil
 }
 
 // Bytes returns ReplayBytes as a number; 0 if it is none. Units are KiB, MiB, GiB and those of Kubernetes.

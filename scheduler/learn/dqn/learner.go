@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 )
 
@@ -19,69 +20,34 @@ const huberDelta = 1
 // learner takes the updates: double (van Hasselt et al. 2016) and dueling (Wang et al. 2016)
 // Q-learning on n-step transitions drawn from a memory. Not safe for concurrent use.
 type learner struct {
-	config  settings
-	net     *torch.Network // learns
-	target  *torch.Network // follows it; its values are bootstrapped from
-	adam    *torch.Adam
-	updates int
-}
-
-// update holds the figures of one update.
-type update struct {
-	loss   float64 // weighted Huber loss of the temporal difference
-	norm   float64 // of the gradient, before clipping
-	q      float64 // mean value of the actions taken
-	margin float64 // large-margin loss; 0 without a teacher
+	*torch.Trainee // Slow is the target network, whose values are bootstrapped from
+	config         settings
 }
 
 // newLearner returns a learner that starts from the weights of c.
 func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
-	d := &learner{config: config}
-	var err error
-	if d.net, err = torch.NewNetwork(c); err != nil {
-		return nil, err
-	}
-	if d.target, err = torch.NewNetwork(c); err != nil {
-		d.drop()
-		return nil, err
-	}
-	if d.adam, err = torch.NewAdam(&d.net.Parameters, torch.AdamConfig{LearningRate: config.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
-		d.drop()
-		return nil, err
-	}
-	return d, nil
+	t, err := torch.NewTrainee(c, config.LearningRate, true)
+	return &learner{t, config}, err
 }
 
-// drop frees the networks.
-func (d *learner) drop() {
-	for _, n := range []*torch.Network{d.net, d.target} {
-		if n != nil {
-			n.Drop()
-		}
-	}
-}
-
-// checkpoint returns the weights as they are now.
-func (d *learner) checkpoint() (*checkpoint.Checkpoint, error) { return d.net.Checkpoint() }
-
-// update draws a batch, takes one step of the optimiser, and sets the batch's priorities. The
+// update draws a batch, takes one step of the optimiser, sets the batch's priorities and notes its figures. The
 // schedules depend on step, the number of placements so far.
-func (d *learner) update(m *memory, rng *rand.Rand, step int) (update, error) {
+func (d *learner) update(m *memory, rng *rand.Rand, step int, f *run.Figures) error {
 	progress := float64(step) / float64(d.config.Steps)
 	drawn := m.draw(rng, d.config.BatchSize, 0.4+0.6*progress)
 	targets, err := d.targets(drawn.transitions)
 	if err != nil {
-		return update{}, fmt.Errorf("DQN targets: %w", err)
+		return fmt.Errorf("DQN targets: %w", err)
 	}
-	u, errors, err := d.step(drawn, targets, d.config.marginWeight(step), step)
+	errors, err := d.step(drawn, targets, step, f)
 	if err != nil {
-		return update{}, fmt.Errorf("DQN update %d: %w", d.updates, err)
+		return fmt.Errorf("DQN update %d: %w", d.Updates, err)
 	}
 	m.prioritise(drawn.slots, errors)
-	if d.updates++; d.updates%d.config.TargetUpdateFrequency == 0 {
-		err = d.target.CopyFrom(&d.net.Parameters)
+	if d.Updates%d.config.TargetUpdateFrequency == 0 {
+		err = d.Slow.CopyFrom(&d.Net.Parameters)
 	}
-	return u, err
+	return err
 }
 
 // targets returns R + γⁿ Q_target(s', argmax Q(s')) for every transition.
@@ -103,8 +69,8 @@ func (d *learner) targets(ts []transition) ([]float32, error) {
 	batch := graph.Concat(next)
 	var choose, value []float32
 	torch.NoGrad(func() {
-		choose = s.Float32s(d.net.Forward(&s, batch).Scores)
-		value = s.Float32s(d.target.Forward(&s, batch).Q(&s, batch))
+		choose = s.Float32s(d.Net.Forward(&s, batch).Scores)
+		value = s.Float32s(d.Slow.Forward(&s, batch).Q(&s, batch))
 	})
 	if s.Err() != nil {
 		return nil, s.Err()
@@ -117,7 +83,7 @@ func (d *learner) targets(ts []transition) ([]float32, error) {
 }
 
 // step takes one step of the optimiser and returns the temporal differences, one a transition.
-func (d *learner) step(b sample, targets []float32, marginWeight float64, at int) (update, []float32, error) {
+func (d *learner) step(b sample, targets []float32, at int, f *run.Figures) ([]float32, error) {
 	var s torch.Scope
 	defer s.Drop()
 	n := len(b.transitions)
@@ -129,40 +95,31 @@ func (d *learner) step(b sample, targets []float32, marginWeight float64, at int
 	for i, t := range b.transitions {
 		chosen[i] = int64(batch.CandidateStart[i] + t.action)
 	}
-	out := d.net.Forward(&s, batch)
+	out := d.Net.Forward(&s, batch)
 	q := s.Rows(out.Q(&s, batch), s.Int64(chosen, n))
 	td := s.HuberEach(q, s.Float32(targets, n, 1), huberDelta)
 	loss := s.Mean(s.Mul(td, s.Float32(b.weights, n, 1)))
-	u := update{loss: s.Float(loss)}
-	if marginWeight > 0 {
+	f.Add(tagTDLoss, s.Float(loss))
+	if weight := d.config.marginWeight(at); weight > 0 {
 		if margin := d.marginLoss(&s, out.Scores, batch, b.transitions); margin != nil {
-			u.margin = s.Float(margin)
-			loss = s.Add(loss, s.Scale(margin, marginWeight))
+			f.Add(tagMargin, s.Float(margin))
+			loss = s.Add(loss, s.Scale(margin, weight))
 		}
 	}
-	errors := s.Float32s(q)
+	errors, mean := s.Float32s(q), 0.0
 	if s.Err() != nil {
-		return u, nil, s.Err()
+		return nil, s.Err()
 	}
 	for i, y := range targets {
-		u.q += float64(errors[i]) / float64(n)
+		mean += float64(errors[i]) / float64(n)
 		errors[i] -= y
 	}
-	if err := d.net.ZeroGrad(); err != nil {
-		return u, nil, err
-	}
-	s.Backward(loss)
-	if s.Err() != nil {
-		return u, nil, s.Err()
-	}
-	var err error
-	if u.norm, err = d.net.ClipGrad(d.config.ClipNorm); err != nil {
-		return u, nil, err
-	}
-	if err := d.adam.SetLearningRate(d.config.LearningRateAt(at)); err != nil {
-		return u, nil, err
-	}
-	return u, errors, d.adam.Step()
+	rate := d.config.LearningRateAt(at)
+	norm, err := d.Step(&s, loss, torch.Descent{Rate: rate, Limit: d.config.ClipNorm})
+	f.Add(tagQ, mean)
+	f.Add(run.TagNorm, norm)
+	f.Add(run.TagLearningRate, rate)
+	return errors, err
 }
 
 // marginLoss returns the large-margin loss of DQfD, max_i (a_i + m·[i ≠ teacher]) - a_teacher,

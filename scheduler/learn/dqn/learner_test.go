@@ -47,13 +47,13 @@ func TestTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.drop()
+	defer d.Drop()
 	other, err := torch.NewNetwork(weights(2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Drop()
-	if err := d.target.CopyFrom(&other.Parameters); err != nil {
+	if err := d.Slow.CopyFrom(&other.Parameters); err != nil {
 		t.Fatal(err)
 	}
 	next := learntest.Graph(t)
@@ -61,7 +61,7 @@ func TestTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	net, target := plain(t, d.net), plain(t, other)
+	net, target := plain(t, d.Net), plain(t, other)
 	a, err := net.NewSession().Score(next, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -90,26 +90,28 @@ func TestUpdatesFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.drop()
+	defer d.Drop()
 	g := learntest.Graph(t)
 	m, rng := sized(c.BatchSize, 1<<30, 0), rand.New(rand.NewPCG(5, 6))
 	for range c.BatchSize {
 		m.add(transition{state: pack(g, nil), action: 1, teacher: 2, ret: 1})
 	}
-	first, err := d.update(m, rng, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var last update
-	for step := range 300 {
-		if last, err = d.update(m, rng, step); err != nil {
+	var f run.Figures
+	loss := func(step int) float64 {
+		if err := d.update(m, rng, step, &f); err != nil {
 			t.Fatal(err)
 		}
+		f.Report(step, nil)
+		return f.Last(tagTDLoss)
 	}
-	if last.loss > first.loss/10 {
-		t.Errorf("loss %v at first, %v at last", first.loss, last.loss)
+	first, last := loss(0), 0.0
+	for step := range 300 {
+		last = loss(step)
 	}
-	out, err := plain(t, d.net).NewSession().Score(g, nil)
+	if last > first/10 {
+		t.Errorf("loss %v at first, %v at last", first, last)
+	}
+	out, err := plain(t, d.Net).NewSession().Score(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func take(t *testing.T, o *onlineLearner, g *graph.Graph, actor string, numbers 
 func newOnline() *onlineLearner {
 	c := short(1)
 	c.NStep = 2
-	return &onlineLearner{config: c, memory: sized(10, 1<<30, 0), queues: map[string]*nStep{}}
+	return &onlineLearner{learner: &learner{config: c}, memory: sized(10, 1<<30, 0), queues: map[string]*nStep{}}
 }
 
 func returns(o *onlineLearner) (out []float64) {

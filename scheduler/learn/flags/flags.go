@@ -12,6 +12,9 @@ import (
 // useHeuristic is the flag that switches all imitation off.
 const useHeuristic = "use-heuristic"
 
+// byRollouts is the old spelling of --method rollouts.
+const byRollouts = "by-rollouts"
+
 // All returns the flags of all hyperparameters. They have no default values: Apply sets what the user
 // gives and leaves the rest.
 func All() []cli.Flag {
@@ -37,6 +40,7 @@ func All() []cli.Flag {
 			panic("flags: no flag for a field of type " + v.Type().String())
 		}
 	})
+	out = append(out, &cli.BoolFlag{Name: byRollouts, Hidden: true})
 	return append(out, &cli.BoolFlag{Name: useHeuristic, Value: true, Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
 }
 
@@ -61,6 +65,9 @@ func Apply(c *cli.Context, config *learn.Config) {
 			v.Set(reflect.ValueOf(c.Value(name)).Convert(v.Type()))
 		}
 	})
+	if c.Bool(byRollouts) {
+		config.Method = "rollouts"
+	}
 	if c.IsSet("gamma") && !c.IsSet("half-life") {
 		config.HalfLife = 0
 	}

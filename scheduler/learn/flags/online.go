@@ -53,7 +53,7 @@ func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) 
 	if err != nil {
 		return job, err
 	}
-	if job.GPU != nil {
+	if start.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		if err := checkGPU(c); err != nil {
 			return job, err
 		}

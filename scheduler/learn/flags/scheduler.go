@@ -32,7 +32,7 @@ var (
 const whileLearning = "with --learn"
 
 // method returns the method of a variant.
-func method(variant string) learn.Method { return defaults(variant).Method() }
+func method(variant string) learn.Method { return defaults(variant).Chosen() }
 
 // ofMethod returns the heading in a scheduler's --help of a method's own flags.
 func ofMethod(variant string) string { return whileLearning + ", of " + method(variant).Name() }

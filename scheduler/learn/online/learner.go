@@ -32,25 +32,25 @@ type Learner interface {
 	Take(s Step) (updates int, err error)
 	// Checkpoint returns the network as it is now.
 	Checkpoint() (*checkpoint.Checkpoint, error)
-	// JudgeEvery returns the number of updates between two judgements of the network.
-	JudgeEvery() int
-	// Keep notes that the schedulers continue with this network, which Checkpoint returned.
-	Keep(*checkpoint.Checkpoint) error
+	// Habits returns how the trainer treats the learner.
+	Habits() Habits
+	// Keep notes that the schedulers continue with the network as it is now.
+	Keep() error
 	// Revert goes back to the network that was kept last.
 	Revert() error
-	// Stale returns the number of steps that were not learned from because another network made
-	// them.
-	Stale() int
-	// LossTag returns the tag of the loss that progress shows.
-	LossTag() string
-	// FigureTags returns the tags of more figures that progress shows.
-	FigureTags() []string
-	// Save writes a state file with SaveState: the trainer's part, and the learner's.
-	Save(path string, s State) error
-	// Restore takes over the memory of a state file, which it reads with Memory. The weights are
-	// not in it. It returns the number of transitions that it remembers. After an error the
-	// learner is of no use.
-	Restore(s *State) (transitions int, err error)
+	// State returns the memory, from which Restore continues. Package gob encodes its values. The weights are not in it.
+	State() ([]any, error)
+	// Restore takes over a memory. read decodes its values into pointers. Restore returns the number of transitions that it
+	// remembers. After an error the learner is of no use.
+	Restore(read func(into ...any) error) (transitions int, err error)
 	// Drop frees the networks.
 	Drop()
+}
+
+// Habits are what a learner's trainer and its progress go by.
+type Habits struct {
+	JudgeEvery int      // updates between two judgements of the network
+	Stale      int      // steps so far that were not learned from because another network made them
+	Loss       string   // tag of the loss that progress shows
+	Figures    []string // tags of more figures that progress shows
 }

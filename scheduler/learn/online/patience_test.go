@@ -37,10 +37,9 @@ func (s *scripted) Checkpoint() (*checkpoint.Checkpoint, error) {
 	return &c, nil
 }
 
-func (s *scripted) Keep(*checkpoint.Checkpoint) error { s.log = append(s.log, "keep"); return nil }
-func (s *scripted) Revert() error                     { s.log = append(s.log, "revert"); return nil }
-func (s *scripted) Save(string, State) error          { s.log = append(s.log, "store"); return nil }
-func (s *scripted) Restore(*State) (int, error)       { return 0, nil }
+func (s *scripted) Keep() error           { s.log = append(s.log, "keep"); return nil }
+func (s *scripted) Revert() error         { s.log = append(s.log, "revert"); return nil }
+func (s *scripted) State() ([]any, error) { s.log = append(s.log, "store"); return nil, nil }
 
 // Learning goes on from networks that the guard refuses until it has refused so many in a row, and goes back then. A
 // network that is not finite ends this at once. Only networks that pass are saved, and the stored state is that of one.

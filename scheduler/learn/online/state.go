@@ -11,37 +11,13 @@ import (
 	"gnnsched/scheduler/learn/run"
 )
 
-// State is the trainer's part of a state file, from which the next trainer continues. The weights
-// are not in the file: they are the checkpoint's.
-type State struct {
+// state is the trainer's part of a state file, from which the next trainer continues. It is the first value; the learner's follow. The
+// weights are not in the file: they are the checkpoint's.
+type state struct {
 	Architecture checkpoint.Architecture
 	Origin       float64 // of the networks that the memory is about
 	Source       []byte  // of the random numbers
 	Guard        standing
-
-	path string // of the file
-}
-
-// stateFile is the content of a state file. M is the learner's part, which differs by method. The
-// field names are the file's.
-type stateFile[M any] struct {
-	Architecture checkpoint.Architecture
-	Origin       float64
-	Source       []byte
-	Guard        standing
-	Memory       M
-}
-
-// SaveState writes a state file with both parts.
-func SaveState[M any](path string, s State, memory M) error {
-	return run.WriteFile(path, stateFile[M]{Architecture: s.Architecture, Origin: s.Origin, Source: s.Source, Guard: s.Guard, Memory: memory})
-}
-
-// Memory reads the learner's part of the file of a state.
-func Memory[M any](s *State) (M, error) {
-	var f struct{ Memory M }
-	err := run.ReadFile(s.path, &f)
-	return f.Memory, err
 }
 
 // originFigure, among a checkpoint's training figures, names the network that online learning began
@@ -63,10 +39,13 @@ func (t *Trainer) store() error {
 		return nil
 	}
 	t.stored = t.count.Steps
-	s := State{Architecture: t.start.Manifest.Architecture, Origin: origin(t.start), Guard: t.Guard.standing}
-	var err error
-	if s.Source, err = t.source.MarshalBinary(); err == nil {
-		err = t.learner.Save(t.State, s)
+	s := state{Architecture: t.start.Manifest.Architecture, Origin: origin(t.start), Guard: t.Guard.standing}
+	learner, err := t.learner.State()
+	if err == nil {
+		s.Source, err = t.source.MarshalBinary()
+	}
+	if err == nil {
+		err = run.WriteFile(t.State, append([]any{s}, learner...)...)
 	}
 	if err != nil {
 		return fmt.Errorf("save the online trainer's state: %w", err)
@@ -80,15 +59,15 @@ func (t *Trainer) resume() error {
 	if t.State == "" {
 		return nil
 	}
-	s := &State{path: t.State}
-	transitions, err := 0, run.ReadFile(t.State, s)
+	var s state
+	transitions, err := 0, run.ReadFile(t.State, &s)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err == nil && (!s.Architecture.Equal(t.start.Manifest.Architecture) || s.Origin != origin(t.start)):
 		err = errors.New("it is of another network's learning")
 	case err == nil:
-		transitions, err = t.learner.Restore(s)
+		transitions, err = t.learner.Restore(func(into ...any) error { return run.ReadFile(t.State, append([]any{nil}, into...)...) })
 	}
 	if err == nil {
 		err = t.source.UnmarshalBinary(s.Source)

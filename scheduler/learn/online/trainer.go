@@ -113,7 +113,7 @@ func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
 		_, err = t.Guard.begin(c, nil)
 	}
 	if err == nil {
-		err = t.learner.Keep(c)
+		err = t.learner.Keep()
 	}
 	if err != nil {
 		t.learner.Drop()
@@ -158,7 +158,7 @@ func (t *Trainer) take(s experience.Step) error {
 	if err != nil {
 		return err
 	}
-	if t.count.Updates += updates; t.count.Updates-t.judged >= t.learner.JudgeEvery() {
+	if t.count.Updates += updates; t.count.Updates-t.judged >= t.learner.Habits().JudgeEvery {
 		return t.judge()
 	}
 	if t.count.Steps-t.reported >= stateEvery { // shows that a learner without updates is alive
@@ -204,7 +204,7 @@ func (t *Trainer) judge() error {
 	t.count.Score, t.count.Limit = score, t.Guard.most
 	if fault != nil {
 		err = t.refuse(fault)
-	} else if err = t.learner.Keep(c); err == nil {
+	} else if err = t.learner.Keep(); err == nil {
 		t.kept, t.refused = c, 0
 		t.count.Passed++
 		err = t.Save(c)
@@ -252,11 +252,12 @@ func (t *Trainer) note(line string) {
 func (t *Trainer) report() {
 	p := t.count
 	t.reported = p.Steps
-	p.Stale = t.learner.Stale()
+	habits := t.learner.Habits()
+	p.Stale = habits.Stale
 	t.figures.Report(p.Steps, nil)
-	p.Loss, p.Norm = t.figures.Last(t.learner.LossTag()), t.figures.Last(run.TagNorm)
+	p.Loss, p.Norm = t.figures.Last(habits.Loss), t.figures.Last(run.TagNorm)
 	p.Reward, p.Cost = t.figures.Last(tagReward), t.figures.Last(tagCost)
-	for _, tag := range t.learner.FigureTags() {
+	for _, tag := range habits.Figures {
 		if p.Figures == nil {
 			p.Figures = map[string]float64{}
 		}

@@ -33,12 +33,9 @@ func (r *recorder) Take(s Step) (int, error) {
 	return 0, nil
 }
 
-func (*recorder) Keep(*checkpoint.Checkpoint) error { return nil }
-func (*recorder) JudgeEvery() int                   { return 1 }
-func (*recorder) Stale() int                        { return 0 }
-func (*recorder) LossTag() string                   { return "" }
-func (*recorder) FigureTags() []string              { return nil }
-func (*recorder) Drop()                             {}
+func (*recorder) Keep() error    { return nil }
+func (*recorder) Habits() Habits { return Habits{JudgeEvery: 1} }
+func (*recorder) Drop()          {}
 
 // list is a source of steps.
 type list []experience.Step

@@ -3,8 +3,6 @@
 package ppo
 
 import (
-	"fmt"
-
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/learn/run"
@@ -13,10 +11,9 @@ import (
 
 // agent acts in several environments side by side and learns from the rollout of all of them.
 type agent struct {
-	config  settings
+	*learner
 	envs    *run.Environments
-	learner *learner
-	rollout *rollout
+	rollout rollout
 	after   []float64 // values of the states after the rollout, by environment
 }
 
@@ -27,16 +24,11 @@ func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: c.
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	a := &agent{config: settings{s, c}, envs: e, rollout: newRollout(c.Envs * c.Rollout), after: make([]float64, c.Envs)}
-	var err error
-	if a.learner, err = newLearner(a.config, start); err != nil {
+	l, err := newLearner(settings{s, c}, start)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.Begin(start); err != nil {
-		a.Drop()
-		return nil, err
-	}
-	return a, nil
+	return &agent{learner: l, envs: e, rollout: make(rollout, c.Envs*c.Rollout), after: make([]float64, c.Envs)}, nil
 }
 
 // Round implements run.Agent: it plays a rollout and learns from it.
@@ -48,14 +40,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 	r.estimate(a.after, a.config.Discount(), a.config.Lambda)
 	r.centre(a.config.Group, a.config.Rollout)
 	a.envs.Figures.Add(run.TagLearningRate, a.config.LearningRateAt(step))
-	if err := a.learner.update(r, a.envs.Rand, step, a.envs.Figures); err != nil {
-		return 0, err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return 0, err
-	}
-	return len(r.states), a.envs.Follow(c)
+	return len(r), a.update(r, a.envs.Rand, step, a.envs.Figures)
 }
 
 // play fills the rollout, group by group, and the values of the states after it.
@@ -87,7 +72,7 @@ func (a *agent) playGroup(first, step int) error {
 			if err := a.place(env, i, step); err != nil {
 				return err
 			}
-			ended = ended || r.last[i]
+			ended = ended || r[i].last
 		}
 		for e, env := range group {
 			if !ended {
@@ -104,12 +89,11 @@ func (a *agent) playGroup(first, step int) error {
 // nextEpisode begins the next episode after placement i, and truncates the present one if it has
 // not ended.
 func (a *agent) nextEpisode(env *run.Environment, i int) (err error) {
-	r := a.rollout
-	if !r.last[i] {
-		if r.beyond[i], err = env.Value(); err != nil {
+	if s := &a.rollout[i]; !s.last {
+		if s.beyond, err = env.Value(); err != nil {
 			return err
 		}
-		r.last[i] = true
+		s.last = true
 		env.Truncate()
 	}
 	return env.Begin()
@@ -117,7 +101,7 @@ func (a *agent) nextEpisode(env *run.Environment, i int) (err error) {
 
 // place makes the rollout's placement i: the policy's, or the teacher's.
 func (a *agent) place(env *run.Environment, i, step int) error {
-	r, phase := a.rollout, a.config.phase(step)
+	s, phase := &a.rollout[i], a.config.phase(step)
 	share := 0.0
 	if phase == cloning {
 		share = a.config.TeacherShare(step)
@@ -127,72 +111,37 @@ func (a *agent) place(env *run.Environment, i, step int) error {
 	if err != nil {
 		return err
 	}
-	r.states[i], r.values[i] = env.CopyState(), float64(out.Value)
-	r.teacher[i] = -1
-	r.actions[i], r.logs[i] = policy.Sample(a.envs.Rand, out.Scores)
+	s.state, s.value, s.teacher, s.beyond = env.CopyState(), float64(out.Value), -1, 0
+	s.action, s.log = policy.Sample(a.envs.Rand, out.Scores)
 	if share > 0 || phase == improving && a.config.Imitation.Coefficient > 0 {
-		if r.teacher[i], err = env.TeacherChoice(); err != nil {
+		if s.teacher, err = env.TeacherChoice(); err != nil {
 			return err
 		}
 		if a.envs.Rand.Float64() < share {
-			r.actions[i] = r.teacher[i]
+			s.action = s.teacher
 		}
 	}
-	r.rewards[i], r.last[i] = env.Step(r.actions[i])
-	r.beyond[i] = 0
+	s.reward, s.last = env.Step(s.action)
 	return nil
 }
 
-// Checkpoint implements run.Agent.
-func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.net.Checkpoint() }
-
-// LossTag implements run.Agent.
-func (a *agent) LossTag(step int) string {
-	return [...]string{tagCloning, tagValueLoss, tagPolicyLoss}[a.config.phase(step)]
-}
-
 // Phase implements run.Agent.
-func (a *agent) Phase(step int) string { return phaseNames[a.config.phase(step)] }
-
-// Drop implements run.Agent.
-func (a *agent) Drop() { a.learner.net.Drop() }
-
-// agentState is the agent's part of a state file. The field names are the file's.
-type agentState struct {
-	Actors  run.EnvironmentsState
-	Weights []torch.Array
-	Moments []torch.Moments
+func (a *agent) Phase(step int) (name, loss string) {
+	phase := a.config.phase(step)
+	return phaseNames[phase], [...]string{tagCloning, tagValueLoss, tagPolicyLoss}[phase]
 }
 
-// Save implements run.Agent.
-func (a *agent) Save(path string, s run.State[run.Score]) error {
-	var out agentState
-	l, err := a.learner.export()
-	if err == nil {
-		out.Weights, out.Moments = l.weights, l.moments
-		out.Actors, err = a.envs.State()
-	}
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	return run.SaveState(path, s, out)
+// State implements run.Agent.
+func (a *agent) State() ([]any, error) {
+	l, err := a.Export()
+	return []any{l}, err
 }
 
 // Restore implements run.Agent.
-func (a *agent) Restore(s *run.State[run.Score]) error {
-	in, err := run.LearnerState[agentState](s)
-	if err != nil {
+func (a *agent) Restore(read func(into ...any) error) error {
+	var l torch.TraineeState
+	if err := read(&l); err != nil {
 		return err
 	}
-	if err := a.learner.restore(learnerState{weights: in.Weights, moments: in.Moments}); err != nil {
-		return err
-	}
-	if err := a.envs.Restore(in.Actors); err != nil {
-		return err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return err
-	}
-	return a.envs.Follow(c)
+	return a.Import(l)
 }

@@ -33,6 +33,9 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := made.(*agent)
+	if err := envs.Begin(start); err != nil {
+		t.Fatal(err)
+	}
 	defer p.Drop()
 	if err := p.playGroup(0, 0); err != nil {
 		t.Fatal(err)
@@ -46,14 +49,14 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 			ended++
 		} else {
 			truncated++
-			out, err := plain(t, p.learner.net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
+			out, err := plain(t, p.Net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			value = float64(out.Value)
 		}
-		if want := r.rewards[i] + c.Gamma*value; math.Abs(r.returns[i]-want) > 1e-4 {
-			t.Errorf("placement %d: return %v, want %v", i, r.returns[i], want)
+		if want := r[i].reward + c.Gamma*value; math.Abs(r[i].target-want) > 1e-4 {
+			t.Errorf("placement %d: return %v, want %v", i, r[i].target, want)
 		}
 	})
 	if ended == 0 || truncated == 0 {
@@ -66,20 +69,20 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 
 // repeat plays the episodes of a rollout of one group again, and calls last after the last placement
 // of each.
-func repeat(t *testing.T, c settings, env sim.Config, r *rollout, last func(i int, after *sim.Env)) {
+func repeat(t *testing.T, c settings, env sim.Config, r rollout, last func(i int, after *sim.Env)) {
 	t.Helper()
 	twin, seed := learntest.Started(t, env, 3), uint64(0)
-	for i, action := range r.actions {
+	for i := range r {
 		if i%c.Rollout == 0 {
 			seed = c.Seed << 32
 		}
-		if i%c.Rollout == 0 || r.last[i-1] {
+		if i%c.Rollout == 0 || r[i-1].last {
 			seed++
 			if err := twin.Reset(seed); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if twin.Step(action); r.last[i] {
+		if twin.Step(r[i].action); r[i].last {
 			last(i, twin)
 		}
 	}

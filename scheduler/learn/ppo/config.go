@@ -3,6 +3,7 @@ package ppo
 import (
 	"fmt"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -48,6 +49,15 @@ func (Config) OnlineFlags() []string {
 		"actor-learning-rate", "critic-learning-rate", "rollout", "epochs", "critic-apart",
 		"gae-lambda", "clip", "value-clip", "value-coefficient", "entropy", "target-kl",
 	}
+}
+
+// Check returns an error about a network that is no actor-critic.
+func (Config) Check(a checkpoint.Architecture) error {
+	if a.Head != checkpoint.ActorCritic {
+		return fmt.Errorf("method: PPO trains networks of the head %s, and this one has %s; choose dqn or rollouts",
+			checkpoint.ActorCritic, a.Head)
+	}
+	return nil
 }
 
 // Online returns the hyperparameters for online learning: without several of the simulator's clusters, and

@@ -14,23 +14,14 @@ import (
 
 // learner takes the updates of all phases. Not safe for concurrent use.
 type learner struct {
+	*torch.Trainee
 	config settings
-	net    *torch.Network
-	adam   *torch.Adam
 }
 
 // newLearner returns a learner that starts from the weights of c.
 func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
-	p := &learner{config: config}
-	var err error
-	if p.net, err = torch.NewNetwork(c); err != nil {
-		return nil, err
-	}
-	if p.adam, err = torch.NewAdam(&p.net.Parameters, torch.AdamConfig{LearningRate: config.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
-		p.net.Drop()
-		return nil, err
-	}
-	return p, nil
+	t, err := torch.NewTrainee(c, config.LearningRate, false)
+	return &learner{t, config}, err
 }
 
 // terms are the parts of an update's loss.
@@ -54,22 +45,22 @@ func (p *learner) terms(step int) terms {
 }
 
 // update learns from a rollout in epochs of minibatches, until the policy has moved too far.
-func (p *learner) update(r *rollout, rng *rand.Rand, step int, f *run.Figures) error {
+func (p *learner) update(r rollout, rng *rand.Rand, step int, f *run.Figures) error {
 	parts := p.terms(step)
 	if err := p.rates(step, parts); err != nil {
 		return err
 	}
-	p.net.ValueApart = parts.apart
+	p.Net.ValueApart = parts.apart
 	if parts.policy > 0 {
-		normalise(r.advantages)
+		r.normalise()
 	}
-	f.Add(tagExplained, explained(r.values, r.returns))
-	n := len(r.states)
+	f.Add(tagExplained, r.explained())
+	n := len(r)
 	for range p.config.Epochs {
 		order := stretches(rng, n)
 		for from := 0; from < n; from += p.config.BatchSize {
 			b := &minibatch{rollout: r, rows: order[from:min(from+p.config.BatchSize, n)], figures: f}
-			if far, err := p.step(b, parts); far || err != nil {
+			if far, err := p.descend(b, parts); far || err != nil {
 				return err
 			}
 		}
@@ -95,7 +86,7 @@ func stretches(rng *rand.Rand, n int) []int {
 // rates sets the learning rates of policy and critic.
 func (p *learner) rates(step int, parts terms) error {
 	rate, c := p.config.LearningRateAt(step), p.config
-	if err := p.adam.SetLearningRate(rate); err != nil {
+	if err := p.Adam.SetLearningRate(rate); err != nil {
 		return err
 	}
 	actor, critic := 1.0, 1.0
@@ -108,28 +99,28 @@ func (p *learner) rates(step int, parts terms) error {
 	if parts.policy == 0 && parts.cloning == 0 {
 		actor = 0
 	}
-	if err := p.adam.Scale("", actor); err != nil {
+	if err := p.Adam.Scale("", actor); err != nil {
 		return err
 	}
-	return p.adam.Scale(torch.ValueLayers, critic)
+	return p.Adam.Scale(torch.ValueLayers, critic)
 }
 
 // minibatch is the part of a rollout that a step of the optimiser learns from.
 type minibatch struct {
 	scope   torch.Scope // of the step's tensors
 	graphs  *graph.Batch
-	rollout *rollout
+	rollout rollout
 	rows    []int // of the rollout
 	figures *run.Figures
 }
 
-// step takes one step of the optimiser, unless the policy has moved too far already: then it
+// descend takes one step of the optimiser, unless the policy has moved too far already: then it
 // changes nothing and far is true.
-func (p *learner) step(b *minibatch, parts terms) (far bool, err error) {
+func (p *learner) descend(b *minibatch, parts terms) (far bool, err error) {
 	s := &b.scope
 	defer s.Drop()
-	b.graphs = graph.ConcatShared(pick(b.rollout.states, b.rows))
-	out := p.net.Forward(s, b.graphs)
+	b.graphs = graph.ConcatShared(column(b.rollout, b.rows, func(s *step) *graph.Graph { return s.state }))
+	out := p.Net.Forward(s, b.graphs)
 	loss := s.Scale(p.valueLoss(b, out.Value), parts.value)
 	if parts.policy > 0 || parts.cloning > 0 {
 		logs := s.SegmentLogSoftmax(out.Scores, b.graphs.CandidateGraph, b.graphs.Size)
@@ -149,27 +140,14 @@ func (p *learner) step(b *minibatch, parts terms) (far bool, err error) {
 			loss = s.Add(loss, s.Scale(clone, parts.cloning))
 		}
 	}
-	if err := p.net.ZeroGrad(); err != nil {
-		return false, err
+	descent := torch.Descent{Limit: p.config.ClipNorm}
+	if parts.apart { // the critic's gradient is by far the larger one: a common limit would scale the policy's down with it
+		descent.Apart = torch.ValueLayers
 	}
-	s.Backward(loss)
-	if s.Err() != nil {
-		return false, s.Err()
-	}
-	norm, err := p.clip(parts)
+	norm, err := p.Step(s, loss, descent)
 	if err != nil {
 		return false, fmt.Errorf("PPO update: %w", err)
 	}
 	b.figures.Add(run.TagNorm, norm)
-	return false, p.adam.Step()
-}
-
-// clip limits the gradient's norm and returns what it was. If the critic is apart, its norm has a
-// limit of its own: it is by far the larger one, and a common limit would scale the policy's
-// gradient down with it.
-func (p *learner) clip(parts terms) (norm float64, err error) {
-	if parts.apart {
-		return p.net.ClipGradApart(p.config.ClipNorm, torch.ValueLayers)
-	}
-	return p.net.ClipGrad(p.config.ClipNorm)
+	return false, nil
 }

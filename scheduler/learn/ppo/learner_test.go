@@ -46,24 +46,24 @@ func learnerOf(t *testing.T, c settings) *learner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.net.Drop)
+	t.Cleanup(p.Net.Drop)
 	return p
 }
 
 // bandit returns a rollout that repeats one decision. Only action 1 has a reward. The teacher would
 // take action 2.
-func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) *rollout {
+func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) rollout {
 	t.Helper()
-	out, err := plain(t, p.net).NewSession().Score(g, nil)
+	out, err := plain(t, p.Net).NewSession().Score(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRollout(64)
-	for i := range r.states {
-		r.states[i], r.teacher[i], r.last[i], r.values[i] = g, 2, true, float64(out.Value)
-		r.actions[i], r.logs[i] = policy.Sample(rng, out.Scores)
-		if r.rewards[i] = 0; r.actions[i] == 1 {
-			r.rewards[i] = 1
+	r := make(rollout, 64)
+	for i := range r {
+		s := &r[i]
+		s.state, s.teacher, s.last, s.value = g, 2, true, float64(out.Value)
+		if s.action, s.log = policy.Sample(rng, out.Scores); s.action == 1 {
+			s.reward = 1
 		}
 	}
 	r.estimate([]float64{0}, 0.9, 0.9)
@@ -73,7 +73,7 @@ func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) *rollout {
 // probability returns the probability of an action, and the value of the state.
 func probability(t *testing.T, p *learner, g *graph.Graph, action int) (chance, value float64) {
 	t.Helper()
-	out, err := plain(t, p.net).NewSession().Score(g, nil)
+	out, err := plain(t, p.Net).NewSession().Score(g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestKLStops(t *testing.T) {
 	if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
 		t.Fatal(err)
 	}
-	looks, steps := f.Count(tagKL), p.adam.Export()[0].Steps
+	looks, steps := f.Count(tagKL), p.Adam.Export()[0].Steps
 	if looks < 2 || looks > 50 || steps != looks-1 {
 		t.Errorf("%d measurements of the policy, %d steps; the last measurement must come before the step that it forbids", looks, steps)
 	}
@@ -147,7 +147,7 @@ func TestCriticDoesNotClipThePolicy(t *testing.T) {
 		if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
 			t.Fatal(err)
 		}
-		out, err := plain(t, p.net).NewSession().Score(g, nil)
+		out, err := plain(t, p.Net).NewSession().Score(g, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

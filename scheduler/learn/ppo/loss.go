@@ -17,11 +17,10 @@ import (
 func (p *learner) policyLoss(b *minibatch, logs *torch.Tensor) (loss *torch.Tensor, kl float64) {
 	s, r := &b.scope, b.rollout
 	n, clip := len(b.rows), p.config.Clip
-	change := s.Sub(s.Rows(logs, s.Int64(chosen(b.graphs, pick(r.actions, b.rows)), n)), s.Float32(pick(r.logs, b.rows), n, 1))
-	advantage := make([]float32, n)
-	for i, at := range b.rows {
-		advantage[i] = float32(r.advantages[at])
-	}
+	old := column(r, b.rows, func(x *step) float32 { return x.log })
+	actions := column(r, b.rows, func(x *step) int { return x.action })
+	advantage := column(r, b.rows, func(x *step) float32 { return float32(x.advantage) })
+	change := s.Sub(s.Rows(logs, s.Int64(chosen(b.graphs, actions), n)), s.Float32(old, n, 1))
 	a, ratio := s.Float32(advantage, n, 1), s.Exp(change)
 	loss = s.Neg(s.Mean(s.Minimum(s.Mul(ratio, a), s.Mul(s.Clamp(ratio, 1-clip, 1+clip), a))))
 	clipped := 0.0
@@ -42,14 +41,10 @@ func (p *learner) policyLoss(b *minibatch, logs *torch.Tensor) (loss *torch.Tens
 // the larger one of the value's and of the value's after clipping its change since the rollout.
 func (p *learner) valueLoss(b *minibatch, value *torch.Tensor) *torch.Tensor {
 	s, n := &b.scope, len(b.rows)
-	returns, old := make([]float32, n), make([]float32, n)
-	for i, at := range b.rows {
-		returns[i], old[i] = float32(b.rollout.returns[at]), float32(b.rollout.values[at])
-	}
-	target := s.Float32(returns, n, 1)
+	target := s.Float32(column(b.rollout, b.rows, func(x *step) float32 { return float32(x.target) }), n, 1)
 	square := s.Square(s.Sub(value, target))
 	if clip := p.config.ValueClip; clip > 0 {
-		was := s.Float32(old, n, 1)
+		was := s.Float32(column(b.rollout, b.rows, func(x *step) float32 { return float32(x.value) }), n, 1)
 		near := s.Add(was, s.Clamp(s.Sub(value, was), -clip, clip))
 		square = s.Maximum(square, s.Square(s.Sub(near, target)))
 	}
@@ -61,7 +56,7 @@ func (p *learner) valueLoss(b *minibatch, value *torch.Tensor) *torch.Tensor {
 // cloningLoss returns the mean cross-entropy of the policy against the teacher's choices; nil if the
 // rollout has none.
 func cloningLoss(b *minibatch, logs *torch.Tensor) *torch.Tensor {
-	teacher := pick(b.rollout.teacher, b.rows)
+	teacher := column(b.rollout, b.rows, func(x *step) int { return x.teacher })
 	if teacher[0] < 0 { // all of a rollout's decisions have a teacher, or none
 		return nil
 	}

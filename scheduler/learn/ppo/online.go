@@ -18,33 +18,22 @@ import (
 // the latest network made. The steps of others, such as those that a scheduler makes before it
 // has loaded the latest network, are left out.
 type onlineLearner struct {
-	config  settings
-	learner *learner
+	*learner
 	rng     *rand.Rand
 	figures *run.Figures
 
 	trajectories []*trajectory // of the rollout, by actor in the order in which they appeared
 	complete     int           // steps in them
 
-	acting uint64       // fingerprint of the network that was kept last
-	kept   learnerState // to revert to
-	stale  int          // steps that were left out
+	acting uint64 // fingerprint of the network that was kept last
+	stale  int    // steps that were left out
 }
 
-// trajectory holds an actor's part of a rollout.
+// trajectory holds an actor's part of a rollout. A step's after is set if the next step in it is not the one that followed.
 type trajectory struct {
 	actor string
-	steps []step // with their rewards
-	open  *step  // the latest, which waits for its reward; nil for none
-}
-
-// step is a placement in a trajectory.
-type step struct {
-	state  *graph.Graph
-	action int
-	log    float32 // log-probability of the action
-	reward float64
-	after  *graph.Graph // state after the step, if the next step in the trajectory is not the one that followed
+	steps rollout // with their rewards
+	open  *step   // the latest, which waits for its reward; nil for none
 }
 
 // end ends a stretch of steps that follow one another. state is the state after it.
@@ -58,12 +47,11 @@ var _ online.Method = Config{}
 
 // NewLearner implements online.Method.
 func (c Config) NewLearner(s run.Settings, start *checkpoint.Checkpoint, rng *rand.Rand, f *run.Figures) (online.Learner, error) {
-	o := &onlineLearner{config: settings{s, c}, rng: rng, figures: f}
-	var err error
-	if o.learner, err = newLearner(o.config, start); err != nil {
+	l, err := newLearner(settings{s, c}, start)
+	if err != nil {
 		return nil, err
 	}
-	return o, nil
+	return &onlineLearner{learner: l, rng: rng, figures: f}, nil
 }
 
 // trajectory returns the actor's part of the rollout.
@@ -107,7 +95,7 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 		o.stale++
 		return 0, nil
 	}
-	t.open = &step{state: s.State, action: s.Action, log: float32(s.Log)}
+	t.open = &step{state: s.State, action: s.Action, log: float32(s.Log), teacher: -1}
 	return 0, nil
 }
 
@@ -119,35 +107,30 @@ func (o *onlineLearner) learn() error {
 	}
 	r.estimate([]float64{0}, o.config.Discount(), o.config.Lambda) // every trajectory's last step has its state after it
 	o.trajectories, o.complete = nil, 0
-	return o.learner.update(r, o.rng, 0, o.figures)
+	return o.update(r, o.rng, 0, o.figures)
 }
 
 // rollout puts the trajectories one after another, with the values of their states.
-func (o *onlineLearner) rollout() (*rollout, error) {
+func (o *onlineLearner) rollout() (r rollout, err error) {
 	value, err := o.values()
 	if err != nil {
 		return nil, err
 	}
-	r, i := newRollout(o.complete), 0
 	for _, t := range o.trajectories {
 		if t.open != nil { // the network that chose it is about to change
 			t.end(t.open.state)
 			o.stale++
 		}
 		for _, s := range t.steps {
-			r.states[i], r.rewards[i] = s.state, s.reward
-			r.actions[i], r.logs[i] = s.action, s.log
-			r.teacher[i] = -1
-			if r.values[i], err = value(s.state); err != nil {
+			if s.value, err = value(s.state); err != nil {
 				return nil, err
 			}
-			if s.after != nil {
-				r.last[i] = true
-				if r.beyond[i], err = value(s.after); err != nil {
+			if s.last = s.after != nil; s.last {
+				if s.beyond, err = value(s.after); err != nil {
 					return nil, err
 				}
 			}
-			i++
+			r = append(r, s)
 		}
 	}
 	return r, nil
@@ -170,52 +153,34 @@ func (o *onlineLearner) values() (func(*graph.Graph) (float64, error), error) {
 	}, nil
 }
 
-// Checkpoint implements online.Learner.
-func (o *onlineLearner) Checkpoint() (*checkpoint.Checkpoint, error) {
-	return o.learner.net.Checkpoint()
+// Habits implements online.Learner: the next rollout must come from the updated network.
+func (o *onlineLearner) Habits() online.Habits {
+	figures := []string{tagValueLoss, tagEntropy, tagKL, tagClipped, tagExplained}
+	return online.Habits{JudgeEvery: 1, Stale: o.stale, Loss: tagPolicyLoss, Figures: figures}
 }
-
-// JudgeEvery implements online.Learner: the next rollout must come from the updated network.
-func (*onlineLearner) JudgeEvery() int { return 1 }
 
 // Keep implements online.Learner.
-func (o *onlineLearner) Keep(c *checkpoint.Checkpoint) (err error) {
+func (o *onlineLearner) Keep() error {
+	c, err := o.Checkpoint()
+	if err != nil {
+		return err
+	}
 	o.acting = c.Fingerprint()
-	o.kept, err = o.learner.export()
-	return err
+	return o.Trainee.Keep()
 }
 
-// Revert implements online.Learner.
-func (o *onlineLearner) Revert() error { return o.learner.restore(o.kept) }
-
-// Stale implements online.Learner.
-func (o *onlineLearner) Stale() int { return o.stale }
-
-// LossTag implements online.Learner.
-func (*onlineLearner) LossTag() string { return tagPolicyLoss }
-
-// FigureTags implements online.Learner.
-func (*onlineLearner) FigureTags() []string {
-	return []string{tagValueLoss, tagEntropy, tagKL, tagClipped, tagExplained}
-}
-
-// Drop implements online.Learner.
-func (o *onlineLearner) Drop() { o.learner.net.Drop() }
-
-// onlineState is the learner's part of a state file. The rollout is not in it: after a restart it
-// would be another network's. The field name is the file's.
-type onlineState struct{ Moments []torch.Moments }
-
-// Save implements online.Learner.
-func (o *onlineLearner) Save(path string, s online.State) error {
-	return online.SaveState(path, s, onlineState{o.learner.adam.Export()})
+// State implements online.Learner. The rollout is not in it: after a restart it would be another network's.
+func (o *onlineLearner) State() ([]any, error) {
+	l, err := o.Export()
+	l.Weights = nil // they are the checkpoint's
+	return []any{l}, err
 }
 
 // Restore implements online.Learner.
-func (o *onlineLearner) Restore(s *online.State) (transitions int, err error) {
-	in, err := online.Memory[onlineState](s)
-	if err != nil {
+func (o *onlineLearner) Restore(read func(into ...any) error) (transitions int, err error) {
+	var l torch.TraineeState
+	if err := read(&l); err != nil {
 		return 0, err
 	}
-	return 0, o.learner.adam.Import(in.Moments)
+	return 0, o.Import(l)
 }

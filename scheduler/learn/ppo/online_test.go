@@ -27,7 +27,7 @@ func newOnline(t *testing.T) (o *onlineLearner, mine uint64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(made.Drop)
-	if err := made.Keep(start); err != nil {
+	if err := made.Keep(); err != nil {
 		t.Fatal(err)
 	}
 	return made.(*onlineLearner), start.Fingerprint()
@@ -63,8 +63,8 @@ func TestOnlineStretches(t *testing.T) {
 	if want := []uint64{1, 2, 5, 10, 11, 12, 13, 15, 16, 18}; !slices.Equal(got, want) {
 		t.Fatalf("learns from %v, want %v", got, want)
 	}
-	if o.Stale() != 1 {
-		t.Errorf("%d steps of another network", o.Stale())
+	if o.stale != 1 {
+		t.Errorf("%d steps of another network", o.stale)
 	}
 }
 
@@ -97,16 +97,18 @@ func TestOnlineActors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []uint64
-	for _, g := range r.states {
-		got = append(got, number(states, g))
+	var rewards []float64
+	var last []bool
+	for _, s := range r {
+		got, rewards, last = append(got, number(states, s.state)), append(rewards, s.reward), append(last, s.last)
 	}
 	if want := []uint64{1, 2, 3, 101, 102, 103}; !slices.Equal(got, want) {
 		t.Fatalf("rollout of %v, want %v", got, want)
 	}
-	if want := []float64{1, 2, 3, 101, 102, 103}; !slices.Equal(r.rewards, want) {
-		t.Errorf("rewards %v, want %v", r.rewards, want)
+	if want := []float64{1, 2, 3, 101, 102, 103}; !slices.Equal(rewards, want) {
+		t.Errorf("rewards %v, want %v", rewards, want)
 	}
-	if want := []bool{false, false, true, false, false, true}; !slices.Equal(r.last, want) {
-		t.Errorf("last %v, want %v", r.last, want)
+	if want := []bool{false, false, true, false, false, true}; !slices.Equal(last, want) {
+		t.Errorf("last %v, want %v", last, want)
 	}
 }

@@ -2,71 +2,72 @@ package ppo
 
 import "gnnsched/gnn/graph"
 
-// rollout holds the placements that an update learns from, an entry of each slice a placement. Those
-// of one environment lie next to each other in the order of time, the first environment's first.
-type rollout struct {
-	states  []*graph.Graph
-	actions []int
-	teacher []int     // the teacher's choices; -1 for none
-	logs    []float32 // log-probabilities of the actions under the policy that took them
-	values  []float64 // of the states
-	rewards []float64
-	last    []bool    // whether the placement is its episode's last: the episode ended, or was truncated
-	beyond  []float64 // of a last placement: the value of the state that the episode was left in, 0 if it ended
+// step is a placement that an update learns from.
+type step struct {
+	state   *graph.Graph
+	action  int
+	teacher int     // the teacher's choice; -1 for none
+	log     float32 // log-probability of the action under the policy that took it
+	value   float64 // of the state
+	reward  float64
 
-	advantages []float64
-	returns    []float64 // advantage + value: the critic's target
+	last   bool         // whether the step is its episode's last: the episode ended, or was truncated
+	beyond float64      // of a last step: the value of the state that the episode was left in, 0 if it ended
+	after  *graph.Graph // that state, of a step of a running scheduler
+
+	advantage float64
+	target    float64 // advantage + value: the critic learns it
 }
 
-// newRollout returns a rollout of n placements.
-func newRollout(n int) *rollout {
-	return &rollout{
-		states: make([]*graph.Graph, n), actions: make([]int, n), teacher: make([]int, n), logs: make([]float32, n),
-		values: make([]float64, n), rewards: make([]float64, n), last: make([]bool, n), beyond: make([]float64, n),
-		advantages: make([]float64, n), returns: make([]float64, n),
-	}
-}
+// rollout holds the steps that an update learns from. Those of one environment lie next to each other in the order of time, the first
+// environment's first.
+type rollout []step
 
-// estimate computes advantages and returns. after holds, for each environment, the value of the
-// state after its last placement.
-func (r *rollout) estimate(after []float64, gamma, lambda float64) {
-	steps := len(r.states) / len(after)
-	values := make([]float64, steps+1)
-	for e, v := range after {
-		from, to := e*steps, (e+1)*steps
-		copy(values, r.values[from:to])
-		values[steps] = v
-		sequence{r.rewards[from:to], values, r.last[from:to], r.beyond[from:to]}.advantages(r.advantages[from:to], gamma, lambda)
-	}
-	for i, a := range r.advantages {
-		r.returns[i] = a + r.values[i]
+// estimate computes advantages and targets. after holds, for each environment, the value of the state after its last step.
+//
+// The advantages are generalised advantage estimation (Schulman et al. 2016), A_t = Σ_k (γλ)^k δ_(t+k) with
+// δ_t = r_t + γ V_(t+1) - V_t. The sum ends with the last step of an episode. There beyond takes the place of V_(t+1)
+// (Pardo et al. 2018).
+func (r rollout) estimate(after []float64, gamma, lambda float64) {
+	steps := len(r) / len(after)
+	for e, value := range after {
+		next := 0.0
+		for t := steps - 1; t >= 0; t-- {
+			s := &r[e*steps+t]
+			if s.last {
+				value, next = s.beyond, 0
+			}
+			next = s.reward + gamma*value - s.value + gamma*lambda*next
+			s.advantage, s.target = next, next+s.value
+			value = s.value
+		}
 	}
 }
 
 // centre subtracts from every advantage the mean over its group of environments at the same time.
 // group is the number of environments in a group, length the number of placements in each.
-func (r *rollout) centre(group, length int) {
+func (r rollout) centre(group, length int) {
 	if group < 2 {
 		return
 	}
-	for first := 0; first < len(r.advantages); first += group * length {
+	for first := 0; first < len(r); first += group * length {
 		for t := range length {
 			mean := 0.0
 			for e := range group {
-				mean += r.advantages[first+e*length+t] / float64(group)
+				mean += r[first+e*length+t].advantage / float64(group)
 			}
 			for e := range group {
-				r.advantages[first+e*length+t] -= mean
+				r[first+e*length+t].advantage -= mean
 			}
 		}
 	}
 }
 
-// pick returns the values at the indices.
-func pick[T any](values []T, index []int) []T {
+// column returns a value of every step at the indices.
+func column[T any](r rollout, index []int, of func(*step) T) []T {
 	out := make([]T, len(index))
 	for i, at := range index {
-		out[i] = values[at]
+		out[i] = of(&r[at])
 	}
 	return out
 }

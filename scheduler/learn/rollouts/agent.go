@@ -3,7 +3,6 @@
 package rollouts
 
 import (
-	"fmt"
 	"math"
 	"runtime"
 
@@ -11,17 +10,16 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/policy/neural"
 )
 
 // agent plays in several environments side by side, and learns from what its candidates would lead to.
 type agent struct {
-	config   settings
+	*learner
 	envs     *run.Environments
-	learner  *learner
 	memory   memory
 	scale    scale              // of the worths in memory
 	taught   scale              // of the teacher's scores
@@ -32,37 +30,19 @@ type agent struct {
 var _ run.Method = Config{}
 
 // Layout implements run.Method.
-func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: 1} }
+func (c Config) Layout() run.Layout { return run.Layout{Count: c.Envs, Group: 1, All: true} }
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	a := &agent{config: settings{s, c}, envs: e, memory: memory{limit: c.Memory}}
+	l, err := newLearner(settings{s, c}, start)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{learner: l, envs: e, memory: memory{limit: c.Memory}}
 	for range c.Envs {
 		a.rollouts = append(a.rollouts, &rollout.Rollout{Horizon: c.Horizon, WaitCost: c.WaitPlacements})
 	}
-	var err error
-	if a.learner, err = newLearner(a.config, start); err != nil {
-		return nil, err
-	}
-	if err := e.Begin(start); err != nil {
-		a.Drop()
-		return nil, err
-	}
-	return a, a.follow(start)
-}
-
-// follow lets the network of c play the rollouts too.
-func (a *agent) follow(c *checkpoint.Checkpoint) error {
-	net, err := infer.New(c)
-	if err != nil {
-		return fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
-	}
-	for i, r := range a.rollouts {
-		p := neural.New("learning", net)
-		p.Know(a.envs.All[i].Typical())
-		r.Policy = p
-	}
-	return nil
+	return a, nil
 }
 
 // Round implements run.Agent: every environment plays up to a decision that is learned from.
@@ -89,17 +69,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 			return 0, err
 		}
 	}
-	if err := a.learn(step); err != nil {
-		return 0, err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return 0, err
-	}
-	if err := a.envs.Follow(c); err != nil {
-		return 0, err
-	}
-	return len(a.envs.All) * a.config.Every, a.follow(c)
+	return len(a.envs.All) * a.config.Every, a.learn(step)
 }
 
 // place places the pod at hand as the network or, in imitation, as the teacher says. It keeps the sample.
@@ -262,7 +232,7 @@ func (a *agent) learn(step int) error {
 	}
 	f := a.envs.Figures
 	for range a.config.Updates {
-		loss, norm, err := a.learner.update(a.memory.draw(a.envs.Rand, a.config.BatchSize), units{a.scale, a.taught}, step)
+		loss, norm, err := a.update(a.memory.draw(a.envs.Rand, a.config.BatchSize), units{a.scale, a.taught}, step)
 		if err != nil {
 			return err
 		}
@@ -274,65 +244,37 @@ func (a *agent) learn(step int) error {
 }
 
 // Checkpoint implements run.Agent.
-func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.slow.Checkpoint() }
-
-// LossTag implements run.Agent.
-func (*agent) LossTag(int) string { return tagLoss }
+func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.Slow.Checkpoint() }
 
 // Phase implements run.Agent.
-func (a *agent) Phase(step int) string {
+func (a *agent) Phase(step int) (name, loss string) {
 	if a.config.imitates(step) {
-		return "imitation"
+		return "imitation", tagLoss
 	}
-	return "rollouts"
+	return "rollouts", tagLoss
 }
 
-// Drop implements run.Agent.
-func (a *agent) Drop() { a.learner.drop() }
-
-// agentState is the agent's part of a state file. The field names are the file's.
+// agentState is the agent's part of a state file, besides the learner's. The field names are the file's.
 type agentState struct {
-	Actors   run.EnvironmentsState
-	Learner  learnerState
-	Memory   memory
-	Scale    scale
-	Taught   scale
-	Imitated bool
+	Memory        memory
+	Scale, Taught scale
+	Imitated      bool
 }
 
-// Save implements run.Agent.
-func (a *agent) Save(path string, s run.State[run.Score]) error {
-	out := agentState{Memory: a.memory, Scale: a.scale, Taught: a.taught, Imitated: a.imitated}
-	var err error
-	if out.Learner, err = a.learner.export(); err == nil {
-		out.Actors, err = a.envs.State()
-	}
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	return run.SaveState(path, s, out)
+// State implements run.Agent.
+func (a *agent) State() ([]any, error) {
+	l, err := a.Export()
+	return []any{l, agentState{a.memory, a.scale, a.taught, a.imitated}}, err
 }
 
 // Restore implements run.Agent.
-func (a *agent) Restore(s *run.State[run.Score]) error {
-	in, err := run.LearnerState[agentState](s)
-	if err != nil {
-		return err
-	}
-	if err := a.learner.restore(in.Learner); err != nil {
+func (a *agent) Restore(read func(into ...any) error) error {
+	var l torch.TraineeState
+	var in agentState
+	if err := read(&l, &in); err != nil {
 		return err
 	}
 	a.memory.Samples, a.memory.Next = in.Memory.Samples, in.Memory.Next
 	a.scale, a.taught, a.imitated = in.Scale, in.Taught, in.Imitated
-	if err := a.envs.Restore(in.Actors); err != nil {
-		return err
-	}
-	c, err := a.Checkpoint()
-	if err != nil {
-		return err
-	}
-	if err := a.envs.Follow(c); err != nil {
-		return err
-	}
-	return a.follow(c)
+	return a.Import(l)
 }

@@ -3,6 +3,7 @@ package rollouts
 import (
 	"fmt"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -43,6 +44,9 @@ func (Config) Name() string { return "policy iteration with rollouts" }
 
 // OnlineFlags returns nothing: there are no rollouts in a running scheduler.
 func (Config) OnlineFlags() []string { return nil }
+
+// Check returns nil: rollouts train every network that scores candidates.
+func (Config) Check(checkpoint.Architecture) error { return nil }
 
 // Validate reports the first value out of range. batch is the number of decisions that an update draws.
 func (c Config) Validate(batch int) error {

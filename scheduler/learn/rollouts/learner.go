@@ -15,35 +15,13 @@ const outlier = 10
 
 // learner fits a network's scores to the worths of candidates. Not safe for concurrent use.
 type learner struct {
-	config settings
-	net    *torch.Network
-	slow   *torch.Network // average of net over the updates; plays
-	adam   *torch.Adam
+	*torch.Trainee // Slow is the average of Net over the updates, and plays
+	config         settings
 }
 
 func newLearner(config settings, c *checkpoint.Checkpoint) (*learner, error) {
-	l := &learner{config: config}
-	var err error
-	if l.net, err = torch.NewNetwork(c); err != nil {
-		return nil, err
-	}
-	if l.slow, err = torch.NewNetwork(c); err != nil {
-		l.drop()
-		return nil, err
-	}
-	if l.adam, err = torch.NewAdam(&l.net.Parameters, torch.AdamConfig{LearningRate: config.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
-		l.drop()
-		return nil, err
-	}
-	return l, nil
-}
-
-func (l *learner) drop() {
-	for _, n := range []*torch.Network{l.net, l.slow} {
-		if n != nil {
-			n.Drop()
-		}
-	}
+	t, err := torch.NewTrainee(c, config.LearningRate, true)
+	return &learner{t, config}, err
 }
 
 // units are the divisors of worths and of the teacher's scores.
@@ -90,52 +68,14 @@ func (l *learner) update(samples []*sample, u units, step int) (loss, norm float
 		tried.add(i, start, x.Tried, x.Worth, u.worths.size())
 		taught.add(i, start, nil, x.Taught, u.taught.size())
 	}
-	scores := l.net.Forward(&s, batch).Scores
+	scores := l.Net.Forward(&s, batch).Scores
 	mean := tried.loss(&s, scores, len(samples), outlier*u.worths.rms()/u.worths.size())
 	if len(taught.rows) > 0 {
 		mean = s.Add(mean, s.Scale(taught.loss(&s, scores, len(samples), outlier), l.config.Anchor))
 	}
 	loss = s.Float(mean)
-	if err := l.net.ZeroGrad(); err != nil {
-		return loss, 0, err
-	}
-	s.Backward(mean)
-	if s.Err() != nil {
-		return loss, 0, s.Err()
-	}
-	if norm, err = l.net.ClipGrad(l.config.ClipNorm); err != nil {
+	if norm, err = l.Step(&s, mean, torch.Descent{Rate: l.config.LearningRateAt(step), Limit: l.config.ClipNorm}); err != nil {
 		return loss, norm, err
 	}
-	if err := l.adam.SetLearningRate(l.config.LearningRateAt(step)); err != nil {
-		return loss, norm, err
-	}
-	if err := l.adam.Step(); err != nil {
-		return loss, norm, err
-	}
-	return loss, norm, l.slow.Blend(&l.net.Parameters, l.config.Averaging)
-}
-
-// learnerState is everything that a learner continues from. The field names are the state file's.
-type learnerState struct {
-	Weights, Slow []torch.Array
-	Moments       []torch.Moments
-}
-
-func (l *learner) export() (s learnerState, err error) {
-	s.Moments = l.adam.Export()
-	if s.Weights, err = l.net.Export(); err != nil {
-		return s, err
-	}
-	s.Slow, err = l.slow.Export()
-	return s, err
-}
-
-func (l *learner) restore(s learnerState) error {
-	if err := l.net.Import(s.Weights); err != nil {
-		return err
-	}
-	if err := l.slow.Import(s.Slow); err != nil {
-		return err
-	}
-	return l.adam.Import(s.Moments)
+	return loss, norm, l.Slow.Blend(&l.Net.Parameters, l.config.Averaging)
 }

@@ -8,10 +8,10 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 )
 
@@ -23,12 +23,15 @@ type Environment struct {
 	settings Settings
 	wishes   feature.Wishes // the objective of the episode
 	teacher  policy.Policy  // nil for none
+	all      bool           // whether the network sees all feasible nodes; see Layout
 	groups   bool           // whether the network reads the groups of running pods
 	nextSeed func() uint64  // seed of the next episode
 	figures  *Figures
 
+	net     *infer.Network // the acting network
 	encoder *encode.Encoder
-	session *infer.Session // of the acting network
+	session *infer.Session // of net
+	player  *neural.Policy // net as a policy, which plays rollouts; nil until one is played
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
@@ -98,6 +101,7 @@ func (e *Environment) restore(p progress) error {
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
+	e.net, e.player = net, nil
 	e.encoder.Know(e.env.Typical())
 	e.encoder.Wish(e.wishes)
 	e.copied = nil
@@ -108,11 +112,9 @@ func (e *Environment) Observe() {
 	e.state = e.encoder.Encode(e.env.Snapshot(), e.env.Pending(), e.seen())
 }
 
-// Candidates returns the number of nodes that the network sees. With rollouts these are all feasible
-// ones, as in a scheduler, and Mask says which of them preferences leave. The other methods learn as a
-// scheduler profile does that learns: the network sees only the nodes that preferences leave.
+// Candidates returns the number of nodes that the network sees.
 func (e *Environment) Candidates() int {
-	if e.settings.ByRollouts {
+	if e.all {
 		return len(e.env.Candidates())
 	}
 	return len(e.env.Preferred())
@@ -120,7 +122,7 @@ func (e *Environment) Candidates() int {
 
 // Mask sets the scores of candidates that preferences exclude to minus infinity.
 func (e *Environment) Mask(scores []float32) {
-	if !e.settings.ByRollouts {
+	if !e.all {
 		return
 	}
 	at := 0
@@ -138,7 +140,7 @@ func (e *Environment) Mask(scores []float32) {
 // seen returns the rows of the nodes that the network sees. It is valid until the next call.
 func (e *Environment) seen() []int32 {
 	rows := e.env.Candidates()
-	if e.settings.ByRollouts {
+	if e.all {
 		return rows
 	}
 	e.rows = e.rows[:0]
@@ -150,7 +152,7 @@ func (e *Environment) seen() []int32 {
 
 // candidate returns the simulator's index of one of the nodes that the network sees.
 func (e *Environment) candidate(choice int) int {
-	if e.settings.ByRollouts {
+	if e.all {
 		return choice
 	}
 	return int(e.env.Preferred()[choice])
@@ -189,16 +191,16 @@ func (e *Environment) TeacherScores() ([]float32, error) {
 	return e.scores, nil
 }
 
-// Cost returns what a rollout that begins with a candidate costs.
+// Cost returns what a rollout that begins with a candidate costs. The acting network plays it.
 func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
-	if p, reads := r.Policy.(wisher); reads {
-		p.Wish(e.wishes)
+	if e.player == nil {
+		e.player = neural.New("learning", e.net)
+		e.player.Know(e.env.Typical())
 	}
+	e.player.Wish(e.wishes)
+	r.Policy = e.player
 	return r.Cost(e.env, e.candidate(choice))
 }
-
-// Typical returns the typical pods of the environment's workload.
-func (e *Environment) Typical() *fragmentation.Typical { return e.env.Typical() }
 
 // CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged
 // nodes with the copy before it, and has none for a network that does not read them.

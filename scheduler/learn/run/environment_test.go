@@ -23,7 +23,7 @@ func TestMaskLeavesThePreferred(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, byRollouts := range []bool{false, true} {
-		all, err := NewEnvironments(Settings{Seed: 1, ByRollouts: byRollouts, Reward: Reward{Kind: PlacementReward, Scale: 1}}, s.Config, Layout{1, 1}, checkpoint.Architecture{}, &Figures{})
+		all, err := NewEnvironments(Settings{Seed: 1, Reward: Reward{Kind: PlacementReward, Scale: 1}}, s.Config, Layout{1, 1, byRollouts}, checkpoint.Architecture{}, &Figures{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,9 +26,14 @@ type Environments struct {
 	started uint64    // episodes
 }
 
-// Layout says how many environments there are, and how many of them form a group that plays the
-// same episodes. Count is a multiple of Group.
-type Layout struct{ Count, Group int }
+// Layout describes the environments of an agent.
+type Layout struct {
+	Count int // a multiple of Group
+	Group int // how many of them play the same episodes
+	// All shows the network all feasible nodes, as a scheduler does; Mask says which of them preferences leave. Without it, the network
+	// sees only those, as in a scheduler profile that learns.
+	All bool
+}
 
 // NewEnvironments returns environments of a simulator's configuration, before their first episode.
 func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
@@ -53,7 +58,9 @@ func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architectu
 		if first := i - i%l.Group; first < i { // the others of a group follow its first
 			next = func() uint64 { return e.All[first].Seed }
 		}
-		e.All = append(e.All, &Environment{env: env, settings: s, wishes: wishes, teacher: teacher, groups: readsGroups(a), nextSeed: next, figures: f})
+		e.All = append(e.All, &Environment{
+			env: env, settings: s, wishes: wishes, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f,
+		})
 	}
 	return e, nil
 }
@@ -86,25 +93,25 @@ func (e *Environments) Follow(c *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// EnvironmentsState is the part of a state file that environments continue from.
-type EnvironmentsState struct {
+// environmentsState is the part of a state file that environments continue from.
+type environmentsState struct {
 	Source  []byte // of the random numbers
 	Started uint64 // episodes
 	Walks   []progress
 }
 
-// State returns what Restore needs.
-func (e *Environments) State() (EnvironmentsState, error) {
+// state returns what restore needs.
+func (e *Environments) state() (environmentsState, error) {
 	source, err := e.source.MarshalBinary()
-	s := EnvironmentsState{Source: source, Started: e.started}
+	s := environmentsState{Source: source, Started: e.started}
 	for _, env := range e.All {
 		s.Walks = append(s.Walks, env.progress)
 	}
 	return s, err
 }
 
-// Restore brings environments of the same configuration to a state.
-func (e *Environments) Restore(s EnvironmentsState) error {
+// restore brings environments of the same configuration to a state.
+func (e *Environments) restore(s environmentsState) error {
 	if len(s.Walks) != len(e.All) {
 		return fmt.Errorf("the state has %d environments, the configuration %d", len(s.Walks), len(e.All))
 	}

@@ -25,12 +25,12 @@ type Score struct {
 	Cost        float64 // the objective at the end of the episode
 	MeanCost    float64 // the objective over time (sim.Outcome)
 	Unscheduled float64 // the pods left over
-	LeftOver    float64 // pods left over / pods that arrived
+	leftOver    float64 // pods left over / pods that arrived
 }
 
 // Total returns the number by which networks are chosen: the mean of the objective at the end and
 // over time, plus the fraction of pods left over times a weight.
-func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.LeftOver }
+func (s Score) Total(weight float64) float64 { return (s.Cost+s.MeanCost)/2 + weight*s.leftOver }
 
 // Figures returns the score for a manifest, under names that begin with a prefix.
 func (s Score) Figures(prefix string) map[string]float64 {
@@ -85,7 +85,7 @@ func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 		s.Cost += o.Cost / float64(h.episodes)
 		s.MeanCost += o.MeanCost / float64(h.episodes)
 		s.Unscheduled += float64(o.Unscheduled) / float64(h.episodes)
-		s.LeftOver += float64(o.Unscheduled) / float64(max(o.Arrived, 1)*h.episodes)
+		s.leftOver += float64(o.Unscheduled) / float64(max(o.Arrived, 1)*h.episodes)
 	}
 	return s, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"time"
 
@@ -12,31 +13,47 @@ import (
 )
 
 // Learner acts and learns in rounds. Between two rounds a state file can hold everything that it
-// continues from, so that a stopped run ends like an unbroken one. S is the result of an evaluation.
-type Learner[S any] interface {
+// continues from, so that a stopped run ends like an unbroken one.
+type Learner interface {
 	// Round takes steps and learns from them. step is the number of steps before it. It returns how
 	// many it took: at most limit, unless one round takes more.
 	Round(step, limit int) (int, error)
 	// Checkpoint returns the network as it is now.
 	Checkpoint() (*checkpoint.Checkpoint, error)
-	// Save writes a state file with SaveState: the run's part, and the learner's.
-	Save(path string, s State[S]) error
-	// Restore brings a new learner to the state of a file, which it reads with LearnerState.
-	Restore(s *State[S]) error
+	// State returns the values from which Restore continues. Package gob encodes them.
+	State() ([]any, error)
+	// Restore brings a new learner to a state. read decodes its values into pointers.
+	Restore(read func(into ...any) error) error
 	// Drop frees the networks.
 	Drop()
 }
 
-// Options are the files and listeners of a run. All of them are optional.
-type Options[S any] struct {
-	State     string                             // state file, written after every evaluation
-	Resume    *State[S]                          // run of the same job to continue
-	Recorder  Recorder                           // takes the run's figures
-	Evaluated func(int, S)                       // called after every evaluation, with the step
-	Improved  func(*checkpoint.Checkpoint) error // called with every network that is the best so far
+// Evaluation is the result of a network on held-out episodes.
+type Evaluation struct {
+	Total   float64            // number by which networks are chosen; less is better
+	Figures map[string]float64 // for the network's manifest
+	Curves  []Scalar           // for the recorder
+	Text    string             // the result in words
+	Short   string             // the same in a word or two
 }
 
-// HeldOutScore is the figure in a manifest by which the network was chosen (Loop.Total). Less is better.
+// Scalar is a value under a tag.
+type Scalar struct {
+	Tag   string
+	Value float64
+}
+
+// Options are the files and listeners of a run. All of them are optional.
+type Options struct {
+	State     string                             // state file, written after every evaluation
+	Resume    *State                             // run of the same job to continue
+	Recorder  Recorder                           // takes the run's figures
+	Evaluated func(Evaluation)                   // called after every evaluation
+	Improved  func(*checkpoint.Checkpoint) error // called with every network that is the best so far
+	Progress  func(Pace)                         // called after each report of the figures
+}
+
+// HeldOutScore is the figure in a manifest by which the network was chosen (Evaluation.Total). Less is better.
 const HeldOutScore = "heldOutScore"
 
 // Pace is how far a run is, and how fast.
@@ -44,27 +61,26 @@ type Pace struct {
 	Step, Steps int
 	Elapsed     time.Duration // over all processes that the run took
 	Speed       float64       // steps a second in this process, evaluations included
-	Best        float64       // lowest evaluation so far (Loop.Total), if Evaluated
-	Evaluated   bool          // whether there was an evaluation
+	Figures     string        // of the rounds since the last report, in words
+	Best        string        // the best evaluation so far; empty for none
 }
 
 // Loop is the course of every training run: rounds of a learner, and between them evaluations, of which
 // it keeps the best network. The fields are set before Run, which is called once.
-type Loop[S any] struct {
-	Options[S]
+type Loop struct {
+	Options
 	Job           []byte // as JSON; Resume must have the same
+	Unit          string // name of a step; a manifest's figure of that name says when the network was the best
 	Steps         int    // of the run
 	EvaluateEvery int    // steps between evaluations
 	ReportEvery   int    // steps between reports, about
 
-	New      func() (Learner[S], error)              // returns the learner at the start of the run
-	Evaluate func(*checkpoint.Checkpoint) (S, error) // plays held-out episodes with a network
-	Total    func(S) float64                         // number by which networks are chosen; less is better
-	Describe func(step int, s S) map[string]float64  // figures for the manifest of a network that is the best so far
-	Figures  *Figures                                // of the rounds
-	Progress func(Pace)                              // called after each report of Figures
+	New      func() (Learner, error)                          // returns the learner at the start of the run
+	Evaluate func(*checkpoint.Checkpoint) (Evaluation, error) // plays held-out episodes with a network
+	Describe func(step int) string                            // the figures of the last report, in words
+	Figures  *Figures                                         // of the rounds
 
-	learner Learner[S]
+	learner Learner
 	step    int
 
 	start, reported time.Time
@@ -72,13 +88,13 @@ type Loop[S any] struct {
 	from            int           // step that this process began with
 	reportedStep    int
 	best            *checkpoint.Checkpoint
-	bestScore       S
+	bestScore       Evaluation
 }
 
 // Run continues until the steps are done or ctx ends, and returns the network with the best
 // evaluation. When ctx ends early, Run saves the state, evaluates if it has not yet, and returns
 // the best network so far with ctx's error.
-func (l *Loop[S]) Run(ctx context.Context) (best *checkpoint.Checkpoint, score S, err error) {
+func (l *Loop) Run(ctx context.Context) (best *checkpoint.Checkpoint, score Evaluation, err error) {
 	// libtorch orders the sums of a backward pass by counters that each thread has of its
 	// own: a run that changes threads would not give the same weights twice.
 	runtime.LockOSThread()
@@ -104,7 +120,7 @@ func (l *Loop[S]) Run(ctx context.Context) (best *checkpoint.Checkpoint, score S
 	return l.best, l.bestScore, ctx.Err()
 }
 
-func (l *Loop[S]) prepare() (err error) {
+func (l *Loop) prepare() (err error) {
 	l.start = time.Now()
 	l.reported = l.start
 	if l.learner, err = l.New(); err != nil {
@@ -121,7 +137,7 @@ func (l *Loop[S]) prepare() (err error) {
 }
 
 // round lets the learner act and learn, and evaluates when that is due.
-func (l *Loop[S]) round() error {
+func (l *Loop) round() error {
 	taken, err := l.learner.Round(l.step, l.Steps-l.step)
 	if err != nil {
 		return fmt.Errorf("after step %d: %w", l.step, err)
@@ -143,7 +159,7 @@ func (l *Loop[S]) round() error {
 
 // evaluate plays the held-out episodes with the network, without exploration, and keeps it if it is
 // the best so far.
-func (l *Loop[S]) evaluate() error {
+func (l *Loop) evaluate() error {
 	c, err := l.learner.Checkpoint()
 	if err != nil {
 		return err
@@ -152,26 +168,31 @@ func (l *Loop[S]) evaluate() error {
 	if err != nil {
 		return fmt.Errorf("evaluation after step %d: %w", l.step, err)
 	}
-	if l.best == nil || l.Total(score) < l.Total(l.bestScore) {
+	if l.best == nil || score.Total < l.bestScore.Total {
 		l.best, l.bestScore = c, score
-		c.Manifest.Training = l.Describe(l.step, score)
-		c.Manifest.Training[HeldOutScore] = l.Total(score)
-		c.Manifest.Training["seconds"] = l.elapsed().Seconds()
+		training := maps.Clone(score.Figures)
+		training[l.Unit], training[HeldOutScore], training["seconds"] = float64(l.step), score.Total, l.elapsed().Seconds()
+		c.Manifest.Training = training
 		if l.Improved != nil {
 			if err := l.Improved(c); err != nil {
 				return err
 			}
 		}
 	}
+	if l.Recorder != nil {
+		for _, x := range score.Curves {
+			l.Recorder.Scalar(x.Tag, l.step, x.Value)
+		}
+	}
 	if l.Evaluated != nil {
-		l.Evaluated(l.step, score)
+		l.Evaluated(score)
 	}
 	return nil
 }
 
-func (l *Loop[S]) elapsed() time.Duration { return l.before + time.Since(l.start) }
+func (l *Loop) elapsed() time.Duration { return l.before + time.Since(l.start) }
 
-func (l *Loop[S]) report() {
+func (l *Loop) report() {
 	if l.step == l.reportedStep {
 		return
 	}
@@ -180,18 +201,20 @@ func (l *Loop[S]) report() {
 	}
 	l.reported, l.reportedStep = time.Now(), l.step
 	l.Figures.Report(l.step, l.Recorder)
-	l.Progress(Pace{
-		Step: l.step, Steps: l.Steps, Elapsed: l.elapsed(),
-		Speed: float64(l.step-l.from) / time.Since(l.start).Seconds(), Best: l.Total(l.bestScore), Evaluated: l.best != nil,
-	})
+	if l.Progress != nil {
+		l.Progress(Pace{
+			Step: l.step, Steps: l.Steps, Elapsed: l.elapsed(), Speed: float64(l.step-l.from) / time.Since(l.start).Seconds(),
+			Figures: l.Describe(l.step), Best: l.bestScore.Short,
+		})
+	}
 }
 
 // save writes the state file, if there is to be one.
-func (l *Loop[S]) save() error {
+func (l *Loop) save() error {
 	if l.State == "" {
 		return nil
 	}
-	s := State[S]{Stored: l.Job, Step: l.step, Elapsed: l.elapsed(), Score: l.bestScore}
+	s := State{Stored: l.Job, Step: l.step, Elapsed: l.elapsed(), Result: l.bestScore}
 	if l.best != nil {
 		var b bytes.Buffer
 		if err := l.best.Write(&b); err != nil {
@@ -199,11 +222,15 @@ func (l *Loop[S]) save() error {
 		}
 		s.Best = b.Bytes()
 	}
-	return l.learner.Save(l.State, s)
+	learner, err := l.learner.State()
+	if err != nil {
+		return fmt.Errorf("save the run's state: %w", err)
+	}
+	return WriteFile(l.State, append([]any{s}, learner...)...)
 }
 
 // restore continues the run of a state.
-func (l *Loop[S]) restore(s *State[S]) (err error) {
+func (l *Loop) restore(s *State) (err error) {
 	if !bytes.Equal(s.Stored, l.Job) {
 		return errors.New("the stored run has another configuration: resume it with its own, or start anew")
 	}
@@ -211,10 +238,10 @@ func (l *Loop[S]) restore(s *State[S]) (err error) {
 		if l.best, err = checkpoint.Read(bytes.NewReader(s.Best)); err != nil {
 			return fmt.Errorf("stored run: %w", err)
 		}
-		l.bestScore = s.Score
+		l.bestScore = s.Result
 	}
 	l.step, l.before = s.Step, s.Elapsed
-	if err := l.learner.Restore(s); err != nil {
+	if err := l.learner.Restore(s.read); err != nil {
 		return fmt.Errorf("stored run: %w", err)
 	}
 	return nil

@@ -10,7 +10,8 @@ import (
 // Settings are the hyperparameters that all methods have. Like those of every method, they are
 // the JSON fields of a job; package flags makes a command's flags of the tags flag and usage.
 type Settings struct {
-	Variant string `json:"variant"` // the network and its method; package learn lists them
+	Variant string `json:"variant"` // the network; package learn lists them
+	Method  string `json:"method" flag:"method" usage:"how to learn: dqn or ppo, from rewards, each with networks of its head; or rollouts, from playing on after several candidates"`
 	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
 	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
 	Steps   int    `json:"steps" flag:"steps" usage:"number of placements to learn from"`
@@ -23,10 +24,6 @@ type Settings struct {
 	// Wishes names the terms of the objectives that the network is to serve. Each episode draws their shares
 	// (wish.Draw). Without them, the environment's objective is the only one.
 	Wishes []string `json:"wishes,omitempty"`
-
-	// ByRollouts chooses policy iteration with rollouts (package learn/rollouts) in place of the variant's own
-	// method. It needs the simulator.
-	ByRollouts bool `json:"byRollouts,omitempty" flag:"by-rollouts" usage:"learn from rollouts of several candidates at a decision, in place of rewards"`
 
 	Gamma float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	// HalfLife, if it is not 0, takes the place of Gamma: see Discount.
@@ -70,7 +67,7 @@ type Selection struct {
 	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"weight of the fraction of pods left over, against the objective, when the best network is chosen"`
 }
 
-// Validate reports the first value out of range. The variant is not checked.
+// Validate reports the first value out of range. Variant and method are not checked.
 func (s Settings) Validate() error {
 	if err := s.Reward.validate(); err != nil {
 		return err

@@ -4,6 +4,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
@@ -11,31 +12,16 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Plan says what a run learns, on what, and from which weights. It must be valid.
-type Plan struct {
+// Trainer runs reinforcement learning in the simulator. The fields are set before Train, which is
+// called once. The settings must be valid.
+type Trainer struct {
 	Settings
 	Selection
 	Method      Method
 	Environment sim.Config
 	Start       *checkpoint.Checkpoint // its manifest holds the job as JSON; Resume must have the same
-}
-
-// Progress is how far a run is.
-type Progress struct {
-	Pace
-	Phase   string // phase of the agent, in a word or two
-	Epsilon float64
-	Loss    float64 // mean over the updates since the last report
-	Return  float64 // mean undiscounted scaled return of the episodes since the last report
-}
-
-// Trainer runs reinforcement learning in the simulator. The fields are set before Train, which is
-// called once.
-type Trainer struct {
-	Plan
-	Options[Score]
-	HeldOut  *HeldOut       // evaluates the network during the run
-	Progress func(Progress) // called about every reportEvery steps; may be nil
+	HeldOut     *HeldOut               // evaluates the network during the run
+	Options
 
 	agent   Agent
 	figures Figures
@@ -45,60 +31,46 @@ const reportEvery = 500
 
 // Train runs until the steps are done or ctx ends, and returns the network with the best
 // evaluation; see Loop.Run.
-func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Score, error) {
-	l := Loop[Score]{
-		Options: t.Options, Job: t.Start.Manifest.Config, Steps: t.Steps, EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery,
-		New: t.newAgent, Evaluate: t.evaluate, Describe: describe,
-		Total:   func(s Score) float64 { return s.Total(t.Unscheduled) },
-		Figures: &t.figures, Progress: t.report,
+func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Evaluation, error) {
+	l := Loop{
+		Options: t.Options, Job: t.Start.Manifest.Config, Unit: "step", Steps: t.Steps,
+		EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery, New: t.newAgent, Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
 	}
-	l.Evaluated = t.evaluated
 	return l.Run(ctx)
 }
 
 // newAgent returns the method's agent in its environments.
-func (t *Trainer) newAgent() (Learner[Score], error) {
+func (t *Trainer) newAgent() (Learner, error) {
 	envs, err := NewEnvironments(t.Settings, t.Environment, t.Method.Layout(), t.Start.Manifest.Architecture, &t.figures)
 	if err != nil {
 		return nil, err
 	}
-	t.agent, err = t.Method.NewAgent(t.Settings, envs, t.Start)
-	return t.agent, err
+	if t.agent, err = t.Method.NewAgent(t.Settings, envs, t.Start); err != nil {
+		return nil, err
+	}
+	if err := envs.Begin(t.Start); err != nil {
+		t.agent.Drop()
+		return nil, err
+	}
+	return &actor{t.agent, envs}, nil
 }
 
 // evaluate plays the held-out episodes with a network.
-func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
+func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Evaluation, error) {
 	net, err := infer.New(c)
 	if err != nil {
-		return Score{}, err
+		return Evaluation{}, err
 	}
-	return t.HeldOut.Evaluate(neural.New("learning", net), false)
+	s, err := t.HeldOut.Evaluate(neural.New("learning", net), false)
+	total := s.Total(t.Unscheduled)
+	return Evaluation{
+		Total: total, Figures: s.Figures("heldOut"), Text: s.String(), Short: fmt.Sprintf("%.5f", total),
+		Curves: []Scalar{{tagEvalCost, s.Cost}, {tagEvalMean, s.MeanCost}, {tagEvalLeft, s.Unscheduled}},
+	}, err
 }
 
-// describe returns the figures of a network for its manifest.
-func describe(step int, s Score) map[string]float64 {
-	out := s.Figures("heldOut")
-	out["step"] = float64(step)
-	return out
-}
-
-func (t *Trainer) evaluated(step int, s Score) {
-	if t.Recorder != nil {
-		t.Recorder.Scalar(tagEvalCost, step, s.Cost)
-		t.Recorder.Scalar(tagEvalMean, step, s.MeanCost)
-		t.Recorder.Scalar(tagEvalLeft, step, s.Unscheduled)
-	}
-	if t.Evaluated != nil {
-		t.Evaluated(step, s)
-	}
-}
-
-func (t *Trainer) report(p Pace) {
-	if t.Progress == nil {
-		return
-	}
-	t.Progress(Progress{
-		Pace: p, Phase: t.agent.Phase(p.Step), Epsilon: t.figures.Last(TagEpsilon),
-		Loss: t.figures.Last(t.agent.LossTag(p.Step)), Return: t.figures.Last(tagReturn),
-	})
+func (t *Trainer) describe(step int) string {
+	phase, loss := t.agent.Phase(step)
+	last := t.figures.Last
+	return fmt.Sprintf("%s, return %.2f, loss %.4f, epsilon %.2f", phase, last(tagReturn), last(loss), last(TagEpsilon))
 }

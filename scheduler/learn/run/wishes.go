@@ -68,9 +68,6 @@ func (s Settings) validateWishes() error {
 			return fmt.Errorf("wishes: %q is not known, or named twice%s", w, choice.Among(w, wish.Terms()))
 		}
 	}
-	if !s.ByRollouts {
-		return errors.New("wishes: only rollouts draw objectives; set byRollouts")
-	}
 	if s.Imitation.Taught() && s.Imitation.Teacher != greedyTeacher {
 		return fmt.Errorf("wishes: the teacher is %q, want %s: one that follows the episode's objective", s.Imitation.Teacher, greedyTeacher)
 	}

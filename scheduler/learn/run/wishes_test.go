@@ -24,7 +24,7 @@ func mix(t *testing.T, text string) objective.Mix {
 }
 
 func TestWishing(t *testing.T) {
-	many := Settings{ByRollouts: true, Wishes: []string{"balance", "energy"}, Imitation: Imitation{Teacher: "greedy", Share: 1}}
+	many := Settings{Wishes: []string{"balance", "energy"}, Imitation: Imitation{Teacher: "greedy", Share: 1}}
 	with := func(change func(*Settings)) Settings {
 		s := many
 		change(&s)
@@ -53,7 +53,6 @@ func TestWishing(t *testing.T) {
 		{many, plain, "balance", "add the set wishes"},
 		{many, a, "balance,pack", "has pack, which they lack"},
 		{many, a, "zones", "cannot read the term zones"},
-		{with(func(s *Settings) { s.ByRollouts = false }), a, "balance", "set byRollouts"},
 		{with(func(s *Settings) { s.Imitation.Teacher = "linear" }), a, "balance", "want greedy"},
 		{with(func(s *Settings) { s.Wishes = []string{"luck"} }), a, "balance", "which they lack"},
 		{with(func(s *Settings) { s.Wishes = []string{"balance", "luck"} }), a, "balance", `"luck" is not known`},
@@ -68,7 +67,7 @@ func TestWishing(t *testing.T) {
 // Each episode has an objective of its own, by its seed: that of the simulator and of the teacher. A restored
 // environment has that of its episode.
 func TestEpisodesDrawTheirObjective(t *testing.T) {
-	s := Settings{ByRollouts: true, Wishes: []string{"balance", "energy"}, Imitation: Imitation{Teacher: "greedy", Share: 1}}
+	s := Settings{Wishes: []string{"balance", "energy"}, Imitation: Imitation{Teacher: "greedy", Share: 1}}
 	c := BalanceEnv()
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: wishSets}
 	envs, err := NewEnvironments(s, c, Layout{Count: 1, Group: 1}, a, &Figures{})

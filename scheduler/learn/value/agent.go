@@ -10,9 +10,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
@@ -22,10 +22,9 @@ import (
 
 // agent plays episodes and learns from the latest of them. A round is one iteration.
 type agent struct {
-	config  Config
+	*learner
 	player  player
 	family  []Workload
-	learner *learner
 	memory  [][]snapshot // by episode
 	figures *run.Figures
 }
@@ -98,7 +97,7 @@ func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, e
 	r.teacher = i < a.config.Imitation
 	switch {
 	case !r.teacher:
-		r.policy = neural.NewGPU("learning", net, setting(env).Typical)
+		r.policy = learningPolicy(net)(setting(env))
 		if rng.Float64() < a.config.Disturbed {
 			r.random, r.until = rng.Float64(), 0.2+0.6*rng.Float64()
 		}
@@ -149,7 +148,7 @@ func (a *agent) learn(i int) error {
 			episode := a.memory[rng.IntN(len(a.memory))]
 			batch[k] = &episode[rng.IntN(len(episode))]
 		}
-		l, err := a.learner.update(rng, batch, rate, averaging, i < c.Imitation)
+		l, err := a.update(rng, batch, rate, averaging, i < c.Imitation)
 		if err != nil {
 			return err
 		}
@@ -165,19 +164,6 @@ func (a *agent) learn(i int) error {
 // must forget the random weights at the start.
 const quickAveraging = 0.02
 
-// Checkpoint implements run.Learner.
-func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) { return a.learner.checkpoint() }
-
-// Drop implements run.Learner.
-func (a *agent) Drop() { a.learner.drop() }
-
-// agentState is the agent's part of a state file. The field names are the file's.
-type agentState struct {
-	Trace   []byte // fingerprint of the nodes and workloads
-	Learner learnerState
-	Memory  [][]snapshot
-}
-
 // trace returns the fingerprint of the nodes and workloads that the agent learns on.
 func (a *agent) trace() ([]byte, error) {
 	h := sha256.New()
@@ -185,39 +171,33 @@ func (a *agent) trace() ([]byte, error) {
 	return h.Sum(nil), err
 }
 
-// Save implements run.Learner.
-func (a *agent) Save(path string, s run.State[Score]) error {
-	learner, err := a.learner.export()
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	trace, err := a.trace()
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	return run.SaveState(path, s, agentState{trace, learner, a.memory})
+// State implements run.Learner.
+func (a *agent) State() ([]any, error) {
+	l, err := a.Export()
+	trace, failed := a.trace()
+	return []any{l, trace, a.memory}, errors.Join(err, failed)
 }
 
 // Restore implements run.Learner.
-func (a *agent) Restore(s *run.State[Score]) error {
-	in, err := run.LearnerState[agentState](s)
-	if err != nil {
+func (a *agent) Restore(read func(into ...any) error) error {
+	var l torch.TraineeState
+	var learned []byte
+	if err := read(&l, &learned, &a.memory); err != nil {
 		return err
 	}
 	trace, err := a.trace()
 	if err != nil {
 		return err
 	}
-	if !slices.Equal(in.Trace, trace) {
+	if !slices.Equal(learned, trace) {
 		return errors.New("it learned on other nodes or pods: name the same files")
 	}
-	for _, episode := range in.Memory {
+	for _, episode := range a.memory {
 		if err := a.config.check(episode); err != nil {
 			return err
 		}
 	}
-	a.memory = in.Memory
-	return a.learner.restore(in.Learner)
+	return a.Import(l)
 }
 
 // check returns an error if the snapshots of an episode are not of the configuration.

@@ -168,17 +168,13 @@ func (c Config) Validate() error {
 	if c.Imitation < 0 {
 		bad("imitation: %d must be 0 or more", c.Imitation)
 	}
-	if !(c.Disturbed >= 0 && c.Disturbed <= 1) {
-		bad("disturbed: %v is no share from 0 to 1", c.Disturbed)
-	}
-	if !(c.Mixes >= 0 && c.Mixes <= 1) {
-		bad("mixes: %v is no share from 0 to 1", c.Mixes)
-	}
-	if !(c.Taints >= 0 && c.Taints <= 1) {
-		bad("taints: %v is no share from 0 to 1", c.Taints)
-	}
-	if !(c.Exploration >= 0 && c.Exploration <= 1) {
-		bad("exploration: %v is no share from 0 to 1", c.Exploration)
+	for _, x := range []struct {
+		name  string
+		share float64
+	}{{"disturbed", c.Disturbed}, {"mixes", c.Mixes}, {"taints", c.Taints}, {"exploration", c.Exploration}} {
+		if !(x.share >= 0 && x.share <= 1) {
+			bad("%s: %v is no share from 0 to 1", x.name, x.share)
+		}
 	}
 	if !(c.Spread >= 0 && c.Spread <= 3) || !(c.SpreadMultiple >= 0 && c.SpreadMultiple <= 3) {
 		bad("spread: %v and spreadMultiple: %v must be 0 to 3", c.Spread, c.SpreadMultiple)

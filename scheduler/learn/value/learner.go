@@ -14,36 +14,14 @@ import (
 // learner trains the network to predict v, a node's part of the cost to come, from snapshots of played
 // episodes.
 type learner struct {
-	config Config
-	net    *torch.Network
-	slow   *torch.Network // average of net over the updates; plays the episodes
-	adam   *torch.Adam
-	batch  torch.GPUBatch
+	*torch.Trainee // Slow is the average of Net over the updates, and plays the episodes
+	config         Config
+	batch          torch.GPUBatch
 }
 
 func newLearner(c Config, start *checkpoint.Checkpoint) (*learner, error) {
-	l := &learner{config: c}
-	var err error
-	if l.net, err = torch.NewNetwork(start); err != nil {
-		return nil, err
-	}
-	if l.slow, err = torch.NewNetwork(start); err != nil {
-		l.drop()
-		return nil, err
-	}
-	if l.adam, err = torch.NewAdam(&l.net.Parameters, torch.AdamConfig{LearningRate: c.LearningRate, Beta1: 0.9, Beta2: 0.999}); err != nil {
-		l.drop()
-		return nil, err
-	}
-	return l, nil
-}
-
-func (l *learner) drop() {
-	for _, n := range []*torch.Network{l.net, l.slow} {
-		if n != nil {
-			n.Drop()
-		}
-	}
+	t, err := torch.NewTrainee(start, c.LearningRate, true)
+	return &learner{Trainee: t, config: c}, err
 }
 
 // losses are means over updates.
@@ -64,27 +42,11 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 			loss = s.Add(loss, a)
 		}
 	}
-	if s.Err() != nil {
-		return sum, s.Err()
-	}
-	if err := l.net.ZeroGrad(); err != nil {
-		return sum, err
-	}
-	s.Backward(loss)
-	if s.Err() != nil {
-		return sum, s.Err()
-	}
 	// The gradients of actor and value differ in size, so each has a limit of its own.
-	if _, err := l.net.ClipGradApart(l.config.ClipNorm, checkpoint.ActorPrefix); err != nil {
+	if _, err := l.Step(&s, loss, torch.Descent{Rate: rate, Limit: l.config.ClipNorm, Apart: checkpoint.ActorPrefix}); err != nil {
 		return sum, err
 	}
-	if err := l.adam.SetLearningRate(rate); err != nil {
-		return sum, err
-	}
-	if err := l.adam.Step(); err != nil {
-		return sum, err
-	}
-	return sum, l.slow.Blend(&l.net.Parameters, averaging)
+	return sum, l.Slow.Blend(&l.Net.Parameters, averaging)
 }
 
 // valueLoss returns the mean squared error of v on nodes drawn from each snapshot.
@@ -99,7 +61,7 @@ func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapsho
 			targets = append(targets, x.Targets[i])
 		}
 	}
-	v := l.net.Values(s, &l.batch, false)
+	v := l.Net.Values(s, &l.batch, false)
 	return s.Mean(s.Square(s.Sub(v, s.Float32(targets, len(targets), 1))))
 }
 
@@ -141,7 +103,7 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 		return nil
 	}
 	differences := func(actor bool) *torch.Tensor {
-		v := l.net.Values(s, &l.batch, actor)
+		v := l.Net.Values(s, &l.batch, actor)
 		return s.Scale(s.Sub(s.Narrow(v, 0, 0, n), s.Narrow(v, 0, n, n)), 1/l.config.Temperature)
 	}
 	logs := s.SegmentLogSoftmax(differences(true), segment, segments)
@@ -152,42 +114,14 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 	return s.Scale(s.Sum(s.Mul(s.Exp(logs), s.Sub(logs, q))), 1/float64(segments))
 }
 
-// checkpoint returns the network that plays.
-func (l *learner) checkpoint() (*checkpoint.Checkpoint, error) { return l.slow.Checkpoint() }
+// Checkpoint returns the network that plays.
+func (l *learner) Checkpoint() (*checkpoint.Checkpoint, error) { return l.Slow.Checkpoint() }
 
-// ready returns a network that checkpoint returned, ready to score.
+// ready returns a network that Checkpoint returned, ready to score.
 func ready(c *checkpoint.Checkpoint) (*infer.GPUNetwork, error) {
 	net, err := infer.NewGPU(c)
 	if err != nil {
 		return nil, fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
 	}
 	return net, nil
-}
-
-// learnerState is everything that a learner continues from. The field names are those of state files.
-type learnerState struct {
-	Weights []torch.Array // of the network that learns
-	Average []torch.Array // of the network that plays
-	Moments []torch.Moments
-}
-
-// export returns the learner's state.
-func (l *learner) export() (s learnerState, err error) {
-	s.Moments = l.adam.Export()
-	if s.Weights, err = l.net.Export(); err != nil {
-		return s, err
-	}
-	s.Average, err = l.slow.Export()
-	return s, err
-}
-
-// restore brings the learner to a state.
-func (l *learner) restore(s learnerState) error {
-	if err := l.net.Import(s.Weights); err != nil {
-		return err
-	}
-	if err := l.slow.Import(s.Average); err != nil {
-		return err
-	}
-	return l.adam.Import(s.Moments)
 }

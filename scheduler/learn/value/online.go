@@ -3,27 +3,25 @@
 package value
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
 )
 
 // onlineLearner learns from the steps of running schedulers.
 type onlineLearner struct {
+	*learner
 	config  Online
-	rate    float64
 	half    float64
-	learner *learner
 	memory  memory
 	windows map[string]*windows // by actor
 	rng     *rand.Rand
 	figures *run.Figures
 	steps   int
-	kept    learnerState // to revert to
 }
 
 var _ online.Method = Online{}
@@ -42,7 +40,7 @@ func (o Online) NewLearner(s run.Settings, start *checkpoint.Checkpoint, rng *ra
 		return nil, err
 	}
 	return &onlineLearner{
-		config: o, rate: s.LearningRate, half: s.HalfLife, learner: l, memory: memory{limit: o.ReplayBytes},
+		learner: l, config: o, half: s.HalfLife, memory: memory{limit: o.ReplayBytes},
 		windows: map[string]*windows{}, rng: rng, figures: f,
 	}, nil
 }
@@ -65,7 +63,7 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 	}
 	batch := make([]*snapshot, onlineSnapshots)
 	o.memory.draw(o.rng, batch)
-	l, err := o.learner.update(o.rng, batch, o.rate, o.config.Averaging, false)
+	l, err := o.update(o.rng, batch, o.config.LearningRate, o.config.Averaging, false)
 	o.figures.Add(tagValueLoss, l.value)
 	return 1, err
 }
@@ -78,73 +76,37 @@ func (o *onlineLearner) pending() (sum int) {
 	return sum
 }
 
-// Checkpoint implements online.Learner. It is the average of the learning network.
-func (o *onlineLearner) Checkpoint() (*checkpoint.Checkpoint, error) { return o.learner.checkpoint() }
-
-// JudgeEvery implements online.Learner: the average moves slowly.
-func (*onlineLearner) JudgeEvery() int { return 64 }
-
-// Keep implements online.Learner.
-func (o *onlineLearner) Keep(*checkpoint.Checkpoint) (err error) {
-	o.kept, err = o.learner.export()
-	return err
-}
-
-// Revert implements online.Learner.
-func (o *onlineLearner) Revert() error { return o.learner.restore(o.kept) }
-
-// Stale implements online.Learner: the targets of every network's steps count, as long as they are in the memory.
-func (*onlineLearner) Stale() int { return 0 }
-
-// LossTag implements online.Learner.
-func (*onlineLearner) LossTag() string { return tagValueLoss }
-
-// FigureTags implements online.Learner.
-func (*onlineLearner) FigureTags() []string { return []string{tagOnlineIdle, tagOnlineWaiting} }
-
-// Drop implements online.Learner.
-func (o *onlineLearner) Drop() { o.learner.drop() }
-
-// onlineState is the learner's part of a state file. The field names are the file's.
-type onlineState struct {
-	Learner   learnerState
-	Steps     int
-	Snapshots []snapshot
+// Habits implements online.Learner: the average moves slowly. The targets of every network's steps count, as long as they are in the
+// memory.
+func (*onlineLearner) Habits() online.Habits {
+	return online.Habits{JudgeEvery: 64, Loss: tagValueLoss, Figures: []string{tagOnlineIdle, tagOnlineWaiting}}
 }
 
 // storedBytes limits the part of the memory that is stored, the latest snapshots first.
 const storedBytes = 256 << 20
 
-// Save implements online.Learner. Snapshots that wait for their targets are not stored: what happens until the
-// next trainer starts is not known.
-func (o *onlineLearner) Save(path string, s online.State) error {
-	l, err := o.learner.export()
-	if err != nil {
-		return err
-	}
-	return online.SaveState(path, s, onlineState{Learner: l, Steps: o.steps, Snapshots: o.memory.newest(storedBytes)})
+// State implements online.Learner. Snapshots that wait for their targets are not in it: what happens until the
+// next trainer starts is not known. Nor is the average: it is the checkpoint's, which may be newer.
+func (o *onlineLearner) State() ([]any, error) {
+	l, err := o.Export()
+	l.Slow = nil
+	return []any{l, o.steps, o.memory.newest(storedBytes)}, err
 }
 
-// Restore implements online.Learner. The average stays the checkpoint's, which may be newer than the state.
-func (o *onlineLearner) Restore(s *online.State) (transitions int, err error) {
-	in, err := online.Memory[onlineState](s)
-	if err != nil {
+// Restore implements online.Learner.
+func (o *onlineLearner) Restore(read func(into ...any) error) (transitions int, err error) {
+	var l torch.TraineeState
+	var snapshots []snapshot
+	if err := read(&l, &o.steps, &snapshots); err != nil {
 		return 0, err
 	}
-	if len(in.Snapshots) > 0 {
-		if err := o.config.check(in.Snapshots); err != nil {
+	if len(snapshots) > 0 {
+		if err := o.config.check(snapshots); err != nil {
 			return 0, fmt.Errorf("snapshots: %w", err)
 		}
 	}
-	if len(in.Learner.Weights) == 0 {
-		return 0, errors.New("the state has no weights")
-	}
-	if in.Learner.Average, err = o.learner.slow.Export(); err != nil {
-		return 0, err
-	}
-	for _, x := range in.Snapshots {
+	for _, x := range snapshots {
 		o.memory.add(x, 0)
 	}
-	o.steps = in.Steps
-	return len(o.memory.snapshots), o.learner.restore(in.Learner)
+	return len(o.memory.snapshots), o.Import(l)
 }

@@ -2,6 +2,7 @@ package value
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
@@ -49,6 +50,14 @@ func (Online) Name() string { return "value decomposition" }
 
 // OnlineFlags returns the names of the flags of its own that matter in online learning.
 func (Online) OnlineFlags() []string { return []string{"replay-bytes", "update-frequency"} }
+
+// Check returns an error if there is no network for GPU clusters.
+func (o Online) Check(checkpoint.Architecture) error {
+	if o.Encoder == "" {
+		return errors.New("method: value trains networks for GPU clusters alone; start it as gnntrain gpu")
+	}
+	return nil
+}
 
 // Validate reports the first hyperparameter out of range.
 func (o Online) Validate(int) error {

@@ -29,7 +29,7 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 				second := trainer(c)
 				second.State, second.Resume = path, load(t, path)
 				killed := path + ".killed"
-				second.Progress = func(p Progress) {
+				second.Progress = func(p run.Pace) {
 					if p.Step == 6 { // after the evaluation in step 4 or at the start
 						copyFile(t, path, killed)
 					}
@@ -79,12 +79,12 @@ func finish(t *testing.T, tr *Trainer) []byte {
 	if err := best.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	last, err := run.LearnerState[agentState](load(t, tr.State))
-	if err != nil {
+	var last torch.TraineeState
+	if err := run.ReadFile(tr.State, nil, &last); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "weights")
-	if err := run.WriteFile(path, last.Learner); err != nil {
+	if err := run.WriteFile(path, last); err != nil {
 		t.Fatal(err)
 	}
 	weights, err := os.ReadFile(path)
@@ -101,7 +101,7 @@ func stopped(t *testing.T, c Config, iteration int) string {
 	ctx, stop := context.WithCancel(context.Background())
 	tr := trainer(c)
 	tr.State = path
-	tr.Progress = func(p Progress) {
+	tr.Progress = func(p run.Pace) {
 		if p.Step == iteration {
 			stop()
 		}
@@ -115,9 +115,9 @@ func stopped(t *testing.T, c Config, iteration int) string {
 	return path
 }
 
-func load(t *testing.T, path string) *run.State[Score] {
+func load(t *testing.T, path string) *run.State {
 	t.Helper()
-	s, err := run.LoadState[Score](path)
+	s, err := run.LoadState(path)
 	if err != nil {
 		t.Fatal(err)
 	}

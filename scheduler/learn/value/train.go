@@ -10,37 +10,47 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
-	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
 
-// Progress is how far a run is. A step is an iteration.
-type Progress struct {
-	run.Pace
-	ValueLoss, ActorLoss float64 // means over the iteration's updates; in devices², and in nats
-	Allocation           float64 // mean over the iteration's episodes, 0 to 1
+// score is the result of an evaluation on the held-out workloads.
+type score struct {
+	allocation float64   // mean fraction of the GPUs that is allocated at the end
+	gain       float64   // mean over workloads and loads of the allocation minus FGD's on the same arrivals
+	worst      float64   // the smallest gain on a workload at a load
+	gains      []float64 // mean over the workloads at each of Config.loads
+	leaving    float64   // of the workloads in which pods leave: mean of what FGD's pods wait longer, -1 to 1; see compareWaiting
 }
 
-// Score is the result of an evaluation on the held-out workloads.
-type Score struct {
-	Allocation float64   // mean fraction of the GPUs that is allocated at the end
-	Gain       float64   // mean over workloads and loads of the allocation minus FGD's on the same arrivals
-	Worst      float64   // the smallest gain on a workload at a load
-	Gains      []float64 // mean over the workloads at each of Config.loads
-	Leaving    float64   // of the workloads in which pods leave: mean of what FGD's pods wait longer, -1 to 1; see compareWaiting
-}
-
-// total is the number by which networks are chosen; less is better. The mean gain counts as much as the
+// evaluation returns the score for the run. The mean gain counts as much as the
 // worst one, so that a gain on average is not bought with a loss on one workload.
-func (s Score) total() float64 { return -(s.Gain + s.Worst + s.Leaving) }
+func (s score) evaluation() run.Evaluation {
+	total := -(s.gain + s.worst + s.leaving)
+	text := ""
+	for _, g := range s.gains {
+		text += fmt.Sprintf(" %+.2f", 100*g)
+	}
+	figures := map[string]float64{"heldOutAllocation": s.allocation, "heldOutGain": s.gain, "heldOutWorstGain": s.worst}
+	if s.leaving != 0 {
+		figures["heldOutLeaving"] = s.leaving
+		text += fmt.Sprintf(", waiting %+.3f where pods leave", s.leaving)
+	}
+	return run.Evaluation{
+		Total: total, Figures: figures, Curves: []run.Scalar{{Tag: tagGain, Value: s.gain}, {Tag: tagWorstGain, Value: s.worst}},
+		Text: fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s",
+			100*s.allocation, 100*s.gain, 100*s.worst, text),
+		Short: fmt.Sprintf("gain + worst %+.2f points", -100*total),
+	}
+}
 
 // The tags of the figures that a run reports.
 const (
@@ -58,8 +68,7 @@ type Trainer struct {
 	Nodes  []openb.Node
 	Family []Workload             // from which workloads are drawn
 	Start  *checkpoint.Checkpoint // whose weights the network begins with, of the configuration's architecture; nil: random ones
-	run.Options[Score]
-	Progress func(Progress) // called after each iteration; may be nil
+	run.Options
 
 	player  player
 	held    []held
@@ -77,18 +86,17 @@ type held struct {
 
 // Train runs until the iterations are done or ctx ends, and returns the network that is best on the
 // held-out workloads; see run.Loop.Run. When ctx ends, the current iteration is completed first.
-func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Score, error) {
+func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, run.Evaluation, error) {
 	start, err := t.prepare()
 	if err != nil {
-		return nil, Score{}, err
+		return nil, run.Evaluation{}, err
 	}
-	l := run.Loop[Score]{
-		Options: t.Options, Job: start.Manifest.Config, Steps: t.Config.Iterations, EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
-		New:      func() (run.Learner[Score], error) { return t.newAgent(start) },
-		Evaluate: t.evaluate, Total: Score.total, Describe: describe,
-		Figures: &t.figures, Progress: t.report,
+	l := run.Loop{
+		Options: t.Options, Job: start.Manifest.Config, Unit: "iteration", Steps: t.Config.Iterations,
+		EvaluateEvery: t.Config.EvaluateEvery, ReportEvery: 1,
+		New:      func() (run.Learner, error) { return t.newAgent(start) },
+		Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
 	}
-	l.Evaluated = t.evaluated
 	return l.Run(ctx)
 }
 
@@ -141,12 +149,12 @@ func (t *Trainer) CheckStart() error {
 }
 
 // Resumed returns the configuration of a stored run.
-func Resumed(s *run.State[Score]) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
+func Resumed(s *run.State) (c Config, err error) { return c, json.Unmarshal(s.Stored, &c) }
 
 // newAgent returns an agent that starts from the weights of start.
 func (t *Trainer) newAgent(start *checkpoint.Checkpoint) (*agent, error) {
 	l, err := newLearner(t.Config, start)
-	return &agent{config: t.Config, player: t.player, family: t.Family, learner: l, figures: &t.figures}, err
+	return &agent{player: t.player, family: t.Family, learner: l, figures: &t.figures}, err
 }
 
 // holdOut draws the held-out workloads, the same for every seed of the run, and lets FGD play them.
@@ -154,108 +162,84 @@ func (t *Trainer) holdOut() error {
 	t.held = make([]held, t.Config.EvaluateWorkloads)
 	same := t.Config
 	same.Seed = heldOutSeed
-	return parallel(len(t.held), func(i int) error {
+	return parallel(len(t.held), func(i int) (err error) {
 		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
-		if w.partitions != nil {
-			var err error
-			h.fgd, err = w.partitions.allocations(h.seed, t.Config.loads(), partitionFGD)
-			t.held[i] = h
-			return err
-		}
-		if openb.CheckLifetimes(w.Pods) == nil {
+		if w.partitions == nil && openb.CheckLifetimes(w.Pods) == nil {
 			h.load = t.Config.Leaving.heldOut(i, len(t.held))
 		}
+		h.fgd, h.waited, err = t.play(h, partitionFGD, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
 		t.held[i] = h
-		env, err := t.player.start(w, h.load)
-		if err != nil {
-			return err
-		}
-		if h.load > 0 {
-			t.held[i].waited, err = waited(env, h.seed, heuristic.NewFGD(env.Typical()))
-			return err
-		}
-		t.held[i].fgd, err = allocations(env, t.held[i].seed, heuristic.NewFGD(env.Typical()))
 		return err
 	})
 }
 
-// allocations returns the fraction of the GPUs that p has allocated at each of the loads of a seed's episode.
-func allocations(env *sim.Env, seed uint64, p policy.Policy) (out []float64, err error) {
-	o, err := eval.Play(env, seed, p, nil)
+// play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload or, if pods leave in it,
+// the GPU hours that they wait. on is the policy if pods request partitions, else in.
+func (t *Trainer) play(h held, on func(policy.Setting) policy.Policy, in func(*sim.Env) policy.Policy) (reached []float64, waited float64, err error) {
+	if p := h.workload.partitions; p != nil {
+		reached, err = p.allocations(h.seed, t.Config.loads(), on)
+		return reached, 0, err
+	}
+	env, err := t.player.start(h.workload, h.load)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	o, err := eval.Play(env, h.seed, in(env), nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	if h.load > 0 {
+		return nil, o.Steady.GPUHours, nil
 	}
 	for _, l := range o.GPU.Loads {
-		out = append(out, l.Allocation)
+		reached = append(reached, l.Allocation)
 	}
-	return out, nil
+	return reached, 0, nil
 }
 
 // evaluate lets a network play the held-out workloads.
-func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Score, error) {
+func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (run.Evaluation, error) {
 	net, err := ready(c)
 	if err != nil {
-		return Score{}, err
+		return run.Evaluation{}, err
 	}
+	of := learningPolicy(net)
 	reached, waits := make([][]float64, len(t.held)), make([]float64, len(t.held))
-	if err := parallel(len(t.held), func(i int) error {
-		h := t.held[i]
-		if p := h.workload.partitions; p != nil {
-			var err error
-			reached[i], err = p.allocations(h.seed, t.Config.loads(), learningPolicy(net))
-			return err
-		}
-		env, err := t.player.start(h.workload, h.load)
-		if err != nil {
-			return err
-		}
-		if h.load > 0 {
-			waits[i], err = waited(env, h.seed, neural.NewGPU("learning", net, setting(env).Typical))
-			return err
-		}
-		reached[i], err = allocations(env, h.seed, neural.NewGPU("learning", net, env.Typical()))
+	if err := parallel(len(t.held), func(i int) (err error) {
+		reached[i], waits[i], err = t.play(t.held[i], of, func(env *sim.Env) policy.Policy { return of(setting(env)) })
 		return err
 	}); err != nil {
-		return Score{}, err
+		return run.Evaluation{}, err
 	}
 	s := t.compare(reached)
-	s.Leaving = t.compareWaiting(waits)
-	return s, nil
+	s.leaving = t.compareWaiting(waits)
+	return s.evaluation(), nil
 }
 
 // compare returns the score of allocations on the held-out workloads.
-func (t *Trainer) compare(reached [][]float64) Score {
+func (t *Trainer) compare(reached [][]float64) score {
 	n := 0.0
 	for _, at := range reached {
 		n += float64(min(len(at), 1))
 	}
 	if n == 0 {
-		return Score{}
+		return score{}
 	}
-	s := Score{Worst: 1, Gains: make([]float64, len(t.Config.loads()))}
+	s := score{worst: 1, gains: make([]float64, len(t.Config.loads()))}
 	for i, at := range reached {
 		if at == nil {
 			continue
 		}
 		for k, a := range at {
 			gain := a - t.held[i].fgd[k]
-			s.Gains[k] += gain / n
-			s.Gain += gain / n / float64(len(at))
-			s.Worst = min(s.Worst, gain)
+			s.gains[k] += gain / n
+			s.gain += gain / n / float64(len(at))
+			s.worst = min(s.worst, gain)
 		}
-		s.Allocation += at[len(at)-1] / n
+		s.allocation += at[len(at)-1] / n
 	}
 	return s
-}
-
-// waited returns the GPU hours that pods wait in a seed's episode in which pods leave.
-func waited(env *sim.Env, seed uint64, p policy.Policy) (float64, error) {
-	o, err := eval.Play(env, seed, p, nil)
-	if err != nil {
-		return 0, err
-	}
-	return o.Steady.GPUHours, nil
 }
 
 // compareWaiting returns the mean of (FGD's GPU hours - the network's) / (the sum of both) over the held-out workloads in
@@ -274,49 +258,21 @@ func (t *Trainer) compareWaiting(waits []float64) (mean float64) {
 	return mean / float64(max(n, 1))
 }
 
-// describe returns the figures of a network for its manifest.
-func describe(iteration int, s Score) map[string]float64 {
-	out := map[string]float64{
-		"iteration": float64(iteration), "heldOutAllocation": s.Allocation, "heldOutGain": s.Gain, "heldOutWorstGain": s.Worst,
-	}
-	if s.Leaving != 0 {
-		out["heldOutLeaving"] = s.Leaving
+// describe returns the figures of the last iteration in words: the mean allocation of its episodes, and mean losses, in devices² and nats.
+func (t *Trainer) describe(int) string {
+	out := fmt.Sprintf("allocation %.2f%%, loss %.4f", 100*t.figures.Last(tagAllocation), t.figures.Last(tagValueLoss))
+	if t.Config.actor() {
+		out += fmt.Sprintf(", policy loss %.4f", t.figures.Last(tagActorLoss))
 	}
 	return out
 }
 
-func (t *Trainer) evaluated(iteration int, s Score) {
-	if t.Recorder != nil {
-		t.Recorder.Scalar(tagGain, iteration, s.Gain)
-		t.Recorder.Scalar(tagWorstGain, iteration, s.Worst)
-	}
-	if t.Evaluated != nil {
-		t.Evaluated(iteration, s)
-	}
-}
-
-func (t *Trainer) report(p run.Pace) {
-	if t.Progress == nil {
-		return
-	}
-	t.Progress(Progress{
-		Pace: p, ValueLoss: t.figures.Last(tagValueLoss), ActorLoss: t.figures.Last(tagActorLoss), Allocation: t.figures.Last(tagAllocation),
-	})
-}
-
-// parallel calls do for 0 to n-1, on all processors, and returns all errors.
+// parallel calls do for 0 to n-1, on all processors, and returns the first error.
 func parallel(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	gate := make(chan struct{}, runtime.GOMAXPROCS(0))
-	var wg sync.WaitGroup
+	var work errgroup.Group
+	work.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range n {
-		wg.Add(1)
-		gate <- struct{}{}
-		go func() {
-			defer func() { <-gate; wg.Done() }()
-			errs[i] = do(i)
-		}()
+		work.Go(func() error { return do(i) })
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return work.Wait()
 }

@@ -13,13 +13,14 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
+	"gnnsched/scheduler/learn/run"
 	"gnnsched/workload/trace/openb"
 )
 
-func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, Score, []Progress) {
+func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, map[string]float64, []run.Pace) {
 	t.Helper()
-	var all []Progress
-	trainer := Trainer{Config: c, Progress: func(p Progress) { all = append(all, p) }}
+	var all []run.Pace
+	trainer := Trainer{Config: c, Options: run.Options{Progress: func(p run.Pace) { all = append(all, p) }}}
 	var w Workload
 	trainer.Nodes, w = trace()
 	trainer.Family = []Workload{w}
@@ -27,7 +28,7 @@ func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, Score, []Progre
 	if err != nil {
 		t.Fatal(err)
 	}
-	return best, score, all
+	return best, score.Figures, all
 }
 
 // With every encoder and head, updates lower the value's error and the actor's distance from the teacher,
@@ -47,7 +48,7 @@ func TestLearner(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer l.drop()
+				defer l.Drop()
 				for _, imitate := range []bool{true, false} {
 					first, last := learnTwice(t, l, taken, imitate)
 					// The second time, the value is learned already: its loss may only stay as low.
@@ -92,8 +93,8 @@ func TestSeedDecides(t *testing.T) {
 	c := small()
 	c.Head = checkpoint.ActorCritic
 	best, score, all := learnSmall(t, c)
-	if err := best.Validate(); err != nil || len(all) != c.Iterations || score.Allocation < 0.6 {
-		t.Fatalf("%v, %d iterations, allocation %v", err, len(all), score.Allocation)
+	if err := best.Validate(); err != nil || len(all) != c.Iterations || score["heldOutAllocation"] < 0.6 {
+		t.Fatalf("%v, %d iterations, allocation %v", err, len(all), score)
 	}
 	again, _, _ := learnSmall(t, c)
 	for name, w := range best.Weights {
@@ -110,7 +111,7 @@ func TestInterrupted(t *testing.T) {
 	nodes, w := trace()
 	ctx, cancel := context.WithCancel(context.Background())
 	trainer := Trainer{Config: small(), Nodes: nodes, Family: []Workload{w}}
-	trainer.Evaluated = func(int, Score) { cancel() }
+	trainer.Evaluated = func(run.Evaluation) { cancel() }
 	for range 2 {
 		if best, _, err := trainer.Train(ctx); best == nil || !errors.Is(err, context.Canceled) {
 			t.Errorf("network %v, error %v", best, err)
@@ -143,7 +144,8 @@ func TestTrainLeaving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if score.Leaving == 0 || score.Leaving < -1 || score.Leaving > 1 || score.Gain != 0 || best.Manifest.Training["heldOutLeaving"] != score.Leaving {
+	leaving := score.Figures["heldOutLeaving"]
+	if leaving == 0 || leaving < -1 || leaving > 1 || score.Figures["heldOutGain"] != 0 || best.Manifest.Training["heldOutLeaving"] != leaving {
 		t.Errorf("score %+v, manifest %v", score, best.Manifest.Training)
 	}
 	for name, x := range best.Weights {
@@ -162,19 +164,19 @@ func TestTrainLeaving(t *testing.T) {
 
 // A network learns from partitions alone, without a trace, and alike on every run.
 func TestTrainOnPartitions(t *testing.T) {
-	run := func() (*checkpoint.Checkpoint, Score) {
+	train := func() (*checkpoint.Checkpoint, float64) {
 		tr := Trainer{Config: withPartitions(), Family: []Workload{PartitionPods()}}
 		c, s, err := tr.Train(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c, s
+		return c, s.Figures["heldOutAllocation"]
 	}
-	c, s := run()
-	if s.Allocation < 0.7 || s.Allocation > 1 || !c.Manifest.Architecture.Equal(withPartitions().architecture()) {
-		t.Errorf("%+v, %+v", s, c.Manifest.Architecture)
+	c, allocation := train()
+	if allocation < 0.7 || allocation > 1 || !c.Manifest.Architecture.Equal(withPartitions().architecture()) {
+		t.Errorf("%v, %+v", allocation, c.Manifest.Architecture)
 	}
-	if again, _ := run(); again.Fingerprint() != c.Fingerprint() {
+	if again, _ := train(); again.Fingerprint() != c.Fingerprint() {
 		t.Error("the same configuration gives other weights")
 	}
 }
