@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"image/color"
 	"math"
@@ -27,8 +26,8 @@ import (
 //
 // It chooses rows as the producer table does. Optional:
 //
-//	kind=lines         a curve with intervals for each lines=policy, over x=at or over the last number in x=scenario;
-//	                   where it has several rows at one x, their mean with a bar from the least to the greatest
+//	kind=lines         a curve with intervals for each lines=policy, over x=at or over the last number in x=scenario
+//	kind=panels        the same in a small picture of its own for each rows=scenario
 //	kind=dots          a row for each rows=scenario: a mark with its interval for each lines=policy; a dashed line at 0
 //	kind=front         a point for each policy: x=METRIC, y=METRIC; below=POLICIES have their names under their points
 //	show=percent       differences in percent of the other policy's mean (dots)
@@ -50,12 +49,19 @@ func plotted(root, of string) (string, error) {
 	if out == "" {
 		return "", fmt.Errorf("out= is missing")
 	}
-	p, width, height, err := r.figure(root)
+	chosen, err := r.chosen(root)
 	if err != nil {
 		return "", err
 	}
-	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
-	p.Draw(draw.Crop(draw.New(canvas), vg.Millimeter, -4*vg.Millimeter, vg.Millimeter, -2*vg.Millimeter))
+	var canvas *vgsvg.Canvas
+	if r.setting("kind", "") == "panels" {
+		canvas, err = r.panels(chosen)
+	} else {
+		canvas, err = r.figure(root, chosen)
+	}
+	if err != nil {
+		return "", err
+	}
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return "", err
@@ -64,14 +70,10 @@ func plotted(root, of string) (string, error) {
 	return fmt.Sprintf("![%s](plots/%s.svg)", r.setting("title", out), out), nil
 }
 
-// figure draws the plot that the request asks for. It returns the plot's size, too.
-func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err error) {
-	chosen, err := r.chosen(root)
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	p = plot.New()
-	p.Title.Text = r.setting("title", "")
+// empty returns a plot without data.
+func (r request) empty(title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
 	for _, f := range []*font.Font{
 		&p.Title.TextStyle.Font, &p.Legend.TextStyle.Font,
 		&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Label.TextStyle.Font, &p.Y.Tick.Label.Font,
@@ -81,8 +83,15 @@ func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err
 	legend := r.setting("legend", "right")
 	p.Legend.Top, p.Legend.Left = !strings.HasPrefix(legend, "bottom"), strings.HasSuffix(legend, "left")
 	p.X.Label.Text, p.Y.Label.Text = r.setting("xlabel", ""), r.setting("ylabel", "")
-	width, height = 15*vg.Centimeter, 9*vg.Centimeter
+	return p
+}
+
+// figure draws the plot that the request asks for.
+func (r request) figure(root string, chosen []row) (*vgsvg.Canvas, error) {
+	p := r.empty(r.setting("title", ""))
+	width, height := 15*vg.Centimeter, 9*vg.Centimeter
 	series := r.keys(chosen, []string{r.setting("lines", "policy")})
+	var err error
 	switch r.setting("kind", "lines") {
 	case "dots":
 		rows := r.keys(chosen, []string{r.setting("rows", "scenario")})
@@ -93,10 +102,50 @@ func (r request) figure(root string) (p *plot.Plot, width, height vg.Length, err
 	default:
 		err = r.curves(p, chosen, series)
 	}
-	if legend == "none" {
+	if r.setting("legend", "") == "none" {
 		p.Legend = plot.NewLegend()
 	}
-	return p, width, height, err
+	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
+	p.Draw(draw.Crop(draw.New(canvas), vg.Millimeter, -4*vg.Millimeter, vg.Millimeter, -2*vg.Millimeter))
+	return canvas, err
+}
+
+// panels draws the curves of each value of rows=scenario into a small plot, four in a line.
+func (r request) panels(chosen []row) (*vgsvg.Canvas, error) {
+	const across = 4
+	field := r.setting("rows", "scenario")
+	var lines [][]*plot.Plot
+	for i, name := range r.keys(chosen, []string{field}) {
+		own := slices.DeleteFunc(slices.Clone(chosen), func(c row) bool { return c[field] != name })
+		p := r.empty(r.name(name))
+		if err := r.curves(p, own, r.keys(own, []string{r.setting("lines", "policy")})); err != nil {
+			return nil, err
+		}
+		p.Legend = plot.NewLegend()
+		p.X.Tick.Marker, p.Y.Tick.Marker = few{}, few{}
+		if i%across == 0 {
+			lines = append(lines, make([]*plot.Plot, across))
+		}
+		lines[i/across][i%across] = p
+	}
+	canvas := vgsvg.NewWith(vgsvg.UseWH(across*5*vg.Centimeter, vg.Length(len(lines))*4*vg.Centimeter))
+	tiles := draw.Tiles{Rows: len(lines), Cols: across, PadX: 4 * vg.Millimeter, PadY: 4 * vg.Millimeter, PadRight: 4 * vg.Millimeter, PadTop: vg.Millimeter}
+	for i, areas := range plot.Align(lines, tiles, draw.New(canvas)) {
+		for k, area := range areas {
+			if p := lines[i][k]; p != nil {
+				p.Draw(area)
+			}
+		}
+	}
+	return canvas, nil
+}
+
+// few marks the two ends of an axis.
+type few struct{}
+
+// Ticks implements plot.Ticker.
+func (few) Ticks(low, high float64) []plot.Tick {
+	return []plot.Tick{{Value: low, Label: fmt.Sprintf("%.3g", low)}, {Value: high, Label: fmt.Sprintf("%.3g", high)}}
 }
 
 // colors are the colors of the series. Most are from the palette of Okabe and Ito, which the color-blind can tell apart.
@@ -128,18 +177,18 @@ func (b byX) Swap(i, j int) {
 func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	field, x := r.setting("lines", "policy"), r.setting("x", "at")
 	for i, name := range series {
-		at := map[float64][]row{}
-		for _, c := range chosen {
-			if c[field] == name {
-				to := parse(lastNumber.FindString(c[x]))
-				at[to] = append(at[to], c)
-			}
-		}
 		var line ranged
-		for to, rows := range at {
-			y, low, high := together(rows)
-			line.XYs = append(line.XYs, plotter.XY{X: to, Y: y})
-			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low - y, high - y})
+		for _, c := range chosen {
+			if c[field] != name {
+				continue
+			}
+			at, y := parse(lastNumber.FindString(c[x])), parse(c["value"])
+			line.XYs = append(line.XYs, plotter.XY{X: at, Y: y})
+			low, high := 0.0, 0.0
+			if c["low"] != "" {
+				low, high = parse(c["low"])-y, parse(c["high"])-y
+			}
+			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low, high})
 		}
 		sort.Sort(byX(line))
 		l, err := plotter.NewLine(line.XYs)
@@ -161,20 +210,6 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	}
 	r.limit(&p.Y)
 	return nil
-}
-
-// together returns the figure of a point with its interval. Several rows are several runs: it returns their mean, the least and the greatest.
-func together(rows []row) (y, low, high float64) {
-	if r := rows[0]; len(rows) == 1 {
-		y = parse(r["value"])
-		return y, parse(cmp.Or(r["low"], r["value"])), parse(cmp.Or(r["high"], r["value"]))
-	}
-	low, high = math.Inf(1), math.Inf(-1)
-	for _, r := range rows {
-		v := parse(r["value"])
-		y, low, high = y+v/float64(len(rows)), min(low, v), max(high, v)
-	}
-	return y, low, high
 }
 
 // front draws a point with a name for each policy.
