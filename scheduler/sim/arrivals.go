@@ -23,6 +23,9 @@ type deployment struct {
 	kind  string       // name of the pod's shape
 }
 
+// works reports whether its pods leave when they have done their work.
+func (d *deployment) works() bool { return d.usage != nil && d.usage.Work > 0 }
+
 // arrivalList is the workload of an episode: the pods of all deployments in order of arrival.
 type arrivalList struct {
 	deployments []deployment

@@ -31,7 +31,10 @@ type Env struct {
 	cost     float64 // of the present state
 	feasible feasibleNodes
 
-	preferences preferences
+	parts       []part
+	preferences *preferences // one of the parts
+	due         float64      // when the parts are called next; +Inf: never
+	fallen      float64      // by how much the cost has fallen at such times since the last choice
 
 	clock   int                 // pods that have arrived
 	now     float64             // the time
@@ -46,15 +49,10 @@ type Env struct {
 
 	pending int32 // arrival to place; -1 when the episode is over
 	placed  int
-	waited  int  // pods that had to wait, whether placed later or not
-	lost    bool // the nodes of Config.Lose are gone
-	evicted int  // pods whose node was lost
-	means   timeMeans
-	gpus    gpuDemand
-	steady  *steadyState  // nil without Steady
-	usage   *usageState   // nil without Usage
-	traffic *trafficState // nil without Traffic
-	earlier *sync.Map     // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
+	waited  int       // pods that had to wait, whether placed later or not
+	lost    bool      // the nodes of Config.Lose are gone
+	evicted int       // pods whose node was lost
+	earlier *sync.Map // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
@@ -110,7 +108,7 @@ func (e *Env) FixedWorkload() bool {
 // environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1,
+		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1, due: math.Inf(1),
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
 	if err := e.draw(); err != nil {
@@ -122,13 +120,9 @@ func (e *Env) Reset(seed uint64) error {
 	for i := range e.on {
 		e.on[i] = -1
 	}
-	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals, e.typical.Open)
-	e.steady = newSteadyState(e.cfg, &e.arrivals)
-	e.usage = newUsageState(e)
-	e.traffic = newTrafficState(e)
+	e.parts = newParts(e)
 	e.track()
 	e.advance()
-	e.usage.fall() // what was measured before the first decision rewards nobody
 	return nil
 }
 
@@ -158,13 +152,6 @@ func (e *Env) track() {
 	e.measured = objective.Told(e.tracker)
 	e.cost = e.tracker.Cost()
 	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
-	e.means.track(e.snapshot.Nodes)
-	e.preferences = newPreferences(e.cfg.PreferenceMode(), e.snapshot.Nodes, len(e.arrivals.deployments))
-	for pod, row := range e.on {
-		if row >= 0 {
-			e.preferences.add(e.arrivals.pods[pod], e.deployment(int32(pod)), row)
-		}
-	}
 }
 
 // Done reports whether the episode is over: every pod has a node or never gets one.
@@ -203,20 +190,19 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 	e.changed(row)
 	e.placed++
 	e.on[pod] = row
-	e.steady.place(pod, e.Pending().Requests, e.now)
-	e.preferences.add(e.arrivals.pods[pod], e.deployment(pod), row)
-	e.usage.place(e, pod, row)
-	e.traffic.place(e, pod, row)
-	if !e.arrivals.stays(pod) && !e.usage.ends(e.deployment(pod)) {
+	for _, p := range e.parts {
+		p.placed(e, pod, row)
+	}
+	if !e.arrivals.stays(pod) && !e.deployment(pod).works() {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
 	}
 	before := e.cost
 	e.cost = e.tracker.Cost()
-	reward = before - e.cost
+	reward, e.fallen = before-e.cost, 0
 	waited := e.waited
 	e.advance()
-	return reward + e.usage.fall() - e.cfg.WaitCost*float64(e.waited-waited)
+	return reward + e.fallen - e.cfg.WaitCost*float64(e.waited-waited)
 }
 
 // Waited returns the number of pods that have had to wait so far, whether they have a node by now or
@@ -235,47 +221,48 @@ func (e *Env) deployment(pod int32) *deployment { return &e.arrivals.deployments
 func (e *Env) changed(row int32) {
 	e.tracker.Update(int(row))
 	e.feasible.update(row)
-	e.means.update(int(row))
 }
 
 // advance lets time pass until a pod that fits somewhere is pending, or the workload ends.
 func (e *Env) advance() {
-	e.preferences.rated = false
 	for {
 		if e.retry() {
-			e.traffic.observe(e)
+			for _, p := range e.parts {
+				p.pends(e)
+			}
 			return
 		}
 		if e.loseNodes() {
 			continue
-		}
-		if e.clock == e.arrivals.fill && e.steady.begin(len(e.waiting)) {
-			e.waiting = e.waiting[:0]
 		}
 		next, more := e.next()
 		if !more && next <= e.now {
 			e.pending = -1
 			return
 		}
-		if leaves := e.leaves(); leaves < next && leaves < e.usage.due() {
+		if leaves := e.leaves(); leaves < next && leaves < e.due {
 			e.pass(leaves)
 			e.depart()
 			continue
 		}
-		if e.usage.due() <= next && e.clock >= e.arrivals.fill {
-			e.measure()
+		if e.due <= next && e.Filled() {
+			e.pass(e.due)
+			for _, p := range e.parts {
+				p.due(e)
+			}
 			continue
 		}
 		e.pass(next)
 		if !more {
 			continue
 		}
-		e.gpus.arrive(e.deployment(int32(e.clock)).pod.Requests, e.snapshot.Nodes)
+		for _, p := range e.parts {
+			p.arrives(e, int32(e.clock))
+		}
 		e.clock++
 		e.at = len(e.waiting)
 		e.depart()
 		e.waiting = append(e.waiting, int32(e.clock-1))
-		e.steady.arrive()
 	}
 }
 
@@ -297,11 +284,11 @@ func (e *Env) next() (at float64, more bool) {
 
 // pass lets time pass during which nothing happens.
 func (e *Env) pass(until float64) {
-	if e.clock >= e.arrivals.fill {
-		e.means.observe(until-e.now, e.cost, len(e.waiting))
-		e.traffic.pass(until - e.now)
+	if e.Filled() {
+		for _, p := range e.parts {
+			p.pass(e, until)
+		}
 	}
-	e.steady.pass(e.now, until)
 	e.now = until
 }
 
@@ -318,7 +305,9 @@ func (e *Env) retry() bool {
 			}
 			e.full[d.shape] = true
 		}
-		e.steady.fail(pod, e.now)
+		for _, p := range e.parts {
+			p.refused(e, pod)
+		}
 		if !e.queued[pod] {
 			e.queued[pod] = true
 			e.waited++
@@ -333,12 +322,11 @@ func (e *Env) depart() {
 	for len(e.running) > 0 && e.running[0].at <= e.now {
 		d := e.running.pop()
 		e.snapshot.Nodes[d.node].Remove(e.deployment(d.pod).pod.Requests, e.devices[d.pod])
-		e.steady.leave(e.deployment(d.pod).pod.Requests)
 		e.changed(d.node)
 		e.on[d.pod] = -1
-		e.usage.remove(e, d.pod, d.node)
-		e.traffic.remove(e, d.pod, d.node)
-		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
+		for _, p := range e.parts {
+			p.left(e, d.pod, d.node)
+		}
 		e.freed = append(e.freed, d.node)
 	}
 	if len(e.freed) == 0 {
@@ -349,9 +337,6 @@ func (e *Env) depart() {
 		if full && e.fitsFreed(int32(shape)) {
 			e.full[shape], e.at = false, 0
 		}
-	}
-	if e.steady.retrySorted(e.waiting, e.now) {
-		e.at = 0
 	}
 }
 
@@ -374,6 +359,8 @@ func (e *Env) CopyTo(dst *Env) {
 	old := *dst
 	*dst = *e
 	dst.snapshot.Nodes = copyNodes(old.snapshot.Nodes, e.snapshot.Nodes)
+	dst.snapshot.Peers = append(old.snapshot.Peers[:0], e.snapshot.Peers...)
+	dst.snapshot.Beyond = append(old.snapshot.Beyond[:0], e.snapshot.Beyond...)
 	dst.running = append(old.running[:0], e.running...)
 	dst.on = append(old.on[:0], e.on...)
 	dst.devices = append(old.devices[:0], e.devices...)
@@ -382,9 +369,9 @@ func (e *Env) CopyTo(dst *Env) {
 	dst.queued = append(old.queued[:0], e.queued...)
 	dst.freed = append(old.freed[:0], e.freed...)
 	dst.feasible = feasibleNodes{changed: old.feasible.changed[:0]}
-	dst.traffic = e.traffic.copyTo(old.traffic, &dst.snapshot, old.snapshot)
+	dst.parts = make([]part, len(e.parts))
+	for i, p := range e.parts {
+		dst.parts[i] = p.copyFor(dst, old.parts)
+	}
 	dst.track()
-	dst.means.timeTotals = e.means.timeTotals
-	dst.steady = e.steady.copyOf(old.steady)
-	dst.usage = e.usage.copyOf(old.usage, dst.snapshot.Nodes)
 }

@@ -240,9 +240,10 @@ func (e *Env) loseNodes() bool {
 	}
 	e.snapshot.Nodes = nodes
 	e.evict(newRow)
-	e.traffic.track(e)
+	for _, p := range e.parts {
+		p.track(e)
+	}
 	e.track()
-	e.usage.track(e.snapshot.Nodes, e.on)
 	return true
 }
 

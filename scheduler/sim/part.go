@@ -1,0 +1,67 @@
+package sim
+
+// part is one thing that an episode plays or measures beside the nodes' requests: usage, traffic, preferences, waits, means over time.
+// Env tells every part of each event. Rows are those of the snapshot. To add a part, implement it in a file of its own, embed quiet for
+// the events that do not matter to it, and add it to newParts.
+type part interface {
+	// track goes on with another list of nodes; Env.on has the row of each running pod.
+	track(e *Env)
+	// arrives is called before a pod arrives. The pods before it are placed or wait.
+	arrives(e *Env, pod int32)
+	// pends is called when a pod that fits somewhere becomes pending.
+	pends(e *Env)
+	// refused is called when a waiting pod was tried and fits nowhere.
+	refused(e *Env, pod int32)
+	// placed is called when a pod runs on the node of a row, before time passes.
+	placed(e *Env, pod, row int32)
+	// left is called when a pod has left the node of a row.
+	left(e *Env, pod, row int32)
+	// pass is called before time passes, from Env.now on, in which nothing changes. It is not called during the fill.
+	pass(e *Env, until float64)
+	// due is called at Env.due.
+	due(e *Env)
+	// copyFor returns a copy for e, which is a copy of the environment. It may use the memory of the older copies.
+	copyFor(e *Env, old []part) part
+	// report writes what the part has measured into the outcome.
+	report(e *Env, o *Outcome)
+}
+
+// newParts returns the parts of an episode that begins. Waits come before the means over time because they turn pods away, and GPUs
+// because the means add to their outcome.
+func newParts(e *Env) (parts []part) {
+	if e.openb != nil && e.openb.Steady != nil {
+		parts = append(parts, newWaits(e))
+	}
+	e.preferences = newPreferences(e)
+	parts = append(parts, newGPUDemand(e), newTimeMeans(e), e.preferences)
+	if e.cfg.Usage != nil {
+		parts = append(parts, newUsageState(e))
+	}
+	if e.cfg.Traffic != nil {
+		parts = append(parts, newTrafficState(e))
+	}
+	return parts
+}
+
+// reused returns the part of a type among older copies, or a new one.
+func reused[P any](old []part) *P {
+	for _, p := range old {
+		if same, is := any(p).(*P); is {
+			return same
+		}
+	}
+	return new(P)
+}
+
+// quiet does nothing at any event.
+type quiet struct{}
+
+func (quiet) track(*Env)                {}
+func (quiet) arrives(*Env, int32)       {}
+func (quiet) pends(*Env)                {}
+func (quiet) refused(*Env, int32)       {}
+func (quiet) placed(*Env, int32, int32) {}
+func (quiet) left(*Env, int32, int32)   {}
+func (quiet) pass(*Env, float64)        {}
+func (quiet) due(*Env)                  {}
+func (quiet) report(*Env, *Outcome)     {}
