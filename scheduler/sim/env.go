@@ -3,22 +3,19 @@ package sim
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
-	"gnnsched/workload"
 )
 
 // Env simulates one cluster and its workload, one episode at a time. It is not safe for concurrent
 // use; environments are independent of each other.
 type Env struct {
-	cfg   Config
-	trace workload.Trace // nil without Config.Trace
-	openb *OpenB         // nil without Config.OpenB
+	cfg    Config
+	source source
 
 	typical *fragmentation.Typical
 	lasting *fragmentation.Typical // nil without Steady
@@ -62,28 +59,13 @@ func New(cfg Config) (*Env, error) {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
 	e := &Env{cfg: cfg, pending: -1, earlier: &sync.Map{}}
-	if err := e.read(); err != nil {
+	var err error
+	if e.source, err = cfg.source(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
 	}
-	e.typical = fragmentation.NewTypical(e.demand())
-	e.lasting = e.typicalRunning()
+	arriving, running := e.source.demand()
+	e.typical, e.lasting = fragmentation.NewTypical(arriving), fragmentation.NewTypical(running)
 	return e, nil
-}
-
-// read reads the configuration's files.
-func (e *Env) read() (err error) {
-	if e.cfg.Trace != nil {
-		if e.trace, err = e.cfg.Trace.read(); err != nil {
-			return err
-		}
-		if e.cfg.Usage == nil && slices.ContainsFunc(e.trace, func(a workload.Arrival) bool { return a.Deployment.Shape.Usage != nil }) {
-			return fmt.Errorf("usage: is missing, but %s has a column usage; give usage: {}", e.cfg.Trace.File)
-		}
-	}
-	if e.cfg.OpenB != nil {
-		e.openb, err = e.cfg.OpenB.read()
-	}
-	return err
 }
 
 // Aim makes m the objective of later episodes.
@@ -94,24 +76,18 @@ func (e *Env) Config() Config { return e.cfg }
 
 // FixedWorkload reports whether the same pods arrive at the same times on every seed, as they do if a
 // trace is played as it was recorded. Results are then a sample of one workload, however many seeds.
-func (e *Env) FixedWorkload() bool {
-	switch {
-	case e.openb != nil:
-		return e.openb.fixed()
-	case e.trace != nil:
-		return e.cfg.Trace.fixed(e.trace)
-	}
-	return false
-}
+func (e *Env) FixedWorkload() bool { return e.source.fixed() }
 
 // Reset starts the episode of a seed. It fails if the drawn cluster has no room for the load; the
 // environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1, due: math.Inf(1),
+		cfg: e.cfg, source: e.source, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1, due: math.Inf(1),
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
-	if err := e.draw(); err != nil {
+	e.snapshot.Nodes = e.source.nodes(seed)
+	var err error
+	if e.arrivals, err = e.source.arrivals(seed, e.snapshot.Nodes); err != nil {
 		return err
 	}
 	e.full, e.queued = make([]bool, len(e.arrivals.shapes)), make([]bool, len(e.arrivals.pods))
@@ -124,26 +100,6 @@ func (e *Env) Reset(seed uint64) error {
 	e.track()
 	e.advance()
 	return nil
-}
-
-// draw draws the cluster and the workload of the episode.
-func (e *Env) draw() (err error) {
-	if e.openb != nil {
-		e.snapshot.Nodes = e.openb.nodes(e.seed)
-		e.arrivals, err = e.openb.arrivals(e.seed)
-		return err
-	}
-	rng := stream(e.seed, streamWorkload)
-	if e.trace != nil {
-		e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
-		e.arrivals = fromTrace(e.cfg.Trace.arrivals(rng, e.trace))
-		return nil
-	}
-	shapes, load := some(rng, e.cfg.ShapeKinds, e.cfg.Shapes), e.cfg.Load.draw(rng)
-	e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
-	e.cfg.drawInitial(e.seed, e.snapshot.Nodes, shapes)
-	e.arrivals, err = e.cfg.drawArrivals(e.seed, e.snapshot.Nodes, shapes, load)
-	return err
 }
 
 // track starts to track the snapshot's nodes after the list of nodes has changed.

@@ -168,10 +168,10 @@ type GPULoad struct {
 // loads returns the state of the episode at each of OpenB.Loads that it has reached. No pod leaves, and
 // a pod is placed only when it arrives. So an end there would have given the same state.
 func (g *gpuDemand) loads(e *Env) (out []GPULoad) {
-	if e.openb == nil || len(e.openb.Loads) == 0 {
+	if e.cfg.OpenB == nil || len(e.cfg.OpenB.Loads) == 0 {
 		return nil
 	}
-	loads := e.openb.Loads
+	loads := e.cfg.OpenB.Loads
 	var requested, allocated int64
 	var left [Classes]int
 	draw := e.newPowerMeter()
@@ -209,7 +209,7 @@ func (e *Env) newPowerMeter() (m powerMeter) {
 	if e.lost { // the rows have changed
 		return m
 	}
-	m.nodes = e.openb.nodes(e.seed)
+	m.nodes = e.source.nodes(e.seed)
 	for _, n := range m.nodes {
 		m.watts += power.Watts(n)
 	}

@@ -29,7 +29,7 @@ type part interface {
 // newParts returns the parts of an episode that begins. Waits come before the means over time because they turn pods away, and GPUs
 // because the means add to their outcome.
 func newParts(e *Env) (parts []part) {
-	if e.openb != nil && e.openb.Steady != nil {
+	if e.cfg.OpenB != nil && e.cfg.OpenB.Steady != nil {
 		parts = append(parts, newWaits(e))
 	}
 	e.preferences = newPreferences(e)

@@ -60,22 +60,10 @@ func (e *Env) TypicalRunning() *fragmentation.Typical { return e.lasting }
 
 // OfferedLoad returns the GPUs that pods request on average, over the cluster's. It is 0 without Steady.
 func (e *Env) OfferedLoad() float64 {
-	if e.openb == nil || e.openb.Steady == nil {
+	if e.cfg.OpenB == nil || e.cfg.OpenB.Steady == nil {
 		return 0
 	}
-	return e.openb.Steady.Load
-}
-
-func (e *Env) typicalRunning() *fragmentation.Typical {
-	if e.openb == nil || e.openb.Steady == nil {
-		return nil
-	}
-	var out []fragmentation.Demand
-	for i, d := range e.demand() {
-		d.Count = e.openb.Pods[i].Lifetime()
-		out = append(out, d)
-	}
-	return fragmentation.NewTypical(out)
+	return e.cfg.OpenB.Steady.Load
 }
 
 // The classes of pods that SteadyOutcome counts: those of GPULoad, and pods that request no GPU.
@@ -126,7 +114,7 @@ type waitTotals struct {
 }
 
 func newWaits(e *Env) *waits {
-	w := &waits{from: float64(e.arrivals.fill) + e.openb.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)), waitTotals: waitTotals{turnedAway: -1}}
+	w := &waits{from: float64(e.arrivals.fill) + e.cfg.OpenB.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)), waitTotals: waitTotals{turnedAway: -1}}
 	for i := range w.begun {
 		w.begun[i] = math.NaN()
 	}
