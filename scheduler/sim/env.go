@@ -3,9 +3,11 @@ package sim
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"sync"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
@@ -22,6 +24,7 @@ type Env struct {
 
 	seed     uint64
 	snapshot cluster.Snapshot
+	seen     *cluster.Snapshot // what policies see: the snapshot, unless a part shows another
 	arrivals arrivalList
 	tracker  objective.Tracker
 	measured func()  // tells the tracker of a measurement
@@ -38,6 +41,7 @@ type Env struct {
 	running departures          // the running pods that will leave; empty without turnover
 	on      []int32             // by arrival: the row of its node, or -1
 	devices []cluster.DeviceSet // by arrival: its GPU devices
+	start   int                 // where the partition of the last placed pod begins
 	waiting []int32             // arrivals without a node, the longest waiting first
 	at      int                 // index in waiting of the next pod to retry
 	full    []bool              // by shape: fits nowhere until a pod leaves
@@ -85,7 +89,7 @@ func (e *Env) Reset(seed uint64) error {
 		cfg: e.cfg, source: e.source, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1, due: math.Inf(1),
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
-	e.snapshot.Nodes = e.source.nodes(seed)
+	e.snapshot.Nodes, e.seen = e.source.nodes(seed), &e.snapshot
 	var err error
 	if e.arrivals, err = e.source.arrivals(seed, e.snapshot.Nodes); err != nil {
 		return err
@@ -115,7 +119,12 @@ func (e *Env) Done() bool { return e.pending < 0 }
 
 // Snapshot returns the present state of the cluster. It belongs to the environment, which changes
 // the nodes in Step, replaces them in Reset and removes the nodes that Config.Lose takes.
-func (e *Env) Snapshot() *cluster.Snapshot { return &e.snapshot }
+//
+// A pod that requests a MIG partition sees those GPUs of its candidates as full that have no place for it; Nodes does not.
+func (e *Env) Snapshot() *cluster.Snapshot { return e.seen }
+
+// Nodes returns the nodes as they are.
+func (e *Env) Nodes() []*cluster.Node { return e.snapshot.Nodes }
 
 // Pending returns the pod that needs a node now, with the name of its deployment. Pending,
 // Candidates and Step must not be called when the episode is over.
@@ -130,19 +139,29 @@ func (e *Env) Candidates() []int32 {
 
 // Step does what StepOn does, on the devices that cluster.Node.ChooseDevices chooses.
 func (e *Env) Step(choice int) (reward float64) {
-	n := e.snapshot.Nodes[e.Candidates()[choice]]
+	n := e.seen.Nodes[e.Candidates()[choice]]
 	return e.StepOn(choice, n.ChooseDevices(e.Pending().Requests))
 }
 
-// StepOn puts the pending pod on the given devices of node Candidates()[choice]. Then time passes
+// StepOn does what StepAt does. A partition begins where it leaves most placements free.
+func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
+	start := 0
+	if p := e.Pending().Partition; p != mig.None {
+		start = p.BestStart(e.snapshot.Nodes[e.Candidates()[choice]].Slices[bits.TrailingZeros64(uint64(on))])
+	}
+	return e.StepAt(choice, on, start)
+}
+
+// StepAt puts the pending pod on the given devices of node Candidates()[choice]. Then time passes
 // until the next pod that fits somewhere, or to the end. The reward is how much the placement
 // lowered the objective's cost, minus Config.WaitCost for each pod that began to wait meanwhile.
 // Departures do not count, because no choice causes them. What nodes use changes only while time passes:
-// with Config.Usage the reward includes how much the measurements until the next pod lowered the cost.
-func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
+// with Config.Usage the reward includes how much the measurements until the next pod lowered the cost. A partition begins at the memory
+// slice start of its device.
+func (e *Env) StepAt(choice int, on cluster.DeviceSet, start int) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
 	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
-	e.devices[pod] = on
+	e.devices[pod], e.start = on, start
 	e.changed(row)
 	e.placed++
 	e.on[pod] = row
@@ -181,6 +200,7 @@ func (e *Env) changed(row int32) {
 
 // advance lets time pass until a pod that fits somewhere is pending, or the workload ends.
 func (e *Env) advance() {
+	e.seen = &e.snapshot
 	for {
 		if e.retry() {
 			for _, p := range e.parts {
@@ -315,8 +335,8 @@ func (e *Env) CopyTo(dst *Env) {
 	old := *dst
 	*dst = *e
 	dst.snapshot.Nodes = copyNodes(old.snapshot.Nodes, e.snapshot.Nodes)
-	dst.snapshot.Peers = append(old.snapshot.Peers[:0], e.snapshot.Peers...)
-	dst.snapshot.Beyond = append(old.snapshot.Beyond[:0], e.snapshot.Beyond...)
+	dst.snapshot.Peers, dst.snapshot.Beyond = old.snapshot.Peers[:0], old.snapshot.Beyond[:0]
+	dst.seen = &dst.snapshot
 	dst.running = append(old.running[:0], e.running...)
 	dst.on = append(old.on[:0], e.on...)
 	dst.devices = append(old.devices[:0], e.devices...)
@@ -330,4 +350,9 @@ func (e *Env) CopyTo(dst *Env) {
 		dst.parts[i] = p.copyFor(dst, old.parts)
 	}
 	dst.track()
+	if !dst.Done() {
+		for _, p := range dst.parts {
+			p.pends(dst)
+		}
+	}
 }

@@ -43,6 +43,8 @@ type Outcome struct {
 	Usage  *UsageOutcome  `json:"usage,omitempty"`  // nil without Config.Usage
 
 	Traffic *TrafficOutcome `json:"traffic,omitempty"` // nil without Config.Traffic
+
+	Partitions *PartitionOutcome `json:"partitions,omitempty"` // nil on a cluster without MIG
 }
 
 // Outcome measures the episode so far. Once the episode is Done, this is its result.

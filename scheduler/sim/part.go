@@ -1,5 +1,11 @@
 package sim
 
+import (
+	"slices"
+
+	"gnnsched/internal/cluster"
+)
+
 // part is one thing that an episode plays or measures beside the nodes' requests: usage, traffic, preferences, waits, means over time.
 // Env tells every part of each event. Rows are those of the snapshot. To add a part, implement it in a file of its own, embed quiet for
 // the events that do not matter to it, and add it to newParts.
@@ -26,11 +32,14 @@ type part interface {
 	report(e *Env, o *Outcome)
 }
 
-// newParts returns the parts of an episode that begins. Waits come before the means over time because they turn pods away, and GPUs
-// because the means add to their outcome.
+// newParts returns the parts of an episode that begins. The means over time come last of those that others change: waits turn pods away,
+// partitions change what devices have in use, and the means add to the outcome of GPUs.
 func newParts(e *Env) (parts []part) {
 	if e.cfg.OpenB != nil && e.cfg.OpenB.Steady != nil {
 		parts = append(parts, newWaits(e))
+	}
+	if slices.ContainsFunc(e.snapshot.Nodes, func(n *cluster.Node) bool { return n.Slices != nil }) {
+		parts = append(parts, newPartitions(e))
 	}
 	e.preferences = newPreferences(e)
 	parts = append(parts, newGPUDemand(e), newTimeMeans(e), e.preferences)
