@@ -108,6 +108,14 @@ func (e *Env) Reset(seed uint64) error {
 
 // track starts to track the snapshot's nodes after the list of nodes has changed.
 func (e *Env) track() {
+	for _, p := range e.parts {
+		p.track(e)
+	}
+	e.follow()
+}
+
+// follow starts to follow the cost of the snapshot's nodes, and what fits there.
+func (e *Env) follow() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
 	e.measured = objective.Told(e.tracker)
 	e.cost = e.tracker.Cost()
@@ -349,7 +357,7 @@ func (e *Env) CopyTo(dst *Env) {
 	for i, p := range e.parts {
 		dst.parts[i] = p.copyFor(dst, old.parts)
 	}
-	dst.track()
+	dst.follow()
 	if !dst.Done() {
 		for _, p := range dst.parts {
 			p.pends(dst)

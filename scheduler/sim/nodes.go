@@ -243,9 +243,6 @@ func (e *Env) loseNodes() bool {
 	}
 	e.snapshot.Nodes = nodes
 	e.evict(newRow)
-	for _, p := range e.parts {
-		p.track(e)
-	}
 	e.track()
 	return true
 }

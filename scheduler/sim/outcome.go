@@ -107,12 +107,6 @@ type timeTotals struct {
 	idleGPUs, ordinaryImbalance     float64 // 0 without GPUs
 }
 
-func newTimeMeans(e *Env) *timeMeans {
-	m := &timeMeans{}
-	m.track(e)
-	return m
-}
-
 func (m *timeMeans) track(e *Env) {
 	nodes := e.snapshot.Nodes
 	m.balance = objective.Balance{}.Track(nodes)
@@ -130,8 +124,8 @@ func (m *timeMeans) track(e *Env) {
 }
 
 func (m *timeMeans) copyFor(e *Env, _ []part) part {
-	c := newTimeMeans(e)
-	c.timeTotals = m.timeTotals
+	c := &timeMeans{timeTotals: m.timeTotals}
+	c.track(e)
 	return c
 }
 

@@ -10,7 +10,7 @@ import (
 // Env tells every part of each event. Rows are those of the snapshot. To add a part, implement it in a file of its own, embed quiet for
 // the events that do not matter to it, and add it to newParts.
 type part interface {
-	// track goes on with another list of nodes; Env.on has the row of each running pod.
+	// track begins an episode, or goes on with another list of nodes. Env.on has the row of each running pod.
 	track(e *Env)
 	// arrives is called before a pod arrives. The pods before it are placed or wait.
 	arrives(e *Env, pod int32)
@@ -41,8 +41,8 @@ func newParts(e *Env) (parts []part) {
 	if slices.ContainsFunc(e.snapshot.Nodes, func(n *cluster.Node) bool { return n.Slices != nil }) {
 		parts = append(parts, newPartitions(e))
 	}
-	e.preferences = newPreferences(e)
-	parts = append(parts, newGPUDemand(e), newTimeMeans(e), e.preferences)
+	e.preferences = &preferences{}
+	parts = append(parts, newGPUDemand(e), &timeMeans{}, e.preferences)
 	if e.cfg.Usage != nil {
 		parts = append(parts, newUsageState(e))
 	}

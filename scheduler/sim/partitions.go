@@ -33,7 +33,6 @@ func newPartitions(e *Env) *partitions {
 	if e.cfg.Given != nil {
 		p.from += e.cfg.Given.WarmUp
 	}
-	p.track(e)
 	return p
 }
 

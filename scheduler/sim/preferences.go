@@ -29,12 +29,6 @@ type preferences struct {
 	best    []int32 // reused
 }
 
-func newPreferences(e *Env) *preferences {
-	p := &preferences{}
-	p.track(e)
-	return p
-}
-
 func (p *preferences) track(e *Env) {
 	*p = preferences{scorer: preference.NewScorer(e.cfg.PreferenceMode(), e.snapshot.Nodes)}
 	if !p.scorer.Spreads() {
@@ -49,7 +43,8 @@ func (p *preferences) track(e *Env) {
 }
 
 func (p *preferences) copyFor(e *Env, _ []part) part {
-	e.preferences = newPreferences(e)
+	e.preferences = &preferences{}
+	e.preferences.track(e)
 	return e.preferences
 }
 

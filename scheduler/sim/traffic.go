@@ -173,7 +173,6 @@ func newTrafficState(e *Env) *trafficState {
 		dealt[service]++
 	}
 	t.running = make([][]member, len(numbers)*apps)
-	t.track(e)
 	return t
 }
 

@@ -103,7 +103,7 @@ func newUsageState(e *Env) *usageState {
 	u.meter = *meter.New(meter.Config{
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
 		Capacity: c.Limits().Amounts(),
-	}, e.snapshot.Nodes)
+	}, nil)
 	e.drawKnown(c.Known, rng)
 	e.due = u.begin
 	return u

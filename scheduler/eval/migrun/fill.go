@@ -19,14 +19,6 @@ type Filled struct {
 	Left       [mig.Count]int `json:"left"`       // pods without a node, by profile
 }
 
-// Unscheduled returns the number of pods without a node.
-func (f Filled) Unscheduled() (n int) {
-	for _, l := range f.Left {
-		n += l
-	}
-	return n
-}
-
 // Fill plays the arrivals of a seed with a policy, up to the last of the ascending loads.
 func (m Machines) Fill(ctx context.Context, x Mix, c eval.Contender, loads []float64, seed uint64) ([]Filled, error) {
 	all := m.filling(x, loads[len(loads)-1], seed)
