@@ -65,7 +65,7 @@ func (d *gpuDemand) arrives(e *Env, pod int32) {
 
 // settle records the allocation once the requests have reached the capacity.
 func (d *gpuDemand) settle(e *Env) {
-	if !d.full && d.capacity > 0 && d.requested >= d.capacity {
+	if !d.full && d.requested >= d.capacity {
 		d.full, d.atFull = true, e.gpuAllocation()
 	}
 }

@@ -41,8 +41,11 @@ func newParts(e *Env) (parts []part) {
 	if slices.ContainsFunc(e.snapshot.Nodes, func(n *cluster.Node) bool { return n.Slices != nil }) {
 		parts = append(parts, newPartitions(e))
 	}
+	if e.gpuCapacity() > 0 {
+		parts = append(parts, newGPUDemand(e))
+	}
 	e.preferences = &preferences{}
-	parts = append(parts, newGPUDemand(e), &timeMeans{}, e.preferences)
+	parts = append(parts, &timeMeans{}, e.preferences)
 	if e.cfg.Usage != nil {
 		parts = append(parts, newUsageState(e))
 	}
