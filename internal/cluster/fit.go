@@ -1,6 +1,10 @@
 package cluster
 
-import "slices"
+import (
+	"slices"
+
+	"gnnsched/internal/cluster/mig"
+)
 
 // Reason is why a pod does not fit a node. It is empty if the pod fits.
 type Reason string
@@ -22,7 +26,7 @@ const (
 // Fit applies those filters of kube-scheduler that these values can express: cordoned nodes,
 // taints, node selector and resources. It also checks the GPU model. A request for whole GPUs needs
 // as many idle devices, a share needs one device with room. If the devices of the node are not
-// known one by one, whole GPUs are only counted and no share fits.
+// known one by one, whole GPUs are only counted and no share fits. A MIG partition also needs free memory slices, if they are known.
 func (n *Node) Fit(p *Pod) Reason {
 	if n.Unschedulable {
 		return Cordoned
@@ -49,6 +53,8 @@ func (n *Node) Fit(p *Pod) Reason {
 	case r.GPU > 0 && !n.fitsDevices(r):
 		return NoGPU
 	case r.GPUMilli > 0 && !n.fitsDevices(r):
+		return NoDevice
+	case p.Partition != mig.None && n.Slices != nil && !slices.ContainsFunc(n.Slices, p.Partition.Fits):
 		return NoDevice
 	}
 	return Fits

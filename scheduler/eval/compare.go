@@ -67,8 +67,8 @@ func (c Contender) Ties(seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, tieStream))
 }
 
-// episode plays the episode of a seed.
-func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
+// Episode plays the episode of a seed.
+func (c Contender) Episode(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
 	if c.Play != nil {
 		return c.Play(ctx, env, seed)
 	}
@@ -177,7 +177,7 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 		o := &c.Results[k].Outcomes[i]
 		if k < len(contenders) {
 			x := contenders[k]
-			if *o, err = x.episode(ctx, env, c.Seeds[i]); err != nil {
+			if *o, err = x.Episode(ctx, env, c.Seeds[i]); err != nil {
 				return fmt.Errorf("%s: %w", x.Name, err)
 			}
 		} else if *o, err = optimum.Of(env, c.Seeds[i]); err != nil {

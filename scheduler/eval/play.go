@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -60,6 +62,7 @@ type Observer interface {
 type Choice struct {
 	Candidate int               // index in the environment's Candidates
 	Devices   cluster.DeviceSet // GPU devices of that node
+	Start     int               // first memory slice of the MIG partition
 	// Scores are those of the Candidates, -Inf where preferences exclude one; nil if the decider has none. They
 	// are valid until the next decision.
 	Scores []float32
@@ -78,7 +81,7 @@ func Episode(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, error) {
 		if err != nil {
 			return sim.Outcome{}, err
 		}
-		env.StepOn(choice.Candidate, choice.Devices)
+		env.StepAt(choice.Candidate, choice.Devices, choice.Start)
 	}
 	return env.Outcome(), nil
 }
@@ -106,10 +109,30 @@ func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 		if buffer, err = Scores(env, p, buffer); err != nil {
 			return Choice{}, err
 		}
-		best := choose(buffer, ties)
-		node := env.Snapshot().Nodes[env.Candidates()[best]]
-		return Choice{best, policy.Devices(p, node, env.Pending()), buffer}, nil
+		c := Choice{Candidate: choose(buffer, ties), Scores: buffer}
+		node := env.Snapshot().Nodes[env.Candidates()[c.Candidate]]
+		c.Devices, c.Start, err = Place(p, node, env.Pending())
+		return c, err
 	}
+}
+
+// Place returns the devices that a policy gives to a pod on a node, and the first memory slice of the pod's MIG partition. A partition that
+// does not fit there is an error.
+func Place(p policy.Policy, node *cluster.Node, pod *cluster.Pod) (on cluster.DeviceSet, start int, err error) {
+	on = policy.Devices(p, node, pod)
+	if pod.Partition == mig.None {
+		return on, 0, nil
+	}
+	gpu := bits.TrailingZeros64(uint64(on))
+	if on.Len() != 1 || gpu >= len(node.Slices) {
+		return on, 0, fmt.Errorf("%s chose the devices %b for a partition", p.Name(), on)
+	}
+	used := node.Slices[gpu]
+	start = policy.Start(p, used, pod.Partition)
+	if start < 0 || !slices.Contains(pod.Partition.Starts(), start) || used&pod.Partition.On(start) != 0 {
+		return on, 0, fmt.Errorf("%s put %d compute slices at %d on a GPU with the memory slices %08b in use", p.Name(), pod.Partition.Compute(), start, used)
+	}
+	return on, start, nil
 }
 
 // Scores returns p's scores of the candidates of the pending pod, after preferences. The result may

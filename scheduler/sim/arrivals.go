@@ -23,6 +23,9 @@ type deployment struct {
 	kind  string       // name of the pod's shape
 }
 
+// works reports whether its pods leave when they have done their work.
+func (d *deployment) works() bool { return d.usage != nil && d.usage.Work > 0 }
+
 // arrivalList is the workload of an episode: the pods of all deployments in order of arrival.
 type arrivalList struct {
 	deployments []deployment
@@ -219,7 +222,7 @@ func (e *Env) Runs(arrival int) bool { return e.on[arrival] >= 0 }
 // for traces, processes other than steady, lifetimes other than exponential, and scenarios with lost nodes, usage or traffic.
 func (e *Env) DrawFuture(rng *rand.Rand) error {
 	c := &e.cfg
-	if e.trace != nil || e.openb != nil || !c.Arrivals.steady() || c.Lose > 0 || c.Usage != nil || c.Traffic != nil {
+	if c.Trace != nil || c.OpenB != nil || c.Given != nil || !c.Arrivals.steady() || c.Lose > 0 || c.Usage != nil || c.Traffic != nil {
 		return errors.New("futures can be drawn only for steady arrivals of the scenario's shapes, without lost nodes, usage and traffic")
 	}
 	if d := c.Lifetimes.Distribution; d != "" && d != exponentialEnd {

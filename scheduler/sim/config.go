@@ -47,6 +47,7 @@ type Config struct {
 	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: each deployment draws what its pods request
 	Trace      *Trace             `json:"trace,omitempty"`    // instead of all other fields about pods
 	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields about nodes and pods
+	Given      *Given             `json:"-"`                  // instead of all other fields about nodes and pods, for programs
 	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; at least 1
 	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots that the fill reaches, whichever comes first; over 0, at most 2
 	// Turnover is the number of pods that arrive after the fill, while others leave, divided by
@@ -77,6 +78,7 @@ func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	switch {
+	case c.Given != nil:
 	case c.OpenB != nil:
 		c.validateOpenB(bad)
 	case c.Trace != nil:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
 )
 
@@ -25,6 +26,103 @@ const (
 // stream returns the source of a stream. The generator of package workload uses the same seed with
 // small stream numbers; these are far from them.
 func stream(seed, n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n<<32)) }
+
+// source says where the nodes and pods of episodes come from: they are drawn, or those of a trace, of the openb trace or of a
+// program.
+type source interface {
+	// nodes returns the nodes of a seed's episode.
+	nodes(seed uint64) []*cluster.Node
+	// arrivals returns the pods of a seed's episode, which begins with the given nodes.
+	arrivals(seed uint64, nodes []*cluster.Node) (arrivalList, error)
+	// demand returns what pods request, counted by how often they arrive, and by how long they run; nil if that is not known.
+	demand() (arriving, running []fragmentation.Demand)
+	// fixed reports whether every seed has the same arrivals.
+	fixed() bool
+}
+
+// source returns the source of the configuration's nodes and pods, and reads its files.
+func (c Config) source() (source, error) {
+	switch {
+	case c.Given != nil:
+		return c.Given, nil
+	case c.OpenB != nil:
+		return c.OpenB.read()
+	case c.Trace != nil:
+		return c.readTrace()
+	}
+	return &drawn{c}, nil
+}
+
+// drawn draws nodes, and deployments of the configuration's shapes.
+type drawn struct{ Config }
+
+// shapes draws the shapes of an episode and the load of its fill.
+func (d *drawn) shapes(seed uint64) ([]workload.Shape, float64) {
+	rng := stream(seed, streamWorkload)
+	shapes := some(rng, d.ShapeKinds, d.Shapes)
+	return shapes, d.Load.draw(rng)
+}
+
+func (d *drawn) nodes(seed uint64) []*cluster.Node {
+	nodes := d.drawNodes(seed)
+	shapes, _ := d.shapes(seed)
+	d.drawInitial(seed, nodes, shapes)
+	return nodes
+}
+
+func (d *drawn) arrivals(seed uint64, nodes []*cluster.Node) (arrivalList, error) {
+	shapes, load := d.shapes(seed)
+	return d.drawArrivals(seed, nodes, shapes, load)
+}
+
+func (d *drawn) demand() (arriving, running []fragmentation.Demand) {
+	for _, s := range d.Shapes {
+		arriving = append(arriving, demandOf(s, s.Weight))
+	}
+	return arriving, nil
+}
+
+func (*drawn) fixed() bool { return false }
+
+func demandOf(s workload.Shape, count float64) fragmentation.Demand {
+	return fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Tolerations: s.Tolerations, Count: count}
+}
+
+// Given is the nodes and pods of a program. The lists are those of every episode.
+type Given struct {
+	Nodes  []*cluster.Node // idle; an episode begins with copies
+	Pods   []Arrival       // by ascending time; pods that share a cluster.Pod are alike
+	WarmUp float64         // time from which PartitionOutcome counts
+	End    float64         // of the episode; with the last arrival if that is later
+
+	Typical []fragmentation.Demand // what pods request; the running pods request the same if they Leave
+	Leave   bool                   // pods leave
+}
+
+func (g *Given) nodes(uint64) []*cluster.Node { return copyNodes(nil, g.Nodes) }
+
+func (g *Given) arrivals(uint64, []*cluster.Node) (arrivalList, error) {
+	a := arrivalList{exact: true, end: g.End}
+	numbers := numbering[*cluster.Pod]{}
+	for _, x := range g.Pods {
+		d := numbers.of(x.Pod)
+		if int(d) == len(a.deployments) {
+			a.shapes = append(a.shapes, d)
+			a.deployments = append(a.deployments, deployment{pod: *x.Pod, shape: d, replicas: 1, usage: x.Usage})
+		}
+		a.pods, a.at, a.lifetime = append(a.pods, d), append(a.at, x.At), append(a.lifetime, x.Lifetime)
+	}
+	return a, nil
+}
+
+func (g *Given) demand() (arriving, running []fragmentation.Demand) {
+	if g.Leave {
+		return g.Typical, g.Typical
+	}
+	return g.Typical, nil
+}
+
+func (*Given) fixed() bool { return true }
 
 // some draws elements of list and keeps their order. Their number is drawn from kinds; a zero kinds
 // means all.

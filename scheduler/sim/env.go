@@ -3,41 +3,45 @@ package sim
 import (
 	"fmt"
 	"math"
-	"slices"
+	"math/bits"
 	"sync"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/objective"
-	"gnnsched/workload"
 )
 
 // Env simulates one cluster and its workload, one episode at a time. It is not safe for concurrent
 // use; environments are independent of each other.
 type Env struct {
-	cfg   Config
-	trace workload.Trace // nil without Config.Trace
-	openb *OpenB         // nil without Config.OpenB
+	cfg    Config
+	source source
 
 	typical *fragmentation.Typical
 	lasting *fragmentation.Typical // nil without Steady
 
 	seed     uint64
 	snapshot cluster.Snapshot
+	seen     *cluster.Snapshot // what policies see: the snapshot, unless a part shows another
 	arrivals arrivalList
 	tracker  objective.Tracker
 	measured func()  // tells the tracker of a measurement
 	cost     float64 // of the present state
 	feasible feasibleNodes
 
-	preferences preferences
+	parts       []part
+	preferences *preferences // one of the parts
+	due         float64      // when the parts are called next; +Inf: never
+	fallen      float64      // by how much the cost has fallen at such times since the last choice
 
 	clock   int                 // pods that have arrived
 	now     float64             // the time
 	running departures          // the running pods that will leave; empty without turnover
 	on      []int32             // by arrival: the row of its node, or -1
 	devices []cluster.DeviceSet // by arrival: its GPU devices
+	start   int                 // where the partition of the last placed pod begins
 	waiting []int32             // arrivals without a node, the longest waiting first
 	at      int                 // index in waiting of the next pod to retry
 	full    []bool              // by shape: fits nowhere until a pod leaves
@@ -46,15 +50,10 @@ type Env struct {
 
 	pending int32 // arrival to place; -1 when the episode is over
 	placed  int
-	waited  int  // pods that had to wait, whether placed later or not
-	lost    bool // the nodes of Config.Lose are gone
-	evicted int  // pods whose node was lost
-	means   timeMeans
-	gpus    gpuDemand
-	steady  *steadyState  // nil without Steady
-	usage   *usageState   // nil without Usage
-	traffic *trafficState // nil without Traffic
-	earlier *sync.Map     // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
+	waited  int       // pods that had to wait, whether placed later or not
+	lost    bool      // the nodes of Config.Lose are gone
+	evicted int       // pods whose node was lost
+	earlier *sync.Map // from a *usage.Model to the *cluster.PodUsage of earlier pods with it; copies share it
 }
 
 // New returns an environment of a configuration and reads the configuration's files. Call Reset
@@ -64,28 +63,13 @@ func New(cfg Config) (*Env, error) {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
 	e := &Env{cfg: cfg, pending: -1, earlier: &sync.Map{}}
-	if err := e.read(); err != nil {
+	var err error
+	if e.source, err = cfg.source(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
 	}
-	e.typical = fragmentation.NewTypical(e.demand())
-	e.lasting = e.typicalRunning()
+	arriving, running := e.source.demand()
+	e.typical, e.lasting = fragmentation.NewTypical(arriving), fragmentation.NewTypical(running)
 	return e, nil
-}
-
-// read reads the configuration's files.
-func (e *Env) read() (err error) {
-	if e.cfg.Trace != nil {
-		if e.trace, err = e.cfg.Trace.read(); err != nil {
-			return err
-		}
-		if e.cfg.Usage == nil && slices.ContainsFunc(e.trace, func(a workload.Arrival) bool { return a.Deployment.Shape.Usage != nil }) {
-			return fmt.Errorf("usage: is missing, but %s has a column usage; give usage: {}", e.cfg.Trace.File)
-		}
-	}
-	if e.cfg.OpenB != nil {
-		e.openb, err = e.cfg.OpenB.read()
-	}
-	return err
 }
 
 // Aim makes m the objective of later episodes.
@@ -96,24 +80,18 @@ func (e *Env) Config() Config { return e.cfg }
 
 // FixedWorkload reports whether the same pods arrive at the same times on every seed, as they do if a
 // trace is played as it was recorded. Results are then a sample of one workload, however many seeds.
-func (e *Env) FixedWorkload() bool {
-	switch {
-	case e.openb != nil:
-		return e.openb.fixed()
-	case e.trace != nil:
-		return e.cfg.Trace.fixed(e.trace)
-	}
-	return false
-}
+func (e *Env) FixedWorkload() bool { return e.source.fixed() }
 
 // Reset starts the episode of a seed. It fails if the drawn cluster has no room for the load; the
 // environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, trace: e.trace, openb: e.openb, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1,
+		cfg: e.cfg, source: e.source, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1, due: math.Inf(1),
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
-	if err := e.draw(); err != nil {
+	e.snapshot.Nodes, e.seen = e.source.nodes(seed), &e.snapshot
+	var err error
+	if e.arrivals, err = e.source.arrivals(seed, e.snapshot.Nodes); err != nil {
 		return err
 	}
 	e.full, e.queued = make([]bool, len(e.arrivals.shapes)), make([]bool, len(e.arrivals.pods))
@@ -122,49 +100,26 @@ func (e *Env) Reset(seed uint64) error {
 	for i := range e.on {
 		e.on[i] = -1
 	}
-	e.gpus = newGPUDemand(e.snapshot.Nodes, &e.arrivals, e.typical.Open)
-	e.steady = newSteadyState(e.cfg, &e.arrivals)
-	e.usage = newUsageState(e)
-	e.traffic = newTrafficState(e)
+	e.parts = newParts(e)
 	e.track()
 	e.advance()
-	e.usage.fall() // what was measured before the first decision rewards nobody
 	return nil
-}
-
-// draw draws the cluster and the workload of the episode.
-func (e *Env) draw() (err error) {
-	if e.openb != nil {
-		e.snapshot.Nodes = e.openb.nodes(e.seed)
-		e.arrivals, err = e.openb.arrivals(e.seed)
-		return err
-	}
-	rng := stream(e.seed, streamWorkload)
-	if e.trace != nil {
-		e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
-		e.arrivals = fromTrace(e.cfg.Trace.arrivals(rng, e.trace))
-		return nil
-	}
-	shapes, load := some(rng, e.cfg.ShapeKinds, e.cfg.Shapes), e.cfg.Load.draw(rng)
-	e.snapshot.Nodes = e.cfg.drawNodes(e.seed)
-	e.cfg.drawInitial(e.seed, e.snapshot.Nodes, shapes)
-	e.arrivals, err = e.cfg.drawArrivals(e.seed, e.snapshot.Nodes, shapes, load)
-	return err
 }
 
 // track starts to track the snapshot's nodes after the list of nodes has changed.
 func (e *Env) track() {
+	for _, p := range e.parts {
+		p.track(e)
+	}
+	e.follow()
+}
+
+// follow starts to follow the cost of the snapshot's nodes, and what fits there.
+func (e *Env) follow() {
 	e.tracker = e.cfg.Objective.Track(e.snapshot.Nodes)
 	e.measured = objective.Told(e.tracker)
 	e.cost = e.tracker.Cost()
 	e.feasible.reset(&e.snapshot, len(e.arrivals.shapes))
-	e.means.track(e.snapshot.Nodes)
-	e.preferences = newPreferences(e.cfg.PreferenceMode(), e.snapshot.Nodes, len(e.arrivals.deployments))
-	for pod, row := range e.on {
-		if row >= 0 {
-			e.preferences.add(e.arrivals.pods[pod], e.deployment(int32(pod)), row)
-		}
-	}
 }
 
 // Done reports whether the episode is over: every pod has a node or never gets one.
@@ -172,7 +127,12 @@ func (e *Env) Done() bool { return e.pending < 0 }
 
 // Snapshot returns the present state of the cluster. It belongs to the environment, which changes
 // the nodes in Step, replaces them in Reset and removes the nodes that Config.Lose takes.
-func (e *Env) Snapshot() *cluster.Snapshot { return &e.snapshot }
+//
+// A pod that requests a MIG partition sees those GPUs of its candidates as full that have no place for it; Nodes does not.
+func (e *Env) Snapshot() *cluster.Snapshot { return e.seen }
+
+// Nodes returns the nodes as they are.
+func (e *Env) Nodes() []*cluster.Node { return e.snapshot.Nodes }
 
 // Pending returns the pod that needs a node now, with the name of its deployment. Pending,
 // Candidates and Step must not be called when the episode is over.
@@ -187,36 +147,45 @@ func (e *Env) Candidates() []int32 {
 
 // Step does what StepOn does, on the devices that cluster.Node.ChooseDevices chooses.
 func (e *Env) Step(choice int) (reward float64) {
-	n := e.snapshot.Nodes[e.Candidates()[choice]]
+	n := e.seen.Nodes[e.Candidates()[choice]]
 	return e.StepOn(choice, n.ChooseDevices(e.Pending().Requests))
 }
 
-// StepOn puts the pending pod on the given devices of node Candidates()[choice]. Then time passes
+// StepOn does what StepAt does. A partition begins where it leaves most placements free.
+func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
+	start := 0
+	if p := e.Pending().Partition; p != mig.None {
+		start = p.BestStart(e.snapshot.Nodes[e.Candidates()[choice]].Slices[bits.TrailingZeros64(uint64(on))])
+	}
+	return e.StepAt(choice, on, start)
+}
+
+// StepAt puts the pending pod on the given devices of node Candidates()[choice]. Then time passes
 // until the next pod that fits somewhere, or to the end. The reward is how much the placement
 // lowered the objective's cost, minus Config.WaitCost for each pod that began to wait meanwhile.
 // Departures do not count, because no choice causes them. What nodes use changes only while time passes:
-// with Config.Usage the reward includes how much the measurements until the next pod lowered the cost.
-func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
+// with Config.Usage the reward includes how much the measurements until the next pod lowered the cost. A partition begins at the memory
+// slice start of its device.
+func (e *Env) StepAt(choice int, on cluster.DeviceSet, start int) (reward float64) {
 	row, pod := e.Candidates()[choice], e.pending
 	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
-	e.devices[pod] = on
+	e.devices[pod], e.start = on, start
 	e.changed(row)
 	e.placed++
 	e.on[pod] = row
-	e.steady.place(pod, e.Pending().Requests, e.now)
-	e.preferences.add(e.arrivals.pods[pod], e.deployment(pod), row)
-	e.usage.place(e, pod, row)
-	e.traffic.place(e, pod, row)
-	if !e.arrivals.stays(pod) && !e.usage.ends(e.deployment(pod)) {
+	for _, p := range e.parts {
+		p.placed(e, pod, row)
+	}
+	if !e.arrivals.stays(pod) && !e.deployment(pod).works() {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
 		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
 	}
 	before := e.cost
 	e.cost = e.tracker.Cost()
-	reward = before - e.cost
+	reward, e.fallen = before-e.cost, 0
 	waited := e.waited
 	e.advance()
-	return reward + e.usage.fall() - e.cfg.WaitCost*float64(e.waited-waited)
+	return reward + e.fallen - e.cfg.WaitCost*float64(e.waited-waited)
 }
 
 // Waited returns the number of pods that have had to wait so far, whether they have a node by now or
@@ -235,47 +204,49 @@ func (e *Env) deployment(pod int32) *deployment { return &e.arrivals.deployments
 func (e *Env) changed(row int32) {
 	e.tracker.Update(int(row))
 	e.feasible.update(row)
-	e.means.update(int(row))
 }
 
 // advance lets time pass until a pod that fits somewhere is pending, or the workload ends.
 func (e *Env) advance() {
-	e.preferences.rated = false
+	e.seen = &e.snapshot
 	for {
 		if e.retry() {
-			e.traffic.observe(e)
+			for _, p := range e.parts {
+				p.pends(e)
+			}
 			return
 		}
 		if e.loseNodes() {
 			continue
-		}
-		if e.clock == e.arrivals.fill && e.steady.begin(len(e.waiting)) {
-			e.waiting = e.waiting[:0]
 		}
 		next, more := e.next()
 		if !more && next <= e.now {
 			e.pending = -1
 			return
 		}
-		if leaves := e.leaves(); leaves < next && leaves < e.usage.due() {
+		if leaves := e.leaves(); leaves < next && leaves < e.due {
 			e.pass(leaves)
 			e.depart()
 			continue
 		}
-		if e.usage.due() <= next && e.clock >= e.arrivals.fill {
-			e.measure()
+		if e.due <= next && e.Filled() {
+			e.pass(e.due)
+			for _, p := range e.parts {
+				p.due(e)
+			}
 			continue
 		}
 		e.pass(next)
 		if !more {
 			continue
 		}
-		e.gpus.arrive(e.deployment(int32(e.clock)).pod.Requests, e.snapshot.Nodes)
+		for _, p := range e.parts {
+			p.arrives(e, int32(e.clock))
+		}
 		e.clock++
 		e.at = len(e.waiting)
 		e.depart()
 		e.waiting = append(e.waiting, int32(e.clock-1))
-		e.steady.arrive()
 	}
 }
 
@@ -297,11 +268,11 @@ func (e *Env) next() (at float64, more bool) {
 
 // pass lets time pass during which nothing happens.
 func (e *Env) pass(until float64) {
-	if e.clock >= e.arrivals.fill {
-		e.means.observe(until-e.now, e.cost, len(e.waiting))
-		e.traffic.pass(until - e.now)
+	if e.Filled() {
+		for _, p := range e.parts {
+			p.pass(e, until)
+		}
 	}
-	e.steady.pass(e.now, until)
 	e.now = until
 }
 
@@ -318,7 +289,9 @@ func (e *Env) retry() bool {
 			}
 			e.full[d.shape] = true
 		}
-		e.steady.fail(pod, e.now)
+		for _, p := range e.parts {
+			p.refused(e, pod)
+		}
 		if !e.queued[pod] {
 			e.queued[pod] = true
 			e.waited++
@@ -333,12 +306,11 @@ func (e *Env) depart() {
 	for len(e.running) > 0 && e.running[0].at <= e.now {
 		d := e.running.pop()
 		e.snapshot.Nodes[d.node].Remove(e.deployment(d.pod).pod.Requests, e.devices[d.pod])
-		e.steady.leave(e.deployment(d.pod).pod.Requests)
 		e.changed(d.node)
 		e.on[d.pod] = -1
-		e.usage.remove(e, d.pod, d.node)
-		e.traffic.remove(e, d.pod, d.node)
-		e.preferences.remove(e.arrivals.pods[d.pod], e.deployment(d.pod), d.node)
+		for _, p := range e.parts {
+			p.left(e, d.pod, d.node)
+		}
 		e.freed = append(e.freed, d.node)
 	}
 	if len(e.freed) == 0 {
@@ -349,9 +321,6 @@ func (e *Env) depart() {
 		if full && e.fitsFreed(int32(shape)) {
 			e.full[shape], e.at = false, 0
 		}
-	}
-	if e.steady.retrySorted(e.waiting, e.now) {
-		e.at = 0
 	}
 }
 
@@ -374,6 +343,8 @@ func (e *Env) CopyTo(dst *Env) {
 	old := *dst
 	*dst = *e
 	dst.snapshot.Nodes = copyNodes(old.snapshot.Nodes, e.snapshot.Nodes)
+	dst.snapshot.Peers, dst.snapshot.Beyond = old.snapshot.Peers[:0], old.snapshot.Beyond[:0]
+	dst.seen = &dst.snapshot
 	dst.running = append(old.running[:0], e.running...)
 	dst.on = append(old.on[:0], e.on...)
 	dst.devices = append(old.devices[:0], e.devices...)
@@ -382,9 +353,14 @@ func (e *Env) CopyTo(dst *Env) {
 	dst.queued = append(old.queued[:0], e.queued...)
 	dst.freed = append(old.freed[:0], e.freed...)
 	dst.feasible = feasibleNodes{changed: old.feasible.changed[:0]}
-	dst.traffic = e.traffic.copyTo(old.traffic, &dst.snapshot, old.snapshot)
-	dst.track()
-	dst.means.timeTotals = e.means.timeTotals
-	dst.steady = e.steady.copyOf(old.steady)
-	dst.usage = e.usage.copyOf(old.usage, dst.snapshot.Nodes)
+	dst.parts = make([]part, len(e.parts))
+	for i, p := range e.parts {
+		dst.parts[i] = p.copyFor(dst, old.parts)
+	}
+	dst.follow()
+	if !dst.Done() {
+		for _, p := range dst.parts {
+			p.pends(dst)
+		}
+	}
 }

@@ -32,7 +32,7 @@ type GPUOutcome struct {
 
 // gpuDemand tracks how much GPU the arriving pods request, in thousandths of a device.
 type gpuDemand struct {
-	open      func(*cluster.Node) bool // see GPUOutcome
+	quiet
 	capacity  int64
 	requested int64
 	atFull    float64 // the allocation when the requests reached the capacity
@@ -40,12 +40,11 @@ type gpuDemand struct {
 	perCPU    float64 // the ratio of GPU to CPU that the episode's GPU pods request
 }
 
-func newGPUDemand(nodes []*cluster.Node, a *arrivalList, open func(*cluster.Node) bool) (d gpuDemand) {
-	d.open = open
-	d.capacity = d.capacityOf(nodes)
+func newGPUDemand(e *Env) *gpuDemand {
+	d := &gpuDemand{capacity: e.gpuCapacity()}
 	var cpu, gpu int64
-	for _, i := range a.pods {
-		if r := a.deployments[i].pod.Requests; r.TotalGPUMilli() > 0 {
+	for _, i := range e.arrivals.pods {
+		if r := e.arrivals.deployments[i].pod.Requests; r.TotalGPUMilli() > 0 {
 			cpu, gpu = cpu+r.MilliCPU, gpu+r.TotalGPUMilli()
 		}
 	}
@@ -53,36 +52,37 @@ func newGPUDemand(nodes []*cluster.Node, a *arrivalList, open func(*cluster.Node
 	return d
 }
 
-// arrive records one more pod. The pods before it must be placed or waiting.
-func (d *gpuDemand) arrive(r cluster.Resources, nodes []*cluster.Node) {
-	d.settle(nodes)
-	d.requested += r.TotalGPUMilli()
+func (d *gpuDemand) copyFor(_ *Env, old []part) part {
+	c := reused[gpuDemand](old)
+	*c = *d
+	return c
+}
+
+func (d *gpuDemand) arrives(e *Env, pod int32) {
+	d.settle(e)
+	d.requested += e.deployment(pod).pod.Requests.TotalGPUMilli()
 }
 
 // settle records the allocation once the requests have reached the capacity.
-func (d *gpuDemand) settle(nodes []*cluster.Node) {
-	if !d.full && d.capacity > 0 && d.requested >= d.capacity {
-		d.full, d.atFull = true, d.allocation(nodes)
+func (d *gpuDemand) settle(e *Env) {
+	if !d.full && d.requested >= d.capacity {
+		d.full, d.atFull = true, e.gpuAllocation()
 	}
 }
 
-// gpuOutcome returns the GPUs' part of the outcome; nil on a cluster without GPUs.
-func (e *Env) gpuOutcome() *GPUOutcome {
-	nodes := e.snapshot.Nodes
-	total := e.gpus.capacityOf(nodes)
+func (d *gpuDemand) report(e *Env, out *Outcome) {
+	nodes, total := e.snapshot.Nodes, e.gpuCapacity()
 	if total == 0 {
-		return nil
+		return
 	}
-	e.gpus.settle(nodes)
-	o := &GPUOutcome{Allocation: e.gpus.allocation(nodes), AllocationAtFull: e.gpus.atFull, Loads: e.gpus.loads(e)}
+	d.settle(e)
+	o := &GPUOutcome{Allocation: e.gpuAllocation(), AllocationAtFull: d.atFull, Loads: d.loads(e)}
+	out.GPU = o
 	o.MeanIdle, o.OrdinaryImbalance = objective.GPUIdle{}.Cost(nodes), objective.Ordinary{}.Cost(nodes)
-	if m := e.means; m.time > 0 {
-		o.MeanIdle, o.OrdinaryImbalance = m.idleGPUs/m.time, m.ordinaryImbalance/m.time
-	}
 	for _, n := range nodes {
-		if e.gpus.open(n) {
+		if e.typical.Open(n) {
 			free := n.Free()
-			o.Stranded += max(float64(free.TotalGPUMilli())-e.gpus.perCPU*float64(max(free.MilliCPU, 0)), 0) / float64(total)
+			o.Stranded += max(float64(free.TotalGPUMilli())-d.perCPU*float64(max(free.MilliCPU, 0)), 0) / float64(total)
 		}
 	}
 	count := func(pod int32) {
@@ -101,28 +101,27 @@ func (e *Env) gpuOutcome() *GPUOutcome {
 	if !e.Done() {
 		count(e.pending)
 	}
-	return o
 }
 
-// capacityOf returns the capacity of the open nodes' devices, in thousandths of a device.
-func (d *gpuDemand) capacityOf(nodes []*cluster.Node) (milli int64) {
-	for _, n := range nodes {
-		if d.open(n) {
+// gpuCapacity returns the capacity of the open nodes' devices, in thousandths of a device.
+func (e *Env) gpuCapacity() (milli int64) {
+	for _, n := range e.snapshot.Nodes {
+		if e.typical.Open(n) {
 			milli += n.Allocatable.TotalGPUMilli()
 		}
 	}
 	return milli
 }
 
-// allocation returns the fraction of that capacity that is allocated.
-func (d *gpuDemand) allocation(nodes []*cluster.Node) float64 {
+// gpuAllocation returns the fraction of that capacity that is allocated.
+func (e *Env) gpuAllocation() float64 {
 	var allocated int64
-	for _, n := range nodes {
-		if d.open(n) {
+	for _, n := range e.snapshot.Nodes {
+		if e.typical.Open(n) {
 			allocated += n.Requested.TotalGPUMilli()
 		}
 	}
-	return cluster.Fraction(allocated, d.capacityOf(nodes))
+	return cluster.Fraction(allocated, e.gpuCapacity())
 }
 
 // The classes of GPU pods that GPULoad counts. A pod that names GPU models counts in its size and as classNamed.
@@ -169,10 +168,10 @@ type GPULoad struct {
 // loads returns the state of the episode at each of OpenB.Loads that it has reached. No pod leaves, and
 // a pod is placed only when it arrives. So an end there would have given the same state.
 func (g *gpuDemand) loads(e *Env) (out []GPULoad) {
-	if e.openb == nil || len(e.openb.Loads) == 0 {
+	if e.cfg.OpenB == nil || len(e.cfg.OpenB.Loads) == 0 {
 		return nil
 	}
-	loads := e.openb.Loads
+	loads := e.cfg.OpenB.Loads
 	var requested, allocated int64
 	var left [Classes]int
 	draw := e.newPowerMeter()
@@ -210,7 +209,7 @@ func (e *Env) newPowerMeter() (m powerMeter) {
 	if e.lost { // the rows have changed
 		return m
 	}
-	m.nodes = e.openb.nodes(e.seed)
+	m.nodes = e.source.nodes(e.seed)
 	for _, n := range m.nodes {
 		m.watts += power.Watts(n)
 	}

@@ -186,11 +186,14 @@ func copyNodes(old, nodes []*cluster.Node) []*cluster.Node {
 		if out[i] == nil {
 			out[i] = &cluster.Node{}
 		}
-		groups, gpus := out[i].Groups, out[i].GPUs
+		groups, gpus, used := out[i].Groups, out[i].GPUs, out[i].Slices
 		*out[i] = *n
 		out[i].Groups = append(groups[:0], n.Groups...)
 		if n.GPUs != nil {
 			out[i].GPUs = append(gpus[:0], n.GPUs...)
+		}
+		if n.Slices != nil {
+			out[i].Slices = append(used[:0], n.Slices...)
 		}
 	}
 	return out
@@ -240,9 +243,7 @@ func (e *Env) loseNodes() bool {
 	}
 	e.snapshot.Nodes = nodes
 	e.evict(newRow)
-	e.traffic.track(e)
 	e.track()
-	e.usage.track(e.snapshot.Nodes, e.on)
 	return true
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/workload"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -107,7 +106,7 @@ func (o *OpenB) nodes(seed uint64) []*cluster.Node {
 }
 
 // arrivals returns the pods of an episode.
-func (o *OpenB) arrivals(seed uint64) (arrivalList, error) {
+func (o *OpenB) arrivals(seed uint64, _ []*cluster.Node) (arrivalList, error) {
 	if o.Steady != nil {
 		return o.steadyArrivals(seed)
 	}
@@ -139,24 +138,12 @@ func (o *OpenB) fixed() bool { return o.atTraceTimes() && (!o.on(true) || len(o.
 // deployment draws its own requests.
 func (e *Env) Typical() *fragmentation.Typical { return e.typical }
 
-// demand returns what the pods of the configuration request, and how often.
-func (e *Env) demand() (out []fragmentation.Demand) {
-	add := func(s workload.Shape, count float64) {
-		out = append(out, fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Tolerations: s.Tolerations, Count: count})
-	}
-	switch {
-	case e.openb != nil:
-		for _, p := range e.openb.Pods {
-			add(p.Shape(), 1)
-		}
-	case e.trace != nil:
-		for _, a := range e.trace {
-			add(a.Deployment.Shape, float64(a.Deployment.Replicas))
-		}
-	default:
-		for _, s := range e.cfg.Shapes {
-			add(s, s.Weight)
+func (o *OpenB) demand() (arriving, running []fragmentation.Demand) {
+	for _, p := range o.Pods {
+		arriving = append(arriving, demandOf(p.Shape(), 1))
+		if o.Steady != nil {
+			running = append(running, demandOf(p.Shape(), p.Lifetime()))
 		}
 	}
-	return out
+	return arriving, running
 }

@@ -43,6 +43,8 @@ type Outcome struct {
 	Usage  *UsageOutcome  `json:"usage,omitempty"`  // nil without Config.Usage
 
 	Traffic *TrafficOutcome `json:"traffic,omitempty"` // nil without Config.Traffic
+
+	Partitions *PartitionOutcome `json:"partitions,omitempty"` // nil on a cluster without MIG
 }
 
 // Outcome measures the episode so far. Once the episode is Done, this is its result.
@@ -51,21 +53,14 @@ func (e *Env) Outcome() Outcome {
 	o.Cost = e.cfg.Objective.Cost(e.snapshot.Nodes)
 	o.MeanCost = o.Cost
 	o.Pending = float64(len(e.waiting))
-	if m := e.means; m.time > 0 {
-		o.Imbalance = m.imbalance / m.time
-		o.MeanCost = m.cost / m.time
-		o.MeanNodesInUse = m.inUse / m.time
-		o.Pending = m.waiting / m.time
-	}
 	o.Arrived = e.clock
 	o.Placed = e.placed
 	o.Unscheduled = e.clock - e.placed
 	o.Waited = e.waited
 	o.Evicted = e.evicted
-	o.GPU = e.gpuOutcome()
-	o.Steady = e.steadyOutcome()
-	o.Usage = e.usage.outcome()
-	o.Traffic = e.traffic.outcome()
+	for _, p := range e.parts {
+		p.report(e, &o)
+	}
 	return o
 }
 
@@ -98,6 +93,7 @@ func Measure(nodes []*cluster.Node) Outcome {
 
 // timeMeans sums up values over time, for the means in an outcome.
 type timeMeans struct {
+	quiet
 	balance, pack  objective.Tracker
 	idle, ordinary objective.Tracker // nil without GPUs
 	nodes          float64           // available nodes
@@ -111,8 +107,8 @@ type timeTotals struct {
 	idleGPUs, ordinaryImbalance     float64 // 0 without GPUs
 }
 
-// track goes on with another list of nodes.
-func (m *timeMeans) track(nodes []*cluster.Node) {
+func (m *timeMeans) track(e *Env) {
+	nodes := e.snapshot.Nodes
 	m.balance = objective.Balance{}.Track(nodes)
 	m.pack = objective.Pack{}.Track(nodes)
 	m.idle, m.ordinary = nil, nil
@@ -127,6 +123,16 @@ func (m *timeMeans) track(nodes []*cluster.Node) {
 	}
 }
 
+func (m *timeMeans) copyFor(e *Env, _ []part) part {
+	c := &timeMeans{timeTotals: m.timeTotals}
+	c.track(e)
+	return c
+}
+
+func (m *timeMeans) placed(_ *Env, _, row int32) { m.update(int(row)) }
+
+func (m *timeMeans) left(_ *Env, _, row int32) { m.update(int(row)) }
+
 // update records that a node has changed.
 func (m *timeMeans) update(row int) {
 	m.balance.Update(row)
@@ -137,16 +143,28 @@ func (m *timeMeans) update(row int) {
 	}
 }
 
-// observe adds a period during which the nodes, the cost and the number of waiting pods were
-// constant.
-func (m *timeMeans) observe(time, cost float64, waiting int) {
+func (m *timeMeans) pass(e *Env, until float64) {
+	time := until - e.now
 	m.time += time
 	m.imbalance += time * m.balance.Cost()
-	m.cost += time * cost
+	m.cost += time * e.cost
 	m.inUse += time * m.nodes * m.pack.Cost()
-	m.waiting += time * float64(waiting)
+	m.waiting += time * float64(len(e.waiting))
 	if m.idle != nil {
 		m.idleGPUs += time * m.idle.Cost()
 		m.ordinaryImbalance += time * m.ordinary.Cost()
+	}
+}
+
+func (m *timeMeans) report(_ *Env, o *Outcome) {
+	if m.time == 0 {
+		return
+	}
+	o.Imbalance = m.imbalance / m.time
+	o.MeanCost = m.cost / m.time
+	o.MeanNodesInUse = m.inUse / m.time
+	o.Pending = m.waiting / m.time
+	if o.GPU != nil {
+		o.GPU.MeanIdle, o.GPU.OrdinaryImbalance = m.idleGPUs/m.time, m.ordinaryImbalance/m.time
 	}
 }

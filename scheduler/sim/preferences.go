@@ -3,7 +3,6 @@ package sim
 import (
 	"slices"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -21,6 +20,7 @@ func (c Config) PreferenceMode() preference.Mode {
 
 // preferences rates the candidates of the pending pod, at most once for each decision.
 type preferences struct {
+	quiet
 	scorer  *preference.Scorer
 	running [][]int32          // by deployment, if its pods have an owner: the rows of its running pods
 	rated   bool               // sums are those of the pending pod
@@ -29,36 +29,47 @@ type preferences struct {
 	best    []int32 // reused
 }
 
-// newPreferences returns the preferences of an episode before its first pod.
-func newPreferences(m preference.Mode, nodes []*cluster.Node, deployments int) preferences {
-	p := preferences{scorer: preference.NewScorer(m, nodes)}
-	if p.scorer.Spreads() {
-		p.running = make([][]int32, deployments)
+func (p *preferences) track(e *Env) {
+	*p = preferences{scorer: preference.NewScorer(e.cfg.PreferenceMode(), e.snapshot.Nodes)}
+	if !p.scorer.Spreads() {
+		return
 	}
-	return p
+	p.running = make([][]int32, len(e.arrivals.deployments))
+	for pod, row := range e.on {
+		if row >= 0 {
+			p.placed(e, int32(pod), row)
+		}
+	}
 }
 
-// add records that a pod of a deployment began to run on the node of a row.
-func (p *preferences) add(deployment int32, d *deployment, row int32) {
+func (p *preferences) copyFor(e *Env, _ []part) part {
+	e.preferences = &preferences{}
+	e.preferences.track(e)
+	return e.preferences
+}
+
+func (p *preferences) pends(*Env) { p.rated = false }
+
+func (p *preferences) placed(e *Env, pod, row int32) {
+	d := e.deployment(pod)
 	if p.running == nil || d.pod.Owner == "" {
 		return
 	}
-	rows := &p.running[deployment]
+	rows := &p.running[e.arrivals.pods[pod]]
 	if *rows == nil {
 		*rows = make([]int32, 0, d.replicas)
 	}
 	*rows = append(*rows, row)
 }
 
-// remove records that a pod of a deployment left the node of a row.
-func (p *preferences) remove(deployment int32, d *deployment, row int32) {
-	if p.running == nil || d.pod.Owner == "" {
+func (p *preferences) left(e *Env, pod, row int32) {
+	if p.running == nil || e.deployment(pod).pod.Owner == "" {
 		return
 	}
-	rows := p.running[deployment]
-	i, last := slices.Index(rows, row), len(rows)-1
-	rows[i] = rows[last]
-	p.running[deployment] = rows[:last]
+	rows := &p.running[e.arrivals.pods[pod]]
+	i, last := slices.Index(*rows, row), len(*rows)-1
+	(*rows)[i] = (*rows)[last]
+	*rows = (*rows)[:last]
 }
 
 // of returns the rows of the running pods of a deployment.
@@ -75,7 +86,7 @@ func (e *Env) Preferences() []int64 { return e.PreferencesBy(preference.Upstream
 // PreferencesBy returns the weighted sum of upstream's preference scores of each candidate, or nil if
 // all candidates are preferred alike. It is valid until Step, or until a call with other weights.
 func (e *Env) PreferencesBy(w preference.Weights) []int64 {
-	p := &e.preferences
+	p := e.preferences
 	if !p.rated || p.by != w {
 		p.rated, p.by, p.sums = true, w, nil
 		if pod := e.Pending(); p.scorer.Rates(pod) {
@@ -89,7 +100,7 @@ func (e *Env) PreferencesBy(w preference.Weights) []int64 {
 // is valid until Step, which also takes any other candidate: kube-scheduler's default profile weighs
 // preferences against resources.
 func (e *Env) Preferred() []int32 {
-	p := &e.preferences
+	p := e.preferences
 	p.best = p.best[:0]
 	if sums := e.Preferences(); sums != nil {
 		p.best = preference.Best(sums, p.best)

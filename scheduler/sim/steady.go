@@ -60,22 +60,10 @@ func (e *Env) TypicalRunning() *fragmentation.Typical { return e.lasting }
 
 // OfferedLoad returns the GPUs that pods request on average, over the cluster's. It is 0 without Steady.
 func (e *Env) OfferedLoad() float64 {
-	if e.openb == nil || e.openb.Steady == nil {
+	if e.cfg.OpenB == nil || e.cfg.OpenB.Steady == nil {
 		return 0
 	}
-	return e.openb.Steady.Load
-}
-
-func (e *Env) typicalRunning() *fragmentation.Typical {
-	if e.openb == nil || e.openb.Steady == nil {
-		return nil
-	}
-	var out []fragmentation.Demand
-	for i, d := range e.demand() {
-		d.Count = e.openb.Pods[i].Lifetime()
-		out = append(out, d)
-	}
-	return fragmentation.NewTypical(out)
+	return e.cfg.OpenB.Steady.Load
 }
 
 // The classes of pods that SteadyOutcome counts: those of GPULoad, and pods that request no GPU.
@@ -109,130 +97,84 @@ type Waits struct {
 	Unfinished int     `json:"unfinished"` // pods that wait at the end, whenever they arrived
 }
 
-// steadyState follows an episode of Steady. A nil steadyState does nothing.
-type steadyState struct {
-	from       float64 // end of the warm-up
-	order      queue.Order
-	placed     []float64 // by arrival: when it got its node; NaN without one
-	turnedAway int
-	steadyNow
+// waits keeps the queue of an episode of Steady in kube-scheduler's order, and measures the waits.
+type waits struct {
+	quiet
+	from  float64 // end of the warm-up
+	order queue.Order
+	begun []float64 // by arrival: when it got its node; NaN without one
+	waitTotals
 }
 
-// steadyNow are the sums that follow the present state, and those over time, in thousandths of a GPU.
-type steadyNow struct {
-	begun                  bool // the fill is over
+// waitTotals are the present allocation and sums over time, in thousandths of a GPU.
+type waitTotals struct {
+	turnedAway             int // -1 during the fill
 	allocated              int64
-	pods                   int // that wait
 	time, gpuTime, podTime float64
 }
 
-func newSteadyState(c Config, a *arrivalList) *steadyState {
-	if c.OpenB == nil || c.OpenB.Steady == nil {
-		return nil
+func newWaits(e *Env) *waits {
+	w := &waits{from: float64(e.arrivals.fill) + e.cfg.OpenB.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)), waitTotals: waitTotals{turnedAway: -1}}
+	for i := range w.begun {
+		w.begun[i] = math.NaN()
 	}
-	s := &steadyState{from: float64(a.fill) + c.OpenB.Steady.WarmUp, placed: make([]float64, len(a.pods))}
-	for i := range s.placed {
-		s.placed[i] = math.NaN()
-	}
-	s.order.Reset(len(a.pods))
-	return s
+	w.order.Reset(len(e.arrivals.pods))
+	return w
 }
 
-// pass adds a period without change.
-func (s *steadyState) pass(from, until float64) {
-	if s == nil || until <= s.from {
+// pass turns away the pods that wait at the end of the fill.
+func (w *waits) pass(e *Env, until float64) {
+	if w.turnedAway < 0 {
+		w.turnedAway, e.waiting = len(e.waiting), e.waiting[:0]
+	}
+	if until <= w.from {
 		return
 	}
-	time := until - max(from, s.from)
-	s.time += time
-	s.gpuTime += time * float64(s.allocated)
-	s.podTime += time * float64(s.pods)
+	time := until - max(e.now, w.from)
+	w.time += time
+	w.gpuTime += time * float64(w.allocated)
+	w.podTime += time * float64(len(e.waiting))
 }
 
-// begin ends the fill: the waiting pods are turned away. It reports whether it did so now.
-func (s *steadyState) begin(waiting int) bool {
-	if s == nil || s.begun {
-		return false
-	}
-	s.begun, s.turnedAway, s.pods = true, waiting, 0
-	return true
+func (w *waits) placed(e *Env, pod, _ int32) {
+	w.allocated += e.deployment(pod).pod.Requests.TotalGPUMilli()
+	w.begun[pod] = e.now
 }
 
-func (s *steadyState) arrive() {
-	if s != nil {
-		s.pods++
-	}
+// left puts the waiting pods into the order of their next try.
+func (w *waits) left(e *Env, pod, _ int32) {
+	w.allocated -= e.deployment(pod).pod.Requests.TotalGPUMilli()
+	w.order.Sort(e.waiting, e.now)
+	e.at = 0
 }
 
-func (s *steadyState) place(pod int32, r cluster.Resources, now float64) {
-	if s != nil {
-		s.pods--
-		s.allocated += r.TotalGPUMilli()
-		s.placed[pod] = now
-	}
+func (w *waits) refused(e *Env, pod int32) { w.order.Fail(pod, e.now) }
+
+func (w *waits) copyFor(_ *Env, old []part) part {
+	c := reused[waits](old)
+	c.from, c.waitTotals = w.from, w.waitTotals
+	c.begun = append(c.begun[:0], w.begun...)
+	w.order.CopyTo(&c.order)
+	return c
 }
 
-func (s *steadyState) leave(r cluster.Resources) {
-	if s != nil {
-		s.allocated -= r.TotalGPUMilli()
+func (w *waits) report(e *Env, out *Outcome) {
+	o := &SteadyOutcome{TurnedAway: max(w.turnedAway, 0)}
+	out.Steady = o
+	if w.time > 0 {
+		o.Allocation = w.gpuTime / w.time / float64(max(e.gpuCapacity(), 1))
+		o.Waiting = w.podTime / w.time
 	}
-}
-
-// fail records that a waiting pod was tried in vain.
-func (s *steadyState) fail(pod int32, now float64) {
-	if s != nil {
-		s.order.Fail(pod, now)
-	}
-}
-
-// copyOf returns a copy of s in the memory of old, which may be nil.
-func (s *steadyState) copyOf(old *steadyState) *steadyState {
-	if s == nil {
-		return nil
-	}
-	if old == nil {
-		old = &steadyState{}
-	}
-	placed := append(old.placed[:0], s.placed...)
-	order := old.order
-	s.order.CopyTo(&order)
-	*old = *s
-	old.placed, old.order = placed, order
-	return old
-}
-
-// retrySorted puts the waiting pods into the order of their next try, and reports whether there is an order
-// besides that of arrival.
-func (s *steadyState) retrySorted(waiting []int32, now float64) bool {
-	if s == nil {
-		return false
-	}
-	s.order.Sort(waiting, now)
-	return true
-}
-
-// steadyOutcome returns the outcome so far; nil without Steady.
-func (e *Env) steadyOutcome() *SteadyOutcome {
-	s := e.steady
-	if s == nil {
-		return nil
-	}
-	o := &SteadyOutcome{TurnedAway: s.turnedAway}
-	if s.time > 0 {
-		o.Allocation = s.gpuTime / s.time / float64(max(e.gpus.capacityOf(e.snapshot.Nodes), 1))
-		o.Waiting = s.podTime / s.time
-	}
-	var waits []Wait
+	var all []Wait
 	for i := e.arrivals.fill; i < e.clock; i++ {
-		w := Wait{Pod: &e.deployment(int32(i)).pod, Arrived: e.arrivals.at[i], Until: s.placed[i]}
-		if math.IsNaN(w.Until) {
-			w.Until, w.Waiting = e.now, true
+		x := Wait{Pod: &e.deployment(int32(i)).pod, Arrived: e.arrivals.at[i], Until: w.begun[i]}
+		if math.IsNaN(x.Until) {
+			x.Until, x.Waiting = e.now, true
 		}
-		w.Waited = w.Waiting || w.Until > w.Arrived
-		waits = append(waits, w)
+		x.Waited = x.Waiting || x.Until > x.Arrived
+		all = append(all, x)
 	}
-	o.AddWaits(s.from, waits)
-	return o
+	o.AddWaits(w.from, all)
 }
 
 // Wait is the time of a pod in the queue, in seconds.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/fragmentation"
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
 )
@@ -101,6 +103,36 @@ func (c Config) validateTrace(bad func(string, ...any)) {
 	c.Trace.validate("trace", c.Trace.Pods == 0, bad)
 	c.noWorkload("trace", bad)
 }
+
+// tracePods draws nodes, and takes pods from a trace.
+type tracePods struct {
+	Config
+	all workload.Trace
+}
+
+// readTrace reads the pods of Config.Trace.
+func (c Config) readTrace() (*tracePods, error) {
+	all, err := c.Trace.read()
+	if err == nil && c.Usage == nil && slices.ContainsFunc(all, func(a workload.Arrival) bool { return a.Deployment.Shape.Usage != nil }) {
+		err = fmt.Errorf("usage: is missing, but %s has a column usage; give usage: {}", c.Trace.File)
+	}
+	return &tracePods{c, all}, err
+}
+
+func (p *tracePods) nodes(seed uint64) []*cluster.Node { return p.drawNodes(seed) }
+
+func (p *tracePods) arrivals(seed uint64, _ []*cluster.Node) (arrivalList, error) {
+	return fromTrace(p.Trace.arrivals(stream(seed, streamWorkload), p.all)), nil
+}
+
+func (p *tracePods) demand() (arriving, running []fragmentation.Demand) {
+	for _, a := range p.all {
+		arriving = append(arriving, demandOf(a.Deployment.Shape, float64(a.Deployment.Replicas)))
+	}
+	return arriving, nil
+}
+
+func (p *tracePods) fixed() bool { return p.Trace.fixed(p.all) }
 
 // resamples reports whether episodes are put together from blocks of the trace.
 func (t Trace) resamples() bool { return t.on(t.Pods == 0) }

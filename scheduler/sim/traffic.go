@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -119,8 +120,9 @@ func (c Config) zoneNames() []string {
 	return slices.Compact(names)
 }
 
-// trafficState plays the traffic of an episode. All methods of a nil state do nothing.
+// trafficState plays the traffic of an episode.
 type trafficState struct {
+	quiet
 	network  cluster.Links // of the episode
 	traffic  *cluster.Traffic
 	links    float64     // with a limit
@@ -146,9 +148,6 @@ type member struct {
 }
 
 func newTrafficState(e *Env) *trafficState {
-	if e.cfg.Traffic == nil {
-		return nil
-	}
 	c := e.cfg.Traffic.draw(e.seed, e.snapshot.Nodes)
 	c.deal(e.snapshot.Nodes)
 	t := &trafficState{network: c.Network}
@@ -174,7 +173,6 @@ func newTrafficState(e *Env) *trafficState {
 		dealt[service]++
 	}
 	t.running = make([][]member, len(numbers)*apps)
-	t.track(e)
 	return t
 }
 
@@ -202,11 +200,7 @@ func (c *Traffic) deal(nodes []*cluster.Node) {
 	}
 }
 
-// track goes on with another list of nodes.
 func (t *trafficState) track(e *Env) {
-	if t == nil {
-		return
-	}
 	t.traffic = cluster.NewTraffic(cluster.NewNetwork(t.network, e.snapshot.Nodes))
 	t.links = float64(max(t.traffic.Links(), 1))
 	for _, n := range e.snapshot.Nodes {
@@ -219,7 +213,7 @@ func (t *trafficState) track(e *Env) {
 	for pod, row := range e.on {
 		if row >= 0 {
 			e.snapshot.Peers = t.peers(e, int32(pod), e.snapshot.Peers[:0])
-			t.place(e, int32(pod), row)
+			t.placed(e, int32(pod), row)
 		}
 	}
 }
@@ -278,19 +272,14 @@ func (t *trafficState) talk(a, b int32) bool {
 	return slices.ContainsFunc(t.partners[a], func(p partner) bool { return p.service == b })
 }
 
-// observe writes the peers of the pending pod into the snapshot.
-func (t *trafficState) observe(e *Env) {
-	if t != nil {
-		e.snapshot.Peers = t.peers(e, e.pending, e.snapshot.Peers[:0])
-		e.snapshot.Beyond = t.beyond(e, e.pending, e.snapshot.Beyond[:0])
-	}
+// pends writes the peers of the pending pod into the snapshot.
+func (t *trafficState) pends(e *Env) {
+	e.snapshot.Peers = t.peers(e, e.pending, e.snapshot.Peers[:0])
+	e.snapshot.Beyond = t.beyond(e, e.pending, e.snapshot.Beyond[:0])
 }
 
-// place starts the pod whose peers are in the snapshot.
-func (t *trafficState) place(e *Env, pod, row int32) {
-	if t == nil {
-		return
-	}
+// placed starts the pod whose peers are in the snapshot.
+func (t *trafficState) placed(e *Env, pod, row int32) {
 	t.traffic.Place(row, e.snapshot.Peers)
 	if d := e.arrivals.pods[pod]; t.service[d] >= 0 {
 		g := &t.running[t.group[d]]
@@ -298,9 +287,8 @@ func (t *trafficState) place(e *Env, pod, row int32) {
 	}
 }
 
-// remove ends a running pod.
-func (t *trafficState) remove(e *Env, pod, row int32) {
-	if t == nil || t.service[e.arrivals.pods[pod]] < 0 {
+func (t *trafficState) left(e *Env, pod, row int32) {
+	if t.service[e.arrivals.pods[pod]] < 0 {
 		return
 	}
 	d := e.arrivals.pods[pod]
@@ -312,12 +300,8 @@ func (t *trafficState) remove(e *Env, pod, row int32) {
 	t.traffic.Remove(row, e.snapshot.Peers)
 }
 
-// pass adds a period during which no pod came or left.
-func (t *trafficState) pass(time float64) {
-	if t == nil {
-		return
-	}
-	f := &t.traffic.Flows
+func (t *trafficState) pass(e *Env, until float64) {
+	f, time := &t.traffic.Flows, until-e.now
 	t.totals.Rate += time * f.Rate
 	t.totals.Distance += time * f.Distance
 	t.totals.Latency += time * f.Latency
@@ -329,27 +313,19 @@ func (t *trafficState) pass(time float64) {
 	t.time += time
 }
 
-// copyTo returns a copy for the snapshot of a copied environment, in the memory of an older copy and of the snapshot that it replaced.
-func (t *trafficState) copyTo(old *trafficState, s *cluster.Snapshot, replaced cluster.Snapshot) *trafficState {
-	if t == nil {
-		return nil
-	}
-	if old == nil {
-		old = &trafficState{traffic: &cluster.Traffic{}}
-	}
-	own, running := old.traffic, slices.Grow(old.running[:0], len(t.running))[:len(t.running)]
+func (t *trafficState) copyFor(e *Env, old []part) part {
+	c := reused[trafficState](old)
+	own, running := cmp.Or(c.traffic, &cluster.Traffic{}), slices.Grow(c.running[:0], len(t.running))[:len(t.running)]
 	t.traffic.CopyTo(own)
 	for i, g := range t.running {
 		running[i] = append(running[i][:0], g...)
 	}
-	*old = *t
-	old.traffic, old.running = own, running
-	s.Peers = append(replaced.Peers[:0], s.Peers...)
-	s.Beyond = append(replaced.Beyond[:0], s.Beyond...)
-	for _, n := range s.Nodes {
+	*c = *t
+	c.traffic, c.running = own, running
+	for _, n := range e.snapshot.Nodes {
 		n.Traffic = own
 	}
-	return old
+	return c
 }
 
 // TrafficOutcome describes what the pods of an episode exchanged, as means over the traffic of the time after the fill.
@@ -364,17 +340,13 @@ type TrafficOutcome struct {
 	BytesPerS float64 `json:"bytesPerS"` // that all pods exchange, mean over time
 }
 
-// outcome returns nil without traffic.
-func (t *trafficState) outcome() *TrafficOutcome {
-	if t == nil {
-		return nil
-	}
+func (t *trafficState) report(_ *Env, out *Outcome) {
 	sums, over, time := t.totals, t.over, t.time
 	if time == 0 {
 		sums, over, time = t.traffic.Flows, float64(t.traffic.Over)/t.links, 1
 	}
 	all := max(sums.Rate, 1e-9)
-	return &TrafficOutcome{
+	out.Traffic = &TrafficOutcome{
 		Distance: sums.MeanDistance(), Latency: sums.Latency / all, Price: sums.Price / all, SameNode: sums.SameNode / all,
 		Zones: sums.Zones / all, Excess: sums.ExcessShare(), Overload: over / time, BytesPerS: sums.Rate / time,
 	}

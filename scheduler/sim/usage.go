@@ -83,32 +83,29 @@ func (u Usage) tick() float64 {
 	return u.Tick
 }
 
-// usageState plays the usage of an episode. All methods of a nil state do nothing.
+// usageState plays the usage of an episode. It is due at each measurement.
 type usageState struct {
-	meter  *meter.Meter
+	quiet
+	meter  meter.Meter
 	seed   uint64
 	begin  float64 // time of the episode at which the meter's time begins: the end of the fill
-	unit   float64 // seconds in a unit of time
 	tick   float64 // seconds
 	window int     // measurements in a window
 	ticks  int     // so far
 	bound  []int   // by arrival: measurements when its pod was bound
-	fallen float64 // by how much measurements have lowered the cost since the last decision
 }
 
 func newUsageState(e *Env) *usageState {
 	c := e.cfg.Usage
-	if c == nil {
-		return nil
-	}
 	rng := stream(e.seed, streamUsage)
-	u := &usageState{begin: float64(e.arrivals.fill), unit: c.unit(), tick: c.tick(), seed: rng.Uint64(), bound: make([]int, len(e.arrivals.pods))}
+	u := &usageState{begin: float64(e.arrivals.fill), tick: c.tick(), seed: rng.Uint64(), bound: make([]int, len(e.arrivals.pods))}
 	u.window = max(int(math.Round(cluster.UsageWindow/u.tick)), 1)
-	u.meter = meter.New(meter.Config{
+	u.meter = *meter.New(meter.Config{
 		Tick: u.tick, Start: math.Floor(rng.Float64() * 86400), Pods: len(e.arrivals.pods),
 		Capacity: c.Limits().Amounts(),
-	}, e.snapshot.Nodes)
+	}, nil)
 	e.drawKnown(c.Known, rng)
+	e.due = u.begin
 	return u
 }
 
@@ -131,30 +128,16 @@ func (e *Env) drawKnown(fraction float64, rng *rand.Rand) {
 	}
 }
 
-// due returns the time of the next measurement in the episode's time; +Inf without usage.
-func (u *usageState) due() float64 {
-	if u == nil {
-		return math.Inf(1)
-	}
-	return u.begin + float64(u.ticks)*u.tick/u.unit
-}
-
-// seconds returns a time of the episode in the meter's time. The fill takes no time there.
-func (u *usageState) seconds(at float64) float64 { return max(at-u.begin, 0) * u.unit }
-
 // UsageAt returns a time of the episode in seconds since usage began, which is the end of the fill; 0 without usage.
 func (e *Env) UsageAt(at float64) float64 {
-	if e.usage == nil {
+	if e.cfg.Usage == nil {
 		return 0
 	}
-	return e.usage.seconds(at)
+	return max(at-float64(e.arrivals.fill), 0) * e.cfg.Usage.unit()
 }
 
-func (u *usageState) place(e *Env, pod, row int32) {
-	if u == nil {
-		return
-	}
-	d, at := e.deployment(pod), u.seconds(e.now)
+func (u *usageState) placed(e *Env, pod, row int32) {
+	d, at := e.deployment(pod), e.UsageAt(e.now)
 	u.meter.Place(pod, row, meter.Pod{
 		Model: d.usage, Seed: u.seed ^ uint64(pod+1)*0xd6e8feb86659fd93, Request: d.pod.Requests, Limit: d.pod.Limits.MilliCPU,
 	}, at)
@@ -191,10 +174,7 @@ func (u *usageState) missing(p *cluster.RecentPod) float64 {
 	return max(1-float64(u.ticks-u.bound[p.ID])/within, 0)
 }
 
-func (u *usageState) remove(e *Env, pod, row int32) {
-	if u == nil {
-		return
-	}
+func (u *usageState) left(e *Env, pod, row int32) {
 	u.meter.Remove(pod, row)
 	n := e.snapshot.Nodes[row].Usage
 	if n == nil {
@@ -208,30 +188,10 @@ func (u *usageState) remove(e *Env, pod, row int32) {
 	}
 }
 
-func (u *usageState) track(nodes []*cluster.Node, on []int32) {
-	if u != nil {
-		u.meter.Track(nodes, on)
-	}
-}
+func (u *usageState) track(e *Env) { u.meter.Track(e.snapshot.Nodes, e.on) }
 
-// ends reports whether pods of a deployment leave when they have done their work.
-func (u *usageState) ends(d *deployment) bool { return u != nil && d.usage != nil && d.usage.Work > 0 }
-
-// fall returns by how much measurements have lowered the cost since the last call.
-func (u *usageState) fall() float64 {
-	if u == nil {
-		return 0
-	}
-	f := u.fallen
-	u.fallen = 0
-	return f
-}
-
-// measure passes the time until the next measurement. Batch jobs that are done leave first; the measurement
-// itself waits until pods that find room thereby have been placed.
-func (e *Env) measure() {
-	u := e.usage
-	e.pass(u.due())
+// due measures. Batch jobs that are done leave first; the measurement itself waits until pods that find room thereby have been placed.
+func (u *usageState) due(e *Env) {
 	if ended := u.meter.Ended(); len(ended) > 0 {
 		for _, pod := range ended {
 			if row := e.on[pod]; row >= 0 {
@@ -241,28 +201,24 @@ func (e *Env) measure() {
 		e.depart()
 		return
 	}
-	e.snapshot.Now = u.seconds(e.now)
+	e.snapshot.Now = e.UsageAt(e.now)
 	u.meter.Tick(e.snapshot.Now)
 	e.measured()
 	u.ticks++
+	e.due = u.begin + float64(u.ticks)*u.tick/e.cfg.Usage.unit()
 	u.forget(e.snapshot.Nodes)
 	before := e.cost
 	e.cost = e.tracker.Cost()
-	u.fallen += before - e.cost
+	e.fallen += before - e.cost
 }
 
-func (u *usageState) copyOf(old *usageState, nodes []*cluster.Node) *usageState {
-	if u == nil {
-		return nil
-	}
-	if old == nil {
-		old = &usageState{meter: &meter.Meter{}}
-	}
-	m, bound := old.meter, append(old.bound[:0], u.bound...)
-	u.meter.CopyTo(m, nodes)
-	*old = *u
-	old.meter, old.bound = m, bound
-	return old
+func (u *usageState) copyFor(e *Env, old []part) part {
+	c := reused[usageState](old)
+	m, bound := c.meter, append(c.bound[:0], u.bound...)
+	*c = *u
+	c.meter, c.bound = m, bound
+	u.meter.CopyTo(&c.meter, e.snapshot.Nodes)
+	return c
 }
 
 // UsageOutcome describes what the pods of an episode used and lost, from the end of the fill on.
@@ -279,11 +235,7 @@ type UsageOutcome struct {
 	Imbalance     float64 `json:"imbalance"`     // mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
 }
 
-// outcome returns nil without usage.
-func (u *usageState) outcome() *UsageOutcome {
-	if u == nil {
-		return nil
-	}
+func (u *usageState) report(_ *Env, out *Outcome) {
 	t := u.meter.Totals()
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
@@ -293,5 +245,5 @@ func (u *usageState) outcome() *UsageOutcome {
 	if t.BatchGot > 0 {
 		o.BatchSlowdown = t.BatchWanted / t.BatchGot
 	}
-	return o
+	out.Usage = o
 }

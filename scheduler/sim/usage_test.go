@@ -127,7 +127,7 @@ func TestUsageRecent(t *testing.T) {
 	for decision := 0; !e.Done(); decision++ {
 		row := e.Candidates()[0]
 		if e.Snapshot().Nodes[row].Usage != nil {
-			p := cluster.RecentPod{ID: int(e.pending), At: e.usage.seconds(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits, Expected: e.Pending().ExpectedAll()}
+			p := cluster.RecentPod{ID: int(e.pending), At: e.UsageAt(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits, Expected: e.Pending().ExpectedAll()}
 			bound = append(bound, placed{e.pending, row, p})
 		}
 		e.CopyTo(other)
@@ -181,7 +181,7 @@ func TestUsageMissing(t *testing.T) {
 		for decision := 0; !e.Done(); decision++ {
 			for p, row := range on {
 				if row >= 0 && e.on[p] != row {
-					left[row] = e.usage.seconds(e.now)
+					left[row] = e.UsageAt(e.now)
 				}
 			}
 			copy(on, e.on)

@@ -186,23 +186,16 @@ func relaxed(pods [mig.Count]int, gpus int) (float64, error) {
 // ascending loads. most is relaxed, or another bound of the compute slices that pods can get on so many GPUs.
 func (m Machines) bound(x Mix, loads []float64, seed uint64, most func(pods [mig.Count]int, gpus int) (float64, error)) (out []float64, err error) {
 	pods := make([][mig.Count]int, len(m.Models))
-	var failed error
-	err = m.each(x, loads, seed, func(a arrival) error {
-		pods[a.model][a.profile]++
-		return failed
-	}, func(float64) {
+	m.each(m.filling(x, loads[len(loads)-1], seed), loads, func(_ int, a arrival) { pods[a.model][a.profile]++ }, func(float64) {
 		sum := 0.0
 		for _, of := range pods {
-			n, err := most(of, m.Each*m.GPUs)
-			if err != nil && failed == nil {
-				failed = err
+			var n float64
+			if err == nil {
+				n, err = most(of, m.Each*m.GPUs)
 			}
 			sum += n
 		}
 		out = append(out, sum/float64(m.compute()))
 	})
-	if err == nil {
-		err = failed
-	}
 	return out, err
 }

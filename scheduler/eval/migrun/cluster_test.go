@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
@@ -24,6 +26,7 @@ import (
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
 )
 
 // pools returns the machines as node pools of kwokcluster, a pool for each model.
@@ -163,19 +166,23 @@ func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error
 	} else {
 		of = contender(t, name)
 	}
-	p := of.New(policy.Setting{Seed: 1, Typical: m.typical(x)})
-	onCluster, simulated := newState(m, p, nil), newState(m, p, nil)
+	all := m.filling(x, 1.3, 42)
+	env, err := m.env(x, all, sim.Given{})
+	if err != nil {
+		return err
+	}
+	p := of.New(policy.Setting{Seed: 1, Typical: env.Typical()})
+	decide := eval.Deciding(p, nil)
+	if err := env.Reset(42); err != nil {
+		return err
+	}
 	nodes, devices, placed, left := 0, 0, 0, 0
-	for i, a := range m.filling(x, 1.3, 42) {
+	for i, a := range all {
 		at, ok, err := l.place(ctx, i, a)
 		if err != nil {
 			return err
 		}
-		want, fits, err := simulated.place(a)
-		if err != nil {
-			return err
-		}
-		if ok != fits {
+		if fits := !env.Done() && env.Next() == i; ok != fits {
 			return fmt.Errorf("pod %d has a place: %v, in the simulator: %v", i, ok, fits)
 		}
 		if !ok {
@@ -183,29 +190,27 @@ func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error
 			continue
 		}
 		placed++
-		if onCluster.nodes[at.node].Slices[at.gpu]&a.profile.On(at.start) != 0 {
+		if env.Nodes()[at.node].Slices[at.gpu]&a.profile.On(at.start) != 0 {
 			return fmt.Errorf("pod %d overlaps another: %+v", i, at)
 		}
-		onCluster.add(at, a.profile)
+		choice, err := decide(env)
+		if err != nil {
+			return err
+		}
+		want := placeOf(env, choice)
 		if at.node == want.node {
 			nodes++
 		} else { // which GPU and start would the simulator take there?
-			simulated.remove(want, a.profile)
-			pod := m.pod(a)
-			simulated.rows = []int32{int32(at.node)}
-			undo := simulated.show(a.profile)
-			want, err = simulated.on(at.node, &pod)
-			if undo(); err != nil {
+			choice.Candidate = slices.Index(env.Candidates(), int32(at.node))
+			if choice.Devices, choice.Start, err = eval.Place(p, env.Snapshot().Nodes[at.node], env.Pending()); err != nil {
 				return err
 			}
-			simulated.add(want, a.profile)
+			want = placeOf(env, choice)
 		}
 		if at == want {
 			devices++
-		} else {
-			simulated.remove(want, a.profile)
-			simulated.add(at, a.profile)
 		}
+		env.StepAt(choice.Candidate, cluster.Device(at.gpu), at.start)
 	}
 	t.Logf("%s: %d pods placed, %d left out; %d on the node and %d on the devices of the simulator", name, placed, left, nodes, devices)
 	if placed < 20 || left == 0 {

@@ -5,7 +5,7 @@ import (
 
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
 )
 
 // Loads are the amounts of arrivals at which Fill looks at the cluster, over its compute slices.
@@ -19,47 +19,42 @@ type Filled struct {
 	Left       [mig.Count]int `json:"left"`       // pods without a node, by profile
 }
 
-// Unscheduled returns the number of pods without a node.
-func (f Filled) Unscheduled() (n int) {
-	for _, l := range f.Left {
-		n += l
-	}
-	return n
-}
-
 // Fill plays the arrivals of a seed with a policy, up to the last of the ascending loads.
 func (m Machines) Fill(ctx context.Context, x Mix, c eval.Contender, loads []float64, seed uint64) ([]Filled, error) {
-	s := newState(m, c.New(policy.Setting{Seed: seed, Typical: m.typical(x)}), c.Ties(seed))
+	all := m.filling(x, loads[len(loads)-1], seed)
+	env, err := m.env(x, all, sim.Given{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err = c.Episode(ctx, env, seed); err != nil {
+		return nil, err
+	}
 	var out []Filled
 	var now Filled
-	err := m.each(x, loads, seed, func(a arrival) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		_, ok, err := s.place(a)
-		if now.Arrived[a.profile]++; !ok {
+	used := 0
+	m.each(all, loads, func(i int, a arrival) {
+		now.Arrived[a.profile]++
+		if env.Runs(i) { // no pod leaves, so it has run since it arrived
+			used += a.profile.Compute()
+		} else {
 			now.Left[a.profile]++
 		}
-		return err
 	}, func(load float64) {
-		now.Load, now.Allocation = load, s.allocation()
+		now.Load, now.Allocation = load, float64(used)/float64(m.compute())
 		out = append(out, now)
 	})
-	return out, err
+	return out, nil
 }
 
 // each calls arrive for each arrival, and at once the arrivals have requested a load.
-func (m Machines) each(x Mix, loads []float64, seed uint64, arrive func(arrival) error, at func(load float64)) error {
+func (m Machines) each(all []arrival, loads []float64, arrive func(i int, a arrival), at func(load float64)) {
 	asked := 0
-	for _, a := range m.filling(x, loads[len(loads)-1], seed) {
-		if err := arrive(a); err != nil {
-			return err
-		}
+	for i, a := range all {
+		arrive(i, a)
 		asked += a.profile.Compute()
 		for len(loads) > 0 && float64(asked) >= loads[0]*float64(m.compute()) {
 			at(loads[0])
 			loads = loads[1:]
 		}
 	}
-	return nil
 }

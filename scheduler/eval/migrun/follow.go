@@ -5,7 +5,9 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/sim"
 )
 
 // Fate is what became of an arrival.
@@ -26,22 +28,32 @@ type Episode struct {
 // Follow plays an episode with a policy as Fill does, and returns what became of each arrival. Before each it calls look with the arrival's
 // index and the nodes, which Follow changes afterwards.
 func (m Machines) Follow(ctx context.Context, e Episode, make func(policy.Setting) policy.Policy, look func(arrival int, nodes []*cluster.Node)) (out []Fate, err error) {
-	s := newState(m, make(policy.Setting{Seed: e.Seed, Typical: m.typical(e.Mix)}), nil)
-	asked := 0
-	for i, a := range m.filling(e.Mix, e.Load, e.Seed) {
+	all := m.filling(e.Mix, e.Load, e.Seed)
+	env, err := m.env(e.Mix, all, sim.Given{})
+	if err != nil {
+		return nil, err
+	}
+	decide, next := eval.Deciding(make(policy.Setting{Seed: e.Seed, Typical: env.Typical()}), nil), 0
+	arrive := func(upTo int) { // those that fit nowhere arrive without a decision
+		for ; next < upTo; next++ {
+			look(next, env.Nodes())
+		}
+	}
+	_, err = eval.Episode(env, e.Seed, func(env *sim.Env) (eval.Choice, error) {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return eval.Choice{}, err
 		}
-		look(i, s.nodes)
-		at, ok, err := s.place(a)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			at.node = -1
-		}
+		arrive(env.Next() + 1)
+		return decide(env)
+	})
+	if err != nil {
+		return nil, err
+	}
+	arrive(len(all))
+	asked := 0
+	for i, a := range all {
 		asked += a.profile.Compute()
-		out = append(out, Fate{Pod: m.pod(a), GPUs: float64(a.profile.Compute()) / mig.Compute, Load: float64(asked) / float64(m.compute()), Node: at.node})
+		out = append(out, Fate{m.pod(a), float64(a.profile.Compute()) / mig.Compute, float64(asked) / float64(m.compute()), int(env.Row(i))})
 	}
 	return out, nil
 }

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
@@ -16,6 +20,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/sim"
 )
 
 var rules = []string{"mig:first-fit", "mig:best-fit", "mig:placements", "mig:blocked", "mig:fgd", "mig:value"}
@@ -44,68 +49,142 @@ func machines(each, gpus int, models ...Model) Machines {
 	return Machines{Models: models, Each: each, GPUs: gpus}
 }
 
+// place is where a partition lies.
+type place struct {
+	node, gpu, start int
+}
+
+// placeOf returns where a choice puts the pending pod.
+func placeOf(env *sim.Env, c eval.Choice) place {
+	return place{int(env.Candidates()[c.Candidate]), bits.TrailingZeros64(uint64(c.Devices)), c.Start}
+}
+
+// checked follows an episode, whose pods' partitions must not overlap.
+type checked struct {
+	rapid.TB
+	m   Machines
+	all []arrival
+	at  map[int]place // by arrival
+}
+
+// check compares the nodes with the running pods. Of the waiting pods, those before a number must fit nowhere.
+func (c checked) check(env *sim.Env, before int) {
+	used := make([][]mig.Slices, len(env.Nodes()))
+	for i := range used {
+		used[i] = make([]mig.Slices, c.m.GPUs)
+	}
+	for i, p := range c.at {
+		if !env.Runs(i) {
+			continue
+		}
+		on := c.all[i].profile.On(p.start)
+		if used[p.node][p.gpu]&on != 0 {
+			c.Fatalf("two partitions overlap: %+v", c.at)
+		}
+		used[p.node][p.gpu] |= on
+	}
+	for i, n := range env.Nodes() {
+		if !slices.Equal(n.Slices, used[i]) || slices.Max(n.GPUs) > cluster.DeviceMilli || slices.Min(n.GPUs) < 0 {
+			c.Fatalf("node %d has %08b and %v, want %08b", i, n.Slices, n.GPUs, used[i])
+		}
+	}
+	for _, w := range env.Waiting() {
+		a := c.all[w]
+		for _, n := range env.Nodes()[a.model*c.m.Each:][:c.m.Each] {
+			if w < before && slices.ContainsFunc(n.Slices, a.profile.Fits) {
+				c.Fatalf("%+v is left out, but fits on %08b", a, n.Slices)
+			}
+		}
+	}
+}
+
 // Whatever comes and goes, no two partitions overlap, each starts where its profile may, and on a node with its model. A pod is left out only if it fits nowhere.
 func TestPartitionsDoNotOverlap(t *testing.T) {
 	names := append([]string{"gpu-best-fit", "fgd", "gpu-packing", "kube-scheduler", "random"}, rules...)
 	rapid.Check(t, func(t *rapid.T) {
-		m := machines(rapid.IntRange(1, 3).Draw(t, "machines"), rapid.IntRange(1, 3).Draw(t, "gpus"), Models[:rapid.IntRange(1, 2).Draw(t, "models")]...)
-		c := contender(t, rapid.SampledFrom(names).Draw(t, "policy"))
-		p := c.New(policy.Setting{Seed: 1, Typical: m.typical(Mixes[0])})
+		c := checked{TB: t, at: map[int]place{}}
+		c.m = machines(rapid.IntRange(1, 3).Draw(t, "machines"), rapid.IntRange(1, 3).Draw(t, "gpus"), Models[:rapid.IntRange(1, 2).Draw(t, "models")]...)
+		end := 0.0
+		for range rapid.IntRange(1, 60).Draw(t, "pods") {
+			a := arrival{model: rapid.IntRange(0, len(c.m.Models)-1).Draw(t, "model"), profile: rapid.SampledFrom(mig.Profiles()).Draw(t, "profile"), at: end}
+			a.life = rapid.Float64Range(0.1, 30).Draw(t, "life")
+			c.all = append(c.all, a)
+			end += rapid.Float64Range(0, 2).Draw(t, "gap")
+		}
+		env, err := c.m.env(Mixes[0], c.all, sim.Given{End: end + 10, Leave: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := contender(t, rapid.SampledFrom(names).Draw(t, "policy")).New(policy.Setting{Seed: 1, Typical: env.Typical()})
 		if rapid.Bool().Draw(t, "first fit") {
 			p = policy.FirstFit(p)
 		}
-		s := newState(m, p, rand.New(rand.NewPCG(1, 1)))
-		type running struct {
-			place
-			profile mig.Profile
+		decide := eval.Deciding(p, rand.New(rand.NewPCG(1, 1)))
+		var used float64
+		got, err := eval.Episode(env, 1, func(env *sim.Env) (eval.Choice, error) {
+			i := env.Next()
+			c.check(env, i)
+			choice, err := decide(env)
+			a, at := c.all[i], placeOf(env, choice)
+			if err == nil && (at.node/c.m.Each != a.model || !slices.Contains(a.profile.Starts(), at.start)) {
+				t.Fatalf("%+v is at %+v", a, at)
+			}
+			c.at[i] = at
+			used += float64(a.profile.Compute()) * (min(env.Now()+a.life, end+10) - env.Now())
+			return choice, err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		var now []running
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			if len(now) > 0 && rapid.IntRange(0, 2).Draw(t, "leave") == 0 {
-				i := rapid.IntRange(0, len(now)-1).Draw(t, "pod")
-				s.remove(now[i].place, now[i].profile)
-				now = slices.Delete(now, i, i+1)
-			} else {
-				a := arrival{model: rapid.IntRange(0, len(m.Models)-1).Draw(t, "model"), profile: rapid.SampledFrom(mig.Profiles()).Draw(t, "profile")}
-				at, ok, err := s.place(a)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if ok {
-					if at.node/m.Each != a.model || !slices.Contains(a.profile.Starts(), at.start) {
-						t.Fatalf("%+v is at %+v", a, at)
-					}
-					now = append(now, running{at, a.profile})
-				}
-				for i := range m.Each {
-					if !ok && slices.ContainsFunc(s.nodes[a.model*m.Each+i].Slices, a.profile.Fits) {
-						t.Fatalf("%+v is left out, but fits on %08b", a, s.nodes[a.model*m.Each+i].Slices)
-					}
-				}
-			}
-			used := make([][]mig.Slices, len(s.nodes))
-			compute := 0
-			for i := range used {
-				used[i] = make([]mig.Slices, m.GPUs)
-			}
-			for _, r := range now {
-				on := r.profile.On(r.start)
-				if used[r.node][r.gpu]&on != 0 {
-					t.Fatalf("two partitions overlap: %+v", now)
-				}
-				used[r.node][r.gpu] |= on
-				compute += r.profile.Compute()
-			}
-			for i, n := range s.nodes {
-				if !slices.Equal(n.Slices, used[i]) || slices.Max(n.GPUs) > cluster.DeviceMilli || slices.Min(n.GPUs) < 0 {
-					t.Fatalf("node %d has %08b and %v, want %08b", i, n.Slices, n.GPUs, used[i])
-				}
-			}
-			if s.used != compute {
-				t.Fatalf("%d compute slices are used, want %d", s.used, compute)
-			}
+		c.check(env, len(c.all))
+		if want := used / (end + 10) / float64(c.m.compute()); math.Abs(got.Partitions.Allocation-want) > 1e-9 {
+			t.Fatalf("allocation %v, want %v", got.Partitions.Allocation, want)
 		}
 	})
+}
+
+// An episode goes on in a copy as in its original, which does not see what happens there.
+func TestCopyOfPartitions(t *testing.T) {
+	m := machines(2, 2, Models...)
+	env, err := m.env(Mixes[0], m.steady(Mixes[0], 1, 8, 1), sim.Given{WarmUp: 1, End: 8, Leave: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copied sim.Env
+	var want sim.Outcome
+	for _, at := range []int{-1, 0, 20, 60} {
+		decide := eval.Deciding(contender(t, "mig:best-fit").New(policy.Setting{Typical: env.Typical()}), nil)
+		step := func(e *sim.Env) {
+			c, err := decide(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.StepAt(c.Candidate, c.Devices, c.Start)
+		}
+		if err := env.Reset(1); err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i != at && !env.Done(); i++ {
+			step(env)
+		}
+		if at < 0 {
+			want = env.Outcome()
+			continue
+		}
+		env.CopyTo(&copied)
+		for range 10 {
+			copied.Step(len(copied.Candidates()) - 1)
+		}
+		env.CopyTo(&copied)
+		for _, e := range []*sim.Env{env, &copied} {
+			for !e.Done() {
+				step(e)
+			}
+			if d := cmp.Diff(want, e.Outcome(), cmpopts.EquateApprox(1e-9, 1e-12)); d != "" {
+				t.Errorf("after %d steps: %s", at, d)
+			}
+		}
+	}
 }
 
 // everyPlacement returns the most compute slices that pods can get, by trying everything.

@@ -5,11 +5,14 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 )
 
@@ -52,7 +55,7 @@ func (r *Report) tables(c Comparison) []table {
 	}
 	out := []table{{"Compute slices allocated", fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
 	if len(c.Policies) > 1 {
-		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c)), r.differences(c)})
+		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c)), r.gains(c)})
 	}
 	return append(out, table{"Pods without a node by profile", "\nPods without a node, by profile:\n\n", r.left(c)})
 }
@@ -62,7 +65,7 @@ func (r *Report) rule(c Comparison) string {
 	if len(r.Seeds) < 2 {
 		return "."
 	}
-	return ", with 95% intervals.\n" + eval.Signs.Rule(len(r.Seeds), len(r.judged(c).all))
+	return ", with 95% intervals.\n" + eval.Signs.Rule(len(r.Seeds), len(r.differences(c)))
 }
 
 func (r *Report) seeds() string {
@@ -80,57 +83,103 @@ func (r *Report) head(first ...string) []string {
 	return first
 }
 
-// values returns a figure of a result at a load, by seed.
-func values[O any](of [][]O, load int, figure func(O) float64) (out []float64) {
-	for _, o := range of {
-		out = append(out, figure(o[load]))
+// figure is a metric of a run folder: a figure at a load.
+type figure struct {
+	runfolder.Metric
+	load   int
+	judged bool // tables show its differences from the first policy
+	of     func(Queued) float64
+}
+
+func allocation(q Queued) float64 { return 100 * q.Allocation }
+
+func waiting(q Queued) float64 { return q.Waiting }
+
+func unscheduled(q Queued) float64 { return float64(q.Unscheduled()) }
+
+func meanWait(q Queued) float64 { return q.Wait(mig.Profiles()...) }
+
+// figures returns the figures of a mix, load by load, the allocations first.
+func (r *Report) figures(c Comparison) (out []figure) {
+	add := func(name, title string, k, digits int, judged bool, of func(Queued) float64) {
+		load := fmt.Sprintf("%.4g", 100*r.Loads[k])
+		out = append(out, figure{runfolder.Metric{Name: name + load, Title: title + " at " + load + "%", Digits: digits, More: name == "allocation"}, k, judged, of})
+	}
+	for k := range r.Loads {
+		add("allocation", "allocated %", k, 2, true, allocation)
+	}
+	for k := range r.Loads {
+		if c.Policies[0].Queued == nil {
+			add("left", "pods without a node", k, 1, false, unscheduled)
+			continue
+		}
+		add("waiting", "pods waiting", k, 2, true, waiting)
+		add("wait", "mean wait", k, 4, false, meanWait)
 	}
 	return out
 }
 
-func mean[O any](of [][]O, load int, figure func(O) float64) float64 {
-	return stat.Mean(values(of, load, figure), nil)
+// values returns a figure of a result at a load, by seed.
+func (r *Report) values(p Result, load int, of func(Queued) float64) (out []float64) {
+	for i := range r.Seeds {
+		out = append(out, of(p.at(i, load)))
+	}
+	return out
 }
 
-// compared holds the differences of figures at each load from the first policy's, judged together.
-type compared struct {
-	all  []*eval.Difference
-	next int
+func (r *Report) mean(p Result, load int, of func(Queued) float64) float64 {
+	return stat.Mean(r.values(p, load, of), nil)
 }
 
-// add adds the difference of a figure.
-func add[O any](c *compared, of, base [][]O, load int, figure func(O) float64) {
-	d := eval.Paired(values(of, load, figure), values(base, load, figure))
-	c.all = append(c.all, &d)
+// difference is the difference of a policy's figure from the first policy's.
+type difference struct {
+	*eval.Difference
+	figure
+	policy string
 }
 
-// cell returns the cell of the next difference, in the order in which they were added.
-func (c *compared) cell() string {
-	c.next++
-	return c.all[c.next-1].Cell(2)
+// differences returns those of the judged figures, judged together.
+func (r *Report) differences(c Comparison) (out []difference) {
+	var all []*eval.Difference
+	for _, f := range r.figures(c) {
+		if !f.judged {
+			continue
+		}
+		for _, p := range c.Policies[1:] {
+			d := eval.Paired(r.values(p, f.load, f.of), r.values(c.Policies[0], f.load, f.of))
+			d.Relative = nil
+			all, out = append(all, &d), append(out, difference{&d, f, p.Name})
+		}
+	}
+	eval.Together(all...)
+	return out
 }
 
-func queuedAllocation(q Queued) float64 { return 100 * q.Allocation }
-
-func queuedWaiting(q Queued) float64 { return q.Waiting }
-
-func filledAllocation(f Filled) float64 { return 100 * f.Allocation }
-
-func filledLeft(f Filled) float64 { return float64(f.Unscheduled()) }
+// cell returns the cell of a difference.
+func cell(all []difference, policy, metric string, load int) string {
+	i := slices.IndexFunc(all, func(d difference) bool {
+		return d.policy == policy && d.load == load && strings.HasPrefix(d.Name, metric)
+	})
+	return all[i].Cell(2)
+}
 
 func (r *Report) allocations(c Comparison) [][]string {
 	rows := [][]string{r.head("policy")}
 	for _, p := range c.Policies {
 		row := []string{p.Name}
 		for k := range r.Loads {
-			row = append(row, fmt.Sprintf("%.2f (%.1f)", mean(p.Filled, k, filledAllocation), mean(p.Filled, k, filledLeft)))
+			row = append(row, fmt.Sprintf("%.2f (%.1f)", r.mean(p, k, allocation), r.mean(p, k, unscheduled)))
 		}
 		rows = append(rows, row)
 	}
 	bound := func(name string, of [][]float64) {
 		row := []string{name}
 		for k := range r.Loads {
-			row = append(row, fmt.Sprintf("%.2f", mean(of, k, func(v float64) float64 { return 100 * v })))
+			var v []float64
+			for _, seed := range of {
+				v = append(v, 100*seed[k])
+			}
+			row = append(row, fmt.Sprintf("%.2f", stat.Mean(v, nil)))
 		}
 		rows = append(rows, row)
 	}
@@ -141,41 +190,21 @@ func (r *Report) allocations(c Comparison) [][]string {
 	return rows
 }
 
-// judged returns the differences of the tables, in the order in which these show them.
-func (r *Report) judged(c Comparison) *compared {
-	out, base := &compared{}, c.Policies[0]
-	if base.Queued == nil {
-		for _, p := range c.Policies[1:] {
-			for k := range r.Loads {
-				add(out, p.Filled, base.Filled, k, filledAllocation)
-			}
-		}
-	} else {
-		for k := range r.Loads {
-			for _, p := range c.Policies[1:] {
-				add(out, p.Queued, base.Queued, k, queuedAllocation)
-				add(out, p.Queued, base.Queued, k, queuedWaiting)
-			}
-		}
-	}
-	eval.Together(out.all...)
-	return out
-}
-
-func (r *Report) differences(c Comparison) [][]string {
-	rows, all := [][]string{r.head("policy")}, r.judged(c)
+func (r *Report) gains(c Comparison) [][]string {
+	rows, all := [][]string{r.head("policy")}, r.differences(c)
 	for _, p := range c.Policies[1:] {
 		row := []string{p.Name}
-		for range r.Loads {
-			row = append(row, all.cell())
+		for k := range r.Loads {
+			row = append(row, cell(all, p.Name, "allocation", k))
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// left returns the rows of pods without a node; a profile of which all policies place all pods has none.
-func (r *Report) left(c Comparison) [][]string {
+// byProfile returns a row for each profile and policy. cell returns the text at a load and whether it matters; a profile of which no cell
+// matters has no rows.
+func (r *Report) byProfile(c Comparison, cell func(p mig.Profile, mean func(func(Queued) float64) float64) (text string, matters bool)) [][]string {
 	rows := [][]string{r.head("class", "policy")}
 	for _, profile := range mig.Profiles() {
 		var of [][]string
@@ -183,9 +212,9 @@ func (r *Report) left(c Comparison) [][]string {
 		for _, p := range c.Policies {
 			row := []string{r.Profiles[profile], p.Name}
 			for k := range r.Loads {
-				n := mean(p.Filled, k, func(f Filled) float64 { return float64(f.Left[profile]) })
-				some = some || n > 0
-				row = append(row, fmt.Sprintf("%.1f", n))
+				text, matters := cell(profile, func(of func(Queued) float64) float64 { return r.mean(p, k, of) })
+				some = some || matters
+				row = append(row, text)
 			}
 			of = append(of, row)
 		}
@@ -194,46 +223,37 @@ func (r *Report) left(c Comparison) [][]string {
 		}
 	}
 	return rows
+}
+
+// left returns the rows of pods without a node.
+func (r *Report) left(c Comparison) [][]string {
+	return r.byProfile(c, func(p mig.Profile, mean func(func(Queued) float64) float64) (string, bool) {
+		n := mean(func(q Queued) float64 { return float64(q.Left[p]) })
+		return fmt.Sprintf("%.1f", n), n > 0
+	})
+}
+
+// waits returns the rows of waits, in mean lifetimes.
+func (r *Report) waits(c Comparison) [][]string {
+	return r.byProfile(c, func(p mig.Profile, mean func(func(Queued) float64) float64) (string, bool) {
+		w := mean(func(q Queued) float64 { return q.Wait(p) })
+		return fmt.Sprintf("%.3f (%.1f)", w, mean(func(q Queued) float64 { return float64(q.Left[p]) })), w > 0.0005
+	})
 }
 
 func (r *Report) queued(c Comparison) [][]string {
 	rows := [][]string{{"load", "policy", "allocation %", "difference", "pods waiting", "difference", "mean wait"}}
-	all := r.judged(c)
+	all := r.differences(c)
 	for k, load := range r.Loads {
 		for i, p := range c.Policies {
 			row := []string{
-				fmt.Sprintf("%.4g%%", 100*load), p.Name,
-				fmt.Sprintf("%.2f (%.1f)", mean(p.Queued, k, queuedAllocation), mean(p.Queued, k, func(q Queued) float64 { return float64(q.Unscheduled()) })), "",
-				fmt.Sprintf("%.2f", mean(p.Queued, k, queuedWaiting)), "",
-				fmt.Sprintf("%.4f", mean(p.Queued, k, func(q Queued) float64 { return q.Wait(mig.Profiles()...) })),
+				fmt.Sprintf("%.4g%%", 100*load), p.Name, fmt.Sprintf("%.2f (%.1f)", r.mean(p, k, allocation), r.mean(p, k, unscheduled)), "",
+				fmt.Sprintf("%.2f", r.mean(p, k, waiting)), "", fmt.Sprintf("%.4f", r.mean(p, k, meanWait)),
 			}
 			if i > 0 {
-				row[3], row[5] = all.cell(), all.cell()
+				row[3], row[5] = cell(all, p.Name, "allocation", k), cell(all, p.Name, "waiting", k)
 			}
 			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
-// waits returns the rows of waits; a profile of whose pods hardly one waits has none.
-func (r *Report) waits(c Comparison) [][]string {
-	const long = 0.0005 // mean lifetimes
-	rows := [][]string{r.head("class", "policy")}
-	for _, profile := range mig.Profiles() {
-		var of [][]string
-		some := false
-		for _, p := range c.Policies {
-			row := []string{r.Profiles[profile], p.Name}
-			for k := range r.Loads {
-				wait := mean(p.Queued, k, func(q Queued) float64 { return q.Wait(profile) })
-				some = some || wait > long
-				row = append(row, fmt.Sprintf("%.3f (%.1f)", wait, mean(p.Queued, k, func(q Queued) float64 { return float64(q.Left[profile]) })))
-			}
-			of = append(of, row)
-		}
-		if some {
-			rows = append(rows, of...)
 		}
 	}
 	return rows
@@ -246,15 +266,13 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	for _, c := range r.Mixes {
 		for _, p := range c.Policies {
 			for i, seed := range r.Seeds {
-				first := []string{c.Mix, p.Name, strconv.FormatUint(seed, 10)}
-				if p.Queued != nil {
-					for _, q := range p.Queued[i] {
-						rows = append(rows, append(first[:3:3], number(q.Load), number(q.Allocation), strconv.Itoa(q.Unscheduled()), number(q.Waiting), number(q.Wait(mig.Profiles()...))))
+				for k := range r.Loads {
+					q := p.at(i, k)
+					row := []string{c.Mix, p.Name, strconv.FormatUint(seed, 10), number(q.Load), number(q.Allocation), strconv.Itoa(q.Unscheduled()), "", ""}
+					if p.Queued != nil {
+						row[6], row[7] = number(q.Waiting), number(meanWait(q))
 					}
-					continue
-				}
-				for _, f := range p.Filled[i] {
-					rows = append(rows, append(first[:3:3], number(f.Load), number(f.Allocation), strconv.Itoa(f.Unscheduled()), "", ""))
+					rows = append(rows, row)
 				}
 			}
 		}

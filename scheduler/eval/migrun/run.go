@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
 )
 
 // Config describes a comparison.
@@ -50,6 +51,15 @@ type Result struct {
 	Name   string     `json:"name"`
 	Filled [][]Filled `json:"filled,omitempty"`
 	Queued [][]Queued `json:"queued,omitempty"`
+}
+
+// at returns the outcome of seed number i at a load. It waits for nothing if no pod leaves.
+func (r Result) at(i, load int) Queued {
+	if r.Queued != nil {
+		return r.Queued[i][load]
+	}
+	f := r.Filled[i][load]
+	return Queued{f.Load, sim.PartitionOutcome{Allocation: f.Allocation, Arrived: f.Arrived, Left: f.Left}}
 }
 
 // Run plays every mix with every contender and seed, as many seeds at a time as there are processors. After an error, the report has the

@@ -2,6 +2,7 @@ package migrun
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 
@@ -9,6 +10,8 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
 )
 
 // Model is a kind of GPU.
@@ -93,9 +96,27 @@ func requests(p mig.Profile) cluster.Resources {
 	return r
 }
 
-// typical returns the typical pods of a mix.
-func (m Machines) typical(x Mix) *fragmentation.Typical {
-	var all []fragmentation.Demand
+// env returns the environment in which some pods of a mix arrive. of has the other fields.
+func (m Machines) env(x Mix, all []arrival, of sim.Given) (*sim.Env, error) {
+	of.Nodes, of.Typical = m.nodes(), m.demand(x)
+	type kind struct {
+		model   int
+		profile mig.Profile
+	}
+	pods := map[kind]*cluster.Pod{}
+	for _, a := range all {
+		k := kind{a.model, a.profile}
+		if pods[k] == nil {
+			p := m.pod(a)
+			pods[k] = &p
+		}
+		of.Pods = append(of.Pods, sim.Arrival{Pod: pods[k], At: a.at, Lifetime: a.life})
+	}
+	return sim.New(sim.Config{Given: &of, Preferences: preference.Off})
+}
+
+// demand returns what the pods of a mix request.
+func (m Machines) demand(x Mix) (all []fragmentation.Demand) {
 	for model := range m.Models {
 		for _, p := range mig.Profiles() {
 			if x.Weights[p] > 0 {
@@ -104,7 +125,7 @@ func (m Machines) typical(x Mix) *fragmentation.Typical {
 			}
 		}
 	}
-	return fragmentation.NewTypical(all)
+	return all
 }
 
 // Streams of random numbers that are drawn from a seed.
@@ -134,6 +155,7 @@ func (m Machines) filling(x Mix, load float64, seed uint64) (out []arrival) {
 	rng := rand.New(rand.NewPCG(seed, fillStream))
 	for asked := 0; float64(asked) < load*float64(m.compute()); {
 		a := m.draw(x, rng)
+		a.life = math.Inf(1)
 		asked += a.profile.Compute()
 		out = append(out, a)
 	}
