@@ -188,6 +188,9 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {
 		return r, err
 	}
+	if err := cfg.Validate(); err != nil {
+		return r, exit.New(exit.Usage, err, "see --help")
+	}
 	r.config, r.withoutWeights = cfg, cfg.WithoutWeights()
 	return r, nil
 }
@@ -216,7 +219,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	}
 	for i := range cfg.Profiles {
 		cfg.Profiles[i].Usage, cfg.Profiles[i].Traffic = measured, network
-		cfg.Profiles[i].Deadline = c.Duration("deadline")
+		cfg.Profiles[i].Deadline.Duration = c.Duration("deadline")
 		cfg.Profiles[i].Objective, cfg.Profiles[i].ObjectiveLimits = c.String("objective"), c.String("objective-limits")
 		cfg.Profiles[i].PodsLeave = c.Bool("pods-leave") && cfg.Profiles[i].HasReserve()
 		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = preference.Mode(c.String("preferences")), blend
@@ -282,7 +285,7 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 // profile returns the profile of one scheduler: the network of the variant, or the heuristic of
 // --policy.
 func profile(c *ucli.Context, variant string) (server.Profile, error) {
-	p := server.Profile{SchedulerName: variant, Variant: variant, Checkpoint: c.String("checkpoint")}
+	p := server.Profile{SchedulerName: variant, Args: plugin.Args{Variant: variant, Checkpoint: c.String("checkpoint")}}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("checkpoint") {
 			return p, exit.New(exit.Usage, errors.New("--policy and --checkpoint exclude each other"), "leave one out: a heuristic has no weights")
@@ -290,7 +293,7 @@ func profile(c *ucli.Context, variant string) (server.Profile, error) {
 		if _, err := heuristic.Find(name); err != nil {
 			return p, exit.New(exit.Usage, fmt.Errorf("--policy: %w", err), "")
 		}
-		p = server.Profile{SchedulerName: name, Policy: name}
+		p = server.Profile{SchedulerName: name, Args: plugin.Args{Policy: name}}
 	}
 	if c.IsSet("scheduler-name") {
 		p.SchedulerName = c.String("scheduler-name")

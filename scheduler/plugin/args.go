@@ -96,30 +96,24 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 		}
 	}
-	if err := a.chooseDecider(profile); err != nil {
+	if err := a.Default(profile); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
-	if err := a.validateLearn(); err != nil {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-	}
-	if err := a.defaultShare(); err != nil {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-	}
-	if a.Usage != nil {
-		if err := a.Usage.Default(); err != nil {
-			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-		}
-	}
-	if a.Traffic != nil {
-		if err := a.Traffic.Default(); err != nil {
-			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-		}
-	}
+	return a, nil
+}
+
+// Default fills in what is left out, and returns an error for the first invalid value. profile is the scheduler name. What a's pointers
+// point to stays as it is.
+func (a *Args) Default(profile string) error {
 	if a.Preferences == "" {
 		a.Preferences = preference.First
 	}
-	if err := a.Preferences.Validate(); err != nil {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+	for _, check := range []func() error{
+		func() error { return a.chooseDecider(profile) }, a.validateLearn, a.defaultParts, a.Preferences.Validate, a.validateShare,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if a.Deadline.Duration == 0 {
 		a.Deadline.Duration = 100 * time.Millisecond
@@ -131,9 +125,9 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		}
 	}
 	if a.Deadline.Duration < 0 || a.ReloadInterval.Duration < 0 {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: deadline and reloadInterval must be positive", Name, profile)
+		return errors.New("deadline and reloadInterval must be positive")
 	}
-	return a, nil
+	return nil
 }
 
 // chooseDecider checks that the arguments name exactly one decider: a heuristic, a checkpoint file,
@@ -166,17 +160,33 @@ func (a *Args) chooseDecider(profile string) error {
 	return nil
 }
 
-// defaultShare fills in the defaults of Share, and checks that the rest of the arguments goes with it.
-func (a *Args) defaultShare() error {
+// defaultParts fills in the defaults of copies of Usage, Traffic and Share.
+func (a *Args) defaultParts() error {
+	var faults []error
+	if a.Usage != nil {
+		a.Usage = new(*a.Usage)
+		faults = append(faults, a.Usage.Default())
+	}
+	if a.Traffic != nil {
+		a.Traffic = new(*a.Traffic)
+		faults = append(faults, a.Traffic.Default())
+	}
+	if a.Share != nil {
+		a.Share = new(*a.Share)
+		faults = append(faults, a.Share.Default())
+	}
+	return errors.Join(faults...)
+}
+
+// validateShare checks that the rest of the arguments goes with a share.
+func (a *Args) validateShare() error {
 	switch {
-	case a.Share == nil:
-		return nil
-	case a.Learn != nil:
+	case a.Share != nil && a.Learn != nil:
 		return errors.New("share: a profile that learns decides about all its pods; leave learn or share out")
-	case a.Preferences == preference.Blend:
+	case a.Share != nil && a.Preferences == preference.Blend:
 		return errors.New("share: blended scores would count for the rest of the pods too; choose other preferences")
 	}
-	return a.Share.Default()
+	return nil
 }
 
 func (a *Args) validateLearn() error {
@@ -186,7 +196,7 @@ func (a *Args) validateLearn() error {
 	case a.Checkpoint == "":
 		return errors.New("learn: checkpoint is missing, the file that the trainer writes and the profile reads")
 	}
-	if err := a.Learn.Validate(); err != nil {
+	if err := a.Learn.validate(); err != nil {
 		return err
 	}
 	terms, err := objective.Parse(a.Learn.Objective)
@@ -229,8 +239,8 @@ type LearnArgs struct {
 	FinalEpsilon float64 `json:"finalEpsilon,omitempty"`
 }
 
-// Validate returns an error for the first invalid value.
-func (a LearnArgs) Validate() error {
+// validate returns an error for the first invalid value.
+func (a LearnArgs) validate() error {
 	if len(a.Trainer) == 0 || a.Trainer[0] == "" {
 		return errors.New("learn: trainer is missing")
 	}

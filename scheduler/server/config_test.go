@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -26,13 +27,12 @@ func full() Config {
 	return Config{
 		Kubeconfig: "/home/user/.kube/config", QPS: 5000, Parallelism: 4, PercentageOfNodesToScore: 100, LeaderElect: true,
 		Profiles: []Profile{
-			{SchedulerName: "default-scheduler", Variant: DefaultProfile},
-			{SchedulerName: "gnn", Variant: "gnn"},
-			{SchedulerName: "mine", Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: 20 * time.Millisecond,
-				Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}},
-			{SchedulerName: "packs", Policy: "best-fit", Deadline: 20 * time.Millisecond, Preferences: preference.Declared},
-			{SchedulerName: "blends", Policy: "best-fit", Preferences: preference.Blend},
-			{SchedulerName: "learns", Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")},
+			{SchedulerName: "default-scheduler", Args: plugin.Args{Variant: DefaultProfile}},
+			{SchedulerName: "gnn", Args: plugin.Args{Variant: "gnn"}},
+			{SchedulerName: "mine", Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}, Args: plugin.Args{Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}}},
+			{SchedulerName: "packs", Args: plugin.Args{Policy: "best-fit", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}, Preferences: preference.Declared}},
+			{SchedulerName: "blends", Args: plugin.Args{Policy: "best-fit", Preferences: preference.Blend}},
+			{SchedulerName: "learns", Args: plugin.Args{Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")}},
 		},
 	}
 }
@@ -44,7 +44,7 @@ func learn(trainer ...string) *plugin.LearnArgs {
 func TestYAML(t *testing.T) {
 	for name, c := range map[string]Config{
 		"full":     full(),
-		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Variant: "gnn"}}},
+		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Args: plugin.Args{Variant: "gnn"}}}},
 	} {
 		got, err := c.YAML()
 		if err != nil {
@@ -94,13 +94,13 @@ func TestValidate(t *testing.T) {
 		"unknown policy":       {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
 		"unknown preferences":  {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; there are first,`},
 		"first and blended":    {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
-		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
+		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "excludes variant and checkpoint"},
 		"plugins of a network": {func(c *Config) { c.Profiles[1].Stock = new(stock.Default()) }, "only default-scheduler"},
 		"plugins of a policy":  {func(c *Config) { c.Profiles[3].Stock = new(stock.Default()) }, "only default-scheduler"},
 		"invalid plugins": {func(c *Config) {
-			c.Profiles[0] = Profile{SchedulerName: "s", Variant: DefaultProfile, Stock: &stock.Profile{}}
+			c.Profiles[0] = Profile{SchedulerName: "s", Stock: &stock.Profile{}, Args: plugin.Args{Variant: DefaultProfile}}
 		}, "strategy"},
-		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "exclude each other"},
+		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "excludes variant and checkpoint"},
 	} {
 		k := full()
 		c.edit(&k)

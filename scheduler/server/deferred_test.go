@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
+	"gnnsched/scheduler/plugin"
 )
 
 // A pod whose resize the kubelet defers comes back to the queue though it has a node. It preempts there, and keeps its node and its
@@ -33,7 +34,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 	if _, err := l.client.SchedulingV1().PriorityClasses().Create(t.Context(), high, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer l.run(t, Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "best", Policy: "gpu-best-fit"}}})()
+	defer l.run(t, Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Args: plugin.Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: plugin.Args{Policy: "gpu-best-fit"}}}})()
 	for _, profile := range []string{DefaultProfile, "best"} {
 		t.Run(profile, func(t *testing.T) {
 			ns := l.namespace(t, "resize-"+profile)

@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin"
 )
 
 // The lab has shareNodes nodes with shared GPUs, each with shareDevices devices of the model T4.
@@ -89,7 +90,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 func (l *lab) testShares(t *testing.T) {
 	ns := l.namespace(t, "shares")
 	profiles := []Profile{
-		{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "fgd", Policy: "fgd"}, {SchedulerName: "gpu-packing", Policy: "gpu-packing"},
+		{SchedulerName: DefaultProfile, Args: plugin.Args{Variant: DefaultProfile}}, {SchedulerName: "fgd", Args: plugin.Args{Policy: "fgd"}}, {SchedulerName: "gpu-packing", Args: plugin.Args{Policy: "gpu-packing"}},
 	}
 	stop := l.schedule(t, profiles...)
 	// Of eight devices five are taken whole. No two shares of 600 fit on one device.

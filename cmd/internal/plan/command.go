@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plan"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
 )
@@ -163,7 +164,8 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: server.DefaultProfile}}
+	profiles, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
@@ -22,6 +23,7 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/advise"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/serve"
@@ -170,10 +172,10 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 
 // profile returns what decides. It reads the checkpoint, because the server would only refuse to answer if it could not.
 func profile(c *ucli.Context) (server.Profile, error) {
-	p := server.Profile{
-		SchedulerName: c.String("scheduler-name"), Variant: c.String("network"), Checkpoint: c.String("checkpoint"),
-		Deadline: c.Duration("deadline"), Preferences: preference.Mode(c.String("preferences")), Workload: c.String("workload"),
-	}
+	p := server.Profile{SchedulerName: c.String("scheduler-name"), Args: plugin.Args{
+		Variant: c.String("network"), Checkpoint: c.String("checkpoint"), Deadline: metav1.Duration{Duration: c.Duration("deadline")},
+		Preferences: preference.Mode(c.String("preferences")), Workload: c.String("workload"),
+	}}
 	if p.Preferences == preference.Blend {
 		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"), "choose first, declared or off, and lower the extender's weight in the printed configuration")
 	}

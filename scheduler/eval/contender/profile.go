@@ -10,6 +10,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
@@ -31,7 +32,7 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 		name, keepsLonger := strings.CutPrefix(x.Name, leaving+":")
 		name, ofRunning := strings.CutPrefix(name, running+":")
 		ofRunning = ofRunning || keepsLonger
-		p := server.Profile{SchedulerName: x.Name, PodsLeave: keepsLonger}
+		p := server.Profile{SchedulerName: x.Name, Args: plugin.Args{PodsLeave: keepsLonger}}
 		if ofRunning {
 			p.SchedulerName = strings.Replace(x.Name, ":", "-", 1)
 		}
@@ -86,16 +87,17 @@ func FileProfile(argument string) (server.Profile, error) {
 		return stockProfile(name, file)
 	}
 	if filepath.Ext(path) != ".json" {
-		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // any variant: the file says what the network is
+		// Any variant will do: the file says what the network is.
+		return server.Profile{SchedulerName: name, Args: plugin.Args{Checkpoint: file, Variant: server.Variants[0]}}, nil
 	}
 	if _, err := linear.Load(file); err != nil {
 		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err), "networks, heuristics and linear weights have a scheduler profile; a table has none")
 	}
-	return server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}, nil
+	return server.Profile{SchedulerName: name, Args: plugin.Args{Policy: heuristic.FromWeights(file)}}, nil
 }
 
 // stockProfile returns upstream's profile with the score plugins of a file.
 func stockProfile(schedulerName, file string) (server.Profile, error) {
 	s, err := stockconfig.Read(file)
-	return server.Profile{SchedulerName: schedulerName, Variant: server.DefaultProfile, Stock: &s}, err
+	return server.Profile{SchedulerName: schedulerName, Stock: &s, Args: plugin.Args{Variant: server.DefaultProfile}}, err
 }
