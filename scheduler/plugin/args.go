@@ -15,11 +15,15 @@ import (
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
+	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/usage"
 )
+
+// Name is the plugin's name in KubeSchedulerConfiguration.
+const Name = userconfig.LearnedScore
 
 // Variants are the names of the shipped checkpoints that have a command of their own, and thus of
 // the learned profiles.

@@ -227,9 +227,8 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	l.mirror.sync(infos, false)                                    // not a try, see above
-	l.usage.Attach(&l.mirror.snapshot, infos, pod, &cluster.Pod{}) // rows that were converted again lack it
-	l.traffic.Attach(&l.mirror.snapshot, infos, pod)
+	l.mirror.sync(infos, false)   // not a try, see above
+	l.attach(pod, &cluster.Pod{}) // rows that were converted again lack it
 	if n.step.GPU == nil {
 		n.step.Action = action
 	}

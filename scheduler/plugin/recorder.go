@@ -17,19 +17,6 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// observer sees each decision between its raw scores and the choice of a node, in the scheduling
-// cycle and under the plugin's lock.
-type observer interface {
-	// scored is called with the raw scores of the decider or, after a fallback, of upstream. It may
-	// change them.
-	scored(state fwk.CycleState, s *scoring)
-}
-
-// nobody is the observer of a profile without listeners.
-type nobody struct{}
-
-func (nobody) scored(fwk.CycleState, *scoring) {}
-
 // queued is how many decisions may wait for a slow listener, and how many bindings may be under way
 // before the recorder gives up the oldest.
 const queued = 64
