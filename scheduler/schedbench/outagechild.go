@@ -9,7 +9,6 @@ import (
 	upstreamapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
 
@@ -23,7 +22,7 @@ const (
 func childCommands() []*ucli.Command {
 	return []*ucli.Command{
 		{Name: ourCommandName, Hidden: true, Action: func(c *ucli.Context) error {
-			p := server.Profile{SchedulerName: ourProfile, Args: plugin.Args{Variant: ourProfile}}
+			p := server.Profile{SchedulerName: ourProfile, Args: server.Args{Variant: ourProfile}}
 			config := server.Config{QPS: kubeconfig.UnlimitedQPS, Profiles: []server.Profile{p}}
 			file, remove, err := server.WriteTemporary(config, kubeconfig.Target{Kubeconfig: c.Args().First()})
 			if err != nil {

@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/plugin"
 )
 
 // claimCase is one case of testdata/claimcases: what is written to the API server, and what becomes of the pods.
@@ -86,7 +85,7 @@ func casePools() []nodepool.Pool {
 func TestClaimCases(t *testing.T) {
 	l := newLabOn(t, casePools())
 	config := Config{QPS: 1000, Profiles: []Profile{
-		{SchedulerName: DefaultProfile, Args: plugin.Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: plugin.Args{Policy: "gpu-best-fit"}}, {SchedulerName: "net", Args: plugin.Args{Variant: "gpu-gnn", Deadline: metav1.Duration{Duration: patience}}},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}, {SchedulerName: "net", Args: Args{Variant: "gpu-gnn", Deadline: metav1.Duration{Duration: patience}}},
 	}}
 	defer l.start(context.Background(), t, withUpstream{config}, l.cluster.Kubeconfig())()
 	files, err := filepath.Glob("testdata/claimcases/*.yaml")

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/usage"
 )
@@ -39,7 +38,7 @@ var doors = []struct {
 // one that it knows.
 func (l *lab) testDoors(t *testing.T) {
 	for _, profiling := range []bool{false, true} {
-		c := Config{Profiles: []Profile{{SchedulerName: "doors", Args: plugin.Args{Policy: "best-fit"}}}, QPS: 1000, Profiling: profiling}
+		c := Config{Profiles: []Profile{{SchedulerName: "doors", Args: Args{Policy: "best-fit"}}}, QPS: 1000, Profiling: profiling}
 		stop := l.run(t, c)
 		l.untilReady(t)
 		for _, d := range doors {

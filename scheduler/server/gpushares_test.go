@@ -12,7 +12,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/scheduler/plugin"
 )
 
 // The lab has shareNodes nodes with shared GPUs, each with shareDevices devices of the model T4.
@@ -90,7 +89,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 func (l *lab) testShares(t *testing.T) {
 	ns := l.namespace(t, "shares")
 	profiles := []Profile{
-		{SchedulerName: DefaultProfile, Args: plugin.Args{Variant: DefaultProfile}}, {SchedulerName: "fgd", Args: plugin.Args{Policy: "fgd"}}, {SchedulerName: "gpu-packing", Args: plugin.Args{Policy: "gpu-packing"}},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "fgd", Args: Args{Policy: "fgd"}}, {SchedulerName: "gpu-packing", Args: Args{Policy: "gpu-packing"}},
 	}
 	stop := l.schedule(t, profiles...)
 	// Of eight devices five are taken whole. No two shares of 600 fit on one device.

@@ -11,7 +11,6 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/plugin"
 )
 
 // A pod goes where the objective of its own or its namespace's annotation wants it, within the limits of the operator:
@@ -37,7 +36,7 @@ func TestObjectiveAnnotation(t *testing.T) {
 	l.createAsking(t, asking{namespace: own, name: "load", node: awake, cpu: "6"})
 	l.bound(t, own, 1)
 
-	defer l.schedule(t, Profile{SchedulerName: "wishes", Args: plugin.Args{Variant: "wishes", Objective: "balance", ObjectiveLimits: "balance=0.1:1,energy=0:0.9"}})()
+	defer l.schedule(t, Profile{SchedulerName: "wishes", Args: Args{Variant: "wishes", Objective: "balance", ObjectiveLimits: "balance=0.1:1,energy=0:0.9"}})()
 	count := map[string]int{own: 1}
 	for _, c := range []struct {
 		namespace, annotation string

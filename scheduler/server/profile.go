@@ -30,11 +30,14 @@ const DefaultProfile = "default-scheduler"
 // Variants are the names of the learned profiles; each is also the name of its shipped checkpoint.
 var Variants = plugin.Variants
 
+// Args are the arguments of LearnedScore.
+type Args = plugin.Args
+
 // Profile says how pods with one scheduler name are scored: by the arguments of LearnedScore, or as upstream's own profile does if
 // Variant is DefaultProfile, which has no other arguments.
 type Profile struct {
 	SchedulerName string // pods name it in spec.schedulerName
-	plugin.Args
+	Args
 	// Blend adds upstream's score plugins, as weights by name. The network or heuristic has weight
 	// 1, and each plugin's score is in 0 to 100. It is only for preference.Blend, which it implies; if it is
 	// empty then, upstream's preference plugins have upstream's weights.
@@ -53,16 +56,53 @@ func heuristics() []string {
 	return slices.Concat(heuristic.Names(), heuristic.UsageNames(), heuristic.GPUNames())
 }
 
-// ProfileNamed returns the profile whose scheduler name is also the name of its network or heuristic, or
-// DefaultProfile. The error for an unknown name lists the known ones.
+// simulated says, by the prefix of their names, why policies of gnnsched eval have no profile.
+var simulated = map[string]string{
+	"first-fit":   "with --claims, kube-scheduler takes the first devices that fit",
+	"by-load":     "schedulers do not know the load that is offered to them",
+	"clairvoyant": "schedulers do not know what is to come",
+	"expecting":   "schedulers have no time for drawn futures",
+	"moved":       "schedulers do not move pods",
+}
+
+// plain replaces what separates the parts of a policy's name.
+var plain = strings.NewReplacer(":", "-", "=", "-", "+", "-")
+
+// ProfileNamed returns the profile that decides as the policy of a name does in gnnsched eval: one of ProfileNames, a heuristic that
+// heuristic.Find knows, NETWORK:OBJECTIVE, running:NETWORK, leaving:NETWORK or stock:FILE. The profile's scheduler name is the name, or
+// that of a network with a prefix or an objective in plain characters.
 func ProfileNamed(name string) (Profile, error) {
+	prefix, of, _ := strings.Cut(name, ":")
+	p := Profile{SchedulerName: name}
+	_, notHeuristic := heuristic.Find(name)
 	switch {
-	case !slices.Contains(ProfileNames(), name):
-		return Profile{}, choice.Unknown("profile", name, ProfileNames())
-	case slices.Contains(heuristics(), name):
-		return Profile{SchedulerName: name, Args: plugin.Args{Policy: name}}, nil
+	case notHeuristic == nil:
+		p.Policy = name
+	case slices.Contains(ProfileNames(), name):
+		p.Variant = name
+	case prefix == "stock":
+		s, err := stockconfig.Read(of)
+		p.Variant, p.Stock = DefaultProfile, &s
+		return p, err
+	case prefix == "running" || prefix == "leaving":
+		network, err := ProfileNamed(of)
+		if err != nil {
+			return p, err
+		}
+		if !slices.Contains(plugin.Networks(), network.Variant) {
+			return p, fmt.Errorf("%s has no profile on a cluster: schedulers count running pods for networks only", name)
+		}
+		p.Args, p.PodsLeave, p.SchedulerName = network.Args, prefix == "leaving", plain.Replace(name)
+	case slices.Contains(plugin.Networks(), prefix):
+		p.Variant, p.Objective, p.SchedulerName = prefix, strings.ReplaceAll(of, "+", ","), plain.Replace(name)
+	case simulated[prefix] != "":
+		return p, fmt.Errorf("%s has no profile on a cluster: %s", name, simulated[prefix])
+	case prefix == name:
+		return p, choice.Unknown("profile", name, ProfileNames())
+	default:
+		return p, notHeuristic
 	}
-	return Profile{SchedulerName: name, Args: plugin.Args{Variant: name}}, nil
+	return p, nil
 }
 
 // upstreamPreferences are upstream's plugins that score by preferences, with upstream's weights.

@@ -13,7 +13,6 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/plugin"
 )
 
 // A pod's status may name what is not there any more: a scheduler was killed after it wrote the name, or could not bind the pod and deleted
@@ -35,7 +34,7 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 		{Name: "devices", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "V100", Count: 4}}},
 	})
 	defer l.start(t.Context(), t, withUpstream{Config{QPS: 1000, Profiles: []Profile{
-		{SchedulerName: DefaultProfile, Args: plugin.Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: plugin.Args{Policy: "gpu-best-fit"}},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
 	}}}, l.cluster.Kubeconfig())()
 	ns := l.claimNamespace(t)
 	placed, kept := 0, false

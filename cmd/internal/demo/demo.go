@@ -16,7 +16,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval/testbed"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
 
@@ -81,8 +80,8 @@ func (c config) play(ctx context.Context, p part) error {
 	err = testbed.Run(ctx, testbed.Config{
 		Name: "demo", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir,
 		Scheduler: server.Config{Profiles: []server.Profile{
-			{SchedulerName: p.learned, Args: plugin.Args{Variant: p.learned, Deadline: metav1.Duration{Duration: patience}}},
-			{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: server.DefaultProfile}},
+			{SchedulerName: p.learned, Args: server.Args{Variant: p.learned, Deadline: metav1.Duration{Duration: patience}}},
+			{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}},
 		}},
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		d.bed = b

@@ -19,7 +19,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plan"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
 )
@@ -164,7 +163,7 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: server.DefaultProfile}}
+	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}
 	profiles, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
 	if err != nil {
 		return err

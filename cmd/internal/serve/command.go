@@ -13,7 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
@@ -23,8 +22,6 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/advise"
-	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
@@ -172,22 +169,21 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 
 // profile returns what decides. It reads the checkpoint, because the server would only refuse to answer if it could not.
 func profile(c *ucli.Context) (server.Profile, error) {
-	p := server.Profile{SchedulerName: c.String("scheduler-name"), Args: plugin.Args{
-		Variant: c.String("network"), Checkpoint: c.String("checkpoint"), Deadline: metav1.Duration{Duration: c.Duration("deadline")},
-		Preferences: preference.Mode(c.String("preferences")), Workload: c.String("workload"),
-	}}
-	if p.Preferences == preference.Blend {
+	p := server.Profile{Args: server.Args{Variant: c.String("network"), Checkpoint: c.String("checkpoint")}}
+	if preference.Mode(c.String("preferences")) == preference.Blend {
 		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"), "choose first, declared or off, and lower the extender's weight in the printed configuration")
 	}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("network") || c.IsSet("checkpoint") {
 			return p, exit.New(exit.Usage, errors.New("--policy excludes --network and --checkpoint"), "keep one of them")
 		}
-		if _, err := heuristic.Find(name); err != nil {
+		var err error
+		if p, err = server.ProfileNamed(name); err != nil {
 			return p, exit.New(exit.Usage, fmt.Errorf("--policy: %w", err), "")
 		}
-		p.Policy, p.Variant = name, ""
 	}
+	p.SchedulerName, p.Deadline.Duration = c.String("scheduler-name"), c.Duration("deadline")
+	p.Preferences, p.Workload = preference.Mode(c.String("preferences")), c.String("workload")
 	if err := (server.Config{Profiles: []server.Profile{p}, QPS: 1}).Validate(); err != nil {
 		return p, exit.New(exit.Usage, err, "see --help")
 	}

@@ -19,7 +19,6 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal/refusaltest"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	watching "gnnsched/scheduler/shadow"
@@ -85,7 +84,7 @@ func TestRole(t *testing.T) {
 // A right that upstream's plugins need and the cluster refuses ends the watch, which would never begin.
 func TestRefused(t *testing.T) {
 	s := refusaltest.New(t, "list services")
-	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
+	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Args: server.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
