@@ -53,8 +53,8 @@ type Args struct {
 	// Policy is the name of a heuristic that decides instead of a network. It
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
-	// Objective is what a network of many objectives serves, such as balance=1,energy=0.3. By default it serves that of
-	// its training.
+	// Objective is for a network of many objectives, which then serves it, such as balance=1,energy=0.3. The default is the
+	// objective of its training.
 	Objective string `json:"objective,omitempty"`
 	// ObjectiveLimits are the shares of the terms within which annotations of pods and namespaces may choose another objective, such as
 	// balance=0.2:1,energy=0:0.8. By default annotations have no effect.
@@ -209,7 +209,8 @@ func (a *Args) validateLearn() error {
 		case objective.Measured(w.Term) && a.Usage == nil:
 			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
 		case name == (objective.Throttled{}).Name() && !a.Usage.KnowsThrottled():
-			return fmt.Errorf("learn: the source %s does not say what the objective %s is about, so every reward would be 0; ask %s", a.Usage.Source, name, usage.PrometheusSource)
+			return fmt.Errorf("learn: the source %s does not say what the objective %s is about, so every reward would be 0; ask %s",
+				a.Usage.Source, name, usage.PrometheusSource)
 		case objective.Talks(w.Term) && a.Traffic == nil:
 			return fmt.Errorf("learn: the objective %s is about traffic; add traffic with a network", name)
 		}

@@ -93,7 +93,8 @@ func (c chosen) Clone() fwk.StateData { return c }
 
 // PreFilter implements fwk.PreFilterPlugin. A pod that has a node keeps its devices: it is back in the queue because the kubelet defers
 // its resize (InPlacePodVerticalScalingSchedulerPreemption), and its node counts it already.
-func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -110,7 +111,8 @@ func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1
 		return nil, fwk.AsStatus(err)
 	}
 	state.Write(askKey, &ask{
-		pod:     cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1}, GPUModels: r.Models},
+		pod: cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1},
+			GPUModels: r.Models},
 		all:     convertPod(pod),
 		indexed: r.WantsIndex,
 		claims:  !r.WantsIndex && len(r.Models) == 0 && g.ledger.Serves(kube.GPUResource),

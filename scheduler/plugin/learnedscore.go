@@ -87,7 +87,8 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
 	if args.spreadsBeforeTraffic() {
-		logger(ctx).Info("Upstream's default topology spread decides before traffic does, and pulls pods apart that talk to each other: --preferences declared leaves it out", "profile", profile)
+		logger(ctx).Info("Upstream's default topology spread decides before traffic does, and pulls pods apart that talk to each other: "+
+			"--preferences declared leaves it out", "profile", profile)
 	}
 	if err := p.chooseDecider(ctx, args); err != nil {
 		return nil, err
@@ -339,7 +340,8 @@ func (p *learnedScore) devices(ctx context.Context, v view, node string, cycle *
 	return on
 }
 
-// partition returns the memory slices on which the active decider puts a MIG partition on a card with some slices in use; none if it does not fit.
+// partition returns the memory slices on which the active decider puts a MIG partition on a card with some slices in use; none if it does
+// not fit.
 func (p *learnedScore) partition(used mig.Slices, profile mig.Profile) mig.Slices {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -173,7 +173,8 @@ func (l *learner) chance() bool {
 
 // PostFilter implements fwk.PostFilterPlugin: no node is feasible. It counts the pods that have to
 // wait, each once: after its first attempt a pod has the condition PodScheduled. A pod whose resize is deferred has a node.
-func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
+	_ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}

@@ -88,7 +88,8 @@ var registerOnce sync.Once
 
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisionDuration, candidates, preferredNodes, preferencesFailed, scoreSpread, fallbacks, decisionsDropped, reloads, deviceConflicts)
+		legacyregistry.MustRegister(decisionDuration, candidates, preferredNodes, preferencesFailed, scoreSpread, fallbacks, decisionsDropped,
+			reloads, deviceConflicts)
 	})
 }
 
@@ -194,7 +195,8 @@ type learnMetrics struct {
 func learnMetricsOf(profile string) *learnMetrics {
 	registerLearnOnce.Do(func() {
 		anyLearns.Store(true)
-		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures)
+		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts, trainerPlacements, trainerUpdates,
+			trainerNetworks, trainerFigures)
 	})
 	return &learnMetrics{
 		profile: profile,

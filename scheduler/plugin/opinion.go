@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Opinion is what the decider of a profile says about the nodes for a pod, without placing it.
+// Opinion holds the scores that a profile's decider gives the nodes for a pod, without placing it.
 type Opinion struct {
 	Policy      string // as in decision.Decision
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic

@@ -20,7 +20,8 @@ import (
 // the decider. Not safe for concurrent use.
 //
 // The weighted sum of the scores of NodeAffinity, InterPodAffinity, TaintToleration,
-// PodTopologySpread and DynamicResources, which knows the alternatives of claims, comes first, and only nodes with the highest sum are left; see preference.Best.
+// PodTopologySpread and DynamicResources, which knows the alternatives of claims, comes first, and only nodes with the highest sum are
+// left; see preference.Best.
 //
 // ImageLocality cannot be treated like that. Nobody declares it, and a pod that starts on a node
 // brings its image there, so the pods of a job would follow the first one until its node is full.

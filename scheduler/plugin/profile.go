@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/plugin/dra"
 )
 
-// profile is what the plugins of one profile know of each other.
+// profile lets the plugins of one profile find each other.
 type profile struct {
 	reserved *reservations                           // those of the profiles with the same snapshot, which are all of a scheduler
 	scores   *learnedScore                           // nil without LearnedScore

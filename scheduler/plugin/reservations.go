@@ -44,7 +44,8 @@ type pin struct {
 }
 
 func newReservations(log klog.Logger, snapshot fwk.SharedLister) *reservations {
-	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{}, lost: map[string]cluster.DeviceSet{}}
+	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{},
+		lost: map[string]cluster.DeviceSet{}}
 }
 
 // add records what a pod was given.

@@ -106,7 +106,8 @@ func ProfileNamed(name string) (Profile, error) {
 }
 
 // upstreamPreferences are upstream's plugins that score by preferences, with upstream's weights.
-var upstreamPreferences = map[string]int32{"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2, "ImageLocality": 1}
+var upstreamPreferences = map[string]int32{"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2,
+	"ImageLocality": 1}
 
 // preferences returns how preferences count.
 func (p Profile) preferences() preference.Mode {
@@ -143,7 +144,8 @@ func (p Profile) validate() error {
 	upstreams := p.Variant == DefaultProfile && p.Policy == ""
 	switch {
 	case len(p.Blend) > 0 && p.preferences() != preference.Blend:
-		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, preference.Blend)
+		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out",
+			p.Preferences, preference.Blend)
 	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.PodsLeave || p.Learn != nil || p.Share != nil):
 		return fmt.Errorf("%s has no network or policy: leave objective, objectiveLimits, podsLeave, learn and share out", DefaultProfile)
 	case upstreams && p.Stock != nil:
