@@ -281,7 +281,7 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 	return out, nil
 }
 
-// profile returns the profile of one scheduler: the network of the variant, or the heuristic of
+// profile returns the profile of one scheduler: the network of the variant, or the policy of
 // --policy.
 func profile(c *ucli.Context, variant string) (server.Profile, error) {
 	p := server.Profile{SchedulerName: variant, Args: plugin.Args{Variant: variant, Checkpoint: c.String("checkpoint")}}

@@ -59,7 +59,7 @@ func flags() []ucli.Flag {
 		&ucli.StringFlag{Name: "scheduler-name", Value: server.DefaultProfile, Usage: "`NAME` that the pods of the asking scheduler have as schedulerName"},
 		&ucli.StringFlag{Name: "network", Value: "gnn", Usage: "`NAME` of a shipped network"},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of a network instead. A file that changes is loaded again"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, as for rungnn"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a policy that decides instead of the network, as for rungnn"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, for networks and policies for GPUs"},
 		&ucli.StringFlag{Name: "preferences", Value: string(preference.First), Usage: "how preferences of manifests count, `MODE` first, declared or off"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, the asking scheduler decides"},
