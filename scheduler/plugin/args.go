@@ -53,8 +53,7 @@ type Args struct {
 	// Policy is the name of a heuristic that decides instead of a network. It
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
-	// Objective is for a network of many objectives, which then serves it, such as balance=1,energy=0.3. The default is the
-	// objective of its training.
+	// Objective is the objective that a network of many serves, such as balance=1,energy=0.3. The default is that of its training.
 	Objective string `json:"objective,omitempty"`
 	// ObjectiveLimits are the shares of the terms within which annotations of pods and namespaces may choose another objective, such as
 	// balance=0.2:1,energy=0:0.8. By default annotations have no effect.
