@@ -117,6 +117,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown argument", []string{"rungnn", "now"}, exit.Usage, "now"},
 		{"unknown profile", []string{"rungnn", "--profiles", "gnn,xyz"}, exit.Usage, "xyz"},
 		{"unknown policy", []string{"rungnn", "--policy", "worst-fit"}, exit.Usage, "best-fit"},
+		{"policy of the simulator", []string{"rungnn", "--policy", "by-load:gpu-gnn"}, exit.Usage, "schedulers do not know the load"},
 		{"policy and checkpoint", []string{"rungnn", "--policy", "best-fit", "--checkpoint", "x"}, exit.Usage, "exclude"},
 		{"policy and profiles", []string{"rungnn", "--policy", "best-fit", "--profiles", "gnn"}, exit.Usage, "--profiles"},
 		{"policy and configuration", []string{"rungnn", "--policy", "best-fit", "--config", "x"}, exit.Usage, "--policy"},
@@ -283,6 +284,23 @@ func TestHelp(t *testing.T) {
 func TestUnderscores(t *testing.T) {
 	if code, stdout, stderr := run(t, "rungnn", "--scheduler_name=mine", "--print_config"); code != 0 || !strings.Contains(stdout, "schedulerName: mine") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// A scheduler runs a policy of eval under its name; what its name says stays where the flags say nothing.
+func TestPolicyOfEval(t *testing.T) {
+	for policy, want := range map[string][]string{
+		"running:gpu-gnn":       {"schedulerName: running-gpu-gnn", "variant: gpu-gnn"},
+		"leaving:gpu-gnn":       {"schedulerName: leaving-gpu-gnn", "podsLeave: true"},
+		"wishes:balance=0.5":    {"variant: wishes", "objective: balance=0.5"},
+		"greedy:pack=0.5+zones": {"policy: greedy:pack=0.5+zones"},
+	} {
+		code, stdout, stderr := run(t, "rungnn", "--policy", policy, "--print-config")
+		for _, w := range want {
+			if code != 0 || !strings.Contains(stdout, w) {
+				t.Errorf("%s: code %d, %s%s", policy, code, stdout, stderr)
+			}
+		}
 	}
 }
 

@@ -90,13 +90,8 @@ func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (er
 	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, which then read 0
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
-	if p.Learn.Trainer, err = trainerCommand(c, p, variant); err != nil {
-		return err
-	}
-	if err := p.Learn.Validate(); err != nil {
-		return exit.New(exit.Usage, err, "see --help")
-	}
-	return nil
+	p.Learn.Trainer, err = trainerCommand(c, p, variant)
+	return err
 }
 
 // trainerCommand returns the command line of the trainer that the scheduler starts.

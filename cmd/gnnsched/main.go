@@ -115,7 +115,7 @@ func runCommands() []*ucli.Command {
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's or the profile's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, such as best-fit; --help-all lists them"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a policy that decides instead of the network, such as best-fit or leaving:gpu-gnn; --help-all lists them"},
 		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name, such as gnn,best-fit; --help-all lists them"},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; default: that of its training"},

@@ -27,7 +27,6 @@ import (
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
-	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	watcher "gnnsched/scheduler/shadow"
@@ -188,6 +187,9 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {
 		return r, err
 	}
+	if err := cfg.Validate(); err != nil {
+		return r, exit.New(exit.Usage, err, "see --help")
+	}
 	r.config, r.withoutWeights = cfg, cfg.WithoutWeights()
 	return r, nil
 }
@@ -215,13 +217,13 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--traffic: %w", err), "docs/reference/scheduler-config.md describes the file")
 	}
 	for i := range cfg.Profiles {
-		cfg.Profiles[i].Usage, cfg.Profiles[i].Traffic = measured, network
-		cfg.Profiles[i].Deadline = c.Duration("deadline")
-		cfg.Profiles[i].Objective, cfg.Profiles[i].ObjectiveLimits = c.String("objective"), c.String("objective-limits")
-		cfg.Profiles[i].PodsLeave = c.Bool("pods-leave") && cfg.Profiles[i].HasReserve()
-		cfg.Profiles[i].Preferences, cfg.Profiles[i].Blend = preference.Mode(c.String("preferences")), blend
-		if file := c.String("workload"); file != "" && cfg.Profiles[i].Variant != server.DefaultProfile {
-			if cfg.Profiles[i].Workload, err = workloadPath(file); err != nil {
+		p := &cfg.Profiles[i]
+		p.Usage, p.Traffic, p.Deadline.Duration = measured, network, c.Duration("deadline")
+		p.Objective, p.ObjectiveLimits = cmp.Or(c.String("objective"), p.Objective), c.String("objective-limits")
+		p.PodsLeave = p.PodsLeave || c.Bool("pods-leave") && p.HasReserve()
+		p.Preferences, p.Blend = preference.Mode(c.String("preferences")), blend
+		if file := c.String("workload"); file != "" && p.Variant != server.DefaultProfile {
+			if p.Workload, err = workloadPath(file); err != nil {
 				return cfg, err
 			}
 		}
@@ -279,18 +281,18 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 	return out, nil
 }
 
-// profile returns the profile of one scheduler: the network of the variant, or the heuristic of
+// profile returns the profile of one scheduler: the network of the variant, or the policy of
 // --policy.
 func profile(c *ucli.Context, variant string) (server.Profile, error) {
-	p := server.Profile{SchedulerName: variant, Variant: variant, Checkpoint: c.String("checkpoint")}
+	p := server.Profile{SchedulerName: variant, Args: plugin.Args{Variant: variant, Checkpoint: c.String("checkpoint")}}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("checkpoint") {
 			return p, exit.New(exit.Usage, errors.New("--policy and --checkpoint exclude each other"), "leave one out: a heuristic has no weights")
 		}
-		if _, err := heuristic.Find(name); err != nil {
+		var err error
+		if p, err = server.ProfileNamed(name); err != nil {
 			return p, exit.New(exit.Usage, fmt.Errorf("--policy: %w", err), "")
 		}
-		p = server.Profile{SchedulerName: name, Policy: name}
 	}
 	if c.IsSet("scheduler-name") {
 		p.SchedulerName = c.String("scheduler-name")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
@@ -83,7 +84,7 @@ func best(t *testing.T, a *Advisor, p *v1.Pod, names ...string) string {
 // Rank lets the profile's decider choose among the named nodes.
 func TestRank(t *testing.T) {
 	for policy, want := range map[string][2]string{"most-allocated": {"b", "a"}, "kube-scheduler": {"c", "ca"}} {
-		a := newAdvisor(t, server.Profile{Policy: policy}, newClock())
+		a := newAdvisor(t, server.Profile{Args: plugin.Args{Policy: policy}}, newClock())
 		if got := best(t, a, pod("x").Obj(), "a", "b", "c"); got != want[0] {
 			t.Errorf("%s takes %s, want %s", policy, got, want[0])
 		}
@@ -101,7 +102,7 @@ func TestPreferencesComeFirst(t *testing.T) {
 		{Weight: 1, Preference: v1.NodeSelectorTerm{MatchExpressions: []v1.NodeSelectorRequirement{wish}}},
 	}}}
 	for mode, want := range map[preference.Mode]string{preference.First: "c", preference.Off: "b"} {
-		a := newAdvisor(t, server.Profile{Policy: "most-allocated", Preferences: mode}, newClock())
+		a := newAdvisor(t, server.Profile{Args: plugin.Args{Policy: "most-allocated", Preferences: mode}}, newClock())
 		if got := best(t, a, prefers, "a", "b", "c"); got != want {
 			t.Errorf("%s: %s, want %s", mode, got, want)
 		}
@@ -112,7 +113,7 @@ func TestPreferencesComeFirst(t *testing.T) {
 // about the same pod does not count it twice.
 func TestPromise(t *testing.T) {
 	now := newClock()
-	a := newAdvisor(t, server.Profile{Policy: "kube-scheduler"}, now)
+	a := newAdvisor(t, server.Profile{Args: plugin.Args{Policy: "kube-scheduler"}}, now)
 	pods := func() (int, int) {
 		s, err := a.State(t.Context())
 		if err != nil || !s.Synced || s.Nodes != 3 || s.Policy != "kube-scheduler" {
@@ -140,7 +141,7 @@ func TestPromise(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	tainted := st.MakeNode().Name("tainted").Capacity(capacity).Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()
 	small := st.MakeNode().Name("small").Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "1", v1.ResourcePods: "10"}).Obj()
-	a := newAdvisor(t, server.Profile{Variant: "gnn", Deadline: patience}, newClock(), tainted, small)
+	a := newAdvisor(t, server.Profile{Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: patience}}}, newClock(), tainted, small)
 	for range 2 {
 		got, err := a.Suggest(t.Context(), pod("").Obj())
 		if err != nil {
@@ -172,10 +173,10 @@ func TestSuggest(t *testing.T) {
 
 // Without a network, and when it takes too long, there is an error and not a guess.
 func TestUndecided(t *testing.T) {
-	for want, p := range map[string]server.Profile{
-		"no_model": {Variant: "gnn", Checkpoint: t.TempDir() + "/none"}, "deadline": {Variant: "gnn", Deadline: time.Nanosecond},
+	for want, args := range map[string]plugin.Args{
+		"no_model": {Variant: "gnn", Checkpoint: t.TempDir() + "/none"}, "deadline": {Variant: "gnn", Deadline: metav1.Duration{Duration: time.Nanosecond}},
 	} {
-		a := newAdvisor(t, p, newClock())
+		a := newAdvisor(t, server.Profile{Args: args}, newClock())
 		_, err := a.Rank(t.Context(), pod("x").Obj(), []string{"a", "b"})
 		var undecided *plugin.Undecided
 		if !errors.As(err, &undecided) || undecided.Reason != want {
@@ -192,7 +193,7 @@ func TestUndecided(t *testing.T) {
 
 // A caller that waits for others gives up at its deadline.
 func TestTurn(t *testing.T) {
-	a := newAdvisor(t, server.Profile{Policy: "kube-scheduler"}, newClock())
+	a := newAdvisor(t, server.Profile{Args: plugin.Args{Policy: "kube-scheduler"}}, newClock())
 	a.turn <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -218,7 +219,7 @@ func TestAdmit(t *testing.T) {
 		gpus("t4", map[v1.ResourceName]string{"nvidia.com/gpu": "2"}, "T4"), gpus("a10", map[v1.ResourceName]string{"nvidia.com/gpu": "4"}, "A10"),
 		gpus("shared", map[v1.ResourceName]string{"nvidia.com/gpu": "4", "alibabacloud.com/gpu-count": "4", "alibabacloud.com/gpu-milli": "4000"}, "T4"),
 	}
-	a := newAdvisor(t, server.Profile{Policy: "kube-scheduler"}, newClock(), nodes...)
+	a := newAdvisor(t, server.Profile{Args: plugin.Args{Policy: "kube-scheduler"}}, newClock(), nodes...)
 	all := []string{"t4", "a10", "shared", "unknown"}
 	whole := func(n string) *v1.Pod { return pod("x").Req(map[v1.ResourceName]string{"nvidia.com/gpu": n}).Obj() }
 	model := whole("1")
@@ -258,10 +259,10 @@ func TestAdmit(t *testing.T) {
 
 // A profile that cannot advise is an error.
 func TestNewRefuses(t *testing.T) {
-	for name, p := range map[string]server.Profile{
+	for name, args := range map[string]plugin.Args{
 		"blended": {Variant: "gnn", Preferences: preference.Blend}, "upstream's": {Variant: server.DefaultProfile}, "unknown": {Variant: "none"},
 	} {
-		p.SchedulerName = server.DefaultProfile
+		p := server.Profile{SchedulerName: server.DefaultProfile, Args: args}
 		if _, err := New(t.Context(), Config{Client: fake.NewClientset(), Profile: p, Clock: newClock()}); err == nil {
 			t.Errorf("%s: no error", name)
 		}

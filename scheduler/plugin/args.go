@@ -15,11 +15,15 @@ import (
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
+	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/usage"
 )
+
+// Name is the plugin's name in KubeSchedulerConfiguration.
+const Name = userconfig.LearnedScore
 
 // Variants are the names of the shipped checkpoints that have a command of their own, and thus of
 // the learned profiles.
@@ -49,8 +53,7 @@ type Args struct {
 	// Policy is the name of a heuristic that decides instead of a network. It
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
-	// Objective is what a network of many objectives serves, such as balance=1,energy=0.3. By default it serves that of
-	// its training.
+	// Objective is the objective that a network of many serves, such as balance=1,energy=0.3. The default is that of its training.
 	Objective string `json:"objective,omitempty"`
 	// ObjectiveLimits are the shares of the terms within which annotations of pods and namespaces may choose another objective, such as
 	// balance=0.2:1,energy=0:0.8. By default annotations have no effect.
@@ -96,30 +99,24 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 		}
 	}
-	if err := a.chooseDecider(profile); err != nil {
+	if err := a.Default(profile); err != nil {
 		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
 	}
-	if err := a.validateLearn(); err != nil {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-	}
-	if err := a.defaultShare(); err != nil {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-	}
-	if a.Usage != nil {
-		if err := a.Usage.Default(); err != nil {
-			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-		}
-	}
-	if a.Traffic != nil {
-		if err := a.Traffic.Default(); err != nil {
-			return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
-		}
-	}
+	return a, nil
+}
+
+// Default fills in what is left out, and returns an error for the first invalid value. profile is the scheduler name. What a's pointers
+// point to stays as it is.
+func (a *Args) Default(profile string) error {
 	if a.Preferences == "" {
 		a.Preferences = preference.First
 	}
-	if err := a.Preferences.Validate(); err != nil {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: %w", Name, profile, err)
+	for _, check := range []func() error{
+		func() error { return a.chooseDecider(profile) }, a.validateLearn, a.defaultParts, a.Preferences.Validate, a.validateShare,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if a.Deadline.Duration == 0 {
 		a.Deadline.Duration = 100 * time.Millisecond
@@ -131,9 +128,9 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 		}
 	}
 	if a.Deadline.Duration < 0 || a.ReloadInterval.Duration < 0 {
-		return Args{}, fmt.Errorf("arguments of %s in profile %s: deadline and reloadInterval must be positive", Name, profile)
+		return errors.New("deadline and reloadInterval must be positive")
 	}
-	return a, nil
+	return nil
 }
 
 // chooseDecider checks that the arguments name exactly one decider: a heuristic, a checkpoint file,
@@ -166,17 +163,33 @@ func (a *Args) chooseDecider(profile string) error {
 	return nil
 }
 
-// defaultShare fills in the defaults of Share, and checks that the rest of the arguments goes with it.
-func (a *Args) defaultShare() error {
+// defaultParts fills in the defaults of copies of Usage, Traffic and Share.
+func (a *Args) defaultParts() error {
+	var faults []error
+	if a.Usage != nil {
+		a.Usage = new(*a.Usage)
+		faults = append(faults, a.Usage.Default())
+	}
+	if a.Traffic != nil {
+		a.Traffic = new(*a.Traffic)
+		faults = append(faults, a.Traffic.Default())
+	}
+	if a.Share != nil {
+		a.Share = new(*a.Share)
+		faults = append(faults, a.Share.Default())
+	}
+	return errors.Join(faults...)
+}
+
+// validateShare checks that the rest of the arguments goes with a share.
+func (a *Args) validateShare() error {
 	switch {
-	case a.Share == nil:
-		return nil
-	case a.Learn != nil:
+	case a.Share != nil && a.Learn != nil:
 		return errors.New("share: a profile that learns decides about all its pods; leave learn or share out")
-	case a.Preferences == preference.Blend:
+	case a.Share != nil && a.Preferences == preference.Blend:
 		return errors.New("share: blended scores would count for the rest of the pods too; choose other preferences")
 	}
-	return a.Share.Default()
+	return nil
 }
 
 func (a *Args) validateLearn() error {
@@ -186,7 +199,7 @@ func (a *Args) validateLearn() error {
 	case a.Checkpoint == "":
 		return errors.New("learn: checkpoint is missing, the file that the trainer writes and the profile reads")
 	}
-	if err := a.Learn.Validate(); err != nil {
+	if err := a.Learn.validate(); err != nil {
 		return err
 	}
 	terms, err := objective.Parse(a.Learn.Objective)
@@ -195,7 +208,8 @@ func (a *Args) validateLearn() error {
 		case objective.Measured(w.Term) && a.Usage == nil:
 			return fmt.Errorf("learn: the objective %s is about measured usage; add usage with a source", name)
 		case name == (objective.Throttled{}).Name() && !a.Usage.KnowsThrottled():
-			return fmt.Errorf("learn: the source %s does not say what the objective %s is about, so every reward would be 0; ask %s", a.Usage.Source, name, usage.PrometheusSource)
+			return fmt.Errorf("learn: the source %s does not say what the objective %s is about, so every reward would be 0; ask %s",
+				a.Usage.Source, name, usage.PrometheusSource)
 		case objective.Talks(w.Term) && a.Traffic == nil:
 			return fmt.Errorf("learn: the objective %s is about traffic; add traffic with a network", name)
 		}
@@ -229,8 +243,8 @@ type LearnArgs struct {
 	FinalEpsilon float64 `json:"finalEpsilon,omitempty"`
 }
 
-// Validate returns an error for the first invalid value.
-func (a LearnArgs) Validate() error {
+// validate returns an error for the first invalid value.
+func (a LearnArgs) validate() error {
 	if len(a.Trainer) == 0 || a.Trainer[0] == "" {
 		return errors.New("learn: trainer is missing")
 	}

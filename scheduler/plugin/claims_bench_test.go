@@ -77,8 +77,8 @@ func claimOf(name, node, device string) *resourceapi.ResourceClaim {
 
 // BenchmarkClaims measures PreFilter, Filter and Score of a pod with a claim on 200 nodes of eight devices: by upstream's
 // plugins, by LearnedDevices with upstream's scores, and with a network for GPUs. They take turns, so that all see the same load, and
-// the figures are processor time in milliseconds and its ratio to upstream's. Before each pod nothing changes, or an allocation of one node, so
-// that this node is counted anew.
+// the figures are processor time in milliseconds and its ratio to upstream's. Before each pod nothing changes, or an allocation of one
+// node, so that this node is counted anew.
 func BenchmarkClaims(b *testing.B) {
 	b.Run("nothing changes", func(b *testing.B) { benchmarkClaims(b, false) })
 	b.Run("an allocation changes", func(b *testing.B) { benchmarkClaims(b, true) })
@@ -113,8 +113,8 @@ func benchmarkClaims(b *testing.B, change bool) {
 	}
 }
 
-// changeAllocation frees a share of a node, a new node with each step, and in the next round allocates it again. It waits until the scheduler's manager
-// shows it. LearnedDevices counts the nodes anew that changed since it last did, the one before upstream's turn too.
+// changeAllocation frees a share of a node, a new node with each step, and in the next round allocates it again. It waits until the
+// scheduler's manager shows it. LearnedDevices counts the nodes anew that changed since it last did, the one before upstream's turn too.
 func changeAllocation(b *testing.B, bed *bed, client kubernetes.Interface, step int) {
 	b.Helper()
 	node, device := fmt.Sprint("n", step%claimNodes), "gpu-1"

@@ -25,8 +25,8 @@ func versions(client *fake.Clientset) {
 	})
 }
 
-// Another scheduler writes an allocation of the same shares after this one has decided and before it writes its own. The pod that was second gives its
-// devices back before it is bound. In the next attempt it gets others.
+// Another scheduler writes an allocation of the same shares after this one has decided and before it writes its own. The pod that was
+// second gives its devices back before it is bound. In the next attempt it gets others.
 func TestAnotherSchedulerWasFirst(t *testing.T) {
 	client := fake.NewClientset(append(claimObjects(), claimOf("foreign", "", ""))...)
 	versions(client)

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,13 +8,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/plugin/annotated"
 	"gnnsched/scheduler/plugin/dra"
@@ -71,7 +67,8 @@ type view struct {
 	rows     []int32                // of the candidates, in the snapshot's nodes
 	typical  *fragmentation.Typical // the workload's typical pods; nil unless the decider needs them and there are any
 	began    time.Time
-	manifest *v1.Pod // the pod as it was created; nil in tests
+	manifest *v1.Pod  // the pod as it was created; nil in tests
+	claims   *dra.Ask // nil unless the pod asks by claims
 }
 
 // activeDecider holds the decider in use, and the latest decisions, on which a network is tried before it becomes the decider. Any
@@ -306,85 +303,13 @@ func inTime(err error, deadline time.Duration) error {
 	return err
 }
 
-// look sets what claims use for the next sync of the mirror and for the typical pods: what the cycle's PreFilter saw, if its pod asks by claims.
-func (p *learnedScore) look(ctx context.Context, asked *dra.Ask) (err error) {
-	p.mirror.view = asked.View()
-	if asked == nil {
-		p.mirror.view, err = p.ledger.View(ctx)
+// reasonOf is the value of the metric's label for the error of a decider.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, errNoNetwork):
+		return reasonNoModel
+	case errors.Is(err, infer.ErrDeadline):
+		return reasonDeadline
 	}
-	if p.demand != nil {
-		p.demand.view = p.mirror.view
-	}
-	return err
-}
-
-// deviceQuestion is the question which devices a pod gets on the node that was chosen.
-type deviceQuestion struct {
-	pod    *cluster.Pod
-	uid    types.UID
-	node   string
-	cycle  *scores  // of the pod's nodes; nil if only one is feasible
-	claims *dra.Ask // nil unless the pod asks by claims
-}
-
-// devices lets the active decider choose the pod's devices on the node that was chosen. It returns
-// none if the decider cannot. When the pods of a group are reserved, others have been scored since, and more
-// pods may be on the node.
-func (p *learnedScore) devices(ctx context.Context, q deviceQuestion) (on cluster.DeviceSet) {
-	pod, cycle := q.pod, q.cycle
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	d := p.active.load()
-	defer func() {
-		if r := recover(); r != nil {
-			p.forget(d)
-			on = 0
-			fallbacks.WithLabelValues(p.profile, reasonPanic).Inc()
-			err := fmt.Errorf("%s panicked: %v", d.label(), r)
-			p.complainOf(ctx, klog.KRef(pod.Namespace, pod.Name), reasonPanic, err, "GPUShares chooses the devices instead of the "+d.label())
-		}
-	}()
-	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil || p.look(ctx, q.claims) != nil {
-		return 0
-	}
-	v := view{snapshot: &p.mirror.snapshot, pod: pod, began: time.Now()}
-	if d.typicalPods() != noPods {
-		p.demand.countRunning(infos)
-		if cycle == nil {
-			p.demand.countPending(pod)
-		}
-		v.typical = p.demand.typicalFor(d, infos)
-	}
-	p.mirror.sync(infos, true)
-	row, known := p.mirror.row[q.node]
-	if !known {
-		return 0
-	}
-	changed := p.mirror.before(row, q.uid)
-	v.rows = []int32{row}
-	defer p.mirror.closeCards(ctx, v.rows, q.claims)()
-	on, err = d.devices(v, cycle != nil && cycle.pod == p.scored && !changed && q.claims == p.asked)
-	if errors.Is(err, errNoNetwork) {
-		return 0 // GPUShares chooses, and nothing is damaged
-	}
-	if err != nil {
-		p.forget(d)
-		return 0
-	}
-	return on
-}
-
-// partition returns the memory slices on which the active decider puts a MIG partition on a card with some slices in use; none if it does not fit.
-func (p *learnedScore) partition(used mig.Slices, profile mig.Profile) mig.Slices {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	start := profile.BestStart(used)
-	if h, is := p.active.load().(*heuristicDecider); is && h.made != nil {
-		start = policy.Start(h.made, used, profile)
-	}
-	if start < 0 {
-		return 0
-	}
-	return profile.On(start)
+	return reasonNotFinite
 }

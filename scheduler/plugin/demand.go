@@ -22,8 +22,8 @@ import (
 // demandTracker determines the typical pods of a profile's workload, which deciders for GPUs need to
 // measure fragmentation. It reads them from a file, or begins with those of the network's training and
 // counts pods: heuristics go by those that arrive, networks by those that run. Where pods leave, the two differ: rare
-// pods that run for long hold more of the GPUs than they are of the arrivals. Neither the file nor the training says which taints pods tolerate. The pods
-// that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
+// pods that run for long hold more of the GPUs than they are of the arrivals. Neither the file nor the training says which taints pods
+// tolerate. The pods that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
 type demandTracker struct {
 	profile string
 	leave   bool                   // pods of the file and of the training count by their lifetimes, where these are known
@@ -284,9 +284,8 @@ func (d *demandTracker) convert(p *v1.Pod) cluster.Pod {
 }
 
 // demands returns the counted demands with their weights. The arrivals fill up the running pods to familyPods pods. They
-// always weigh a hundredth of the running ones, so that a shape of which none runs is not forgotten. All pods without GPU together weigh at most
-// as much as all pods with GPUs; otherwise rare GPU pods would drop out of the typical set, and every
-// node would look equally good.
+// always weigh a hundredth of the running ones, so that a shape of which none runs is not forgotten. All pods without GPU together weigh at
+// most as much as all pods with GPUs; otherwise rare GPU pods would drop out of the typical set, and every node would look equally good.
 func (d *demandTracker) demands(running map[shape]float64) []fragmentation.Demand {
 	var run, with, without float64
 	for _, pods := range running {

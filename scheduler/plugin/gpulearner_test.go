@@ -13,7 +13,7 @@ import (
 )
 
 // A network for GPU clusters learns from its decisions: a step has what is idle on every node with GPUs, some vertices, and
-// what waiting pods request until they have a node. The objective is what is idle.
+// what waiting pods request until they have a node. The objective is gpu-idle.
 func TestGPUDecisionsBecomeSteps(t *testing.T) {
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 		t.Run(string(head), func(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/userconfig"
 )
@@ -33,9 +33,9 @@ const GPUSharesName = userconfig.GPUShares
 // In a profile with LearnedScore the profile's policy chooses the devices, otherwise
 // cluster.Node.ChooseDevices does. GPUShares ignores pods that request no GPU.
 type gpuShares struct {
-	handle   fwk.Handle
-	reserved *reservations
-	ledger   *dra.Ledger
+	*profile
+	handle fwk.Handle
+	ledger *dra.Ledger
 
 	mu    sync.RWMutex // filters run in parallel
 	books map[string]book
@@ -61,9 +61,8 @@ var (
 // newGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
 func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	registerMetrics()
-	g := &gpuShares{handle: h, reserved: reservationsOf(ctx, h.SnapshotSharedLister()), ledger: dra.LedgerOf(ctx, h), books: map[string]book{}}
-	sharers.Store(h, g)
-	context.AfterFunc(ctx, func() { sharers.Delete(h) })
+	g := &gpuShares{profile: profileOf(ctx, h), handle: h, ledger: dra.LedgerOf(ctx, h), books: map[string]book{}}
+	g.taken = g.devicesTaken
 	return g, nil
 }
 
@@ -94,7 +93,8 @@ func (c chosen) Clone() fwk.StateData { return c }
 
 // PreFilter implements fwk.PreFilterPlugin. A pod that has a node keeps its devices: it is back in the queue because the kubelet defers
 // its resize (InPlacePodVerticalScalingSchedulerPreemption), and its node counts it already.
-func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -111,7 +111,8 @@ func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1
 		return nil, fwk.AsStatus(err)
 	}
 	state.Write(askKey, &ask{
-		pod:     cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1}, GPUModels: r.Models},
+		pod: cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1},
+			GPUModels: r.Models},
 		all:     convertPod(pod),
 		indexed: r.WantsIndex,
 		claims:  !r.WantsIndex && len(r.Models) == 0 && g.ledger.Serves(kube.GPUResource),
@@ -166,6 +167,25 @@ func (g *gpuShares) devicesOf(info fwk.NodeInfo, except types.UID, nominated []k
 	b := g.bookOf(info, except)
 	n := g.reserved.closeLost(with(b.node, g.reserved.missing(info, except)))
 	return promises{slices.Concat(b.nominated, nominated), b.leaving}.with(n)
+}
+
+// devicesTaken returns what pods without claims use of the cards of nodes, as dra.Host.Taken does.
+func (g *gpuShares) devicesTaken(view *dra.View) map[string][]int64 {
+	g.mu.Lock()
+	g.view = view
+	g.mu.Unlock()
+	out := map[string][]int64{}
+	nodes := g.handle.SnapshotSharedLister().NodeInfos()
+	for name := range view.Nodes() {
+		info, err := nodes.Get(name)
+		if err != nil || !amounts(info.GetAllocatable()).HasGPUs() {
+			continue
+		}
+		if used := view.Node(name).Others(g.devicesOf(info, "", nil).GPUs); used != nil {
+			out[name] = used
+		}
+	}
+	return out
 }
 
 // bookOf returns the book of a node, without the given pod if it is of a group and its devices are not
@@ -239,6 +259,20 @@ func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 	return nil
 }
 
+// nominated returns what pods request that are nominated for a node and come before the pod: those of
+// at least its priority, as upstream's filters count them.
+func (g *gpuShares) nominated(pod *v1.Pod, node string) (out []kube.RunningPod) {
+	for _, p := range g.handle.NominatedPodsForNode(node) {
+		if p.GetPod().UID == pod.UID || corev1helpers.PodPriority(p.GetPod()) < corev1helpers.PodPriority(pod) {
+			continue
+		}
+		if r := runningPod(p); r.Requests.TotalGPUMilli() > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // writeDevices writes the devices, which may be none, on the scheduler's copy of the pod, and has Bind
 // write them on the API server's.
 func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
@@ -252,10 +286,9 @@ func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
 
 // choose returns the devices that the profile's policy chooses, if it decides about the pod and its choice fits.
 func (g *gpuShares) choose(state fwk.CycleState, a *ask, pod *v1.Pod, n *cluster.Node) cluster.DeviceSet {
-	if p, has := deciders.Load(g.handle); has && p.(*learnedScore).groupOf(pod) != canary.Rest {
-		if on := p.(*learnedScore).devices(context.Background(), deviceQuestion{pod: &a.all, uid: pod.UID, node: n.Name, cycle: readScores(state)}); n.FitsOn(a.pod.Requests, on) {
-			return on
-		}
+	on := g.scores.devices(context.Background(), view{pod: &a.all, manifest: pod}, n.Name, readScores(state))
+	if n.FitsOn(a.pod.Requests, on) {
+		return on
 	}
 	return n.ChooseDevices(a.pod.Requests)
 }

@@ -51,7 +51,10 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 	p.Spec.NodeName, p.Annotations[kube.GPUIndexAnnotation] = "n", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{p}})()
 	b.refresh(t, profile)
-	shares, _ := sharers.Load(b.sched.Profiles[profile])
+	shares, err := newGPUShares(b.ctx, nil, b.sched.Profiles[profile])
+	if err != nil {
+		t.Fatal(err)
+	}
 	state := framework.NewCycleState()
 	if _, status := shares.(*gpuShares).PreFilter(b.ctx, state, p, nil); !status.IsSkip() || asked(state) != nil {
 		t.Errorf("%v: GPUShares would give the pod devices again", status)

@@ -2,34 +2,29 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"gnnsched/internal/logging"
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/traffic"
-	"gnnsched/scheduler/plugin/userconfig"
+	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/usage"
 )
 
-// Name is the plugin's name in KubeSchedulerConfiguration.
-const Name = userconfig.LearnedScore
-
-const stateKey = fwk.StateKey("gnnsched/" + Name)
-
 // learnedScore is the plugin of one profile. It scores and does nothing else: recorder and learner
 // add to it.
 type learnedScore struct {
-	handle   fwk.Handle
 	profile  string
 	active   activeDecider
 	upstream *upstream
@@ -40,12 +35,8 @@ type learnedScore struct {
 	preferences *preferences // nil if the plugin does not look at them
 	learns      bool         // the decider scores only the nodes that the preferences leave
 
-	mu         sync.Mutex // scheduling cycles come one at a time; this keeps it so
-	demand     *demandTracker
-	mirror     mirror
-	ledger     *dra.Ledger
-	usage      *usage.View
-	traffic    *traffic.View
+	mu sync.Mutex // scheduling cycles come one at a time; this keeps it so
+	sight
 	rows       []int32              // of the current decision's candidates, in the mirror
 	raw        []float32            // reused
 	scored     uint64               // pods whose nodes were scored
@@ -53,44 +44,27 @@ type learnedScore struct {
 	complained map[string]time.Time // when each reason was last logged
 }
 
+// observer sees each decision between its raw scores and the choice of a node, in the scheduling
+// cycle and under the plugin's lock.
+type observer interface {
+	// scored is called with the raw scores of the decider or, after a fallback, of upstream. It may
+	// change them.
+	scored(state fwk.CycleState, s *scoring)
+}
+
+// nobody is the observer of a profile without listeners.
+type nobody struct{}
+
+func (nobody) scored(fwk.CycleState, *scoring) {}
+
 var (
 	_ fwk.PreScorePlugin = &learnedScore{}
 	_ fwk.ScorePlugin    = &learnedScore{}
 )
 
-// newPlugin makes the plugin of one profile.
-func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-chan struct{}, recording Recording) (fwk.Plugin, error) {
-	args, err := DecodeArgs(obj, h.ProfileName())
-	if err != nil {
-		return nil, err
-	}
-	p, err := newLearnedScore(ctx, args, h)
-	if err != nil {
-		return nil, err
-	}
-	if args.Share != nil {
-		p.canary = canary.New(ctx, *args.Share, h, active, logger(ctx))
-		recording.Shares.Add(p.canary)
-	}
-	if args.Learn != nil {
-		l, err := newLearner(ctx, p, *args.Learn, active)
-		if err != nil {
-			return nil, err
-		}
-		recording.listen(ctx, l.recorder)
-		return l, nil
-	}
-	if recording.Book == nil && p.canary == nil {
-		return p, nil
-	}
-	r := newRecorder(ctx, p)
-	recording.listen(ctx, r)
-	return r, nil
-}
-
 // newLearnedScore makes a plugin that nothing observes, and watches its checkpoint file until ctx
 // ends.
-func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScore, error) {
+func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *reservations) (*learnedScore, error) {
 	registerMetrics()
 	profile := h.ProfileName()
 	up, err := newUpstream(ctx, h)
@@ -98,9 +72,8 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 		return nil, err
 	}
 	p := &learnedScore{
-		handle: h, profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
-		mirror:     mirror{reserved: reservationsOf(ctx, h.SnapshotSharedLister())},
-		ledger:     dra.LedgerOf(ctx, h),
+		profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
+		sight:      sight{handle: h, ledger: dra.LedgerOf(ctx, h), mirror: mirror{reserved: reserved}},
 		complained: map[string]time.Time{},
 	}
 	if p.usage, err = usage.Start(ctx, args.Usage, h, logger(ctx)); err != nil {
@@ -114,13 +87,12 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle) (*learnedScor
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
 	if args.spreadsBeforeTraffic() {
-		logger(ctx).Info("Upstream's default topology spread decides before traffic does, and pulls pods apart that talk to each other: --preferences declared leaves it out", "profile", profile)
+		logger(ctx).Info("Upstream's default topology spread decides before traffic does, and pulls pods apart that talk to each other: "+
+			"--preferences declared leaves it out", "profile", profile)
 	}
 	if err := p.chooseDecider(ctx, args); err != nil {
 		return nil, err
 	}
-	deciders.Store(h, p)
-	context.AfterFunc(ctx, func() { deciders.Delete(h) })
 	return p, nil
 }
 
@@ -155,36 +127,8 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 	return nil
 }
 
-// deciders maps the fwk.Handle of a profile to its *learnedScore, for GPUShares.
-var deciders sync.Map
-
 // Name implements fwk.Plugin.
 func (p *learnedScore) Name() string { return Name }
-
-// scores holds the node scores of one decision, in 0 to 100.
-type scores struct {
-	pod   uint64           // its number among those whose nodes were scored
-	row   map[string]int32 // by node name
-	byRow []int8
-}
-
-// Clone implements fwk.StateData. Nothing writes to scores after PreScore.
-func (s *scores) Clone() fwk.StateData { return s }
-
-// scoring is one decision on its way from the feasible nodes to their scores.
-type scoring struct {
-	pod      *v1.Pod
-	feasible []fwk.NodeInfo
-	nodes    []fwk.NodeInfo // the feasible ones that the preferences leave
-	raw      []float32      // a score for each of nodes
-	left     []int32        // of each of nodes, its index in feasible; nil if all are left
-	rank     []int64        // of each feasible node, by preferences; nil if all are left
-	decider  decider
-	view     view         // what the decider saw
-	question bool         // the pod only asks, and is none that arrives
-	reason   string       // why upstream's scoring decided instead; empty if it did not
-	group    canary.Group // of the pod; empty without a canary
-}
 
 // PreScore implements fwk.PreScorePlugin. It lets the active decider choose among the feasible nodes
 // that the preferences leave, or upstream's scoring among all of them if the decider fails. It keeps
@@ -219,6 +163,18 @@ func (p *learnedScore) begin(pod *v1.Pod, nodes []fwk.NodeInfo) *scoring {
 	p.scored++
 	p.metrics.candidates.Observe(float64(len(nodes)))
 	return &scoring{pod: pod, feasible: nodes, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
+}
+
+// prefer narrows the nodes down by the preferences of manifests.
+func (p *learnedScore) prefer(ctx context.Context, state fwk.CycleState, s *scoring) {
+	if p.preferences == nil || len(s.nodes) == 0 {
+		return
+	}
+	for _, f := range p.preferences.narrow(ctx, state, s) {
+		preferencesFailed.WithLabelValues(p.profile, f.plugin).Inc()
+		p.complain(ctx, s, "preference "+f.plugin, f.err, "A preference does not count, because upstream's plugin for it failed")
+	}
+	p.metrics.preferred.Observe(float64(len(s.nodes)))
 }
 
 // FallbackMessage begins the log line about decisions of upstream's scoring. It is logged at most every
@@ -274,20 +230,6 @@ func (p *learnedScore) byRow(s *scoring) *scores {
 	return &scores{pod: p.scored, row: p.mirror.row, byRow: byRow}
 }
 
-// byName turns the raw scores into node scores without the mirror, which a failed decision may
-// have left in a bad state. With ties, all best nodes get 100, as in upstream's own profile.
-func (s *scoring) byName(pod uint64, ties bool) *scores {
-	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
-	toNodeScores(s.raw, out.byRow, s.name, ties)
-	for i := range s.nodes {
-		out.row[s.name(i)] = int32(i)
-	}
-	return out
-}
-
-// name returns the name of a feasible node.
-func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
-
 // decide lets the decider write the raw scores and returns how long that took. If it fails, it sets
 // s.reason.
 func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scoring) (took time.Duration, err error) {
@@ -297,39 +239,23 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 			s.reason, err = reasonPanic, fmt.Errorf("%s panicked: %v", s.decider.label(), r)
 		}
 	}()
-	s.view.began = time.Now()
-	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		s.reason = reasonSnapshot
-		return 0, fmt.Errorf("read the snapshot: %w", err)
-	}
-	asked := dra.Asked(state).Among(ctx, s.names)
-	p.asked = asked
-	if err := p.look(ctx, asked); err != nil {
+	waiting := convertPod(s.pod)
+	s.view = view{pod: &waiting, manifest: s.pod, began: time.Now()}
+	s.view.claims = dra.Asked(state).Among(ctx, s.names)
+	s.view.claims.Apply(&waiting)
+	p.asked = s.view.claims
+	if err := p.see(ctx, &s.view, s.decider, !s.onlyAsks, state.IsPodGroupSchedulingCycle()); err != nil {
 		s.reason = reasonSnapshot
 		return 0, err
 	}
-	waiting := convertPod(s.pod)
-	asked.Apply(&waiting)
-	s.view.pod, s.view.manifest = &waiting, s.pod
-	if s.decider.typicalPods() != noPods {
-		p.demand.countRunning(infos)
-		if !s.question {
-			p.demand.countPending(&waiting)
-		}
-		s.view.typical = p.demand.typicalFor(s.decider, infos)
-		s.view.began = time.Now() // a decision's time does not include counting all running pods, which is rare
-	}
-	p.mirror.sync(infos, state.IsPodGroupSchedulingCycle())
 	seen, raw := s.feasible, p.raw[:len(s.feasible)]
 	if p.learns { // the step's candidates are those that could be chosen
 		seen, raw = s.nodes, s.raw
 	}
 	p.rows = p.mirror.rows(seen, p.rows[:0])
-	defer p.mirror.closeCards(ctx, p.rows, asked)()
-	s.view.snapshot, s.view.rows = &p.mirror.snapshot, p.rows
-	p.usage.Attach(&p.mirror.snapshot, infos, s.pod, &waiting)
-	p.traffic.Attach(&p.mirror.snapshot, infos, s.pod)
+	s.view.rows = p.rows
+	defer p.mirror.closeCards(ctx, p.rows, p.asked)()
+	p.attach(s.pod, &waiting)
 	if err := s.decider.score(s.view, raw); err != nil {
 		s.reason = reasonOf(err)
 		if s.reason == reasonNotFinite {
@@ -349,21 +275,8 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 	return took, nil
 }
 
-// forget drops what the decider, the mirror and the view of the traffic keep between decisions, so that the next decision
-// starts afresh.
-func (p *learnedScore) forget(d decider) {
-	d.forget()
-	p.mirror = mirror{reserved: p.mirror.reserved}
-	p.traffic.Forget()
-}
-
 // logAgain is how long a reason is not logged again: a thousand pods a second may have it.
 const logAgain = 10 * time.Second
-
-// logger names our own log lines, so that a filter for Kubernetes' lines lets them through.
-func logger(ctx context.Context) klog.Logger {
-	return klog.FromContext(ctx).WithName(logging.ProjectLogger)
-}
 
 func (p *learnedScore) complain(ctx context.Context, s *scoring, reason string, err error, what string) {
 	p.complainOf(ctx, klog.KObj(s.pod), reason, err, what)
@@ -387,14 +300,57 @@ func (p *learnedScore) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod,
 	return int64(s.byRow[s.row[node.Node().Name]]), nil
 }
 
-// readScores returns the scores of the cycle's pod; nil if its nodes were not scored.
-func readScores(state fwk.CycleState) *scores {
-	data, err := state.Read(stateKey)
-	if err != nil {
-		return nil
-	}
-	return data.(*scores)
-}
-
 // ScoreExtensions implements fwk.ScorePlugin. There are none: the scores are in 0 to 100 already.
 func (p *learnedScore) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// devices lets the active decider choose devices on the node that was chosen for a pod, of which v has no more than the pod and its
+// claims. It returns none if the decider cannot, or does not decide about the pod. cycle holds the scores of the pod's nodes, and is
+// nil if only one is feasible. When the pods of a group are reserved, others have been scored since, and more pods may be on the node.
+func (p *learnedScore) devices(ctx context.Context, v view, node string, cycle *scores) (on cluster.DeviceSet) {
+	if p == nil || p.groupOf(v.manifest) == canary.Rest {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.active.load()
+	defer func() {
+		if r := recover(); r != nil {
+			p.forget(d)
+			on = 0
+			fallbacks.WithLabelValues(p.profile, reasonPanic).Inc()
+			err := fmt.Errorf("%s panicked: %v", d.label(), r)
+			p.complainOf(ctx, klog.KObj(v.manifest), reasonPanic, err, "GPUShares chooses the devices instead of the "+d.label())
+		}
+	}()
+	v.began = time.Now()
+	if p.see(ctx, &v, d, cycle == nil, true) != nil {
+		return 0
+	}
+	row, known := p.mirror.row[node]
+	if !known {
+		return 0
+	}
+	changed := p.mirror.before(row, v.manifest.UID)
+	v.rows = []int32{row}
+	defer p.mirror.closeCards(ctx, v.rows, v.claims)()
+	on, err := d.devices(v, cycle != nil && cycle.pod == p.scored && !changed && v.claims == p.asked)
+	if err != nil && !errors.Is(err, errNoNetwork) { // without a network nothing is damaged
+		p.forget(d)
+	}
+	return on
+}
+
+// partition returns the memory slices on which the active decider puts a MIG partition on a card with some slices in use; none if it does
+// not fit.
+func (p *learnedScore) partition(used mig.Slices, profile mig.Profile) mig.Slices {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	start := profile.BestStart(used)
+	if h, is := p.active.load().(*heuristicDecider); is && h.made != nil {
+		start = policy.Start(h.made, used, profile)
+	}
+	if start < 0 {
+		return 0
+	}
+	return profile.On(start)
+}

@@ -173,7 +173,8 @@ func (l *learner) chance() bool {
 
 // PostFilter implements fwk.PostFilterPlugin: no node is feasible. It counts the pods that have to
 // wait, each once: after its first attempt a pod has the condition PodScheduled. A pod whose resize is deferred has a node.
-func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
+	_ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if pod.Spec.NodeName != "" {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -227,9 +228,8 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	l.mirror.sync(infos, false)                                    // not a try, see above
-	l.usage.Attach(&l.mirror.snapshot, infos, pod, &cluster.Pod{}) // rows that were converted again lack it
-	l.traffic.Attach(&l.mirror.snapshot, infos, pod)
+	l.mirror.sync(infos, false)   // not a try, see above
+	l.attach(pod, &cluster.Pod{}) // rows that were converted again lack it
 	if n.step.GPU == nil {
 		n.step.Action = action
 	}

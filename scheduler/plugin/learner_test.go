@@ -310,7 +310,8 @@ func figuresReported(t *testing.T, profile string) (n int) {
 	return n
 }
 
-// What a trainer reports becomes metrics. Figures that it reports no longer go. A trainer that is started again counts from 0, and the metrics go on.
+// What a trainer reports becomes metrics. Figures that it reports no longer go. A trainer that is started again counts from 0, and the
+// metrics go on.
 func TestReportsBecomeMetrics(t *testing.T) {
 	countFromZero()
 	m := learnMetricsOf("reports")

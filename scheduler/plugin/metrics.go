@@ -1,16 +1,17 @@
 package plugin
 
 import (
-	"errors"
+	"context"
 	"sync"
 	"sync/atomic"
 
 	dto "github.com/prometheus/client_model/go"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"gnnsched/gnn/infer"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/plugin/counted"
 	"gnnsched/scheduler/plugin/course"
@@ -78,22 +79,17 @@ const (
 	reasonSnapshot  = "snapshot"
 )
 
-// reasonOf is the value of the metric's label for the error of a decider.
-func reasonOf(err error) string {
-	switch {
-	case errors.Is(err, errNoNetwork):
-		return reasonNoModel
-	case errors.Is(err, infer.ErrDeadline):
-		return reasonDeadline
-	}
-	return reasonNotFinite
+// logger names our own log lines, so that a filter for Kubernetes' lines lets them through.
+func logger(ctx context.Context) klog.Logger {
+	return klog.FromContext(ctx).WithName(logging.ProjectLogger)
 }
 
 var registerOnce sync.Once
 
 func registerMetrics() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(decisionDuration, candidates, preferredNodes, preferencesFailed, scoreSpread, fallbacks, decisionsDropped, reloads, deviceConflicts)
+		legacyregistry.MustRegister(decisionDuration, candidates, preferredNodes, preferencesFailed, scoreSpread, fallbacks, decisionsDropped,
+			reloads, deviceConflicts)
 	})
 }
 
@@ -199,7 +195,8 @@ type learnMetrics struct {
 func learnMetricsOf(profile string) *learnMetrics {
 	registerLearnOnce.Do(func() {
 		anyLearns.Store(true)
-		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts, trainerPlacements, trainerUpdates, trainerNetworks, trainerFigures)
+		legacyregistry.MustRegister(learningSteps, exploredTotal, waitedTotal, epsilonNow, trainerRestarts, trainerPlacements, trainerUpdates,
+			trainerNetworks, trainerFigures)
 	})
 	return &learnMetrics{
 		profile: profile,

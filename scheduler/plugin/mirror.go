@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +13,8 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/traffic"
+	"gnnsched/scheduler/usage"
 )
 
 // mirror keeps a copy of the scheduler's snapshot as plain values. It converts a node again only
@@ -29,6 +33,55 @@ type mirror struct {
 	// row is the row of each node by name. It is replaced, never changed: Score reads the
 	// one of its own cycle.
 	row map[string]int32
+}
+
+// sight keeps what decisions see of the cluster. Not safe for concurrent use.
+type sight struct {
+	handle  fwk.Handle
+	ledger  *dra.Ledger
+	demand  *demandTracker
+	mirror  mirror
+	usage   *usage.View
+	traffic *traffic.View
+}
+
+// see brings all that a decision of by needs up to date, and adds it to the view of a pod and its claims: all but the rows, and usage and
+// traffic. arrives says that the pod counts for the typical pods, and trying that kube-scheduler may be trying a group of pods.
+func (s *sight) see(ctx context.Context, v *view, by decider, arrives, trying bool) error {
+	infos, err := s.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	if s.mirror.view = v.claims.View(); v.claims == nil { // otherwise what the cycle's PreFilter saw
+		if s.mirror.view, err = s.ledger.View(ctx); err != nil {
+			return err
+		}
+	}
+	if by.typicalPods() != noPods {
+		s.demand.view = s.mirror.view
+		s.demand.countRunning(infos)
+		if arrives {
+			s.demand.countPending(v.pod)
+		}
+		v.typical = s.demand.typicalFor(by, infos)
+		v.began = time.Now() // a decision's time does not include counting all running pods, which is rare
+	}
+	s.mirror.sync(infos, trying)
+	v.snapshot = &s.mirror.snapshot
+	return nil
+}
+
+// attach gives the mirror's nodes and the pod, of which plain is the copy, their measured usage and their traffic.
+func (s *sight) attach(pod *v1.Pod, plain *cluster.Pod) {
+	s.usage.Attach(&s.mirror.snapshot, s.mirror.infos, pod, plain)
+	s.traffic.Attach(&s.mirror.snapshot, s.mirror.infos, pod)
+}
+
+// forget drops what is kept between decisions, by the decider too, so that the next one starts afresh.
+func (s *sight) forget(by decider) {
+	by.forget()
+	s.mirror = mirror{reserved: s.mirror.reserved}
+	s.traffic.Forget()
 }
 
 // nodePower is the content of a node's annotation with what its machine draws, and the model in it.
@@ -212,27 +265,4 @@ func (m *mirror) powerOf(n *v1.Node) *cluster.PowerModel {
 		m.power[n.Name] = known
 	}
 	return known.model
-}
-
-// runningPod converts a pod that runs on a node. A pod with a contradictory GPU request was bound by
-// another scheduler, or its owner changed it later; the resources that it requests count.
-func runningPod(p fwk.PodInfo) kube.RunningPod {
-	running, _ := kube.RunningWith(p.GetPod(), amounts(p.CalculateResource().Resource))
-	return running
-}
-
-// amounts returns figures that kube-scheduler keeps for each node and pod.
-func amounts(r fwk.Resource) kube.Amounts {
-	scalar := r.GetScalarResources()
-	return kube.Amounts{
-		MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), Pods: int64(r.GetAllowedPodNumber()),
-		GPU: scalar[kube.GPUResource], GPUCount: scalar[kube.GPUCountResource], GPUMilli: scalar[kube.GPUMilliResource],
-	}
-}
-
-// convertPod converts the pod of a scheduling cycle. It ignores a contradictory GPU request, because
-// GPUShares rejects the pod.
-func convertPod(pod *v1.Pod) cluster.Pod {
-	out, _ := kube.Pod(pod)
-	return out
 }

@@ -37,7 +37,8 @@ type model struct {
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
 func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *annotated.Reader) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, podsLeave: args.PodsLeave, objective: args.Objective, annotated: a, talks: args.Traffic != nil}
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, podsLeave: args.PodsLeave,
+		objective: args.Objective, annotated: a, talks: args.Traffic != nil}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
@@ -117,9 +118,11 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	}
 	reloads.WithLabelValues(m.profile, "ok").Inc()
 	a := c.Manifest.Architecture
-	logger(ctx).Info("Network loaded", "profile", m.profile, "file", cmp.Or(m.file, "built in"), "network", a.String(), "objective", c.Manifest.Objective)
+	logger(ctx).Info("Network loaded", "profile", m.profile, "file", cmp.Or(m.file, "built in"), "network", a.String(),
+		"objective", c.Manifest.Objective)
 	if a.ReadsPeers() && !m.talks {
-		logger(ctx).Info("The network reads traffic between pods, and its profile has none: give it a network between the nodes with --traffic", "profile", m.profile)
+		logger(ctx).Info("The network reads traffic between pods, and its profile has none: give it a network between the nodes with --traffic",
+			"profile", m.profile)
 	}
 }
 

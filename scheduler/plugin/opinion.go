@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Opinion is what the decider of a profile says about the nodes for a pod, without placing it.
+// Opinion holds the scores that a profile's decider gives the nodes for a pod, without placing it.
 type Opinion struct {
 	Policy      string // as in decision.Decision
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
@@ -50,16 +50,15 @@ var errNoDecider = errors.New("the profile has no " + Name)
 // question; then it counts for the typical pods of the workload. If the decider fails, Ask returns an
 // *Undecided, and the failure is counted and logged as a fallback to upstream's scoring.
 func Ask(ctx context.Context, h fwk.Handle, pod *v1.Pod, nodes []fwk.NodeInfo, counts bool) (Opinion, error) {
-	loaded, has := deciders.Load(h)
-	if !has {
+	p := knownProfile(h).scores
+	if p == nil {
 		return Opinion{}, errNoDecider
 	}
-	p := loaded.(*learnedScore)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	state := framework.NewCycleState()
 	s := p.begin(pod, nodes)
-	s.question = !counts
+	s.onlyAsks = !counts
 	p.prefer(ctx, state, s)
 	took, err := p.decide(ctx, state, s)
 	if err != nil {
@@ -94,10 +93,10 @@ type Network struct {
 
 // ActiveNetwork returns what decides for h's profile now.
 func ActiveNetwork(h fwk.Handle) (Network, error) {
-	loaded, has := deciders.Load(h)
-	if !has {
+	p := knownProfile(h).scores
+	if p == nil {
 		return Network{}, errNoDecider
 	}
-	d := loaded.(*learnedScore).active.load()
+	d := p.active.load()
 	return Network{Policy: d.policyName(), Fingerprint: d.fingerprint()}, nil
 }

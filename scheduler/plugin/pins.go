@@ -14,25 +14,6 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// pin holds a pod's GPU request and devices as of its reservation, or of its first sight on the node.
-// It counts as long as the pod runs, whatever the owner of the pod writes into its annotations later.
-type pin struct {
-	order    uint64 // earlier pins keep their devices if later ones claim the same
-	pod      kube.RunningPod
-	conflict bool // whether it is logged that the devices had no room
-}
-
-// pin remembers what a pod has. The caller holds the lock.
-func (r *reservations) pin(node string, pod types.UID, has kube.RunningPod) *pin {
-	if r.pins[node] == nil {
-		r.pins[node] = map[types.UID]*pin{}
-	}
-	r.order++
-	p := &pin{order: r.order, pod: has}
-	r.pins[node][pod] = p
-	return p
-}
-
 // occupant is a pod on a node that is being converted.
 type occupant struct {
 	pod *v1.Pod

@@ -28,7 +28,7 @@ func TestStartSaysHowPreferencesCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newLearnedScore(klog.NewContext(b.ctx, log), args, b.sched.Profiles[profile]); err != nil {
+		if _, err := newLearnedScore(klog.NewContext(b.ctx, log), args, b.sched.Profiles[profile], b.reservations()); err != nil {
 			t.Fatal(err)
 		}
 		said := slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "Preferences of manifests") })

@@ -20,7 +20,8 @@ import (
 // the decider. Not safe for concurrent use.
 //
 // The weighted sum of the scores of NodeAffinity, InterPodAffinity, TaintToleration,
-// PodTopologySpread and DynamicResources, which knows the alternatives of claims, comes first, and only nodes with the highest sum are left; see preference.Best.
+// PodTopologySpread and DynamicResources, which knows the alternatives of claims, comes first, and only nodes with the highest sum are
+// left; see preference.Best.
 //
 // ImageLocality cannot be treated like that. Nobody declares it, and a pod that starts on a node
 // brings its image there, so the pods of a job would follow the first one until its node is full.
@@ -160,47 +161,4 @@ func idle(plugin string, nodes []fwk.NodeInfo) bool {
 		return !slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return len(n.GetImageStates()) > 0 })
 	}
 	return false
-}
-
-// keep removes all nodes but those with the given indices, and sets the rank of the feasible nodes.
-func (s *scoring) keep(rank []int64, indices []int32) {
-	nodes, left := make([]fwk.NodeInfo, 0, len(indices)), make([]int32, 0, len(indices))
-	for _, i := range indices {
-		nodes, left = append(nodes, s.nodes[i]), append(left, s.feasibleIndex(i))
-	}
-	s.nodes, s.left, s.rank, s.raw = nodes, left, rank, s.raw[:len(nodes)]
-}
-
-// keepAll undoes keep.
-func (s *scoring) keepAll() {
-	s.nodes, s.left, s.rank, s.raw = s.feasible, nil, nil, s.raw[:len(s.feasible)]
-}
-
-// feasibleIndex returns the index of s.nodes[i] in s.feasible.
-func (s *scoring) feasibleIndex(i int32) int32 {
-	if s.left == nil {
-		return i
-	}
-	return s.left[i]
-}
-
-// prefer narrows the nodes down by the preferences of manifests.
-func (p *learnedScore) prefer(ctx context.Context, state fwk.CycleState, s *scoring) {
-	if p.preferences == nil || len(s.nodes) == 0 {
-		return
-	}
-	for _, f := range p.preferences.narrow(ctx, state, s) {
-		preferencesFailed.WithLabelValues(p.profile, f.plugin).Inc()
-		p.complain(ctx, s, "preference "+f.plugin, f.err, "A preference does not count, because upstream's plugin for it failed")
-	}
-	p.metrics.preferred.Observe(float64(len(s.nodes)))
-}
-
-// names yields the names of the nodes that the preferences leave.
-func (s *scoring) names(yield func(string) bool) {
-	for _, n := range s.nodes {
-		if !yield(n.Node().Name) {
-			return
-		}
-	}
 }

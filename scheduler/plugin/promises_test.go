@@ -76,7 +76,7 @@ func TestLostDevices(t *testing.T) {
 		}
 		m := mirror{reserved: b.reservations()}
 		m.sync([]fwk.NodeInfo{info}, false)
-		g := &gpuShares{handle: b.plugin.handle, reserved: b.reservations(), books: map[string]book{}}
+		g := &gpuShares{handle: b.plugin.handle, profile: &profile{reserved: b.reservations()}, books: map[string]book{}}
 		n := g.devicesOf(info, "", nil)
 		if !slices.Equal(n.GPUs, m.snapshot.Nodes[0].GPUs) {
 			t.Errorf("the books say %v, the mirror %v", n.GPUs, m.snapshot.Nodes[0].GPUs)

@@ -17,19 +17,6 @@ import (
 	"gnnsched/scheduler/policy"
 )
 
-// observer sees each decision between its raw scores and the choice of a node, in the scheduling
-// cycle and under the plugin's lock.
-type observer interface {
-	// scored is called with the raw scores of the decider or, after a fallback, of upstream. It may
-	// change them.
-	scored(state fwk.CycleState, s *scoring)
-}
-
-// nobody is the observer of a profile without listeners.
-type nobody struct{}
-
-func (nobody) scored(fwk.CycleState, *scoring) {}
-
 // queued is how many decisions may wait for a slow listener, and how many bindings may be under way
 // before the recorder gives up the oldest.
 const queued = 64
@@ -160,7 +147,8 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, best []int, d *decis
 		return
 	}
 	d.Default.Score = s.raw[i]
-	if known := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == d.Default.Node }); known >= 0 && d.Best[known].Read != nil {
+	known := slices.IndexFunc(d.Best, func(c decision.Candidate) bool { return c.Node == d.Default.Node })
+	if known >= 0 && d.Best[known].Read != nil {
 		d.Default.Candidate = d.Best[known]
 	} else {
 		d.Default.Read, d.Default.Cards = r.reading(s, i), r.cards(s, i, asked)
@@ -251,7 +239,8 @@ func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	p := readPending(state)
 	if p == nil { // the only feasible node, which kube-scheduler does not score
 		p = &pending{decision: decision.Decision{
-			Profile: r.profile, Group: string(r.groupOf(pod)), Pod: podOf(pod), At: time.Now(), Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
+			Profile: r.profile, Group: string(r.groupOf(pod)), Pod: podOf(pod), At: time.Now(),
+			Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
 		}}
 		state.Write(decisionKey, p)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
-	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +37,38 @@ func RecordingRegistry(active <-chan struct{}, r Recording) fwkruntime.Registry 
 	return fwkruntime.Registry{Name: learned, GPUSharesName: newGPUShares, dra.Name: dra.New(host{})}
 }
 
+// newPlugin makes the plugin of one profile.
+func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-chan struct{}, recording Recording) (fwk.Plugin, error) {
+	args, err := DecodeArgs(obj, h.ProfileName())
+	if err != nil {
+		return nil, err
+	}
+	of := profileOf(ctx, h)
+	p, err := newLearnedScore(ctx, args, h, of.reserved)
+	if err != nil {
+		return nil, err
+	}
+	of.scores = p
+	if args.Share != nil {
+		p.canary = canary.New(ctx, *args.Share, h, active, logger(ctx))
+		recording.Shares.Add(p.canary)
+	}
+	if args.Learn != nil {
+		l, err := newLearner(ctx, p, *args.Learn, active)
+		if err != nil {
+			return nil, err
+		}
+		recording.listen(ctx, l.recorder)
+		return l, nil
+	}
+	if recording.Book == nil && p.canary == nil {
+		return p, nil
+	}
+	r := newRecorder(ctx, p)
+	recording.listen(ctx, r)
+	return r, nil
+}
+
 // host gives LearnedDevices the other plugins of its profile.
 type host struct{}
 
@@ -46,51 +76,21 @@ var _ dra.Host = host{}
 
 // Choose implements dra.Host: the policy of LearnedScore, if the profile has it and it decides about the pod, chooses.
 func (host) Choose(ctx context.Context, h fwk.Handle, q dra.Question) (on cluster.DeviceSet, at mig.Slices) {
-	loaded, has := deciders.Load(h)
-	if !has || loaded.(*learnedScore).groupOf(q.Pod) == canary.Rest {
-		return 0, 0
-	}
-	p, waiting := loaded.(*learnedScore), convertPod(q.Pod)
+	p, waiting := knownProfile(h).scores, convertPod(q.Pod)
 	q.Ask.Apply(&waiting)
-	on = p.devices(ctx, deviceQuestion{pod: &waiting, uid: q.Pod.UID, node: q.Node, cycle: readScores(q.State), claims: q.Ask})
+	on = p.devices(ctx, view{pod: &waiting, manifest: q.Pod, claims: q.Ask}, q.Node, readScores(q.State))
 	if waiting.Partition != mig.None && on.Len() == 1 {
 		at = p.partition(q.Ask.Slices(q.Node, bits.TrailingZeros64(uint64(on))), waiting.Partition)
 	}
 	return on, at
 }
 
-// Attempted tells the canary of h's profile, if it has one, how long an attempt to find a node for a pod took.
-func Attempted(h fwk.Handle, pod *v1.Pod, took time.Duration) {
-	if p, has := deciders.Load(h); has && p.(*learnedScore).canary != nil {
-		p.(*learnedScore).canary.Attempted(pod, took)
-	}
-}
-
-// sharers maps the fwk.Handle of a profile to its *gpuShares.
-var sharers sync.Map
-
 // Taken implements dra.Host: GPUShares, if the profile has it, knows.
 func (host) Taken(h fwk.Handle, view *dra.View) map[string][]int64 {
-	loaded, has := sharers.Load(h)
-	if !has {
-		return nil
+	if taken := knownProfile(h).taken; taken != nil {
+		return taken(view)
 	}
-	g := loaded.(*gpuShares)
-	g.mu.Lock()
-	g.view = view
-	g.mu.Unlock()
-	out := map[string][]int64{}
-	nodes := h.SnapshotSharedLister().NodeInfos()
-	for name := range view.Nodes() {
-		info, err := nodes.Get(name)
-		if err != nil || !amounts(info.GetAllocatable()).HasGPUs() {
-			continue
-		}
-		if used := view.Node(name).Others(g.devicesOf(info, "", nil).GPUs); used != nil {
-			out[name] = used
-		}
-	}
-	return out
+	return nil
 }
 
 // Recording says what becomes of the decisions of all profiles.

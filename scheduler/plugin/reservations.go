@@ -1,10 +1,11 @@
 package plugin
 
 import (
-	"context"
+	"math/bits"
 	"slices"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -34,20 +35,17 @@ type reservation struct {
 	pod        kube.RunningPod
 }
 
-// allReservations holds the *reservations of each snapshot in this process.
-var allReservations sync.Map
-
-// reservationsOf returns the reservations that belong to a scheduler's snapshot, until ctx is done.
-func reservationsOf(ctx context.Context, snapshot fwk.SharedLister) *reservations {
-	r, known := allReservations.LoadOrStore(snapshot, newReservations(logger(ctx), snapshot))
-	if !known {
-		context.AfterFunc(ctx, func() { allReservations.Delete(snapshot) })
-	}
-	return r.(*reservations)
+// pin holds a pod's GPU request and devices as of its reservation, or of its first sight on the node.
+// It counts as long as the pod runs, whatever the owner of the pod writes into its annotations later.
+type pin struct {
+	order    uint64 // earlier pins keep their devices if later ones claim the same
+	pod      kube.RunningPod
+	conflict bool // whether it is logged that the devices had no room
 }
 
 func newReservations(log klog.Logger, snapshot fwk.SharedLister) *reservations {
-	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{}, lost: map[string]cluster.DeviceSet{}}
+	return &reservations{snapshot: snapshot, log: log, byPod: map[types.UID]reservation{}, pins: map[string]map[types.UID]*pin{},
+		lost: map[string]cluster.DeviceSet{}}
 }
 
 // add records what a pod was given.
@@ -66,6 +64,17 @@ func (r *reservations) drop(pod types.UID) {
 		delete(r.pins[given.node], pod)
 	}
 	delete(r.byPod, pod)
+}
+
+// pin remembers what a pod has. The caller holds the lock.
+func (r *reservations) pin(node string, pod types.UID, has kube.RunningPod) *pin {
+	if r.pins[node] == nil {
+		r.pins[node] = map[types.UID]*pin{}
+	}
+	r.order++
+	p := &pin{order: r.order, pod: has}
+	r.pins[node][pod] = p
+	return p
 }
 
 // sweep drops the reservations of pods that the snapshot shows, and of pods and nodes that are gone.
@@ -99,4 +108,93 @@ func (r *reservations) missing(info fwk.NodeInfo, except types.UID) (pods []kube
 func (g reservation) missingFrom(info fwk.NodeInfo, pod types.UID) bool {
 	return info.GetGeneration() == g.generation &&
 		!slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == pod })
+}
+
+// closeLost returns n with its lost devices counted as full. It does not change n. A device that was
+// counted as lost stays so while it is idle and the node misses a device.
+func (r *reservations) closeLost(n *cluster.Node) *cluster.Node {
+	if int64(len(n.GPUs)) <= n.Allocatable.GPU {
+		return n
+	}
+	closed := clone(n)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost[n.Name] = kube.CloseLost(closed, r.lost[n.Name])
+	return closed
+}
+
+// promises are the claims on a node of pods that preemption nominated for it. They are counted on the
+// devices that are free once the evicted pods have ended.
+type promises struct {
+	nominated []kube.RunningPod
+	leaving   []int64 // used thousandths of each device by pods that are being deleted; nil for none
+}
+
+// leave notes that a pod on the given devices of n is being deleted.
+func (p *promises) leave(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
+	if p.leaving == nil {
+		p.leaving = make([]int64, len(n.GPUs))
+	}
+	each := r.GPUMilli
+	if r.GPU > 0 {
+		each = cluster.DeviceMilli
+	}
+	for rest := on; rest != 0; rest &= rest - 1 {
+		p.leaving[bits.TrailingZeros64(uint64(rest))] += each
+	}
+}
+
+// with returns n with the nominated pods on it. It does not change n.
+func (p promises) with(n *cluster.Node) *cluster.Node {
+	if len(p.nominated) == 0 {
+		return n
+	}
+	booked, after := clone(n), clone(n)
+	for i, milli := range p.leaving {
+		after.GPUs[i] -= milli
+	}
+	slices.SortStableFunc(p.nominated, kube.LargestFirst)
+	for _, x := range p.nominated {
+		booked.AddOn(x.Requests, after.Add(x.Requests))
+	}
+	return booked
+}
+
+// with returns n with more pods on it. It does not change n.
+func with(n *cluster.Node, pods []kube.RunningPod) *cluster.Node {
+	if len(pods) == 0 {
+		return n
+	}
+	more := clone(n)
+	kube.Place(more, pods)
+	return more
+}
+
+func clone(n *cluster.Node) *cluster.Node {
+	c := *n
+	c.Groups, c.GPUs = slices.Clone(n.Groups), slices.Clone(n.GPUs)
+	return &c
+}
+
+// runningPod converts a pod that runs on a node. A pod with a contradictory GPU request was bound by
+// another scheduler, or its owner changed it later; the resources that it requests count.
+func runningPod(p fwk.PodInfo) kube.RunningPod {
+	running, _ := kube.RunningWith(p.GetPod(), amounts(p.CalculateResource().Resource))
+	return running
+}
+
+// amounts returns figures that kube-scheduler keeps for each node and pod.
+func amounts(r fwk.Resource) kube.Amounts {
+	scalar := r.GetScalarResources()
+	return kube.Amounts{
+		MilliCPU: r.GetMilliCPU(), Memory: r.GetMemory(), Pods: int64(r.GetAllowedPodNumber()),
+		GPU: scalar[kube.GPUResource], GPUCount: scalar[kube.GPUCountResource], GPUMilli: scalar[kube.GPUMilliResource],
+	}
+}
+
+// convertPod converts the pod of a scheduling cycle. It ignores a contradictory GPU request, because
+// GPUShares rejects the pod.
+func convertPod(pod *v1.Pod) cluster.Pod {
+	out, _ := kube.Pod(pod)
+	return out
 }

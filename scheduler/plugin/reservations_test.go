@@ -265,7 +265,7 @@ func (g *groupPlay) forget(t *rapid.T, p *v1.Pod) {
 
 // reservations returns those of the bed's scheduler.
 func (b *bed) reservations() *reservations {
-	return reservationsOf(b.ctx, b.snapshot(defaultProfile))
+	return knownProfile(b.sched.Profiles[defaultProfile]).reserved
 }
 
 // A reservation ends as soon as the snapshot has caught up: it shows the pod, or the pod or its node is

@@ -32,7 +32,8 @@ type weighted struct {
 	weight int64
 }
 
-// newUpstream makes the default profile's score plugins with their default arguments. It makes no second DynamicResources beside the profile's own.
+// newUpstream makes the default profile's score plugins with their default arguments. It makes no second DynamicResources beside the
+// profile's own.
 func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 	cfg, err := configlatest.Default()
 	if err != nil {
@@ -50,7 +51,8 @@ func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 			continue
 		}
 		if p.Name == dynamicresources.Name {
-			u.plugins = append(u.plugins, weighted{&profileDevices{find: sync.OnceValues(func() (fwk.ScorePlugin, error) { return devicesOf(h) })}, int64(p.Weight)})
+			u.plugins = append(u.plugins, weighted{&profileDevices{find: sync.OnceValues(func() (fwk.ScorePlugin, error) { return devicesOf(h) })},
+				int64(p.Weight)})
 			continue
 		}
 		made, err := registry[p.Name](ctx, args[p.Name], h)
@@ -66,8 +68,8 @@ func newUpstream(ctx context.Context, h fwk.Handle) (*upstream, error) {
 	return u, nil
 }
 
-// profileDevices scores with the profile's own DynamicResources, which is LearnedDevices if the profile has it. Upstream's plugin adds an index
-// of pods with the profile's name, so a profile can have one instance only. The framework has it once all its plugins are made.
+// profileDevices scores with the profile's own DynamicResources, which is LearnedDevices if the profile has it. Upstream's plugin adds an
+// index of pods with the profile's name, so a profile can have one instance only. The framework has it once all its plugins are made.
 type profileDevices struct {
 	find func() (fwk.ScorePlugin, error)
 }

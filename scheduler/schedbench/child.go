@@ -123,7 +123,8 @@ func writeConfig(dir string, w workload, profile string) error {
 	schedulerConfig := ""
 	if profile != defaultProfile {
 		// A configuration needs a limit, but scheduler_perf sets its own, 5000.
-		c := server.Config{QPS: kubeconfig.UnlimitedQPS, Profiles: []server.Profile{{SchedulerName: defaultProfile, Variant: profile}}}
+		p := server.Profile{SchedulerName: defaultProfile, Args: plugin.Args{Variant: profile}}
+		c := server.Config{QPS: kubeconfig.UnlimitedQPS, Profiles: []server.Profile{p}}
 		text, err := c.YAML()
 		if err != nil {
 			return err

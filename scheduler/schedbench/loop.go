@@ -95,8 +95,8 @@ func (o *options) config(percentage int) server.Config {
 	return server.Config{
 		QPS: loopQPS, Parallelism: int32(o.parallelism), PercentageOfNodesToScore: int32(percentage),
 		Profiles: []server.Profile{
-			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
-			{SchedulerName: o.variant, Variant: o.variant, Checkpoint: o.checkpoint, Preferences: o.preferences},
+			{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: server.DefaultProfile}},
+			{SchedulerName: o.variant, Args: plugin.Args{Variant: o.variant, Checkpoint: o.checkpoint, Preferences: o.preferences}},
 		},
 	}
 }

@@ -22,7 +22,8 @@ const (
 func childCommands() []*ucli.Command {
 	return []*ucli.Command{
 		{Name: ourCommandName, Hidden: true, Action: func(c *ucli.Context) error {
-			config := server.Config{QPS: kubeconfig.UnlimitedQPS, Profiles: []server.Profile{{SchedulerName: ourProfile, Variant: ourProfile}}}
+			p := server.Profile{SchedulerName: ourProfile, Args: server.Args{Variant: ourProfile}}
+			config := server.Config{QPS: kubeconfig.UnlimitedQPS, Profiles: []server.Profile{p}}
 			file, remove, err := server.WriteTemporary(config, kubeconfig.Target{Kubeconfig: c.Args().First()})
 			if err != nil {
 				return err

@@ -129,7 +129,8 @@ func (r *recordingCost) start(ctx context.Context, b *testbed.Bed, way int) (sto
 		// The share is of all time, also of the blocks of the others.
 		records = plugin.Recording{Book: record.NewBook(record.DefaultSize, journal), DefaultShare: 0.01 / float64(len(recordings))}
 	}
-	end, err := b.StartRecorded(ctx, server.Config{QPS: loopQPS, Profiles: []server.Profile{{SchedulerName: r.scheduler(way), Variant: r.variant}}}, records)
+	p := server.Profile{SchedulerName: r.scheduler(way), Args: plugin.Args{Variant: r.variant}}
+	end, err := b.StartRecorded(ctx, server.Config{QPS: loopQPS, Profiles: []server.Profile{p}}, records)
 	if err != nil {
 		return nil, errors.Join(err, done())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -43,7 +44,7 @@ func BenchmarkExtender(b *testing.B) {
 
 func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 	client := fake.NewClientset(benchCluster(nodes)...)
-	network := server.Profile{SchedulerName: server.DefaultProfile, Variant: "gnn", Deadline: time.Minute}
+	network := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Minute}}}
 	advisor, err := advise.New(b.Context(), advise.Config{Client: client, Profile: network, Promise: time.Hour, Clock: clock.RealClock{}})
 	if err != nil {
 		b.Fatal(err)

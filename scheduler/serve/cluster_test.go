@@ -154,7 +154,7 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { r.next = next; return r }))
 	a, err := advise.New(t.Context(), advise.Config{
 		Client: kubernetes.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config), Clock: clock.RealClock{}, Promise: patience,
-		Profile: server.Profile{SchedulerName: server.DefaultProfile, Variant: "acgnn-pack", Deadline: patience, Preferences: preference.Declared},
+		Profile: server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -78,7 +78,8 @@ func (i *instance) missingClaims(ctx context.Context, client kubernetes.Interfac
 			return 0, err
 		}
 		for _, c := range list.Items {
-			if known, err := claims.Lister().ResourceClaims(c.Namespace).Get(c.Name); c.Status.Allocation != nil && (err != nil || known.Status.Allocation == nil) {
+			known, err := claims.Lister().ResourceClaims(c.Namespace).Get(c.Name)
+			if c.Status.Allocation != nil && (err != nil || known.Status.Allocation == nil) {
 				n++
 			}
 		}

@@ -85,7 +85,7 @@ func casePools() []nodepool.Pool {
 func TestClaimCases(t *testing.T) {
 	l := newLabOn(t, casePools())
 	config := Config{QPS: 1000, Profiles: []Profile{
-		{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "best", Policy: "gpu-best-fit"}, {SchedulerName: "net", Variant: "gpu-gnn", Deadline: patience},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}, {SchedulerName: "net", Args: Args{Variant: "gpu-gnn", Deadline: metav1.Duration{Duration: patience}}},
 	}}
 	defer l.start(context.Background(), t, withUpstream{config}, l.cluster.Kubeconfig())()
 	files, err := filepath.Glob("testdata/claimcases/*.yaml")

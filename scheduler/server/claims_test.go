@@ -100,8 +100,8 @@ func (l *lab) choices(t *testing.T, profile string) map[string]int {
 func TestClaims(t *testing.T) {
 	l, book := newLabOn(t, claimPools()), record.NewBook(100, nil)
 	l.recording = plugin.Recording{Book: book}
-	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Variant: DefaultProfile}, Profile{SchedulerName: "best", Policy: "gpu-best-fit"},
-		Profile{SchedulerName: "net", Variant: "gpu-gnn"})
+	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, Profile{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
+		Profile{SchedulerName: "net", Args: Args{Variant: "gpu-gnn"}})
 	defer stop()
 	profiles := []string{"best", "net"}
 	before := map[string]map[string]int{}

@@ -5,10 +5,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -26,13 +28,12 @@ func full() Config {
 	return Config{
 		Kubeconfig: "/home/user/.kube/config", QPS: 5000, Parallelism: 4, PercentageOfNodesToScore: 100, LeaderElect: true,
 		Profiles: []Profile{
-			{SchedulerName: "default-scheduler", Variant: DefaultProfile},
-			{SchedulerName: "gnn", Variant: "gnn"},
-			{SchedulerName: "mine", Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: 20 * time.Millisecond,
-				Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}},
-			{SchedulerName: "packs", Policy: "best-fit", Deadline: 20 * time.Millisecond, Preferences: preference.Declared},
-			{SchedulerName: "blends", Policy: "best-fit", Preferences: preference.Blend},
-			{SchedulerName: "learns", Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")},
+			{SchedulerName: "default-scheduler", Args: Args{Variant: DefaultProfile}},
+			{SchedulerName: "gnn", Args: Args{Variant: "gnn"}},
+			{SchedulerName: "mine", Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}, Args: Args{Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}}},
+			{SchedulerName: "packs", Args: Args{Policy: "best-fit", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}, Preferences: preference.Declared}},
+			{SchedulerName: "blends", Args: Args{Policy: "best-fit", Preferences: preference.Blend}},
+			{SchedulerName: "learns", Args: Args{Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")}},
 		},
 	}
 }
@@ -44,7 +45,7 @@ func learn(trainer ...string) *plugin.LearnArgs {
 func TestYAML(t *testing.T) {
 	for name, c := range map[string]Config{
 		"full":     full(),
-		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Variant: "gnn"}}},
+		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Args: Args{Variant: "gnn"}}}},
 	} {
 		got, err := c.YAML()
 		if err != nil {
@@ -94,13 +95,13 @@ func TestValidate(t *testing.T) {
 		"unknown policy":       {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
 		"unknown preferences":  {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; there are first,`},
 		"first and blended":    {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
-		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "exclude each other"},
+		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "excludes variant and checkpoint"},
 		"plugins of a network": {func(c *Config) { c.Profiles[1].Stock = new(stock.Default()) }, "only default-scheduler"},
 		"plugins of a policy":  {func(c *Config) { c.Profiles[3].Stock = new(stock.Default()) }, "only default-scheduler"},
 		"invalid plugins": {func(c *Config) {
-			c.Profiles[0] = Profile{SchedulerName: "s", Variant: DefaultProfile, Stock: &stock.Profile{}}
+			c.Profiles[0] = Profile{SchedulerName: "s", Stock: &stock.Profile{}, Args: Args{Variant: DefaultProfile}}
 		}, "strategy"},
-		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "exclude each other"},
+		"policy and checkpoint": {func(c *Config) { c.Profiles[3].Checkpoint = "f" }, "excludes variant and checkpoint"},
 	} {
 		k := full()
 		c.edit(&k)
@@ -180,5 +181,32 @@ func TestRunRefuses(t *testing.T) {
 	}
 	if err := Run(context.Background(), filepath.Join(t.TempDir(), "none"), Endpoint{}, nil); exit.Code(err) != exit.Usage {
 		t.Errorf("missing file: %v, want a usage error", err)
+	}
+}
+
+// A scheduler runs what gnnsched eval can, and the error of what it cannot says what is missing.
+func TestProfileOfPolicyOfEval(t *testing.T) {
+	for name, want := range map[string]Profile{
+		"greedy:pack+zones":             {SchedulerName: "greedy:pack+zones", Args: Args{Policy: "greedy:pack+zones"}},
+		"running:gpu-gnn":               {SchedulerName: "running-gpu-gnn", Args: Args{Variant: "gpu-gnn"}},
+		"leaving:gpu-gnn":               {SchedulerName: "leaving-gpu-gnn", Args: Args{Variant: "gpu-gnn", PodsLeave: true}},
+		"wishes:balance=0.5+energy=1.2": {SchedulerName: "wishes-balance-0.5-energy-1.2", Args: Args{Variant: "wishes", Objective: "balance=0.5,energy=1.2"}},
+	} {
+		got, err := ProfileNamed(name)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if err := (Config{QPS: 1, Profiles: []Profile{got}}).Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, want := range map[string]string{
+		"running:fgd": "count running pods for networks only", "running:kube-scheduler": "for networks only", "running:none": `no profile is called "none"`,
+		"by-load:gpu-gnn": "do not know the load", "first-fit:fgd": "first devices that fit", "moved:random": "do not move pods",
+		"clairvoyant:random": "what is to come", "greedy:luck": "luck", "stock:none.yaml": "none.yaml",
+	} {
+		if _, err := ProfileNamed(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 	if _, err := l.client.SchedulingV1().PriorityClasses().Create(t.Context(), high, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer l.run(t, Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "best", Policy: "gpu-best-fit"}}})()
+	defer l.run(t, Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}}})()
 	for _, profile := range []string{DefaultProfile, "best"} {
 		t.Run(profile, func(t *testing.T) {
 			ns := l.namespace(t, "resize-"+profile)
@@ -57,7 +57,7 @@ func TestDeferredResizePreempts(t *testing.T) {
 				}
 				return err
 			})
-			// The rest of the status is what a kubelet writes that can resize pods, and then defers the resize.
+			// The rest of the status is as a kubelet writes it that can resize pods, and defers this resize.
 			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "c", Image: "i", Ready: true, Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 			}}}})

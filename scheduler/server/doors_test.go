@@ -38,7 +38,7 @@ var doors = []struct {
 // one that it knows.
 func (l *lab) testDoors(t *testing.T) {
 	for _, profiling := range []bool{false, true} {
-		c := Config{Profiles: []Profile{{SchedulerName: "doors", Policy: "best-fit"}}, QPS: 1000, Profiling: profiling}
+		c := Config{Profiles: []Profile{{SchedulerName: "doors", Args: Args{Policy: "best-fit"}}}, QPS: 1000, Profiling: profiling}
 		stop := l.run(t, c)
 		l.untilReady(t)
 		for _, d := range doors {

@@ -83,7 +83,8 @@ const configzName = "componentconfig"
 // publishConfig makes the configuration the content of /configz.
 func (p *process) publishConfig() error {
 	external := &schedulerconfig.KubeSchedulerConfiguration{}
-	if err := conversion.Convert_config_KubeSchedulerConfiguration_To_v1_KubeSchedulerConfiguration(&p.config.ComponentConfig, external, nil); err != nil {
+	if err := conversion.Convert_config_KubeSchedulerConfiguration_To_v1_KubeSchedulerConfiguration(&p.config.ComponentConfig, external,
+		nil); err != nil {
 		return fmt.Errorf("convert the configuration: %w", err)
 	}
 	external.SetGroupVersionKind(schedulerconfig.SchemeGroupVersion.WithKind("KubeSchedulerConfiguration"))
@@ -139,7 +140,8 @@ func (p *process) paths(ctx context.Context) http.Handler {
 		flagz.Install(m, componentName, p.config.Flagz)
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(zpagesfeatures.ComponentStatusz) {
-		statusz.Install(m, componentName, statusz.NewRegistry(compatibility.DefaultBuildEffectiveVersion(), statusz.WithListedPaths(m.ListedPaths())))
+		statusz.Install(m, componentName, statusz.NewRegistry(compatibility.DefaultBuildEffectiveVersion(),
+			statusz.WithListedPaths(m.ListedPaths())))
 	}
 	return m
 }

@@ -89,7 +89,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 func (l *lab) testShares(t *testing.T) {
 	ns := l.namespace(t, "shares")
 	profiles := []Profile{
-		{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "fgd", Policy: "fgd"}, {SchedulerName: "gpu-packing", Policy: "gpu-packing"},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "fgd", Args: Args{Policy: "fgd"}}, {SchedulerName: "gpu-packing", Args: Args{Policy: "gpu-packing"}},
 	}
 	stop := l.schedule(t, profiles...)
 	// Of eight devices five are taken whole. No two shares of 600 fit on one device.

@@ -36,7 +36,8 @@ func CheckHealth(ctx context.Context, u *url.URL, timeout time.Duration, out io.
 		return exit.New(exit.Unreachable, fmt.Errorf("read the scheduler's answer: %w", err), "")
 	}
 	if response.StatusCode != http.StatusOK {
-		return exit.New(exit.Unreachable, fmt.Errorf("the scheduler says %s: %s", response.Status, strings.TrimSpace(string(body))), "its log says why")
+		return exit.New(exit.Unreachable, fmt.Errorf("the scheduler says %s: %s", response.Status, strings.TrimSpace(string(body))),
+			"its log says why")
 	}
 	fmt.Fprintln(out, strings.TrimSpace(string(body)))
 	return nil

@@ -32,18 +32,18 @@ func TestMain(m *testing.M) {
 func TestScheduler(t *testing.T) {
 	l := newLab(t)
 	gnn := network(t, "gnn", nil)
-	profiles := []Profile{{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "gnn", Variant: "gnn", Checkpoint: gnn}}
+	profiles := []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "gnn", Args: Args{Variant: "gnn", Checkpoint: gnn}}}
 	for _, v := range Variants[1:] {
-		profiles = append(profiles, Profile{SchedulerName: v, Variant: v, Checkpoint: network(t, v, nil)})
+		profiles = append(profiles, Profile{SchedulerName: v, Args: Args{Variant: v, Checkpoint: network(t, v, nil)}})
 	}
 	profiles = append(profiles,
-		Profile{SchedulerName: "gnn-blended", Variant: "gnn", Checkpoint: gnn, Blend: map[string]int32{"NodeAffinity": 5}},
-		Profile{SchedulerName: "no-model", Variant: "gnn", Checkpoint: filepath.Join(t.TempDir(), "none")},
-		Profile{SchedulerName: "refused", Variant: "gnn", Checkpoint: network(t, "gnn", exploding)},
-		Profile{SchedulerName: "deadline", Variant: "gnn", Checkpoint: gnn, Deadline: time.Nanosecond},
+		Profile{SchedulerName: "gnn-blended", Blend: map[string]int32{"NodeAffinity": 5}, Args: Args{Variant: "gnn", Checkpoint: gnn}},
+		Profile{SchedulerName: "no-model", Args: Args{Variant: "gnn", Checkpoint: filepath.Join(t.TempDir(), "none")}},
+		Profile{SchedulerName: "refused", Args: Args{Variant: "gnn", Checkpoint: network(t, "gnn", exploding)}},
+		Profile{SchedulerName: "deadline", Args: Args{Variant: "gnn", Checkpoint: gnn, Deadline: metav1.Duration{Duration: time.Nanosecond}}},
 	)
 	for _, name := range heuristic.Names() {
-		profiles = append(profiles, Profile{SchedulerName: name, Policy: name})
+		profiles = append(profiles, Profile{SchedulerName: name, Args: Args{Policy: name}})
 	}
 	stop := l.schedule(t, profiles...)
 	t.Run("manifests", l.testManifests)
@@ -54,7 +54,7 @@ func TestScheduler(t *testing.T) {
 	t.Run("model deleted", func(t *testing.T) { l.testModelDeleted(t, gnn) })
 	stop()
 	t.Run("again in the same process", func(t *testing.T) {
-		defer l.schedule(t, Profile{SchedulerName: "gnn", Variant: "gnn", Checkpoint: network(t, "gnn", nil)})()
+		defer l.schedule(t, Profile{SchedulerName: "gnn", Args: Args{Variant: "gnn", Checkpoint: network(t, "gnn", nil)}})()
 		ns := l.namespace(t, "again")
 		l.make(t, ns, "gnn", 3)
 		l.bound(t, ns, 3)

@@ -137,8 +137,8 @@ func (l *lab) runOn(ctx context.Context, t *testing.T, c Config, config string) 
 	t.Helper()
 	c.Profiles = slices.Clone(c.Profiles)
 	for i, p := range c.Profiles {
-		if p.Deadline == 0 && p.Policy == "" && p.SchedulerName != DefaultProfile {
-			c.Profiles[i].Deadline = patience
+		if p.Deadline.Duration == 0 && p.Policy == "" && p.SchedulerName != DefaultProfile {
+			c.Profiles[i].Deadline.Duration = patience
 		}
 	}
 	return l.start(ctx, t, c, config)

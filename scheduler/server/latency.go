@@ -31,7 +31,8 @@ var registerLatency sync.Once
 func timeAttempts(s *scheduler.Scheduler) {
 	registerLatency.Do(func() { legacyregistry.MustRegister(attemptDuration) })
 	inner, handles := s.SchedulePod, maps.Clone(s.Profiles)
-	s.SchedulePod = func(ctx context.Context, f framework.Framework, state fwk.CycleState, pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+	s.SchedulePod = func(ctx context.Context, f framework.Framework, state fwk.CycleState,
+		pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		start := time.Now()
 		defer func() {
 			took := time.Since(start)

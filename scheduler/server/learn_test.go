@@ -74,7 +74,7 @@ func (l *lab) testLearning(t *testing.T) {
 func (l *lab) testVariantLearns(t *testing.T, variant string) {
 	file, name := network(t, variant, nil), "learns-"+variant
 	t.Setenv(trainerEnv, file)
-	stop := l.schedule(t, Profile{SchedulerName: name, Variant: variant, Checkpoint: file, Learn: learn(os.Args[0])})
+	stop := l.schedule(t, Profile{SchedulerName: name, Args: Args{Variant: variant, Checkpoint: file, Learn: learn(os.Args[0])}})
 	ns := l.namespace(t, name)
 	l.tooLarge(t, ns, name)
 	l.make(t, ns, name, 9)
@@ -120,7 +120,7 @@ func (l *lab) testLearnerStandsBy(t *testing.T) {
 	other := stand(t, l.client, "other")
 	<-other.leads
 	var log lines
-	c := Config{Profiles: []Profile{{SchedulerName: name, Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}}, QPS: 1000, LeaderElect: true}
+	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}}}, QPS: 1000, LeaderElect: true}
 	stop := l.runOn(log.context(context.Background()), t, c, l.cluster.Kubeconfig())
 	log.wait(t, l, `Standby: another scheduler leads" "leader"="other"`)
 	written := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(8, 8)))
@@ -178,7 +178,7 @@ func (l *lab) testTrainerDies(t *testing.T) {
 	file := network(t, "gnn", nil)
 	t.Setenv(trainerEnv, file)
 	t.Setenv(diesEnv, "1")
-	defer l.schedule(t, Profile{SchedulerName: "dies", Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])})()
+	defer l.schedule(t, Profile{SchedulerName: "dies", Args: Args{Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}})()
 	l.restarted(t, 1)
 	l.restarted(t, 2)
 }

@@ -71,7 +71,8 @@ func (m *mark) claim(ctx context.Context) (other string, err error) {
 			return *m.found.Spec.HolderIdentity, nil
 		}
 		if m.found != nil && !told {
-			m.log.Info("Another scheduler was here just now: looking whether it still runs", "other", processOf(*m.found.Spec.HolderIdentity), "lease", m.lease)
+			m.log.Info("Another scheduler was here just now: looking whether it still runs", "other", processOf(*m.found.Spec.HolderIdentity),
+				"lease", m.lease)
 		}
 		select {
 		case <-ctx.Done():

@@ -81,7 +81,8 @@ func (m *marks) claim(ctx context.Context) error {
 		case x == m.shared:
 			m.tell(x, others[i])
 		default:
-			return exit.New(exit.Usage, errors.Join(fmt.Errorf("another process schedules pods of the same scheduler name: %s holds the lease %s/%s", processOf(others[i]), metav1.NamespaceSystem, x.lease), m.release()),
+			return exit.New(exit.Usage, errors.Join(fmt.Errorf("another process schedules pods of the same scheduler name: %s holds the lease %s/%s",
+				processOf(others[i]), metav1.NamespaceSystem, x.lease), m.release()),
 				"stop it, choose another name with --scheduler-name, or start both processes with --leader-elect")
 		}
 	}
@@ -141,10 +142,12 @@ func (m *marks) tell(x *mark, other string) {
 	}
 	m.told[x] = other
 	if x == m.shared {
-		m.log.Error(nil, "Another scheduler works on this cluster. Where there are GPUs, both may give the same devices away: run all profiles in one process, or every process with leader election", "other", processOf(other), "lease", x.lease)
+		m.log.Error(nil, "Another scheduler works on this cluster. Where there are GPUs, both may give the same devices away: run all profiles "+
+			"in one process, or every process with leader election", "other", processOf(other), "lease", x.lease)
 		return
 	}
-	m.log.Error(nil, "Another process schedules pods of the same scheduler name: stop one of them, or start both with leader election", "other", processOf(other), "lease", x.lease)
+	m.log.Error(nil, "Another process schedules pods of the same scheduler name: stop one of them, or start both with leader election",
+		"other", processOf(other), "lease", x.lease)
 }
 
 // release gives the marks back.

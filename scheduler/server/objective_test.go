@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/plugin"
 )
 
 // manyObjectives saves a network of random weights for balance and energy, and returns its file.
@@ -30,17 +29,17 @@ func TestProfileWithAnObjective(t *testing.T) {
 		p    Profile
 		want string
 	}{
-		{Profile{Variant: "gnn", Checkpoint: many, Objective: "balance=1,energy=0.3", ObjectiveLimits: "balance=0:1,energy=0:0.5"}, ""},
-		{Profile{Variant: "gnn", Checkpoint: many, ObjectiveLimits: "energy=0:1"}, ""},
-		{Profile{Variant: "gnn", Checkpoint: many, Objective: "pack"}, "it knows balance, energy"},
-		{Profile{Variant: "gnn", Checkpoint: many, ObjectiveLimits: "energy"}, "no range of shares"},
-		{Profile{Variant: "gnn", Objective: "energy"}, "was trained for one objective"},
-		{Profile{Variant: "gnn", ObjectiveLimits: "energy=0:1"}, "was trained for one objective"},
-		{Profile{Variant: "gpu-gnn", Objective: "energy"}, "was trained for one objective"},
-		{Profile{Policy: "best-fit", Objective: "energy"}, "objectives are for a network of many"},
-		{Profile{Variant: DefaultProfile, Objective: "energy"}, "objectives are for a network of many"},
-		{Profile{Variant: "gnn", Checkpoint: many, Objective: "energy", Learn: &plugin.LearnArgs{}}, "that does not learn"},
-		{Profile{Variant: "gnn", Checkpoint: many + ".none", Objective: "energy"}, "no such file"},
+		{Profile{Args: Args{Variant: "gnn", Checkpoint: many, Objective: "balance=1,energy=0.3", ObjectiveLimits: "balance=0:1,energy=0:0.5"}}, ""},
+		{Profile{Args: Args{Variant: "gnn", Checkpoint: many, ObjectiveLimits: "energy=0:1"}}, ""},
+		{Profile{Args: Args{Variant: "gnn", Checkpoint: many, Objective: "pack"}}, "it knows balance, energy"},
+		{Profile{Args: Args{Variant: "gnn", Checkpoint: many, ObjectiveLimits: "energy"}}, "no range of shares"},
+		{Profile{Args: Args{Variant: "gnn", Objective: "energy"}}, "was trained for one objective"},
+		{Profile{Args: Args{Variant: "gnn", ObjectiveLimits: "energy=0:1"}}, "was trained for one objective"},
+		{Profile{Args: Args{Variant: "gpu-gnn", Objective: "energy"}}, "was trained for one objective"},
+		{Profile{Args: Args{Policy: "best-fit", Objective: "energy"}}, "networks of many objectives"},
+		{Profile{Args: Args{Variant: DefaultProfile, Objective: "energy"}}, "no network or policy"},
+		{Profile{Args: Args{Variant: "gnn", Checkpoint: many, Objective: "energy", Learn: learn("gnntrain")}}, "a network of many objectives cannot learn"},
+		{Profile{Args: Args{Variant: "gnn", Checkpoint: many + ".none", Objective: "energy"}}, "no such file"},
 	} {
 		x.p.SchedulerName = "many"
 		err := Config{QPS: 1, Profiles: []Profile{x.p}}.Validate()

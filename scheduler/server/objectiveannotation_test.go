@@ -36,7 +36,7 @@ func TestObjectiveAnnotation(t *testing.T) {
 	l.createAsking(t, asking{namespace: own, name: "load", node: awake, cpu: "6"})
 	l.bound(t, own, 1)
 
-	defer l.schedule(t, Profile{SchedulerName: "wishes", Variant: "wishes", Objective: "balance", ObjectiveLimits: "balance=0.1:1,energy=0:0.9"})()
+	defer l.schedule(t, Profile{SchedulerName: "wishes", Args: Args{Variant: "wishes", Objective: "balance", ObjectiveLimits: "balance=0.1:1,energy=0:0.9"}})()
 	count := map[string]int{own: 1}
 	for _, c := range []struct {
 		namespace, annotation string

@@ -19,7 +19,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Observer is what a program needs that has a scheduler's configuration, cluster and endpoint, and schedules
+// Observer is for a program that has a scheduler's configuration, cluster and endpoint, and schedules
 // nothing. It takes no lease and leaves no mark.
 type Observer struct {
 	REST   *rest.Config

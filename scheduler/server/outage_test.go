@@ -158,7 +158,7 @@ func (l *lab) testOutage(t *testing.T) {
 
 func (l *lab) testOutageOf(t *testing.T, name string, way unreliable) {
 	var log lines
-	c := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000}
+	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000}
 	defer l.runOn(log.context(context.Background()), t, c, l.through(t, way.address))()
 	first, second := l.namespace(t, name), l.namespace(t, name+"-after")
 	l.make(t, first, name, 1)
@@ -204,7 +204,7 @@ func (l *lab) testLeaseLost(t *testing.T) {
 	p := l.proxy(t)
 	var log lines
 	const name = "leader"
-	c := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000, LeaderElect: true}
+	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000, LeaderElect: true}
 	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p.Address()))()
 	for i := range 2 {
 		l.until(t, "the scheduler to lead", func() error {
@@ -253,7 +253,7 @@ func (l *lab) testLeaseLost(t *testing.T) {
 // first. It would otherwise try to bind the same pods, with an error for each.
 func (l *lab) testSecondProcess(t *testing.T) {
 	for _, elects := range []bool{false, true} {
-		c := Config{Profiles: []Profile{{SchedulerName: "twice", Policy: "best-fit"}}, QPS: 1000, LeaderElect: elects}
+		c := Config{Profiles: []Profile{{SchedulerName: "twice", Args: Args{Policy: "best-fit"}}}, QPS: 1000, LeaderElect: elects}
 		var log lines
 		stop := l.runOn(log.context(context.Background()), t, c, l.cluster.Kubeconfig())
 		if elects {

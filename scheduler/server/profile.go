@@ -1,11 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
@@ -16,15 +16,12 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server/stockconfig"
-	"gnnsched/scheduler/usage"
 )
 
 // DefaultProfile is the name of upstream's own profile, which scores as upstream ships it.
@@ -33,39 +30,20 @@ const DefaultProfile = "default-scheduler"
 // Variants are the names of the learned profiles; each is also the name of its shipped checkpoint.
 var Variants = plugin.Variants
 
-// Profile says how pods with one scheduler name are scored.
+// Args are the arguments of LearnedScore.
+type Args = plugin.Args
+
+// Profile says how pods with one scheduler name are scored: by the arguments of LearnedScore, or as upstream's own profile does if
+// Variant is DefaultProfile, which has no other arguments.
 type Profile struct {
-	SchedulerName string        // pods name it in spec.schedulerName
-	Variant       string        // one of plugin.Networks, or DefaultProfile; empty if there is a Policy
-	Policy        string        // a heuristic's name, as heuristic.Find reads it; empty for a network
-	Checkpoint    string        // file with the network's weights; empty for the shipped ones
-	Deadline      time.Duration // of one pass of the network; 0 for the plugin's default
-	// Objective and ObjectiveLimits are those of plugin.Args, for a network of many objectives.
-	Objective, ObjectiveLimits string
-	// PodsLeave is that of plugin.Args, for networks for GPU clusters.
-	PodsLeave bool
-	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
-	// what pods typically request. If it is empty, they count the pods that arrive.
-	Workload string
-	// Preferences says how the preferences of manifests count. If it is empty, they come first, or
-	// are blended if Blend is not empty.
-	Preferences preference.Mode
+	SchedulerName string // pods name it in spec.schedulerName
+	Args
 	// Blend adds upstream's score plugins, as weights by name. The network or heuristic has weight
-	// 1, and each plugin's score is in 0 to 100. It is only for preference.Blend; if it is
+	// 1, and each plugin's score is in 0 to 100. It is only for preference.Blend, which it implies; if it is
 	// empty then, upstream's preference plugins have upstream's weights.
 	Blend map[string]int32
 	// Stock says how upstream's score plugins score in DefaultProfile; nil for upstream's defaults.
 	Stock *stock.Profile
-	// Usage says where measured usage comes from; nil for nowhere.
-	Usage *usage.Config
-	// Traffic describes the network between the nodes; nil for none, and traffic does not count.
-	Traffic *traffic.Config
-	// Learn makes the profile explore and learn; it needs a Checkpoint. If it is nil, the profile
-	// does neither.
-	Learn *plugin.LearnArgs
-	// Share leaves the network or heuristic a share of the pods, and the others to upstream's default scoring; nil
-	// for all pods.
-	Share *canary.Args
 }
 
 // ProfileNames returns the names that ProfileNamed knows.
@@ -78,20 +56,58 @@ func heuristics() []string {
 	return slices.Concat(heuristic.Names(), heuristic.UsageNames(), heuristic.GPUNames())
 }
 
-// ProfileNamed returns the profile whose scheduler name is also the name of its network or heuristic, or
-// DefaultProfile. The error for an unknown name lists the known ones.
+// simulated says, by the prefix of their names, why policies of gnnsched eval have no profile.
+var simulated = map[string]string{
+	"first-fit":   "with --claims, kube-scheduler takes the first devices that fit",
+	"by-load":     "schedulers do not know the load that is offered to them",
+	"clairvoyant": "schedulers do not know what is to come",
+	"expecting":   "schedulers have no time for drawn futures",
+	"moved":       "schedulers do not move pods",
+}
+
+// plain replaces what separates the parts of a policy's name.
+var plain = strings.NewReplacer(":", "-", "=", "-", "+", "-")
+
+// ProfileNamed returns the profile that decides as the policy of a name does in gnnsched eval: one of ProfileNames, a heuristic that
+// heuristic.Find knows, NETWORK:OBJECTIVE, running:NETWORK, leaving:NETWORK or stock:FILE. The profile's scheduler name is the name, or
+// that of a network with a prefix or an objective in plain characters.
 func ProfileNamed(name string) (Profile, error) {
+	prefix, of, _ := strings.Cut(name, ":")
+	p := Profile{SchedulerName: name}
+	_, notHeuristic := heuristic.Find(name)
 	switch {
-	case !slices.Contains(ProfileNames(), name):
-		return Profile{}, choice.Unknown("profile", name, ProfileNames())
-	case slices.Contains(heuristics(), name):
-		return Profile{SchedulerName: name, Policy: name}, nil
+	case notHeuristic == nil:
+		p.Policy = name
+	case slices.Contains(ProfileNames(), name):
+		p.Variant = name
+	case prefix == "stock":
+		s, err := stockconfig.Read(of)
+		p.Variant, p.Stock = DefaultProfile, &s
+		return p, err
+	case prefix == "running" || prefix == "leaving":
+		network, err := ProfileNamed(of)
+		if err != nil {
+			return p, err
+		}
+		if !slices.Contains(plugin.Networks(), network.Variant) {
+			return p, fmt.Errorf("%s has no profile on a cluster: schedulers count running pods for networks only", name)
+		}
+		p.Args, p.PodsLeave, p.SchedulerName = network.Args, prefix == "leaving", plain.Replace(name)
+	case slices.Contains(plugin.Networks(), prefix):
+		p.Variant, p.Objective, p.SchedulerName = prefix, strings.ReplaceAll(of, "+", ","), plain.Replace(name)
+	case simulated[prefix] != "":
+		return p, fmt.Errorf("%s has no profile on a cluster: %s", name, simulated[prefix])
+	case prefix == name:
+		return p, choice.Unknown("profile", name, ProfileNames())
+	default:
+		return p, notHeuristic
 	}
-	return Profile{SchedulerName: name, Variant: name}, nil
+	return p, nil
 }
 
 // upstreamPreferences are upstream's plugins that score by preferences, with upstream's weights.
-var upstreamPreferences = map[string]int32{"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2, "ImageLocality": 1}
+var upstreamPreferences = map[string]int32{"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2,
+	"ImageLocality": 1}
 
 // preferences returns how preferences count.
 func (p Profile) preferences() preference.Mode {
@@ -112,70 +128,57 @@ func (p Profile) blend() map[string]int32 {
 	return p.Blend
 }
 
-// validate checks that the profile has either a network or a heuristic, and one way in which
-// preferences count.
+// arguments returns the arguments of LearnedScore to render. Heuristics ignore the deadline.
+func (p Profile) arguments() plugin.Args {
+	a := p.Args
+	a.Preferences = p.preferences()
+	if a.Policy != "" {
+		a.Deadline.Duration = 0
+	}
+	return a
+}
+
+// validate checks the arguments as the plugin does, that one way is chosen in which preferences count, and that the network serves
+// what is asked of it.
 func (p Profile) validate() error {
-	if err := p.preferences().Validate(); err != nil {
-		return err
-	}
-	if len(p.Blend) > 0 && p.preferences() != preference.Blend {
-		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out", p.Preferences, preference.Blend)
-	}
-	if err := p.validateObjective(); err != nil {
-		return err
-	}
-	if p.Stock != nil {
-		if p.Variant != DefaultProfile || p.Policy != "" {
-			return fmt.Errorf("only %s scores by upstream's score plugins", DefaultProfile)
-		}
+	upstreams := p.Variant == DefaultProfile && p.Policy == ""
+	switch {
+	case len(p.Blend) > 0 && p.preferences() != preference.Blend:
+		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out",
+			p.Preferences, preference.Blend)
+	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.PodsLeave || p.Learn != nil || p.Share != nil):
+		return fmt.Errorf("%s has no network or policy: leave objective, objectiveLimits, podsLeave, learn and share out", DefaultProfile)
+	case upstreams && p.Stock != nil:
 		return p.Stock.Validate()
+	case upstreams:
+		return p.preferences().Validate()
+	case p.Stock != nil:
+		return fmt.Errorf("only %s scores by upstream's score plugins", DefaultProfile)
 	}
-	if p.Share != nil {
-		if err := p.validateShare(); err != nil {
-			return err
-		}
-	}
-	if p.Learn != nil {
-		return p.validateLearn()
+	a := p.arguments()
+	if err := a.Default(p.SchedulerName); err != nil {
+		return err
 	}
 	if p.PodsLeave && !p.HasReserve() {
 		return fmt.Errorf("podsLeave is for networks for GPU clusters and mixed ones, one of %s", strings.Join(withReserve(), ", "))
 	}
-	if p.Policy == "" {
-		if p.Variant != DefaultProfile && !slices.Contains(plugin.Networks(), p.Variant) {
-			return choice.Unknown("variant", p.Variant, append(plugin.Networks(), DefaultProfile))
-		}
-		return nil
-	}
-	if p.Variant != "" || p.Checkpoint != "" {
-		return fmt.Errorf("policy %s and a network (variant or checkpoint) exclude each other; choose one", p.Policy)
-	}
-	_, err := heuristic.Find(p.Policy)
-	return err
+	return validateObjective(a)
 }
 
-// validateObjective checks a profile with an objective, or with limits of those that annotations may choose: its
-// network must serve them.
-func (p Profile) validateObjective() error {
-	if p.Objective == "" && p.ObjectiveLimits == "" {
+// validateObjective checks that the network serves the objective, or those within the limits.
+func validateObjective(a plugin.Args) error {
+	if a.Objective == "" && a.ObjectiveLimits == "" {
 		return nil
 	}
-	if p.Policy != "" || p.Variant == DefaultProfile || p.Learn != nil {
-		return fmt.Errorf("objectives are for a network of many that does not learn")
+	load, from := checkpoint.Shipped, a.Variant
+	if a.Checkpoint != "" {
+		load, from = LoadCheckpoint, a.Checkpoint
 	}
-	if p.ObjectiveLimits != "" {
-		if _, err := wish.ParseLimits(p.ObjectiveLimits); err != nil {
-			return err
-		}
-	}
-	c, err := p.network()
+	c, err := load(from)
 	if err != nil {
 		return err
 	}
-	if p.Objective == "" {
-		return wish.Serves(c, c.Manifest.Objective)
-	}
-	return wish.Serves(c, p.Objective)
+	return wish.Serves(c, cmp.Or(a.Objective, c.Manifest.Objective))
 }
 
 // HasReserve reports whether the profile's network keeps room for pods that only some nodes can serve: those for GPU
@@ -189,39 +192,6 @@ func withReserve() []string {
 	return slices.Concat(checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph))
 }
 
-// network reads the checkpoint of the profile.
-func (p Profile) network() (*checkpoint.Checkpoint, error) {
-	if p.Checkpoint != "" {
-		return LoadCheckpoint(p.Checkpoint)
-	}
-	return checkpoint.Shipped(p.Variant)
-}
-
-// validateLearn checks a profile that learns.
-func (p Profile) validateLearn() error {
-	switch {
-	case !slices.Contains(plugin.Networks(), p.Variant) || p.Policy != "":
-		return fmt.Errorf("only a network can learn, one of %s", strings.Join(plugin.Networks(), ", "))
-	case p.Checkpoint == "":
-		return fmt.Errorf("a network that learns needs a checkpoint file of its own")
-	}
-	return p.Learn.Validate()
-}
-
-// validateShare checks a profile whose network or heuristic has a share of the pods.
-func (p Profile) validateShare() error {
-	switch {
-	case p.Variant == DefaultProfile:
-		return fmt.Errorf("%s has no network or policy that could have a share of the pods", DefaultProfile)
-	case p.Learn != nil:
-		return fmt.Errorf("a profile that learns decides about all its pods; leave the share out")
-	case p.preferences() == preference.Blend:
-		return fmt.Errorf("blended scores would count for the rest of the pods too; leave the share or the blend out")
-	}
-	args := *p.Share
-	return args.Default()
-}
-
 // build renders the profile.
 func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	out := schedulerconfig.KubeSchedulerProfile{SchedulerName: ptr.To(p.SchedulerName), Plugins: gpuShares()}
@@ -231,11 +201,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 		}
 		return out, stockconfig.AddTo(&out, *p.Stock)
 	}
-	args := plugin.Args{Variant: p.Variant, Checkpoint: p.Checkpoint, Policy: p.Policy, Workload: p.Workload, Preferences: p.preferences(), Usage: p.Usage, Traffic: p.Traffic, Learn: p.Learn, Share: p.Share, Objective: p.Objective, ObjectiveLimits: p.ObjectiveLimits, PodsLeave: p.PodsLeave}
-	if p.Policy == "" { // heuristics ignore the deadline
-		args.Deadline.Duration = p.Deadline
-	}
-	raw, err := yaml.Marshal(args)
+	raw, err := yaml.Marshal(p.arguments())
 	if err != nil {
 		return out, fmt.Errorf("encode plugin arguments: %w", err)
 	}

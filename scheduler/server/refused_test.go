@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal/refusaltest"
 	"gnnsched/scheduler/policy/preference"
@@ -15,7 +17,7 @@ import (
 // dropped.
 func TestWaitsForRights(t *testing.T) {
 	cluster := refusaltest.New(t, "list services", "watch services")
-	p := Profile{SchedulerName: "gnn", Variant: "gnn", Deadline: time.Second, Preferences: preference.First}
+	p := Profile{SchedulerName: "gnn", Args: Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}
 	file, remove, err := WriteTemporary(Config{Profiles: []Profile{p}, QPS: 1000}, kubeconfig.Target{Kubeconfig: cluster.Kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestTwoSchedulersShareNodes(t *testing.T) {
 // lead starts a scheduler beside others of this process; end ends it. Run would publish its configuration, which a process does once.
 func (l *lab) lead(t *testing.T, name string) (end func()) {
 	t.Helper()
-	decoded, err := Config{Profiles: []Profile{{SchedulerName: name, Policy: "best-fit"}}, QPS: 1000}.Decode()
+	decoded, err := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000}.Decode()
 	if err != nil {
 		t.Fatal(err)
 	}

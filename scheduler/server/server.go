@@ -111,7 +111,8 @@ func (e Endpoint) check() error {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(e.Address, strconv.Itoa(e.Port)))
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("serve metrics: %w", err), "another scheduler may be running; choose another port with --port, or none with --port 0")
+		return exit.New(exit.Usage, fmt.Errorf("serve metrics: %w", err),
+			"another scheduler may be running; choose another port with --port, or none with --port 0")
 	}
 	return errors.Join(l.Close())
 }

@@ -34,7 +34,7 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 		{Name: "devices", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "V100", Count: 4}}},
 	})
 	defer l.start(t.Context(), t, withUpstream{Config{QPS: 1000, Profiles: []Profile{
-		{SchedulerName: DefaultProfile, Variant: DefaultProfile}, {SchedulerName: "best", Policy: "gpu-best-fit"},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
 	}}}, l.cluster.Kubeconfig())()
 	ns := l.claimNamespace(t)
 	placed, kept := 0, false

@@ -25,8 +25,8 @@ func TestTraffic(t *testing.T) {
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
 	}}})
 	links := cluster.Links{Node: cluster.Hop{Latency: 0.1}, Rack: cluster.Hop{Latency: 0.3}, Zone: cluster.Hop{Latency: 1}}
-	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Variant: DefaultProfile},
-		Profile{SchedulerName: "near", Policy: "greedy:traffic", Preferences: preference.Declared, Traffic: &traffic.Config{Network: links}})
+	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
+		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared, Traffic: &traffic.Config{Network: links}}})
 	defer stop()
 	costs := map[string]float64{}
 	for _, scheduler := range []string{"near", DefaultProfile} {

@@ -60,7 +60,7 @@ func workersLab(t *testing.T) *lab {
 
 // loadAware is a profile that places pods by the measurements of a source.
 func loadAware(source usage.Config) Profile {
-	return Profile{SchedulerName: "aware", Policy: "koordinator-load-aware", Preferences: preference.Off, Usage: &source}
+	return Profile{SchedulerName: "aware", Args: Args{Policy: "koordinator-load-aware", Preferences: preference.Off, Usage: &source}}
 }
 
 // switched is a Prometheus that answers for twoWorkers. Its answers can be changed while it runs.

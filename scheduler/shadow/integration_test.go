@@ -144,7 +144,7 @@ func small(i int) *v1.Pod {
 // watch starts what rungnn --shadow runs. stop ends it and returns the report.
 func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	t.Helper()
-	p := server.Profile{SchedulerName: server.DefaultProfile, Variant: "acgnn-pack", Deadline: patience, Preferences: preference.Declared}
+	p := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}}
 	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{p}, QPS: 1000}, kubeconfig.Target{Kubeconfig: config})
 	if err != nil {
 		t.Fatal(err)

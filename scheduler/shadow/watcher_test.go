@@ -44,7 +44,7 @@ func newBench(t testing.TB, policy string, nodes ...string) *bench {
 // recordingBench is newBench with a book of decisions.
 func recordingBench(t testing.TB, recording plugin.Recording, policy string, nodes ...string) *bench {
 	t.Helper()
-	p := server.Profile{SchedulerName: server.DefaultProfile, Policy: policy}
+	p := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Policy: policy}}
 	decoded, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.Decode()
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestChain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	seen := &kubeconfigOf{Launcher: inprocess.Launcher{}}
-	cfg := testbed.Config{Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)}, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}}}
+	cfg := testbed.Config{Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)}, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}}}}
 	dir := filepath.Join(t.TempDir(), "chain.record")
 	err := testbed.Run(ctx, cfg, func(ctx context.Context, b *testbed.Bed) error {
 		c := &chain{T: t, Bed: b, ctx: ctx, dir: dir}

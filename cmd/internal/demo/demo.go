@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/cmd/internal/top"
 	"gnnsched/internal/choice"
@@ -79,8 +80,8 @@ func (c config) play(ctx context.Context, p part) error {
 	err = testbed.Run(ctx, testbed.Config{
 		Name: "demo", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir,
 		Scheduler: server.Config{Profiles: []server.Profile{
-			{SchedulerName: p.learned, Variant: p.learned, Deadline: patience},
-			{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile},
+			{SchedulerName: p.learned, Args: server.Args{Variant: p.learned, Deadline: metav1.Duration{Duration: patience}}},
+			{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}},
 		}},
 	}, func(ctx context.Context, b *testbed.Bed) error {
 		d.bed = b

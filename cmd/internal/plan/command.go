@@ -163,7 +163,8 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}
+	profiles, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
 	if err != nil {
 		return err
 	}

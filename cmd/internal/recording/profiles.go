@@ -114,7 +114,7 @@ func fromFile(name string) (server.Profile, error) {
 // patient gives a network its deadline.
 func patient(p server.Profile) server.Profile {
 	if p.Variant != "" && p.Variant != server.DefaultProfile {
-		p.Deadline = patience
+		p.Deadline.Duration = patience
 	}
 	return p
 }

@@ -22,7 +22,6 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/advise"
-	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
@@ -60,7 +59,7 @@ func flags() []ucli.Flag {
 		&ucli.StringFlag{Name: "scheduler-name", Value: server.DefaultProfile, Usage: "`NAME` that the pods of the asking scheduler have as schedulerName"},
 		&ucli.StringFlag{Name: "network", Value: "gnn", Usage: "`NAME` of a shipped network"},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of a network instead. A file that changes is loaded again"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a heuristic that decides instead of the network, as for rungnn"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a policy that decides instead of the network, as for rungnn"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, for networks and policies for GPUs"},
 		&ucli.StringFlag{Name: "preferences", Value: string(preference.First), Usage: "how preferences of manifests count, `MODE` first, declared or off"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, the asking scheduler decides"},
@@ -170,22 +169,21 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 
 // profile returns what decides. It reads the checkpoint, because the server would only refuse to answer if it could not.
 func profile(c *ucli.Context) (server.Profile, error) {
-	p := server.Profile{
-		SchedulerName: c.String("scheduler-name"), Variant: c.String("network"), Checkpoint: c.String("checkpoint"),
-		Deadline: c.Duration("deadline"), Preferences: preference.Mode(c.String("preferences")), Workload: c.String("workload"),
-	}
-	if p.Preferences == preference.Blend {
+	p := server.Profile{Args: server.Args{Variant: c.String("network"), Checkpoint: c.String("checkpoint")}}
+	if preference.Mode(c.String("preferences")) == preference.Blend {
 		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"), "choose first, declared or off, and lower the extender's weight in the printed configuration")
 	}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("network") || c.IsSet("checkpoint") {
 			return p, exit.New(exit.Usage, errors.New("--policy excludes --network and --checkpoint"), "keep one of them")
 		}
-		if _, err := heuristic.Find(name); err != nil {
+		var err error
+		if p, err = server.ProfileNamed(name); err != nil {
 			return p, exit.New(exit.Usage, fmt.Errorf("--policy: %w", err), "")
 		}
-		p.Policy, p.Variant = name, ""
 	}
+	p.SchedulerName, p.Deadline.Duration = c.String("scheduler-name"), c.Duration("deadline")
+	p.Preferences, p.Workload = preference.Mode(c.String("preferences")), c.String("workload")
 	if err := (server.Config{Profiles: []server.Profile{p}, QPS: 1}).Validate(); err != nil {
 		return p, exit.New(exit.Usage, err, "see --help")
 	}

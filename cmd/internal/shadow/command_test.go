@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/cli"
@@ -83,7 +84,7 @@ func TestRole(t *testing.T) {
 // A right that upstream's plugins need and the cluster refuses ends the watch, which would never begin.
 func TestRefused(t *testing.T) {
 	s := refusaltest.New(t, "list services")
-	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Variant: "gnn", Deadline: time.Second, Preferences: preference.First}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
+	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Args: server.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,8 +85,8 @@ func contender(t *testing.T, name string, p server.Profile) Contender {
 // node, and upstream's profile takes decisions that have the best score in our copy of its scoring.
 func TestClusterAgreesWithSimulator(t *testing.T) {
 	c := Config{Scenario: scenario(), Contenders: []Contender{
-		contender(t, "best-fit", server.Profile{Policy: "best-fit"}),
-		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+		contender(t, "best-fit", server.Profile{Args: server.Args{Policy: "best-fit"}}),
+		contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),
 	}}
 	dir := filepath.Join(t.TempDir(), "run")
 	w, err := runfolder.Create(dir, runfolder.Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(time.Unix(0, 0)))
@@ -149,14 +149,14 @@ func inFolder(t *testing.T, dir string, want *Report) {
 
 // The same with GPU devices, which the policy chooses and the pods' annotations record.
 func TestClusterAgreesOnDevices(t *testing.T) {
-	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Policy: "gpu-packing"})}})
+	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Args: server.Args{Policy: "gpu-packing"}})}})
 }
 
 // The same with lost nodes, whose pods arrive again.
 func TestClusterAgreesOnLoss(t *testing.T) {
 	s := scenario()
 	s.Nodes, s.Lose = sim.Exactly(6), 0.4
-	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Policy: "best-fit"})}})
+	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Args: server.Args{Policy: "best-fit"}})}})
 	if n := got[0].Cluster.Nodes; n != 4 {
 		t.Errorf("%d of six nodes are left, want 4", n)
 	}
@@ -168,8 +168,8 @@ func TestClusterAgreesOnWeights(t *testing.T) {
 	s, name := scenario(), "linear:../../policy/linear/linear-pack.json"
 	s.Preferences = preference.Off
 	agrees(t, Config{Scenario: s, Contenders: []Contender{
-		contender(t, name, server.Profile{Policy: name}),
-		contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+		contender(t, name, server.Profile{Args: server.Args{Policy: name}}),
+		contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),
 	}})
 }
 
@@ -202,7 +202,7 @@ func TestClusterAgreesOnStock(t *testing.T) {
 		}
 		contenders = append(contenders, Contender{
 			Contender: eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return ours }, RandomTies: true},
-			Profile:   server.Profile{SchedulerName: name, Variant: server.DefaultProfile, Stock: &read},
+			Profile:   server.Profile{SchedulerName: name, Stock: &read, Args: server.Args{Variant: server.DefaultProfile}},
 		})
 	}
 	agrees(t, Config{Scenario: scenario(), Contenders: contenders})

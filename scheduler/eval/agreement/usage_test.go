@@ -61,7 +61,7 @@ func playsUsage(t *testing.T, prometheus string) {
 	var last string
 	c := Config{
 		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: prometheus, Progress: func(_ float64, text string) { last = text },
-		Contenders: []Contender{contender(t, "target-load-packing", server.Profile{Policy: "target-load-packing"})},
+		Contenders: []Contender{contender(t, "target-load-packing", server.Profile{Args: server.Args{Policy: "target-load-packing"}})},
 	}
 	r, err := Run(t.Context(), c)
 	if err != nil {

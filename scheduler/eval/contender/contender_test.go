@@ -76,10 +76,10 @@ func TestWithProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []server.Profile{
-		{SchedulerName: "kube-scheduler", Variant: server.DefaultProfile},
-		{SchedulerName: "best-fit", Policy: "best-fit"},
-		{SchedulerName: "gnn", Variant: "gnn"},
-		{SchedulerName: "mine", Policy: "linear:" + path},
+		{SchedulerName: "kube-scheduler", Args: server.Args{Variant: server.DefaultProfile}},
+		{SchedulerName: "best-fit", Args: server.Args{Policy: "best-fit"}},
+		{SchedulerName: "gnn", Args: server.Args{Variant: "gnn"}},
+		{SchedulerName: "mine", Args: server.Args{Policy: "linear:" + path}},
 	}
 	for i, x := range with {
 		if d := cmp.Diff(want[i], x.Profile); d != "" {
@@ -109,7 +109,7 @@ func TestStock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"stock:" + file, "s"} {
-		want := server.Profile{SchedulerName: name, Variant: server.DefaultProfile, Stock: &profile}
+		want := server.Profile{SchedulerName: name, Stock: &profile, Args: server.Args{Variant: server.DefaultProfile}}
 		if d := cmp.Diff(want, with[i].Profile); d != "" || with[i].Name != name || !with[i].RandomTies {
 			t.Errorf("%+v: %s", with[i], d)
 		}
@@ -153,7 +153,7 @@ func TestRunning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := server.Profile{SchedulerName: "running-gpu-gnn", Variant: "gpu-gnn"}
+	want := server.Profile{SchedulerName: "running-gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" || !with[0].Running {
 		t.Errorf("%v: %s", with[0].Running, d)
 	}
@@ -308,7 +308,7 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25", Variant: "wishes", Objective: "balance=0.5,energy=1.25"}
+	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25", Args: server.Args{Variant: "wishes", Objective: "balance=0.5,energy=1.25"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" {
 		t.Error(d)
 	}

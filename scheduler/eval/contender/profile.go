@@ -3,17 +3,14 @@ package contender
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
-	"gnnsched/scheduler/server/stockconfig"
 )
 
 // Kubernetes is the policy that scores as kube-scheduler does. On a cluster, kube-scheduler's own
@@ -22,50 +19,26 @@ const Kubernetes = "kube-scheduler"
 
 // WithProfiles gives every contender the scheduler profile that decides the same way on a
 // cluster. files are the ones that [List] got.
-func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Contender, error) {
-	var out []agreement.Contender
-	for _, x := range contenders {
-		if x.Play != nil {
-			return nil, exit.Usagef("%s uses what no scheduler has, so it has no profile on a cluster", x.Name)
-		}
-		name, keepsLonger := strings.CutPrefix(x.Name, leaving+":")
-		name, ofRunning := strings.CutPrefix(name, running+":")
-		ofRunning = ofRunning || keepsLonger
-		p := server.Profile{SchedulerName: x.Name, PodsLeave: keepsLonger}
-		if ofRunning {
-			p.SchedulerName = strings.Replace(x.Name, ":", "-", 1)
-		}
-		network, wanted, _ := strings.Cut(name, ":")
-		file, isFile := strings.CutPrefix(name, stockPrefix+":")
-		_, notHeuristic := heuristic.Find(name)
-		switch {
-		case strings.HasPrefix(x.Name, firstFit+":"):
-			return nil, exit.Usagef("%s has no profile on a cluster; with --claims, %s takes the first devices that fit", x.Name, Kubernetes)
-		case isFile:
-			var err error
-			if p, err = stockProfile(x.Name, file); err != nil {
-				return nil, err
-			}
-		case strings.HasPrefix(x.Name, byLoad+":"):
-			return nil, exit.Usagef("%s has no profile on a cluster: schedulers do not know the load that is offered to them", x.Name)
-		case ofRunning && !x.Network:
-			return nil, exit.Usagef("%s has no profile on a cluster: schedulers count running pods for networks only", x.Name)
-		case name == Kubernetes:
-			p.Variant = server.DefaultProfile
-		case notHeuristic == nil:
-			p.Policy = name
-		case slices.Contains(checkpoint.ShippedNames(), network):
-			p.Variant, p.Objective = network, strings.ReplaceAll(wanted, "+", ",")
-			p.SchedulerName = strings.NewReplacer(":", "-", "=", "-", "+", "-").Replace(p.SchedulerName)
-		}
-		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning && !keepsLonger}) // with PodsLeave, the pod list counts by lifetime
-	}
+func WithProfiles(contenders []eval.Contender, files []string) (out []agreement.Contender, err error) {
+	ofFile := map[string]server.Profile{}
 	for _, f := range files {
 		p, err := FileProfile(f)
 		if err != nil {
 			return nil, err
 		}
-		out[slices.IndexFunc(out, func(x agreement.Contender) bool { return x.Name == p.SchedulerName })].Profile = p
+		ofFile[p.SchedulerName] = p
+	}
+	for _, c := range contenders {
+		// With PodsLeave, the pod list counts by lifetime.
+		x := agreement.Contender{Contender: c, Running: strings.HasPrefix(c.Name, running+":")}
+		if p, is := ofFile[c.Name]; is {
+			x.Profile = p
+		} else if c.Name == Kubernetes {
+			x.Profile = server.Profile{SchedulerName: c.Name, Args: server.Args{Variant: server.DefaultProfile}}
+		} else if x.Profile, err = server.ProfileNamed(c.Name); err != nil {
+			return nil, exit.New(exit.Usage, err, "")
+		}
+		out = append(out, x)
 	}
 	return out, nil
 }
@@ -83,19 +56,16 @@ func FileProfile(argument string) (server.Profile, error) {
 		return server.Profile{}, fmt.Errorf("find %s: %w", path, err)
 	}
 	if isStock(path) {
-		return stockProfile(name, file)
+		p, err := server.ProfileNamed(stockPrefix + ":" + file)
+		p.SchedulerName = name
+		return p, err
 	}
 	if filepath.Ext(path) != ".json" {
-		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // any variant: the file says what the network is
+		// Any variant will do: the file says what the network is.
+		return server.Profile{SchedulerName: name, Args: server.Args{Checkpoint: file, Variant: server.Variants[0]}}, nil
 	}
 	if _, err := linear.Load(file); err != nil {
 		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err), "networks, heuristics and linear weights have a scheduler profile; a table has none")
 	}
-	return server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}, nil
-}
-
-// stockProfile returns upstream's profile with the score plugins of a file.
-func stockProfile(schedulerName, file string) (server.Profile, error) {
-	s, err := stockconfig.Read(file)
-	return server.Profile{SchedulerName: schedulerName, Variant: server.DefaultProfile, Stock: &s}, err
+	return server.Profile{SchedulerName: name, Args: server.Args{Policy: heuristic.FromWeights(file)}}, nil
 }

@@ -140,7 +140,7 @@ func (l live) read(c *resourceapi.ResourceClaim, want mig.Profile) (at place, er
 func TestClusterAgreesWithSimulator(t *testing.T) {
 	m, x := machines(2, 2, Models...), Mixes[1]
 	for _, name := range []string{"mig:best-fit", "mig:placements", "gpu-best-fit", "mig:value", "kube-scheduler"} {
-		p := server.Profile{SchedulerName: strings.ReplaceAll(name, ":", "-"), Policy: name, Preferences: preference.Off}
+		p := server.Profile{SchedulerName: strings.ReplaceAll(name, ":", "-"), Args: server.Args{Policy: name, Preferences: preference.Off}}
 		if name == "kube-scheduler" {
 			p.Policy, p.Variant = "", server.DefaultProfile
 		}

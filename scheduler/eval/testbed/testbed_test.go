@@ -140,7 +140,7 @@ func TestRunThatCannotStart(t *testing.T) {
 		t.Errorf("the temporary folder: %v", err)
 	}
 	f = &fakeCluster{t: t}
-	broken := testbed.Config{Name: "test", Launcher: f, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: "x", Variant: "no such variant"}}}}
+	broken := testbed.Config{Name: "test", Launcher: f, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: "x", Args: server.Args{Variant: "no such variant"}}}}}
 	if err := testbed.Run(t.Context(), broken, never); exit.Code(err) != exit.Usage || f.stops != 1 {
 		t.Errorf("got %v after %d stops", err, f.stops)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
@@ -46,7 +47,7 @@ func network(t *testing.T, name string) agreement.Contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agreement.Contender{Contender: x, Profile: server.Profile{SchedulerName: name, Variant: name, Deadline: time.Minute}}
+	return agreement.Contender{Contender: x, Profile: server.Profile{SchedulerName: name, Args: server.Args{Variant: name, Deadline: metav1.Duration{Duration: time.Minute}}}}
 }
 
 // A policy puts every pod of a trace on the same node and the same devices as in the simulator, and so allocates as much
@@ -126,8 +127,8 @@ func config(t *testing.T, how driver.GPURequests) Config {
 		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
 		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
 		Contenders: []agreement.Contender{
-			contender(t, "fgd", server.Profile{Policy: "fgd"}),
-			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+			contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
+			contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),
 		},
 		Launcher: inprocess.Launcher{}, Log: zerolog.Nop(), Progress: func(float64, string) {},
 	}

@@ -178,7 +178,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Policy: h.Name}}
+	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Args: server.Args{Policy: h.Name}}}
 	o, nodes, err := r.simulate(x, 42)
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ func TestNewComparisonRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Nodes = 3
-	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Policy: "fgd"}}, {Profile: server.Profile{SchedulerName: "d", Variant: server.DefaultProfile}}}
+	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Args: server.Args{Policy: "fgd"}}}, {Profile: server.Profile{SchedulerName: "d", Args: server.Args{Variant: server.DefaultProfile}}}}
 	r, err := newComparison(c)
 	if err != nil || r.report.Nodes != 3 || r.report.GPUs != 10 {
 		t.Fatalf("%+v, %v", r, err)

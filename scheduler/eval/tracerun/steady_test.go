@@ -180,8 +180,8 @@ func runSteady(t *testing.T, how driver.GPURequests) {
 		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,64000,65536,4,T4\nnode-1,64000,65536,2,G2\nnode-2,64000,65536,4,A10\n"),
 		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.2, Seeds: []uint64{42},
 		Contenders: []agreement.Contender{
-			contender(t, "fgd", server.Profile{Policy: "fgd"}),
-			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),
+			contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
+			contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),
 		},
 		Launcher: inprocess.Launcher{}, Log: zerolog.Nop(),
 		Progress: func(done float64, text string) {

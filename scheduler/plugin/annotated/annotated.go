@@ -53,7 +53,7 @@ type Reader struct {
 	logged  time.Time         // when a refusal was last logged
 }
 
-// answer is what a text asks for, or why it is refused.
+// answer holds the objective that a text asks for, or why it is refused.
 type answer struct {
 	wishes feature.Wishes
 	err    error
@@ -66,7 +66,8 @@ func New(ctx context.Context, profile, limits string, namespaces listers.Namespa
 		return nil, err
 	}
 	registerOnce.Do(func() { legacyregistry.MustRegister(read) })
-	return &Reader{profile: profile, limits: l, namespaces: namespaces, clock: c, log: klog.FromContext(ctx), answers: map[string]answer{}}, nil
+	return &Reader{profile: profile, limits: l, namespaces: namespaces, clock: c, log: klog.FromContext(ctx),
+		answers: map[string]answer{}}, nil
 }
 
 // Of returns the objective for a pod: what the annotation asks for, or usual if there is none or it is refused. known are
@@ -93,7 +94,8 @@ func (r *Reader) Of(pod *v1.Pod, known []checkpoint.Wish, usual feature.Wishes) 
 	read.WithLabelValues(r.profile, "refused").Inc()
 	if now := r.clock.Now(); r.logged.IsZero() || now.Sub(r.logged) >= logAgain {
 		r.logged = now
-		r.log.Info("An annotation with an objective is ignored; the profile's objective counts", "profile", r.profile, "pod", klog.KObj(pod), "annotation", annotation, "reason", quote.Message(a.err.Error(), 300))
+		r.log.Info("An annotation with an objective is ignored; the profile's objective counts", "profile", r.profile, "pod", klog.KObj(pod),
+			"annotation", annotation, "reason", quote.Message(a.err.Error(), 300))
 	}
 	return usual
 }

@@ -148,7 +148,8 @@ func (c *Split) count(reason string, what func() (why string)) {
 func (c *Split) stop(reason, why string) {
 	c.halt(reason)
 	c.totals.ended = why
-	c.log.Error(errors.New(why), "The share is stopped: the default scoring decides for all pods", "profile", c.profile, "reason", reason, "again", c.again())
+	c.log.Error(errors.New(why), "The share is stopped: the default scoring decides for all pods", "profile", c.profile, "reason", reason,
+		"again", c.again())
 	lease := &v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: metav1.NamespaceSystem, Name: c.lease}
 	c.handle.EventRecorder().Eventf(lease, nil, v1.EventTypeWarning, "ShareStopped", "Scheduling", "%s", why)
 	c.ended <- time.Now().UTC().Format(time.RFC3339) + " " + reason + ": " + why
@@ -217,14 +218,16 @@ func (c *Split) begin(earlier string) {
 	c.totals.begun = true
 	c.share.Store(math.Float64bits(c.args.Of))
 	current.WithLabelValues(c.profile).Set(c.args.Of)
-	c.log.Info("A share of the pods is decided by the profile's network or policy, the rest by the default scoring", "profile", c.profile, "share", c.args.Of, "by", c.args.By)
+	c.log.Info("A share of the pods is decided by the profile's network or policy, the rest by the default scoring", "profile", c.profile,
+		"share", c.args.Of, "by", c.args.By)
 }
 
 // stopEarlier stops the canary because of a stop that is in the cluster.
 func (c *Split) stopEarlier(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.log.Error(errors.New(why), "The share was stopped earlier and stays so: the default scoring decides for all pods", "profile", c.profile, "again", c.again())
+	c.log.Error(errors.New(why), "The share was stopped earlier and stays so: the default scoring decides for all pods", "profile", c.profile,
+		"again", c.again())
 	c.halt(reasonEarlier)
 	c.totals.ended = why
 }

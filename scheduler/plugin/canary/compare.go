@@ -107,7 +107,8 @@ func (c *comparison) tooManyFallbacks(s *span) string {
 		return ""
 	}
 	all := s.sample(0, fellBack)
-	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed because it gave no scores; up to %.2f %% are tolerated", all.hits, all.n, 100*c.args.Failures)
+	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed because it gave no scores; up to %.2f %% are tolerated",
+		all.hits, all.n, 100*c.args.Failures)
 }
 
 // tooMany compares the failures. The owner with the most failures is left out of each group, so that no owner stops the
@@ -125,7 +126,8 @@ func (c *comparison) tooMany(s *span) string {
 		}
 	}
 	of := s.sample(1, failed)
-	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed, and %.0f of %.0f of the rest; up to %.2f %% more than of the rest are tolerated",
+	return fmt.Sprintf("%.0f of the last %.0f pods of the canary failed, and %.0f of %.0f of the rest; up to %.2f %% more than of the rest "+
+		"are tolerated",
 		all.hits, all.n, of.hits, of.n, 100*c.args.Failures)
 }
 
@@ -168,7 +170,8 @@ func (c *comparison) tooSlow(s *span) string {
 		}
 	}
 	all := s.sample(0, slow)
-	return fmt.Sprintf("%.0f of the last %.0f attempts of the canary took more than %v; 99 of 100 of the rest took up to %v, and the limit is %v",
+	return fmt.Sprintf("%.0f of the last %.0f attempts of the canary took more than %v; 99 of 100 of the rest took up to %v, and the limit "+
+		"is %v",
 		all.hits, all.n, timeOf(limit), timeOf(limit-slowerBuckets), c.args.Latency.Duration)
 }
 

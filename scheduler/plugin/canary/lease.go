@@ -47,7 +47,8 @@ func (c *Split) claim(ctx context.Context) (earlier string, err error) {
 			return false, errOther
 		}
 		since, _, _ := strings.Cut(other, " ")
-		earlier = fmt.Sprintf("%s unclean: the process that ran the share since %q was killed, or could not say how it ended. It may have stopped the share", time.Now().UTC().Format(time.RFC3339), since)
+		earlier = fmt.Sprintf("%s unclean: the process that ran the share since %q was killed, or could not say how it ended. It may have "+
+			"stopped the share", time.Now().UTC().Format(time.RFC3339), since)
 		markStopped(lease, earlier)
 		return true, nil
 	})
@@ -64,7 +65,8 @@ func (c *Split) keep(ctx context.Context, why string) {
 		return true, nil
 	}) {
 		// The command is quoted for a shell, and the log quotes it again: why has no quotes and no backslashes.
-		c.log.Error(nil, "Why the share stopped is not kept in the cluster; the next process sees only that this one did not end cleanly, and does not begin the share", "annotate",
+		c.log.Error(nil, "Why the share stopped is not kept in the cluster; the next process sees only that this one did not end cleanly, and "+
+			"does not begin the share", "annotate",
 			fmt.Sprintf("kubectl -n %s annotate lease %s '%s=%s'", metav1.NamespaceSystem, c.lease, StoppedAnnotation, why))
 	}
 }
@@ -75,7 +77,8 @@ func (c *Split) release(ctx context.Context) {
 	if c.late(ctx, "remove the mark that the share runs", func(lease *coordinationv1.Lease) (bool, error) { return c.unmark(lease), nil }) {
 		return
 	}
-	c.log.Error(nil, "The mark that the share runs may stay in the cluster: the next process does not begin the share, unless you remove the mark first", "annotate",
+	c.log.Error(nil, "The mark that the share runs may stay in the cluster: the next process does not begin the share, unless you remove "+
+		"the mark first", "annotate",
 		fmt.Sprintf("kubectl -n %s annotate lease %s %s-", metav1.NamespaceSystem, c.lease, runningAnnotation))
 }
 

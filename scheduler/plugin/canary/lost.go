@@ -15,12 +15,13 @@ import (
 // watchLost counts pods that the kubelet refused or evicted until ctx ends. It has an informer of its own, because the
 // scheduler's sees no pods that have failed: for that one they are deleted.
 func (c *Split) watchLost(ctx context.Context) {
-	failed := coreinformers.NewFilteredPodInformer(c.handle.ClientSet(), metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.AndSelectors(
-			fields.OneTermEqualSelector("status.phase", string(v1.PodFailed)),
-			fields.OneTermEqualSelector("spec.schedulerName", c.profile),
-		).String()
-	})
+	failed := coreinformers.NewFilteredPodInformer(c.handle.ClientSet(), metav1.NamespaceAll, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.AndSelectors(
+				fields.OneTermEqualSelector("status.phase", string(v1.PodFailed)),
+				fields.OneTermEqualSelector("spec.schedulerName", c.profile),
+			).String()
+		})
 	_ = failed.SetTransform(slim) // the only error is that it has started
 	_, _ = failed.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    c.failed,

@@ -114,7 +114,8 @@ func (c *Split) verdict() string {
 func (c *Split) writeText(w io.Writer) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, err := fmt.Fprintf(w, "%s with a share of %.4g %% of the pods, by %s\n\n%s\n\n", c.profile, 100*c.args.Of, c.args.By, c.verdict()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s with a share of %.4g %% of the pods, by %s\n\n%s\n\n",
+		c.profile, 100*c.args.Of, c.args.By, c.verdict()); err != nil {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -130,7 +131,10 @@ func (c *Split) writeText(w io.Writer) error {
 	for _, x := range []struct {
 		title string
 		of    Result
-	}{{"    decided by upstream's scores after a failure", Fallback}, {"    not reserved or not bound", NotBound}, {"    refused or evicted by the kubelet", lost}} {
+	}{
+		{"    decided by upstream's scores after a failure", Fallback}, {"    not reserved or not bound", NotBound},
+		{"    refused or evicted by the kubelet", lost},
+	} {
 		of(x.title, func(g int) string { return fmt.Sprint(c.totals.results[g][x.of]) })
 	}
 	for _, x := range []struct {

@@ -30,7 +30,7 @@ import (
 
 const profile = "default-scheduler"
 
-// handle is what a profile gives its plugins, as far as a Split needs it.
+// handle has the methods of fwk.Handle that a Split calls.
 type handle struct {
 	fwk.Handle
 	client *fake.Clientset

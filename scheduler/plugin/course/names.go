@@ -1,7 +1,7 @@
 package course
 
-// The names of the figures of a profile that learns. The trainer reports those of the first group, the scheduler's metrics have those of the
-// second as labels or by names of their own, and everything that shows figures asks for them by these names.
+// The names of the figures of a profile that learns. The trainer reports those of the first group, the scheduler's metrics have those of
+// the second as labels or by names of their own, and everything that shows figures asks for them by these names.
 const (
 	Cost         = "cost"
 	Reward       = "reward"
@@ -29,7 +29,8 @@ const (
 
 // totals are the titles of the counts since the scheduler began, in the order in which they are shown.
 var totals = []struct{ name, title string }{
-	{Sent, "To the trainer"}, {Dropped, "Dropped"}, {Unbound, "Not bound"}, {Overruled, "Overruled"}, {explored, "Explored"}, {waited, "Pods that waited"},
+	{Sent, "To the trainer"}, {Dropped, "Dropped"}, {Unbound, "Not bound"}, {Overruled, "Overruled"}, {explored, "Explored"},
+	{waited, "Pods that waited"},
 	{Updates, "Updates"}, {Passed, "Networks passed"}, {Refused, "Networks refused"}, {loads, "Weights read"}, {Restarts, "Trainer restarts"},
 }
 

@@ -17,7 +17,7 @@ import (
 	"gnnsched/internal/cluster/mig"
 )
 
-// Ask is what the claims and extended resources of one pending pod ask of the cards, in one scheduling cycle.
+// Ask holds the demand of one pending pod on the cards, by claims and extended resources, in one scheduling cycle.
 type Ask struct {
 	ledger *Ledger
 	view   *View
@@ -175,8 +175,8 @@ func newAsk(ctx context.Context, l *Ledger, view *View, celCache *cel.Cache, pod
 	return (&Ask{ledger: l, view: view, cel: celCache, pod: pod, nodes: slices.Sorted(maps.Keys(view.nodes))}).read(ctx)
 }
 
-// Among returns what the pod asks of some nodes' devices: with alternatives, the first for which one of the nodes has enough free ones. Nodes that
-// upstream scores alike give the pod the same alternative. It returns a itself if the nodes make no difference. a may be nil.
+// Among returns what the pod asks of some nodes' devices: with alternatives, the first for which one of the nodes has enough free ones.
+// Nodes that upstream scores alike give the pod the same alternative. It returns a itself if the nodes make no difference. a may be nil.
 func (a *Ask) Among(ctx context.Context, nodes iter.Seq[string]) *Ask {
 	if a == nil || !a.eased {
 		return a
@@ -196,7 +196,8 @@ func (a *Ask) Among(ctx context.Context, nodes iter.Seq[string]) *Ask {
 	return here
 }
 
-// read adds the requests of the pod's claims, and its GPUs if a claim serves them. It returns a; nil if that is nothing that a policy can choose.
+// read adds the requests of the pod's claims, and its GPUs if a claim serves them. It returns a; nil if that is nothing that a policy can
+// choose.
 func (a *Ask) read(ctx context.Context) *Ask {
 	l, pod := a.ledger, a.pod
 	for i := range pod.Spec.ResourceClaims {
@@ -235,7 +236,8 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 			return false
 		}
 		if e.AdminAccess == nil || !*e.AdminAccess { // which takes nothing
-			a.try(ctx, e.DeviceClassName, want{request: r.Name, selectors: e.Selectors, tolerations: e.Tolerations, capacity: capacityOf(e.Capacity), count: e.Count})
+			a.try(ctx, e.DeviceClassName, want{request: r.Name, selectors: e.Selectors, tolerations: e.Tolerations, capacity: capacityOf(e.Capacity),
+				count: e.Count})
 		}
 		return true
 	}
@@ -245,7 +247,8 @@ func (a *Ask) add(ctx context.Context, r *resourceapi.DeviceRequest) bool {
 		if s.AllocationMode == resourceapi.DeviceAllocationModeAll {
 			return false
 		}
-		free := a.try(ctx, s.DeviceClassName, want{request: r.Name + "/" + s.Name, selectors: s.Selectors, tolerations: s.Tolerations, capacity: capacityOf(s.Capacity), count: s.Count})
+		free := a.try(ctx, s.DeviceClassName, want{request: r.Name + "/" + s.Name, selectors: s.Selectors, tolerations: s.Tolerations,
+			capacity: capacityOf(s.Capacity), count: s.Count})
 		if last := len(a.wants) - 1; free && last > before { // in place of one that is not free
 			a.wants[before], a.sizes[before] = a.wants[last], a.sizes[last]
 		}
@@ -371,7 +374,8 @@ func (s *shape) selects(ctx context.Context, cache *cel.Cache, expression string
 	out := make([]bool, len(s.Devices))
 	if compiled := cache.GetOrCompile(expression); compiled.Error == nil {
 		for i, d := range s.Devices {
-			ok, _, err := compiled.DeviceMatches(ctx, cel.Device{Driver: d.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations, Attributes: d.Attributes, Capacity: d.Capacity})
+			ok, _, err := compiled.DeviceMatches(ctx, cel.Device{Driver: d.Driver, AllowMultipleAllocations: d.AllowMultipleAllocations,
+				Attributes: d.Attributes, Capacity: d.Capacity})
 			out[i] = ok && err == nil
 		}
 	}

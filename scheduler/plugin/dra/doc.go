@@ -12,7 +12,8 @@
 //
 // A [Ledger] translates slices and allocations into what policies know: the cards of each node and the used
 // thousandths of each. A card is a device that is given out whole or in shares, or one that partitions
-// share, which is a set of counters; a partition takes as much of it as of its counters in the mean. An [Ask] does the same for the claims of a pending pod.
+// share, which is a set of counters; a partition takes as much of it as of its counters in the mean. An [Ask] does the same for the claims
+// of a pending pod.
 //
 // A driver's devices are GPUs if the driver's name begins with "gpu.", as those of AMD, Intel and NVIDIA do.
 // Devices of other drivers, and devices that several nodes can use, are left to upstream. So are nodes with more
@@ -23,8 +24,8 @@
 //   - A device without counters is a card. So is a set of shared counters with the partitions that consume it. A partition takes the
 //     mean of its shares of the counters, without those that are 0 for the whole card, rounded down.
 //   - Memory slices among the counters, and the attribute "profile" of partitions, make a card MIG (package mig).
-//   - A device for several claims (consumable capacity) is a card; a claim takes as much as of its scarcest capacity, after the rounding of the
-//     request policy. A partition for several claims is a part of its card. The first claim takes the counters.
+//   - A device for several claims (consumable capacity) is a card; a claim takes as much as of its scarcest capacity, after the rounding of
+//     the request policy. A partition for several claims is a part of its card. The first claim takes the counters.
 //   - productName, else model, is the GPU model of a node without a label. Two models on a node are none.
 //   - pcieRoot, numaNode and partitionN say where a card is. Other attributes are for selectors only.
 //   - Compatibility groups, fractions in request policies, partition types, node allocatable resources and skipped node operations are
@@ -34,8 +35,8 @@
 //
 //   - Requests for whole devices, in one claim or several, are as many GPUs. One request for a share or a partition is a share of one
 //     GPU, and for MIG also its profile. Several shares or partitions are the whole GPUs that they take together.
-//   - Of alternatives (firstAvailable) it sees the first for which a node has enough free devices: all nodes show the same one. When devices
-//     are chosen, only the pod's node counts.
+//   - Of alternatives (firstAvailable) it sees the first for which a node has enough free devices: all nodes show the same one. When
+//     devices are chosen, only the pod's node counts.
 //   - nvidia.com/gpu, on nodes that do not offer it and with a class that serves it, is as many GPUs.
 //   - allocationMode All is nothing, since there is no choice. A card with room but no device for the pod counts as full.
 //
@@ -49,7 +50,7 @@
 //
 // # Counting
 //
-// While a claim is bound, upstream's manager adds its shares up twice, in its cache and in flight. LearnedDevices counts each once, by its ID. On a
-// node whose allocatable has nvidia.com/gpu, and whose GPUs are also in slices, card i in the order of the names is GPU i of the
+// While a claim is bound, upstream's manager adds its shares up twice, in its cache and in flight. LearnedDevices counts each once, by its
+// ID. On a node whose allocatable has nvidia.com/gpu, and whose GPUs are also in slices, card i in the order of the names is GPU i of the
 // annotations. If a write of an allocation has no answer, the devices are kept until the API server says what it has.
 package dra

@@ -45,7 +45,7 @@ func (s *shares) learn(a *resourceapi.AllocationResult) {
 // extraShares is how many shares are remembered besides twice those in use.
 const extraShares = 100
 
-// sums are what the shares with some IDs consume of each device. They never change.
+// sums hold the consumption of each device by the shares with some IDs. They never change.
 type sums struct {
 	ids sets.Set[structured.SharedDeviceID]
 	of  structured.ConsumedCapacityCollection
@@ -111,7 +111,8 @@ func (s sums) changed(ids sets.Set[structured.SharedDeviceID]) map[structured.De
 }
 
 // add adds to out what the shares of some devices consume. It returns the devices of those that are not known.
-func (s *shares) add(out structured.ConsumedCapacityCollection, ids sets.Set[structured.SharedDeviceID], of map[structured.DeviceID]bool) (unknown []structured.DeviceID) {
+func (s *shares) add(out structured.ConsumedCapacityCollection, ids sets.Set[structured.SharedDeviceID],
+	of map[structured.DeviceID]bool) (unknown []structured.DeviceID) {
 	for id := range ids {
 		device := id.GetDeviceID()
 		if !of[device] {
@@ -133,8 +134,8 @@ func (s *shares) add(out structured.ConsumedCapacityCollection, ids sets.Set[str
 	return unknown
 }
 
-// gather returns what claims have allocated, those in flight and those that may have been written included, each share once. The error is upstream's, which
-// asks for another try if claims changed meanwhile.
+// gather returns what claims have allocated, those in flight and those that may have been written included, each share once. The error is
+// upstream's, which asks for another try if claims changed meanwhile.
 func (l *Ledger) gather() (*structured.AllocatedState, error) {
 	tracker := l.manager.ResourceClaims()
 	state, err := tracker.GatherAllocatedState()

@@ -55,7 +55,8 @@ func (n *Node) without(s *resourceapi.ResourceSlice, used []int64) *resourceapi.
 }
 
 // lessened returns the capacities without the given thousandths of each.
-func lessened(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity, milli int64) map[resourceapi.QualifiedName]resourceapi.DeviceCapacity {
+func lessened(capacity map[resourceapi.QualifiedName]resourceapi.DeviceCapacity,
+	milli int64) map[resourceapi.QualifiedName]resourceapi.DeviceCapacity {
 	out := maps.Clone(capacity)
 	for name, c := range out {
 		left := c.Value.AsApproximateFloat64() * float64(cluster.DeviceMilli-milli) / cluster.DeviceMilli

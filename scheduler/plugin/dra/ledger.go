@@ -49,7 +49,7 @@ func LedgerOf(ctx context.Context, h fwk.Handle) *Ledger {
 	return l.(*Ledger)
 }
 
-// View is what claims use on all nodes in one state of the cluster. It never changes. A nil View has no nodes.
+// View holds the devices that claims use on all nodes, in one state of the cluster. It never changes. A nil View has no nodes.
 type View struct {
 	ledger *Ledger
 	nodes  map[string]*Node

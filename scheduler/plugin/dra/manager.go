@@ -91,8 +91,8 @@ type lister struct {
 	m *manager
 }
 
-// ListWithDeviceTaintRules implements fwk.ResourceSliceLister. It returns the slices without what pods without claims use, or those that the choice leaves,
-// in its order.
+// ListWithDeviceTaintRules implements fwk.ResourceSliceLister. It returns the slices without what pods without claims use, or those that
+// the choice leaves, in its order.
 func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error) {
 	all, err := l.ResourceSliceLister.ListWithDeviceTaintRules()
 	c := l.m.cycle.Load()
@@ -107,9 +107,10 @@ func (l lister) ListWithDeviceTaintRules() ([]*resourceapi.ResourceSlice, error)
 	return c.choice.arrange(all), nil
 }
 
-// arrange returns the slices that the choice's node can use, and those of other nodes in its pools, with the chosen partition first, then the other
-// devices of the chosen cards, then the rest of their pool. Upstream's allocator goes through the slices of a pool by name and through the devices of a
-// slice in their order. So a slice with devices of several ranks becomes several, whose names begin with the rank. It changes none of the slices passed.
+// arrange returns the slices that the choice's node can use, and those of other nodes in its pools, with the chosen partition first, then
+// the other devices of the chosen cards, then the rest of their pool. Upstream's allocator goes through the slices of a pool by name and
+// through the devices of a slice in their order. So a slice with devices of several ranks becomes several, whose names begin with the rank.
+// It changes none of the slices passed.
 func (c *choice) arrange(all []*resourceapi.ResourceSlice) (out []*resourceapi.ResourceSlice) {
 	ranks := map[string]int{} // of the devices, by driver, pool and name
 	for _, d := range c.node.shape.Devices {

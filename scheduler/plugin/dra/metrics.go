@@ -43,8 +43,8 @@ const (
 	choiceNone  = "none"
 )
 
-// Choices are numbers of pods with claims that were reserved: pods that got the devices that the policy chose, others, and those about which the
-// policy had no opinion.
+// Choices are numbers of pods with claims that were reserved: pods that got the devices that the policy chose, others, and those about
+// which the policy had no opinion.
 type Choices struct {
 	Taken int `json:"taken"`
 	Other int `json:"other"`

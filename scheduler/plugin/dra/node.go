@@ -13,7 +13,7 @@ import (
 	"gnnsched/internal/cluster/mig"
 )
 
-// Node is what claims use of a node's cards in one state of the cluster. It never changes: equal pointers mean
+// Node holds what claims use of a node's cards in one state of the cluster. It never changes: equal pointers mean
 // that nothing has changed.
 type Node struct {
 	shape  *shape
@@ -29,7 +29,7 @@ type Node struct {
 	fits      []bool // see countFits; nil if no card has counters
 }
 
-// allocated is what a state has of a device.
+// allocated is the use of a device in a state.
 type allocated struct {
 	whole, shared bool
 	shares        structured.ConsumedCapacity // sums of shares never change
@@ -57,7 +57,8 @@ func (n *Node) holds(state *structured.AllocatedState) bool {
 
 // newNode counts the allocations of state on the shape's cards.
 func newNode(s *shape, state *structured.AllocatedState) *Node {
-	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices)), shares: make([]int64, len(s.Devices)), made: make([]allocated, len(s.Devices))}
+	n := &Node{shape: s, used: make([]int64, len(s.Cards)), busy: make([]bool, len(s.Devices)), shares: make([]int64, len(s.Devices)),
+		made: make([]allocated, len(s.Devices))}
 	var left []map[string]int64
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -91,8 +92,8 @@ func (n *Node) equal(other *Node) bool {
 	return slices.Equal(n.busy, other.busy) && slices.Equal(n.used, other.used) && slices.Equal(n.shares, other.shares)
 }
 
-// setSlices sets the used memory slices, if some card has MIG. What partitions with known profiles use of a card is the same with any driver's
-// counters.
+// setSlices sets the used memory slices, if some card has MIG. What partitions with known profiles use of a card is the same with any
+// driver's counters.
 func (n *Node) setSlices() {
 	if !slices.ContainsFunc(n.shape.Cards, func(c cards.Card) bool { return c.MIG }) {
 		return
@@ -153,8 +154,8 @@ func (n *Node) Others(used []int64) (out []int64) {
 	return out
 }
 
-// room reports whether a want that takes a part of device i, in thousandths of it, can still get it. Of a device's capacities, only the one of which
-// claims take most is looked at.
+// room reports whether a want that takes a part of device i, in thousandths of it, can still get it. Of a device's capacities, only the one
+// of which claims take most is looked at.
 func (n *Node) room(i int, part int64) bool {
 	if n.shape.Devices[i].Shared() {
 		if n.shares[i]+part > cluster.DeviceMilli {

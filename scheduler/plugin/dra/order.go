@@ -128,8 +128,8 @@ func (o *order) add(t *holder) {
 	}
 }
 
-// addTwice adds to a state the devices that several claims had and one still has. Upstream keeps a set of devices, and takes a device out of it
-// as soon as one of the claims gives it back.
+// addTwice adds to a state the devices that several claims had and one still has. Upstream keeps a set of devices, and takes a device out
+// of it as soon as one of the claims gives it back.
 func (o *order) addTwice(state *structured.AllocatedState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,8 +165,8 @@ func (o *order) remove(claim types.UID) {
 	}
 }
 
-// seen returns a channel that is closed as soon as the order has an allocated claim in its resource version or a later one: what it had before
-// it gave devices back does not count.
+// seen returns a channel that is closed as soon as the order has an allocated claim in its resource version or a later one: what it had
+// before it gave devices back does not count.
 func (o *order) seen(c *resourceapi.ResourceClaim) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,8 +189,8 @@ func (o *order) forget(claim types.UID) {
 	delete(o.waiting, claim)
 }
 
-// overdrawn says which device of a claim was gone when the claim got it, given the slices: claims that were allocated before have it, or too much
-// of its capacity or of its counters. With others, claims that were allocated later count, too. It returns "" if all is right.
+// overdrawn says which device of a claim was gone when the claim got it, given the slices: claims that were allocated before have it, or
+// too much of its capacity or of its counters. With others, claims that were allocated later count, too. It returns "" if all is right.
 func (o *order) overdrawn(claim types.UID, all []*resourceapi.ResourceSlice, others bool) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -216,7 +216,8 @@ func (o *order) overdrawn(claim types.UID, all []*resourceapi.ResourceSlice, oth
 	return ""
 }
 
-// conflicts reports whether another claim has the device of a result of t, and at least one of the two has all of it. The caller holds the lock.
+// conflicts reports whether another claim has the device of a result of t, and at least one of the two has all of it. The caller holds the
+// lock.
 func (o *order) conflicts(t *holder, r *resourceapi.DeviceRequestAllocationResult, before func(*holder) bool) bool {
 	for _, h := range o.holders[deviceOf(r)] {
 		if h == t || !before(h) {
@@ -229,7 +230,8 @@ func (o *order) conflicts(t *holder, r *resourceapi.DeviceRequestAllocationResul
 	return false
 }
 
-// taken returns what the holders of a device for which before holds consume of its capacities, and whether there are any. The caller holds the lock.
+// taken returns what the holders of a device for which before holds consume of its capacities, and whether there are any. The caller holds
+// the lock.
 func (o *order) taken(id structured.DeviceID, before func(*holder) bool) (sums map[resourceapi.QualifiedName]resource.Quantity, any bool) {
 	sums = map[resourceapi.QualifiedName]resource.Quantity{}
 	counted := map[*holder]bool{}

@@ -106,7 +106,8 @@ func TestOverdrawn(t *testing.T) {
 	}
 }
 
-// After a broken watch, claims come in the order of their names. The one that was written first was first all the same, also after it was written again.
+// After a broken watch, claims come in the order of their names. The one that was written first was first all the same, also after it was
+// written again.
 func TestListedByName(t *testing.T) {
 	var o order
 	h, a, b := o.handler(), wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0")
@@ -166,7 +167,8 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// Two claims have a device and one gives it back. Upstream's state then has the device for free, ours for taken as long as the other has it.
+// Two claims have a device and one gives it back. Upstream's state then has the device for free, ours for taken as long as the other has
+// it.
 func TestGivenBackOnce(t *testing.T) {
 	l, upstream := upstreamLedger(t, orderSlices()...)
 	ours := l.order.handler()

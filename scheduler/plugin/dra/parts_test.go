@@ -16,7 +16,8 @@ import (
 	"gnnsched/internal/cluster/cards"
 )
 
-// roomDirectly computes whether a request can still get device i of a node: from the slices and the allocations alone, with nothing remembered.
+// roomDirectly computes whether a request can still get device i of a node: from the slices and the allocations alone, with nothing
+// remembered.
 func roomDirectly(n *Node, i int, asked *resourceapi.CapacityRequirements) bool {
 	d := &n.shape.Devices[i]
 	if d.Shared() {

@@ -89,7 +89,8 @@ func New(host Host) fwkruntime.PluginFactory {
 		gates := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 		return &plugin{
 			DynamicResources: made.(*dynamicresources.DynamicResources), handle: h, manager: m, host: host,
-			cel: cel.NewCache(maxExpressions, cel.Features{EnableConsumableCapacity: gates.EnableDRAConsumableCapacity, EnableListTypeAttributes: gates.EnableDRAListTypeAttributes}),
+			cel: cel.NewCache(maxExpressions, cel.Features{EnableConsumableCapacity: gates.EnableDRAConsumableCapacity,
+				EnableListTypeAttributes: gates.EnableDRAListTypeAttributes}),
 		}, nil
 	}
 }
@@ -112,7 +113,8 @@ func upstreamArgs() (runtime.Object, error) {
 func (p *plugin) Name() string { return Name }
 
 // PreFilter implements fwk.PreFilterPlugin: upstream's, and what the pod asks for LearnedScore.
-func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	state.Delete(askKey)
 	state.Delete(reservedKey)
 	c := &cycle{}
@@ -128,7 +130,8 @@ func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	return result, status
 }
 
-func (p *plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo, c *cycle) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo,
+	c *cycle) (*fwk.PreFilterResult, *fwk.Status) {
 	p.manager.cycle.Store(c)
 	defer p.manager.cycle.Store(nil)
 	return p.DynamicResources.PreFilter(ctx, state, pod, nodes)
@@ -136,7 +139,8 @@ func (p *plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 
 // PostFilter implements fwk.PostFilterPlugin: upstream's. Where another plugin refused the pod before PreFilter, there is nothing to
 // free, and upstream's would end in the error "not found".
-func (p *plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+func (p *plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
+	nodes fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if _, err := state.Read(dynamicresources.Name); err != nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}

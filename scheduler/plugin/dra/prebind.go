@@ -16,8 +16,8 @@ import (
 
 // PreBind implements fwk.PreBindPlugin: upstream's, which writes the allocations. If that fails, the API server may have
 // written them all the same, when it was killed before it answered for example. Upstream takes the devices for free at once. Here they
-// stay in use until it is known, and then the claim is in the cache. Allocations that are written must not be another scheduler's, too; see settle.
-// Last, the pod's status must name no claim that it does not use; see clearStale.
+// stay in use until it is known, and then the claim is in the cache. Allocations that are written must not be another scheduler's, too; see
+// settle. Last, the pod's status must name no claim that it does not use; see clearStale.
 func (p *plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	r := reservedIn(state)
 	defer p.manager.ledger.hold(r.claims)()
@@ -86,10 +86,12 @@ func (p *plugin) confirm(ctx context.Context, pod *v1.Pod, c *resourceapi.Resour
 	defer waiting.Dec()
 	log := klog.FromContext(ctx).WithValues("pod", klog.KObj(pod), "claim", klog.KObj(c))
 	told, begun := false, time.Now()
-	_ = wait.PollUntilContextCancel(ctx, confirmEvery, true, func(ctx context.Context) (done bool, err error) { // the end of the scheduler ends it
+	// The end of the scheduler ends it.
+	_ = wait.PollUntilContextCancel(ctx, confirmEvery, true, func(ctx context.Context) (done bool, err error) {
 		if done, err = p.confirmed(ctx, pod, c); !done && !told && ctx.Err() == nil {
 			told = true
-			log.Error(failed, "Whether a claim's allocation is written is not known: the pod and its devices wait for the API server to say, and for the cache of claims to show it")
+			log.Error(failed, "Whether a claim's allocation is written is not known: the pod and its devices wait for the API server to say, and "+
+				"for the cache of claims to show it")
 		}
 		return done, err
 	})

@@ -17,7 +17,8 @@ import (
 )
 
 // settle finds out whether another scheduler gave the pod's devices away at the same time, which the API server does not prevent: it knows
-// one claim at a time. The one that was second gives its devices back, and its pod tries again. Claims that other pods use, too, are left as they are.
+// one claim at a time. The one that was second gives its devices back, and its pod tries again. Claims that other pods use, too, are left
+// as they are.
 func (p *plugin) settle(ctx context.Context, pod *v1.Pod, r *reserved) *fwk.Status {
 	if len(r.claims) == 0 {
 		return nil
@@ -47,13 +48,15 @@ func (p *plugin) settle(ctx context.Context, pod *v1.Pod, r *reserved) *fwk.Stat
 	conflicts.WithLabelValues(p.handle.ProfileName()).Inc()
 	for _, c := range own {
 		if err := p.giveBack(ctx, pod, c); err != nil {
-			klog.FromContext(ctx).Error(err, "Devices that another scheduler gave away, too, cannot be given back yet", "pod", klog.KObj(pod), "claim", klog.KObj(c))
+			klog.FromContext(ctx).Error(err, "Devices that another scheduler gave away, too, cannot be given back yet", "pod", klog.KObj(pod),
+				"claim", klog.KObj(c))
 		}
 	}
 	return fwk.AsStatus(fmt.Errorf("another scheduler gave device %s away, too", lost))
 }
 
-// seeWithin is how long settle waits for the watch of the claims, on which all other claims come, too. It holds for all claims of a pod together.
+// seeWithin is how long settle waits for the watch of the claims, on which all other claims come, too. It holds for all claims of a pod
+// together.
 const seeWithin = 10 * time.Second
 
 // see waits until the order has the claim. If it has not when ctx is done, the claim goes unchecked, as it would upstream.
@@ -75,7 +78,8 @@ func (p *plugin) see(ctx context.Context, c *resourceapi.ResourceClaim) bool {
 	default:
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		klog.FromContext(ctx).Info("The watch of the claims is late: whether another scheduler gave the same devices away is not known", "claim", klog.KObj(c))
+		klog.FromContext(ctx).Info("The watch of the claims is late: whether another scheduler gave the same devices away is not known",
+			"claim", klog.KObj(c))
 	}
 	return false
 }

@@ -39,7 +39,8 @@ func newShape(in []*resourceapi.ResourceSlice) *shape {
 	return s
 }
 
-// topologyOf returns where the cards are. Of NVIDIA's partitionN (NVLink domains of its fabric manager) it takes the numbers that its GPUs have.
+// topologyOf returns where the cards are. Of NVIDIA's partitionN (NVLink domains of its fabric manager) it takes the numbers that its GPUs
+// have.
 func topologyOf(set *cards.Set) *cluster.Topology {
 	known := func(names ...string) []string {
 		for _, name := range names {
@@ -66,8 +67,8 @@ func topologyOf(set *cards.Set) *cluster.Topology {
 	return &t
 }
 
-// places lets nodes whose devices are at the same places have one topology: networks take its pointer for what they know of a node, and so know two
-// such nodes as one.
+// places lets nodes whose devices are at the same places have one topology: networks take its pointer for what they know of a node, and so
+// know two such nodes as one.
 type places struct {
 	known map[string]*shape            // those of before, by node
 	by    map[string]*cluster.Topology // by what they hold; nil until it is needed

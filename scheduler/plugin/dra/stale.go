@@ -90,7 +90,8 @@ func stuckStatus(pod *v1.Pod) *fwk.Status {
 }
 
 func stuckReason(named *v1.PodExtendedResourceClaimStatus) string {
-	return fmt.Sprintf("the pod's status names claim %s of an earlier attempt, which the API server lets nobody remove: create the pod again", named.ResourceClaimName)
+	return fmt.Sprintf("the pod's status names claim %s of an earlier attempt, which the API server lets nobody remove: create the pod again",
+		named.ResourceClaimName)
 }
 
 // served reports whether the pod requests an extended resource that a DeviceClass serves, one of those for which is returns true.

@@ -39,8 +39,8 @@ func (m *matching) add(wants []want, first int, constraints []resourceapi.Device
 }
 
 // together returns idle cards to take in place of on, which a policy chose for whole devices: as many, as near to each other as there
-// are, as the pod's constraints demand. To policies all idle cards of a node are equal. It returns on if the pod asks for other things, or if
-// the drivers do not say where their devices are. taken returns what pods without claims use, in thousandths of each card.
+// are, as the pod's constraints demand. To policies all idle cards of a node are equal. It returns on if the pod asks for other things, or
+// if the drivers do not say where their devices are. taken returns what pods without claims use, in thousandths of each card.
 func (a *Ask) together(ctx context.Context, n *Node, on cluster.DeviceSet, taken func() []int64) cluster.DeviceSet {
 	k := on.Len()
 	if k < 2 || a.match.unknown || !a.whole(k) {
@@ -87,7 +87,8 @@ func (a *Ask) whole(k int) bool {
 	return sum == int64(k)
 }
 
-// alternatives returns the idle cards of the driver, pool and model of on that offer a whole device to each want; none if on has several of those.
+// alternatives returns the idle cards of the driver, pool and model of on that offer a whole device to each want; none if on has several of
+// those.
 func (a *Ask) alternatives(ctx context.Context, n *Node, on cluster.DeviceSet) (from cluster.DeviceSet) {
 	models := n.shape.Models()
 	like := bits.TrailingZeros64(uint64(on))

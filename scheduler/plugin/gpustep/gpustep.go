@@ -40,7 +40,8 @@ func (d Decision) State(rng *rand.Rand, waiting int64) *experience.GPUState {
 			continue
 		}
 		open = append(open, n)
-		kind := experience.MachineKind{MilliCPU: n.Allocatable.MilliCPU, Memory: n.Allocatable.Memory, Devices: int64(len(n.GPUs)), Model: modelOf(n)}
+		kind := experience.MachineKind{MilliCPU: n.Allocatable.MilliCPU, Memory: n.Allocatable.Memory, Devices: int64(len(n.GPUs)),
+			Model: modelOf(n)}
 		number, known := kinds[kind]
 		if !known {
 			number = int32(len(s.Kinds))

@@ -29,7 +29,8 @@ func Watch(s *scheduler.Scheduler, failed func(decision.Decision)) {
 		s.Profiles[name] = &watched{profile}
 	}
 	inner := s.FailureHandler
-	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+	s.FailureHandler = func(ctx context.Context, f framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status,
+		nominating *fwk.NominatingInfo, start time.Time) {
 		if d, is := failure(pod.Pod, status, nominating); is {
 			d.Profile, d.At = f.ProfileName(), start
 			failed(d)
@@ -66,7 +67,8 @@ type counts struct {
 func (c *counts) Clone() fwk.StateData { return &counts{} }
 
 // RunPreFilterPlugins implements framework.Framework. It begins the counts of a cycle.
-func (w *watched) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState, pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
+func (w *watched) RunPreFilterPlugins(ctx context.Context, state fwk.CycleState,
+	pod *v1.Pod) (*fwk.PreFilterResult, *fwk.Status, sets.Set[string]) {
 	result, status, by := w.Framework.RunPreFilterPlugins(ctx, state, pod)
 	c := &counts{}
 	if status.IsSuccess() && !result.AllNodes() {

@@ -106,7 +106,8 @@ func (g *guarded) look(ctx context.Context, pod *v1.Pod, node string) *fwk.Statu
 		return nil
 	}
 	conflicts.WithLabelValues(g.ProfileName()).Inc()
-	klog.FromContext(ctx).Info("Another scheduler was first: the pod is not bound and tries again", "pod", klog.KObj(pod), "node", node, "lacks", lacks)
+	klog.FromContext(ctx).Info("Another scheduler was first: the pod is not bound and tries again", "pod", klog.KObj(pod), "node", node,
+		"lacks", lacks)
 	return fwk.AsStatus(fmt.Errorf("another scheduler took the room of node %s, too: insufficient %s", node, lacks))
 }
 

@@ -140,7 +140,8 @@ func (l *ledger) set(p *v1.Pod, listed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := &holder{
-		name: p.Namespace + "/" + p.Name, by: p.Spec.SchedulerName, node: p.Spec.NodeName, bound: p.Spec.NodeName != "", at: versionOf(p), newest: versionOf(p),
+		name: p.Namespace + "/" + p.Name, by: p.Spec.SchedulerName, node: p.Spec.NodeName, bound: p.Spec.NodeName != "",
+		at: versionOf(p), newest: versionOf(p),
 		since: l.clock.Now(), amounts: requests(p),
 	}
 	if !h.bound {

@@ -95,7 +95,8 @@ func (a *annotations) cap(p *v1.Pod, flows []kube.Flow) {
 		flows[i].Rate *= a.most / all
 	}
 	capped.WithLabelValues(a.profile).Inc()
-	a.tell("An annotation with traffic counts as what the link of a node carries", p, fmt.Sprintf("%g bytes a second are more than %g", all, a.most))
+	a.tell("An annotation with traffic counts as what the link of a node carries",
+		p, fmt.Sprintf("%g bytes a second are more than %g", all, a.most))
 }
 
 // tell logs what becomes of an annotation, at most once in a while.

@@ -53,8 +53,9 @@ func BenchmarkAttach(b *testing.B) {
 	})
 }
 
-// BenchmarkWorkload measures what a decision pays for two workloads of so many pods, each on as many nodes, that talk to each other: after a pod has
-// come or gone on a node, after one was created or deleted, after another rate was measured, and with a list of nodes that is new. times/100-pods compares with 100 pods.
+// BenchmarkWorkload measures what a decision pays for two workloads of so many pods, each on as many nodes, that talk to each other: after
+// a pod has come or gone on a node, after one was created or deleted, after another rate was measured, and with a list of nodes that is
+// new. times/100-pods compares with 100 pods.
 func BenchmarkWorkload(b *testing.B) {
 	sizes := []int{100, 5000}
 	events := []struct {

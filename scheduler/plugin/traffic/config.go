@@ -26,7 +26,7 @@ type Config struct {
 	Measured *Measured `json:"measured,omitempty"`
 }
 
-// Default fills in what is left out, and returns what is wrong.
+// Default fills in what is left out, and returns what is wrong. It replaces Measured by a copy.
 func (c *Config) Default() error {
 	if c.RackLabel == "" {
 		c.RackLabel = defaultRackLabel
@@ -38,6 +38,7 @@ func (c *Config) Default() error {
 		return fmt.Errorf("traffic: network: %w", err)
 	}
 	if c.Measured != nil {
+		c.Measured = new(*c.Measured)
 		if err := c.Measured.complete(); err != nil {
 			return fmt.Errorf("traffic: measured: %w", err)
 		}
@@ -59,10 +60,6 @@ func Load(path string) (*Config, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	checked := *c // what is left out stays out of --print-config
-	if c.Measured != nil {
-		m := *c.Measured
-		checked.Measured = &m
-	}
 	if err := checked.Default(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

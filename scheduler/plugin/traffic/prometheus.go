@@ -33,7 +33,8 @@ type Measured struct {
 	KeyFile    string `json:"keyFile,omitempty"`
 	TokenFile  string `json:"tokenFile,omitempty"`
 	ServerName string `json:"serverName,omitempty"`
-	// Query gives bytes a second between two workloads, in both directions together. The default adds up Istio's requests, responses and TCP bytes.
+	// Query gives bytes a second between two workloads, in both directions together. The default adds up Istio's requests, responses and TCP
+	// bytes.
 	Query string `json:"query,omitempty"`
 	// Labels are those of the query with the source, its namespace, the destination and its namespace. The defaults are Istio's.
 	Labels []string `json:"labels,omitempty"`
@@ -47,7 +48,8 @@ type Measured struct {
 var defaultLabels = []string{"source_workload", "source_workload_namespace", "destination_workload", "destination_workload_namespace"}
 
 func (c *Measured) server() promapi.Server {
-	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName}
+	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile,
+		ServerName: c.ServerName}
 }
 
 // complete fills in what is left out, and returns what is wrong.
@@ -181,7 +183,8 @@ func (p *poller) read(samples model.Vector) (rates map[pair]float64, without map
 		label := func(i int) string { return string(s.Metric[model.LabelName(p.config.Labels[i])]) }
 		x := pair{key{label(1), label(0)}, key{label(3), label(2)}}
 		rate := float64(s.Value)
-		if s.Histogram != nil || label(0) == "" || label(1) == "" || label(2) == "" || label(3) == "" || !(rate > 0 && rate <= maxMeasured) { // also refuses NaN
+		// Also refuses NaN.
+		if s.Histogram != nil || label(0) == "" || label(1) == "" || label(2) == "" || label(3) == "" || !(rate > 0 && rate <= maxMeasured) {
 			without[ignoredFaulty]++
 			continue
 		}

@@ -106,7 +106,8 @@ func ignoredCount(t *testing.T, why ignored) float64 {
 	return n
 }
 
-// What is measured between two large workloads is a small part for each pair of their pods. It counts nevertheless, and instead of the annotation.
+// What is measured between two large workloads is a small part for each pair of their pods. It counts nevertheless, and instead of the
+// annotation.
 func TestSmallMeasuredRates(t *testing.T) {
 	w := newWorld(t, klog.Logger{}, 3)
 	for i := range 600 {

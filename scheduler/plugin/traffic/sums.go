@@ -7,8 +7,8 @@ import (
 )
 
 // sums holds what the running pods exchange, summed up by link. What the pods that talk to a workload exchange with its pods is the
-// product of two sums: of what each sends to one pod of it, and of its pods. It is added or taken away at once, in a time that grows with the
-// nodes of both sides, not with the pairs of nodes.
+// product of two sums: of what each sends to one pod of it, and of its pods. It is added or taken away at once, in a time that grows with
+// the nodes of both sides, not with the pairs of nodes.
 type sums struct {
 	network *cluster.Network
 	load    []amount // by link
@@ -80,7 +80,8 @@ func (s *sums) change(sent amount, pods int32, self amount, change func(a, b amo
 		s.between[i] = change(s.between[i], s.sent[x].times(s.pods[y]).plus(s.sent[y].times(s.pods[x])))
 	}
 	s.all = change(s.all, sent.times(pods).minus(self))
-	s.sameNode, s.sameRack, s.sameZone = change(s.sameNode, amount{}.minus(self)), change(s.sameRack, amount{}.minus(self)), change(s.sameZone, amount{}.minus(self))
+	s.sameNode, s.sameRack, s.sameZone = change(s.sameNode, amount{}.minus(self)), change(s.sameRack, amount{}.minus(self)), change(s.sameZone,
+		amount{}.minus(self))
 	s.forget()
 }
 

@@ -90,7 +90,7 @@ type class struct {
 	refs  int // number of pods that are known, and of decisions about one
 }
 
-// flow is what pods of a workload exchange with another one, or with their own.
+// flow is the traffic between the pods of a workload and those of another one, or among its own.
 type flow struct {
 	pods     *members // that exchange it: of a class, or of the whole workload if it is measured
 	of, to   *workload

@@ -72,7 +72,8 @@ func (f *File) checkLearnedDevices() error {
 		}
 		off := p.Plugins.MultiPoint.Disabled
 		if !has(off, upstreamDevices) && !has(off, "*") || has(p.Plugins.MultiPoint.Enabled, upstreamDevices) {
-			return fmt.Errorf("profile %s has both %s and %s, which would both allocate the devices of a claim", f.SchedulerNames()[i], LearnedDevices, upstreamDevices)
+			return fmt.Errorf("profile %s has both %s and %s, which would both allocate the devices of a claim",
+				f.SchedulerNames()[i], LearnedDevices, upstreamDevices)
 		}
 	}
 	return nil

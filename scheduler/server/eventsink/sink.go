@@ -54,7 +54,8 @@ type change struct {
 func newSink(server events.EventSink, dropped func()) *sink {
 	return &sink{
 		server: server, dropped: dropped, pending: map[types.NamespacedName]change{},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry)),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry,
+			lastRetry)),
 	}
 }
 

@@ -1,0 +1,176 @@
+package plugin
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"gnnsched/scheduler/plugin/canary"
+)
+
+// scoring is one decision on its way from the feasible nodes to their scores.
+type scoring struct {
+	pod      *v1.Pod
+	feasible []fwk.NodeInfo
+	nodes    []fwk.NodeInfo // the feasible ones that the preferences leave
+	raw      []float32      // a score for each of nodes
+	left     []int32        // of each of nodes, its index in feasible; nil if all are left
+	rank     []int64        // of each feasible node, by preferences; nil if all are left
+	decider  decider
+	view     view         // what the decider saw
+	onlyAsks bool         // an advice request; not counted as an arrival
+	reason   string       // why upstream's scoring decided instead; empty if it did not
+	group    canary.Group // of the pod; empty without a canary
+}
+
+// keep removes all nodes but those with the given indices, and sets the rank of the feasible nodes.
+func (s *scoring) keep(rank []int64, indices []int32) {
+	nodes, left := make([]fwk.NodeInfo, 0, len(indices)), make([]int32, 0, len(indices))
+	for _, i := range indices {
+		nodes, left = append(nodes, s.nodes[i]), append(left, s.feasibleIndex(i))
+	}
+	s.nodes, s.left, s.rank, s.raw = nodes, left, rank, s.raw[:len(nodes)]
+}
+
+// keepAll undoes keep.
+func (s *scoring) keepAll() {
+	s.nodes, s.left, s.rank, s.raw = s.feasible, nil, nil, s.raw[:len(s.feasible)]
+}
+
+// feasibleIndex returns the index of s.nodes[i] in s.feasible.
+func (s *scoring) feasibleIndex(i int32) int32 {
+	if s.left == nil {
+		return i
+	}
+	return s.left[i]
+}
+
+// names yields the names of the nodes that the preferences leave.
+func (s *scoring) names(yield func(string) bool) {
+	for _, n := range s.nodes {
+		if !yield(n.Node().Name) {
+			return
+		}
+	}
+}
+
+// byName turns the raw scores into node scores without the mirror, which a failed decision may
+// have left in a bad state. With ties, all best nodes get 100, as in upstream's own profile.
+func (s *scoring) byName(pod uint64, ties bool) *scores {
+	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
+	toNodeScores(s.raw, out.byRow, s.name, ties)
+	for i := range s.nodes {
+		out.row[s.name(i)] = int32(i)
+	}
+	return out
+}
+
+// name returns the name of a feasible node.
+func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
+
+const stateKey = fwk.StateKey("gnnsched/" + Name)
+
+// scores holds the node scores of one decision, in 0 to 100.
+type scores struct {
+	pod   uint64           // its number among those whose nodes were scored
+	row   map[string]int32 // by node name
+	byRow []int8
+}
+
+// Clone implements fwk.StateData. Nothing writes to scores after PreScore.
+func (s *scores) Clone() fwk.StateData { return s }
+
+// readScores returns the scores of the cycle's pod; nil if its nodes were not scored.
+func readScores(state fwk.CycleState) *scores {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	return data.(*scores)
+}
+
+// toNodeScores maps raw scores to integers in 0 to 100 and never reverses their order. The best node
+// gets 100; the range below it is spread linearly over 0 to 99.
+//
+// Of tied best nodes only the one with the first name gets 100, so that the choice does not depend
+// on the order of the nodes, which differs from run to run. With randomTies all of them get 100, and
+// kube-scheduler draws among them. name returns the name of a node by its index.
+func toNodeScores(raw []float32, out []int8, name func(int) string, randomTies bool) {
+	if len(raw) == 0 {
+		return
+	}
+	best, low := 0, raw[0]
+	for i, v := range raw {
+		if v > raw[best] || i > 0 && v == raw[best] && name(i) < name(best) {
+			best = i
+		}
+		low = min(low, v)
+	}
+	spread := float64(raw[best]) - float64(low)
+	for i, v := range raw {
+		out[i] = int8(fwk.MaxNodeScore - 1)
+		if spread > 0 {
+			out[i] = int8((float64(v) - float64(low)) / spread * float64(fwk.MaxNodeScore-1))
+		}
+		if randomTies && v == raw[best] {
+			out[i] = int8(fwk.MaxNodeScore)
+		}
+	}
+	out[best] = int8(fwk.MaxNodeScore)
+}
+
+// lowest is the lowest node score of a node that the preferences leave to the decider, if they do
+// not leave all.
+const lowest = int8(fwk.MaxNodeScore / 2)
+
+// toLowScores maps ranks to integers below lowest and never reverses their order.
+func toLowScores(rank []int64, out []int8) {
+	low, high := slices.Min(rank), slices.Max(rank)
+	for i, v := range rank {
+		out[i] = lowest - 1
+		if low < high {
+			out[i] = int8(float64(v-low) / float64(high-low) * float64(lowest-1))
+		}
+	}
+}
+
+// toHighScore maps a node score of toNodeScores to lowest or more. Only 100 becomes 100.
+func toHighScore(v int8) int8 {
+	if v == int8(fwk.MaxNodeScore) {
+		return v
+	}
+	return lowest + int8(int64(v)*(fwk.MaxNodeScore-1-int64(lowest))/(fwk.MaxNodeScore-1))
+}
+
+// nodeScores turns the raw scores into node scores of the feasible nodes.
+func (s *scoring) nodeScores(out []int8) {
+	if s.left == nil {
+		toNodeScores(s.raw, out, s.name, s.decider.randomTies())
+		return
+	}
+	s.rankedScores(out)
+}
+
+// rankedScores turns the raw scores of the nodes that the preferences left, and the ranks of the
+// others, into node scores of the feasible nodes.
+func (s *scoring) rankedScores(out []int8) {
+	toLowScores(s.rank, out)
+	list := make([]int8, len(s.raw))
+	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
+	for i, v := range list {
+		out[s.left[i]] = toHighScore(v)
+	}
+}
+
+// spread is the best minus the worst score.
+func spread(raw []float32) float64 {
+	if len(raw) == 0 {
+		return 0
+	}
+	low, high := raw[0], raw[0]
+	for _, v := range raw {
+		low, high = min(low, v), max(high, v)
+	}
+	return float64(high) - float64(low)
+}
