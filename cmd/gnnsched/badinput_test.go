@@ -29,7 +29,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// run runs a command line as main does and returns its exit code and what it printed.
+// run executes a command line as main does and returns its exit code and output.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer

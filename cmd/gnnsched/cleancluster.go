@@ -156,8 +156,7 @@ type patience struct {
 	name  string // of the limit, for the error
 }
 
-// removeAll removes the scope and shows how far it is. It takes as long as that takes, but gives
-// up when nothing was removed for the limit.
+// removeAll removes the scope and shows its progress. It gives up when nothing was removed for the limit.
 func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, p patience, view *progress.Bar) ([]cleanup.Namespace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -188,7 +188,7 @@ func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 			return nil
 		}
 		if pages++; pages == 1 {
-			return nil // one namespace's pods go, those of the next stay
+			return nil // deletes the pods of one namespace; the next namespace's stay
 		}
 		return apierrors.NewTimeoutError("no", 1)
 	}

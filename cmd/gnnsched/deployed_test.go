@@ -1,8 +1,8 @@
 //go:build !race
 
-// The race detector finds two races here that are not ours: Kubernetes' API server encodes the sizeLimit of an emptyDir for
-// one watcher while it copies it for another, and the scheduler sets klog's logger, of which a process has one, while the
-// server in the same process logs. Other tests run scheduler and server under the detector.
+// The race detector finds two races here that are not ours: Kubernetes' API server encodes the sizeLimit of an emptyDir for one watcher
+// while it copies it for another, and the scheduler sets klog's process-wide logger while the server in the same process logs. Other tests
+// run scheduler and server under the detector.
 
 package main
 

@@ -105,7 +105,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// get returns what the scheduler's endpoint answers, with a token unless it is empty.
+// get requests a path of the scheduler and returns the answer. It sends the token unless it is empty.
 func (d *deployed) get(ctx context.Context, path, token string) (body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1:"+d.port+path, nil)
 	if err != nil {
@@ -201,8 +201,8 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.explains(t), d.refused())
 }
 
-// explains asks for a decision as docs/how-to/explain.md says, through the port that kubectl port-forward would open: with the token of
-// the account that the page creates, and with one that has no right.
+// explains asks for a decision as docs/how-to/explain.md does, through the port that kubectl port-forward would open: once with the token
+// of the account that the page creates, once with an account without rights.
 func (d *deployed) explains(t *testing.T) error {
 	t.Helper()
 	ctx, account := t.Context(), "decisions-"+d.namespace

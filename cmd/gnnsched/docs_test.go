@@ -48,7 +48,7 @@ func TestFlagsInTheDocs(t *testing.T) {
 			}
 			for _, word := range strings.Fields(line) {
 				if word == "#" || word == "|" || word == ">" {
-					break // a comment, or what the shell does with the output
+					break // a comment, or output redirection of the shell
 				}
 				flag := flagOfLine.FindStringSubmatch(word)
 				if flag == nil {

@@ -122,7 +122,7 @@ type evaluation struct {
 	format     string
 	plots      string        // directory for figures; empty for none
 	all        bool          // print every metric
-	metrics    []eval.Metric // print these alone; empty for the usual tables
+	metrics    []eval.Metric // print only these metrics; empty for the usual tables
 	notes      io.Writer
 }
 
@@ -157,7 +157,7 @@ func runEval(c *ucli.Context) error {
 	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
 }
 
-// inFolder plays comparisons, prints and draws them, and leaves what the log got in the folder of --out. log is nil without one.
+// inFolder plays comparisons, prints and draws them, and writes the log to the folder of --out. log is nil without --out.
 func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eval.Comparison, error)) error {
 	return cli.InFolder(c, cli.Computation[[]*eval.Comparison]{
 		Manifest: e.manifest(c),

@@ -225,7 +225,7 @@ func openBContenders(c *ucli.Context, ties string) ([]eval.Contender, error) {
 	return out, err
 }
 
-// usualPolicies returns the names of the policies that are compared without --policies.
+// usualPolicies returns the policies to compare when --policies is not set.
 func usualPolicies(c *ucli.Context) []string {
 	if c.Bool("power") {
 		return published.PowerPolicies

@@ -106,7 +106,7 @@ func TestEvalOpenB(t *testing.T) {
 	}
 }
 
-// Every run leaves a folder, of which gnnsched report makes a page. A folder that holds a run is refused.
+// Every run leaves a folder from which gnnsched report makes a page. A folder that already holds a run is refused.
 func TestEvalOpenBFolder(t *testing.T) {
 	dir := traceFolder(t)
 	for name, args := range map[string][]string{

@@ -245,7 +245,7 @@ func comparisonsOf(path string) ([]*eval.Comparison, error) {
 	return all, nil
 }
 
-// aim makes an objective that of all scenarios, unless it is empty. A network of many objectives must serve it.
+// aim sets the objective of all scenarios, unless text is empty. It returns an error if a network of many objectives cannot serve it.
 func (e *evaluation) aim(text string) error {
 	if text == "" {
 		return nil

@@ -137,8 +137,8 @@ func ktopConnect(c *ucli.Context, cfg *top.Config) error {
 	return nil
 }
 
-// ktopAsk sets which schedulers are asked for their decisions. Most of the view works without them, so only flags that are
-// set lead to an error; else the screens that show decisions say what is missing.
+// ktopAsk chooses the schedulers to ask for their decisions. Most screens work without them, so only explicit flags lead to an error;
+// otherwise the screens that show decisions say why they are empty.
 func ktopAsk(c *ucli.Context, cfg *top.Config) error {
 	clients, err := decisions.NewOfEach(c)
 	switch {

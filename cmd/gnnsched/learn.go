@@ -87,7 +87,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 // setLearn fills in the profile's arguments about learning. variant is the command's.
 func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
 	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi")}
-	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, which then read 0
+	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, so they read 0
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
 	if p.Learn.Trainer, err = trainerCommand(c, p, variant); err != nil {

@@ -58,7 +58,7 @@ func learnArgs(t *testing.T, args ...string) plugin.Args {
 	return a
 }
 
-// stateDir is where commands log, and keep what they learn, by default.
+// stateDir returns the folder for logs and learned weights.
 func stateDir() string { return filepath.Join(os.Getenv("XDG_STATE_HOME"), "gnnsched") }
 
 func TestLearnFlags(t *testing.T) {

@@ -134,7 +134,7 @@ func (r request) title(host string) string {
 	return cmp.Or(r.target.Name(), strings.TrimPrefix(host, "https://"))
 }
 
-// begins says what the scheduler does first.
+// begins describes the scheduler's first step.
 func (r request) begins() string {
 	if r.config.Elects() {
 		return "waiting for the lease, to schedule while this process holds it"

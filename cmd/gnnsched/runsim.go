@@ -209,7 +209,7 @@ func (s *simulation) checkNodes(ctx context.Context) error {
 	return nil
 }
 
-// planned counts what a plan deploys: "210 pods in 2 fills".
+// planned counts the Deployments of a plan: "210 pods in 2 fills".
 func planned(p workload.Plan) string {
 	pods, fills := 0, p.Fills()
 	for _, f := range fills {

@@ -22,7 +22,7 @@ import (
 var (
 	generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
 	traceFlags     = []string{"format", "speed", "limit", "inflate", "claims", "extended-resources"}
-	recordFlags    = []string{"speed", "limit"} // those of traceFlags that --replay RECORD has too
+	recordFlags    = []string{"speed", "limit"} // the traceFlags that --replay RECORD also accepts
 )
 
 // playsRecord reports whether --replay names the record of a cluster.

@@ -93,7 +93,7 @@ func (s *simulation) openCSV() (*os.File, error) {
 		return nil, nil
 	}
 	hint := "choose a file that you can write to with --csv, or --csv='' for none"
-	if !s.csvNamed { // the log directory; that of a named file must be there
+	if !s.csvNamed { // create the default log directory; the directory of --csv must exist
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("make the directory of the CSV: %w", err), hint)
 		}

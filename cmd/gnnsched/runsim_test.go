@@ -59,7 +59,7 @@ func file(t *testing.T, name, content string) string {
 	return path
 }
 
-// command runs a command line and returns its exit code and what it printed.
+// command executes a command line and returns its exit code and output.
 func command(name string, args ...string) (code int, stdout, stderr string) {
 	a := app(name)
 	var out, errs bytes.Buffer
@@ -328,7 +328,7 @@ func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	}
 }
 
-// Without a place for the CSV that nobody named, the run goes on without it.
+// If the default CSV file cannot be written, the run goes on without it.
 func TestSimulationWithoutPlaceForCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, out := fakeSimulation(t, c)
@@ -452,7 +452,7 @@ func TestNoLogDirectoryNoCSV(t *testing.T) {
 	}
 }
 
-// Pods that Deployments made anew are not counted among those that were deployed.
+// Replacement pods that Deployments create do not count as deployed pods.
 func TestVerdictOfFills(t *testing.T) {
 	sum := driver.Summary{Scheduler: "gnn", Elapsed: time.Minute}
 	for want, n := range map[string][2]int{

@@ -154,8 +154,8 @@ func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (
 	return out, nil
 }
 
-// warnOfWeights warns where the tuned weights did worse than the baseline, and if the held-out episodes
-// do not differ from those of tuning.
+// warnOfWeights warns about metrics in which the tuned weights did worse than the baseline, and about held-out episodes that are only one
+// sample.
 func warnOfWeights(w io.Writer, baseline string, h *linear.HeldOut) {
 	if h.Samples < 2 && h.Episodes > 1 {
 		fmt.Fprintln(w, "warning: these episodes have the same pods, so they are one sample. With --resample=false, the weights were tuned on them too; else record for a longer time")

@@ -95,7 +95,7 @@ func (i interrupter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The file of a run that was stopped has the command that leads to the same weights.
+// The file of a stopped run names the command that gives the same weights.
 func TestTuneRecordsWhatItRan(t *testing.T) {
 	stopped := func(when, out string) int {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -201,8 +201,7 @@ func TestTuneBadInput(t *testing.T) {
 	}
 }
 
-// The file of --stock has the command that leads to it, is a configuration that eval plays, and says what it is
-// worth on other seeds.
+// The file of --stock names its command, is a configuration that eval plays, and reports its effect on other seeds.
 func TestTuneStock(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "stock.yaml")
 	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "6", "--out", out)
@@ -239,7 +238,7 @@ func commandIn(t *testing.T, text string) string {
 	return ""
 }
 
-// A stopped run writes what it has, with the command that leads to it.
+// A stopped run writes its best result so far and the command that gives it.
 func TestTuneStockStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

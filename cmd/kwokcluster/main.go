@@ -40,7 +40,7 @@ const examples = `kwokcluster up                            ten nodes and a cont
    kwokcluster down                          stop it and keep the data
    kwokcluster down --purge                  stop it and delete the data`
 
-// app returns the command line. args are those of the process, which up --detach needs.
+// app returns the command line. args are the process's arguments, which up --detach needs.
 func app(args []string) *ucli.App {
 	return &ucli.App{
 		Name: "kwokcluster", Usage: "run a simulated Kubernetes cluster in one process",

@@ -27,8 +27,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A cluster's default scheduler places pods with constraints while `gnnsched record` follows. In `gnnsched compare` of the
-// record, what really happened agrees with what the API server said, and the simulated default scheduler is near it.
+// A cluster's default scheduler places pods with constraints while `gnnsched record` follows. `gnnsched compare` then agrees with the API
+// server about the real outcome, and the simulated default scheduler comes close to it.
 func TestChain(t *testing.T) {
 	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -52,7 +52,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// kubeconfigOf remembers the kubeconfig of the cluster that it launches.
+// kubeconfigOf remembers the kubeconfig of its launched cluster.
 type kubeconfigOf struct {
 	testbed.Launcher
 	path string
@@ -108,7 +108,7 @@ func (c *chain) until(what string, ok func() bool) {
 	}
 }
 
-// nodes returns those that the record has so far.
+// nodes returns the nodes recorded so far.
 func (c *chain) nodes() []record.Node {
 	r, err := record.Open(c.dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *chain) nodes() []record.Node {
 	return out
 }
 
-// recorded returns the number of pods of the record that have ended so far, and the end of the record.
+// recorded returns the number of recorded pods that have ended, and the end of the record.
 func (c *chain) recorded() (ended int, to int64) {
 	r, err := record.Open(c.dir)
 	if err != nil {
@@ -232,10 +232,10 @@ func (c *chain) deploy() {
 	c.create(chainPod("urgent", "big", "6", class("high"))) // preempts filler
 	c.bound("urgent")
 	c.remove("refused")
-	c.remove("gpu") // its node is empty then, whoever placed the other pods
+	c.remove("gpu") // its node is empty then, even if the other pods were placed differently
 }
 
-// What deploy leaves, by what the test itself did.
+// The expected counts of pods after deploy, by the test's own actions.
 const (
 	chainPods      = 13
 	chainEnded     = 4 // port-0, filler, refused, gpu
@@ -306,7 +306,7 @@ func (c *chain) checkHold(h held) {
 	}
 }
 
-// checkWhole compares the whole record with what the test did, and the simulated default scheduler with what really happened.
+// checkWhole compares the whole record with the test's actions, and the simulated default scheduler with the real one.
 func (c *chain) checkWhole(h held) {
 	c.Helper()
 	r := c.compare()

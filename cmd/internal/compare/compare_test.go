@@ -261,7 +261,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// The cluster's scheduler has a configuration that packs. The first line, the baseline and the row are those of the file.
+// The cluster's scheduler has a configuration that packs. The first line, the baseline and the row use this configuration.
 func TestPresentFile(t *testing.T) {
 	dir, folder := recorded(t), t.TempDir()
 	file := filepath.Join(folder, "packs.yaml")

@@ -81,7 +81,7 @@ func (r result) about() string {
 	return fmt.Sprintf("a record of %s to %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 }
 
-// reversed returns the difference of a and b for that of b and a.
+// reversed turns the difference b - a into a - b.
 func (d difference) reversed() difference {
 	out := difference{Mean: -d.Mean}
 	if d.Low != nil {

@@ -61,7 +61,7 @@ func (p *player) confirm(ctx context.Context, r *result, simulated []runs) error
 	r.Speed = p.live.speed
 	for i, profile := range p.chosen {
 		name := profile.SchedulerName
-		profile.Deadline = 0 // that of a scheduler which is deployed
+		profile.Deadline = 0 // the default deadline, as in a deployed scheduler
 		out, err := liverun.Run(ctx, liverun.Config{
 			Launcher: p.live.launcher, Dir: p.live.dir, Source: p.source, Profile: profile, Speed: p.live.speed, LogDir: p.live.logDir, Log: p.log,
 			Progress: func(done float64, text string) { p.show(name+" live", done, name+" live: "+text) },

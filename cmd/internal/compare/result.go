@@ -15,7 +15,7 @@ const unrecorded = "the record does not say when and where pods got their nodes"
 // reality is the name of the first row.
 const reality = "really"
 
-// result is what the command prints.
+// result holds the figures that the command prints.
 type result struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
@@ -88,7 +88,7 @@ type difference struct {
 type figure struct {
 	name, title, format string
 	of                  func(replay.Block) float64
-	amount              func(replay.Block) float64 // of what the mean is over: seconds or pods
+	amount              func(replay.Block) float64 // denominator of the mean: seconds or pods
 }
 
 func metric(m replay.Metric) func(replay.Block) float64 {
@@ -184,9 +184,9 @@ const (
 	resampling = 1
 )
 
-// differ returns by how much a figure of b is over that of a. The interval is the percentile bootstrap over stretches of time,
-// which are joined until they hardly depend on each other, and over seeds. Stretches that have nothing of what the mean is over are left
-// out. There is no interval if fewer than joined.Min have some of it in both contenders.
+// differ returns the figure of b minus the figure of a. The interval is a percentile bootstrap over seeds and over stretches of time;
+// adjacent stretches are joined until they hardly correlate. Stretches without any amount (seconds or pods) are left out. There is no
+// interval if fewer than joined.Min stretches have some amount in both contenders.
 func differ(a, b runs, f figure, rng *rand.Rand) difference {
 	value := func(s stretch) float64 { return f.of(total(s.b)) - f.of(total(s.a)) }
 	var list []stretch

@@ -23,8 +23,8 @@ func (r result) distance(f figure) float64 {
 	return math.Abs(r.Rows[r.baseline()].Differences[f.name].Mean)
 }
 
-// mark returns what a difference from the present profile shows. Where the distance is not known, nothing is shown beyond it,
-// and where no pod came, nothing at all.
+// mark returns the mark of a difference from the present profile, which must exceed the replay's distance from reality. An unknown distance
+// counts as infinite. The mark is Unmarked if there is no interval or no pod came.
 func (r result) mark(d difference, f figure) eval.Mark {
 	if d.Low == nil || r.nothingCame() {
 		return eval.Unmarked

@@ -28,7 +28,7 @@ type caseOf struct {
 	PlanNever []string             `json:"planNever"`
 }
 
-// What people bring becomes the right record, or an error or a warning says what is wrong with it.
+// Each input becomes the right record, or an error or a warning explains its fault.
 func TestCases(t *testing.T) {
 	cases, err := filepath.Glob("testdata/cases/*")
 	if err != nil || len(cases) == 0 {

@@ -16,7 +16,7 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// convert runs the command and returns what it printed.
+// convert runs the command and returns its output.
 func convert(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer

@@ -61,7 +61,7 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 type inside struct {
 	files  []string
 	folder bool
-	passed []string // files of the folder that are not read
+	passed []string // skipped files of the folder
 }
 
 // endings are the endings of file names that are read in a folder.

@@ -104,7 +104,7 @@ func warnOfOrder(looks [][]observe.File, log zerolog.Logger) {
 	}
 }
 
-// warnOf says what a look leaves open.
+// warnOf logs the assumptions that a look needed.
 func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	last := look[len(look)-1].Path
 	if a.Pods > 0 {

@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/record/observe"
 )
 
-// sayings are what is said of files that become a record: all that the record does not hold as the files have it.
+// sayings collects the differences between files and the record made of them.
 type sayings struct {
 	skipped map[string]int         // objects that a record has no place for, by kind
 	leftOut map[string]observe.Few // objects that cannot be read, by kind
@@ -21,11 +21,11 @@ type sayings struct {
 	unsized observe.Few
 	doubted observe.Few // objects with times long after their files
 	older   observe.Few // files that are older than something in them
-	other   observe.Few // files of a folder that hold no objects
-	passed  []string    // files of a folder that are not read
+	other   observe.Few // files of a folder without objects
+	passed  []string    // skipped files of a folder
 }
 
-// add takes what is said of a file.
+// add collects the differences of one file.
 func (s *sayings) add(f *observe.File) {
 	if s.skipped == nil {
 		s.skipped, s.leftOut = map[string]int{}, map[string]observe.Few{}
@@ -105,7 +105,7 @@ func (s *sayings) log(log zerolog.Logger) {
 	}
 }
 
-// kinds lists what a record has no place for, such as "Service: 3, ConfigMap: 2".
+// kinds lists the kinds that a record cannot hold, such as "Service: 3, ConfigMap: 2".
 func (s *sayings) kinds() string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(s.skipped)) {
@@ -114,7 +114,7 @@ func (s *sayings) kinds() string {
 	return strings.Join(out, ", ")
 }
 
-// missing says what the record lacks of its cluster.
+// missing describes the parts of the cluster that the record lacks.
 func (s *sayings) missing() string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {

@@ -19,7 +19,7 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// traceMissing is what the record of a trace lacks.
+// traceMissing names the parts of a cluster that the record of a trace lacks.
 const traceMissing = "nodes of pods and when pods got them, affinity, spreading, priorities, usage"
 
 // traceToRecord makes a new record of a trace, and of an openb node list if there is one among the files.
@@ -71,7 +71,7 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 	return closed(out, log)
 }
 
-// closed closes a record, and says what it has refused.
+// closed closes a record and logs the rows that it refused.
 func closed(w *record.Writer, log zerolog.Logger) error {
 	done, err := w.Close()
 	if r := done.Refused; r.Rows > 0 {

@@ -34,12 +34,12 @@ import (
 // defaultServer is a scheduler on this machine with the default port.
 const defaultServer = "https://127.0.0.1:10259"
 
-// Flags returns the flags that [New] reads, besides those of the cluster.
+// Flags returns the flags that [New] reads, without the cluster's flags.
 func Flags() []ucli.Flag {
 	return append([]ucli.Flag{&ucli.StringFlag{Name: "server", Value: defaultServer, Usage: "`URL` of the scheduler's port"}}, access()...)
 }
 
-// FlagsOfSeveral returns the flags that [NewOfEach] reads, besides those of the cluster.
+// FlagsOfSeveral returns the flags that [NewOfEach] reads, without the cluster's flags.
 func FlagsOfSeveral() []ucli.Flag {
 	return append([]ucli.Flag{&ucli.StringSliceFlag{Name: "server", Value: ucli.NewStringSlice(defaultServer), Usage: "`URL` of a scheduler's port; may be repeated, to see several schedulers side by side"}}, access()...)
 }
@@ -119,8 +119,7 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	return parse(body, q.Limit)
 }
 
-// Learning returns samples of how the scheduler's learning goes; they are empty if no profile learns. Errors are as
-// those of Last.
+// Learning returns samples of the scheduler's learning; they are empty if no profile learns. It returns the same errors as Last.
 func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 	body, err := c.get(ctx, course.Path, nil)
 	if errors.Is(err, errNotFound) {
@@ -136,7 +135,7 @@ func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 	return s, nil
 }
 
-// Usage returns what the scheduler's sources of usage have measured; nothing if it has none. Errors are as those of Last.
+// Usage returns the measurements of the scheduler's sources of usage; nil if it has no source. It returns the same errors as Last.
 func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
 	body, err := c.get(ctx, usage.Path, nil)
 	if errors.Is(err, errNotFound) {
@@ -152,7 +151,7 @@ func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
 	return reports, nil
 }
 
-// Shadow returns what a scheduler in the shadow of another one has found so far. Errors are as those of Last.
+// Shadow returns the findings so far of a scheduler that shadows another one. It returns the same errors as Last.
 func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 	body, err := c.get(ctx, shadow.Path, nil)
 	if errors.Is(err, errNotFound) {
@@ -167,7 +166,7 @@ func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 // errNotFound says that the scheduler does not know a path.
 var errNotFound = errors.New("not found")
 
-// get returns what the scheduler answers at a path. Errors have exit codes, but for errNotFound.
+// get returns the scheduler's answer at a path. All errors except errNotFound have exit codes.
 func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -120,8 +120,7 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 	}
 }
 
-// A scheduler in the shadow is asked for what it has found; of another one, and of an answer that is something else, the error says
-// so.
+// A shadow scheduler reports its findings. For another scheduler, or an answer of another form, the error says so.
 func TestShadow(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {

@@ -122,8 +122,7 @@ func TestSentencesAreHonest(t *testing.T) {
 	}
 }
 
-// The decision that is explained is sought among those that the network wins by the scores, the largest gain
-// first.
+// The demo explains one of the decisions that the network wins by the scores; decisions with the largest gain are tried first.
 func TestByGain(t *testing.T) {
 	p, _ := both(t)
 	plan, err := p.plan(2)

@@ -27,7 +27,7 @@ type director struct {
 	results     map[string]*result // by scheduler name
 	explanation *explanation       // nil if nothing is explained
 
-	line     atomic.Pointer[string] // what the demo is doing, for the view
+	line     atomic.Pointer[string] // the demo's current step, for the view
 	plain    atomic.Bool            // the view was closed: print lines, although Draw is set
 	reported time.Time              // when the last line was printed
 }
@@ -64,7 +64,7 @@ func (d *director) run(ctx context.Context) error {
 	return d.explain(ctx)
 }
 
-// namespace is that of the pods.
+// namespace holds the pods.
 const namespace = driver.DefaultNamespace
 
 // deploy puts the steps through a scheduler and calls inspect while the pods are there.
@@ -171,7 +171,7 @@ func (d *director) report(text string) {
 // viewing tells whether the view is on the terminal.
 func (d *director) viewing() bool { return d.config.Draw && !d.plain.Load() }
 
-// status returns the view's line about what the demo is doing.
+// status returns the view's line about the demo's current step.
 func (d *director) status() string {
 	if s := d.line.Load(); s != nil {
 		return *s

@@ -62,7 +62,7 @@ func broken() machine {
 	}
 }
 
-// cluster is an API server of a version that forbids what refused says.
+// cluster is an API server of a version that forbids the requests for which refused returns true.
 func cluster(gitVersion string, usage bool, refused func(*authorizationv1.ResourceAttributes) bool) *fake.Clientset {
 	c := fake.NewClientset()
 	d := c.Discovery().(*fakediscovery.FakeDiscovery)
@@ -82,7 +82,7 @@ func cluster(gitVersion string, usage bool, refused func(*authorizationv1.Resour
 	return c
 }
 
-// released returns the text with the newest release in place of the one that the test is built with.
+// released replaces the version that the test is built with by the newest release.
 func released(text string) string {
 	ours, newest := version.MustParseGeneric(kuberelease.Scheduler), version.MustParseGeneric("1.37")
 	supported := func(v *version.Version) string {
@@ -154,7 +154,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// The rights of the scheduler are those that the manifests give.
+// The scheduler's rights equal the rights in the manifests.
 func TestSchedulerRights(t *testing.T) {
 	all, err := schedulerRights()
 	if err != nil {
@@ -171,7 +171,7 @@ func TestSchedulerRights(t *testing.T) {
 	}
 }
 
-// What is asked of Prometheus is whether it answers with the series without which there is no record.
+// The check asks Prometheus for the series that a record needs.
 func TestPrometheus(t *testing.T) {
 	answers := map[string]string{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +214,7 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// Every command that needs rights on a cluster has some, and the roles that commands print are those that are asked for.
+// Every command that needs rights on a cluster has some, and they equal the rights in the printed roles.
 func TestNeeds(t *testing.T) {
 	for _, command := range onClusters {
 		if n, err := needsOf(command); err != nil || len(n.always) == 0 || len(n.parts) > 0 && n.without == "" {

@@ -47,7 +47,7 @@ func find(program string) (string, error) {
 	return exec.LookPath(program)
 }
 
-// output returns what a program prints, the errors too.
+// output returns a program's output, including its standard error.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func output(ctx context.Context, program string, args ...string) (string, error)
 	return strings.TrimSpace(string(text)), err
 }
 
-// listen returns an error if nobody can listen on an address.
+// listen returns an error if an address cannot be listened on.
 func listen(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

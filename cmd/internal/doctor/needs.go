@@ -19,7 +19,7 @@ type needs struct {
 	always  []right
 	parts   []right // that only parts of it need
 	hint    string  // what to do if one of always is missing
-	without string  // what is missing without those of parts
+	without string  // what the command loses without the rights of parts
 }
 
 // needsOf returns the rights that a command needs; none if it is not in needsOfOthers and has no role of its own.
@@ -89,7 +89,7 @@ var needsOfOthers = map[string]needs{
 	"usage": {always: slices.Concat(on("metrics.k8s.io", "nodes", "list"), on("metrics.k8s.io", "pods", "list"))},
 }
 
-// schedulerRights returns the rights of the roles that `gnnsched deploy` prints.
+// schedulerRights returns the rights in the roles that `gnnsched deploy` prints.
 func schedulerRights() (out []right, err error) {
 	rules, err := deploy.Rules(deploy.Options{Name: "gnnsched", Namespace: "gnnsched"})
 	for _, r := range rules {

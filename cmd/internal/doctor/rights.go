@@ -33,7 +33,7 @@ func (r right) String() string {
 // askAtOnce is how many questions about rights are open at one time.
 const askAtOnce = 16
 
-// allRights checks the rights that a command needs, and those that parts of it need.
+// allRights checks the rights that a command and its parts need.
 func (x *examination) allRights(ctx context.Context, c kubernetes.Interface, command string) {
 	n, err := needsOf(command)
 	if err != nil {

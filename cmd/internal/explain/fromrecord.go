@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// fromRecord returns what the profile of the flags would have done with a pod of a recorded cluster.
+// fromRecord returns the decision that the profile of the flags would have made about a pod of a recorded cluster.
 func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, error) {
 	for _, flag := range []string{"trace", "server", "ca-file", "token-file", "kubeconfig", "context"} {
 		if c.IsSet(flag) {

@@ -26,7 +26,7 @@ func RecordingFlags() []ucli.Flag {
 // maxDecisions bounds the memory to about 4 GB.
 const maxDecisions = 1_000_000
 
-// Recording returns what the flags say. The caller must call done when the scheduler has ended. Errors have the exit code exit.Usage.
+// Recording reads the flags. The caller must call done when the scheduler has ended. Errors have the exit code exit.Usage.
 func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done func(), err error) {
 	size, share := c.Int("decisions"), c.Float64("decision-default")
 	if size < 0 || size > maxDecisions {

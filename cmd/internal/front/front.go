@@ -25,7 +25,7 @@ import (
 	"gnnsched/scheduler/policy/wish"
 )
 
-// Flag is the name of the flag that asks for a front.
+// Flag is the name of the flag that selects a front.
 const Flag = "front"
 
 const singleFlag = "single"
@@ -38,7 +38,7 @@ func Flags() []ucli.Flag {
 	}
 }
 
-// shares are those of the second term in the five mixes.
+// shares are the weights of the second term in the five mixes.
 var shares = []float32{0, 0.25, 0.5, 0.75, 1}
 
 // baselines are the default of --policies.

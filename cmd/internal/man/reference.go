@@ -77,7 +77,7 @@ type block struct {
 	flags   []ucli.Flag
 }
 
-// blocks returns the program, if it has flags of its own, its commands and their subcommands, without those that are hidden.
+// blocks returns the program, if it has flags of its own, and its visible commands and subcommands.
 func blocks(program *ucli.App, commands []*ucli.Command) (out []block) {
 	if own := overview(program, nil, "").Flags; len(own) > 0 {
 		out = append(out, block{name: program.Name, program: true, usage: program.Usage, flags: own})

@@ -26,7 +26,7 @@ import (
 	"gnnsched/scheduler/policy/partition"
 )
 
-// policies are compared by default: upstream's first fit, published rules, ours, and those that see a partition as a share of a GPU.
+// policies are compared by default: upstream's first fit, published rules, ours, and policies that treat a partition as a share of a GPU.
 const policies = "first-fit:kube-scheduler,mig:first-fit,mig:best-fit,mig:placements,mig:blocked,mig:fgd,mig:value,gpu-best-fit,fgd,gpu-gnn"
 
 var formats = []string{"table", "markdown", "csv", "json"}

@@ -125,7 +125,7 @@ func takers(flag string) string {
 // session shows how far the command is, and prints its result.
 type session struct{ bar *progress.Bar }
 
-// result is what a plan prints.
+// result is a plan that can be printed.
 type result interface{ WriteText(io.Writer) error }
 
 // print writes a result in the format of --output.

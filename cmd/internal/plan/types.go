@@ -96,8 +96,8 @@ func isFile(text string) bool {
 	return err == nil || !errors.Is(err, fs.ErrNotExist) || ext == ".yaml" || ext == ".yml"
 }
 
-// typesOfFile returns a type for each pool, whose count is the number of nodes that can be had. Its name stands for its label that
-// prices go by, if it has none.
+// typesOfFile reads a type for each pool; the pool's count limits the number of nodes. If a pool lacks the label that prices depend on, its
+// name becomes the label's value.
 func typesOfFile(path, label string) (out plan.Types, err error) {
 	pools, err := nodepool.Load(path)
 	if err != nil {

@@ -25,7 +25,7 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// types have one that is cheap by its price and one that is cheap by what it offers, and one with devices.
+// types holds a type that is cheap by its price, one that is cheap by its capacity, and one with devices.
 const types = `
 pools:
 - {name: small, count: 5, capacity: {cpu: 1500m, memory: 4Gi, nvidia.com/gpu: 2}, zones: [a, b], labels: {disk: ssd}}

@@ -19,7 +19,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// texts is the value of a flag that may be given several times and whose texts may have commas.
+// texts is the value of a repeatable flag whose texts may contain commas.
 type texts []string
 
 // Set implements flag.Value.

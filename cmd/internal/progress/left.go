@@ -14,7 +14,7 @@ type Left struct {
 	first float64 // done at the beginning
 }
 
-// The estimate of a job that has only begun would mislead.
+// Below these limits there is no estimate, because it would mislead.
 const (
 	leastDone = 0.02
 	leastTime = 3 * time.Second

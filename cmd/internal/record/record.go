@@ -148,7 +148,7 @@ func checkFlags(c *ucli.Context) error {
 	return nil
 }
 
-// open opens the record and reads what an earlier run left open.
+// open opens the record and reads the open state of an earlier run.
 func open(c *ucli.Context) (*recording, error) {
 	dir := strings.TrimRight(c.String("out"), "/")
 	s := &recording{flush: c.Duration("flush"), keep: c.Duration("keep"), length: c.Duration("for"), dir: dir, program: c.App.Version, now: func() int64 { return time.Now().UnixMilli() }}
@@ -198,7 +198,7 @@ func keyOf(path string, goesOn bool) ([]byte, error) {
 	return key, os.WriteFile(path, []byte(hex.EncodeToString(key)+"\n"), 0o600)
 }
 
-// resume reads what an earlier run left open.
+// resume reads the open state of an earlier run.
 func (s *recording) resume(anonymised bool) error {
 	old, err := record.Open(s.dir)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// runCommand runs the command and returns what it printed.
+// runCommand runs the command and returns its output.
 func runCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer

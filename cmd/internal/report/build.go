@@ -8,7 +8,7 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// budget bounds what a page holds.
+// budget bounds the content of a page.
 type budget struct {
 	cells     int // loads in heat maps
 	decisions int // rows

@@ -50,7 +50,7 @@ func readDecisions(path string) (*runfolder.Run, error) {
 	return r, nil
 }
 
-// rowOf returns a record as a row, but for its times.
+// rowOf converts a record to a row, without its times.
 func rowOf(d record.Record) runfolder.Decision {
 	row := runfolder.Decision{Contender: d.Profile, Pod: d.Namespace + "/" + d.Pod, Feasible: d.Feasible, Node: d.Node, RunnerUp: d.RunnerUp}
 	for _, c := range d.Best {

@@ -16,8 +16,8 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// alphabet has the characters of levels: character i stands for a load of i·step. The last stands for a node that is
-// not there. None of them needs an escape in JSON or HTML.
+// alphabet has the characters of levels: character i stands for a load of i·step. The last one stands for an absent node. None of them
+// needs an escape in JSON or HTML.
 const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 	step     = 0.02
@@ -257,7 +257,7 @@ func blend(at float64) color.NRGBA {
 	return color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
 }
 
-// mostPixels is the height of a picture. More rows than that are painted over each other by the browser anyway.
+// mostPixels bounds the height of a picture. Browsers would paint further rows over each other anyway.
 const mostPixels = 1024
 
 // picture paints levels: time to the right, nodes from top to bottom.

@@ -63,7 +63,7 @@ func policy() string {
 
 // config holds the page's title, and the program's version and command.
 type config struct {
-	title   string // empty: that of the only run
+	title   string // empty: the only run's title
 	version string
 	command string
 }

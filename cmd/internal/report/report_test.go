@@ -91,7 +91,7 @@ func rendered(t testing.TB, runs []*runfolder.Run) []byte {
 	return text
 }
 
-// text returns what a reader without a browser's script sees, a line for each element, without style and data.
+// text returns the page as seen without scripts, a line for each element, without style and data.
 func text(t *testing.T, page []byte) string {
 	t.Helper()
 	root, err := html.Parse(bytes.NewReader(page))
@@ -115,7 +115,7 @@ func text(t *testing.T, page []byte) string {
 	return out.String()
 }
 
-// The page says what it always said.
+// The page equals the golden file.
 func TestGolden(t *testing.T) {
 	page := text(t, rendered(t, runsOfTest()))
 	golden.Check(t, "page.txt", strings.ReplaceAll(page, hostile, "⚠"))
@@ -182,7 +182,7 @@ func TestPolicyMatches(t *testing.T) {
 	}
 }
 
-// A run of thousands of nodes, many policies and long names fits into a page, which says what it leaves out.
+// A run of thousands of nodes, many policies and long names fits into a page, and the page names its omissions.
 func TestSize(t *testing.T) {
 	r := &runfolder.Run{Dir: "big", Manifest: runfolder.Manifest{Schema: 1, Kind: "eval"}}
 	long := strings.Repeat("x", 200)
@@ -214,7 +214,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Whatever a folder holds, a page comes of it, without a number that is none.
+// Every folder gives a page, without NaN or infinite numbers.
 func TestAnyFolder(t *testing.T) {
 	number := rapid.OneOf(rapid.Float64Range(-1e9, 1e9), rapid.Just(0.0), rapid.Float64Range(0, 1), rapid.Just(1e300))
 	name := rapid.SampledFrom([]string{"", "a", "b", hostile})

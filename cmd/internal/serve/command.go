@@ -83,7 +83,7 @@ func flags() []ucli.Flag {
 	}
 }
 
-// defaultDir returns the folder of own certificates, beside that of the simulated cluster.
+// defaultDir returns the folder of self-made certificates, beside the simulated cluster's folder.
 func defaultDir() string {
 	return filepath.Join(filepath.Dir(kubeconfig.SimulatedDir()), "serve")
 }

@@ -208,7 +208,7 @@ func single(profiles int) error {
 	return exit.New(exit.Usage, fmt.Errorf("there are %d profiles, and one can be in the shadow", profiles), "run a process for each, with ports of their own")
 }
 
-// Take gives the profile of the flags the name of the scheduler that it watches: it decides about that one's pods.
+// Take names the profile of the flags after the watched scheduler, so that the profile decides about that scheduler's pods.
 func Take(c *ucli.Context, config *server.Config) error {
 	if !c.Bool(Flag) {
 		return nil

@@ -39,7 +39,7 @@ type Config struct {
 	Interval time.Duration // between two frames; 0 means DefaultInterval
 	Sort     query.Sort
 	Servers  []watch.Server // schedulers that are asked for their decisions
-	Status   func() string  // a line of the program that embeds the view; may be nil
+	Status   func() string  // a line of the embedding program; may be nil
 	Log      logr.Logger    // client-go's messages; the zero value drops them
 
 	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
@@ -175,8 +175,8 @@ func Once(ctx context.Context, cfg Config, format report.Format) error {
 	return nil
 }
 
-// lookOf tells from the environment what the terminal can show. A non-empty NO_COLOR turns
-// colours off; a locale other than UTF-8 means ASCII.
+// lookOf derives the terminal's abilities from the environment. A non-empty NO_COLOR turns colours off; a locale other than UTF-8 means
+// ASCII.
 func lookOf(env []string) paint.Look {
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one wins, as in os/exec

@@ -12,8 +12,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// comparison has the default's outcomes and those that are more by add in the objective, drawn out by the
-// seed's number times wobble.
+// comparison returns the default's outcomes and a second contender's, whose objective is higher by add plus wobble times the seed's number.
 func comparison(add, wobble float64, unscheduled int) *eval.Comparison {
 	r := &eval.Comparison{Seeds: eval.Seeds(1, 10), Results: []eval.Result{{Name: "kube-scheduler"}, {Name: tuned}}}
 	for i := range r.Seeds {

@@ -126,7 +126,7 @@ func TestVersusInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, a profile stands beside a scheduler that is no part of this process: the API says what that one has bound.
+// In a browser, a profile stands beside a scheduler of another process, with the pods that it has bound by the API.
 func TestVersusStockInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{}, frozen{frame: frameOf(3), placed: []state.Placed{stock(hostile), {Scheduler: "gnn", Bound: 5, Nodes: 1, Most: 5}}})
@@ -147,7 +147,7 @@ func TestVersusStockInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, the page of usage has bars of what is requested and used, and sorts as the reader likes.
+// In a browser, the page of usage has bars of requests and usage, and the reader can sort it.
 func TestUsedInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	frame := frameOf(250)
@@ -284,7 +284,7 @@ func TestLearningInChromium(t *testing.T) {
 	}
 }
 
-// In a browser, the page of a scheduler in the shadow says what it would choose and whether to switch.
+// In a browser, the page of a shadow scheduler shows its choices and whether to switch.
 func TestShadowInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Shadow: watched}, frozen{frame: frameOf(3)})
@@ -329,7 +329,7 @@ func TestShadowDecisionsInChromium(t *testing.T) {
 	}
 }
 
-// In a browser, news of the shadow change what is there: the reader keeps the focus on a link, and the row that it is in.
+// In a browser, shadow updates change the page in place: the reader keeps the focus on a link, and the link's row.
 func TestShadowStaysInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	var later atomic.Bool
@@ -351,7 +351,7 @@ func TestShadowStaysInChromium(t *testing.T) {
 		window.kept = [row, document.querySelector("main svg"), document.querySelector("main table")];
 	}`))
 	later.Store(true)
-	s.open(t) // a client that comes is told the newest state, and so are the others
+	s.open(t) // a new client gets the newest state, and so do the others
 	tab.Becomes(`document.querySelector("main").innerText.includes("41 compared")`)
 	for expression, want := range map[string]string{
 		`String(window.kept.every((e) => e.isConnected))`:                                                                "true",

@@ -17,7 +17,7 @@ import (
 const (
 	mostPods      = 1000
 	mostDecisions = 50   // of a node
-	searched      = 3000 // decisions among which those of a node are looked for
+	searched      = 3000 // number of recent decisions searched for a node's
 	mostWorkloads = 1000
 	mostEvents    = 500
 	mostPlaced    = 20  // schedulers
@@ -63,7 +63,7 @@ type card struct {
 	More       int    `json:"more,omitempty"` // parts that are not listed
 }
 
-// part is the share of a GPU that one pod or claim has.
+// part is one pod's or claim's share of a GPU.
 type part struct {
 	Pod    string `json:"pod,omitempty"`
 	Claim  string `json:"claim,omitempty"`
@@ -151,7 +151,7 @@ type placed struct {
 	Last      []json.RawMessage `json:"last"` // the pods that were bound last, as decisions
 }
 
-// placements answers with what each scheduler has placed, also those of other processes.
+// placements answers with each scheduler's bound pods, also for schedulers of other processes.
 func (s *server) placements(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Placed: true}, func(d state.Details) any {
 		return listOf(d.Placed, mostPlaced, func(p *state.Placed) placed {

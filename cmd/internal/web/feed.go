@@ -71,8 +71,7 @@ func (f *feed) wake() {
 	f.changed = make(chan struct{})
 }
 
-// since returns the messages that are newer than those that seen counts, which it updates, and a channel that is closed
-// at the next news.
+// since returns the messages newer than seen and updates seen. The returned channel is closed at the next news.
 func (f *feed) since(seen map[string]int) (fresh map[string][]byte, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

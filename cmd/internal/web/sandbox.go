@@ -26,7 +26,7 @@ const (
 	chunk = 32 << 10
 )
 
-// sandboxOptions answers with what a request to the sandbox may hold.
+// sandboxOptions answers with the values that a sandbox request may have.
 func (s *server) sandboxOptions(w http.ResponseWriter, _ *http.Request) { respond(w, sandbox.List()) }
 
 // scenario answers with a request as a scenario file of gnnsched eval.

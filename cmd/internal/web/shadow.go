@@ -10,7 +10,7 @@ import (
 // shadowWait is how long the page waits for a scheduler in the shadow, which answers between events.
 const shadowWait = 2 * time.Second
 
-// publishShadow publishes what a scheduler in the shadow has found, if this is one and it answers.
+// publishShadow publishes a shadow scheduler's findings, if this is one and it answers.
 func (s *server) publishShadow(ctx context.Context) {
 	if s.config.Shadow == nil {
 		return
@@ -22,5 +22,5 @@ func (s *server) publishShadow(ctx context.Context) {
 	}
 }
 
-// inShadow asks a scheduler in the shadow what it has found so far.
+// inShadow asks a shadow scheduler for its findings so far.
 type inShadow func(context.Context) (shadow.Live, error)

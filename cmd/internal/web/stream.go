@@ -110,8 +110,8 @@ func (s *server) decisionsAfter(n uint64) *decisions {
 	return &decisions{Total: total, Records: plain(records)}
 }
 
-// plain encodes records without what the policies read of nodes, which the page does not show in lists. It drops those
-// with scores that JSON cannot hold.
+// plain encodes records without the features that the policies read, which the page does not show in lists. It drops records with scores
+// that JSON cannot hold.
 func plain(records []record.Record) []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(records))
 	for i := range records {
@@ -156,7 +156,7 @@ func (s *server) publish(ctx context.Context) {
 	}
 }
 
-// publishTick publishes what is due at a tick.
+// publishTick publishes the parts that are due at a tick.
 func (s *server) publishTick(ctx context.Context, n int) {
 	if !s.feed.watched() {
 		return

@@ -27,7 +27,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// hostile is text that the owner of a pod may write where nobody checks it.
+// hostile is text that a pod's owner may write unchecked.
 const hostile = `<script>window.pwned=true</script><img src=x onerror="window.pwned=true">`
 
 // frozen is a source that never changes.
@@ -314,7 +314,7 @@ type broken struct{ frozen }
 
 func (broken) Frame(int) state.Frame { panic("a bug") }
 
-// A fault in what the page shows, or a number that JSON does not have, ends neither the stream nor the scheduler.
+// A panic while the page's data are read, or a number that JSON lacks, ends neither the stream nor the scheduler.
 func TestFaults(t *testing.T) {
 	s := newTestServer(t, config{}, broken{})
 	stream := s.open(t)

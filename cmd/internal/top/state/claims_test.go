@@ -37,7 +37,7 @@ func gives(name, node, device string, shares int64) Claim {
 	}}}
 }
 
-// The devices of a node are those of its slices, and claims hold them beside annotations.
+// A node's devices come from its slices. Claims and annotations both take parts of them.
 func TestDevicesInSlices(t *testing.T) {
 	c, both := New(), worker("both")
 	both.GPU.Allocatable, both.GPUModel, both.Devices = 2000, "P100", make([]int64, 2)

@@ -253,8 +253,7 @@ func (s *nodeSum) add(p podSum, sign int64) {
 	s.addDevices(p, sign)
 }
 
-// addDevices adds sign times a pod's GPUs to those of the node. The devices of one pod have equal
-// parts of its request.
+// addDevices adds sign times a pod's GPUs to the node's. The pod's request is divided equally over its devices.
 func (s *nodeSum) addDevices(p podSum, sign int64) {
 	n := int64(p.devices.Len())
 	if n == 0 {

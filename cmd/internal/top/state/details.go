@@ -42,10 +42,10 @@ type PodAsk struct {
 	Decision        *record.Record // nil for the newest one that a scheduler tells
 }
 
-// Details is the part of the cluster that few screens show. It holds only what was asked for.
+// Details holds the part of the cluster that few screens show. Only the requested fields are set.
 type Details struct {
 	Node      string
-	Pods      []ListedPod // on Node, or those of Ask.Pods
+	Pods      []ListedPod // the pods on Node, or of Ask.Pods
 	Pod       *PodDetails // nil unless Ask.Pod names one
 	Cards     []Card
 	Devices   []NodeCards
@@ -73,7 +73,7 @@ type Details struct {
 type Decision struct {
 	record.Record
 	Server  string // the scheduler that told it; empty if only one is asked
-	Counted bool   // nobody told it: the pod is bound, and its schedulerName is Profile
+	Counted bool   // Counted tells that no scheduler reported it: the pod is bound, and Profile is its schedulerName
 }
 
 // Silent is a scheduler that does not answer.

@@ -53,7 +53,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// The API's pods say what each scheduler has placed, the newest first.
+// Placed counts pods by scheduler from the API, the newest first.
 func TestPlaced(t *testing.T) {
 	c := New()
 	set := func(name, node, scheduler string, scheduled, now time.Time) {

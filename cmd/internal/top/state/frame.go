@@ -79,8 +79,8 @@ func (u Usage) plus(v Usage) Usage {
 	return Usage{Requested: u.Requested + v.Requested, Allocatable: u.Allocatable + v.Allocatable}
 }
 
-// Totals is the sum over the nodes of a frame. Amounts are those of the worker nodes only, since
-// ordinary pods get nothing of a control plane; without any worker, those of all nodes.
+// Totals is the sum over the nodes of a frame. Amounts are sums over the worker nodes only, since ordinary pods cannot use a control plane;
+// without any worker, over all nodes.
 type Totals struct {
 	Nodes    int
 	Ready    int

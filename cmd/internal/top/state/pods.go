@@ -26,7 +26,7 @@ type ListedPod struct {
 	Created   time.Time
 }
 
-// PodDetails is what is known of one pod.
+// PodDetails holds the details of one pod.
 type PodDetails struct {
 	ListedPod
 	Found bool // the pod is in the cluster and has not finished

@@ -14,7 +14,7 @@ func (c *Cluster) SetUsed(used map[string]Measured) {
 	c.used = used
 }
 
-// measure adds what a node uses, unless it is nil.
+// measure adds a node's measured usage, unless it is nil.
 func (t *Totals) measure(used *Measured) {
 	if used == nil {
 		return

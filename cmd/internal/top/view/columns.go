@@ -112,7 +112,7 @@ func (c nodeColumns) layout() []column {
 	return cols
 }
 
-// usageLayout says what a usage column shows beside its percentage.
+// usageLayout selects the text beside a usage column's percentage.
 type usageLayout struct {
 	bar     int // width of the bar, 0 for none
 	amounts bool
@@ -249,7 +249,8 @@ type textColumn struct {
 	style  func(row int) lipgloss.Style // nil for plain
 }
 
-// measuredRows is how many rows, besides those that are drawn, decide how wide the columns are: a list of all pods may have 100,000.
+// measuredRows is the number of further rows, besides the drawn ones, that determine the column widths: a list of all pods may have
+// 100,000.
 const measuredRows = 2000
 
 // textTable draws the titles of the columns, and the rows with index from up to, but not including, to, of rows in all.

@@ -21,7 +21,7 @@ import (
 
 // decisionsScreen is the stream of the schedulers' decisions, the newest first.
 type decisionsScreen struct {
-	shown []state.Decision // those that pass the filter
+	shown []state.Decision // the rows that pass the filter
 }
 
 func (*decisionsScreen) describe() description {
@@ -74,7 +74,7 @@ func (s *decisionsScreen) draw(c *canvas, from, to int) []string {
 // headingLines are the figures and the titles of the columns.
 func (s *decisionsScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
 
-// figures say which schedulers do not answer, and sum up what the others have decided.
+// figures names the schedulers that do not answer, and sums up the others' decisions.
 func (s *decisionsScreen) figures(c *canvas) []string {
 	lines := c.silent()
 	if len(lines) == 0 || len(s.shown) > 0 {
@@ -170,8 +170,7 @@ func decidedNode(r *record.Record) string {
 	return r.Node
 }
 
-// decidedDevices names the devices that the pod got: those of its claims, or else their numbers. A part of a card is
-// followed by its percentage.
+// decidedDevices names the devices that the pod got: by its claims, or else by number. A part of a card is followed by its percentage.
 func decidedDevices(r *record.Record) string {
 	var all []string
 	for _, d := range r.Claimed {
@@ -263,7 +262,7 @@ func (s *decisionsScreen) summary(c *canvas) (lines []string) {
 	return append(lines, c.st.Fit(c.st.Join(parts, c.width), c.width))
 }
 
-// hintOf is what an error says that the reader can do.
+// hintOf returns the hint of an error.
 func hintOf(err error) string {
 	var e *exit.Error
 	if errors.As(err, &e) {
@@ -296,8 +295,8 @@ type tally struct {
 	list               []*record.Record
 	asked, same        int // the default profile's choice is known; it is the same
 	none, fell         int
-	latencies, margins []float64      // of those that have one
-	nodes              map[string]int // pods bound to each, or in the shadow those that would be
+	latencies, margins []float64      // of the decisions that have one
+	nodes              map[string]int // pods bound to each node; in the shadow, pods that would be bound
 	shadow             bool           // the profile only watches
 }
 

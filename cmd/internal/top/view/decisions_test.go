@@ -49,7 +49,7 @@ func decided(n int) (out []state.Decision) {
 	return out
 }
 
-// inShadow makes the decisions those of one profile that only watches.
+// inShadow turns the decisions into a shadow profile's.
 func inShadow(list []state.Decision) []state.Decision {
 	for i := range list {
 		list[i].Profile, list[i].Outcome, list[i].Really = "gnn", record.Shadow, fmt.Sprintf("node-%d", i*5%12+i%2)

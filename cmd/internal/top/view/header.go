@@ -86,13 +86,13 @@ func (m *Model) bannerLine(l *state.Lost) string {
 	return m.st.Banner.Render(m.st.Fit(text, m.width))
 }
 
-// countsLine counts the nodes, those that are not ready, the pending pods and the running pods.
+// countsLine counts all nodes, unready nodes, pending pods and running pods.
 func (m *Model) countsLine() string {
 	t, st := &m.frame.Totals, &m.st
 	parts := []string{st.Count(t.Nodes, "node")}
 	if bad := t.Nodes - t.Ready; bad > 0 {
 		parts = append(parts, st.Bad.Render(fmt.Sprintf("%d not ready", bad)))
-	} else if t.Nodes > 0 && m.width >= 60 { // a narrow window shows only what is wrong
+	} else if t.Nodes > 0 && m.width >= 60 { // a narrow window shows only problems
 		parts = append(parts, st.Good.Render("all ready"))
 	}
 	if t.Cordoned > 0 && m.width >= 60 {
@@ -106,8 +106,7 @@ func (m *Model) countsLine() string {
 	return st.Join(parts, m.width)
 }
 
-// gaugeLines draws the usage of CPU and memory side by side, and that of GPUs beside or below
-// them.
+// gaugeLines draws the usage of CPU and memory side by side, and of GPUs beside or below them.
 func (m *Model) gaugeLines() []string {
 	t := &m.frame.Totals
 	type gauge struct {

@@ -26,7 +26,7 @@ type heatScreen struct {
 	heatKeys              []key.Binding // in the order of heats
 }
 
-// heat is what the cells of the map show.
+// heat holds the content of the map's cells.
 type heat struct {
 	key, name string
 	none      string // is said if it is known of no node

@@ -17,7 +17,7 @@ import (
 
 // learningScreen shows how the profiles of a scheduler learn, each figure as a curve over time.
 type learningScreen struct {
-	shown []learningCurve // those that pass the filter
+	shown []learningCurve // the curves that pass the filter
 	total int
 }
 
@@ -167,7 +167,7 @@ func (c *canvas) oneServer() []string {
 	return []string{c.st.Accent.Render(fmt.Sprintf("%s (o: next of %d)", c.servers[c.server], len(c.servers)))}
 }
 
-// about says what the chosen figure is.
+// about describes the chosen figure.
 func (s *learningScreen) about(c *canvas) string {
 	l, ok := s.chosen(c)
 	if !ok {

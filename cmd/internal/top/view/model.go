@@ -29,11 +29,10 @@ type Config struct {
 	// other goroutines; at most one call at a time is for a regular frame.
 	Read func(maxPending int) state.Frame
 
-	// Details, if set, returns what the shown screen asks for besides the frame. It is called like Read, after it.
+	// Details, if set, returns the data that the visible screen needs besides the frame. It is called like Read, after it.
 	Details func(state.Ask) state.Details
 
-	// Status, if set, returns a line to show in the header: what the program that embeds the view
-	// is doing. It is called like Read.
+	// Status, if set, returns a line for the header: the current activity of the embedding program. It is called like Read.
 	Status func() string
 
 	// Done, if set, ends the pause between two frames early, so that no goroutine is left when the
@@ -60,7 +59,7 @@ type Model struct {
 	status string
 	header []string // drawn from frame and status for this window
 
-	current int   // index in pages of the screen that is shown
+	current int   // index in pages of the visible screen
 	stack   []int // of the screens to go back to from overlays and from what Enter opened
 
 	typing      typing
@@ -282,7 +281,7 @@ func (m *Model) show(screen int) tea.Cmd {
 	return m.complete()
 }
 
-// complete reads what the shown screen wants besides a frame; nil if it wants nothing.
+// complete reads the data that the visible screen needs besides a frame; nil if it needs none.
 func (m *Model) complete() tea.Cmd {
 	if m.asking(m.page()) != (state.Ask{}) || m.page().about.pending > 0 {
 		return m.read(false)

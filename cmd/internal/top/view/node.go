@@ -17,7 +17,7 @@ import (
 type nodeScreen struct {
 	node      string
 	here      *state.Node       // nil if the node is gone
-	shown     []state.ListedPod // those that pass the filter
+	shown     []state.ListedPod // the pods that pass the filter
 	total     int
 	decisions []state.Decision
 }
@@ -90,8 +90,8 @@ func (s *nodeScreen) draw(c *canvas, from, to int) []string {
 	return append(lines, c.textTable(podColumns(c, s.shown, state.PodsAsk{}), len(s.shown), from, to)...)
 }
 
-// devicesOf names the GPUs of a pod: those of its claims, or else the numbers that its annotation has. A part of a
-// card is followed by its percentage.
+// devicesOf names the GPUs of a pod: by its claims, or else by the numbers in its annotation. A part of a card is followed by its
+// percentage.
 func devicesOf(p *state.ListedPod) string {
 	var all []string
 	for _, h := range p.Held {

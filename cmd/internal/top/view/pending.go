@@ -13,7 +13,7 @@ const maxPending = 5000
 
 // pendingScreen lists the pods that wait for a node, the oldest first, with the reason.
 type pendingScreen struct {
-	shown []state.PendingPod // those that pass the filter
+	shown []state.PendingPod // the pods that pass the filter
 }
 
 func (*pendingScreen) describe() description {

@@ -12,10 +12,10 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// podsScreen lists pods with their nodes and requests: all of them, or those of the workload that Enter opened.
+// podsScreen lists pods with their nodes and requests: all pods, or the pods of the workload that Enter opened.
 type podsScreen struct {
 	ask   state.PodsAsk
-	shown []state.ListedPod // those that pass the filter
+	shown []state.ListedPod // the pods that pass the filter
 	total int
 }
 

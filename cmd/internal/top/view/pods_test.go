@@ -54,7 +54,7 @@ func TestGoldenPods(t *testing.T) {
 	}
 }
 
-// TestEnterLeadsOn: Enter on a workload, a pod, a decision, an event and a zone leads to what the row is about, and Esc back.
+// TestEnterLeadsOn: Enter on a workload, a pod, a decision, an event and a zone opens the row's object, and Esc leads back.
 func TestEnterLeadsOn(t *testing.T) {
 	c := workloads(sample(12, false))
 	for _, x := range []struct {
@@ -93,7 +93,7 @@ func TestEnterLeadsOn(t *testing.T) {
 	}
 }
 
-// What is not known of a pod is said with its reason.
+// The screen gives a reason for each unknown detail of a pod.
 func TestPodWithoutAnswers(t *testing.T) {
 	c := sample(2, false)
 	m := model(t, c, terminal{full, 100, 30}, answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
@@ -110,7 +110,7 @@ func TestPodWithoutAnswers(t *testing.T) {
 	}
 }
 
-// Of a figure that no node has, the map says why it does not show it.
+// If no node has a figure, the map says why it does not show it.
 func TestMapWithoutGPUs(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	for _, k := range []string{"D", "U", "V"} {

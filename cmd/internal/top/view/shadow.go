@@ -18,10 +18,10 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// shadowScreen shows what a scheduler in the shadow of another one has found: the verdict, what it goes by, and below that the
-// last bindings or the pods that would have failed.
+// shadowScreen shows the findings of a shadow scheduler: the verdict and its figures, and below them the last bindings or the pods that
+// would have failed.
 type shadowScreen struct {
-	shown   []shadow.Comparison // those that pass the filter
+	shown   []shadow.Comparison // the pods that pass the filter
 	total   int
 	failing bool // only pods that would have failed are listed
 	fails   key.Binding
@@ -102,7 +102,7 @@ func (s *shadowScreen) empty(c *canvas) string {
 	return "no pod was bound yet"
 }
 
-// known reports whether the scheduler has said what it has found.
+// known reports whether the scheduler has reported its findings.
 func known(c *canvas) bool { return c.details.Shadow.Version != "" }
 
 // headingLines is how many lines of figures, and the titles of the columns, leave room for some rows.
@@ -284,7 +284,7 @@ func (s *shadowScreen) curves(c *canvas) []string {
 	return lines
 }
 
-// columns are those of the list.
+// columns returns the columns of the visible list.
 func (s *shadowScreen) columns(c *canvas) []textColumn {
 	found := &c.details.Shadow
 	of := func(cell func(x *shadow.Comparison) string) func(int) string {

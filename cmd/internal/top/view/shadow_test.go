@@ -50,7 +50,7 @@ func found(t testing.TB, n int) shadow.Live {
 	return l
 }
 
-// shadowing gives a view what a scheduler in the shadow says.
+// shadowing gives a view the answer of a shadow scheduler.
 func shadowing(l shadow.Live, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(state.Ask) state.Details { return state.Details{Shadow: l, ShadowErr: err} }
@@ -117,7 +117,7 @@ func TestShadowIsPrintable(t *testing.T) {
 	}
 }
 
-// Whatever the window, each line fits, and the heading has as many lines as it says.
+// In every window, each line fits, and the heading has the number of lines that it reports.
 func TestShadowFits(t *testing.T) {
 	l := found(t, 40)
 	for width := 1; width <= 200; width += 7 {

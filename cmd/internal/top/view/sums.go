@@ -15,7 +15,7 @@ import (
 
 // workloadsScreen lists the controllers of pods with the sums of their pods, the one with the most pods first.
 type workloadsScreen struct {
-	shown []state.Workload // those that pass the filter
+	shown []state.Workload // the workloads that pass the filter
 }
 
 func (*workloadsScreen) describe() description {
@@ -99,7 +99,7 @@ func (s *workloadsScreen) draw(c *canvas, from, to int) []string {
 
 // zonesScreen lists the zones with the sums of their workers.
 type zonesScreen struct {
-	shown []zoneSum // of the nodes that pass the filter
+	shown []zoneSum // sums of the nodes that pass the filter
 }
 
 // zoneSum is the sum over the workers of a zone.
@@ -215,7 +215,7 @@ func (s *zonesScreen) draw(c *canvas, from, to int) []string {
 
 // eventsScreen lists the cluster's events, the newest first.
 type eventsScreen struct {
-	shown []state.Event // those that pass the filter
+	shown []state.Event // the events that pass the filter
 }
 
 func (*eventsScreen) describe() description {

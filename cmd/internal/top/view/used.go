@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// usedScreen lists what the nodes use beside what their pods request, the node that uses most CPU first.
+// usedScreen lists the nodes' usage beside their pods' requests, the node with the highest CPU usage first.
 type usedScreen struct {
 	nodeList
 }

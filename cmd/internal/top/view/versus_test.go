@@ -113,7 +113,8 @@ func TestVersusByTheAPI(t *testing.T) {
 	}
 }
 
-// o shows how the next scheduler learns and what it finds in the shadow; a late answer of the one before is not shown as its own.
+// o shows the learning and the shadow findings of the next scheduler. A late answer of the previous scheduler is not shown as the next
+// one's.
 func TestNextServer(t *testing.T) {
 	m := model(t, sample(3, false), terminal{full, 100, 40}, func(cfg *Config, _ *state.Frame) {
 		cfg.Servers = twoServers

@@ -25,7 +25,7 @@ type Asker interface {
 	Last(ctx context.Context, q record.Query) ([]record.Record, error)
 	// Learning returns samples of how its learning goes.
 	Learning(ctx context.Context) (course.Samples, error)
-	// Shadow returns what it has found in the shadow of another scheduler.
+	// Shadow returns its findings in the shadow of another scheduler.
 	Shadow(ctx context.Context) (shadow.Live, error)
 	// Usage returns what its sources of usage have measured.
 	Usage(ctx context.Context) ([]usage.Report, error)

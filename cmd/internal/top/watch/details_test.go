@@ -149,7 +149,7 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
-// What a scheduler in the shadow has found is asked for only by the screen that shows it.
+// Only the shadow screen asks for the findings of a shadow scheduler.
 func TestShadowDetails(t *testing.T) {
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil)), Servers: []Server{{Asker: &bookAsker{}}}})
 	if err != nil {

@@ -35,11 +35,11 @@ const (
 	maxWeight    = 1000
 )
 
-// Request says what is simulated.
+// Request describes a simulation.
 type Request struct {
 	Nodes    []Group `json:"nodes"`
 	Zones    int     `json:"zones"`    // the nodes are in; 0 for none
-	Pods     string  `json:"pods"`     // one of the kinds that List returns
+	Pods     string  `json:"pods"`     // one of List's kinds of pods
 	Load     float64 `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
 	Turnover int     `json:"turnover"` // how many times as many pods come again while others leave
 	Spread   bool    `json:"spread"`   // replicas are spread first, as with --preferences first
@@ -99,7 +99,7 @@ var kinds = []kind{
 // terms are the terms of objectives that need no measurements.
 var terms = []string{"balance", "pack", "zones", "fragmentation", "gpu-idle", "ordinary"}
 
-// features are those of the linear policy that need no measurements.
+// features are the linear policy's features that need no measurements.
 var features = linear.Features[:len(linear.Features)-len(linear.UsageFeatures)]
 
 // options are the values that a request may have.
@@ -108,7 +108,7 @@ type options struct {
 	GPUPolicies []string           `json:"gpuPolicies"`
 	Pods        []podKind          `json:"pods"`
 	Terms       []string           `json:"terms"`
-	Weights     map[string]float64 `json:"weights"` // of the features: those that were tuned for balance
+	Weights     map[string]float64 `json:"weights"` // of the features; the default weights were tuned for balance
 	Features    []string           `json:"features"`
 	Limits      limits             `json:"limits"`
 }

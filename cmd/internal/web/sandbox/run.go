@@ -118,7 +118,7 @@ type run struct {
 	known      []cluster.Resources // requests of the nodes as the lines before say
 }
 
-// Validate returns what is wrong with the request.
+// Validate returns an error if the request is invalid.
 func (r Request) Validate() error {
 	config, err := r.config()
 	if err != nil {
@@ -132,8 +132,8 @@ func (r Request) Validate() error {
 	return config.Validate()
 }
 
-// Run plays the request and calls emit with each line, until the episode, ctx, or what a run may take ends. It returns
-// the first error, also of emit.
+// Run plays the request and calls emit with each line, until the episode, ctx, or the run's time ends. It returns the first error, also
+// from emit.
 func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) error {
 	cut, pace := "", newPace(c)
 	x, err := r.begin(ctx, pace)

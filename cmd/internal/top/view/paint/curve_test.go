@@ -9,8 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The curve of a value that grows never falls, its ends are the lowest and the highest sign, and what is not known is a
-// space.
+// The curve of a growing value never falls, its ends are the lowest and the highest sign, and unknown values are spaces.
 func TestCurve(t *testing.T) {
 	for _, look := range []Look{{Color: true, Unicode: true}, {}} {
 		st := New(look)
