@@ -163,7 +163,7 @@ func render(c *chart.Chart, values map[string]any, release chartutil.ReleaseOpti
 	return out.Bytes(), nil
 }
 
-// reason returns what a template's fail said, without the chain of templates before it.
+// reason returns the message of a template's fail, without the chain of templates before it.
 func reason(err error) error {
 	const mark = "error calling fail: "
 	if _, said, found := strings.Cut(err.Error(), mark); found {

@@ -53,7 +53,7 @@ func TestPlainManifests(t *testing.T) {
 	}
 }
 
-// variants are values of which each changes what is rendered.
+// variants are values, each of which changes the rendered manifests.
 var variants = map[string][]string{
 	"defaults":       nil,
 	"replacement":    {"mode=replacement"},
@@ -160,7 +160,7 @@ func objects(t *testing.T, text []byte) (out []runtime.Object) {
 	}
 }
 
-// The rights are no more than those of upstream's scheduler, but for those listed here.
+// The rights do not exceed upstream's scheduler's, except for those listed here.
 func TestRights(t *testing.T) {
 	text, err := Render(with("usage.source=metrics.k8s.io"))
 	if err != nil {
@@ -367,7 +367,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Whatever is set, either the values are refused, or the manifests keep what makes them safe.
+// For any settings, either the values are refused, or the manifests keep their safety properties.
 func FuzzSet(f *testing.F) {
 	for _, set := range variants {
 		f.Add(strings.Join(set, ","))
@@ -422,7 +422,7 @@ func safeDeployment(text []byte) (*appsv1.Deployment, error) {
 		if found != nil {
 			return nil, errors.New("there are two Deployments")
 		}
-		// What the API server would refuse for its type does no harm.
+		// Values that the API server would refuse for their type do no harm.
 		spec, _, _ := unstructured.NestedMap(o, "spec", "template", "spec")
 		for _, open := range []string{"tolerations", "nodeSelector", "imagePullSecrets"} {
 			delete(spec, open)

@@ -17,7 +17,7 @@ var limits = map[string]int{
 	"docs/contributing": 1500, "docs/reference": 1500, "docs/upstream": 700,
 }
 
-// mostWords is how many words all pages may have together, those of decisions (docs/adr) left out: what one can read in three hours.
+// mostWords bounds the words of all pages together, without decisions (docs/adr): about three hours of reading.
 const mostWords = 35_000
 
 var (

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// may lists, for each folder, the folders of this module that its code may import. A folder
-// covers those below it; the longest match rules. Test files may import what they like.
+// may lists, for each folder, the folders of this module that its code may import. A folder includes its subfolders; the longest match
+// decides. Test files may import anything.
 var may = map[string][]string{
 	"cmd/gnnsched":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},

@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The check of Accessible finds what it must, and nothing else.
+// Accessible finds the faults of the page, and nothing else.
 func TestAccess(t *testing.T) {
 	const page = `<!doctype html><meta name="color-scheme" content="light dark">
 		<style>

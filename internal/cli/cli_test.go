@@ -51,7 +51,7 @@ func TestRunContextCodes(t *testing.T) {
 	}
 }
 
-// The hint about a wrong flag names the help of the command that lacks the flag.
+// The hint about a wrong flag names the help of the command without the flag.
 func TestUsageErrorNamesTheCommand(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -104,8 +104,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// The error of a command that was interrupted and then failed is reported: "interrupted" alone would
-// hide it.
+// A command that is interrupted and then fails reports its own error: "interrupted" alone would hide it.
 func TestInterruptionHidesNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -10,7 +10,7 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// Computation is what a command computes, prints, and leaves in a run folder.
+// Computation is a command's computation: its result is printed and kept in a run folder.
 type Computation[R any] struct {
 	Manifest runfolder.Manifest
 	// Run computes the result. w, which is nil without a folder, takes rows of what happens meanwhile. With an error, a result

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// helpAll is the flag that shows everything: --help of a command with many flags shows those that people need first.
+// helpAll is the flag that shows everything; --help of a command with many flags shows only the most important ones.
 const helpAll = "help-all"
 
 // maxFlags is how many flags --help shows. A command with more shows those outside of its groups.

@@ -32,7 +32,7 @@ func (o *output) Write(p []byte) (int, error) {
 // Fd returns the descriptor, for the size of a terminal.
 func (o *output) Fd() uintptr { return o.file.Fd() }
 
-// after adds the error of the output to that of the command, unless that is or has it.
+// after joins the error of the output to the command's error, unless the latter already contains it.
 func (o *output) after(err error) error {
 	if o.failed == nil || errors.Is(err, o.failed) {
 		return err

@@ -27,8 +27,8 @@ func (t *Topology) Levels(k int) (out [][]string) {
 	return out
 }
 
-// NearDevices returns the devices of ChooseDevices, but for several whole ones the idle ones that are nearest to each other by the
-// node's topology.
+// NearDevices returns the devices of ChooseDevices; for several whole devices it returns the idle ones nearest to each other by the node's
+// topology.
 func (n *Node) NearDevices(r Resources) DeviceSet {
 	on := n.ChooseDevices(r)
 	levels := n.Topology.Levels(int(r.GPU))

@@ -52,7 +52,7 @@ func (t *Traffic) Use(link int, more float64) float64 {
 	return 0
 }
 
-// Place adds what a pod on a node exchanges with its peers.
+// Place adds the traffic of a pod on a node with its peers.
 func (t *Traffic) Place(row int32, peers []Peer) { t.change(row, peers, 1) }
 
 // Remove undoes Place.

@@ -142,7 +142,7 @@ func TestJoining(t *testing.T) {
 	}
 }
 
-// What Joining computes is what Place adds, on every node and after any other pods.
+// Joining computes the same traffic that Place adds, on every node and after any other pods.
 func TestJoiningIsWhatPlaceAdds(t *testing.T) {
 	var j Joining // used again
 	rapid.Check(t, func(t *rapid.T) {

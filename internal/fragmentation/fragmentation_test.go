@@ -211,7 +211,7 @@ func byDefinition(pods []Pod, n *cluster.Node) (f float64) {
 	return f
 }
 
-// Of a typical pod those that do not tolerate a node's taints count as if the node could not host them.
+// Instances of a typical pod that do not tolerate a node's taints count as if the node could not host them.
 func TestTaintsFragment(t *testing.T) {
 	tolerate := []cluster.Toleration{{Key: "gpu", Exists: true}}
 	r := asks(4, 1, 0)

@@ -22,16 +22,16 @@ import (
 	"gnnsched/internal/reach"
 )
 
-// settings are the fields of a kubeconfig that say how the API server is reached.
+// settings names the fields of a kubeconfig that determine the way to the API server.
 var settings = reach.Settings{
 	Address: "`server` of the kubeconfig's cluster", Authority: "`certificate-authority-data` of the kubeconfig's cluster",
 	ServerName: "`server` or `tls-server-name` of the kubeconfig's cluster", ClientCertificate: "`client-certificate-data` of the kubeconfig's user",
 	Proxy: "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
 }
 
-// Explain gives an error of a request to the API server its exit code and the next step: exit.Kubeconfig if the kubeconfig does not fit
-// the cluster, exit.Unreachable if there was no answer. It returns other errors as they are: nil, those that have a code, those of a
-// cancelled context, and answers of the API server. A simulated cluster is named only if the request went to it or to this machine.
+// Explain gives an error of a request to the API server its exit code and the next step: exit.Kubeconfig if the kubeconfig does not fit the
+// cluster, exit.Unreachable if there was no answer. It returns other errors unchanged: nil, errors with an exit code, errors of a cancelled
+// context, and answers of the API server. A simulated cluster is named only if the request went to it or to this machine.
 func Explain(err error) error {
 	var known *exit.Error
 	var request *url.Error // what every failed HTTP request ends in
@@ -77,7 +77,7 @@ func unexpected(s apierrors.APIStatus) error {
 	return nil
 }
 
-// simulated reports whether an address is on this machine or that of the simulated cluster.
+// simulated reports whether an address is on this machine or belongs to the simulated cluster.
 func simulated(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -170,8 +170,7 @@ func (t Target) File() (path string, remove func(), err error) {
 	return path, remove, nil
 }
 
-// inCluster returns a kubeconfig for the service account of the pod that this process runs in. It names
-// the token's file, because the token changes.
+// inCluster returns a kubeconfig for the service account of this process's pod. It names the token's file, because the token changes.
 func inCluster(c *rest.Config) clientcmdapi.Config {
 	const name = "in-cluster"
 	k := clientcmdapi.NewConfig()

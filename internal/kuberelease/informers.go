@@ -11,8 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informers returns a scheduler's informers, which do not resync. Several schedulers of a process may share them, as those that compare
-// choices do.
+// Informers returns a scheduler's informers, which do not resync. Several schedulers of a process may share them.
 func Informers(client kubernetes.Interface) informers.SharedInformerFactory {
 	own, shared := newInformers(client), informers.NewSharedInformerFactory(client, 0)
 	as := func(i cache.SharedIndexInformer) func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {

@@ -1,5 +1,5 @@
-// Package locale keeps what the programs write within ASCII where the locale is not UTF-8, as LC_ALL=C asks for. It replaces the few
-// signs that the programs use, one cell by one, so that tables stay aligned. Text that others wrote, such as labels, stays as it is.
+// Package locale keeps the programs' output within ASCII where the locale is not UTF-8, as LC_ALL=C asks for. It replaces the few signs
+// that the programs use, one cell by one, so that tables stay aligned. Text from elsewhere, such as labels, stays unchanged.
 package locale
 
 import (

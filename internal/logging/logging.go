@@ -96,8 +96,8 @@ func openFile(dir, component string) (io.WriteCloser, error) {
 	return &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, nil
 }
 
-// ProjectLogger is the name of the klog loggers of this project's own code. Code that runs inside
-// kube-scheduler logs to klog; the name tells its messages from those of Kubernetes.
+// ProjectLogger is the name of the klog loggers of this project's own code. Code that runs inside kube-scheduler logs to klog; the name
+// distinguishes its messages from Kubernetes' own.
 const ProjectLogger = "gnnsched"
 
 // bridgeKlog sends klog's messages to log. Kubernetes logs much that is of no interest to users at

@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	<-ended
 }
 
-// A change is told once in each direction. A context that is done is no failure of what is asked.
+// Each change is reported once. The end of a context is not a failure of ask.
 func TestAsk(t *testing.T) {
 	p := &Poll{Timeout: time.Second, Clock: clocktesting.NewFakeClock(time.Unix(1e9, 0))}
 	broken := errors.New("broken")

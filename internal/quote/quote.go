@@ -19,8 +19,7 @@ func Value(value string) string {
 	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(value[:most], "")), len(value))
 }
 
-// Message returns at most n bytes of a message that quotes such text, without control characters except
-// line feeds.
+// Message returns at most n bytes of a message that quotes such text, without control characters except line feeds.
 func Message(message string, n int) string {
 	cut := message
 	if len(cut) > n {

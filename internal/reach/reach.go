@@ -1,4 +1,4 @@
-// Package reach explains why a request over HTTP failed on its way to the server, and says what the user can do next. The way has a
+// Package reach explains why an HTTP request failed on its way to the server, and suggests the user's next step. The way consists of a
 // name, a network, perhaps a proxy, and TLS.
 package reach
 
@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// Settings has the names of the settings that say how a server is reached, as hints call them. An empty name means that there is no
-// such setting.
+// Settings holds, for hints, the names of the settings that determine the way to the server. An empty name means that there is no such
+// setting.
 type Settings struct {
 	Address           string // the server's URL
 	Authority         string // the certificates that sign the server's certificate
@@ -107,7 +107,7 @@ func is[T error](err error) bool {
 	return errors.As(err, &found)
 }
 
-// operation returns the operation of the network that failed, such as "dial"; "" if none did.
+// operation returns the network operation that failed, such as "dial"; "" if none did.
 func operation(err error) string {
 	var op *net.OpError
 	if !errors.As(err, &op) {
@@ -161,7 +161,7 @@ func alerted(err error) bool {
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// cut recognises the end of a connection. An end that no request met may be that of a file.
+// cut recognises the end of a connection. It requires a url.Error, because other ends may be a file's.
 func cut(err error) bool {
 	return is[*url.Error](err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }

@@ -114,7 +114,7 @@ func Requiring(rules []rbacv1.PolicyRule, hint string, end context.CancelFunc, w
 	return o
 }
 
-// Err returns the error of the refusal that ended the program of Requiring, or nil.
+// Err returns the refusal error that ended the program of Requiring, or nil.
 func (o *Observer) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -139,7 +139,7 @@ func TestListAfterWatch(t *testing.T) {
 	}
 }
 
-// A program ends because of a right that it requires and never had. It goes on without others, and when it loses one.
+// A program ends if it requires a right that it never had. It goes on without other rights, and when it loses one.
 func TestRequiring(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"list"}}}
 	for name, c := range map[string]struct {

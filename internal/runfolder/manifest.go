@@ -33,7 +33,7 @@ type Manifest struct {
 	Ended    *time.Time        `json:"ended,omitempty"`
 	Seeds    []uint64          `json:"seeds,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"` // by name, as the flags that were set
-	Notes    []string          `json:"notes,omitempty"`    // what a reader of the data must know
+	Notes    []string          `json:"notes,omitempty"`    // what readers must know about the data
 	Error    string            `json:"error,omitempty"`    // why the run ended before its time
 	Dropped  map[string]int    `json:"dropped,omitempty"`  // rows that were not written because the file was full, by file
 }

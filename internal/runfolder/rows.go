@@ -87,7 +87,7 @@ type Frame struct {
 	Nodes     []Node  `json:"nodes"`
 }
 
-// Node is a node's load. Fractions are of what the node offers to pods, and may exceed 1.
+// Node is a node's load. Fractions are relative to the node's allocatable amounts, and may exceed 1.
 type Node struct {
 	Name   string  `json:"name"`
 	CPU    float64 `json:"cpu"`
@@ -147,7 +147,7 @@ type Decision struct {
 	// RunnerUp is the best other node; empty if there is none, or its score is not comparable.
 	RunnerUp      string  `json:"runnerUp,omitempty"`
 	RunnerUpScore float64 `json:"runnerUpScore,omitempty"`
-	Note          string  `json:"note,omitempty"` // such as the reason of a fallback, or what the default profile would have chosen
+	Note          string  `json:"note,omitempty"` // such as the reason of a fallback, or the default profile's choice
 }
 
 // Point is a point of a curve over the time of the run.

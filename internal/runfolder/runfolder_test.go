@@ -24,7 +24,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func ptr(v float64) *float64 { return &v }
 
-// What is written is read again.
+// Written rows are read back equal.
 func TestRoundTrip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "run")
 	m := Manifest{Kind: "eval", Title: "two policies", Command: []string{"gnnsched", "eval", "--api-token", "abc"}, Version: "v1", Seeds: []uint64{1, 1 << 60}, Settings: map[string]string{"token": "abc", "seeds": "2"}}
@@ -112,7 +112,7 @@ func TestCreateThatFails(t *testing.T) {
 	}
 }
 
-// A file takes its limit and not more, and the manifest says what is missing.
+// A file takes no more than its limit, and the manifest counts the missing rows.
 func TestLimit(t *testing.T) {
 	dir := t.TempDir()
 	w, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon))
@@ -144,7 +144,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A row that cannot be written costs no other rows. The folder says that it is incomplete, and so does Close.
+// A row that cannot be written does not affect other rows. The folder is marked incomplete, and Close returns the error.
 func TestIncomplete(t *testing.T) {
 	dir := t.TempDir()
 	w, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon))
@@ -252,8 +252,7 @@ func TestSummarise(t *testing.T) {
 	})
 }
 
-// A tally has a class for each request, or a few if there are many, and counts only those that did not get a node soon as
-// having waited.
+// A tally has a class for each request, or a few if there are many. It counts only pods that did not get a node soon as having waited.
 func TestTally(t *testing.T) {
 	core := func(n int64) cluster.Resources { return cluster.Resources{MilliCPU: 1000 * n, Memory: n << 30} }
 	tally := Tally{Soon: 1}
@@ -292,7 +291,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any folder without a panic, and what it reads can be written.
+// FuzzRead reads any folder without a panic, and can write the result.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"schema":1}`, `{"contender":"a","pod":"p"}`+"\n", "step,tag,value\n1,a,2\n")
 	f.Add(`{"schema":1,"ended":"2026-01-01T00:00:00Z"}`, "{", "\n\"")

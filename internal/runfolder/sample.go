@@ -8,8 +8,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Bounds of what a run keeps of all contenders in all scenarios together. A contender's share is between the least and the
-// most.
+// Bounds of the rows that a run keeps for all contenders in all scenarios together. A contender's share is between the least and the most.
 const (
 	nodesOfFrames  = 400_000 // nodes in all frames
 	mostNodes      = 48_000  // of them in one contender's episode
@@ -54,7 +53,7 @@ func NodeOf(n *cluster.Node) Node {
 	}
 }
 
-// Workers returns the loads of the nodes that are no control plane; those of all nodes if there are no others.
+// Workers returns the loads of the nodes outside the control plane; of all nodes if there are no others.
 func Workers(nodes []*cluster.Node) []Node {
 	out := []Node{}
 	for _, n := range nodes {

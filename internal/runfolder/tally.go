@@ -26,7 +26,7 @@ type waiting struct {
 	times         []float64
 }
 
-// Add counts a pod of a contender that waited for a time, and whether it got a node in the end.
+// Add counts a contender's pod with its waiting time, and whether it got a node in the end.
 func (t *Tally) Add(contender string, requests cluster.Resources, wait float64, placed bool) {
 	if t.of == nil {
 		t.of = map[string]map[cluster.Resources]*waiting{}

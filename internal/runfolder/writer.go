@@ -171,7 +171,7 @@ func (w *Writer) Close(failed error) error {
 	return incomplete(w.dir, errors.Join(errs...))
 }
 
-// incomplete says what a failure means for a folder; nil for nil.
+// incomplete wraps a failure of a folder with its consequence; nil for nil.
 func incomplete(dir string, err error) error {
 	if err == nil {
 		return nil

@@ -34,7 +34,7 @@ func (d *Devices) gigabytes() int {
 	return int(math.Round(d.Memory.AsApproximateFloat64() / (1 << 30)))
 }
 
-// counters returns what a partition takes of its device's counters.
+// counters returns the counters that a partition takes of its device.
 func counters(p mig.Profile, start int) map[string]resourceapi.Counter {
 	out := map[string]resourceapi.Counter{"compute-slices": count(p.Compute())}
 	for i := start; i < start+p.Memory(); i++ {

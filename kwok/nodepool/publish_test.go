@@ -110,8 +110,8 @@ func TestPublishLeavesForeignClasses(t *testing.T) {
 	}
 }
 
-// No two partitions of a device that upstream could allocate together take more than the device has, and
-// those that NVIDIA allows together fit.
+// Two partitions of a device that upstream could allocate together never take more than the device has, and partitions that NVIDIA allows
+// together fit.
 func TestPartitionsShareCounters(t *testing.T) {
 	d := Devices{Count: 1, Memory: resource.MustParse("40Gi"), MIG: []string{"1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"}}
 	fits := func(names ...string) bool {

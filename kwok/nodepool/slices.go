@@ -26,9 +26,8 @@ const (
 
 const typeGPU, typePartition = "gpu", "mig"
 
-// deviceClasses returns the DeviceClasses of the pools' devices: one for each driver's whole devices and
-// shares, with the driver's name, and one for its partitions. That of DefaultDriver serves
-// kube.GPUResource, too.
+// deviceClasses returns the DeviceClasses of the pools' devices: one for each driver's whole devices and shares, with the driver's name,
+// and one for its partitions. The class of DefaultDriver also serves kube.GPUResource.
 func deviceClasses(pools []Pool) map[string]*resourceapi.DeviceClass {
 	out := map[string]*resourceapi.DeviceClass{}
 	class := func(name, driver, kind string) *resourceapi.DeviceClass {

@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// caches are copies of the cluster's nodes and running pods that hold only what the sampler reads.
+// caches holds copies of the cluster's nodes and running pods, reduced to the fields that the sampler reads.
 type caches struct {
 	nodes     corelisters.NodeLister
 	pods      corelisters.PodLister

@@ -266,7 +266,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// TestWrongAnnotations: such a pod uses half of what it requests, and the log says so once.
+// TestWrongAnnotations: a pod with a faulty annotation uses half of its request, and the log reports it once.
 func TestWrongAnnotations(t *testing.T) {
 	c := newCluster()
 	c.addNode("node-0", "4")

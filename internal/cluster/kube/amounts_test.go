@@ -25,7 +25,7 @@ func container(name, request string, always bool) corev1.Container {
 	return c
 }
 
-// A resize is in progress: the larger of what is wanted, allocated and held counts, as in kube-scheduler's own account of the node.
+// During a resize, the largest of the wanted, allocated and held amounts counts, as in kube-scheduler's own account of the node.
 func TestRequestsCountAResizeInProgress(t *testing.T) {
 	status := func(name, allocated, actual string) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: name, AllocatedResources: cores(allocated), Resources: &corev1.ResourceRequirements{Requests: cores(actual), Limits: cores(actual)}}
@@ -69,7 +69,7 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 	}
 }
 
-// Host ports are those of containers that last; images those of all.
+// Host ports count for lasting containers only; images for all.
 func TestHostPortsAndImages(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{
 		InitContainers: []corev1.Container{container("once", "1", false), container("side", "1", true)}, Containers: []corev1.Container{container("main", "1", false)},

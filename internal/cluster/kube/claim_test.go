@@ -104,7 +104,7 @@ func TestGPUsInSlices(t *testing.T) {
 	}
 }
 
-// A pod's claims are those that it names, those of its templates once they are made, and the one for its extended resources.
+// A pod's claims are its named claims, the claims made from its templates, and the one for its extended resources.
 func TestClaimNames(t *testing.T) {
 	text := func(s string) *string { return &s }
 	p := &corev1.Pod{}

@@ -23,12 +23,11 @@ type GPURequest struct {
 // None reports whether the pod requests no GPU.
 func (r GPURequest) None() bool { return r.GPU == 0 && r.GPUMilli == 0 }
 
-// GPURequestOf reads a pod's request for GPUs from its annotations and requested resources. A pod
-// that requests no GPU has no models, whatever its annotations say.
+// GPURequestOf reads a pod's request for GPUs from its annotations and requested resources. A pod that requests no GPU has no models, even
+// if its annotations name some.
 //
-// The error says what is wrong. The request then holds what can be trusted: if amounts contradict
-// each other, those of the resources, which the owner of a running pod cannot change; and if the
-// models are malformed, none.
+// The error describes the fault. The request then holds the trustworthy part: if amounts contradict each other, the resources' amount,
+// which the owner of a running pod cannot change; and if the models are malformed, no models.
 func GPURequestOf(annotations map[string]string, requests Amounts) (GPURequest, error) {
 	amount, words, err := gpuAmount(annotations, requests.GPU, requests.GPUMilli)
 	out := GPURequest{GPU: amount.GPU, GPUMilli: amount.GPUMilli}

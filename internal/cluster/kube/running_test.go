@@ -101,8 +101,7 @@ func running(r cluster.Resources, on ...int) (p RunningPod) {
 	return p
 }
 
-// Whatever the annotations say, no device is overcommitted while there are enough of them, and the
-// order of the pods does not matter.
+// For any annotations, no device is overcommitted while there are enough of them, and the order of the pods does not matter.
 func TestPlaceWithRandomAnnotations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := rapid.IntRange(1, 8).Draw(t, "devices")

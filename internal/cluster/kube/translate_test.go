@@ -108,7 +108,7 @@ func TestPodRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want.Requests.TotalGPUMilli() == 0 {
-			devices = 0 // a pod without GPUs has none, whatever its annotation says
+			devices = 0 // a pod without GPUs has none, even if its annotation names some
 		}
 		if d := cmp.Diff(RunningPod{Requests: want.Requests, Devices: devices}, running); d != "" {
 			t.Fatal(d)

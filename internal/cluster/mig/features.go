@@ -1,7 +1,7 @@
 package mig
 
-// feature is a number that tells what the state of a GPU is worth to the pods of one profile. Under a mix of profiles it is the mean
-// over the pods.
+// feature is a number that describes the value of a GPU's state to the pods of one profile. Under a mix of profiles it is the mean over the
+// pods.
 type feature struct {
 	Name, About string
 	Of          func(used Slices, p Profile) float64

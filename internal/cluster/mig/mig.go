@@ -1,8 +1,8 @@
 // Package mig knows the geometry of NVIDIA's MIG: the profiles of partitions, and where on a GPU each may lie.
 //
-// A GPU has eight memory slices and seven compute slices. A partition takes adjacent memory slices from one of the starts of its
-// profile, and compute slices, of which there are always enough: at the starts that are allowed, partitions that do not
-// overlap take seven compute slices at most. So the set of used memory slices says what still fits.
+// A GPU has eight memory slices and seven compute slices. A partition takes adjacent memory slices from one of the starts of its profile,
+// and compute slices, of which there are always enough: at the starts that are allowed, partitions that do not overlap take seven compute
+// slices at most. So the set of used memory slices determines which profiles still fit.
 package mig
 
 import (
@@ -124,8 +124,8 @@ func (p Profile) Fits(used Slices) bool {
 	return false
 }
 
-// Find returns the profile of a partition that takes some memory slices and so many compute slices; None if there is no such profile,
-// or if none of its starts is there.
+// Find returns the profile of a partition that takes the given memory slices and number of compute slices; None if there is no such
+// profile, or if the slices begin at none of its starts.
 func Find(on Slices, compute int) Profile {
 	for _, p := range Profiles() {
 		for _, s := range p.Starts() {

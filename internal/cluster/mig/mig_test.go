@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Names are those of NVIDIA's guide.
+// Names follow NVIDIA's guide.
 func TestNames(t *testing.T) {
 	for gigabytes, want := range map[int][]string{
 		40: {"1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"},
