@@ -93,7 +93,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// What a manifest prefers comes before the decider.
+// A manifest's preferences come before the decider.
 func TestPreferencesComeFirst(t *testing.T) {
 	prefers := pod("x").Obj()
 	wish := v1.NodeSelectorRequirement{Key: "name", Operator: v1.NodeSelectorOpIn, Values: []string{"c"}}
@@ -208,7 +208,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// Pods whose GPU devices nobody would assign are refused.
+// Pods are refused if no scheduler would assign their GPU devices.
 func TestAdmit(t *testing.T) {
 	gpus := func(name string, amounts map[v1.ResourceName]string, model string) *v1.Node {
 		amounts[v1.ResourceCPU], amounts[v1.ResourcePods] = "16", "110"

@@ -33,8 +33,8 @@ import (
 type Config struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface // nil: none of upstream's plugins that watch by name of a resource
-	// Profile says what decides. Its SchedulerName is the schedulerName of the pods that are asked
-	// about; preference.Blend is not possible, because kube-scheduler itself blends.
+	// Profile decides. Its SchedulerName selects the pods that may be asked about. preference.Blend is not possible, because kube-scheduler
+	// itself blends.
 	Profile server.Profile
 	// Promise is how long a pod counts on the node that Rank likes best while the cluster does not
 	// show it bound. The next pod is often asked about before the watch has shown the last one.
@@ -204,7 +204,7 @@ func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Rank
 			best = i
 		}
 	}
-	if err := ctx.Err(); err != nil { // nobody waits for the answer any more
+	if err := ctx.Err(); err != nil { // the caller does not wait for the answer any more
 		return nil, fmt.Errorf("rank the nodes: %w", context.Cause(ctx))
 	}
 	a.promise(pod, known[best].Node().Name)

@@ -16,7 +16,7 @@ type State struct {
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic, or without a network
 }
 
-// State returns what the Advisor knows now.
+// State returns the Advisor's current state.
 func (a *Advisor) State(ctx context.Context) (State, error) {
 	network, err := plugin.ActiveNetwork(a.profile)
 	if err != nil {

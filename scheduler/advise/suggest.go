@@ -75,9 +75,8 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 	return out, nil
 }
 
-// Filter runs a profile's filters over all nodes of its snapshot, which nobody may change meanwhile. refused
-// holds the reasons of the other nodes by name. state is that of a new scheduling cycle; score plugins may go on
-// with it.
+// Filter runs a profile's filters over all nodes of its snapshot, which must not change meanwhile. refused holds the reasons of the other
+// nodes by name. state is the state of a new scheduling cycle; score plugins may continue with it.
 func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *v1.Pod) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
 	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -118,7 +117,7 @@ func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleSta
 	return feasible, refused, nil
 }
 
-// maxReason is the number of bytes of a reason, which may quote what a pod's owner wrote.
+// maxReason bounds a reason in bytes, because it may quote text of a pod's owner.
 const maxReason = 300
 
 func reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), " and "), maxReason) }

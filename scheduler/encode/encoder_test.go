@@ -25,7 +25,7 @@ func drawRequests(t *rapid.T) cluster.Resources {
 	}
 }
 
-// drawAllocatable draws what a node offers: now and then nothing of some resource.
+// drawAllocatable draws a node's capacity: now and then 0 of some resource.
 func drawAllocatable(t *rapid.T) cluster.Resources {
 	return cluster.Resources{
 		MilliCPU: rapid.SampledFrom([]int64{0, 1, 4000, 16_000, 64_000}).Draw(t, "cpu"),
@@ -203,8 +203,7 @@ func TestPermutation(t *testing.T) {
 	})
 }
 
-// Features are finite, whatever the nodes offer. On ordinary nodes, shares, flags and bounded features
-// are in their ranges.
+// For any nodes, features are finite. On ordinary nodes, shares, flags and bounded features are in their ranges.
 func TestRanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}

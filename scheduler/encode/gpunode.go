@@ -9,8 +9,8 @@ import (
 	"gnnsched/internal/fragmentation"
 )
 
-// GPUNodeEncoder encodes nodes and their devices for a workload, which decides what an amount is worth. It is
-// not safe for concurrent use.
+// GPUNodeEncoder encodes nodes and their devices for a workload, which determines the unit of each amount. It is not safe for concurrent
+// use.
 type GPUNodeEncoder struct {
 	layout   *feature.GPULayout
 	typical  *fragmentation.Typical
@@ -24,8 +24,7 @@ type GPUNodeEncoder struct {
 	placed placed                    // scratch
 }
 
-// usualUnit is the unit of CPU if no typical pod requests both GPU and CPU: what the pods of the
-// openb trace request.
+// usualUnit is the unit of CPU, in thousandths of a core, if no typical pod requests both GPU and CPU: the openb trace's request.
 const usualUnit = 10_900
 
 // NewGPUNodeEncoder returns an encoder of the features in a layout, for the workload with the given typical
@@ -101,8 +100,8 @@ func (e *GPUNodeEncoder) Access(n *cluster.Node) fragmentation.Access { return e
 // Open reports whether pods with GPUs of the workload may use the node.
 func (e *GPUNodeEncoder) Open(n *cluster.Node) bool { return e.typical.Open(n) }
 
-// devices sets rooms, and returns how many devices nobody uses, how many are in use with room
-// left, and the free part of all together, in devices.
+// devices sets rooms. It returns the number of idle devices, the number of partly used devices, and the free part of all devices together,
+// in devices.
 func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {
 	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
@@ -122,7 +121,7 @@ func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluste
 	return whole, shared, idle
 }
 
-// idle returns which of the node's devices nobody uses, by rooms.
+// idle returns the node's idle devices, by rooms.
 func (e *GPUNodeEncoder) idle(devices int) (on cluster.DeviceSet) {
 	for i, room := range e.rooms[:devices] {
 		if room == cluster.DeviceMilli {

@@ -72,7 +72,7 @@ func TestGPUNode(t *testing.T) {
 	}
 }
 
-// The features stay in the range that training shows, whatever the workload.
+// For any workload, the features stay in the range of the training.
 func TestGPUNodeOfOddWorkloads(t *testing.T) {
 	n := gpuNode("T4", 0, 0)
 	for name, w := range map[string][]fragmentation.Demand{
@@ -116,8 +116,7 @@ func TestGPUClusterFeatures(t *testing.T) {
 	}
 }
 
-// However nodes change, join and leave, the features are those that a new encoder computes, also
-// for an unknown workload.
+// After any changes of nodes, the features equal a new encoder's, also for an unknown workload.
 func TestGPUClusterEncoderFollows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := NewGPUNodeEncoder(feature.DefaultGPU(), typical())

@@ -119,7 +119,7 @@ func TestPartitionsAfterAPlacement(t *testing.T) {
 	})
 }
 
-// The cluster's features follow the nodes, and are those of an encoder that sees them for the first time.
+// The cluster's features follow the nodes, and equal a new encoder's.
 func TestPartitionsOfACluster(t *testing.T) {
 	layout := partitionLayout(t)
 	e := NewGPUNodeEncoder(layout, profiles())

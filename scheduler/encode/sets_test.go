@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// With one more set, its features follow those of base, which do not change by a bit.
+// With one more set, its features follow the features of base, which do not change by a bit.
 func TestMoreSets(t *testing.T) {
 	layout, err := feature.NewLayout(featuretest.Names)
 	if err != nil {
@@ -53,7 +53,7 @@ func behind(t interface{ Fatalf(string, ...any) }, what string, got, base []floa
 	}
 }
 
-// On the GPU graph, too, the features of another set follow those of base.
+// On the GPU graph, too, another set's features follow the features of base.
 func TestMoreGPUSets(t *testing.T) {
 	layout, err := feature.NewGPULayout(featuretest.Names)
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"gnnsched/scheduler/policy/cache"
 )
 
-// stars encodes nodes with their devices for a network that reads the set devices. It keeps what it made of a node until the node
-// changes. A nil value does nothing.
+// stars encodes nodes with their devices for a network that reads the set devices. It caches the encoding of a node until the node changes.
+// A nil value does nothing.
 type stars struct {
 	typical *fragmentation.Typical
 	nodes   *GPUNodeEncoder
 	cluster *GPUClusterEncoder
 	asIs    cache.Cache[star] // nodes without the pending pod: a single column
-	placed  cache.Cache[star] // nodes with a pod, by what it requests
+	placed  cache.Cache[star] // nodes with a pod, by the pod's request
 	g       graph.GPUNode
 }
 
@@ -34,7 +34,7 @@ func (e *Encoder) Know(typical *fragmentation.Typical) {
 	nodes := NewGPUNodeEncoder(feature.DefaultGPU(), typical)
 	e.stars = &stars{typical: typical, nodes: nodes, cluster: NewGPUClusterEncoder(nodes)}
 	for i := range e.rows {
-		e.rows[i].version = 0 // encoded again; what the node offers is still in the sum
+		e.rows[i].version = 0 // encode again; the node's old capacity is still in the sum
 	}
 }
 

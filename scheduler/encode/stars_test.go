@@ -29,7 +29,7 @@ var mixedDemand = []fragmentation.Demand{
 	{Requests: cluster.Resources{MilliCPU: 8000, GPU: 4, Pods: 1}, Count: 1},
 }
 
-// drawMixed draws a cluster of which some nodes have devices, with pods on them.
+// drawMixed draws a cluster with pods, in which some nodes have devices.
 func drawMixed(t *rapid.T) *cluster.Snapshot {
 	s := &cluster.Snapshot{}
 	for range rapid.IntRange(1, 6).Draw(t, "nodes") {
@@ -54,7 +54,7 @@ func addDrawn(t *rapid.T, n *cluster.Node) {
 	}
 }
 
-// After many changes the encoder, with what it keeps, encodes as a new one does, also after it was told the typical pods again.
+// After many changes, the encoder with its caches equals a new one, also after the typical pods change.
 func TestDevicesEncodeAsAnew(t *testing.T) {
 	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
 	rapid.Check(t, func(t *rapid.T) {

@@ -76,7 +76,7 @@ func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contend
 	return out, nil
 }
 
-// Forms are the forms of names that only an evaluation has, besides those of heuristic.Forms.
+// Forms are the forms of names that only evaluations accept, besides heuristic.Forms.
 var Forms = []heuristic.Form{
 	{Name: "NETWORK:OBJECTIVE", About: "a shipped network of many objectives that serves this one, such as wishes:balance=0.5+energy=1.25"},
 	{Name: "stock:FILE", About: "kube-scheduler's score plugins, as a KubeSchedulerConfiguration configures them"},

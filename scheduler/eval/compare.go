@@ -28,8 +28,8 @@ type Contender struct {
 	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
 	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
-	// Observe returns who watches New's policy in the episode of a seed, or nil. It may be called from several
-	// goroutines at once; nil if nobody watches. What Play plays cannot be watched.
+	// Observe returns the observer of New's policy in the episode of a seed, or nil. It may be called from several goroutines at once; nil if
+	// there is no observer. Episodes of Play cannot be observed.
 	Observe func(seed uint64) Observer
 	// Wish returns the policy for another objective; nil for a policy that serves one objective only. An objective that it
 	// does not serve is an error, which says which ones it does.
@@ -48,14 +48,14 @@ func (c Contender) kind() Kind {
 	return Baseline
 }
 
-// Kind tells what a result is worth as a comparison.
+// Kind tells how a result counts in a comparison.
 type Kind string
 
 // The kinds of results.
 const (
 	Baseline Kind = "baseline" // of a policy without a network
 	Network  Kind = "network"
-	Bound    Kind = "bound" // of a contender that knows what no scheduler knows, or of the optimum
+	Bound    Kind = "bound" // a contender with knowledge that no scheduler has, or the optimum
 )
 
 // Ties returns the random numbers that break ties in the episode of a seed, or nil if the first
@@ -79,7 +79,7 @@ func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 	return play(ctx, env, seed, p)
 }
 
-// Result holds the outcomes of one contender.
+// Result holds a contender's outcomes.
 type Result struct {
 	Name     string
 	Kind     Kind
@@ -110,10 +110,9 @@ func Seeds(first uint64, n int) []uint64 {
 // tieStream separates the random numbers of ties from all others that are drawn from the seed.
 const tieStream = 0x7469_6573
 
-// Compare runs every contender on every seed, as many seeds at a time as there are processors. If
-// the scenario wants it, a last result named Optimum has the best outcome of each seed. After
-// each episode progress, which may be nil, is called with the number of episodes that are done;
-// calls do not overlap. When ctx ends, Compare returns its error.
+// Compare runs every contender on every seed, as many seeds at a time as there are processors. If the scenario wants it, a last result
+// named Optimum has the best outcome of each seed. After each episode it calls progress with the number of finished episodes; calls do not
+// overlap. progress may be nil. When ctx ends, Compare returns its error.
 func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []uint64, progress func(done, total int)) (*Comparison, error) {
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
@@ -147,7 +146,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	return c, nil
 }
 
-// told returns the contenders, where those of many objectives serve the given one if they can.
+// told returns the contenders; those with many objectives serve the given one if they can.
 func told(contenders []Contender, m objective.Mix) []Contender {
 	out := slices.Clone(contenders)
 	for i, x := range out {

@@ -60,8 +60,8 @@ type Observer interface {
 type Choice struct {
 	Candidate int               // index in the environment's Candidates
 	Devices   cluster.DeviceSet // GPU devices of that node
-	// Scores are those of the Candidates, -Inf where preferences exclude one; nil if the decider has none. They
-	// are valid until the next decision.
+	// Scores are the scores of Candidates, -Inf where preferences exclude one; nil if the decider has none. They are valid until the next
+	// decision.
 	Scores []float32
 }
 
@@ -98,7 +98,7 @@ func Placements(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, map[int]
 	return o, at, err
 }
 
-// Deciding returns the decisions of a policy that takes a node with the best score, as in Play.
+// Deciding returns decisions that take a node with the best score of a policy, as in Play.
 func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	var buffer []float32
 	return func(env *sim.Env) (Choice, error) {

@@ -50,9 +50,8 @@ func (c *Comparison) writeVerdicts(b *bytes.Buffer) {
 	}
 }
 
-// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The
-// first column is aligned to the left, and so are those with the header "policy" or "class"; the others are
-// aligned to the right.
+// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The first column, "policy" and "class" are
+// aligned to the left, the others to the right.
 func Render(w io.Writer, rows [][]string, markdown bool) error {
 	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
 	for i, title := range rows[0] {

@@ -19,9 +19,9 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// TestShippedCheckpoints holds the scores of every shipped checkpoint on states that a heuristic
-// brings about, so that no change of features, encoder or network changes what a checkpoint says. The
-// kernels in assembly and in Go round differently, which the tolerance allows.
+// TestShippedCheckpoints holds the scores of every shipped checkpoint on states that a heuristic brings about, so that no change of
+// features, encoder or network changes a checkpoint's scores. The kernels in assembly and in Go round differently, which the tolerance
+// allows.
 func TestShippedCheckpoints(t *testing.T) {
 	var got strings.Builder
 	for _, name := range checkpoint.ShippedNames() {

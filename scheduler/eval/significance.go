@@ -8,7 +8,7 @@ import (
 // level is the adjusted p below which a difference can be marked.
 const level = 0.05
 
-// Mark says what a difference shows. All reports follow the same rule, which Words.Rule explains beside their tables.
+// Mark is the judgement of a difference. All reports follow the same rule, which Words.Rule explains beside their tables.
 type Mark int
 
 // The marks. Lower and Higher take both an interval that excludes 0 and an adjusted p below level, None takes neither, and
@@ -21,10 +21,10 @@ const (
 	Higher
 )
 
-// String returns the mark as a word for metrics of which less is better; empty for Unmarked.
+// String returns the mark as a word for metrics where less is better; empty for Unmarked.
 func (m Mark) String() string { return [...]string{"", "no", "unclear", "better", "worse"}[m] }
 
-// Opposite returns the mark of the negated difference, or for metrics of which more is better.
+// Opposite returns the mark of the negated difference, or for metrics where more is better.
 func (m Mark) Opposite() Mark {
 	switch m {
 	case Lower:

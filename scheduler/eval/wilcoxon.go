@@ -32,9 +32,8 @@ func Wilcoxon(differences []float64) float64 {
 	return min(2*distuv.UnitNormal.Survival(distance/math.Sqrt(variance)), 1)
 }
 
-// signedRanks returns twice the ranks of the nonzero differences by absolute value, in ascending order. Equal ones get the
-// mean of their ranks. positive is the sum of those of the positive differences, and ties the sum of t³ - t over the
-// groups of t equal ones.
+// signedRanks returns twice the ranks of the nonzero differences by absolute value, in ascending order. Equal ones get the mean of their
+// ranks. positive is the sum of the positive differences' ranks, and ties the sum of t³ - t over the groups of t equal ones.
 func signedRanks(differences []float64) (ranks []int, positive int, ties float64) {
 	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })

@@ -9,8 +9,8 @@ import (
 	"gnnsched/scheduler/experience"
 )
 
-// A scheduler writes steps to a stream, and a learner takes them from it. The second step follows
-// the first, so its state and its cost are what the first one led to.
+// A scheduler writes steps to a stream, and a learner reads them. The second step follows the first, so its state and cost are the result
+// of the first.
 func Example() {
 	var pipe bytes.Buffer
 	w, err := experience.NewWriter(&pipe)

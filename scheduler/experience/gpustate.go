@@ -8,9 +8,9 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// GPUState is the state in which a network on the GPU graph decided. The graph of a whole GPU cluster would take
-// a hundred kilobytes a step, so it holds the vertices of some nodes only, drawn at random, and of every node
-// what a learner needs for the targets.
+// GPUState is the state in which a network on the GPU graph decided. The graph of a whole GPU cluster would take a hundred kilobytes a
+// step. So GPUState holds the vertices of some nodes only, drawn at random, and of every node the data that a learner needs for the
+// targets.
 type GPUState struct {
 	Cluster []float32     // features of the cluster
 	Kinds   []MachineKind // kinds of the nodes
@@ -25,14 +25,14 @@ type GPUState struct {
 	Before, After []graph.GPUNode
 }
 
-// MachineKind describes nodes that offer the same.
+// MachineKind describes nodes with equal capacity.
 type MachineKind struct {
 	MilliCPU, Memory int64 // thousandths of a core, bytes
 	Devices          int64
 	Model            string // of the devices; at most maxActor bytes
 }
 
-// GPUAmounts is what a learner needs to know of every node.
+// GPUAmounts holds the data of a node that a learner needs.
 type GPUAmounts struct {
 	ID   uint64  // hash of the node's name
 	Kind int32   // index in GPUState.Kinds

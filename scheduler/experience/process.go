@@ -52,7 +52,7 @@ func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the only error is that the group has ended
 }
 
-// lineWriter splits what is written to it into lines and passes on those that are not blank.
+// lineWriter splits its input into lines and passes on the lines that are not blank.
 type lineWriter struct {
 	write func(string)
 	rest  []byte // the beginning of a line without its end

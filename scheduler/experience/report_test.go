@@ -22,7 +22,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What a trainer prints for the log is no report.
+// A trainer's log lines are no reports.
 func TestNoReport(t *testing.T) {
 	for _, line := range []string{
 		"", "learned from 300 placements", `{"read":1}`, reportPrefix, reportPrefix + "{", reportPrefix + `{"read":-1}`, reportPrefix + `{"figures":{"loss":"high"}}`,
@@ -51,8 +51,8 @@ func many(n int) []string {
 	return out
 }
 
-// Whatever a trainer prints, the figures that become metrics are few, named simply, and finite; and a report that was
-// read is written and read again as the same.
+// For any output of a trainer, the figures that become metrics are few, named simply, and finite. A report stays equal when it is written
+// and read again.
 func FuzzReport(f *testing.F) {
 	f.Add(Report{Read: 1, Figures: map[string]float64{"loss": 0.5}}.Line())
 	f.Add(reportPrefix + `{"figures":{"a b":1,"c":1e308}}`)

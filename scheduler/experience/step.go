@@ -14,9 +14,9 @@ import (
 type Step struct {
 	Actor string // who made the placement; at most maxActor bytes
 	Epoch uint64 // which life of the actor: it differs after each restart
-	// Number counts the actor's placements in this epoch, those that never arrive too: lost steps, pods that did not get
-	// their node, and placements among several nodes that the network did not see or could not score. A
-	// pod with one feasible node counts as no placement: there was nothing to choose.
+	// Number counts the actor's placements in this epoch, including steps that never arrive: lost steps, pods that did not get their node, and
+	// placements among several nodes that the network did not see or could not score. A pod with one feasible node counts as no placement:
+	// there was nothing to choose.
 	Number uint64
 
 	State *graph.Graph // nil for a network on the GPU graph

@@ -85,8 +85,7 @@ func drawClusterStep(t *rapid.T) Step {
 	}
 }
 
-// A reader gives what a writer got, except for the stamps, which are valid only in the process
-// that made them.
+// A reader returns the steps that a writer got, except for the stamps, which are valid only in the process that made them.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 4).Draw(t, "steps")

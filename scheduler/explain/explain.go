@@ -16,7 +16,7 @@ import (
 	"gnnsched/scheduler/policy/linear"
 )
 
-// comparison is why the score of one node is higher than that of another.
+// comparison explains why the score of one node is higher than another's.
 type comparison struct {
 	chosen, other record.Candidate
 	// parts add up to the difference of the scores. Linear policies: exactly, but for rounding. Networks: as
@@ -33,7 +33,7 @@ type flip struct {
 	from, to float64
 }
 
-// errNoReading is the error of a comparison with nodes of which the record says only the scores.
+// errNoReading is the error of a comparison with nodes for which the record has only the scores.
 var errNoReading = errors.New("the record does not say what the policy read of both nodes")
 
 // Weights are the network of a record's fingerprint. Both are nil if it is not at hand.
@@ -106,7 +106,7 @@ func (c *comparison) consider(f flip) {
 	}
 }
 
-// network divides the difference by what a network read.
+// network divides the difference by the features that a network read.
 func (c *comparison) network(net *infer.Network) (err error) {
 	for _, candidate := range []record.Candidate{c.chosen, c.other} {
 		score, err := net.ScoreOf(candidate.Read.Features)
@@ -160,7 +160,8 @@ func turn(net *infer.Network, reading []float32, j int, goal float64, possible f
 	return 0, false
 }
 
-// value compares a value network's values, and what made them if the network is at hand and the record says what it read.
+// value compares a value network's values, and divides the difference by features if the network is at hand and the record has its
+// features.
 func (c *comparison) value(net *infer.GPUNetwork) error {
 	for _, candidate := range []record.Candidate{c.chosen, c.other} {
 		x := candidate.Read.Features
@@ -184,11 +185,11 @@ func (c *comparison) value(net *infer.GPUNetwork) error {
 	return nil
 }
 
-// reserveAndPower is the part of a value that is not the network's.
+// reserveAndPower is the part of a value that does not come from the network.
 const reserveAndPower = "reserve and power"
 
-// steps divides the difference by what the placement changes on the two nodes. A feature's values are its changes. Each changed
-// device of either node has a part of its own.
+// steps divides the difference by the placement's changes on the two nodes. A feature's values are its changes. Each changed device of
+// either node has a part of its own.
 func (c *comparison) steps(net *infer.GPUNetwork) error {
 	by := map[string]*infer.Attribution{}
 	var order []string

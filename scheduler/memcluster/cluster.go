@@ -34,10 +34,10 @@ import (
 // Config describes a Cluster.
 type Config struct {
 	Client kubernetes.Interface
-	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read; clusters may share those of kuberelease
+	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read; clusters may share kuberelease's
 	// Dynamic serves plugins that watch resources by their names. It may be nil if the profile enables no such plugin.
 	Dynamic dynamicinformer.DynamicSharedInformerFactory
-	// Profile decides. Policies that count typical pods count those that have its SchedulerName.
+	// Profile decides. Policies that count typical pods count pods with its SchedulerName.
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term
 	Clock     clock.PassiveClock // measures how long choices take, and says when pods start
@@ -101,7 +101,7 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	}, nil
 }
 
-// WaitForHandlers waits until the plugins have seen what the informers have read. The error is that of ctx.
+// WaitForHandlers waits until the plugins have seen all objects that the informers have read. It returns ctx's error if ctx ends.
 func (c *Cluster) WaitForHandlers(ctx context.Context) error { return c.wait(ctx) }
 
 // Log returns the log that the methods of the cache want.
@@ -131,7 +131,7 @@ func (c *Cluster) Cost() (float64, error) {
 	return c.ledger.now(), nil
 }
 
-// Nodes returns the nodes that are there now, with what their pods request. Nobody may change them.
+// Nodes returns the present nodes with their pods' requests. The caller must not change them.
 func (c *Cluster) Nodes() ([]*values.Node, error) {
 	if err := c.sync(); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (c *Cluster) Nodes() ([]*values.Node, error) {
 	return c.ledger.nodes, nil
 }
 
-// Choice is what the profile would do with a pod.
+// Choice is the profile's decision about a pod.
 type Choice struct {
 	Node     string            // "" if no node fits
 	Best     []string          // the nodes that kube-scheduler would draw among; Node is one of them
@@ -154,7 +154,7 @@ type Choice struct {
 	RunnerUp      string
 	RunnerUpScore int64
 
-	// Decision is what a record of the choice says; nil if nobody records the decisions, or the profile has no LearnedScore.
+	// Decision is the record of the choice; nil if decisions are not recorded, or the profile has no LearnedScore.
 	Decision *decision.Decision
 }
 
@@ -214,7 +214,7 @@ func (c *Choice) rank(scores []fwk.NodePluginScores) {
 	}
 }
 
-// decision returns what a record of a choice says.
+// decision returns the record of a choice.
 func (c *Cluster) decision(state fwk.CycleState, pod *v1.Pod, ch Choice) *decision.Decision {
 	d, scored := plugin.Considered(state)
 	if !scored && ch.Feasible > 1 {
@@ -293,7 +293,7 @@ func (c *Cluster) Admits(ctx context.Context, pod *v1.Pod, node string) (string,
 	return "", fmt.Errorf("upstream's filters: %w", st.AsError())
 }
 
-// On returns the pod with another node. It shares all else with the original, which nobody changes.
+// On returns the pod with another node. It shares all else with the original, which must not change.
 func On(pod *v1.Pod, node string) *v1.Pod {
 	c := *pod
 	c.Spec.NodeName = node

@@ -18,7 +18,7 @@ type ledger struct {
 	generations []int64 // of upstream's node that each was converted from
 	row         map[string]int
 	cost        float64
-	known       bool // whether cost is that of the nodes
+	known       bool // whether cost is up to date
 }
 
 // follow converts the nodes that changed.

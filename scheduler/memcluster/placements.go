@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Placements are the pods of a cluster, placed by its profile or fixed on nodes, and those that wait.
+// Placements holds the pods of a cluster: placed by its profile, fixed on nodes, or waiting.
 type Placements struct {
 	*Cluster
 	Running  map[types.UID]*v1.Pod  // the pods that count, with their nodes here
@@ -20,21 +20,19 @@ type Placements struct {
 	round    []turn                 // the waiting pods that are still to be tried
 	triggers map[template]*trigger  // of the templates whose waiting pods have any
 
-	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which wait then. Those of DaemonSets wait for their
-	// node.
+	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which then wait. Pods of DaemonSets wait for their node.
 	Preempts bool
-	// Follow is told of what the profile does; by default nobody.
+	// Follow is told of the profile's actions; nil by default.
 	Follow Follower
 }
 
 // Follower is told which pods come and go other than by their owners.
 type Follower interface {
-	// Placed is told of a pod that the profile placed on the node that the pod names. If that was not the node of the choice, which has
-	// none, other pods were preempted.
+	// Placed is called with a pod that the profile placed on the pod's node. If the choice has no node, other pods were preempted.
 	Placed(pod *v1.Pod, by Choice)
 	Preempted(pod *v1.Pod) // the pod, which names its node, made room for another one
 	Lost(pod *v1.Pod)      // the node that the pod names is gone
-	// Refused is told of a pod that the plugins cannot handle. It no longer waits.
+	// Refused is called with a pod that the plugins cannot handle. It no longer waits.
 	Refused(pod *v1.Pod, why error)
 }
 

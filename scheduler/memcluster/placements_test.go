@@ -23,7 +23,7 @@ func daemonOf(name string, cores int) *st.PodWrapper {
 	return p
 }
 
-// A node that goes takes the pods that the profile placed there, in the order in which they were made. Those that were bound stay.
+// A removed node takes along the pods that the profile placed there, in the order of their creation. Bound pods stay.
 func TestLose(t *testing.T) {
 	o, f := placements(t, "a")
 	o.Fix(pod("bound", 1).Node("a").Obj())
@@ -41,7 +41,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// An update counts for pods that run and for those that wait, and leaves the node as it is.
+// An update counts for running and waiting pods, and leaves the node as it is.
 func TestUpdate(t *testing.T) {
 	o, f := placements(t, "a")
 	o.Fix(pod("runs", 4).Node("a").Obj())

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// template identifies pods that share their containers, as those that were made from one template in memory do. They share all
-// else but the name. Pods of DaemonSets, which differ in their nodes, and pods without containers have their own.
+// template identifies pods that share their containers, such as pods made from one template in memory. They share all else but the name.
+// Pods of DaemonSets, which differ in their nodes, and pods without containers have their own.
 type template struct {
 	shared *v1.Container
 	own    types.UID
@@ -25,7 +25,7 @@ func templateOf(pod *v1.Pod) template {
 
 // trigger says which placed pods may let the waiting pods of a template fit.
 type trigger struct {
-	pods      int // of the template that wait
+	pods      int // waiting pods of the template
 	namespace string
 	near      []labels.Selector // of required affinity
 	beside    []labels.Selector // of required spreading over topology domains
@@ -68,7 +68,7 @@ func (o *Placements) enqueue(pod *v1.Pod) {
 	o.addTrigger(pod)
 }
 
-// dequeue takes a pod out of those that wait.
+// dequeue removes a pod from the waiting pods.
 func (o *Placements) dequeue(i int) {
 	o.dropTrigger(o.Waiting[i])
 	o.Waiting = slices.Delete(o.Waiting, i, i+1)

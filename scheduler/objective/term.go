@@ -11,7 +11,7 @@ type Term interface {
 	Cost(nodes []*cluster.Node) float64
 }
 
-// Described is a term that says in a few words what it measures, for help texts and the reference.
+// Described is a term with a short description for help texts and the reference.
 type Described interface {
 	Term
 	About() string
@@ -19,8 +19,7 @@ type Described interface {
 
 // Tracker keeps the cost of one cluster up to date while its nodes change.
 type Tracker interface {
-	// Update records that the pods on node i may have changed. What a node offers and whether it
-	// is available must not change while the tracker is used.
+	// Update records that the pods on node i may have changed. A node's capacity and availability must not change while the tracker is used.
 	Update(i int)
 	// Cost returns the term's cost of the state after all updates, up to rounding.
 	Cost() float64

@@ -47,9 +47,9 @@ const (
 	cutInterrupt = "it was interrupted"
 )
 
-// FindFewest removes recorded nodes as long as the rest holds the recorded work, for each profile. The smallest nodes are removed
-// first. The search removes many nodes at once and halves their number where that fails; a node that cannot be removed stays, and so
-// do those that differ from it by name only. If ctx ends, it returns what was found. progress is told the evaluations.
+// FindFewest removes recorded nodes as long as the rest holds the recorded work, for each profile. The smallest nodes are removed first.
+// The search removes many nodes at once and halves their number where that fails. A node that cannot be removed stays, and so do nodes that
+// differ from it by name only. If ctx ends, FindFewest returns its findings so far. progress gets the number of evaluations.
 func FindFewest(ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int)) (Fewest, error) {
 	list, control := workers(&s)
 	out := Fewest{From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control), Wait: t.Wait.Seconds(), Percentile: 100 * t.Share, Lacks: s.Lacks(), Notes: s.Notes}
@@ -169,8 +169,8 @@ func (r *removal) result(all []record.Node) FewestOf {
 	return r.out
 }
 
-// leastNodes returns the number of nodes, the largest in each dimension, that offer what is needed together with those that stay. by
-// names the dimension that needs most.
+// leastNodes returns the number of nodes, the largest in each dimension, that cover the need together with the nodes that stay. by names
+// the dimension that needs most.
 func leastNodes(asks amounts, nodes, stay []record.Node) (most int, by string) {
 	for d, ask := range asks {
 		for i := range stay {

@@ -29,22 +29,22 @@ type Unplaced struct {
 	Why      string `json:"why"` // upstream's reasons, each with its number of nodes
 }
 
-// Lost is what goes with nodes, whatever the profile.
+// Lost describes what goes with nodes, for any profile.
 type Lost struct {
 	Nodes     int      `json:"nodes"` // of the cluster before
 	Lost      []string `json:"lost"`
 	Displaced int      `json:"displaced"`  // pods that their controllers make anew
-	Bare      []string `json:"bare"`       // pods without a controller, which nobody makes anew
+	Bare      []string `json:"bare"`       // pods without a controller, which are not replaced
 	EmptyDirs int      `json:"empty_dirs"` // displaced pods that lose the data of their emptyDir volumes
 	// Unjudged are displaced pods with claims of volumes, hostPath volumes, ResourceClaims or shares of a GPU. They are placed as if they
 	// had none.
 	Unjudged int `json:"unjudged"`
-	// Unknown are displaced pods of which the record does not say whether they have any of these but claims of volumes.
+	// Unknown counts displaced pods for which the record does not tell any of these except claims of volumes.
 	Unknown int `json:"unknown"`
 }
 
-// Lose returns the source without the nodes that gone selects at the end of its window. The pods on them wait there, except those that
-// nobody makes anew.
+// Lose returns the source without the nodes that gone selects at the end of its window. The pods on them wait there, except pods that are
+// not replaced.
 func Lose(s replay.Source, gone func(*record.Node) bool) (replay.Source, Lost) {
 	out := Lost{Lost: []string{}, Bare: []string{}}
 	lost := map[string]bool{}
@@ -101,8 +101,8 @@ func present(p *record.Pod, s *replay.Source) bool {
 	return p.Arrived < s.To && (p.Ended == 0 || p.Ended >= s.To)
 }
 
-// unplaceable lets the profile place the pods that wait at the end of the window, higher priorities first and with preemption. It
-// returns those that get no node, by name.
+// unplaceable lets the profile place the pods that wait at the end of the window, higher priorities first and with preemption. It returns
+// the pods without a node, by name.
 func unplaceable(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfile) ([]Unplaced, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the plugins
@@ -142,7 +142,7 @@ func unplaceable(ctx context.Context, s replay.Source, profile config.KubeSchedu
 	return out, nil
 }
 
-// refusing is a follower that tells each of the pods that the plugins cannot handle.
+// refusing is a follower that reports the pods that the plugins cannot handle.
 type refusing struct {
 	memcluster.Follower
 	each func(pod *v1.Pod, why error)

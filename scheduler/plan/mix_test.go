@@ -222,7 +222,7 @@ func cheapestOf(t *testing.T, s replay.Source, types Types, target Target, p Mix
 	return least
 }
 
-// Pods that fit no type are named, with what keeps them from each. Those that fit no recorded node either are not missed.
+// Pods that fit no type are named, with each type's reason. Pods that fit no recorded node either do not count.
 func TestMisfits(t *testing.T) {
 	two := []record.Node{node("a"), node("b")}
 	types := Types{typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9, func(n *record.Node) { n.Taints = `[{"key":"spot","effect":"NoSchedule"}]` })}
@@ -262,7 +262,7 @@ func TestNoMix(t *testing.T) {
 	}
 }
 
-// A search that is limited or interrupted gives what it has found, and equal searches find the same.
+// A search that is limited or interrupted returns its findings so far, and equal searches find the same.
 func TestMixEndsEarly(t *testing.T) {
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b")}}
 	for i := range 12 {
@@ -326,7 +326,7 @@ func TestRecordedTypes(t *testing.T) {
 	}
 }
 
-// What the recorded workers cost counts the time at which they were there.
+// The cost of the recorded workers counts the time in which they existed.
 func TestRecordedPrice(t *testing.T) {
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b"), node("main")}}
 	s.Nodes[1].To, s.Nodes[1].Gone = t0+25_000, true

@@ -33,7 +33,7 @@ func node(name string) record.Node {
 	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: fmt.Sprintf(`{"kubernetes.io/hostname":%q}`, name), DoNotDisrupt: "[]"}
 }
 
-// pod makes a row of a running pod of an owner. Its name begins with that of its app.
+// pod makes a row of a running pod of an owner. Its name begins with its app's name.
 func pod(name, on string, cores int64, change ...func(*record.Pod)) record.Pod {
 	app, _, _ := strings.Cut(name, "-")
 	p := record.Pod{
@@ -203,7 +203,7 @@ func TestWhatARecordLacks(t *testing.T) {
 	}
 }
 
-// A pod's health is that of the time of the plan. What the record has of a later time says nothing about it.
+// The plan uses a pod's health at the time of the plan. Later health does not count.
 func TestHealthOfTheTime(t *testing.T) {
 	for _, c := range []struct {
 		health  string
@@ -245,7 +245,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A control-plane node is neither empty nor emptied, whatever runs on it.
+// A control-plane node is neither empty nor emptied, whichever pods run on it.
 func TestControlPlane(t *testing.T) {
 	main := node("main")
 	main.Labels = `{"node-role.kubernetes.io/control-plane":""}`

@@ -48,8 +48,8 @@ const (
 	maxFleet = 20_000
 )
 
-// grow looks for a mix that holds the work: the cheapest cover of what is needed at least, and then of more and more. Between the last
-// cover that fails and the first that holds the work, it bisects.
+// grow looks for a mix that holds the work: first the cheapest cover of the least need, then of more and more. Between the last cover that
+// fails and the first that holds the work, it bisects.
 func (b *purchase) grow(ctx context.Context) error {
 	low, high, more := -1.0, 0.0, 0.05
 	for {
@@ -168,13 +168,13 @@ func (b *purchase) worth(counts []int) bool {
 	return b.saves(p) && !slices.ContainsFunc(b.rows, func(r covering.Row) bool { return !r.Met(counts) })
 }
 
-// saves reports whether a price is lower than that of the best mix, and not lower than the bound.
+// saves reports whether a price is lower than the best mix's, and not lower than the bound.
 func (b *purchase) saves(price float64) bool {
 	return price < b.price(b.best)*(1-1e-9) && price >= b.out.Bound*(1-1e-9)
 }
 
-// near returns the mixes that are worth a try and have up to two nodes more or less of each type than the best one. With many types it
-// is one, and of the types those that have been tried. The dearest come first.
+// near returns the mixes worth a try that have up to two nodes more or less of each type than the best one. With more than five types the
+// limit is one node, and only types of played mixes vary. The dearest come first.
 func (b *purchase) near() (out [][]int) {
 	var kinds []int
 	for k, t := range b.fleet.types {

@@ -24,7 +24,7 @@ type State struct {
 	at      int64                 // milliseconds since 1970
 	own     map[types.UID]bool    // pods that belong to their node, or are going
 	stays   map[types.UID]string  // why a pod may not be moved
-	covers  map[types.UID]*budget // of the pods that are evicted as one budget allows
+	covers  map[types.UID]*budget // the budgets of evictable pods
 	empties map[types.UID]bool    // pods with emptyDir volumes
 	kept    map[string]string     // why a node stays in use that has no pods
 	lacks   lacks
@@ -94,13 +94,13 @@ func (s *State) keep(source replay.Source) {
 // leave begins the reason of what stays because its owner says so.
 const leave = "its owner asks to leave it: "
 
-// lacks counts what a record does not say.
+// lacks counts missing parts of a record.
 type lacks struct {
 	holds, marks, health int // pods
 	nodeMarks            int // nodes
 }
 
-// notes says what a record lacks that would matter.
+// notes describes the missing parts of a record that would matter.
 func (l lacks) notes() (out []string) {
 	if l.holds > 0 {
 		out = append(out, fmt.Sprintf("the record does not say of %d pods whether they have emptyDir or hostPath volumes or ResourceClaims: "+
@@ -116,7 +116,7 @@ func (l lacks) notes() (out []string) {
 	return out
 }
 
-// budgetsAt returns the budgets at the end of the window. Those of an old record may be such that no API server takes them.
+// budgetsAt returns the budgets at the end of the window. An old record may hold budgets that no API server accepts.
 func (s *State) budgetsAt(source replay.Source) (out []*budget) {
 	for i := range source.Objects {
 		o := &source.Objects[i]
@@ -172,7 +172,7 @@ func (s *State) marks(r *record.Pod) (out []string, known bool) {
 	return out, known
 }
 
-// judgeHolds finds out what the pod would lose.
+// judgeHolds sets what the pod would lose.
 func (s *State) judgeHolds(r *record.Pod) {
 	uid := types.UID(r.UID)
 	holds, known := listOf(r.Holds)

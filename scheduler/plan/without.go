@@ -23,7 +23,7 @@ type Losses struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// LossAt is what happens at a time.
+// LossAt is the effect of a loss at a time.
 type LossAt struct {
 	At       time.Time `json:"at"`
 	What     string    `json:"what"` // which time this is
@@ -31,9 +31,8 @@ type LossAt struct {
 	Profiles []Loss `json:"profiles"`
 }
 
-// Without takes the nodes that gone selects out of the cluster, at the end of the source's window and at its busiest time. Each profile
-// places the pods that wait and those that were on these nodes. All others stay where they are. progress is told the share of the work
-// that is done.
+// Without removes the nodes that gone selects, at the end of the source's window and at its busiest time. Each profile places the waiting
+// pods and the pods that were on these nodes. All others stay where they are. progress gets the fraction of the work that is done.
 func Without(ctx context.Context, s replay.Source, gone func(*record.Node) bool, profiles []Profile, progress func(done float64)) (Losses, error) {
 	out := Losses{Notes: s.Notes}
 	times, names := []int64{s.To - 1}, []string{"the time of the plan"}

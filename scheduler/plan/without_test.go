@@ -46,7 +46,7 @@ func without(t *testing.T, s replay.Source, names ...string) Losses {
 	return out
 }
 
-// Three nodes of four cores. What is left after a loss can be reckoned by hand.
+// Three nodes of four cores. The rest after a loss can be computed by hand.
 func TestWithout(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func podsOf(list []Unplaced) (out []string) {
 	return out
 }
 
-// At the busiest time more pods are there than at the end. The output says what is lost and what cannot be judged.
+// At the busiest time more pods are there than at the end. The output names the losses and what cannot be judged.
 func TestWithoutText(t *testing.T) {
 	named := func(p *record.Pod) { p.Workload = "Deployment/web" }
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b")}, Pods: []record.Pod{

@@ -49,7 +49,7 @@ func anew(s replay.Source) replay.Source {
 	return s
 }
 
-// on returns the source with the nodes that keep selects and, of the pods that belong to a node, theirs.
+// on returns the source with the nodes that keep selects, without pods that belong to another node.
 func on(s replay.Source, keep func(name string) bool) replay.Source {
 	s.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n record.Node) bool { return !keep(n.Name) })
 	s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p record.Pod) bool { return p.Daemon && !keep(p.Node) })
@@ -75,7 +75,7 @@ func isControl(n *record.Node) bool {
 	return is
 }
 
-// workers returns the nodes of the window that may be removed, and those of the control plane, by name. Each has the largest amounts
+// workers returns the nodes of the window that may be removed, and the nodes of the control plane, by name. Each has the largest amounts
 // that it offers in the window.
 func workers(s *replay.Source) (workers, control []record.Node) {
 	last := map[string]record.Node{}

@@ -11,8 +11,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// End returns the cluster at the end of the window, with its pods on the nodes that they really had. Its filters are those of the
-// profile. Notes say what of the record could not be read. ctx ends the plugins.
+// End returns the cluster at the end of the window, with its pods on their real nodes and with the profile's filters. Notes describe
+// unreadable parts of the record. ctx ends the plugins.
 func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cluster *memcluster.Placements, notes []string, err error) {
 	s.From = s.To - 1 // what happened before does not matter
 	p, err := begin(ctx, s, Config{Profile: profile, Objective: objective.Balance{}, Blocks: 1}, really{})

@@ -31,9 +31,9 @@ type Config struct {
 	Prices    *Prices // nil: nothing costs anything
 	Blocks    int     // number of the stretches of time
 	Seed      uint64  // of the draws among equal nodes
-	// Progress is told the share of the window that is played; nil for nobody.
+	// Progress gets the played fraction of the window; may be nil.
 	Progress func(done float64)
-	Watch    Watcher // nil: nobody
+	Watch    Watcher // may be nil
 	Frames   int     // how often Watch sees the cluster, at equal distances; at least 2, or 0 for never
 
 	recording plugin.Recording // has a book if choices shall have their decisions
@@ -42,7 +42,7 @@ type Config struct {
 // Real returns what really happened.
 func Real(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, really{}) }
 
-// Run plays the source under the profile. The error of a context that ended is the context's.
+// Run plays the source under the profile. If ctx ends, it returns ctx's error.
 func Run(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, profiled{}) }
 
 // course is a Course in the making.
@@ -117,7 +117,7 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	}
 	c.Profile.SchedulerName = v1.DefaultSchedulerName
 	v := &virtual{time.UnixMilli(s.From)}
-	// A search plays hundreds of courses. What the plugins say when they start is the same for each, so it is for level debug.
+	// A search plays hundreds of courses. The plugins log the same at each start, so it is for level debug.
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).V(1))
 	cluster, err := memcluster.New(ctx, memcluster.Config{
 		Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed, Recording: c.recording,
@@ -295,7 +295,7 @@ func (p *course) finish() Course {
 	}
 	for _, row := range slices.Sorted(maps.Keys(p.began)) {
 		if p.source.Watched(p.began[row], p.began[row]+1) == 0 {
-			continue // nobody knows which other pods came and went then
+			continue // the other pods' changes at that time are unknown
 		}
 		seconds := float64(p.waits[row]) / 1000
 		p.meter.waited(p.began[row], seconds)

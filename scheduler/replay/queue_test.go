@@ -91,7 +91,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Times in which nobody watched are no part of waits, and neither are the pods that arrived in them.
+// Gaps of the recording do not count as waiting, and pods that arrived in them do not count at all.
 func TestGaps(t *testing.T) {
 	full := func(p *record.Pod) { p.MilliCPU, p.Preemption = 4000, "Never" }
 	s := source([]record.Pod{pod("holds", -5, full, func(p *record.Pod) { p.Ended, p.End = seconds(60), record.Deleted }), pod("waits", 10, full), pod("unseen", 30, full)}, node("a"))

@@ -217,7 +217,7 @@ func TestTime(t *testing.T) {
 		pod("gone", 11, full, never, ends(30, record.Deleted)),                               // waits until 30, and is deleted
 		pod("later", 12, full, never, ends(64, record.Succeeded)),                            // would run 50 s, from 60
 		pod("urgent", 13, full, never, urgent, ends(60, record.Deleted)),                     // waits until 40, runs until 60
-		pod("static", 50, ends(80, record.Deleted), func(p *record.Pod) { p.Daemon = true }), // is where it is, whatever fits
+		pod("static", 50, ends(80, record.Deleted), func(p *record.Pod) { p.Daemon = true }), // stays where it is, even if it does not fit
 	}
 	out, homes := packs(t, source(pods, node("a")))
 	if len(homes) != 1 || homes["later"] != "a" || out.Pods != 4 || out.NeverRan != 1 || out.Unscheduled != 0 {
@@ -235,7 +235,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// The first row is what really happened: nodes, times and waits of the record, and nothing decided anew.
+// The first row holds the real events: nodes, times and waits of the record, without new decisions.
 func TestReal(t *testing.T) {
 	pods := []record.Pod{
 		pod("old", -50), pod("web", 10, func(p *record.Pod) { p.Node, p.Ended, p.End = "b", seconds(62), record.Preempted }),
@@ -327,7 +327,7 @@ func TestStartsSilently(t *testing.T) {
 	}
 }
 
-// The pod of a DaemonSet has its part of a node that comes, though it was bound a moment later: a pod that waits finds the rest.
+// The pod of a DaemonSet takes its part of a new node, though it was bound a moment later: a waiting pod finds the rest.
 func TestDaemonsComeWithTheirNode(t *testing.T) {
 	late := node("b")
 	late.From = seconds(20)

@@ -11,17 +11,17 @@ import (
 	"gnnsched/workload/record/restore"
 )
 
-// Source is what a replay needs of a record. Whoever asks "what if" may change pods and nodes before the replay.
+// Source holds the parts of a record that a replay needs. Callers that ask "what if" may change pods and nodes before the replay.
 type Source struct {
 	Pods    []record.Pod // by arrival
 	Nodes   []record.Node
 	Objects []record.Object
 	// From and To are the window, in milliseconds since 1970.
 	From, To int64
-	// Notes say what is wrong with the record and what the figures leave out.
+	// Notes describe faults of the record and omissions of the figures.
 	Notes []string
 
-	gaps []span // times within the window in which nobody watched
+	gaps []span // times within the window without recording
 }
 
 // Window is the time of a record that is replayed. Zero times are the record's own beginning and end.
@@ -36,8 +36,8 @@ type Window struct {
 // span is a time in milliseconds.
 type span struct{ from, to int64 }
 
-// Read reads a record and corrects what cannot be, such as pods that end before they begin. Errors are those of a record
-// that cannot be replayed.
+// Read reads a record and corrects impossible data, such as pods that end before they begin. It returns an error if the record cannot be
+// replayed.
 func Read(r *record.Record, w Window) (Source, error) {
 	var s Source
 	var errs [4]error
@@ -206,7 +206,7 @@ func union(list []span) []span {
 	return out
 }
 
-// Bound reports whether the source says of any pod of the window that it got a node, and when. Records of traces do not.
+// Bound reports whether the source knows of any pod of the window that it got a node, and when. Records of traces do not.
 func (s *Source) Bound() bool {
 	return slices.ContainsFunc(s.Pods, func(p record.Pod) bool {
 		return !p.Daemon && p.Bound != 0 && p.Arrived < s.To && (p.Ended == 0 || p.Ended > s.From)

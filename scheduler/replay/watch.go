@@ -10,7 +10,7 @@ import (
 type Watcher interface {
 	// Frame is told of the nodes at a time, which it must not keep, and of the number of pods that wait.
 	Frame(at float64, nodes []*cluster.Node, waiting int)
-	// Placed is told of a pod that gets a node in the window.
+	// Placed is called for a pod that gets a node in the window.
 	Placed(p Placement)
 	// Waited is told, at the end, of each pod of Course.Waits, and whether it got a node in the end.
 	Waited(pod *record.Pod, seconds float64, placed bool)
@@ -48,7 +48,7 @@ func (p *course) film(now int64) error {
 	return nil
 }
 
-// watchPlacement tells the watcher of a pod that gets a node, and still counts as waiting.
+// watchPlacement calls the watcher for a pod that gets a node, while it still counts as waiting.
 func (p *course) watchPlacement(row int, node string, by *memcluster.Choice) {
 	if p.config.Watch == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// notes is a watcher that writes down what it is told.
+// notes is a watcher that writes down its calls.
 type notes struct{ frames, placed, waited []string }
 
 func (n *notes) Frame(at float64, nodes []*cluster.Node, waiting int) {

@@ -136,8 +136,8 @@ func (r *recordingCost) start(ctx context.Context, b *testbed.Bed, way int) (sto
 	return func() error { end(); return done() }, nil
 }
 
-// turns makes the blocks of all rounds, each round in another order. After every few rounds it clears away what they left. The first
-// rounds do not count, as the first pods of a scheduler take longer.
+// turns makes the blocks of all rounds, each round in another order. After every few rounds it deletes their objects. The first rounds do
+// not count, because a scheduler's first pods take longer.
 func (r *recordingCost) turns(ctx context.Context, once func(way int) (block, error), clean func() (collection, error)) (all [][]block, cleaned []collection, err error) {
 	all = make([][]block, len(recordings))
 	order := rand.New(rand.NewPCG(1, 1))
@@ -168,7 +168,7 @@ func (r *recordingCost) turns(ctx context.Context, once func(way int) (block, er
 	return all, cleaned, nil
 }
 
-// sumUp prints what a pod takes with each way, and checks the gate.
+// sumUp prints the cost of a pod with each way, and checks the gate.
 func (r *recordingCost) sumUp(all [][]block, cleaned []collection) error {
 	perKB := collecting(cleaned)
 	cpu := func(b block) float64 { return b.cpu + b.allocated*perKB }
@@ -192,8 +192,8 @@ func (r *recordingCost) sumUp(all [][]block, cleaned []collection) error {
 	return missed
 }
 
-// collecting returns the CPU time, in microseconds, that collecting the garbage takes for each KB allocated: a collection comes when
-// gcPercent of what is live has been allocated.
+// collecting returns the CPU time of garbage collection per allocated KB, in microseconds: a collection comes when gcPercent of the live
+// memory has been allocated.
 func collecting(cleaned []collection) float64 {
 	var cpu, live float64
 	for _, c := range cleaned {

@@ -134,7 +134,7 @@ func tree(t *testing.T, text string) (out any) {
 	return out
 }
 
-// The suites of the Kubernetes that go.mod names can be read, and each has workloads for both commands.
+// The suites of go.mod's Kubernetes can be read, and each has workloads for both commands.
 func TestUpstreamSuites(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {

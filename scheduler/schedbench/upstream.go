@@ -123,8 +123,8 @@ func makeProfileDir(dir string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// selected returns the workloads to run: for the integration test those that upstream runs for it, for
-// the benchmark one of each test case with the label performance.
+// selected returns the workloads to run: for the integration test the ones that upstream runs, for the benchmark one of each test case with
+// the label performance.
 func selected(perf string, suites []string, integration bool, size int) ([]workload, error) {
 	var out []workload
 	for _, suite := range suites {

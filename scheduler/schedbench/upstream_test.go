@@ -125,7 +125,7 @@ func TestUpstreamIntegration(t *testing.T) {
 	}
 }
 
-// An interrupted run takes what it started along, and leaves no files.
+// An interrupted run ends its child processes and leaves no files.
 func TestUpstreamInterrupted(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pid")
 	args := fakeUpstream(t, "#!/bin/bash\nsleep 600 &\necho $! >"+pids+".new; mv "+pids+".new "+pids+"\nwait\n")

@@ -357,7 +357,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
-// check compares the requests with the printed role: neither has what the other lacks.
+// check compares the requests with the printed role: they must be equal.
 func (r *recorder) check(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

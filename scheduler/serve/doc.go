@@ -2,7 +2,6 @@
 // extender of it (extender.go), and to people and programs, which post a pod and get ranked nodes with
 // reasons (suggestions.go). The answers come from an advise.Advisor.
 //
-// Every path but the health checks needs a client certificate or a bearer token (door.go). Requests are
-// bounded in size, number and time (limits.go); what is over a bound gets an error at once, so that an
-// ignorable extender lets kube-scheduler decide alone.
+// Every path but the health checks needs a client certificate or a bearer token (door.go). Requests are bounded in size, number and time
+// (limits.go); a request over a bound gets an error at once, so that an ignorable extender lets kube-scheduler decide alone.
 package serve

@@ -43,7 +43,7 @@ func (f *fault) Error() string { return f.err.Error() }
 // Unwrap returns the error.
 func (f *fault) Unwrap() error { return f.err }
 
-// bad is the fault of a request that nobody can answer.
+// bad returns the fault of a malformed request.
 func bad(format string, a ...any) *fault {
 	return &fault{http.StatusBadRequest, "bad_request", fmt.Errorf(format, a...)}
 }

@@ -306,8 +306,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A request that takes too long gets an answer in time, and keeps its slot until it ends; what has no slot is
-// refused at once.
+// A request that takes too long gets an answer in time, and keeps its slot until it ends; a request without a slot is refused at once.
 func TestLimits(t *testing.T) {
 	entered, leave := make(chan struct{}, 8), make(chan struct{})
 	stuck := func(context.Context, []string) ([]advise.Ranked, error) {
@@ -369,7 +368,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What is configured wrong ends with exit code 2 before anything is served.
+// A wrong configuration ends with exit code 2 before anything is served.
 func TestConfig(t *testing.T) {
 	own := credentials(t)
 	busy := open(t, &canned{rank: falling}, own, nil)

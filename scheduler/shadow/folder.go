@@ -17,7 +17,7 @@ const folderScenario = "shadow"
 func theirName(of []string) string  { return plain(strings.Join(of, ", ")) }
 func ourName(profile string) string { return plain(profile) + " (in the shadow)" }
 
-// Points returns what is known now, for the curves over time of a run folder. The gain has three curves as soon as it has an interval.
+// Points returns the present points of a run folder's curves over time. The gain has three curves as soon as it has an interval.
 func (r Report) Points() []runfolder.Row {
 	c, at := r.Counts, r.To.Sub(r.From).Seconds()
 	values := map[string]float64{

@@ -17,7 +17,7 @@ type outcome string
 const (
 	// same: the profile chooses the same node.
 	same outcome = "same"
-	// equal: the profile would draw among nodes of which one is theirs, or chooses one that is exactly like theirs.
+	// equal: the profile would draw among tied nodes, one of which is theirs, or chooses a node exactly like theirs.
 	equal outcome = "equal"
 	// different: the profile chooses another node.
 	different outcome = "different"

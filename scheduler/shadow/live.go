@@ -16,7 +16,7 @@ import (
 	"gnnsched/scheduler/advise"
 )
 
-// Comparison is a pod that the other scheduler bound, with what the profile would have chosen for it.
+// Comparison is a pod that the other scheduler bound, with the profile's choice for it.
 type Comparison struct {
 	Time   time.Time `json:"time"`
 	Pod    string    `json:"pod"`
@@ -28,7 +28,7 @@ type Comparison struct {
 	Why    string    `json:"why,omitempty"`  // of a failure
 }
 
-// Live is what a running Watcher has found so far. Its report has no batches.
+// Live holds the findings so far of a running Watcher. Its report has no batches.
 type Live struct {
 	Report
 	Results   []Result     `json:"results"`
@@ -47,7 +47,7 @@ const (
 	mostCourse = 240
 )
 
-// Live asks a Watcher that runs what it has found so far. It waits until the events at hand are worked off, Run or ctx ends.
+// Live returns the findings so far of a running Watcher. It waits until the pending events are handled, or Run or ctx ends.
 func (w *Watcher) Live(ctx context.Context) (Live, error) {
 	reply := make(chan Live, 1)
 	for asked := w.asked; ; {
@@ -102,7 +102,7 @@ func (w *Watcher) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write(text) // the caller may have gone
 }
 
-// ParseLive reads what a Watcher serves. Its errors are those of Parse.
+// ParseLive reads the answer of a Watcher. It returns the same errors as Parse.
 func ParseLive(text []byte) (Live, error) {
 	if _, err := Parse(text); err != nil {
 		return Live{}, err

@@ -51,7 +51,7 @@ func blocksOf(gains ...float64) []Block {
 	return out
 }
 
-// The interval is that of Student's t: for 1 to 5 with four degrees of freedom, 3 ± 2.7764 · 1.5811 / √5.
+// The interval is Student's t interval: for 1 to 5 with four degrees of freedom, 3 ± 2.7764 · 1.5811 / √5.
 func TestEstimate(t *testing.T) {
 	e := estimate(blocksOf(1, 2, 3, 4, 5), gained)
 	if math.Abs(e.Mean-3) > 1e-12 || math.Abs(e.High-e.Mean-1.9632) > 1e-4 || math.Abs(e.Mean-e.Low-1.9632) > 1e-4 {

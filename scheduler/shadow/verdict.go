@@ -21,10 +21,10 @@ const (
 type Verdict struct {
 	Answer Answer   `json:"answer"`
 	Why    []string `json:"why"`
-	Notes  []string `json:"notes,omitempty"` // what to bear in mind, whatever the answer
+	Notes  []string `json:"notes,omitempty"` // caveats for any answer
 }
 
-// Limits are what a verdict goes by.
+// Limits are the thresholds of a verdict.
 type Limits struct {
 	Pods     int     `json:"pods"`     // that must be compared
 	Failures float64 `json:"failures"` // the share of pods that may fail: unschedulable, infeasible, fallbacks; each counts by itself

@@ -35,14 +35,14 @@ import (
 type Config struct {
 	Client  kubernetes.Interface // only read from
 	Dynamic dynamic.Interface    // nil: none of upstream's plugins that watch by name of a resource
-	// Profile is what would decide, as kube-scheduler's configuration has it, and Name names it in reports.
-	// Policies that count typical pods count those that have the profile's SchedulerName, so it should be one of Of.
+	// Profile would decide, in the form of kube-scheduler's configuration, and Name names it in reports. Policies that count typical pods
+	// count pods with the profile's SchedulerName, so it should be one of Of.
 	Profile config.KubeSchedulerProfile
 	Name    string
 	// Of are the schedulerNames whose pods are compared. The other pods stay where they really are.
 	Of []string
-	// Objective is what the two clusters are compared by. Terms about measured usage are not possible:
-	// nobody can measure the cluster with the profile's choices.
+	// Objective compares the two clusters. Terms about measured usage are not possible, because the cluster with the profile's choices cannot
+	// be measured.
 	Objective objective.Mix
 	Block     time.Duration // length of the blocks of time, at first
 	Limits    Limits
@@ -126,8 +126,8 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 		return nil, err
 	}
 	of.Seed++
-	of.Recording = plugin.Recording{} // the choices of the second cluster are about a state that nobody sees
-	// What the plugins say when they start was logged for the first cluster.
+	of.Recording = plugin.Recording{} // the second cluster's choices are not recorded: their state is hypothetical
+	// The plugins' start was logged for the first cluster.
 	second, err := memcluster.New(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), of)
 	if err != nil {
 		return nil, err
@@ -209,7 +209,7 @@ func (w *Watcher) tell() {
 	}
 }
 
-// start takes what the informers have seen so far as the state at the beginning.
+// start takes the informers' present objects as the initial state.
 func (w *Watcher) start(ctx context.Context) {
 	w.begun = w.config.Clock.Now()
 	w.last = w.begun
@@ -255,7 +255,7 @@ func (w *Watcher) advance(now time.Time) {
 	w.blocks.add(Block{d.Seconds(), theirs, own, float64(len(w.waiting)), float64(len(w.ours.Waiting))})
 }
 
-// watched reports whether the pod is of a scheduler that is watched.
+// watched reports whether the pod belongs to a watched scheduler.
 func (w *Watcher) watched(p *v1.Pod) bool { return slices.Contains(w.config.Of, p.Spec.SchedulerName) }
 
 // network returns what decides now.
@@ -269,7 +269,7 @@ func (w *Watcher) network() plugin.Network {
 	return n
 }
 
-// policy names what decides. A network has the name of its profile, which is that of the watched scheduler.
+// policy names the decider. For a network it is the configured name, because the profile has the watched scheduler's name.
 func (w *Watcher) policy(name string, fingerprint uint64) string {
 	if fingerprint != 0 {
 		return w.config.Name

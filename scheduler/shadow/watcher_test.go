@@ -188,7 +188,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// A pod that waits when watching begins takes no room of pods that run, whatever the order of the first lists.
+// A pod that waits when watching begins takes no room of running pods, in any order of the first lists.
 func TestWaitsAtTheBeginning(t *testing.T) {
 	b := newBench(t, "most-allocated")
 	waits := pod("waits").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj()
@@ -308,7 +308,7 @@ func TestInfeasible(t *testing.T) {
 	}
 }
 
-// Pods that leave the profile no free choice, those of other schedulers and those that were bound unseen keep their nodes.
+// Pods that leave the profile no free choice, other schedulers' pods and pods that were bound unseen keep their nodes.
 func TestFixed(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	b.binds(pod("0").Obj(), "a")
@@ -331,8 +331,8 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// When a node is gone, the pods that the profile had put there wait for another one. Those that were really there stay until
-// they really end, because the node may come back.
+// When a node is gone, the pods that the profile had put there wait for another one. Pods that were really there stay until they really
+// end, because the node may come back.
 func TestNodeGone(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	mine := b.binds(pod("0").Obj(), "b")
@@ -353,8 +353,8 @@ func TestNodeGone(t *testing.T) {
 	}
 }
 
-// Whatever happens, the real cluster's cost is that of the pods that are bound, and every bound pod is in the cluster in memory
-// once: on a node, or waiting.
+// After any events, the real cluster's cost counts the bound pods, and every bound pod is in the cluster in memory once: on a node, or
+// waiting.
 func TestClustersFollow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, rapid.SampledFrom([]string{"most-allocated", "kube-scheduler"}).Draw(rt, "policy"), "a", "b", "c")

@@ -35,7 +35,7 @@ type Config struct {
 	CertFile  string `json:"certFile,omitempty"`
 	KeyFile   string `json:"keyFile,omitempty"`
 	TokenFile string `json:"tokenFile,omitempty"`
-	// ServerName is the name that Prometheus' certificate must have, if it is not that of Address.
+	// ServerName is the name in Prometheus' certificate, if it differs from the host of Address.
 	ServerName string `json:"serverName,omitempty"`
 	// Interval is the time between two measurements, 15s by default, and Timeout that after which one is given up,
 	// 10s by default, but at most MaxAge.
@@ -43,13 +43,13 @@ type Config struct {
 	Timeout  metav1.Duration `json:"timeout,omitempty"`
 	// MaxAge is the age from which a measurement is not used any more, 3m by default.
 	MaxAge metav1.Duration `json:"maxAge,omitempty"`
-	// NetworkCapacity and DiskCapacity are what a node can send, receive, read and write in bytes a second. The
-	// defaults are 125M (1 Gbit/s) and 200M.
+	// NetworkCapacity and DiskCapacity are the capacity of a node's network and disk in bytes a second. The defaults are 125M (1 Gbit/s) and
+	// 200M.
 	NetworkCapacity resource.Quantity `json:"networkCapacity,omitzero"`
 	DiskCapacity    resource.Quantity `json:"diskCapacity,omitzero"`
 }
 
-// Default fills in what is left out, and returns an error for the first invalid value.
+// Default fills in missing values, and returns an error for the first invalid value.
 func (c *Config) Default() error {
 	for _, d := range []struct {
 		to    *metav1.Duration

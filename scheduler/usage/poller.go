@@ -21,8 +21,7 @@ type poller struct {
 	asks      poll.Poll
 }
 
-// newPoller returns a poller of the source that a configuration names. It reads the files of the configuration.
-// api reaches the cluster's API server.
+// newPoller returns a poller of a configuration's source. It reads the configuration's files. api reaches the cluster's API server.
 func newPoller(c Config, api *rest.Config, directory objects, clk clock.WithTicker) (*poller, error) {
 	if err := c.Default(); err != nil {
 		return nil, err

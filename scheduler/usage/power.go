@@ -17,16 +17,15 @@ const (
 	fitSpread   = 0.05       // standard deviation of the CPU in use, as a share, that a curve needs at least
 	fitStep     = 0.02       // share of the watts at full load by which a curve must move to replace the one in use
 
-	// usualFull is what a machine may draw at full load, in watts, even if its model says less. The default model goes by the
-	// hardware threads alone.
+	// usualFull is a machine's possible power at full load, in watts, even if its model is lower. The default model depends on the hardware
+	// threads only.
 	usualFull = 500
 )
 
 // powerState says how a node's power is known.
 type powerState string
 
-// The states. In all but the first the node's annotation or the default model counts. The others are those of
-// degradation.
+// The states. In all but the first, the node's annotation or the default model counts. The others are the reasons of degradation.
 const (
 	powerCalibrated powerState = "calibrated" // the machine's curve follows from measured watts
 	powerGathering  powerState = "gathering"  // the samples are too few, or of too similar use, for a curve
@@ -38,13 +37,13 @@ var powerStates = []powerState{powerCalibrated, powerGathering, powerGPU, powerS
 // measured reports whether there are fresh watts.
 func (s powerState) measured() bool { return s == powerCalibrated || s == powerGathering }
 
-// wattsSample is what a node draws.
+// wattsSample is one sample of a node's power.
 type wattsSample struct {
 	Names []string // by which the source knows the node, the best first
 	Watts float64
 }
 
-// powerHistory is what was measured of a node's power. Its size is fixed.
+// powerHistory holds the measurements of a node's power. Its size is fixed.
 type powerHistory struct {
 	declared cluster.PowerModel // that fit and model go by
 	fit      powerFit
@@ -56,12 +55,12 @@ type powerHistory struct {
 	state    powerState
 }
 
-// powerOutcome says what a measurement brought about power.
+// powerOutcome is a measurement's effect on the power models.
 type powerOutcome struct {
 	Nodes    map[powerState]int
 	Lost     map[powerState][]string // nodes whose watts were measured until now, by the new state
 	Measured float64                 // watts of the nodes with fresh ones
-	Modelled float64                 // what the same nodes draw by the models in use
+	Modelled float64                 // the same nodes' power by the models in use
 }
 
 // observeWatts pairs the watts of nodes with the CPU that they use, and adjusts their curves. invalid returns the nodes
@@ -185,7 +184,7 @@ func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *
 	}
 }
 
-// machine returns what a node's machine draws without measurements.
+// machine returns the power model of a node's machine without measurements.
 func (n nodeInfo) machine() cluster.PowerModel {
 	return power.Machine(&cluster.Node{Allocatable: n.Allocatable, Power: n.Power})
 }
@@ -210,8 +209,8 @@ func (f *powerFit) add(after, use, watts float64) {
 	f.product = keep*f.product + du*(watts-f.watts)
 }
 
-// line returns the watts at use 0 and 1. Idle is at least 0 and full at least idle: where the best line is not so, the best
-// of those that are. fits is false if the samples say too little.
+// line returns the watts at use 0 and 1. Idle is at least 0 and full at least idle: if the best line violates this, it returns the best
+// line that does not. fits is false if the samples do not suffice.
 func (f *powerFit) line() (idle, full float64, fits bool) {
 	if f.samples < fitSamples || f.squares < fitSpread*fitSpread*f.weight {
 		return 0, 0, false

@@ -33,8 +33,8 @@ func (rackOfTwo) Nodes() map[string]nodeInfo {
 	return map[string]nodeInfo{"node-0": {Name: "node-0", Allocatable: offers}, "node-1": {Name: "node-1", Allocatable: offers}}
 }
 
-// TestPowerFromACluster measures a simulated cluster through a real Prometheus, with the default queries but for their windows. The curve that
-// follows is that of the node's annotation, which nothing but its watts tell.
+// TestPowerFromACluster measures a simulated cluster through a real Prometheus, with the default queries except for their windows. The
+// resulting curve equals the node's annotation, which is known from the watts only.
 func TestPowerFromACluster(t *testing.T) {
 	monitoring := filepath.Join("..", "..", "compose", "monitoring")
 	if _, err := exec.LookPath("prometheus"); err != nil {

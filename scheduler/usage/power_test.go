@@ -42,7 +42,7 @@ func newMachineRoom(t testing.TB, nodes poweredNodes) *machineRoom {
 	return &machineRoom{newStore(config(t)), nodes, 100_000}
 }
 
-// measure takes in what the node uses, as a share of its CPU, and draws; no watts if there are none.
+// measure takes in a node's use, as a fraction of its CPU, and its power; no watts if there are none.
 func (r *machineRoom) measure(used float64, watts ...float64) outcome {
 	r.now += 15
 	m := measurement{Nodes: both("a", 4000*used, 1<<30)}
@@ -52,7 +52,7 @@ func (r *machineRoom) measure(used float64, watts ...float64) outcome {
 	return r.Observe(m, false, r.now, r.poweredNodes)
 }
 
-// spread takes in n measurements of a machine with uses from 0.1 to 0.7, after those that do not count.
+// spread takes in n measurements of a machine with uses from 0.1 to 0.7, after some that do not count.
 func (r *machineRoom) spread(n int, draws func(used float64) float64) (out outcome) {
 	for r.now < 100_000+fitFrom {
 		r.measure(0.9, 1500)
@@ -123,7 +123,7 @@ func TestPowerIsCalibrated(t *testing.T) {
 	}
 }
 
-// near compares a model, but for the step by which a curve may lag behind its samples.
+// near compares a model, with a tolerance of the step by which a curve may lag behind its samples.
 func near(m cluster.PowerModel, idle, half, full float64) bool {
 	off := max(math.Abs(m.Idle-idle), math.Abs(m.At(0.5)-half), math.Abs(m.Full-full))
 	return off <= fitStep*full
@@ -234,7 +234,7 @@ func TestPowerIsDeclaredAnew(t *testing.T) {
 	}
 }
 
-// What is measured now outweighs what was measured days ago.
+// Present measurements outweigh those from days ago.
 func TestPowerForgets(t *testing.T) {
 	r := newMachineRoom(t, poweredNodes{})
 	r.spread(400, line(60, 240))
@@ -245,7 +245,7 @@ func TestPowerForgets(t *testing.T) {
 	}
 }
 
-// Whatever is measured, the model is one of a machine.
+// For any measurements, the model is possible for a machine.
 func TestPowerIsAlwaysPossible(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sleep := rapid.Float64Range(0, 50).Draw(rt, "sleep")
@@ -299,7 +299,7 @@ func TestPrometheusWatts(t *testing.T) {
 	}
 }
 
-// The directory knows what an annotation says; a faulty one counts as none.
+// The directory knows an annotation's model; a faulty annotation counts as none.
 func TestDirectoryKnowsPower(t *testing.T) {
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	for name, text := range map[string]string{"good": `{"idle": 60, "full": 240}`, "bad": `{"idle": -1}`} {

@@ -166,7 +166,7 @@ func TestPrometheusHangs(t *testing.T) {
 	})
 	server := httptest.NewServer(f)
 	defer server.Close()
-	defer server.CloseClientConnections() // ends the handlers, whatever the client does
+	defer server.CloseClientConnections() // ends the handlers, even if the client does not
 	clk := clocktesting.NewFakeClock(time.Unix(100_000, 0))
 	p, err := newPoller(Config{Source: PrometheusSource, Address: server.URL}, nil, webPods, clk)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // Source measures usage.
 type source interface {
-	// Measure returns what is used now. With an error it returns what it could measure in spite of it.
+	// Measure returns the present usage. With an error it returns the measurements that it could make.
 	Measure(ctx context.Context) (measurement, error)
 }
 

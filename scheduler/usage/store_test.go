@@ -124,7 +124,7 @@ func TestStoreDegrades(t *testing.T) {
 	}
 }
 
-// A workload's usage is that of one pod. Its history outlives its pods.
+// A workload's usage is the usage of one pod. Its history outlives its pods.
 func TestStoreKeepsWorkloads(t *testing.T) {
 	s, d := newStore(config(t)), fakeDirectory{map[string]string{"ns/web-1": "ns/Deployment/web", "ns/web-2": "ns/Deployment/web"}}
 	s.Observe(measurement{Pods: []podSample{
@@ -152,7 +152,7 @@ func TestAverageHalfLife(t *testing.T) {
 	}
 }
 
-// Memory is bounded, whatever the source says.
+// Memory is bounded for any measurements.
 func TestStoreIsBounded(t *testing.T) {
 	s, d := newStore(config(t)), fakeDirectory{map[string]string{}}
 	for round := range 3 {

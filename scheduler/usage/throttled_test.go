@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// What pods wanted and did not get counts with the measurement that it came with. Where nobody says it, and where it cannot be, it is not known.
+// Throttled CPU counts with its measurement. Where it is missing or impossible, it is unknown.
 func TestThrottled(t *testing.T) {
 	type at struct{ wanted, lost float64 }
 	lost := func(values ...float64) (out []throttledSample) {

@@ -67,9 +67,9 @@ func openLines(path string, failed func(err error, lost uint64)) (*lines, error)
 	return &lines{path: path, file: file, failed: failed, torn: torn}, nil
 }
 
-// whole cuts off the record at the end of the file that a process wrote in part: it was killed, or the disk was full. Other text without
-// a line feed stays: a record that lacks nothing else, or a file of another kind. torn reports whether there is such text. whole fails for
-// what is no file, such as a folder or a pipe.
+// whole cuts off a partial record at the end of the file: the writer was killed, or the disk was full. Other text without a line feed
+// stays: a record that lacks nothing else, or a file of another kind. torn reports whether there is such text. whole fails for folders,
+// pipes and the like.
 func whole(f *os.File) (cut, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -131,7 +131,7 @@ func (j *lines) write(r Record) {
 	}
 }
 
-// takeBack cuts the last bytes off the file, which are the part of a line that the disk took.
+// takeBack cuts the last bytes off the file: the part of a line that reached the disk.
 func (j *lines) takeBack(bytes int) error {
 	if err := j.file.Close(); err != nil { // the next write opens it again
 		return err

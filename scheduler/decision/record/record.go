@@ -57,7 +57,7 @@ type Record struct {
 
 	Best     []Candidate `json:"best,omitempty"`
 	RunnerUp string      `json:"runnerUp,omitempty"` // the best candidate that was not chosen
-	Margin   *float64    `json:"margin,omitempty"`   // score of the node minus that of the runner-up; absent if one is not known
+	Margin   *float64    `json:"margin,omitempty"`   // score of the node minus the runner-up's score; absent if one is not known
 	Default  *Default    `json:"default,omitempty"`
 
 	Failure   string `json:"failure,omitempty"`

@@ -76,7 +76,7 @@ func column(v any) (string, error) {
 	return string(text), err
 }
 
-// record returns the record of a row that was read. Its texts are safe to print.
+// record returns the record of a row from a file. Its texts are safe to print.
 func (w *row) record() (Record, error) {
 	r := Record{
 		Schema: schemaVersion, Time: time.Unix(0, w.Time).UTC(), Profile: w.Profile, Number: w.Number, Namespace: w.Namespace, Pod: w.Pod, UID: w.UID, Outcome: w.Outcome,

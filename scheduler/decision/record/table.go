@@ -51,7 +51,7 @@ type table struct {
 	limit   int64 // of size, above which a new file begins
 }
 
-// openTable opens a file. What a killed process left behind the last whole group is cut off when the next group is written.
+// openTable opens a file. The next group replaces the remains of a killed process behind the last whole group.
 func openTable(path string, failed func(err error, lost uint64)) (*table, error) {
 	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	t := &table{path: path, now: time.Now, after: after, failed: failed, limit: maxMegabytes << 20}
@@ -160,7 +160,7 @@ func (t *table) append(rows []row) error {
 	if err != nil {
 		return err
 	}
-	if err := t.file.Truncate(t.size); err != nil { // a part of a group that could not be written
+	if err := t.file.Truncate(t.size); err != nil { // a partial group
 		return err
 	}
 	if _, err := t.file.WriteAt(text, t.size); err != nil {
@@ -216,7 +216,8 @@ func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
 	return out.Bytes(), meta, nil
 }
 
-// shift moves a row group by some bytes and numbers it. It drops the page index: readers expect those of all groups in one place.
+// shift moves a row group by some bytes and numbers it. It drops the page index: readers expect the page indexes of all groups in one
+// place.
 func shift(g *format.RowGroup, by int64, number int16) {
 	g.FileOffset, g.Ordinal = g.FileOffset+by, number
 	for i := range g.Columns {

@@ -96,7 +96,7 @@ func some() []decision.Decision {
 	return []decision.Decision{chosen(0), full, failed, watched}
 }
 
-// What is written as Parquet is read as it would be from JSON lines.
+// Parquet holds the same records as JSON lines.
 func TestTableHasWhatLinesHave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.parquet")
 	j, _ := tableOf(t, path)
@@ -302,7 +302,7 @@ func TestTableOfAnotherRelease(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is said once, and so is that writing works again.
+// A failing file is reported once, and so is its recovery.
 func TestTableThatFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -337,7 +337,7 @@ func TestTableThatFails(t *testing.T) {
 	}
 }
 
-// What is no file of decisions is refused and stays as it is.
+// Files without decisions are refused and stay unchanged.
 func TestTableRefuses(t *testing.T) {
 	dir := t.TempDir()
 	var other bytes.Buffer
@@ -410,7 +410,7 @@ func FuzzReadTable(f *testing.F) {
 	})
 }
 
-// The footers, of which each lists all groups, stay small: long values are not repeated in them.
+// Footers, each of which lists all groups, stay small: they do not repeat long values.
 func TestTableFooters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.parquet")
 	j, h := tableOf(t, path)

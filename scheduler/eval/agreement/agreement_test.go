@@ -107,8 +107,8 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	inFolder(t, dir, r)
 }
 
-// inFolder checks that a folder has what a report of one seed says: the metrics of cluster and simulator, and how the cluster looked, which
-// nodes the scheduler chose and how long pods waited.
+// inFolder checks that a folder has the data of a report of one seed: the metrics of cluster and simulator, frames of the cluster, the
+// chosen nodes and the waiting times.
 func inFolder(t *testing.T, dir string, want *Report) {
 	t.Helper()
 	got, err := runfolder.Read(dir)

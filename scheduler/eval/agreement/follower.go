@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	namespace = "default" // nobody else uses the cluster
+	namespace = "default" // the cluster has no other user
 	// patience is how long kube-scheduler may take for one pod. It decides within milliseconds
 	// unless the machine stands still.
 	patience = time.Minute

@@ -39,7 +39,7 @@ func using(t *testing.T) eval.Scenario {
 }
 
 // The cluster plays usage in real time: pods carry their models, the sampler plays them, a profile places by metrics.k8s.io or Prometheus,
-// and what the nodes' pages say is near what the simulator says.
+// and the usage on the nodes' pages is close to the simulator's.
 func TestClusterPlaysUsage(t *testing.T) {
 	t.Run("metrics.k8s.io", func(t *testing.T) { playsUsage(t, "") })
 	t.Run("prometheus", func(t *testing.T) { playsUsage(t, prometheus(t)) })
@@ -80,7 +80,7 @@ func playsUsage(t *testing.T, prometheus string) {
 	}
 }
 
-// What a cluster cannot play is refused before it starts.
+// Scenarios that a cluster cannot play are refused before it starts.
 func TestUsageRefused(t *testing.T) {
 	long := using(t)
 	long.Usage.Unit = 10_000

@@ -100,8 +100,7 @@ func likeTerms(text string) bool {
 	return true
 }
 
-// Named returns the heuristic or the shipped network with that name, or what the name says of one
-// (boundOf).
+// Named returns the heuristic or the shipped network with that name, or the bound that the name describes (boundOf).
 func Named(name string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
 		return boundOf(prefix, of)
@@ -118,7 +117,7 @@ func Named(name string) (eval.Contender, error) {
 	switch {
 	case err == nil:
 		return eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, nil
-	case strings.Contains(name, ":"): // greedy:OBJECTIVE or linear:FILE; err says what is wrong with it
+	case strings.Contains(name, ":"): // greedy:OBJECTIVE or linear:FILE; err describes the fault
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
@@ -132,8 +131,8 @@ func Named(name string) (eval.Contender, error) {
 	return network(name, c)
 }
 
-// ofObjective returns the contender NETWORK:OBJECTIVE: a shipped network of many objectives that serves this one, whatever
-// the scenario's objective is. A plus sign separates the terms.
+// ofObjective returns the contender NETWORK:OBJECTIVE: a shipped network of many objectives that serves this objective instead of the
+// scenario's. A plus sign separates the terms.
 func ofObjective(network, text string) (eval.Contender, error) {
 	x, err := Named(network)
 	if err != nil {

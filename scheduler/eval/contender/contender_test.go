@@ -297,7 +297,7 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 	}
 }
 
-// NETWORK:OBJECTIVE serves its own objective whatever the scenario's is. On a cluster its profile says so.
+// NETWORK:OBJECTIVE serves its own objective instead of the scenario's. On a cluster its profile names it.
 func TestObjectiveOfShippedNetwork(t *testing.T) {
 	const name = "wishes:balance=0.5+energy=1.25"
 	x, err := contender.Named(name)

@@ -46,7 +46,7 @@ func SVG(c *eval.Comparison) ([]byte, error) {
 	if c.OneWorkload {
 		panels[1].Title.Text += " of one workload"
 	}
-	panels[1].HideY() // the rows are those of the first
+	panels[1].HideY() // the first panel names the rows
 	width, height := panelWidth*vg.Length(len(panels)), margins+rowHeight*vg.Length(len(c.Results))
 	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
 	page := draw.New(canvas)

@@ -8,7 +8,7 @@ import (
 	"gnnsched/scheduler/eval/runlog"
 )
 
-// label names a point among those of its mix.
+// label names a point within its mix.
 func (p Point) label() string {
 	if p.Group == Conditioned || p.Group == Single {
 		return p.Name + " (" + string(p.Group) + ")"
@@ -56,7 +56,7 @@ func (r Row) change(s runfolder.Scenario) runfolder.Difference {
 	return runlog.DifferenceRow(r.Difference, runfolder.Difference{Scenario: s.Name, Contender: r.label(), Metric: "cost"}, false)
 }
 
-// phrases are what a verdict says of a policy beside the one made for the mix.
+// phrases compare a policy with the one made for the mix, for verdicts.
 var phrases = map[eval.Mark]string{
 	eval.Unmarked: "was compared on too few seeds with", eval.None: "is level with", eval.Unclear: "is not clearly apart from", eval.Lower: "is ahead of", eval.Higher: "is behind",
 }

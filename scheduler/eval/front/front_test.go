@@ -33,8 +33,7 @@ func entrant(t *testing.T, name string, g Group, m objective.Mix) Entrant {
 	return Entrant{eval.Contender{Name: h.Name, New: func(s policy.Setting) policy.Policy { return h.New(s) }, RandomTies: h.RandomTies}, g, m}
 }
 
-// The costs of both terms are those of the same placements: together they are the cost of the mix that the simulator
-// computes.
+// The costs of both terms come from the same placements: together they are the mix's cost as the simulator computes it.
 func TestRunMeasuresBothTerms(t *testing.T) {
 	s, err := eval.Find("small8")
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 type Row struct {
 	Scenario         string
 	Baseline, Policy eval.Result
-	// Difference is the policy's objective over time minus the baseline's, and Left that of the pods that are unscheduled.
-	// The differences of all rows are judged together, in Of with those of all networks, since the best of them was chosen
-	// after the fact.
+	// Difference is the policy's objective over time minus the baseline's, and Left the same for the unscheduled pods. Of judges the
+	// differences of all rows together with all networks' differences, because the best network was chosen after the fact.
 	Difference, Left eval.Difference
 }
 

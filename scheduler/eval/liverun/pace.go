@@ -18,17 +18,17 @@ const (
 	mostTime = 30 * time.Minute // a run takes at most this time
 )
 
-// What a cluster takes of memory, in bytes (docs/how-to/simulate.md, "What differs from a real cluster").
+// A cluster's use of memory, in bytes (docs/how-to/simulate.md, "What differs from a real cluster").
 const (
 	clusterMemory = 600 << 20
 	nodeMemory    = 1 << 20
 	podMemory     = 300 << 10
 )
 
-// narrower is what to do about a record that is too large.
+// narrower is the hint for a record that is too large.
 const narrower = "play a part of its time with --from and --to"
 
-// load is what a window asks of the machine.
+// load is the load of a window on the machine.
 type load struct {
 	seconds float64 // length of the window
 	changes int     // pods that come or go in it
@@ -58,8 +58,8 @@ func loadOf(s *replay.Source) load {
 	return out
 }
 
-// Speed returns the number of seconds of the record that pass in a real second: the wanted one, or a suitable one for 0. The
-// error says that the window is too large for this machine, with exit code exit.Usage.
+// Speed returns the number of seconds of the record that pass in a real second: the wanted one, or a suitable one for 0. It returns an
+// error with exit code exit.Usage if the window is too large for this machine.
 func Speed(s *replay.Source, wanted float64) (float64, error) {
 	l := loadOf(s)
 	free, err := freeMemory()

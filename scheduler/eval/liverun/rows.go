@@ -51,10 +51,10 @@ func (r *rows) Node(n record.Node) {
 
 func (r *rows) Object(record.Object) {}
 
-// pace translates real times, in milliseconds since 1970, into those of the record.
+// pace translates real times, in milliseconds since 1970, into the record's times.
 type pace struct {
 	from  int64     // of the record
-	start time.Time // when it was that time
+	start time.Time // the real time that corresponds to it
 	speed float64
 }
 

@@ -36,12 +36,12 @@ type Config struct {
 	Progress func(done float64, text string)
 }
 
-// Outcome is what a scheduler made of the record.
+// Outcome is the result of a scheduler's run of the record.
 type Outcome struct {
 	Source    replay.Source // for replay.Real
 	Late      Late
 	Fallbacks int
-	// Differs says in which ways the run is not what a replay in memory plays.
+	// Differs lists the differences of the run from a replay in memory.
 	Differs []string
 }
 

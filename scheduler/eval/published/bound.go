@@ -13,12 +13,10 @@ import (
 // device and ask for m thousandths of it, more than half. For every policy there is an arrival T
 // such that every pod of shape k before T gets a node and none from T on. Then
 //
-//   - each k before T has a device without another k, with 1,000 - m thousandths left for pods that
-//     ask for no more than that. If all such pods together do not fill these remainders, the rest
-//     stays idle:
-//     allocated ≤ capacity - (1,000 - m) · (number of k before T) + (sum of all requests ≤ 1,000 - m);
-//   - from T on, no pod gets a node that asks for at least as much as k of every resource:
-//     allocated ≤ (sum of all requests before T) + (sum of the other requests from T on).
+// - each k before T has a device without another k, with 1,000 - m thousandths left for pods that ask for at most that. If all such pods
+// together do not fill these remainders, the rest stays idle: allocated ≤ capacity - (1,000 - m) · (number of k before T) + (sum of all
+// requests ≤ 1,000 - m); - from T on, no pod gets a node that asks for at least as much as k of every resource: allocated ≤ (sum of all
+// requests before T) + (sum of the other requests from T on).
 //
 // The first limit falls with T and the second rises. For one shape, the bound is the maximum over T
 // of the smaller limit. The result is the lowest bound of all shapes.
@@ -31,7 +29,7 @@ func bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
 	return cluster.Fraction(best, capacity)
 }
 
-// share is the request of a pod that shares a device.
+// share is the request of a pod for part of a device.
 type share struct{ cpu, memory, milli int64 } // millicores, MiB, thousandths of a device
 
 // largeShares returns the shapes that ask for more than half a device of any model.

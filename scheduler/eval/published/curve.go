@@ -56,7 +56,7 @@ func allocationAt(load int) eval.Metric {
 	return eval.Metric{Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Loads[load].Allocation }}
 }
 
-// leftAt is the number of pods of a class that are without a node at a load.
+// leftAt counts the pods of a class without a node at a load.
 func leftAt(load, class int) eval.Metric {
 	return eval.Metric{Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.Loads[load].Left[class]) }}
 }
@@ -138,7 +138,7 @@ func (c Curve) differences(x curve) [][]string {
 	return rows
 }
 
-// left returns the rows of the third table; a class of which all policies place all pods has none.
+// left returns the rows of the third table, without classes of which all policies place all pods.
 func (c Curve) left(x curve) [][]string {
 	rows := [][]string{c.head("class", "policy")}
 	for class := range sim.Classes {
@@ -217,8 +217,8 @@ func (c Curve) worst(x curve, r eval.Result) (loss float64, at int) {
 	return loss, at
 }
 
-// neglected names the classes of which r leaves more pods out than base at a crowded load or below, with the largest
-// difference of the means.
+// neglected names the classes of which r leaves more pods out than base at a crowded load or below, with the largest difference of the
+// means.
 func (c Curve) neglected(r, base eval.Result) (out string) {
 	for class := range sim.Classes {
 		most, at := 0.0, 0

@@ -29,9 +29,9 @@ var PowerPolicies = []string{
 	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64", "power+gpu-gnn:256", "power+gpu-gnn:1e9",
 }
 
-// publishedSavings holds the published savings of the mixes of PWR and FGD, by the list of pods: the range of
-// the means over ten repetitions, in % of FGD's power. They were read off slides and are whole numbers. For
-// multigpu20 and gpuspec10 they are those of all lists of the kind.
+// publishedSavings holds the published savings of the mixes of PWR and FGD, by the list of pods: the range of the means over ten
+// repetitions, in % of FGD's power. They were read off slides and are whole numbers. For multigpu20 and gpuspec10 they cover all lists of
+// the kind.
 var publishedSavings = map[string][2]float64{"default": {13, 16}, "multigpu20": {8, 15}, "gpuspec10": {10, 24}}
 
 // Power is the result of RunPower: what policies allocate, and what power they need for it.
@@ -226,5 +226,5 @@ func (p Power) Figures() (map[string][]byte, error) {
 	return out, nil
 }
 
-// MarshalJSON implements json.Marshaler: as that of the Curve.
+// MarshalJSON implements json.Marshaler; it encodes the Curve.
 func (p Power) MarshalJSON() ([]byte, error) { return json.Marshal(p.Curve) }

@@ -116,7 +116,7 @@ func boundsOf(nodes []openb.Node, pods []openb.Pod, factor float64, seeds []uint
 	return out, nil
 }
 
-// scenario returns the scenario of a workload. what says what its pods do.
+// scenario returns the scenario of a workload. what describes its pods.
 func scenario(workload, what string, o sim.OpenB) eval.Scenario {
 	about := "pods of the openb trace"
 	if _, v, _ := split(workload); v != nil {

@@ -94,7 +94,7 @@ func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	return rows, comparisons
 }
 
-// judged returns the differences of the first table, those of allocation and GPU hours in turns, judged together.
+// judged returns the differences of the first table, of allocation and GPU hours in turns, judged together.
 func judged(runs []steadyRun) (all []*eval.Difference) {
 	for _, x := range runs {
 		for _, r := range x.Results[1:] {
@@ -115,8 +115,8 @@ func (x steadyRun) points(r eval.Result) string {
 	return interval(x.Difference(r, steadyAllocation).Interval, steadyAllocation.Digits, x.Samples())
 }
 
-// relative returns the difference of the GPU hours from those of the first policy, in per cent of their mean. It is empty
-// where hardly anything waits with the first policy: there is nothing to measure in per cent of.
+// relative returns the difference of the GPU hours from the first policy's, in per cent of the first policy's mean. It is empty where
+// hardly anything waits with the first policy, because per cents of it would mean nothing.
 func (x steadyRun) relative(r eval.Result) string {
 	base := x.Results[0].Mean(steadyGPUHours)
 	if base < 1 {

@@ -20,7 +20,7 @@ type variant struct {
 	taints openb.Taints
 }
 
-// variants are the mixes and taints, of which networks meet other draws in training.
+// variants are the mixes and taints. In training, networks meet other draws of them.
 var variants = []variant{
 	{name: "models20", about: "20 % of the pods name GPU models", mix: openb.Mix{Named: 0.2}},
 	{name: "models40", about: "40 % of the pods name GPU models", mix: openb.Mix{Named: 0.4}},

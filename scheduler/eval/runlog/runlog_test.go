@@ -56,8 +56,8 @@ func logged(t *testing.T, s eval.Scenario, policies ...string) (*runfolder.Run, 
 	return r, c
 }
 
-// What the folder says agrees with the outcomes of the comparison: pods by their waits, nodes by the last
-// frame, differences by their means. Watching changes no outcome.
+// The folder agrees with the comparison's outcomes: pods by their waits, nodes by the last frame, differences by their means. Watching
+// changes no outcome.
 func TestFolderAgreesWithTheComparison(t *testing.T) {
 	for _, s := range []eval.Scenario{small(t, "hetero95", 6), small(t, "lossy", 10), small(t, "bursty", 6)} {
 		t.Run(s.Name, func(t *testing.T) {

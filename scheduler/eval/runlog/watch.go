@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Log collects what is watched during episodes, and writes comparisons. It is safe for concurrent use.
+// Log collects observations during episodes, and writes comparisons. It is safe for concurrent use.
 type Log struct {
 	w      *runfolder.Writer
 	shares int // scenarios times contenders

@@ -12,8 +12,8 @@ import (
 // judged names the metrics whose differences from the baseline are written.
 var judged = []string{"cost", "meanCost", "unscheduled", "waited"}
 
-// Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline,
-// and the waiting times of the episodes that were watched.
+// Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline, and the
+// waiting times of the watched episodes.
 func (l *Log) Write(c *eval.Comparison) {
 	var metrics []eval.Metric
 	for _, name := range judged {
@@ -74,8 +74,8 @@ func rule(c *eval.Comparison, metrics int) string {
 	return ""
 }
 
-// differences returns the rows of differences that were judged together, by metric and result. more holds the names of the metrics of
-// which more is better.
+// differences returns the rows of differences that were judged together, by metric and result. more holds the names of the metrics where
+// more is better.
 func differences(c *eval.Comparison, metrics []eval.Metric, all [][]eval.Difference, more map[string]bool) (out []runfolder.Row) {
 	for i, m := range metrics {
 		for k, d := range all[i] {

@@ -224,7 +224,7 @@ func (b *book) occupy(r *record) {
 
 func (b *book) leave(r *record) { delete(b.on[r.node], r.name) }
 
-// check compares what the pods on a node use with what it has, after r came to it.
+// check compares the use of a node by its pods with its capacity, after r came to it.
 func (b *book) check(r *record) {
 	has, known := b.capacity[r.node]
 	if !known {
@@ -248,8 +248,7 @@ func (b *book) check(r *record) {
 	}
 }
 
-// checkDevices checks the devices of r against those of the other pods on its node, which has the given
-// number of devices.
+// checkDevices checks r's devices against the other pods' devices on its node, which has the given number of devices.
 func (b *book) checkDevices(r *record, devices int) {
 	want := max(int(r.requests.GPU), 1)
 	if r.devices.Len() != want || r.devices>>devices != 0 {
@@ -261,7 +260,7 @@ func (b *book) checkDevices(r *record, devices int) {
 	b.checkUse(r.node, r.devices, violation{kind: deviceTwice, pods: []string{r.name}, history: r.history})
 }
 
-// checkUse reports v for each of the devices of a node of which pods and claims take more than all.
+// checkUse reports v for each of the devices of a node if pods and claims take more than all of it.
 func (b *book) checkUse(node string, devices cluster.DeviceSet, v violation) {
 	for i := range cluster.MaxDevices {
 		if !devices.Has(i) {

@@ -25,8 +25,8 @@ type churn struct {
 // workers is the number of requests at a time.
 const workers = 8
 
-// run creates and deletes pods until enough is done. Requests that have begun end with ctx only, because the
-// result of a request that is cut off is unknown.
+// run creates and deletes pods until enough is done. Running requests end only with ctx, because the result of an aborted request is
+// unknown.
 func (c *churn) run(ctx, enough context.Context) {
 	var all sync.WaitGroup
 	for i := range workers {

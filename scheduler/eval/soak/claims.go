@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// claimPrefix begins the names of claims among those of pods.
+// claimPrefix distinguishes names of claims from names of pods.
 const claimPrefix = "claim "
 
 // claimRecord is one claim.
@@ -64,7 +64,7 @@ func (b *book) seeClaim(revision int64, c *resourceapi.ResourceClaim) {
 	b.checkUse(now.Pool, now.Devices, violation{kind: deviceTwice, pods: v.pods})
 }
 
-// wrong says what an allocation lacks of what its claim asks for; empty if nothing.
+// wrong describes how an allocation falls short of its claim's request; empty if it does not.
 func (b *book) wrong(c *resourceapi.ResourceClaim, held kube.Claimed) string {
 	devices, milli := int64(0), int64(cluster.DeviceMilli)
 	for _, r := range c.Spec.Devices.Requests {
@@ -132,7 +132,7 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 	}
 }
 
-// reservedFor returns the names of the claims that are reserved for a pod, in order.
+// reservedFor returns the names of the claims reserved for a pod, in order.
 func (b *book) reservedFor(pod string) (names []string) {
 	for name, c := range b.claims {
 		if slices.Contains(c.pods, pod) {
@@ -153,9 +153,9 @@ func (b *book) claimNames() []string {
 // meanwhile is the time in which a scheduler may not know yet what another one placed: its watch is late, or starts again.
 const meanwhile = 10 * time.Second
 
-// tooMuch reports that pods and claims together take too much. The last is v.pods[0]. It only counts a collision: the rival placed the
-// last and the others' leader another one, or the other way round, and neither could know. GPUShares counts one of the pods that collided
-// over a device on other devices. So pods that come to the device while both are there belong to the collision.
+// tooMuch reports that pods and claims together take too much. The last one is v.pods[0]. It only counts a collision if the rival placed
+// the last one and the others' leader another one, or the other way round: neither could know of the other. GPUShares counts one of the
+// pods that collided over a device on other devices. So pods that come to the device while both are there belong to the collision.
 func (b *book) tooMuch(v violation) {
 	byRival, at := b.placement(v.pods[0])
 	for _, name := range v.pods[1:] {

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fault is something that fails. Its weight is relative to those of the other faults.
+// fault is a kind of failure. Its weight is relative to the other faults' weights.
 type fault struct {
 	name   string
 	weight int
@@ -56,8 +56,8 @@ func (s *soak) endCluster(how syscall.Signal) bool {
 	return s.fleet.cluster.end(how)
 }
 
-// loseNode deletes a node with its pods running and creates it again after up to a minute. Kubernetes
-// deletes the pods of a node that is gone for 40 seconds.
+// loseNode deletes a node with its pods running and creates it again after up to a minute. Kubernetes deletes the pods of a node that is
+// gone for 40 seconds.
 func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 	names := s.nodeNames()
 	name := names[r.IntN(len(names))]
@@ -164,8 +164,8 @@ func (a *recoveries) kills() (n int) {
 	return n
 }
 
-// fail makes one fault after another until enough is done, those that kill only if kills is set. After each
-// it waits until a pod is bound. What a fault does later, such as the return of a node, ends with ctx only.
+// fail makes one fault after another until enough is done, and faults that kill only if kills is set. After each it waits until a pod is
+// bound. Delayed parts of a fault, such as the return of a node, end only with ctx.
 func (s *soak) fail(ctx, enough context.Context, r *rand.Rand, kills bool) {
 	var possible []fault
 	total := 0

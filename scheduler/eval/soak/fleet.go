@@ -115,11 +115,11 @@ func (f *fleet) prepareSchedulers(c *rest.Config) error {
 	return nil
 }
 
-// The ports that freePort chooses from. They are below those that systems give to outgoing connections, one of which could
-// take a port while a process that listens on it is started again.
+// The ports that freePort chooses from. They lie below the systems' range for outgoing connections, because such a connection could take
+// the port of a process that is being restarted.
 const firstPort, ports = 20_000, 10_000
 
-// freePort returns a TCP port of the loopback interface that nobody listens on.
+// freePort returns an unused TCP port of the loopback interface.
 func freePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(ports)

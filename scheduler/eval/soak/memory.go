@@ -19,11 +19,10 @@ import (
 // collection, so both move with the load. After memoryWarmup without kills, the lower quartile of the last third
 // may exceed that of the first third by memoryTolerance.
 //
-// Upstream's event recorder keeps every event for six to twelve minutes and drops the old ones every six
-// minutes: most of the heap, in proportion to the pods of these minutes, however fast they came. What it holds
-// is known from the heap profile and left out, but for the pods' names and IDs in events, which the informers
-// allocated: they are about a fifteenth of what events hold, and call for a constant rate of pods. Warm-up is as long as it keeps an event, and each of the
-// compared thirds as long as its heap rises and falls.
+// Upstream's event recorder keeps every event for six to twelve minutes and drops the old ones every six minutes: most of the heap, in
+// proportion to the pods of these minutes, however fast they came. The heap profile tells how much it holds, which is left out, except for
+// the pods' names and IDs in events, which the informers allocated: they are about a fifteenth of what events hold, and call for a constant
+// rate of pods. Warm-up is as long as it keeps an event, and each of the compared thirds as long as its heap rises and falls.
 const (
 	memoryTolerance = 0.05
 	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
@@ -119,7 +118,7 @@ func rssOf(s sample) float64  { return s.rss }
 // 512 KiB, would make what events hold uncertain by a tenth.
 const profileRate = 16 << 10
 
-// eventRecorder begins the names of the functions that allocate what upstream's event recorder holds.
+// eventRecorder is the prefix of the functions that allocate the events held by upstream's event recorder.
 const eventRecorder = "k8s.io/client-go/tools/events."
 
 // inUse returns the bytes in use in a heap profile, and how many of them the event recorder allocated.

@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// claimed returns what a pod requests without its GPUs, and a decoration that asks for them by a claim.
+// claimed returns a pod's requests without its GPUs, and a decoration that asks for them by a claim.
 func claimed(r cluster.Resources) (cluster.Resources, decoration) {
 	template := templateOf(r)
 	r.GPU, r.GPUMilli = 0, 0
@@ -93,8 +93,8 @@ func (s *soak) slicesOf(ctx context.Context, node string) ([]resourceapi.Resourc
 	return list.Items, nil
 }
 
-// restoreSlices publishes the slices of a node that is back, as its driver would. Garbage collection removes the old ones, because
-// their node is gone.
+// restoreSlices publishes the slices of a node that is back, as its driver would. Garbage collection removes the old ones with the old
+// node.
 func (s *soak) restoreSlices(ctx context.Context, node *corev1.Node, was []resourceapi.ResourceSlice) {
 	api := s.client.ResourceV1().ResourceSlices()
 	for i := range was {

@@ -190,13 +190,13 @@ func (p pool) entry() poolEntry {
 	return e
 }
 
-// machine is what a node has.
+// machine is the capacity of a node.
 type machine struct {
 	cluster.Resources     // GPU: the number of devices for annotations
 	slices            int // devices in ResourceSlices
 }
 
-// machines returns what each node of the pools has.
+// machines returns the capacity of each node of the pools.
 func machines(pools []pool) map[string]machine {
 	out := map[string]machine{}
 	for _, p := range pools {

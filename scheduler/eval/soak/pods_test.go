@@ -15,8 +15,8 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// Every kind of pod comes, and each pod but those that are too large fits on an empty node, so that a pod
-// without a node on an empty cluster is lost.
+// Every kind of pod comes, and each pod except the oversized ones fits on an empty node, so a pod without a node on an empty cluster is
+// lost.
 func TestPodsFit(t *testing.T) {
 	total := 0
 	for _, k := range kinds {

@@ -31,7 +31,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A process is started again when it ends. Only an end that nobody asked for is reported.
+// A process is started again when it ends. Only unrequested ends are reported.
 func TestProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output")
 	p := &process{name: "test", output: file, command: func() *exec.Cmd {

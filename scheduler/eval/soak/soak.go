@@ -42,7 +42,7 @@ type soak struct {
 	lostNodes  sync.WaitGroup
 
 	sharePods []string // metrics of the shared profile's groups, at the end
-	shadowed  string   // what the shadow's report says
+	shadowed  string   // the shadow's report
 }
 
 // Run soaks, and writes progress and the count to c.Out. Its error has exit code exit.Gate if anything
@@ -88,7 +88,7 @@ func (s *soak) withCluster(ctx context.Context) error {
 	return errors.Join(err, <-done)
 }
 
-// clusterEnded counts a cluster that ended although nobody told it to.
+// clusterEnded counts an unrequested end of the cluster.
 func (s *soak) clusterEnded(state *os.ProcessState) {
 	s.outage.Store(time.Now().UnixNano())
 	s.book.add(violation{kind: ended, detail: fmt.Sprintf("kwokcluster: %v: %s", state, s.fleet.cluster.lastLine())})
@@ -162,7 +162,7 @@ func (s *soak) withSchedulers(ctx context.Context) error {
 // without the API server.
 const outageReach = 30 * time.Second
 
-// schedulerEnded counts a scheduler that ended although nobody told it to, unless the cluster was down.
+// schedulerEnded counts an unrequested end of a scheduler, unless the cluster was down.
 func (s *soak) schedulerEnded(p *process, state *os.ProcessState) {
 	if time.Since(time.Unix(0, s.outage.Load())) > outageReach {
 		s.book.add(violation{kind: ended, detail: fmt.Sprintf("%s: %v: %s", p.name, state, p.lastLine())})

@@ -19,8 +19,8 @@ const scrapeInterval = 5 * time.Second
 // PrometheusHint says where to find the program of StartPrometheus.
 const PrometheusHint = "install Debian's package prometheus, or unpack it with `make prometheus` and name .cache/prometheus/usr/bin/prometheus"
 
-// scrapes is Prometheus' configuration. The pages are two of those that compose/monitoring/prometheus.yaml scrapes: what machines and
-// pods use, and what machines draw.
+// scrapes is Prometheus' configuration. It scrapes two of the pages of compose/monitoring/prometheus.yaml: the usage of machines and pods,
+// and the power of machines.
 const scrapes = `global: {scrape_interval: INTERVAL}
 scrape_configs:
 - job_name: cadvisor

@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// Room measures what the cluster offers to pods without tolerations.
+// Room measures the cluster's capacity for pods without tolerations.
 func (b *Bed) Room(ctx context.Context) (driver.Room, error) {
 	return driver.Measure(ctx, b.Client, nil)
 }

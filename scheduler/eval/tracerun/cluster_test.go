@@ -58,9 +58,9 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	}
 }
 
-// Pods with claims, with extended resources and with annotations compete for the GPUs of one cluster, with fgd also for those of one machine;
-// where upstream's scores put them is drawn. With each profile, no device is given twice and each pod has its devices named, else Run returns an
-// error.
+// Pods with claims, with extended resources and with annotations compete for the GPUs of one cluster, with fgd also for the GPUs of one
+// machine; upstream's placements are drawn. With each profile, no device is given twice and each pod has its devices named, else Run
+// returns an error.
 func TestMixedRequests(t *testing.T) {
 	c := config(t, driver.Mixed)
 	c.Nodes, c.NodesFile = 6, write(t, "nodes.csv", `sn,cpu_milli,memory_mib,gpu,model

@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// folderMetrics are the metrics of a Report in run folders, of the outcomes that outcome returns.
+// folderMetrics are the metrics of a Report in run folders, over the outcomes that outcome returns.
 var folderMetrics = []runlog.Metric{
 	{Metric: eval.Metric{Name: "gpuAllocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }}, More: true},
 	{Metric: eval.Metric{Name: "gpuAllocationAtFull", Title: "when 100% asked %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull }}, More: true},
@@ -22,7 +22,7 @@ var folderMetrics = []runlog.Metric{
 	{Metric: eval.Metric{Name: "unscheduledWhole", Title: "whole", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledWhole) }}},
 }
 
-// outcome returns what a trial measured on the cluster.
+// outcome returns a trial's measurements on the cluster.
 func (t Trial) outcome() sim.Outcome {
 	return sim.Outcome{Unscheduled: t.Pods - t.Bound, GPU: &sim.GPUOutcome{
 		Allocation: t.GPU.Allocation(), AllocationAtFull: t.GPU.AllocationAtFull(),
@@ -30,8 +30,8 @@ func (t Trial) outcome() sim.Outcome {
 	}}
 }
 
-// Folder returns the rows of a run folder: the metrics on the cluster, and the table that compares them with the simulator. Of an interrupted
-// run, they are of the seeds that were played with every policy.
+// Folder returns the rows of a run folder: the metrics on the cluster, and the table that compares them with the simulator. An interrupted
+// run has the seeds that were played with every policy.
 func (r *Report) Folder() []runfolder.Row {
 	if r = r.whole(); r == nil {
 		return nil

@@ -22,13 +22,13 @@ type podLog struct {
 	stop    func()
 
 	mu       sync.Mutex
-	pods     map[string]*seenPod // by name, also those that have left
+	pods     map[string]*seenPod // by name, including pods that have left
 	existing int
 	pending  int      // existing, without a node and not refused
-	bound    []string // names of those that got a node, until takeBound
+	bound    []string // names of pods that got a node since the last takeBound
 }
 
-// seenPod is what was seen of a pod. A time is zero before it happened.
+// seenPod holds the observations of a pod. A time is zero before it happened.
 type seenPod struct {
 	pod                   cluster.Pod
 	appeared, bound, left time.Time

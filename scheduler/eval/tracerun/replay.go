@@ -20,8 +20,8 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// replay makes the pods of one seed come and go on a cluster, with one scheduler profile. Pods are known by their number:
-// first those that run at the start, then those that arrive.
+// replay makes the pods of one seed come and go on a cluster, with one scheduler profile. Pods are known by their number: first the pods
+// that run at the start, then the arrivals.
 type replay struct {
 	client   kubernetes.Interface
 	log      *podLog
@@ -80,7 +80,7 @@ func (p *replay) createClaims(ctx context.Context) error {
 // total is the number of pods.
 func (p *replay) total() int { return len(p.drawn.Running) + len(p.drawn.Arriving) }
 
-// fill places the pods that run at the start, one after another, and calls placed. Those that fit nowhere are turned away.
+// fill places the pods that run at the start, one after another, and calls placed. Pods that fit nowhere are rejected.
 func (p *replay) fill(ctx context.Context, placed func() error) error {
 	p.progress(0, "placing the pods that run at the start")
 	if err := p.createClaims(ctx); err != nil {
@@ -136,7 +136,7 @@ func (p *replay) play(ctx context.Context, until float64) (end float64, err erro
 		}
 		waited, err := p.sleep(ctx, time.Until(due))
 		if err == nil && !time.Now().Before(stop) {
-			return until, nil // what is late by then does not count
+			return until, nil // later events do not count
 		}
 		switch {
 		case err != nil:
@@ -213,7 +213,7 @@ func (p *replay) remove(ctx context.Context, fields string) error {
 	return nil
 }
 
-// clear deletes all pods, those that wait first: otherwise they would get the room of the others.
+// clear deletes all pods, waiting pods first: otherwise they would get the others' room.
 func (p *replay) clear(ctx context.Context) error {
 	for _, fields := range []string{"spec.nodeName=", ""} {
 		if err := p.remove(ctx, fields); err != nil {

@@ -39,12 +39,12 @@ type Trial struct {
 	GPU       driver.GPUSummary `json:"gpu"`
 	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one that got a node
 	Fallbacks int               `json:"fallbacks"`          // decisions taken by upstream's scoring instead of the policy
-	// Choices are those of devices for the pods with claims that were reserved.
+	// Choices counts the device choices for the reserved pods with claims.
 	Choices   server.ClaimChoices `json:"claimChoices"`
 	Simulated *sim.GPUOutcome     `json:"simulated"` // of the same episode
 	// Same is the number of pods that got the same node as in the simulator, or no node in both.
 	Same int `json:"same"`
-	// SameDevices is the number of those of them that also got the same devices.
+	// SameDevices counts those that also got the same devices.
 	SameDevices int `json:"sameDevices"`
 
 	Tally *tally `json:"tally,omitempty"` // with driver.Mixed, in place of the simulator's figures
@@ -116,8 +116,7 @@ func requestsText(g driver.GPURequests) string {
 	return ""
 }
 
-// writeDifferences writes by how much the GPU allocation of the first profile exceeds that of each
-// other profile on the same arrivals.
+// writeDifferences writes the GPU allocation of the first profile minus each other profile's, on the same arrivals.
 func (r *Report) writeDifferences(b *bytes.Buffer) {
 	if len(r.Seeds) < 2 {
 		return

@@ -59,7 +59,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A run folder has the cluster's figures of the seeds that were played with every policy.
+// A run folder has the cluster's figures for the seeds that were played with every policy.
 func TestReportFolder(t *testing.T) {
 	r := report(0)
 	for trials, seeds := range map[int]int{4: 2, 3: 1, 1: 0} {

@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// stay is a pod's time on the cluster, in seconds of the trace. What has not happened is at +Inf.
+// stay is a pod's time on the cluster, in seconds of the trace. Times that have not come are +Inf.
 type stay struct {
 	pod                   cluster.Pod
 	initial               bool // it ran at the start, or was turned away

@@ -96,8 +96,8 @@ func (r *steadyComparison) rounds(ctx context.Context) error {
 	return nil
 }
 
-// round plays a seed with a contender on the empty cluster, and adds the trial to the report. An interrupted round
-// counts with what it measured after its warm-up.
+// round plays a seed with a contender on the empty cluster, and adds the trial to the report. An interrupted round counts with its
+// measurements after the warm-up.
 func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, seed uint64) error {
 	before, err := server.Fallbacks(x.Profile.SchedulerName)
 	if err != nil {

@@ -157,7 +157,7 @@ func TestSteadyReportOfPart(t *testing.T) {
 	}
 }
 
-// Pods come and go on a cluster as in the simulator. An interrupted round counts with what it measured.
+// Pods come and go on a cluster as in the simulator. An interrupted round counts with its measurements.
 func TestRunSteady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it lets pods come and go for half a minute")

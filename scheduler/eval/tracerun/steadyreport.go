@@ -39,15 +39,14 @@ type SteadyTrial struct {
 	Cluster   *sim.SteadyOutcome `json:"cluster"`
 	Simulated *sim.SteadyOutcome `json:"simulated"` // of the same episode
 	Started   int                `json:"started"`   // pods that were to run at the start
-	SameStart int                `json:"sameStart"` // those of them on the node and the devices that they have in the simulator, or turned away in both
+	SameStart int                `json:"sameStart"` // of them, on the same node and devices as in the simulator, or rejected in both
 	Fallbacks int                `json:"fallbacks"` // decisions taken by upstream's scoring instead of the policy
 	timing
 }
 
 const secondsADay = 86400
 
-// tables returns the tables of the cluster and those of the simulator. They have the policies that were measured, on the
-// seeds that all of these have.
+// tables returns the tables of the cluster and of the simulator. They have the measured policies, on the seeds that all of these have.
 func (r *SteadyReport) tables() published.Steady {
 	on := func(where, how string, of func(SteadyTrial) *sim.SteadyOutcome) *eval.Comparison {
 		c := &eval.Comparison{Scenario: eval.Scenario{Name: filepath.Base(r.PodsFile) + " " + where, About: how}}
@@ -114,7 +113,7 @@ func (r *SteadyReport) speeds() [][]string {
 	return rows
 }
 
-// WriteCSV writes the rows of published.Steady.WriteCSV, those of the cluster and those of the simulator.
+// WriteCSV writes the rows of published.Steady.WriteCSV, for the cluster and for the simulator.
 func (r *SteadyReport) WriteCSV(w io.Writer) error { return r.tables().WriteCSV(w) }
 
 // MarshalJSON implements json.Marshaler. The object has the trials, and means and differences as in published.Steady.

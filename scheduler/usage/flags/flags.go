@@ -40,7 +40,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Config returns what the flags say about measured usage; nil if they name no source.
+// Config returns the flags' configuration of measured usage; nil if they name no source.
 func Config(c *ucli.Context) (*usage.Config, error) {
 	if c.String("usage") == "" {
 		for _, name := range Names() {
@@ -67,7 +67,7 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	if err := readQueries(c.String("usage-queries"), &out.Queries); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/reference/scheduler-config.md lists the queries")
 	}
-	checked := *out // what is left out stays out of --print-config
+	checked := *out // omitted values stay out of --print-config
 	if err := checked.Default(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see --help")
 	}
@@ -77,7 +77,7 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	return out, nil
 }
 
-// readableFile returns the absolute path of a file that can be read; "" for "". The scheduler may run in another directory.
+// readableFile returns the absolute path of a readable file; "" for "". The scheduler may run in another directory.
 func readableFile(path string) (string, error) {
 	if path == "" {
 		return "", nil
