@@ -22,7 +22,7 @@ type Generator struct {
 	Target Load // fractions over 0; a fill ends when the first of them is reached
 
 	Capacity cluster.Resources // allocatable resources of the schedulable nodes
-	Used     cluster.Resources // requests of the pods that run there already
+	Used     cluster.Resources // requests of the running pods
 }
 
 // maxTarget is the highest target load. It catches percentages: 20 instead of 0.20.

@@ -74,8 +74,7 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 	})
 }
 
-// Equal generators give equal plans, and the plan of a larger cluster begins with that of a
-// smaller one.
+// Equal generators give equal plans, and the plan of a larger cluster begins with a smaller one's.
 func TestPlanIsDecidedByTheSeed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGenerator(t)

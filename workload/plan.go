@@ -62,7 +62,7 @@ type Fill struct {
 	Deployments int               // created Deployments
 	Deleted     int               // created Deployments that were deleted before the fill ended
 	Pods        int               // pods of all created Deployments
-	Requests    cluster.Resources // of the Deployments that exist when the fill ends
+	Requests    cluster.Resources // of the present Deployments at the end of the fill
 }
 
 // Fills returns a summary of each fill, at least one. A plan that ends with a reset has an

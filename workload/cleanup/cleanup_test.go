@@ -57,7 +57,7 @@ func configMap(namespace, name string, labels map[string]string) runtime.Object 
 func inhabited() *fakecluster.Cluster {
 	objects := []runtime.Object{
 		namespace("gnnsched-sim", ours("a")), namespace("shared", ours("a")), namespace("theirs", nil), namespace("b-only", ours("b")),
-		// objects of the project that no run made, and objects of others with similar labels
+		// objects of the project that no run made, and foreign objects with similar labels
 		deployment("gnnsched-system", "scheduler", map[string]string{workload.LabelManagedBy: workload.ManagedBy}),
 		deployment("theirs", "theirs", map[string]string{workload.LabelManagedBy: "helm", workload.LabelRun: "a"}),
 		deployment("theirs", "plain", nil), pod("theirs", "plain-1", nil),

@@ -48,8 +48,7 @@ func New(c *rest.Config) (*Client, error) {
 	return &Client{Metadata: m, Kinds: d, Clock: clock.RealClock{}}, nil
 }
 
-// Scope selects objects that runs made: those of one run or of every run, in one namespace or in
-// all namespaces.
+// Scope selects objects that runs made: of one run or of every run, in one namespace or in all namespaces.
 type Scope struct {
 	Run       string // empty means every run
 	Namespace string // empty means every namespace

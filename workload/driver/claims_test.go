@@ -107,8 +107,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. The other
-// ways are those of all pods.
+// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. All pods
+// may take the other ways.
 func TestMixed(t *testing.T) {
 	const pods = 300
 	for gpus := range int64(2) {
@@ -151,7 +151,7 @@ func TestClaimsNeedAClass(t *testing.T) {
 	}
 }
 
-// The GPUs of a node are those of its slices, unless its capacity has them.
+// A node's GPUs come from its slices, unless its capacity has them.
 func TestMeasureCountsSlices(t *testing.T) {
 	node := func(name string, gpus int64) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: kube.Capacity(cluster.Resources{MilliCPU: 1000, Pods: 10, GPU: gpus})}}

@@ -17,7 +17,7 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// columnChanges are changes of each column of the table pods. Of an affinity, the two sides of a column that is read in part.
+// columnChanges are changes of each column of the table pods. A partly read affinity column has changes for both of its parts.
 var columnChanges = map[string][]func(*record.Pod){
 	"uid":         {func(p *record.Pod) { p.UID += "x" }},
 	"namespace":   {func(p *record.Pod) { p.Namespace = "other" }},
@@ -67,7 +67,7 @@ var columnChanges = map[string][]func(*record.Pod){
 	},
 }
 
-// What the documentation says of each column is what the commands do: a column is read if what is played changes with it.
+// The documentation of each column agrees with the commands: a column counts as read if the played pods change with it.
 func TestColumnsThatAreRead(t *testing.T) {
 	documented := documentedColumns(t)
 	before := played(t, func(*record.Pod) {})

@@ -80,7 +80,7 @@ func TestRunFillsAndResets(t *testing.T) {
 		}
 	}
 	checkProgress(t, seen)
-	// The pods of the last fill stay, those of the first are deleted.
+	// The pods of the last fill stay, the first fill's are deleted.
 	pods, _ := c.Client.CoreV1().Pods(DefaultNamespace).List(context.Background(), metav1.ListOptions{})
 	for _, p := range pods.Items {
 		if p.Labels[workload.LabelFill] != "2" || p.Labels[workload.LabelName] != "c" {

@@ -15,8 +15,8 @@ import (
 	"gnnsched/workload"
 )
 
-// create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so
-// that the record agrees with the cluster; its own time limit is short. here is false for a pod of a record that is left out.
+// create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so that the record agrees with the cluster; its
+// own time limit is short. here is false for a pod of a record that is left out.
 func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, err error) {
 	fill := len(r.sum.Fills) + 1
 	switch {
@@ -69,7 +69,7 @@ func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int
 	return nil
 }
 
-// withRetry calls ask, again after errors that may pass. That what it creates is there already is no error from the second time on.
+// withRetry calls ask, and again after transient errors. From the second call on, an AlreadyExists error counts as success.
 func withRetry(ctx context.Context, ask func(context.Context) error) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()

@@ -56,7 +56,7 @@ func (w *podWatch) takeWaits() (out []podWait) {
 	return out
 }
 
-// tellWaits tells Waited of the fill's pods, without those of a record that no scheduler had to place.
+// tellWaits calls Waited with the fill's pods, without recorded pods that no scheduler had to place.
 func (r *runner) tellWaits() {
 	for _, x := range r.pods.takeWaits() {
 		d, known := r.existing[x.deployment]

@@ -18,7 +18,7 @@ import (
 type podWatch struct {
 	changed chan struct{} // has an item after a change, until somebody takes it
 	stop    func()
-	bare    bool // a pod's own name is that of its Deployment: its labels are those of a record
+	bare    bool // a pod has its Deployment's name, because its labels come from a record
 
 	mu       sync.Mutex
 	pods     map[types.UID]pod
@@ -26,7 +26,7 @@ type podWatch struct {
 	had      map[string]bool   // who ever had a node, by pod.who
 	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
 	gone     []pod             // pods that the API server has deleted, until somebody takes them
-	waits    *podWaits         // nil: nobody asks
+	waits    *podWaits         // nil: not needed
 	changes  int               // of existing pods, and of bound pods
 }
 

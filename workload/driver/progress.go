@@ -22,7 +22,7 @@ type Progress struct {
 	Phase       Phase
 	Fill, Fills int // number of the current fill, from 1, and of all fills
 
-	Pods     int // replicas of the Deployments that exist
+	Pods     int // replicas of the present Deployments
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
@@ -38,9 +38,8 @@ type Progress struct {
 	Left    time.Duration // estimated; negative if there is no estimate yet
 }
 
-// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s to go". For a
-// plan with times it begins with "300/500 pods arrived, 280 placed, 200 left, 5 wait for a node". It also
-// says what the run waits for.
+// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s to go". For a plan with times it begins with
+// "300/500 pods arrived, 280 placed, 200 left, 5 wait for a node". It also names what the run waits for.
 func (p Progress) String() string {
 	if p.Phase == Resetting {
 		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)

@@ -49,10 +49,10 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 // runner is the state of a run under way.
 type runner struct {
 	Config
-	stage *stage // nil unless the pods are those of a record
+	stage *stage // nil unless the pods come from a record
 	pods  *podWatch
 	fills []workload.Fill // of the plan
-	sum   Summary         // of the fills that have ended
+	sum   Summary         // over the fills that have ended
 	start time.Time
 
 	// The current fill.

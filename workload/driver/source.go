@@ -74,7 +74,7 @@ type Traced struct {
 	Arrivals workload.Trace
 	Speed    float64  // seconds of the trace that pass in one real second
 	Limit    int      // pods to deploy; 0 for all
-	Lacks    []string // warnings about what the trace lacks
+	Lacks    []string // warnings about the trace's missing parts
 }
 
 func (t Traced) Tolerations() []cluster.Toleration {

@@ -38,8 +38,8 @@ func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay
 // stage lists the objects that the pods of a record need on the cluster.
 type stage struct {
 	Config
-	reader  restore.Reader    // package play has noted what it cannot read
-	spaces  map[string]string // namespaces of the cluster by those of the record
+	reader  restore.Reader    // package play has already noted unreadable parts
+	spaces  map[string]string // namespaces of the cluster, by the record's
 	classes map[priority]string
 	nodes   map[string]string // hostname labels of the cluster's nodes, by name
 	left    map[string]bool   // DaemonSet pods whose nodes are not there, by name
@@ -91,8 +91,8 @@ func (s *stage) listNodes(ctx context.Context) error {
 	return nil
 }
 
-// node returns the cluster's name of a node of the record: the same, or that of its simulation by kwokcluster up --pools.
-// It is empty if the cluster has neither.
+// node returns the cluster's name for a node of the record: the same, or the name that kwokcluster up --pools gave its simulation. It is
+// empty if the cluster has neither.
 func (s *stage) node(name string) string {
 	for _, n := range []string{name, play.SimulatedName(name)} {
 		if s.nodes[n] != "" {
@@ -150,7 +150,7 @@ func (s *stage) space(name string) string {
 	return s.spaces[name]
 }
 
-// createSpaces creates a namespace for each one of the record that has pods. None may exist: its pods would take part in the
+// createSpaces creates a namespace for each namespace of the record with pods. None may exist already: its pods would take part in the
 // affinity and spreading of the record's.
 func (s *stage) createSpaces(ctx context.Context) error {
 	created := map[string]bool{}
@@ -232,7 +232,7 @@ func refusal(err error) bool {
 	return webhook || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// refusalReason returns what the API server says of a pod, without what differs between pods that it refuses for one reason.
+// refusalReason returns the API server's reason for refusing a pod, without the parts that differ between pods refused for the same reason.
 func refusalReason(err error, pod string) string {
 	text := err.Error()
 	for _, before := range []string{fmt.Sprintf("pods %q is forbidden: ", pod), fmt.Sprintf("Pod %q is invalid: ", pod)} {

@@ -29,14 +29,14 @@ import (
 	"gnnsched/workload/record/play"
 )
 
-// part is a pod of a record that arrives after some seconds, and leaves after others; 0: it stays.
+// part is a pod of a record with its arrival and departure in seconds; departure 0: it stays.
 type part struct {
 	row         record.Pod
 	node        string
 	come, leave float64
 }
 
-// replayOf returns a configuration that plays pods. Their names are those of their rows.
+// replayOf returns a configuration that plays pods. They have their rows' names.
 func replayOf(t *testing.T, c *fakecluster.Cluster, parts ...part) Config {
 	t.Helper()
 	r := play.Replay{Parts: map[string]play.Part{}, Namespaces: map[string]map[string]string{}}
@@ -177,7 +177,7 @@ func TestReplayEndsWithRefusals(t *testing.T) {
 	}
 }
 
-// On a cluster with real nodes, pods of a record preempt nobody, and have no class of the system.
+// On a cluster with real nodes, pods of a record preempt nothing, and have no system class.
 func TestReplayPriorities(t *testing.T) {
 	system := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical"}, Value: 2_000_001_000}
 	own := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Value: 7, GlobalDefault: true, PreemptionPolicy: ptr.To(corev1.PreemptNever)}

@@ -27,7 +27,7 @@ func (s *stage) pod(name string) *corev1.Pod {
 	spec := p.Spec
 	spec.SchedulerName = s.SchedulerName
 	spec.Priority, spec.PreemptionPolicy, spec.PriorityClassName = nil, nil, s.classes[s.priorityOf(part.Row)]
-	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false) // the pods call nobody
+	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false) // the pods never call the API server
 	if host := s.hostname(spec.NodeSelector[corev1.LabelHostname]); host != "" {
 		spec.NodeSelector[corev1.LabelHostname] = host
 	}
@@ -148,8 +148,8 @@ func (s *stage) podTerm(t *corev1.PodAffinityTerm, labels map[string]string) {
 	}
 }
 
-// unmerge takes out of a selector what the API server has merged into it from the keys. It merges again when the pod is
-// created, and refuses a selector that has it already.
+// unmerge removes from a selector the terms that the API server has merged into it from the keys. The API server merges again when the pod
+// is created, and refuses a selector that already has them.
 func unmerge(selector *metav1.LabelSelector, match, mismatch []string, labels map[string]string) {
 	if selector == nil {
 		return

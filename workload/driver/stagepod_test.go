@@ -14,7 +14,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// bareStage returns a stage with two nodes, of which one is a simulation of a record's.
+// bareStage returns a stage with two nodes, one of which simulates a record's.
 func bareStage(t *testing.T, parts ...part) *stage {
 	t.Helper()
 	cfg := replayOf(t, fakecluster.New(), parts...)
@@ -23,7 +23,7 @@ func bareStage(t *testing.T, parts ...part) *stage {
 	return &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"}, nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{}}
 }
 
-// What a row says becomes what a pod of the run says.
+// A pod of the run has the values of its row.
 func TestStagePod(t *testing.T) {
 	const terms = `[{"topologyKey":"zone","labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"hash","operator":"In","values":["5d"]},{"key":"hash","operator":"In","values":["5d","6e"]}]},` +
 		`"matchLabelKeys":["hash"],"namespaces":["db"],"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"db","team":"x"},"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["shop"]},{"key":"team","operator":"In","values":["shop"]}]}}]`

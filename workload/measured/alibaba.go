@@ -57,9 +57,8 @@ func (alibaba) read(r *reading, files []File) error {
 	return known.close(r)
 }
 
-// alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each
-// instance of a task. Instances that did not end, or whose times lie outside of the record, are left out. What an
-// instance was given is not in the file.
+// alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each instance of a task.
+// Instances that did not end, or whose times lie outside of the record, are left out. The file lacks the instances' requests.
 type alibabaBatch struct{}
 
 func (alibabaBatch) Name() string { return "alibaba-2018-batch" }

@@ -17,10 +17,10 @@ import (
 type Workload struct {
 	Machines []Machine // in the order of their first measurements
 	Jobs     []Job     // in the order of the file
-	Notes    []string  // what a person should know about the reading
+	Notes    []string  // caveats of the reading, for people
 }
 
-// Machine is a virtual machine or a container, and what it used.
+// Machine is a virtual machine or a container with its usage.
 type Machine struct {
 	Name   string
 	Cores  float64 // that it was given
@@ -60,11 +60,11 @@ type File struct {
 type Format interface {
 	// Name is the format's name in flags.
 	Name() string
-	// About says in a few words what the format's files are.
+	// About describes the format's files in a few words.
 	About() string
 	// matches reports whether a file may begin with a line.
 	matches(line string) bool
-	// read adds what the files hold.
+	// read adds the content of the files.
 	read(r *reading, files []File) error
 }
 
@@ -85,8 +85,8 @@ func Named(name string) (Format, error) {
 	return nil, choice.Unknown("format", name, names)
 }
 
-// Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so a part is the
-// same with whatever other options a record is read. The instances of one job belong together.
+// Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so the other options of a reading do not
+// change a part. The instances of one job belong together.
 type Part string
 
 // The parts.
@@ -170,7 +170,7 @@ func (r *reading) finish() {
 		switch {
 		case !ok:
 			empty[name] = true
-		case m.Cores == 0 && m.Used[usage.CPU] != nil: // what it used is a share of its cores
+		case m.Cores == 0 && m.Used[usage.CPU] != nil: // the usage is a fraction of its unknown cores
 			unsized[name] = true
 		default:
 			r.out.Machines = append(r.out.Machines, m)
@@ -230,7 +230,7 @@ func (r *reading) wanted(name, id string) *samples {
 	return s
 }
 
-// job adds a job if it belongs to the part and the limit allows. What is called the same goes to the same part.
+// job adds a job if it belongs to the part and the limit allows. Jobs with the same name belong to the same part.
 func (r *reading) job(called string, j Job) {
 	switch {
 	case !r.Part.has(called), r.full():

@@ -100,8 +100,8 @@ func groups(parts []part, next int) (out [][]part) {
 	return out
 }
 
-// mergeParts merges parts into one, or rewrites a single one. It reads the newest first, so that of a key it needs to keep only that it was there. A part that
-// cannot be read stays as it is, and so do the others of its group.
+// mergeParts merges parts into one, or rewrites a single one. It reads the newest first, so that it needs to keep only the keys that it has
+// seen. An unreadable part stays as it is, and so do the others of its group.
 func mergeParts[T row](dir string, group []part, cutoff int64) error {
 	to := part{group[0].table, group[0].first, group[len(group)-1].last}
 	seen, kept := map[key]bool{}, 0

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxWord is the length in bytes of the texts that name one thing, as API servers limit names.
+	// maxWord bounds names in bytes, as API servers do.
 	maxWord = validation.DNS1123SubdomainMaxLength
 	// maxColumn is the length in bytes of any other text. API servers accept objects up to 3 MiB, which escapes in JSON make longer.
 	maxColumn = 16 << 20

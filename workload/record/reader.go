@@ -175,7 +175,7 @@ func (i interning) of(fields ...*string) {
 	}
 }
 
-// intern replaces the texts of a row that other rows are likely to have too.
+// intern shares the texts of a row that other rows are likely to have, too.
 func intern[T row](words interning, r *T) {
 	if p, ok := any(r).(*Pod); ok {
 		words.of(&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
@@ -183,9 +183,9 @@ func intern[T row](words interning, r *T) {
 	}
 }
 
-// State is what a record holds of things that had not ended when it was last written.
+// State holds a record's objects that had not ended when it was last written.
 type State struct {
-	Pods    []Pod // that nobody deleted, as far as is known; they may have ended
+	Pods    []Pod // that were not deleted, as far as is known; they may have ended
 	Nodes   []Node
 	Objects []Object
 }

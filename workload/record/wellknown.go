@@ -9,8 +9,8 @@ const (
 	KindBudget        = "PodDisruptionBudget"
 )
 
-// wellKnown are the keys of labels and taints that an Anonymiser keeps, because schedulers and controllers go by
-// them. The list is closed: anyone may put the name of a team behind node-role.kubernetes.io.
+// wellKnown are the keys of labels and taints that an Anonymiser keeps, because schedulers and controllers depend on them. The list is
+// closed: anyone may put the name of a team behind node-role.kubernetes.io.
 var wellKnown = set(
 	"kubernetes.io/arch", "kubernetes.io/os", "kubernetes.io/hostname", "kubernetes.io/metadata.name",
 	"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type",
@@ -44,8 +44,8 @@ func set(names ...string) map[string]bool {
 	return out
 }
 
-// KeyOf returns the key of a label that an exporter of metrics has written with underscores for all punctuation. Only
-// well-known keys can be told; others stay as they are.
+// KeyOf returns the key of a label whose punctuation an exporter of metrics has replaced by underscores. It restores well-known keys only;
+// others stay unchanged.
 func KeyOf(exported string) string {
 	if key, ok := exportedKeys[exported]; ok {
 		return key

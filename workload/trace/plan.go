@@ -47,7 +47,7 @@ func (f planFormat) read(rows *records.Reader, file string) (File, error) {
 // PlanFile is the content of a plan's file.
 type PlanFile struct {
 	workload.Plan
-	Notes []string // what a person should know about the reading: renamed Deployments
+	Notes []string // caveats of the reading, for people: renamed Deployments
 }
 
 // ReadPlan reads the CSV of a plan, as runsim or AAML wrote it. Errors begin with the given

@@ -128,8 +128,8 @@ func unmarshalStrict(b []byte, into any) error {
 	return errors.Join(append(strict, err)...)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Unknown and repeated fields and values that Validate refuses are
-// errors, each of which begins with its field.
+// UnmarshalJSON implements json.Unmarshaler. Unknown and repeated fields and values that Validate refuses are errors; each error begins
+// with its field.
 func (m *Model) UnmarshalJSON(b []byte) error {
 	var e modelEntry
 	if err := unmarshalStrict(b, &e); err != nil {

@@ -16,9 +16,8 @@ type Model struct {
 	Work float64
 }
 
-// At returns what a pod uses. now is the time in seconds since a midnight UTC, such as the Unix time; age is
-// the number of seconds since the pod started. Values below 0 count as 0. Equal arguments give equal
-// amounts. At does not allocate.
+// At returns a pod's usage. now is the time in seconds since a midnight UTC, such as the Unix time; age is the number of seconds since the
+// pod started. Values below 0 count as 0. Equal arguments give equal amounts. At does not allocate.
 func (m *Model) At(seed uint64, now, age float64) Amounts {
 	now, age = sane(now), sane(age)
 	var out Amounts
@@ -51,7 +50,7 @@ func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall
 	return amount, c.holds(seed, now, age)
 }
 
-// Clocked reports whether what a pod uses depends on nothing but the time, so that all pods with the model always use the same.
+// Clocked reports whether a pod's usage depends on the time only, so that all pods with the model always use the same.
 func (m *Model) Clocked() bool {
 	for _, c := range m.Curves {
 		if c != nil && !c.clocked() {

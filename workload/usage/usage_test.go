@@ -240,7 +240,7 @@ func BenchmarkAt(b *testing.B) {
 	}
 }
 
-// Whatever AtFor recalls, it returns what At returns, and what it says to hold does.
+// AtFor returns the same as At for any recalled state, and its promised validity holds.
 func TestAtForIsAt(t *testing.T) {
 	m := parse(t, everything)
 	walk := Walk{Low: 1, High: 3, Deviation: 2, Step: 7}

@@ -57,13 +57,13 @@ func edited(e exposition, prefix string, change func(line string) string) exposi
 	return out
 }
 
-// replaced returns a change of what a regular expression matches.
+// replaced returns a change of the matches of a regular expression.
 func replaced(expr, by string) func(string) string {
 	re := regexp.MustCompile(expr)
 	return func(line string) string { return re.ReplaceAllString(line, by) }
 }
 
-// doubled adds the changed lines, which are those of further series.
+// doubled adds the changed lines as further series.
 func doubled(e exposition, prefix string, change func(string) string) exposition {
 	for series, lines := range edited(e, prefix, change).lines {
 		if strings.HasPrefix(series, prefix) {
@@ -73,7 +73,7 @@ func doubled(e exposition, prefix string, change func(string) string) exposition
 	return e
 }
 
-// ofTarget renames labels as Prometheus does if it does not honour those of the exporter, which runs on n2.
+// ofTarget renames labels as Prometheus does if it does not honour the labels of the exporter, which runs on n2.
 func ofTarget(line string) string {
 	line = replaced(`\b(namespace|pod|uid|container|node)="([^"]+)"`, `exported_$1="$2"`)(line)
 	return replaced(`\{`, `{namespace="monitoring",pod="ksm-0",container="ksm",node="n2",`)(strings.Replace(line, `container="",`, "", 1))
@@ -99,7 +99,7 @@ func nothing(string) string { return "" }
 var cases = []struct {
 	name   string
 	change func(exposition) exposition
-	same   bool     // the record is that of the sound cluster
+	same   bool     // the record equals the sound cluster's
 	wrong  []string // what Result.Wrong has
 	lacks  string   // part of Result.Missing
 	err    string
@@ -201,7 +201,7 @@ var cases = []struct {
 // beginOf returns when a case begins; they all are in one Prometheus.
 func beginOf(i int) time.Time { return t0.Add(time.Duration(i) * 2 * time.Hour) }
 
-// summary is what a record says, with times in seconds from the begin.
+// summary returns a record's rows as text, with times in seconds from the begin.
 func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	t.Helper()
 	r, err := record.Open(dir)
@@ -282,7 +282,7 @@ func checkCases(t *testing.T, client *promapi.Client) {
 	}
 }
 
-// Clusters whose series have other labels, or lack some, give the same record or say what is wrong.
+// Clusters whose series have other labels, or lack some, give the same record or name the fault.
 func TestCases(t *testing.T) {
 	checkCases(t, clientOf(t, historytest.Play(t, []byte(golden.Read(t, "cases.json")), nil).URL))
 }

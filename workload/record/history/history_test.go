@@ -82,7 +82,7 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 	}
 }
 
-// checkRows compares the pods, nodes and samples of a record with those of the history.
+// checkRows compares a record's pods, nodes and samples with the history's.
 func checkRows(t *testing.T, dir string) {
 	t.Helper()
 	r, err := record.Open(dir)
@@ -114,7 +114,7 @@ func checkRows(t *testing.T, dir string) {
 	}
 }
 
-// What a real Prometheus answered becomes the record.
+// A real Prometheus' answers become the record.
 func TestHistoryOfAnswers(t *testing.T) {
 	checkRecord(t, clientOf(t, historytest.Server(t, nil).URL))
 }

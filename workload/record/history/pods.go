@@ -51,7 +51,7 @@ func nameOf(m model.Metric) string { return string(m["namespace"]) + "/" + strin
 // id returns the key of the pod of a sample of kube_pod_info. Old versions of kube-state-metrics give no UID.
 func id(m model.Metric) string { return cmp.Or(string(m["uid"]), nameOf(m)) }
 
-// of returns the pods that a sample of any series may be of: those of the name if the sample or the pods have no UID.
+// of returns the possible pods of a sample of any series: the pods with its name if the sample or the pods have no UID.
 func (r *reader) of(m model.Metric) []*pod {
 	for _, key := range []string{id(m), nameOf(m)} {
 		if p := r.pods[key]; p != nil {
@@ -185,7 +185,7 @@ func (r *reader) apply(series string, all model.Vector, f func(*pod, *model.Samp
 	}
 }
 
-// newest returns a function that passes on only what is of the newest pod of a name.
+// newest returns a function that passes on only samples of the newest pod of a name.
 func (r *reader) newest(f func(*pod, *model.Sample)) func(*pod, *model.Sample) {
 	return func(p *pod, s *model.Sample) {
 		if p.older && s.Metric["uid"] == "" {
@@ -229,7 +229,7 @@ func (r *reader) times(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// owners reads the controllers of pods. Of the owners of a pod that were scraped at one time, at most one is its controller.
+// owners reads the controllers of pods. At most one of a pod's owners that were scraped at one time is its controller.
 func (r *reader) owners(ctx context.Context, at time.Time) error {
 	all, err := r.history(ctx, podOwner, podKey+",owner_kind,owner_name,owner_is_controller", at)
 	controlled := map[*pod]model.SampleValue{} // until when
@@ -260,7 +260,7 @@ func (r *reader) ends(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// labelled reads the labels of pods. A pod has those that were scraped last.
+// labelled reads the labels of pods. The last scraped labels count.
 func (r *reader) labelled(ctx context.Context, at time.Time) error {
 	all, err := r.history(ctx, podLabels, "", at)
 	if err != nil || len(all) == 0 {

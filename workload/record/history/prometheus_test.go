@@ -24,7 +24,7 @@ import (
 	"gnnsched/workload/record/history/historytest"
 )
 
-// exposition is what kube-state-metrics and a kubelet would have said, once in 30 seconds from a time on.
+// exposition holds the metrics of kube-state-metrics and a kubelet, once in 30 seconds from a time on.
 type exposition struct {
 	begin int64
 	lines map[string][]string
@@ -235,7 +235,7 @@ func awaitReady(t *testing.T, address string) {
 	}
 }
 
-// tape stands before a Prometheus and keeps what it answers.
+// tape stands before a Prometheus and keeps its answers.
 type tape struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -291,14 +291,14 @@ func inOrder(t *testing.T, text []byte) []byte {
 	return out
 }
 
-// A real Prometheus answers what the tests take for its answers, and what it answers becomes the record.
+// A real Prometheus gives the answers that the tests assume, and they become the record.
 func TestHistoryOfAPrometheus(t *testing.T) {
 	kept := recording(t, installed(t, told()))
 	checkRecord(t, clientOf(t, kept.URL))
 	kept.check(t, "../historytest/answers.json")
 }
 
-// check compares the answers with those of a file.
+// check compares the answers with a file's.
 func (k *tape) check(t *testing.T, file string) {
 	t.Helper()
 	var out strings.Builder

@@ -21,7 +21,7 @@ type everything struct{}
 func (everything) Pod(_, name string) bool    { return name != "other" }
 func (everything) Node(names []string) string { return names[0] }
 
-// What one time has is what the history has for it. A container that was scraped once has no rate.
+// A measurement at one time equals the history's at that time. A container that was scraped once has no rate.
 func TestMeasure(t *testing.T) {
 	ask := clientOf(t, historytest.Server(t, nil).URL)
 	for after, want := range map[time.Duration]Measured{

@@ -28,7 +28,7 @@ import (
 type Config struct {
 	Client   kubernetes.Interface
 	Follower *observe.Follower // is told what happens
-	Warn     func(string)      // is told what the record will lack, each thing once
+	Warn     func(string)      // called once with each thing that the record will lack
 
 	Usage    Source              // nil: usage is not measured
 	Interval time.Duration       // between two measurements
@@ -70,7 +70,7 @@ func (r *Recorder) list(what target) {
 	}
 }
 
-// Lacks lists what the cluster refused, and what Prometheus did not give, so far.
+// Lacks lists the cluster's refusals and Prometheus' missing answers so far.
 func (r *Recorder) Lacks() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,8 +173,8 @@ func (r *Recorder) follow(ctx context.Context, work *sync.WaitGroup, what target
 	})
 }
 
-// answered takes the outcome of a request and returns its error. The first refusal of a verb is said. It ends the recording if there is no
-// record without the resource, and otherwise, by stop, the following of the resource.
+// answered takes the outcome of a request and returns its error. It reports the first refusal of a verb. A refusal ends the recording if
+// the record needs the resource; otherwise it ends, by stop, the following of the resource.
 func (r *Recorder) answered(what target, verb string, err error, stop func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

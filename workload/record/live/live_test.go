@@ -100,7 +100,7 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, err
 }
 
-// as returns a recorder of a user with some rights, and what it is told to warn about.
+// as returns a recorder of a user with some rights, and its warnings.
 func as(t *testing.T, b *testbed.Bed, may []rbacv1.PolicyRule, w *record.Writer) (*Recorder, *warnings) {
 	t.Helper()
 	config := rest.CopyConfig(b.REST)

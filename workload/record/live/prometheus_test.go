@@ -35,7 +35,7 @@ func (nowhere) Pod(record.Pod)       {}
 func (nowhere) Node(record.Node)     {}
 func (nowhere) Object(record.Object) {}
 
-// asking returns a recorder of a cluster that has some pods of the namespace shop, and what it is given.
+// asking returns a recorder of a cluster that has some pods of the namespace shop, and its samples.
 func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Recorder, said *warnings, got *[]record.Sample) {
 	t.Helper()
 	said, got = &warnings{}, new([]record.Sample)
@@ -81,7 +81,7 @@ func TestPrometheusMeasures(t *testing.T) {
 	}
 }
 
-// Whatever Prometheus answers, recording goes on, the trouble is said once, and it is counted.
+// For any answers of Prometheus, recording goes on, and each trouble is reported once and counted.
 func TestPrometheusInTrouble(t *testing.T) {
 	vector := func(pod, value string) string {
 		return fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"shop","pod":%q,"container":"c"},"value":[1,%q]}]}}`, pod, value)
@@ -208,7 +208,7 @@ func TestPrometheusWaitsForTheCluster(t *testing.T) {
 	})
 }
 
-// measuredByPrometheus records the usage of a node of the cluster, and leaves out that of a node of another one.
+// measuredByPrometheus records the usage of a node of the cluster, and leaves out a foreign node's.
 func measuredByPrometheus(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	list, err := b.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -10,7 +10,7 @@ import (
 type target struct {
 	group, name string
 	needed      bool   // without it there is no record
-	loss        string // what the record lacks without it
+	loss        string // what the record lacks without the right
 }
 
 var (

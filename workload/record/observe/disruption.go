@@ -19,7 +19,7 @@ type mark struct {
 func only(value string) func(string) bool { return func(is string) bool { return is == value } }
 
 // podMarks are the annotations of pods that autoscalers and the descheduler honour. Of the descheduler's prefer-no-eviction only the
-// presence counts. Its evict lets pods be evicted, whatever the value; whoever writes "false" wants the opposite, and gets it here.
+// presence counts. With its evict of any value, pods may be evicted; the value "false" does not mean the opposite.
 var podMarks = []mark{
 	{"cluster-autoscaler.kubernetes.io/safe-to-evict", only("false")},
 	{"karpenter.sh/do-not-disrupt", trueOrTime},
@@ -42,8 +42,8 @@ func trueOrTime(value string) bool {
 	return value == "true" || err == nil && d > 0 && len(value) <= longest
 }
 
-// doNotDisrupt returns the annotations that ask to leave the object, as key=value; those of which only the presence counts without
-// their value. The list is never nil.
+// doNotDisrupt returns the annotations that ask to leave the object, as key=value. Where only the presence counts, it omits the value. The
+// list is never nil.
 func doNotDisrupt(annotations map[string]string, marks []mark) []string {
 	out := []string{}
 	for _, m := range marks {
@@ -86,8 +86,7 @@ func health(p *corev1.Pod) (is string, since int64) {
 	return "", 0
 }
 
-// budgetStatus returns what the disruption controller found out, as JSON. It is empty if the controller has not seen the budget as it is
-// now.
+// budgetStatus returns the disruption controller's status, as JSON. It is empty if the controller has not seen the present budget.
 func budgetStatus(b *policyv1.PodDisruptionBudget) string {
 	s := policyv1.PodDisruptionBudgetStatus{
 		DisruptionsAllowed: b.Status.DisruptionsAllowed, CurrentHealthy: b.Status.CurrentHealthy, DesiredHealthy: b.Status.DesiredHealthy, ExpectedPods: b.Status.ExpectedPods,

@@ -37,7 +37,7 @@ func TestDoNotDisrupt(t *testing.T) {
 	}
 }
 
-// A pod's health is that of the conditions, from their times on. Where these have no times, it is known from when it was seen.
+// A pod's health follows from the conditions, from their times on. If these have no times, it is known from when it was seen.
 func TestHealth(t *testing.T) {
 	ready := func(p *corev1.Pod, status corev1.ConditionStatus, since int64) *corev1.Pod {
 		p = p.DeepCopy()

@@ -3,6 +3,6 @@
 // [Pod], [Node], [Namespace], [PriorityClass] and [Budget] translate one object each. A [Follower] is told about all
 // objects as they come, change and go, and adds rows to a record whenever something changes that the record holds.
 //
-// [ReadObjects] reads the output of `kubectl get pods,nodes -A -o json`. [Looks] finds out which files are of one look at a cluster, and
-// [Known] holds what the looks so far say is there. A list of one namespace says nothing about the others.
+// [ReadObjects] reads the output of `kubectl get pods,nodes -A -o json`. [Looks] groups the files of one look at a cluster, and [Known]
+// holds the objects that are present by the looks so far. A list of one namespace says nothing about the others.
 package observe

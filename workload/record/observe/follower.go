@@ -35,9 +35,9 @@ type Sink interface {
 	Object(record.Object)
 }
 
-// Counts are what a Follower has seen.
+// Counts counts a Follower's objects.
 type Counts struct {
-	Nodes, Pods, Waiting  int // present now; Pods have not ended; Waiting are those of them without a node
+	Nodes, Pods, Waiting  int // present now; Pods have not ended; Waiting of them have no node
 	Arrived, Bound, Ended int // since the beginning
 }
 
@@ -47,7 +47,7 @@ type objectKey struct{ kind, namespace, name string }
 type Config struct {
 	Out       Sink
 	Now       func() int64       // milliseconds since 1970
-	Open      record.State       // what an earlier run has left open in the same record
+	Open      record.State       // the open objects of an earlier run in the same record
 	Anonymise *record.Anonymiser // nil: names stay
 }
 
@@ -86,7 +86,7 @@ func (f *Follower) Counts() Counts {
 	return c
 }
 
-// Pod takes the state of a pod. live tells that the follower is told of the event that led to it, and not of a list.
+// Pod takes the state of a pod. live states that the follower saw the event that led to it, instead of a list.
 func (f *Follower) Pod(p *corev1.Pod, live bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *Follower) take(p *corev1.Pod, live bool) (uid string) {
 	return row.UID
 }
 
-// row translates a pod into what the record holds of it.
+// row translates a pod into its row.
 func (f *Follower) row(p *corev1.Pod) record.Pod {
 	row := Pod(p)
 	record.Anonymise(f.names, &row)
@@ -126,7 +126,7 @@ func (f *Follower) pod(p record.Pod, live bool) {
 		_, was := f.gated[p.UID]
 		delete(f.gated, p.UID)
 		switch {
-		case was && p.Bound != 0: // nobody saw when it lost its gates
+		case was && p.Bound != 0: // the loss of its gates was not observed
 			p.Arrived = p.Bound
 		case was:
 			p.Arrived = max(p.Arrived, now)
@@ -207,7 +207,7 @@ func (f *Follower) end(uid, how string) {
 	f.out.Pod(*p)
 }
 
-// Pods takes a list of all pods. Those that it lacks went while nobody watched.
+// Pods takes a list of all pods. Missing pods went unobserved.
 func (f *Follower) Pods(all []*corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -247,8 +247,8 @@ func TestEndWithoutKubelet(t *testing.T) {
 	}
 }
 
-// A recorder that starts again learns from a list what happened meanwhile: pods that are missing went unseen, those that are there go on, and a
-// node that is as before has no second row.
+// A recorder that starts again learns from a list what happened meanwhile: missing pods went unobserved, present pods go on, and an
+// unchanged node has no second row.
 func TestRestart(t *testing.T) {
 	f, s, clock := follower(record.State{})
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -382,7 +382,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// Whatever kubectl's output holds, reading it does not panic, and the rows can be read again.
+// For any output of kubectl, reading it does not panic, and the rows can be read again.
 func FuzzReadObjects(f *testing.F) {
 	f.Add([]byte(printed))
 	f.Add([]byte("---\nkind: PodList\nitems: [{metadata: {name: p}}]\n---\nkind: Status\n"))

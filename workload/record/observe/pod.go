@@ -81,7 +81,7 @@ func text(v any) string {
 	if !strings.ContainsFunc(out, unicode.IsControl) {
 		return out
 	}
-	var escaped strings.Builder // JSON leaves those of 0x7f to 0x9f as they are
+	var escaped strings.Builder // JSON does not escape 0x7f to 0x9f
 	for _, r := range out {
 		if unicode.IsControl(r) {
 			fmt.Fprintf(&escaped, `\u%04x`, r)
@@ -123,7 +123,7 @@ func owner(p *corev1.Pod, out *record.Pod) {
 // automatic are the tolerations that the API server and the DaemonSet controller add to pods.
 var automatic = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
 
-// tolerations returns those that somebody wrote: every pod has the others.
+// tolerations returns the explicit tolerations, without the default ones that every pod has.
 func tolerations(p *corev1.Pod) (out []corev1.Toleration) {
 	for _, t := range p.Spec.Tolerations {
 		if slices.Contains(automatic, t.Key) && t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil {
@@ -170,7 +170,7 @@ func claims(p *corev1.Pod) (out []string) {
 	return out
 }
 
-// holds returns what the pod has on its node that another node lacks; the list is never nil.
+// holds lists the pod's resources on its node that another node lacks; the list is never nil.
 func holds(p *corev1.Pod) []string {
 	out := map[string]bool{}
 	for _, v := range p.Spec.Volumes {
@@ -210,7 +210,7 @@ func bound(p *corev1.Pod) int64 {
 	if p.Status.StartTime != nil {
 		return max(millis(*p.Status.StartTime), millis(p.CreationTimestamp))
 	}
-	return millis(p.CreationTimestamp) // whoever created it chose the node
+	return millis(p.CreationTimestamp) // the creator chose the node
 }
 
 // ended returns when a pod finished that is still there, and how; 0 if it has not.

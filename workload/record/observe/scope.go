@@ -33,8 +33,8 @@ func newScope() scope {
 	return scope{map[part]bool{}, map[objectKey]bool{}, map[objectKey]int64{}, map[objectKey]bool{}}
 }
 
-// add adds what a list covers. One command lists the objects of one namespace or of all. So a list with objects of several namespaces
-// covers all of them, and another one the namespace of its objects.
+// add adds the objects that a list covers. One command lists the objects of one namespace or of all. So a list with objects of several
+// namespaces covers all of them, and another one the namespace of its objects.
 func (s scope) add(l *listing) {
 	for kind := range l.kinds {
 		if spaceless[kind] {

@@ -57,7 +57,7 @@ func tolerations(all []cluster.Toleration) (out []corev1.Toleration) {
 	return out
 }
 
-// column returns a list or map as JSON; "" if it is empty. Those of a trace can always be written.
+// column returns a list or map as JSON; "" if it is empty. A trace's lists and maps can always be written.
 func column[T []string | map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
 	if len(v) == 0 {
 		return ""

@@ -25,10 +25,10 @@ type Replay struct {
 	// the cluster act on the pods, such as one that injects containers.
 	Namespaces map[string]map[string]string
 	Hostnames  map[string]string // names of the record's nodes by their hostname labels, where these differ
-	Notes      []string          // what is not played, for people
+	Notes      []string          // unplayed parts, for people
 }
 
-// Part is what the record holds of a pod.
+// Part holds a pod's part of the record.
 type Part struct {
 	Row *record.Pod
 	// Node is where the pod ran at the record's beginning or, as a DaemonSet's or static pod, at all. If it is empty, a
@@ -79,13 +79,12 @@ func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, r
 // Window is a part of a record's time, in milliseconds since 1970.
 type Window struct {
 	From, To int64
-	// Lead is the time in the trace, in seconds of the record, from the creation of the pods that run at From to From itself. All
-	// other pods come no earlier than that.
+	// Lead is the time in the trace, in seconds of the record, from the creation of the pods that run at From to From itself. All other pods
+	// come no earlier than that.
 	Lead float64
 }
 
-// Replay returns what is played of the window. Pods that are there at To stay. The trace begins at 0, with the pods that
-// run at From.
+// Replay returns the trace of the window. Pods that exist at To stay. The trace begins at 0, with the pods that run at From.
 func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
 	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
 	lacks, taken := map[string]int{}, map[string]bool{}
@@ -223,7 +222,7 @@ func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, l
 	}
 }
 
-// countUnplayed counts what a replay leaves aside of a pod.
+// countUnplayed counts the properties of a pod that a replay leaves out.
 func countUnplayed(p *record.Pod, lacks map[string]int) {
 	var labels map[string]string
 	_ = decode("labels", p.Labels, &labels) // restore.Reader notes what cannot be read

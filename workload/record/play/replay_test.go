@@ -10,8 +10,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Pods that ran at the beginning and those of DaemonSets keep their nodes; pods leave when they really ended; what a
-// replay leaves aside is counted.
+// Pods that ran at the beginning and pods of DaemonSets keep their nodes; pods leave at their recorded time; unplayed properties are
+// counted.
 func TestReplayOfRows(t *testing.T) {
 	pods := []record.Pod{
 		{UID: "1", Namespace: "a", Name: "web", Arrived: 1000, Bound: 2000, Node: "n1", Ended: 15_000, End: record.Deleted, Claims: `["data"]`,

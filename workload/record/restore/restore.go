@@ -25,7 +25,7 @@ type Reader struct {
 	unreadable map[string]int // rows by the column
 }
 
-// Pod returns the pod of a row, without its node. It has one container, which requests what the pod does.
+// Pod returns the pod of a row, without its node. It has one container with the pod's requests.
 func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 	var models []string
 	read(o, "gpu_models", r.GPUModels, &models)
@@ -134,7 +134,7 @@ func read[T any](o *Reader, column, text string, into *T) bool {
 	return true
 }
 
-// modelsOf returns the annotations of a pod that accepts certain models of GPUs.
+// modelsOf returns the annotations of a pod that accepts only certain GPU models.
 func modelsOf(r cluster.Resources, models []string) map[string]string {
 	if len(models) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Mix changes what the pods of a trace request. The zero value changes nothing.
+// Mix changes the requests of a trace's pods. The zero value changes nothing.
 type Mix struct {
 	Named      float64 // at least this fraction of the pods names GPU models, if so many have GPUs
 	Sharing    float64 // fraction of the pods with whole devices that become pods with a share
