@@ -33,9 +33,9 @@ func approvalFor(c *ucli.Context) approval {
 	return approval{yes: c.Bool("yes"), interactive: cli.IsTerminal(os.Stdin), in: c.App.Reader, question: c.App.ErrWriter}
 }
 
-// ask returns nil if the nodes are simulated or somebody approves. intent is a question such as
-// "Remove 3 pods from it?". The error has the exit code exit.Declined if somebody refuses, and exit.Usage
-// if nobody can be asked. The caller must not have changed anything before.
+// ask returns nil if the nodes are simulated or the user approves. intent is a question such as "Remove 3 pods from it?". The error has the
+// exit code exit.Declined if the user refuses, and exit.Usage if there is no terminal to ask on. The caller must not have changed anything
+// before.
 func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 	if nodes.Simulated() || a.yes {
 		return nil

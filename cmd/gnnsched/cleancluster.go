@@ -141,7 +141,7 @@ func (r *removal) list(found cleanup.Inventory) error {
 	return nil
 }
 
-// reportKept says why namespaces that runs made stay.
+// reportKept reports why namespaces of the runs stay.
 func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 	for _, n := range namespaces {
 		if n.Keep != "" {
@@ -150,7 +150,7 @@ func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 	}
 }
 
-// patience is how long a removal may go on without removing anything.
+// patience limits how long a removal may go on without removing anything.
 type patience struct {
 	limit time.Duration
 	name  string // of the limit, for the error

@@ -86,7 +86,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	}
 	defer stop()
 	err = server.Run(c.Context, file, endpoint, func() {
-		remove() // now, so that a scheduler that is killed leaves nothing behind where files in memory are not to be had
+		remove() // now: without files in memory, a killed scheduler would otherwise leave the file behind
 		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {

@@ -110,7 +110,7 @@ func (s *simulation) openCSV() (*os.File, error) {
 	return f, nil
 }
 
-// after removes everything that the run created, or says how to.
+// after removes everything that the run created, or prints how to remove it.
 func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	if !s.cleanup {
 		if n := len(sum.Fills); n > 0 && sum.Fills[n-1].Pods > 0 {
@@ -167,7 +167,7 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 	}, nil
 }
 
-// verdict says how many pods got a node. Deployments make preempted pods anew, so these may be more than arrived.
+// verdict returns how many pods got a node. Deployments replace preempted pods, so more pods may get a node than arrived.
 func verdict(sum driver.Summary, placed, arrived int) string {
 	text := fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, min(placed, arrived), arrived, sum.Elapsed.Round(time.Second))
 	if placed > arrived {

@@ -159,8 +159,7 @@ func tuningOnRecord(c *ucli.Context, dir string, o objective.Mix) (tuning, error
 	return tuning{r.Learn, r.Judge}, nil
 }
 
-// tuneTabular trains a tabular Q agent. It uses seeds that neither the evaluation nor the trainer
-// of networks uses.
+// tuneTabular trains a tabular Q agent. Its seeds differ from the seeds of the evaluation and of the network trainer.
 func tuneTabular(c *ucli.Context, s eval.Scenario) error {
 	cfg := tabular.DefaultConfig()
 	cfg.Seed, cfg.Steps = c.Uint64("seed"), c.Int("steps")

@@ -53,7 +53,7 @@ func (j *journal) rows() []runfolder.Row { return j.waits.Rows(scenarioName, j.c
 type watch struct {
 	*journal
 	contender string
-	every     int // one placement in so many is kept
+	every     int // every how many placements one is kept
 	placed    int
 }
 

@@ -15,7 +15,7 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
-// liveConfig is how --live plays.
+// liveConfig holds the settings of --live.
 type liveConfig struct {
 	launcher testbed.Launcher
 	dir      string // of the record
@@ -86,7 +86,7 @@ func (p *player) confirm(ctx context.Context, r *result, simulated []runs) error
 	return nil
 }
 
-// confirmed says how far the live rows are from the simulated ones, and why they may differ. It is empty without --live.
+// confirmed describes the differences between the live rows and the simulated ones, and their possible causes. It is empty without --live.
 func (r result) confirmed() (lines []string) {
 	if r.Speed == 0 {
 		return nil

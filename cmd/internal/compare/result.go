@@ -9,7 +9,7 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
-// unrecorded says why there is no row of what really happened.
+// unrecorded explains why the row of the real placements is missing.
 const unrecorded = "the record does not say when and where pods got their nodes"
 
 // reality is the name of the first row.
@@ -20,7 +20,7 @@ type result struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
 	Objective string    `json:"objective"`
-	// The rows are in this order: what really happened, the present profile, the others. If the first is missing, Unrecorded says why.
+	// The rows are in this order: the real placements, the present profile, the others. If the first is missing, Unrecorded explains why.
 	Rows       []row         `json:"rows"`
 	Unrecorded string        `json:"unrecorded,omitempty"`
 	Lacks      []replay.Lack `json:"lacks"`
@@ -48,7 +48,7 @@ type row struct {
 	Preempted   float64            `json:"preempted"`
 	Fallbacks   int                `json:"fallbacks,omitempty"` // of all seeds together
 	Refused     int                `json:"refused,omitempty"`   // of all seeds together
-	// Differences are by figure. The present profile is compared with what really happened, and the others with the present profile.
+	// Differences are by figure. The present profile is compared with the real placements, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
 	Live        *liveRow              `json:"live,omitempty"`
 }
@@ -219,8 +219,8 @@ func differ(a, b runs, f figure, rng *rand.Rand) difference {
 	return out
 }
 
-// resampled returns the difference of a figure over stretches that are drawn with replacement, and over one seed less than there are,
-// drawn likewise: so many have the variance that the mean over all seeds has.
+// resampled returns the difference of a figure over stretches drawn with replacement, and over one seed less than there are, also drawn
+// with replacement: the mean of these has the variance of the mean over all seeds.
 func resampled(list []stretch, f figure, rng *rand.Rand) float64 {
 	first := list[0]
 	a, b := make([]replay.Block, len(first.a)), make([]replay.Block, len(first.b))

@@ -8,14 +8,15 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// verdict says how a profile does beside the present one.
+// verdict judges a profile against the present one.
 type verdict struct {
 	Profile string          `json:"profile"`
 	State   runfolder.State `json:"state"`
 	Text    string          `json:"text"` // a sentence without a full stop
 }
 
-// rule says how differences are marked. It has the words for a mark and for an unclear one, and the name of the present profile.
+// rule explains how differences are marked. Its arguments are the words for a mark and for an unclear one, and the name of the present
+// profile.
 const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; %s one whose interval excludes only 0."
 
 // distance returns how far a figure of the simulated present profile is from what really happened; 0 if that is not known.

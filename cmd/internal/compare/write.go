@@ -65,7 +65,7 @@ func (r result) shown() []figure {
 	return out
 }
 
-// accuracy says how far the simulated present profile is from what really happened.
+// accuracy describes the difference of the simulated present profile from the real placements.
 func (r result) accuracy() string {
 	present := r.Rows[r.baseline()]
 	if r.Unrecorded != "" {
@@ -106,7 +106,8 @@ func writeTable(w io.Writer, r result) error {
 	return err
 }
 
-// writeDifferences writes how far the simulated present profile is from what really happened, and the others from it.
+// writeDifferences writes the differences of the simulated present profile from the real placements, and of the others from the present
+// profile.
 func (r result) writeDifferences(p *printer) error {
 	present, rows := r.Rows[r.baseline()].Name, r.Rows[1:]
 	if len(rows) == 0 {

@@ -20,7 +20,7 @@ const (
 	broken  = "a file that is cut off, packed or malformed may lack pods; make it anew, or take it out of the folder"
 )
 
-// readFiles reads files and the files of folders. It is an error if none has a node or a pod.
+// readFiles reads files and the files of folders. It returns an error if none has a node or a pod.
 func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 	found := false
 	for _, path := range paths {

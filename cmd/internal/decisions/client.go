@@ -1,5 +1,5 @@
-// Package decisions asks a running scheduler for its last decisions, and for how its learning goes. It holds the flags that say which scheduler and
-// with what token, so that every command that asks has the same.
+// Package decisions asks a running scheduler for its last decisions and for its learning curves. It holds the flags for the scheduler's
+// address and token, so that all commands that ask have the same.
 package decisions
 
 import (
@@ -99,8 +99,8 @@ func clientOf(c *ucli.Context, server string) (*Client, error) {
 // Host returns HOST:PORT of the scheduler.
 func (c *Client) Host() string { return strings.TrimPrefix(c.server, "https://") }
 
-// Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit these are as
-// many as the scheduler likes. Texts in them are safe to print. Errors have exit codes.
+// Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit, the scheduler chooses their
+// number. Texts in them are safe to print. Errors have exit codes.
 func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, error) {
 	values := url.Values{}
 	if q.Pod != "" {

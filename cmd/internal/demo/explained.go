@@ -8,7 +8,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// shownBest is how many of the network's best nodes the table shows.
+// shownBest is the number of the network's best nodes in the table.
 const shownBest = 3
 
 // write writes the decision: a table of the best nodes, and what distinguishes them in sentences.
@@ -35,7 +35,7 @@ func (e *explanation) write(w io.Writer) error {
 
 func change(from, to float64) string { return fmt.Sprintf("%.0f%% → %.0f%%", 100*from, 100*to) }
 
-// sentences say what was chosen and why.
+// sentences describe the choice and its reason.
 func (e *explanation) sentences() string {
 	chosen, other := e.of(e.chosen), e.of(e.other)
 	text := fmt.Sprintf("%s chose %s, which has its %s score. %s took %s", e.scheduler, e.chosen, ordinal(e.rank(e.chosen)), server.DefaultProfile, e.other)
@@ -50,7 +50,7 @@ func (e *explanation) sentences() string {
 	return text
 }
 
-// why says why this decision was chosen.
+// why returns the reason for this decision.
 func (e *explanation) why() string {
 	among := fmt.Sprintf("the next %d", e.outlook.more+e.outlook.less+e.outlook.same)
 	if e.gain() > 0 {

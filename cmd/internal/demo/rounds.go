@@ -126,7 +126,7 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (*cluster.Snapsh
 // lineEvery is the time between two lines of progress without a view.
 const lineEvery = 2 * time.Second
 
-// progress is how far a workload is.
+// progress is the progress of a workload.
 type progress struct {
 	what  string // begins the line
 	plan  workload.Plan

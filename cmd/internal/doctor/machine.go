@@ -25,7 +25,7 @@ type machine struct {
 	free   func(folder string) (bytes uint64, err error)
 }
 
-// programTimeout is how long a program may take to answer.
+// programTimeout is the time that a program has to answer.
 const programTimeout = 20 * time.Second
 
 // thisMachine returns the machine that this program runs on.

@@ -17,7 +17,7 @@ import (
 // needs are the rights that a command needs.
 type needs struct {
 	always  []right
-	parts   []right // that only parts of it need
+	parts   []right // needed for parts of it only
 	hint    string  // what to do if one of always is missing
 	without string  // what the command loses without the rights of parts
 }

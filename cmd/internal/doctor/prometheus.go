@@ -41,7 +41,7 @@ func (x *examination) checkPrometheus(c *ucli.Context) error {
 // answerWithin is the time limit of Prometheus' answer.
 const answerWithin = 20 * time.Second
 
-// prometheus checks that a Prometheus server answers, and has the series without which there is no record.
+// prometheus checks that a Prometheus server answers, and has the series that a record needs.
 func (x *examination) prometheus(ctx context.Context, s promapi.Server) {
 	f := finding{what: "convert Prometheus", detail: s.Address + " answers, and has " + fmt.Sprint(history.Needed()), code: exit.Unreachable}
 	client, err := promapi.New(s)

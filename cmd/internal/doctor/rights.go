@@ -30,7 +30,7 @@ func (r right) String() string {
 	return s
 }
 
-// askAtOnce is how many questions about rights are open at one time.
+// askAtOnce is the number of concurrent questions about rights.
 const askAtOnce = 16
 
 // allRights checks the rights that a command and its parts need.

@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// RecordingFlags returns the flags that say how a scheduler records its decisions.
+// RecordingFlags returns the flags that configure a scheduler's records of decisions.
 func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize, Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},

@@ -127,8 +127,7 @@ func exitStatus() string {
 	return out.String()
 }
 
-// markdown makes Markdown of a help text: its indented lines stay as they are, and stars and underscores
-// mean nothing.
+// markdown converts a help text to Markdown: its indented lines stay as they are, and stars and underscores are escaped.
 func markdown(help string) string {
 	help = strings.ReplaceAll(help, cli.More, "")
 	var out bytes.Buffer

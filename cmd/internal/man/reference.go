@@ -100,7 +100,7 @@ func blocks(program *ucli.App, commands []*ucli.Command) (out []block) {
 	return out
 }
 
-// write writes a section, given those before it. One that has nearly the flags of an earlier one shows the difference.
+// write writes a section, given the sections before it. A section with nearly the flags of an earlier one shows only the difference.
 func (s block) write(w *strings.Builder, before []block) {
 	if !s.program {
 		fmt.Fprintf(w, "### %s\n\n", s.name)

@@ -82,7 +82,7 @@ var modes = map[string]struct {
 	"types":   {append([]string{"types", "prices"}, work...), runTypes},
 }
 
-// modeOf returns the flag that says what to do; "" for moves. A flag that has no effect then is an error.
+// modeOf returns the flag that selects the mode; "" for moves. It returns an error for a flag without effect in the mode.
 func modeOf(c *ucli.Context) (string, error) {
 	mode := ""
 	for name := range modes {

@@ -52,8 +52,8 @@ func Stderr(w io.Writer) *Bar {
 	return New(w, false, zerolog.New(zerolog.ConsoleWriter{Out: w, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}}))
 }
 
-// Show says which fraction of the job is done, from 0 to 1, and how long the rest takes. It logs the text if the phase is a
-// new one or the last line is old.
+// Show reports which fraction of the job is done, from 0 to 1, and the remaining time. It logs the text if the phase is a new one or the
+// last line is old.
 func (b *Bar) Show(done float64, phase, text string) {
 	text += b.left.After(done)
 	if b.bar != nil {

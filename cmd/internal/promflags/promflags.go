@@ -12,10 +12,10 @@ import (
 	"gnnsched/internal/reach"
 )
 
-// maxWarnings is how many different warnings of Prometheus are logged.
+// maxWarnings is the number of different warnings of Prometheus that are logged.
 const maxWarnings = 20
 
-// Flags returns the flags that say how to reach the server of --prometheus. Each name begins with the prefix.
+// Flags returns the flags for the connection to the server of --prometheus. Each name begins with the prefix.
 func Flags(prefix string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: prefix + "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},

@@ -63,7 +63,7 @@ func (s *recording) wait(r *live.Recorder, f *observe.Follower, ended chan error
 	}
 }
 
-// save flushes the rows and says how the recording goes.
+// save flushes the rows and reports the progress of the recording.
 func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 	s.run.To, s.run.Missing = s.now(), strings.Join(r.Lacks(), "; ")
 	s.out.Run(s.run)

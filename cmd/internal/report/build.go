@@ -79,7 +79,7 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	return out
 }
 
-// incomplete says why a run is not whole; nothing if it is.
+// incomplete explains why a run is incomplete; empty if it is complete.
 func incomplete(r *runfolder.Run) string {
 	switch m := r.Manifest; {
 	case m.Error != "":

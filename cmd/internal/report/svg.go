@@ -34,7 +34,7 @@ func (d *drawing) box(class string, at [4]float64, tip string) {
 	d.body.WriteString(`</rect>`)
 }
 
-// text draws a text. class says how it is anchored.
+// text draws a text. class determines its anchor.
 func (d *drawing) text(class string, x, y float64, s string) {
 	fmt.Fprintf(&d.body, `<text class="%s" x="%s" y="%s">%s</text>`, class, pixel(x), pixel(y), html.EscapeString(s))
 }

@@ -31,7 +31,7 @@ const DefaultInterval = 2 * time.Second
 // the view can then stop its own work too.
 var ErrInterrupted = errors.New("interrupted")
 
-// Config says which cluster is shown and how. Client is needed.
+// Config selects the cluster and the form of its view. Client is needed.
 type Config struct {
 	Client   kubernetes.Interface
 	Title    string        // names the cluster in the view

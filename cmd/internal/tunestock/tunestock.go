@@ -18,7 +18,7 @@ import (
 	"gnnsched/scheduler/server/stockconfig"
 )
 
-// Config says what to tune and where to write.
+// Config holds the settings of a tuning and its output.
 type Config struct {
 	Tuner     cem.StockTuner
 	Scenario  eval.Scenario

@@ -20,7 +20,7 @@ import (
 const (
 	// maxRequest bounds the bytes of a request to the sandbox.
 	maxRequest = 64 << 10
-	// sandboxWait is how long a request waits for the run before it, which ends soon after its client has left.
+	// sandboxWait limits how long a request waits for the previous run, which ends soon after its client has left.
 	sandboxWait = 2 * time.Second
 	// chunk is the number of bytes of output that are sent together.
 	chunk = 32 << 10

@@ -7,7 +7,7 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// shadowWait is how long the page waits for a scheduler in the shadow, which answers between events.
+// shadowWait limits the wait for a shadow scheduler, which answers between events.
 const shadowWait = 2 * time.Second
 
 // publishShadow publishes a shadow scheduler's findings, if this is one and it answers.

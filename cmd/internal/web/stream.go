@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	// maxClients is how many streams there may be at a time.
+	// maxClients bounds the number of concurrent streams.
 	maxClients = 16
 	// heartbeat is the time between two lines that show that the stream is alive.
 	heartbeat = 15 * time.Second
-	// newestDecisions is how many decisions a message holds at most. A client that takes part later, or has been
-	// slower than the scheduler, gets the newest of them.
+	// newestDecisions bounds the decisions in a message. A client that connects later, or falls behind the scheduler, gets the newest of them.
 	newestDecisions = 200
 )
 

@@ -14,8 +14,8 @@ const (
 	kind       = "ClusterTop"
 )
 
-// Document is a frame as it is written in JSON and YAML. Lists are never null. Times are RFC 3339. A fraction is requested / allocatable: 1 is
-// full, more is overcommitted.
+// Document is a frame in JSON or YAML. Lists are never null. Times are RFC 3339. A fraction is requested / allocatable: 1 is full, more is
+// overcommitted.
 type Document struct {
 	APIVersion   string        `json:"apiVersion"` // gnnsched.io/v1
 	Kind         string        `json:"kind"`       // ClusterTop

@@ -12,7 +12,7 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// Ask says which details a screen shows. The zero value asks for none.
+// Ask selects the details that a screen shows. The zero value asks for none.
 type Ask struct {
 	Node      string // the pods on this node
 	Pods      PodsAsk
@@ -29,14 +29,14 @@ type Ask struct {
 	Server    int  // which of the schedulers is asked for Learning, Shadow and Usage
 }
 
-// PodsAsk says which pods are asked for. The zero value asks for none.
+// PodsAsk selects pods. The zero value selects none.
 type PodsAsk struct {
 	Asked     bool
 	Namespace string // with Workload, of the workload; empty for all pods
 	Workload  string // Kind/name; empty for the pods of the namespace without a controller
 }
 
-// PodAsk says which pod is asked for, and which decision about it is explained. The zero value asks for none.
+// PodAsk selects a pod and the decision about it to explain. The zero value selects none.
 type PodAsk struct {
 	Namespace, Name string
 	Decision        *record.Record // nil for the newest one that a scheduler tells

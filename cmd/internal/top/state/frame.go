@@ -35,7 +35,7 @@ type Node struct {
 	CPU    Usage // millicores
 	Memory Usage // bytes
 	GPU    Usage // thousandths of a device, shares included
-	Pods   Usage // pods; Requested is how many there are
+	Pods   Usage // pods; Requested is their number
 
 	// Used holds the measured usage of the node, nil without a measurement.
 	Used *Measured

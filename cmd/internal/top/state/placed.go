@@ -19,7 +19,7 @@ type Placed struct {
 	Last      []Decision // the pods that were bound last, the newest first; at most lastPlaced
 }
 
-// lastPlaced is how many pods a Placed lists.
+// lastPlaced is the number of pods in a Placed.
 const lastPlaced = 300
 
 // Placed returns the bound pods of each scheduler, the one with the most pods first.

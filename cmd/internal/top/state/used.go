@@ -6,8 +6,7 @@ type Measured struct {
 	Memory int64 // bytes
 }
 
-// SetUsed says what nodes use. Nodes that are not in the map are not measured. The caller must not change the
-// map any more.
+// SetUsed sets the nodes' usage. Nodes that are not in the map are not measured. The caller must not change the map any more.
 func (c *Cluster) SetUsed(used map[string]Measured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,7 +31,7 @@ const (
 	widestName   = 48
 )
 
-// plan says which columns a window has room for, and how wide the flexible ones are.
+// plan holds the columns that a window has room for, and the widths of the flexible ones.
 type plan struct {
 	name, role                      int // widths; no role if 0
 	status, age, version, pods, gpu bool

@@ -158,8 +158,8 @@ func decidedStyle(c *canvas, r *record.Record) lipgloss.Style {
 	return c.st.Warn
 }
 
-// decidedNode is the chosen node, or the outcome if the pod is not bound to it. Of a decision in the shadow it is the node to
-// which the pod would go; the column says so.
+// decidedNode is the chosen node, or the outcome if the pod is not bound to it. For a decision in the shadow it is the node to which the
+// pod would go; the column's title tells so.
 func decidedNode(r *record.Record) string {
 	switch {
 	case r.Node == "":
@@ -193,7 +193,7 @@ func marginText(r *record.Record) string {
 	return strconv.FormatFloat(*r.Margin, 'g', 3, 64)
 }
 
-// defaultText is the default profile's choice: a node, or that it is the same.
+// defaultText is the default profile's choice: a node, or that it agrees.
 func defaultText(r *record.Record) string {
 	switch {
 	case r.Default == nil:
@@ -293,7 +293,7 @@ func (d decider) compare(other decider) int { return strings.Compare(d.title(), 
 type tally struct {
 	of                 decider
 	list               []*record.Record
-	asked, same        int // the default profile's choice is known; it is the same
+	asked, same        int // known choices of the default profile, and how many agree
 	none, fell         int
 	latencies, margins []float64      // of the decisions that have one
 	nodes              map[string]int // pods bound to each node; in the shadow, pods that would be bound

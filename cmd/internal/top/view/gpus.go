@@ -101,7 +101,7 @@ func (w gpuColumns) row(c *canvas, name, model, given string) string {
 	return s + c.gap() + c.st.FitRight(given, w.given)
 }
 
-// cells draws as many devices as there is room for, and the number of the others.
+// cells draws the devices that there is room for, and the number of the others.
 func (w gpuColumns) cells(c *canvas, devices []int64) string {
 	room := w.devices / deviceWidth
 	rest := ""

@@ -40,7 +40,7 @@ func (m *Model) buildHeader() []string {
 	return mostImportant(all, max(m.height-2-minRows, 0))
 }
 
-// mostImportant returns as many lines as fit into the budget, in their order, without the least important ones.
+// mostImportant returns the lines that fit into the budget, in their order, dropping the least important ones.
 func mostImportant(all []headerLine, budget int) []string {
 	for len(all) > budget {
 		least := 0

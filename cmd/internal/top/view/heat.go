@@ -213,7 +213,7 @@ func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
 	return style.Render(strings.Repeat(sign, l.width))
 }
 
-// legend explains the signs, and says how many nodes a cell has.
+// legend explains the signs and the number of nodes in a cell.
 func (s *heatScreen) legend(c *canvas, l heatLayout) string {
 	scale := ""
 	for f := 0.5; f < float64(len(c.st.Heat)); f++ {
@@ -248,7 +248,7 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	return c.st.Join(append(parts, podsText(n)+" pods", orDash(n.Zone)), c.width)
 }
 
-// heatForm is how much a cell of the map says.
+// heatForm is the level of detail of the map's cells.
 type heatForm int
 
 const (
@@ -258,7 +258,7 @@ const (
 	heatSigns                   // a sign
 )
 
-// heatLayout is how a window is divided.
+// heatLayout is the division of a window.
 type heatLayout struct {
 	form   heatForm
 	width  int // of a cell, in cells of the window
@@ -280,8 +280,8 @@ func (l *heatLayout) cell(line heatLine, i int) []state.Node {
 	return line.nodes[i*l.each : min((i+1)*l.each, len(line.nodes))]
 }
 
-// layout chooses the form with the most words with which all nodes are in the window. If none does it, each cell gets
-// as many nodes as it needs.
+// layout chooses the most detailed form with which all nodes are in the window. If no form suffices, each cell gets as many nodes as
+// needed.
 func (s *heatScreen) layout(c *canvas) heatLayout {
 	zones, name, label := s.zones(), 1, 0
 	for i := range s.shown {
@@ -310,7 +310,7 @@ func (s *heatScreen) layout(c *canvas) heatLayout {
 	return l
 }
 
-// height is how many lines the zones take.
+// height is the number of lines that the zones take.
 func (l *heatLayout) height(zones []heatLine) (lines int) {
 	per := l.perRow * l.each
 	for _, z := range zones {

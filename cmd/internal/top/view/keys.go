@@ -221,7 +221,7 @@ func (p *page) find(c *canvas) {
 	p.chosen = ""
 }
 
-// wheelRows is how far a step of the mouse's wheel moves.
+// wheelRows is the number of rows that a step of the mouse's wheel moves.
 const wheelRows = 3
 
 func (m *Model) wheel(w tea.MouseWheelMsg) {

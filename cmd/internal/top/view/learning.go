@@ -132,7 +132,7 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 	return lines
 }
 
-// summary counts what every profile has learned from, or says why nothing newer is known.
+// summary counts the samples that every profile has learned from, or explains why nothing newer is known.
 func (s *learningScreen) summary(c *canvas) string {
 	parts := c.oneServer()
 	if err := c.details.LearningErr; err != nil {
@@ -176,7 +176,7 @@ func (s *learningScreen) about(c *canvas) string {
 	return c.st.Dim.Render(c.st.Fit(l.name()+": "+l.About, c.width))
 }
 
-// span says how much time the curves cover.
+// span returns the time that the curves cover.
 func (s *learningScreen) span(c *canvas, room int) string {
 	times := c.details.Learning.Times
 	if len(times) == 0 {

@@ -137,8 +137,8 @@ func (m *Model) asking(p *page) (ask state.Ask) {
 // ofOne reports whether only one scheduler is asked, so that the reader chooses it.
 func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow || ask.Usage }
 
-// wanting is the screen that a frame is for: the one that is shown, or the one that an overlay covers and the reader may
-// return to before the next frame.
+// wanting is the screen that needs a frame: the visible one, or the one below an overlay, to which the reader may return before the next
+// frame.
 func (m *Model) wanting() *page {
 	if n := len(m.stack); n > 0 && m.page().about.overlay && m.asking(m.page()) == (state.Ask{}) {
 		return m.pages[m.stack[n-1]]
@@ -172,7 +172,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case frameMsg:
 		m.frame, m.status = msg.frame, msg.status
 		m.asked, m.details = msg.ask, msg.details
-		if ofOne(msg.ask) && msg.ask.Server != m.server { // the reader has chosen another one meanwhile
+		if ofOne(msg.ask) && msg.ask.Server != m.server { // the reader has chosen another scheduler since the request
 			m.details = state.Details{}
 		}
 		m.loaded = true
@@ -262,7 +262,7 @@ func (m *Model) toggle(screen int) tea.Cmd {
 	return m.show(screen)
 }
 
-// show shows a screen. One that wants more than every frame holds gets it at once.
+// show shows a screen. If the screen needs more than every frame holds, it asks at once.
 func (m *Model) show(screen int) tea.Cmd {
 	next := m.pages[screen]
 	switch {

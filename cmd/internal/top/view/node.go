@@ -75,7 +75,7 @@ func (s *nodeScreen) headingLines(c *canvas) int {
 	return nodeHeading + n
 }
 
-// room is how many decisions the window has room for.
+// room is the number of decisions that the window has room for.
 func (*nodeScreen) room(c *canvas) int { return max((c.height-10)/3, 0) }
 
 func (s *nodeScreen) draw(c *canvas, from, to int) []string {
@@ -116,7 +116,7 @@ func claimsOf(p *state.ListedPod) string {
 	return orDash(strings.Join(slices.Compact(all), ", "))
 }
 
-// noDecisions says why no decisions are shown.
+// noDecisions explains why no decisions are shown.
 func (s *nodeScreen) noDecisions(c *canvas) string {
 	text := "the scheduler's last decisions chose other nodes"
 	switch silent := c.silent(); {

@@ -7,8 +7,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// maxPending is how many pending pods a frame holds for this screen: enough to look at, and
-// few enough to sort at every redraw.
+// maxPending is the number of pending pods in a frame for this screen: enough to look at, and few enough to sort at every redraw.
 const maxPending = 5000
 
 // pendingScreen lists the pods that wait for a node, the oldest first, with the reason.

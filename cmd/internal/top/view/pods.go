@@ -220,7 +220,7 @@ func (s *podScreen) figures(c *canvas, p *state.PodDetails) []string {
 	return append([]string{name}, c.wrap(strings.Join(parts, c.st.Dot))...)
 }
 
-// why explains the decision, or says why it does not.
+// why explains the decision, or why there is no explanation.
 func (s *podScreen) why(c *canvas, p *state.PodDetails) (lines []string) {
 	for text := range strings.Lines(p.Explained) {
 		lines = append(lines, c.wrap(strings.TrimRight(text, "\n"))...)

@@ -98,7 +98,7 @@ type description struct {
 	notes   []note        // paragraphs of the help
 	heading int           // lines of the heading, which does not scroll
 	pending int           // how many pending pods the screen wants in a frame
-	grid    bool          // the rows hold several things, so the screen marks the chosen one itself
+	grid    bool          // the screen marks the chosen row itself, because the rows hold several objects
 	overlay bool          // hides the cluster's figures, has no filter, and leads back to the screen below it
 }
 
@@ -115,7 +115,7 @@ type canvas struct {
 	asked         state.Ask
 	details       state.Details // what asked asked for
 	servers       []string      // names of the schedulers that are asked
-	server        int           // the one that screens of one scheduler show
+	server        int           // index of the scheduler for screens of one scheduler
 	width, height int           // of the window, in cells
 	st            paint.Styles
 	space         int     // rows that fit below the heading
@@ -144,8 +144,7 @@ type page struct {
 	err    error        // why text cannot be parsed
 }
 
-// setFilter takes a new filter expression. One that cannot be parsed (yet) filters nothing;
-// the footer shows the error.
+// setFilter takes a new filter expression. An invalid expression filters nothing; the footer shows the error.
 func (p *page) setFilter(text string) {
 	p.filter, p.err = query.ParseFilter(text)
 	p.text, p.offset = text, 0

@@ -105,7 +105,7 @@ func (s *shadowScreen) empty(c *canvas) string {
 // known reports whether the scheduler has reported its findings.
 func known(c *canvas) bool { return c.details.Shadow.Version != "" }
 
-// headingLines is how many lines of figures, and the titles of the columns, leave room for some rows.
+// headingLines is the largest number of heading lines that leaves room for some rows.
 func (s *shadowScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
 
 func (s *shadowScreen) draw(c *canvas, from, to int) []string {
@@ -186,7 +186,7 @@ func (s *shadowScreen) means(c *canvas) []string {
 	return lines
 }
 
-// agreement says how often the profile would choose as the other scheduler did.
+// agreement returns how often the profile would choose as the other scheduler did.
 func (s *shadowScreen) agreement(c *canvas) string {
 	found := &c.details.Shadow
 	parts := []string{c.st.Bold.Render("agreement " + state.Percent(found.Agreement))}
@@ -226,7 +226,7 @@ func (s *shadowScreen) failures(c *canvas) string {
 	return c.st.Join(parts, c.width)
 }
 
-// latency says how long a decision takes, and what single choices would have changed.
+// latency returns the durations of decisions, and the effect of single choices.
 func (s *shadowScreen) latency(c *canvas) string {
 	found := &c.details.Shadow
 	micro := func(seconds float64) string { return c.st.Latency(1e6 * seconds) }

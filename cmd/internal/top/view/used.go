@@ -94,7 +94,7 @@ func (s *usedScreen) cell(c *canvas, u state.Usage, width int) string {
 	return c.st.Bar(bar, f, false) + c.st.Alarm(f).Render(c.st.FitRight(state.Percent(f), width-bar))
 }
 
-// sum says what all workers use, or that nothing is measured.
+// sum returns the usage of all workers, or that nothing is measured.
 func (s *usedScreen) sum(c *canvas) string {
 	t := &c.frame.Totals
 	if t.Used == nil {
@@ -111,7 +111,7 @@ func (s *usedScreen) sum(c *canvas) string {
 	return c.st.Join(parts, c.width)
 }
 
-// scored says which nodes the scheduler scores by the usage that it measures itself, and which by requests.
+// scored returns which nodes the scheduler scores by its own measurements of usage, and which by requests.
 func (s *usedScreen) scored(c *canvas) string {
 	reports, parts := c.details.Usage, c.oneServer()
 	for i := range reports {

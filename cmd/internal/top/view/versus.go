@@ -164,7 +164,7 @@ func (*versusScreen) order(*canvas) string { return "newest first" }
 
 func (s *versusScreen) size(*canvas) (shown, total int) { return s.rows(), s.total }
 
-// rows is how many decisions the longer list has.
+// rows is the number of decisions in the longer list.
 func (s *versusScreen) rows() (n int) {
 	for _, t := range s.sides {
 		if t != nil {
@@ -183,7 +183,7 @@ func (s *versusScreen) headingLines(c *canvas) int {
 	return n
 }
 
-// measuresShown is how many measures leave room for some decisions.
+// measuresShown is the number of measures that leaves room for some decisions.
 func (c *canvas) measuresShown() int {
 	const others = 12 // the header, the footer, titles and four decisions
 	return max(0, min(len(measures), c.height-others-len(c.silent())))

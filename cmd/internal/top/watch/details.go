@@ -15,7 +15,7 @@ import (
 
 // Server is a scheduler that is asked.
 type Server struct {
-	Name  string // tells it from the others; empty for the only one
+	Name  string // distinguishes it from the others; empty for the only one
 	Asker Asker
 }
 
@@ -104,7 +104,7 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	return out
 }
 
-// lastDecisions asks all schedulers at once. It returns the decisions of all, the newest first, and who did not answer.
+// lastDecisions asks all schedulers concurrently. It returns all decisions, the newest first, and the schedulers that did not answer.
 func (s *Source) lastDecisions() (all []state.Decision, silent []state.Silent) {
 	if len(s.servers) == 0 {
 		return nil, []state.Silent{{Err: errNoScheduler}}
@@ -131,7 +131,7 @@ func (s *Source) lastDecisions() (all []state.Decision, silent []state.Silent) {
 const (
 	// detailsTimeout bounds the time that a frame waits for.
 	detailsTimeout = 2 * time.Second
-	// askedDecisions is how many decisions one answer holds at most, and keptDecisions how many are kept of several.
+	// askedDecisions bounds the decisions in one answer, and keptDecisions the decisions kept of several schedulers.
 	askedDecisions = 300
 	keptDecisions  = 3000
 	// These are the shortest times between two questions. The scheduler takes a sample of its learning every 10 s, one in the

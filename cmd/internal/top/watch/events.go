@@ -19,7 +19,7 @@ import (
 const (
 	// eventsInterval is the shortest time between two lists of events, which the API server does not cache.
 	eventsInterval = 5 * time.Second
-	// mostEvents is how many events are listed. The API server gives them by name, so of more these need not be the newest.
+	// mostEvents bounds the listed events. The API server sorts by name, so with more events the newest may be missing.
 	mostEvents = 5000
 )
 

@@ -30,7 +30,7 @@ const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 // errNoScheduler says that the program does not ask a scheduler.
 var errNoScheduler = errors.New("there is no scheduler to ask")
 
-// Config says what to watch. Client is needed; the rest has defaults.
+// Config configures a Source. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
 	Selector string   // label selector of the nodes; empty means all

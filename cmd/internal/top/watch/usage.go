@@ -15,7 +15,7 @@ import (
 const (
 	// usageInterval is the time between two requests for what nodes use. It is measured every 10 to 60 s.
 	usageInterval = 5 * time.Second
-	// usageTimeout is how long to wait for an answer. The list of the nodes does not wait for it.
+	// usageTimeout limits the wait for an answer. The list of the nodes does not wait for it.
 	usageTimeout = 5 * time.Second
 )
 

@@ -57,10 +57,10 @@ type Step struct {
 	Margin      float64    `json:"margin"`      // how far the runner-up is behind
 
 	Cost      float64  `json:"cost"`      // of the objective after the decision
-	OtherCost *float64 `json:"otherCost"` // after as many decisions of the other policy in its own cluster; null if it had fewer
+	OtherCost *float64 `json:"otherCost"` // after the same number of decisions of the other policy in its own cluster; null if it had fewer
 }
 
-// End is how the run ended.
+// End is the end of a run.
 type End struct {
 	Changed [][4]int64 `json:"changed"`
 	Policy  Result     `json:"policy"`
@@ -276,7 +276,7 @@ type pace struct {
 	begun, rested time.Time
 }
 
-// worked is how long a run works before it rests as long.
+// worked is the time that a run works before it rests equally long.
 const worked = 5 * time.Millisecond
 
 func newPace(c clock.Clock) *pace { return &pace{c, c.Now(), c.Now()} }
