@@ -44,7 +44,7 @@ const kubeVersion = "v" + version.DefaultKubeBinaryVersion + ".0"
 // modes are the values of the chart's mode.
 func modes() []string { return []string{"second", "replacement"} }
 
-// Options say what to render.
+// Options select the rendered objects and their values.
 type Options struct {
 	Mode       string   // second or replacement; empty: as the values say
 	Name       string   // of the release, and so of every object

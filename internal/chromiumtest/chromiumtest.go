@@ -32,7 +32,7 @@ type Tab struct {
 	said []string
 }
 
-// longest is how long a test may use a tab, and patience how long Becomes waits.
+// longest limits a test's use of a tab, and patience the wait of Becomes.
 const (
 	longest  = 10 * time.Minute
 	patience = time.Minute

@@ -13,8 +13,8 @@ import (
 // Computation is a command's computation: its result is printed and kept in a run folder.
 type Computation[R any] struct {
 	Manifest runfolder.Manifest
-	// Run computes the result. w, which is nil without a folder, takes rows of what happens meanwhile. With an error, a result
-	// other than the zero value is of a part, and is printed and kept too.
+	// Run computes the result. w, which is nil without a folder, takes rows during the computation. With an error, a non-zero result covers a
+	// part, and is printed and kept, too.
 	Run func(w *runfolder.Writer) (R, error)
 	// Print prints a result. Its error, such as of a missed threshold, does not end the run before its time.
 	Print func(R) error

@@ -11,8 +11,8 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Writable returns a usage error if path cannot be written. Commands call it before minutes of work
-// whose result goes there. It needs a writable directory and leaves path as it is.
+// Writable returns a usage error if path cannot be written. Commands call it before minutes of work whose result goes there. It needs a
+// writable directory and leaves path as it is.
 func Writable(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".gnnsched-*")
 	if err != nil {

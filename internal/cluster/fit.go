@@ -19,10 +19,9 @@ const (
 	NoDevice     Reason = "no gpu device with room for the share"
 )
 
-// Fit applies those filters of kube-scheduler that these values can express: cordoned nodes,
-// taints, node selector and resources. It also checks the GPU model. A request for whole GPUs needs
-// as many idle devices, a share needs one device with room. If the devices of the node are not
-// known one by one, whole GPUs are only counted and no share fits.
+// Fit applies the filters of kube-scheduler that these values can express: cordoned nodes, taints, node selector and resources. It also
+// checks the GPU model. A request for n whole GPUs needs n idle devices, a share needs one device with room. If the devices of the node are
+// not known one by one, whole GPUs are only counted and no share fits.
 func (n *Node) Fit(p *Pod) Reason {
 	if n.Unschedulable {
 		return Cordoned
@@ -86,8 +85,8 @@ func (n *Node) Avoids(tolerations []Toleration) (count int) {
 	return count
 }
 
-// FitsOn reports whether a pod with requests r has room on the given devices of n: their number is
-// the one that r needs (one for a share, none without GPUs), and each has room.
+// FitsOn reports whether a pod with requests r has room on the given devices of n: their number is the number that r needs (one for a
+// share, none without GPUs), and each has room.
 func (n *Node) FitsOn(r Resources, on DeviceSet) bool {
 	count, each := r.GPU, int64(DeviceMilli)
 	if r.GPUMilli > 0 {

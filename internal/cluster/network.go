@@ -9,7 +9,7 @@ import (
 
 // Hop holds the cost of sending data over one kind of link.
 type Hop struct {
-	Latency   float64 `json:"latency"`             // milliseconds between two nodes that are that far apart
+	Latency   float64 `json:"latency"`             // milliseconds between two nodes at that distance
 	Price     float64 `json:"price,omitempty"`     // of a gigabyte, in any currency
 	Bandwidth float64 `json:"bandwidth,omitempty"` // bytes a second of each link, both directions together; 0: not limited
 }
@@ -104,14 +104,14 @@ func (l *Links) counts(latency, price float64) float64 {
 	return latency
 }
 
-// Path says how far two nodes are apart.
+// Path is the distance of two nodes.
 type Path struct {
 	Latency  float64 // milliseconds
 	Price    float64 // of a gigabyte
 	Distance float64 // latency or price, as Links says, relative to the farthest path that Links has; 0 to 1
 }
 
-// Network is where the nodes of a cluster stand and how far they are apart. It is immutable.
+// Network holds the places of a cluster's nodes and their distances. It is immutable.
 type Network struct {
 	rack      []int32 // by row of the node
 	zone      []int32 // by rack

@@ -90,8 +90,7 @@ func (t *Traffic) change(row int32, peers []Peer, sign float64) {
 	}
 }
 
-// Assume makes the traffic what somebody else has summed up: all flows but Excess and Over, and the load of each link in bytes a
-// second.
+// Assume replaces the traffic by sums from elsewhere: all flows but Excess and Over, and the load of each link in bytes a second.
 func (t *Traffic) Assume(f Flows, load func(link int) float64) {
 	t.Flows = f
 	t.Excess, t.Over = 0, 0

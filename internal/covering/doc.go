@@ -1,4 +1,4 @@
-// Package covering finds the cheapest whole numbers of things that together cover a demand.
+// Package covering finds the cheapest whole numbers of items that together cover a demand.
 //
 //	minimise   price · x
 //	such that  offers · x >= needs for each row, 0 <= x <= limit, x whole

@@ -57,7 +57,8 @@ func (t Target) Fallback() string {
 	return t.Name()
 }
 
-// loader returns the loader of the kubeconfig, with the file and context of the target. It is an error if a file is too long to be one.
+// loader returns the loader of the kubeconfig, with the file and context of the target. It returns an error if a file is too long for a
+// kubeconfig.
 func (t Target) loader() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.Kubeconfig
@@ -128,8 +129,8 @@ func (t Target) REST() (*rest.Config, error) {
 	return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
 }
 
-// whyEmpty says why the files of a $KUBECONFIG yield no cluster. kwokcluster down --purge, for example,
-// deletes the file that a shell still names.
+// whyEmpty explains why the files of a $KUBECONFIG yield no cluster. kwokcluster down --purge, for example, deletes the file that a shell
+// still names.
 func whyEmpty(env string) string {
 	if slices.ContainsFunc(filepath.SplitList(env), fileExists) {
 		return "names no cluster"
@@ -181,7 +182,7 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// patience is how long Connect waits for an answer, and for an API server that answers with a status of 500 because it is starting.
+// patience limits how long Connect waits for an answer, and for an API server that answers with status 500 because it is starting.
 var patience = 10 * time.Second
 
 // Connect returns a client for the target and its configuration. It waits up to ten seconds for an answer,

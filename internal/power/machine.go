@@ -38,8 +38,8 @@ func Full(n *cluster.Node) float64 {
 	return m.Full + float64(n.Allocatable.GPU)*gpuOf(n).full
 }
 
-// Rise returns by how many watts a placement on the node raises what its machine draws, GPUs aside, if the pod uses so
-// many thousandths of a core. It wakes a machine that sleeps.
+// Rise returns the additional watts of the node's machine, without GPUs, if one more pod uses milliCPU thousandths of a core. The pod wakes
+// a sleeping machine.
 func Rise(n *cluster.Node, milliCPU float64) float64 {
 	m, capacity, used := Machine(n), max(n.Capacity(cluster.UsedCPU), 1), n.Used(cluster.UsedCPU).Mean
 	before := m.At(used / capacity)

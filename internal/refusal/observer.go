@@ -68,7 +68,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// note takes the status of an answer. A status of neither kind says nothing about rights.
+// note takes the status of an answer. Other statuses tell nothing about rights.
 func (o *Observer) note(r Request, status int) {
 	switch status {
 	case http.StatusOK:
@@ -94,8 +94,8 @@ func (o *Observer) Quiet(ctx context.Context) context.Context {
 	})
 }
 
-// Requiring returns an observer for a program that cannot do without the rights of some rules to list and watch. A refusal of one that
-// was never granted calls end, and is the error of Err. Other refusals are told to warn.
+// Requiring returns an observer for a program that requires the rights of some rules to list and watch. If one was never granted, its
+// refusal calls end and becomes the error of Err. Other refusals go to warn.
 func Requiring(rules []rbacv1.PolicyRule, hint string, end context.CancelFunc, warn func(string)) *Observer {
 	o := &Observer{}
 	o.Granted = func(r Request) { warn("may " + r.String() + " now") }

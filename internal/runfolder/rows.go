@@ -17,7 +17,7 @@ type Scenario struct {
 	Name      string   `json:"name"`
 	About     string   `json:"about,omitempty"`
 	Objective string   `json:"objective,omitempty"`
-	Baseline  string   `json:"baseline,omitempty"` // the contender that the others are compared with
+	Baseline  string   `json:"baseline,omitempty"` // the baseline of the comparisons
 	Samples   int      `json:"samples,omitempty"`  // independent samples; differences of fewer than 2 have no interval
 	Rule      string   `json:"rule,omitempty"`     // how differences are marked, for people
 	TimeUnit  string   `json:"timeUnit,omitempty"` // of Frame.At, Decision.At and waiting times
@@ -111,8 +111,8 @@ type Waits struct {
 // Quantiles are the quantiles that Waits holds.
 var Quantiles = []float64{0.5, 0.9, 0.95, 0.99, 1}
 
-// Summarise sets the counts and quantiles of a class from the number of pods that got a node at once, the waiting
-// times of those that got it later, and the number of pods without one. It sorts the times.
+// Summarise sets the counts and quantiles of a class from the number of pods that got a node at once, the waiting times of pods that got
+// one later, and the number of pods without one. It sorts the times.
 func (w *Waits) Summarise(atOnce int, times []float64, never int) {
 	slices.Sort(times)
 	placed := atOnce + len(times)

@@ -19,12 +19,12 @@ const (
 	leastDecisions = 20
 )
 
-// Frames returns how many frames of a number of nodes one of so many contenders keeps.
+// Frames returns how many frames of a number of nodes a contender keeps, given the number of contenders.
 func Frames(nodes, contenders int) int {
 	return min(max(min(nodesOfFrames/max(contenders, 1), mostNodes)/max(nodes, 1), leastFrames), mostFrames)
 }
 
-// Decisions returns how many decisions one of so many contenders keeps.
+// Decisions returns how many decisions a contender keeps, given the number of contenders.
 func Decisions(contenders int) int {
 	return min(max(allDecisions/max(contenders, 1), leastDecisions), mostDecisions)
 }

@@ -70,7 +70,7 @@ func hold(path string) error {
 	return nil
 }
 
-// reserve is a file of so many bytes that Close removes, so that there is room for the manifest on a disk that became full.
+// reserve is a file of reserveBytes that Close removes, so that there is room for the manifest on a full disk.
 const (
 	reserve  = ".reserve"
 	reserved = 64 << 10

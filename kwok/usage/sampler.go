@@ -20,8 +20,8 @@ type Config struct {
 	Log      zerolog.Logger   // warnings about pods whose annotation is wrong; the zero value drops them
 }
 
-// Sampler measures what pods and nodes use. Before [Sampler.Run] has taken the first sample, and after it
-// has ended, the pages that read it answer that there is no sample.
+// Sampler measures the usage of pods and nodes. Before [Sampler.Run] has taken the first sample, and after it has ended, the pages that
+// read it answer that there is no sample.
 type Sampler struct {
 	config Config
 	last   atomic.Pointer[snapshot]

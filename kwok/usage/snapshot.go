@@ -127,7 +127,7 @@ func (b *builder) plain(n *corev1.Node) (cluster.Node, usage.Limits) {
 	return cluster.Node{Power: model, Allocatable: cluster.Resources{MilliCPU: n.Status.Allocatable.Cpu().MilliValue()}}, b.models.limits(n)
 }
 
-// passed returns the seconds since the last snapshot. A clock that was set back counts as one that stands.
+// passed returns the seconds since the last snapshot; 0 if the clock was set back.
 func (b *builder) passed(now time.Time) float64 { return max(now.Sub(b.old.at), 0).Seconds() }
 
 // carry returns a pod with its counters, advanced at the last snapshot's rate.

@@ -29,7 +29,7 @@ func Workload(p *v1.Pod) string {
 // WorkloadAnnotation names the recorded owner of a replay's pod, such as Deployment/web.
 const WorkloadAnnotation = "gnnsched.io/workload"
 
-// named returns an annotation if it has the form Kind/name, else "". Anybody may write it.
+// named returns an annotation if it has the form Kind/name, else "". Any owner of a pod may write it.
 func named(text string) string {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || len(kind) > 63 || len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -75,19 +75,19 @@ func (p Profile) Starts() []int { return shapes[p].starts }
 // counters is the number of counters that a ResourceSlice has for a GPU: one for the compute slices, and one for each memory slice.
 const counters = 1 + Memory
 
-// Used returns which part of a GPU some compute and memory slices are, in thousandths, rounded up. It is the mean over the counters.
+// Used returns the share of a GPU that some compute and memory slices take, in thousandths, rounded up. It is the mean over the counters.
 func Used(compute, memory int) int64 {
 	sum := (1000*compute+Compute-1)/Compute + 1000*memory
 	return int64((sum + counters - 1) / counters)
 }
 
-// Milli returns which part of a GPU a partition is, in thousandths, rounded down: a partition that fits beside others then fits
-// by thousandths, too. No two profiles have the same.
+// Milli returns the share of a GPU that a partition takes, in thousandths, rounded down: a partition that fits beside others then also fits
+// by thousandths. It differs for each profile.
 func (p Profile) Milli() int64 {
 	return int64((1000*p.Compute()/Compute + 1000*p.Memory()) / counters)
 }
 
-// OfMilli returns the profile whose partitions are so many thousandths of a GPU, and None if there is none.
+// OfMilli returns the profile with the given Milli, and None if there is none.
 func OfMilli(milli int64) Profile {
 	for _, p := range Profiles() {
 		if p.Milli() == milli {
