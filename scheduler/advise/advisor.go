@@ -36,8 +36,8 @@ type Config struct {
 	// Profile decides. Its SchedulerName selects the pods that may be asked about. preference.Blend is not possible, because kube-scheduler
 	// itself blends.
 	Profile server.Profile
-	// Promise is how long a pod counts on the node that Rank likes best while the cluster does not
-	// show it bound. The next pod is often asked about before the watch has shown the last one.
+	// Promise is the time for which a pod counts on the node that Rank ranks first while the cluster does not show it bound. The next pod is
+	// often asked about before the watch has shown the last one.
 	Promise time.Duration
 	Clock   clock.PassiveClock
 }

@@ -182,7 +182,7 @@ func share(now, asks, of int64) Share {
 	return Share{cluster.Fraction(now, of), cluster.Fraction(now+asks, of)}
 }
 
-// reasons says why node i of the ranked ones has its place. left is the number of nodes that preferences left.
+// reasons explains the rank of node i. left is the number of nodes that preferences left.
 func reasons(ranked []Suggested, i, left int) (out []string) {
 	n := ranked[i]
 	switch {

@@ -2,7 +2,7 @@ package decision
 
 import "sync"
 
-// Listener is told of every decision of a profile. A Queue calls it from one goroutine.
+// Listener receives every decision of a profile. A Queue calls it from one goroutine.
 type Listener interface {
 	// Decided takes one decision. While it runs, later decisions wait in the queue.
 	Decided(Decision)

@@ -61,8 +61,8 @@ func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 	return &e.g
 }
 
-// EncodeSplit is Encode with a split graph as the result, which costs less and which a network scores faster. It is the
-// same as Encode if no block of the layout can be split.
+// EncodeSplit is Encode with a split graph as the result, which costs less and which a network scores faster. It equals Encode if no block
+// of the layout can be split.
 func (e *Encoder) EncodeSplit(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
 	if e.layout.Split == nil {
 		return e.Encode(s, pod, candidates)

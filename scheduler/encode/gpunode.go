@@ -131,9 +131,8 @@ func (e *GPUNodeEncoder) idle(devices int) (on cluster.DeviceSet) {
 	return on
 }
 
-// hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms. Pods
-// with GPUs must tolerate its taints. Of the others only the size counts, because they measure the CPU
-// that is left.
+// hosts returns how many of the typical pods fit on n with milliCPU free and the devices' rooms. Pods with GPUs must tolerate its taints.
+// Of the others only the size counts, because they measure the remaining CPU.
 func (e *GPUNodeEncoder) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
 	var all, sharing, withoutGPU, model float64
 	rooms := e.rooms[:len(n.GPUs)]
@@ -170,7 +169,7 @@ func part(of, whole float64) float64 {
 	return of / whole
 }
 
-// enough reports whether so many devices have so many thousandths of room each.
+// enough reports whether that many devices have milli thousandths of room each.
 func enough(rooms []int64, devices, milli int64) bool {
 	for _, room := range rooms {
 		if room >= milli {

@@ -189,8 +189,8 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 	return worth + r.host*h.hosts
 }
 
-// keeping says when something is scarce: how many times as long as the idle devices it must last to have no price, and
-// up to which it has its full price.
+// keeping holds two thresholds of scarcity, as multiples of the time that the idle devices last: a supply that lasts ample times as long
+// has no price, and one that lasts full times as long or less has its full price.
 type keeping struct{ ample, full float64 }
 
 var (
@@ -201,8 +201,8 @@ var (
 	safety = keeping{ample: 4, full: 2}
 )
 
-// scarcity returns the price of a device in a slot, or of a model, that lasts for so many times the time of the
-// idle devices: 1, a whole device, up to full, and less up to ample.
+// scarcity returns the price of a device in a slot, or of a model, whose supply lasts the given multiple of the idle devices' time: 1, a
+// whole device, up to full, falling to 0 at ample.
 func (k keeping) scarcity(lasts float64) float64 {
 	return max(min((k.ample-lasts)/(k.ample-k.full), 1), 0)
 }
@@ -211,14 +211,14 @@ func (k keeping) scarcity(lasts float64) float64 {
 // host CPU stays the same.
 func (c *GPUClusterEncoder) KeepLonger() { c.keeping = safety }
 
-// dearestHost is the price of room for a pod with one device, in devices, if CPU is gone before the idle devices. The network's
-// value has the device already. The price falls to 0 where CPU lasts ampleCPU times as long as they do.
+// dearestHost is the price of room for a single-GPU pod, in devices, if CPU runs out before the idle devices. The network's value includes
+// the device already. The price falls to 0 where CPU lasts ampleCPU times as long as the idle devices.
 const (
 	dearestHost = 0.5
 	ampleCPU    = 1.2
 )
 
-// hostPrice returns that price if CPU lasts for so many times the time of the idle devices.
+// hostPrice returns this price if CPU lasts the given multiple of the idle devices' time.
 func hostPrice(lasts float64) float64 {
 	return dearestHost * max(min((ampleCPU-lasts)/(ampleCPU-1), 1), 0)
 }

@@ -69,7 +69,7 @@ func (s *stars) devices(n *cluster.Node, r cluster.Resources) (on cluster.Device
 	return on
 }
 
-// of returns the features of the node of a row as it is; nil for one without devices.
+// of returns the present features of the node of a row; nil for a node without devices.
 func (s *stars) of(row int, n *cluster.Node) []float32 {
 	if s == nil || len(n.GPUs) == 0 {
 		return nil
@@ -77,8 +77,8 @@ func (s *stars) of(row int, n *cluster.Node) []float32 {
 	return s.kept(&s.asIs.Column(cluster.Resources{}, row+1)[row], n, cluster.Resources{}).x
 }
 
-// kept returns the value of an entry for a node and a pod that requests r, or for the node as it is if r is zero. It makes the value
-// anew if the node has changed.
+// kept returns an entry's value for a node and a pod that requests r, or for the present node if r is zero. It computes the value again if
+// the node has changed.
 func (s *stars) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources) *star {
 	if !e.Valid(n) {
 		e.Set(n, s.made(n, r))
@@ -86,7 +86,7 @@ func (s *stars) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources)
 	return &e.Value
 }
 
-// made returns a node once a pod that requests r runs there, or as it is if r is zero.
+// made returns a node with one more pod that requests r, or the present node if r is zero.
 func (s *stars) made(n *cluster.Node, r cluster.Resources) (out star) {
 	var on cluster.DeviceSet
 	if r != (cluster.Resources{}) {

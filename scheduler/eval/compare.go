@@ -25,14 +25,14 @@ type Contender struct {
 	// RandomTies breaks ties between equal scores at random, as kube-scheduler does. Otherwise
 	// the first node with the best score is taken.
 	RandomTies bool
-	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
-	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
+	// Play plays the episode of a seed in place of New's policy, for a contender that is no policy: it uses knowledge that no scheduler has.
+	// It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
 	// Observe returns the observer of New's policy in the episode of a seed, or nil. It may be called from several goroutines at once; nil if
 	// there is no observer. Episodes of Play cannot be observed.
 	Observe func(seed uint64) Observer
-	// Wish returns the policy for another objective; nil for a policy that serves one objective only. An objective that it
-	// does not serve is an error, which says which ones it does.
+	// Wish returns the policy for another objective; nil for a policy that serves one objective only. It returns an error, with the served
+	// objectives, for an objective that it does not serve.
 	Wish func(m objective.Mix) (Contender, error)
 	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool

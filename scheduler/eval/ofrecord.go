@@ -38,7 +38,7 @@ func (r Recorded) String() string {
 	return strings.Join(append([]string{line}, r.notes...), "\nnote: ")
 }
 
-// are returns the beginning of a sentence about n things.
+// are returns the beginning of a sentence about n items.
 func are(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing + " is"
@@ -113,8 +113,8 @@ func OfRecord(dir string, o objective.Mix, parts Parts) (Recorded, error) {
 	return out, err
 }
 
-// choosing takes the last blocks of a part, as many as there are for judging, for the scenario to choose on. It returns the new end of the part.
-// If too little would be left, it leaves the part as it is and notes that one scenario has to do for both.
+// choosing takes the last blocks of a part for the scenario to choose on, as many as for judging. It returns the new end of the part. If
+// too little would be left, it leaves the part as it is and notes that one scenario serves for both.
 func (r *Recorded) choosing(part sim.Trace, pods workload.Trace, o objective.Mix) (end float64, err error) {
 	last := part
 	last.From = part.To - float64(r.judgeBlocks)*r.Block

@@ -11,8 +11,8 @@ const level = 0.05
 // Mark is the judgement of a difference. All reports follow the same rule, which Words.Rule explains beside their tables.
 type Mark int
 
-// The marks. Lower and Higher take both an interval that excludes 0 and an adjusted p below level, None takes neither, and
-// Unclear means that only one of the two holds. So no mark contradicts the interval in its row.
+// The marks. Lower and Higher require both an interval that excludes 0 and an adjusted p below level. None has neither, and Unclear only
+// one of the two. So no mark contradicts the interval in its row.
 const (
 	Unmarked Mark = iota // too few seeds for any mark; see MinSeeds
 	None
@@ -83,7 +83,7 @@ func (i Interval) Beyond(distance float64) Mark {
 	return None
 }
 
-// style is how a table shows marks.
+// style holds a table's words for marks.
 type style struct{ marked, unclear string }
 
 // The styles: a column of words, or signs behind the p of Difference.Chance.
@@ -92,7 +92,7 @@ var (
 	Signs = style{"A * marks", "a ? marks"}
 )
 
-// Rule returns the sentences beside a table that say how its differences are marked, or why none is.
+// Rule returns the sentences beside a table that explain how its differences are marked, or why none is.
 func (s style) Rule(samples, comparisons int) string {
 	all, fewest, least := count(comparisons, "comparison"), MinSeeds(1), MinSeeds(comparisons)
 	switch {

@@ -150,7 +150,7 @@ func appendList(b []byte, values []float32) []byte {
 	return appendFloats(order.AppendUint32(b, uint32(len(values))), values)
 }
 
-// gpu takes what appendGPU appended. It is of no use if c is short afterwards.
+// gpu reads a state that appendGPU wrote. The result is invalid if c is short afterwards.
 func (c *cursor) gpu() *GPUState {
 	g := &GPUState{Cluster: c.list()}
 	for range c.number(24) {
@@ -174,7 +174,7 @@ func (c *cursor) vertices() (out []graph.GPUNode) {
 
 func (c *cursor) list() []float32 { return c.floats(c.number(4)) }
 
-// number takes the number of things that follow, of at least so many bytes each. It is 0 if not so many are left.
+// number reads the number of the following items, each of at least size bytes. It is 0 if fewer bytes are left.
 func (c *cursor) number(size int) int {
 	n := c.count()
 	if n > len(c.b)/size {

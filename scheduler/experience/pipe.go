@@ -13,7 +13,7 @@ type PipeConfig struct {
 	Command []string // the trainer program and its arguments; it reads the stream from its standard input
 	Queue   int      // how many steps may wait for the trainer before Offer drops them
 	Clock   clock.Clock
-	// Begin is closed when the trainer is to be started; nil starts it at once.
+	// Begin starts the trainer when it is closed; nil starts it at once.
 	Begin <-chan struct{}
 
 	// Each function is called from one goroutine at a time.

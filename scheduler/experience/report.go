@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Report is how far a trainer is. A trainer tells it to the scheduler that started it, as a line on its standard output
-// or standard error, so that no port is needed. The counts are of the trainer's process.
+// Report is the progress of a trainer. A trainer sends it to the scheduler that started it, as a line on its standard output or standard
+// error, so that no port is needed. The counts belong to the trainer's process.
 type Report struct {
 	Read    uint64 `json:"read"`    // steps that the trainer got
 	Missing uint64 `json:"missing"` // steps that are missing between these

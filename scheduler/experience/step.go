@@ -53,8 +53,7 @@ func (s Step) Follows(before Step) bool {
 	return s.SameLife(before) && s.Number == before.Number+1
 }
 
-// SameLife reports whether one life of one actor made both steps, so that their Number and
-// Waited count the same things.
+// SameLife reports whether one life of one actor made both steps, so that their Number and Waited have the same origin.
 func (s Step) SameLife(other Step) bool {
 	return s.Actor == other.Actor && s.Epoch == other.Epoch
 }

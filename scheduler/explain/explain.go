@@ -1,5 +1,5 @@
-// Package explain says why a pod got its node: it compares the chosen node of a record.Record with another one,
-// feature by feature, and looks for the smallest change that would have turned the choice.
+// Package explain explains why a pod got its node: it compares the chosen node of a record.Record with another one, feature by feature, and
+// looks for the smallest change that would have turned the choice.
 package explain
 
 import (
@@ -99,7 +99,7 @@ func (c *comparison) linear() error {
 	return errors.Join(agrees(c.chosen, ours), agrees(c.other, theirs))
 }
 
-// consider keeps a flip if it changes its feature less than the one that is kept.
+// consider keeps a flip if it changes its feature less than the present one.
 func (c *comparison) consider(f flip) {
 	if c.flip == nil || math.Abs(f.to-f.from) < math.Abs(c.flip.to-c.flip.from) {
 		c.flip = &f

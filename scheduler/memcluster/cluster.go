@@ -40,7 +40,7 @@ type Config struct {
 	// Profile decides. Policies that count typical pods count pods with its SchedulerName.
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term
-	Clock     clock.PassiveClock // measures how long choices take, and says when pods start
+	Clock     clock.PassiveClock // measures the durations of choices, and gives the start times of pods
 	Seed      uint64             // of the draws among equal nodes
 	Recording plugin.Recording   // if it has a book, choices have their decisions; the owner hands them to it
 }
@@ -62,7 +62,7 @@ type Cluster struct {
 	wait       func(context.Context) error // until the handlers of upstream's own cache have seen all objects
 }
 
-// stockName is the scheduler name under which upstream's profile runs beside the one that decides. No pod has it.
+// stockName is the scheduler name of upstream's profile, which runs beside the deciding one. No pod has it.
 const stockName = "gnnsched.memcluster/upstream"
 
 // New makes an empty cluster. ctx ends its plugins.
@@ -144,7 +144,7 @@ type Choice struct {
 	Node     string            // "" if no node fits
 	Best     []string          // the nodes that kube-scheduler would draw among; Node is one of them
 	Feasible int               // number of nodes that fit
-	Refused  map[string]string // the reasons of the others by name
+	Refused  map[string]string // the reasons of the refused nodes, by name
 	Fallback bool              // upstream's scoring decided instead of the profile's
 	Took     time.Duration     // for filtering and scoring
 

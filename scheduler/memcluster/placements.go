@@ -14,7 +14,7 @@ import (
 type Placements struct {
 	*Cluster
 	Running  map[types.UID]*v1.Pod  // the pods that count, with their nodes here
-	Chosen   map[types.UID]struct{} // of these, the ones that the profile placed
+	Chosen   map[types.UID]struct{} // the subset that the profile placed
 	Waiting  []*v1.Pod              // in the order in which they were tried first
 	Freed    bool                   // whether any waiting pod may fit now
 	round    []turn                 // the waiting pods that are still to be tried
@@ -22,11 +22,11 @@ type Placements struct {
 
 	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which then wait. Pods of DaemonSets wait for their node.
 	Preempts bool
-	// Follow is told of the profile's actions; nil by default.
+	// Follow receives the profile's actions; nil by default.
 	Follow Follower
 }
 
-// Follower is told which pods come and go other than by their owners.
+// Follower receives the pods' changes that their owners did not cause.
 type Follower interface {
 	// Placed is called with a pod that the profile placed on the pod's node. If the choice has no node, other pods were preempted.
 	Placed(pod *v1.Pod, by Choice)
@@ -140,8 +140,8 @@ func (o *Placements) Remove(uid types.UID) {
 	}
 }
 
-// Lose makes the pods that the profile placed on a node that is gone wait. The others are bound to it: they stay until
-// they really end, as in the real cluster, for the node may come back.
+// Lose makes the pods that the profile placed on a removed node wait. The others are bound to it: they stay until they really end, as in
+// the real cluster, because the node may come back.
 func (o *Placements) Lose(node string) {
 	var lost []*v1.Pod
 	for _, p := range o.Running {

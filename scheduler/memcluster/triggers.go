@@ -23,7 +23,7 @@ func templateOf(pod *v1.Pod) template {
 	return template{shared: &pod.Spec.Containers[0]}
 }
 
-// trigger says which placed pods may let the waiting pods of a template fit.
+// trigger selects the placed pods that may let the waiting pods of a template fit.
 type trigger struct {
 	pods      int // waiting pods of the template
 	namespace string
@@ -31,7 +31,7 @@ type trigger struct {
 	beside    []labels.Selector // of required spreading over topology domains
 }
 
-// triggerOf compiles the selectors of a pod. It returns nil if there are none; one that cannot be compiled selects nothing.
+// triggerOf compiles the selectors of a pod. It returns nil if there are none; an invalid selector selects nothing.
 func triggerOf(pod *v1.Pod) *trigger {
 	t := &trigger{namespace: pod.Namespace}
 	add := func(to *[]labels.Selector, selector *metav1.LabelSelector) {
@@ -99,8 +99,8 @@ func (o *Placements) dropTrigger(pod *v1.Pod) {
 	}
 }
 
-// wakes reports whether a pod that got a node may let a waiting one fit: one that must be near it, or that spreads over
-// topology domains together with it.
+// wakes reports whether a placed pod may let a waiting one fit: one that must be near it, or that spreads over topology domains together
+// with it.
 func (o *Placements) wakes(placed *v1.Pod) bool {
 	for _, t := range o.triggers {
 		if t.firesOn(placed) {

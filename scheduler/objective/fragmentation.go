@@ -2,8 +2,7 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// largePod is how many large pods fill the largest node: a large pod requests 1/largePod of its CPU
-// and of its memory.
+// largePod is the number of large pods that fill the largest node: a large pod requests 1/largePod of its CPU and of its memory.
 const largePod = 4
 
 // Fragmentation measures the share of the cluster that is free in pieces too small for a large pod.

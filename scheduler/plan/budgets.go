@@ -21,7 +21,7 @@ type budget struct {
 	spec            policyv1.PodDisruptionBudgetSpec
 	status          *policyv1.PodDisruptionBudgetStatus // of the disruption controller; nil if the record does not say
 	pods            int                                 // that it selects
-	replicas        int                                 // of these, the ones that have a controller and are not being deleted
+	replicas        int                                 // the subset with a controller that is not being deleted
 	healthy         int                                 // pods that are ready and not being deleted
 	scaleless       string                              // the kind of a controller of its pods for which the disruption controller finds no scale
 }

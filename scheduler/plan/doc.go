@@ -1,4 +1,4 @@
-// Package plan answers questions about a recorded cluster. Nothing is done to any cluster.
+// Package plan answers questions about a recorded cluster. It changes no cluster.
 //
 // [Find] looks for moves of pods that empty nodes. A node is emptied whole or left as it is. Its pods move to nodes in use that
 // upstream's filters accept, to the fullest of them. Nodes are taken in several orders, such as those with the fewest

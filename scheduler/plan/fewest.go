@@ -35,7 +35,7 @@ type FewestOf struct {
 	Ended
 }
 
-// Ended is how a search ended.
+// Ended is the end of a search.
 type Ended struct {
 	Evaluations int    `json:"evaluations"`
 	Cut         string `json:"cut,omitempty"` // why it ended early

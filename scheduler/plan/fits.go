@@ -40,7 +40,7 @@ func (e *MisfitError) Error() string {
 
 // class are pods that fit the same types.
 type class struct {
-	on      []bool // by type: whether an empty node of it takes such a pod
+	on      []bool // by type: whether its empty node takes such a pod
 	control bool   // whether a control-plane node does
 	pods    int
 }
@@ -201,7 +201,7 @@ func (c class) within(o class) bool {
 	return !c.control || o.control
 }
 
-// why says what keeps a pod from each type.
+// why lists each type's reason for refusing a pod.
 func (f *fleet) why(refused []string) string {
 	var out []string
 	for k := range f.types {

@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Loss says which pods have no node before and after a cluster loses nodes.
+// Loss lists the pods without a node before and after a cluster loses nodes.
 type Loss struct {
 	Profile string     `json:"profile"`
 	Before  []Unplaced `json:"before"`
@@ -164,9 +164,9 @@ func refusals(ctx context.Context, cluster *memcluster.Placements, p *v1.Pod) (s
 	return fmt.Sprintf("0 of %d nodes take it%s", len(choice.Refused), list(reasons)), nil
 }
 
-// busiest returns the time in the window at which the pods that are there, running or waiting, request the largest share of the
-// nodes' CPU or memory, in milliseconds since 1970: the last millisecond before that changes. Pods that belong to their node do not
-// count. It is the end of the window unless another time is busier.
+// busiest returns the time in the window, in milliseconds since 1970, at which the present pods, running or waiting, request the largest
+// share of the nodes' CPU or memory: the last millisecond before that changes. Pods that belong to their node do not count. It is the end
+// of the window unless another time is busier.
 func busiest(s replay.Source) int64 {
 	type change struct {
 		at          int64

@@ -70,5 +70,5 @@ func mixText(mix map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// money writes a price with as many digits as tell small prices apart.
+// money writes a price with enough digits to distinguish small prices.
 func money(x float64) string { return fmt.Sprintf("%.4f", x) }

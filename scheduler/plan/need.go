@@ -39,7 +39,7 @@ func lives(s *replay.Source, counts func(*record.Pod) bool) (out []life) {
 		if p.Ended != 0 {
 			l.to = min(p.Ended, s.To)
 			if p.Bound > s.From && (p.End == record.Succeeded || p.End == record.Failed) {
-				l.to = min(l.from+p.Ended-p.Bound, s.To) // it runs as long as it did, from when it gets a node
+				l.to = min(l.from+p.Ended-p.Bound, s.To) // it runs for its recorded duration, from when it gets a node
 			}
 		}
 		out = append(out, l)

@@ -257,8 +257,8 @@ func halving(sorted [][]int) (out [][]int) {
 	return out
 }
 
-// batches returns how many of the nodes of a type a step takes away: powers of two, and as many as cost just more than one node of
-// another type.
+// batches returns the numbers of nodes of a type that a step may remove: powers of two, and the number that costs just more than one node
+// of another type.
 func (b *purchase) batches(from, have int) (out []int) {
 	for n := 1; n <= have; n *= 2 {
 		out = append(out, n)
@@ -273,7 +273,7 @@ func (b *purchase) batches(from, have int) (out []int) {
 	return slices.Compact(out)
 }
 
-// inPlace returns how many nodes of another type come in the place of n: as many as are cheaper together, and half as many.
+// inPlace returns the numbers of nodes of another type that may replace n: as many as are cheaper together, and half of that.
 func (b *purchase) inPlace(from, n, to int) []int {
 	if from == to {
 		return nil

@@ -81,7 +81,7 @@ func (x *search) rounds(inOrder bool) ([]int, error) {
 	return out, nil
 }
 
-// holds reports whether all nodes take their pods when the steps are made round by round. It leaves the cluster as it was.
+// holds reports whether all nodes take their pods when the steps are made round by round. It restores the cluster at the end.
 func (x *search) holds(ctx context.Context, rounds []int) (bool, error) {
 	order := make([]int, len(rounds))
 	for i := range order {

@@ -159,7 +159,7 @@ func (s *State) judge(r *record.Pod) {
 	}
 }
 
-// marks returns the annotations by which the pod's owner asks now to leave it. Karpenter's may say for how long after the start.
+// marks returns the annotations with which the pod's owner now asks to leave it. Karpenter's may name a time after the start.
 func (s *State) marks(r *record.Pod) (out []string, known bool) {
 	all, known := listOf(r.DoNotDisrupt)
 	for _, m := range all {

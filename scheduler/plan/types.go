@@ -128,7 +128,7 @@ func newFleet(s replay.Source, types []Type) (*fleet, error) {
 	return f, nil
 }
 
-// with returns the source with so many nodes of each type. They are there all the time, with the pods of their DaemonSets.
+// with returns the source with the given number of nodes of each type. They exist all the time, with the pods of their DaemonSets.
 func (f *fleet) with(counts []int) replay.Source {
 	s := f.source
 	s.Nodes, s.Pods = slices.Clip(s.Nodes), slices.Clip(s.Pods)

@@ -17,7 +17,7 @@ type Profile struct {
 	config.KubeSchedulerProfile
 }
 
-// Losses say what happens to a cluster that loses nodes: at the end of the record, and at its busiest time if that is another one.
+// Losses are the effects on a cluster that loses nodes: at the end of the record, and at its busiest time if that is another one.
 type Losses struct {
 	Times []LossAt `json:"times"`
 	Notes []string `json:"notes,omitempty"`

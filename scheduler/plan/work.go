@@ -15,8 +15,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Target says when nodes hold the recorded work: a share of its pods waits no longer than Wait, and no more pods go without a node than
-// on the reference's nodes.
+// Target is the condition under which nodes hold the recorded work: a share of its pods waits no longer than Wait, and no more pods go
+// without a node than on the reference's nodes.
 type Target struct {
 	Wait  time.Duration
 	Share float64 // over 0, to 1
@@ -25,7 +25,7 @@ type Target struct {
 	Evaluations int
 }
 
-// Outcome is how the recorded work fares on some nodes.
+// Outcome is the performance of the recorded work on some nodes.
 type Outcome struct {
 	Wait     float64 `json:"wait_s"`   // that the target's share of the pods does not exceed, in seconds
 	Unplaced int     `json:"unplaced"` // pods that never get a node, or have none at the end

@@ -18,7 +18,7 @@ const (
 
 // Block is a stretch of time of a course.
 type Block struct {
-	Seconds float64          // in which somebody watched
+	Seconds float64          // recorded seconds
 	sums    [metrics]float64 // metric times seconds
 	Pods    float64          // the pods of Course.Pods that began to wait in it
 	Waited  float64          // seconds that these waited, whenever

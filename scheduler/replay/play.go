@@ -57,7 +57,7 @@ type course struct {
 	by      placer
 
 	rows    map[types.UID]int
-	ends    map[int]int64 // when a pod ends that runs as long as it did
+	ends    map[int]int64 // end times of pods that run for their recorded duration
 	since   map[int]int64 // since when a pod waits
 	began   map[int]int64 // when it first did
 	waits   map[int]int64 // how long it has waited, in milliseconds
@@ -262,7 +262,7 @@ func (p *course) fix(row int) {
 	p.gotNode(row, r.Node)
 }
 
-// ended takes a pod away, if the event is the one that ends it here.
+// ended removes a pod, if the event is the one that ends it here.
 func (p *course) ended(e event) {
 	r := &p.source.Pods[e.row]
 	if at, own := p.ends[e.row]; own && at != e.at || !own && p.runsItsTime(e.row) {
@@ -279,7 +279,7 @@ func (p *course) ended(e event) {
 	}
 }
 
-// runsItsTime reports whether a pod that the profile places runs as long as it did, because it finished by itself.
+// runsItsTime reports whether a pod that the profile places runs for its recorded duration, because it finished by itself.
 func (p *course) runsItsTime(row int) bool {
 	r := &p.source.Pods[row]
 	own := r.End == record.Succeeded || r.End == record.Failed

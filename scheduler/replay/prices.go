@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Prices say what nodes cost an hour, in any currency.
+// Prices holds hourly prices of nodes, in any currency.
 type Prices struct {
 	// Label is the label of nodes whose value Nodes prices; by default node.kubernetes.io/instance-type.
 	Label string             `json:"label,omitempty"`

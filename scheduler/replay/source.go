@@ -180,7 +180,7 @@ func (s *Source) stateAt(t time.Time) error {
 
 func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// extent returns the time that pods and nodes name, for a record that does not say when it was watched.
+// extent returns the time that pods and nodes name, for a record without recording times.
 func (s *Source) extent() span {
 	out := span{s.Nodes[0].From, s.Nodes[0].From}
 	for _, n := range s.Nodes {
@@ -213,7 +213,7 @@ func (s *Source) Bound() bool {
 	})
 }
 
-// Watched returns how many milliseconds from a time to another one somebody watched. Both are milliseconds since 1970.
+// Watched returns how many milliseconds between two times were recorded. Both are milliseconds since 1970.
 func (s *Source) Watched(from, to int64) int64 {
 	out := to - from
 	for _, g := range s.gaps {

@@ -6,13 +6,13 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Watcher is told of a course while it is played. Times are seconds since the beginning of the window.
+// Watcher receives the events of a course while it is played. Times are seconds since the beginning of the window.
 type Watcher interface {
-	// Frame is told of the nodes at a time, which it must not keep, and of the number of pods that wait.
+	// Frame gets the nodes at a time, which it must not keep, and the number of waiting pods.
 	Frame(at float64, nodes []*cluster.Node, waiting int)
 	// Placed is called for a pod that gets a node in the window.
 	Placed(p Placement)
-	// Waited is told, at the end, of each pod of Course.Waits, and whether it got a node in the end.
+	// Waited is called at the end with each pod of Course.Waits, and whether it got a node in the end.
 	Waited(pod *record.Pod, seconds float64, placed bool)
 }
 

@@ -27,7 +27,7 @@ type collection struct {
 	live float64 // KB that are in use after it
 }
 
-// settles is how long a block goes on after its last pod, for what goes on without anyone waiting for it, such as records.
+// settles is the time for which a block goes on after its last pod, for unawaited work such as records.
 const settles = 20 * time.Millisecond
 
 // clean deletes the pods, collects the garbage and begins to watch pods.

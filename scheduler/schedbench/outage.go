@@ -194,7 +194,7 @@ func (o *outage) away(ctx context.Context) error {
 	return o.proxy.Restore()
 }
 
-// placeLimit is how long a scheduler may need for a pod.
+// placeLimit limits a scheduler's time for a pod.
 const placeLimit = 5 * time.Minute
 
 // place creates a pod for each scheduler, and returns how long each needed.

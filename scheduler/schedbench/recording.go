@@ -126,7 +126,7 @@ func (r *recordingCost) start(ctx context.Context, b *testbed.Bed, way int) (sto
 			}
 			done = journal.Close
 		}
-		// The share is of all time, also of the blocks of the others.
+		// The share is relative to all time, including the others' blocks.
 		records = plugin.Recording{Book: record.NewBook(record.DefaultSize, journal), DefaultShare: 0.01 / float64(len(recordings))}
 	}
 	end, err := b.StartRecorded(ctx, server.Config{QPS: loopQPS, Profiles: []server.Profile{{SchedulerName: r.scheduler(way), Variant: r.variant}}}, records)

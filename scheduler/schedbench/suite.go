@@ -107,9 +107,8 @@ func labelled(all []workload, label string) []workload {
 	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !slices.Contains(w.labels, label) })
 }
 
-// representatives returns one workload of each test case, not larger than size: of those whose feature
-// gates are nearest to the release's defaults the one that then measures the most pods, and of equal
-// ones the one that upstream made smallest.
+// representatives returns one workload of each test case, not larger than size: among the workloads whose feature gates are nearest to the
+// release's defaults the one that measures the most pods, and among equal ones upstream's smallest.
 func representatives(all []workload, size int) []workload {
 	better := func(a, b workload) int {
 		return cmp.Or(

@@ -35,7 +35,7 @@ type Credentials struct {
 // ownName is the name of a client with Credentials.
 const ownName = "gnnsched-development"
 
-// ownLife is how long Credentials are valid, and ownRenew how long before that they are made anew.
+// ownLife is the validity of Credentials, and ownRenew the time before its end at which they are made anew.
 const (
 	ownLife  = 365 * 24 * time.Hour
 	ownRenew = 7 * 24 * time.Hour

@@ -26,7 +26,7 @@ import (
 // Config says where and to whom to answer.
 type Config struct {
 	Address string // an IP address
-	Port    int    // 0 for one that the system chooses
+	Port    int    // 0: the system chooses
 
 	CertFile, KeyFile string // of the server, in PEM; read again when they change
 	ClientCAFile      string // who signs client certificates, in PEM; read again when it changes. Empty: none are taken
@@ -146,7 +146,7 @@ func (s *Server) serving() (*genericserver.SecureServingInfo, error) {
 // route is a path that the server answers.
 type route struct {
 	method, path string
-	open         bool // to everybody
+	open         bool // open to everybody
 	handler      http.Handler
 }
 

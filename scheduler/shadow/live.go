@@ -22,7 +22,7 @@ type Comparison struct {
 	Pod    string    `json:"pod"`
 	What   outcome   `json:"what"`
 	Theirs string    `json:"theirs"`         // the node that it got
-	Node   string    `json:"node,omitempty"` // the one that the profile chooses; empty if none fits
+	Node   string    `json:"node,omitempty"` // the profile's choice; empty if none fits
 	Gained float64   `json:"gained"`         // cost after their choice minus cost after ours; over 0 if ours is better
 	Took   float64   `json:"took"`           // seconds
 	Why    string    `json:"why,omitempty"`  // of a failure
@@ -37,13 +37,13 @@ type Live struct {
 	Course    []Block      `json:"course"`    // the time so far, in blocks of equal length
 }
 
-// Path is where a scheduler in the shadow serves its Live.
+// Path is the path of a shadow scheduler's Live.
 const Path = "/debug/shadow"
 
 const (
-	// keptComparisons is how many comparisons are kept for Live.
+	// keptComparisons is the number of comparisons kept for Live.
 	keptComparisons = 100
-	// mostCourse is how many blocks a Live has at most. Of more, each two become one.
+	// mostCourse bounds the blocks of a Live. If there are more, each two become one.
 	mostCourse = 240
 )
 

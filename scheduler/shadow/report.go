@@ -85,7 +85,7 @@ type Failure struct {
 	Pod    string  `json:"pod"`
 	What   outcome `json:"what"`
 	Theirs string  `json:"theirs"`         // the node that it got
-	Node   string  `json:"node,omitempty"` // the one that the profile chooses
+	Node   string  `json:"node,omitempty"` // the profile's choice
 	Why    string  `json:"why"`
 }
 

@@ -43,7 +43,7 @@ func (r Report) WriteText(w io.Writer) error {
 
 func plain(text string) string { return advise.Shorten(text, 2*maxText) }
 
-// Title says in a line what was compared, for how long and by which objective.
+// Title names, in a line, the compared schedulers, the duration and the objective.
 func (r Report) Title() string {
 	length := r.To.Sub(r.From).Round(time.Second)
 	return fmt.Sprintf("%s (%s) in the shadow of %s for %v, by %s", plain(r.Profile), plain(r.decider()), plain(strings.Join(r.Of, ", ")), length, plain(r.Objective))

@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/blocks"
 )
 
-// Answer says whether to switch.
+// Answer is the advice whether to switch.
 type Answer string
 
 const (
@@ -57,7 +57,7 @@ const (
 	maxSkewed = 0.05
 )
 
-// judgeReport says what follows from the figures of r.
+// judgeReport returns the verdict on the figures of r.
 func judgeReport(r Report) Verdict {
 	v := Verdict{Notes: notes(r)}
 	if why := lacking(r); len(why) > 0 {
@@ -97,7 +97,7 @@ func percent(d, of float64) string {
 	return fmt.Sprintf("%+.2f %%", 100*d/of)
 }
 
-// lacking says which figures are missing.
+// lacking names the missing figures.
 func lacking(r Report) (why []string) {
 	if n := r.Counts.Compared; n < r.Limits.Pods {
 		why = append(why, fmt.Sprintf("%d of %d pods were compared", n, r.Limits.Pods))
@@ -116,7 +116,7 @@ func lacking(r Report) (why []string) {
 	return why
 }
 
-// failing says what fails too often.
+// failing names the parts that fail too often.
 func failing(r Report) (why []string) {
 	for _, x := range []struct {
 		n    int
@@ -138,7 +138,7 @@ func failing(r Report) (why []string) {
 
 func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
-// notes says what limits the figures.
+// notes describes the limits of the figures.
 func notes(r Report) (out []string) {
 	if r.Counts.Compared > 0 && r.Placed < 0.5 {
 		out = append(out, fmt.Sprintf("only %.0f %% of the pods that run were placed since the start; the effect is not complete", 100*r.Placed))

@@ -158,7 +158,7 @@ const (
 	step = time.Second // how often time is accounted for, and waiting pods are tried again
 	tell = time.Minute
 
-	// retries is how many waiting pods may be tried without success before the rest waits for the next step.
+	// retries is the number of waiting pods that may be tried without success before the rest waits for the next step.
 	retries = 20
 )
 

@@ -116,7 +116,7 @@ func (c *Config) validatePrometheus() error {
 	return nil
 }
 
-// KnowsThrottled reports whether the source says what pods wanted and did not get.
+// KnowsThrottled reports whether the source measures the CPU that pods wanted and did not get.
 func (c *Config) KnowsThrottled() bool {
 	query, replaced := c.Queries[throttledQuery]
 	return c.Source == PrometheusSource && (!replaced || query != "")

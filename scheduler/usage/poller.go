@@ -80,10 +80,10 @@ func (p *poller) report(err error, changed bool, log klog.Logger) {
 	}
 }
 
-// named is how many nodes one log line names.
+// named is the number of nodes in one log line.
 const named = 5
 
-// log says which nodes are scored by requests from now on, and which by usage again.
+// log logs which nodes are scored by requests from now on, and which by usage again.
 func (o *outcome) log(log klog.Logger) {
 	for _, reason := range []degradation{usageAbsent, usageStale, usageInvalid, usageFailed} {
 		if nodes := o.Changed[reason]; len(nodes) > 0 {

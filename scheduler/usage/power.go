@@ -15,14 +15,14 @@ const (
 	fitHalfLife = 6 * 3600.0 // seconds in which a sample loses half its weight
 	fitSamples  = 20         // that a curve needs at least
 	fitSpread   = 0.05       // standard deviation of the CPU in use, as a share, that a curve needs at least
-	fitStep     = 0.02       // share of the watts at full load by which a curve must move to replace the one in use
+	fitStep     = 0.02       // a curve must move by this share of the watts at full load to replace the present one
 
 	// usualFull is a machine's possible power at full load, in watts, even if its model is lower. The default model depends on the hardware
 	// threads only.
 	usualFull = 500
 )
 
-// powerState says how a node's power is known.
+// powerState is the source of a node's power model.
 type powerState string
 
 // The states. In all but the first, the node's annotation or the default model counts. The others are the reasons of degradation.
@@ -39,7 +39,7 @@ func (s powerState) measured() bool { return s == powerCalibrated || s == powerG
 
 // wattsSample is one sample of a node's power.
 type wattsSample struct {
-	Names []string // by which the source knows the node, the best first
+	Names []string // the node's names in the source, the best first
 	Watts float64
 }
 
@@ -85,7 +85,7 @@ func (s *store) observeWatts(m *measurement, now float64, known map[string]nodeI
 		h := s.node(name)
 		cpu, at := h.series[cluster.UsedCPU], h.measured[cluster.UsedCPU]
 		if cpu == nil || at <= h.power.at || now-at > s.config.MaxAge.Seconds() {
-			continue // there is no use to pair it with
+			continue // it has no matching use
 		}
 		n := infos[name]
 		if at-h.power.at > s.config.MaxAge.Seconds() {
@@ -149,8 +149,8 @@ func withPoints(form *cluster.PowerModel, idle, full float64) *cluster.PowerMode
 	return m
 }
 
-// judgePower decides by which model a node's power counts, and notes it. otherwise is the reason if the source gave no watts
-// that can be used; empty if it simply gave none.
+// judgePower chooses the model by which a node's power counts, and notes it. otherwise is the reason if the source gave no usable watts;
+// empty if it simply gave none.
 func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *powerOutcome) {
 	h := s.node(n.Name)
 	p, before := &h.power, h.power.state

@@ -71,8 +71,8 @@ func sumOf(by, parts, series string) string {
 	return "sum by (" + by + ") (max by (" + by + ", " + parts + ") (" + series + "))"
 }
 
-// QueriesOver returns the default queries with rates and means over another time than two minutes, which must hold two
-// scrapes. It is for clusters that play usage faster than it is.
+// QueriesOver returns the default queries with rates and means over another window than two minutes. The window must hold two scrapes. It
+// is for clusters that play usage faster than real time.
 func QueriesOver(window time.Duration) map[string]string {
 	out := map[string]string{}
 	for name, q := range defaultQueries {

@@ -11,7 +11,7 @@ import (
 // Path is the path at which the scheduler answers with its reports.
 const Path = "/debug/usage"
 
-// mostNamed is how many nodes a report names at most.
+// mostNamed bounds the nodes that a report names.
 const mostNamed = 20
 
 // Report describes a source's measurements, and which nodes are nevertheless scored by requests.

@@ -26,7 +26,7 @@ type table struct {
 	Report    Report
 }
 
-// degradation says why a node is scored by requests.
+// degradation is the reason why a node is scored by requests.
 type degradation string
 
 // The reasons.

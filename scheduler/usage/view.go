@@ -106,8 +106,8 @@ func (r *viewRow) followPower(n *cluster.Node) {
 	}
 }
 
-// boundAt returns when a pod was bound: what its condition says, or now if it has none yet. The condition's time is of
-// the API server, whose clock may be ahead.
+// boundAt returns when a pod was bound: its condition's time, or now if it has none yet. The condition's time comes from the API server,
+// whose clock may be ahead.
 func boundAt(pod *v1.Pod, now float64) float64 {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {

@@ -20,7 +20,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// A row group is written when it has groupRows rows, or when its first row is groupAge old: a crash loses so much at most.
+// A row group is written when it has groupRows rows, or when its first row is groupAge old: a crash loses at most that much.
 const (
 	groupRows = 1024
 	groupAge  = 5 * time.Minute

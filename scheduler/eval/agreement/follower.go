@@ -25,8 +25,7 @@ import (
 
 const (
 	namespace = "default" // the cluster has no other user
-	// patience is how long kube-scheduler may take for one pod. It decides within milliseconds
-	// unless the machine stands still.
+	// patience limits kube-scheduler's time for one pod. It decides within milliseconds unless the machine stands still.
 	patience = time.Minute
 )
 
@@ -213,7 +212,7 @@ func (f *follower) waitDecision(ctx context.Context, name string) (*corev1.Pod, 
 	}
 }
 
-// unschedulable returns the condition that says why a pod has no node, or nil.
+// unschedulable returns the condition with the reason why a pod has no node, or nil.
 func unschedulable(p *corev1.Pod) *corev1.PodCondition {
 	for i, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

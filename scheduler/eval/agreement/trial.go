@@ -134,7 +134,7 @@ func atEnd(env *sim.Env) sim.Outcome {
 	return o
 }
 
-// judge tells whether a decision is one that a policy could have taken.
+// judge checks whether a policy could have taken a decision.
 type judge struct {
 	policy policy.Policy
 	scores []float32

@@ -25,8 +25,8 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// longest is how long an episode with usage may take. It is played in real time, since the sampler, the source of measured
-// usage and the scheduler go by the clock.
+// longest limits an episode with usage. It is played in real time, since the sampler, the source of measured usage and the scheduler use
+// the clock.
 const longest = time.Hour
 
 // samplesApart is the time between two samples of what pods use, and between two measurements if the scenario says nothing.
@@ -199,7 +199,7 @@ func (p *player) follow(ctx context.Context) error {
 	return p.until(ctx, now)
 }
 
-// until waits until so many seconds have passed since the start.
+// until waits until the given seconds have passed since the start.
 func (p *player) until(ctx context.Context, seconds float64) error {
 	at := p.start.Add(time.Duration(seconds * float64(time.Second)))
 	select {

@@ -9,8 +9,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Movable returns an error if the episode of a seed has pods that Moved cannot move: it knows neither the
-// devices of pods nor the nodes that they ask for.
+// Movable returns an error if the episode of a seed has pods that Moved cannot move: it handles neither devices nor node selectors of pods.
 func Movable(env *sim.Env, seed uint64) error {
 	if err := env.Reset(seed); err != nil {
 		return err

@@ -61,7 +61,7 @@ var phrases = map[eval.Mark]string{
 	eval.Unmarked: "was compared on too few seeds with", eval.None: "is level with", eval.Unclear: "is not clearly apart from", eval.Lower: "is ahead of", eval.Higher: "is behind",
 }
 
-// verdict says whether a policy is ahead of the one made for the mix.
+// verdict judges a policy against the one made for the mix.
 func (r Row) verdict(s runfolder.Scenario) runfolder.Verdict {
 	d := r.Difference
 	text := fmt.Sprintf("%s %s %s: cost %+.4f (%+.4f to %+.4f), %+.1f %% of the range of all policies", r.label(), phrases[d.Mark], s.Baseline, d.Mean, d.Low, d.High, 100*r.ofRange)

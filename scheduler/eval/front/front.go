@@ -19,7 +19,7 @@ type Group string
 
 // The groups.
 const (
-	Conditioned Group = "one network" // is told the mix
+	Conditioned Group = "one network" // gets the mix as input
 	Single      Group = "single"      // made for the mix
 	Greedy      Group = "greedy"      // looks one pod ahead, by the mix
 	Baseline    Group = "baseline"    // knows no mix

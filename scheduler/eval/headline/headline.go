@@ -59,7 +59,7 @@ func compared(c *eval.Comparison, baseline, r eval.Result) *Row {
 	return &Row{Scenario: c.Scenario.Name, Baseline: baseline, Policy: r, Difference: against.Difference(r, overTime), Left: against.Difference(r, eval.Unscheduled)}
 }
 
-// overTime is the metric by which policies are ranked.
+// overTime is the metric that ranks policies.
 var overTime, _ = eval.FindMetric("meanCost")
 
 // best returns the result of a kind with the lowest objective over time, the first of equals; nil if there is none.

@@ -32,7 +32,7 @@ const narrower = "play a part of its time with --from and --to"
 type load struct {
 	seconds float64 // length of the window
 	changes int     // pods that come or go in it
-	most    int     // pods that are there at once
+	most    int     // largest number of pods at one time
 	nodes   int
 }
 
@@ -72,7 +72,7 @@ func Speed(s *replay.Source, wanted float64) (float64, error) {
 	return l.speed(wanted)
 }
 
-// fits returns an error if a cluster would take more than so many bytes.
+// fits returns an error if a cluster would need more than free bytes.
 func (l load) fits(free uint64) error {
 	need := clusterMemory + uint64(l.nodes)*nodeMemory + uint64(l.most)*podMemory
 	if need <= free {

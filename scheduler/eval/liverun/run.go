@@ -46,10 +46,10 @@ type Outcome struct {
 }
 
 const (
-	// settling is how long the cluster gets to find its first nodes, and one pod of the beginning to be created, in real time.
+	// settling is the time that the cluster gets to find its first nodes, and to create one pod of the beginning, in real time.
 	settling  = 2 * time.Second
 	onePod    = 20 * time.Millisecond
-	beginning = 10_000 // nodes that come in so many milliseconds of the record belong to its beginning
+	beginning = 10_000 // nodes that come within this many milliseconds of the record belong to its beginning
 )
 
 // Run plays the record on a new cluster, which is gone when Run returns. After the end of ctx the error is its cause.

@@ -31,8 +31,8 @@ type curve struct {
 	bounds []float64 // of the allocation at each load, 0 to 1, means over the seeds
 }
 
-// RunCurve plays every workload with every contender and seed, once until the highest of c.Loads, and
-// notes the state at each of them. Progress is told as by Run.
+// RunCurve plays every workload with every contender and seed, once until the highest of c.Loads, and notes the state at each of them. It
+// calls progress as Run does.
 func RunCurve(ctx context.Context, c Config, progress func(workload string, done, total int)) (Curve, error) {
 	out := Curve{loads: c.Loads}
 	err := c.each(ctx, progress, func(r *eval.Comparison, bounds func(factor float64) ([]float64, error)) error {
@@ -240,7 +240,7 @@ func (c Curve) neglected(r, base eval.Result) (out string) {
 	return out
 }
 
-// least returns the smallest mean by which r is ahead of base at loads of 1 and more, and the load.
+// least returns the smallest mean lead of r over base at loads of 1 and more, and the load.
 func (c Curve) least(r, base eval.Result) (gain float64, at int) {
 	at = -1
 	for k, load := range c.loads {

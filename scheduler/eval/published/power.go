@@ -19,11 +19,10 @@ import (
 // (Lettich et al., CCGrid 2025).
 const PowerFactor = 1.2
 
-// PowerLoads are the loads at which power is told.
+// PowerLoads are the loads at which power is reported.
 var PowerLoads = []float64{0.2, 0.4, 0.6, 0.8, 1, PowerFactor}
 
-// PowerPolicies are the usual policies of a Power: FGD, the published ones that save power, and the network with
-// several prices on power.
+// PowerPolicies are the usual policies of a Power: FGD, the published power-saving ones, and the network with several prices on power.
 var PowerPolicies = []string{
 	"fgd", "pwr+fgd:0.05", "pwr+fgd:0.1", "pwr+fgd:0.2", "pwr",
 	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64", "power+gpu-gnn:256", "power+gpu-gnn:1e9",
@@ -37,8 +36,7 @@ var publishedSavings = map[string][2]float64{"default": {13, 16}, "multigpu20": 
 // Power is the result of RunPower: what policies allocate, and what power they need for it.
 type Power struct{ Curve }
 
-// RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads.
-// Progress is told as by Run.
+// RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads. It calls progress as Run does.
 func RunPower(ctx context.Context, c Config, progress func(workload string, done, total int)) (Power, error) {
 	curve, err := RunCurve(ctx, c, progress)
 	return Power{curve}, err
@@ -117,7 +115,7 @@ func (p Power) trade(x curve) [][]string {
 	return rows
 }
 
-// onFront reports whether no policy needs as little power for more GPUs, or less power for as many.
+// onFront reports whether no policy needs at most as much power for more GPUs, or less power for at least as many.
 func (p Power) onFront(x curve, r eval.Result) bool {
 	watts, gpus := r.Mean(meanKilowatts(p.last())), r.Mean(allocationAt(p.last()))
 	return !slices.ContainsFunc(x.Results, func(o eval.Result) bool {

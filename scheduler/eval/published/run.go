@@ -35,8 +35,7 @@ type Config struct {
 	WarmUp, Days float64
 }
 
-// Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It is an error if
-// the folder has no list of nodes.
+// Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It returns an error if the folder has no list of nodes.
 func Workloads(dir string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(dir, openb.NodesFile)); err != nil {
 		return nil, fmt.Errorf("%s holds no %s: %w", dir, openb.NodesFile, err)

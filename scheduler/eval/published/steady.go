@@ -42,8 +42,8 @@ type steadyRun struct {
 	load float64
 }
 
-// RunSteady plays every workload with every contender and seed at each of c.Loads, for c.Days after c.WarmUp
-// days of warm-up (sim.Steady). Progress is told as by Run.
+// RunSteady plays every workload with every contender and seed at each of c.Loads, for c.Days after c.WarmUp days of warm-up (sim.Steady).
+// It calls progress as Run does.
 func RunSteady(ctx context.Context, c Config, progress func(workload string, done, total int)) (Steady, error) {
 	out := Steady{warmUp: c.WarmUp, days: c.Days}
 	err := c.workloads(func(name string, _ []openb.Node, pods []openb.Pod) error { // before the first one is played

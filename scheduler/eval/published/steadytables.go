@@ -136,13 +136,13 @@ func interval(d eval.Interval, digits, samples int) string {
 	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)", digits, d.Mean, digits, d.Low, digits, d.High)
 }
 
-// A class hardly waits with a policy if its pods wait less than so many seconds on average.
+// A class hardly waits with a policy if its pods wait less than this many seconds on average.
 const hardly = 60
 
 // leftOut describes the rows that the second table leaves out.
 type leftOut struct {
 	rows     int
-	gpuHours float64 // the most that such a row has
+	gpuHours float64 // the largest value of such a row
 }
 
 func (l leftOut) note(table bool) string {

@@ -66,7 +66,7 @@ func scenarioOf(c *eval.Comparison) runfolder.Scenario {
 	return s
 }
 
-// rule says how the differences in a number of metrics are marked; empty without any.
+// rule explains how the differences in a number of metrics are marked; empty without any.
 func rule(c *eval.Comparison, metrics int) string {
 	if n := metrics * (len(c.Results) - 1); n > 0 && c.Samples() > 1 {
 		return eval.Words.Rule(c.Samples(), n)
@@ -131,7 +131,7 @@ var says = map[headline.Verdict]struct {
 	headline.Few:     {runfolder.Note, "was compared on too few seeds with"}, headline.One: {runfolder.Note, "was compared on one sample with"},
 }
 
-// verdictOf returns the verdict of a row, which was judged together with so many comparisons.
+// verdictOf returns the verdict of a row, which was judged together with the given number of comparisons.
 func verdictOf(r headline.Row, comparisons int) runfolder.Verdict {
 	word := r.Verdict()
 	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Policy.Name, says[word].phrase, r.Baseline.Name,

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// churn creates and deletes pods. It keeps about so many pods alive as the configuration says, and creates
-// no more while a quarter of them wait for a node, so that its speed follows the schedulers'.
+// churn creates and deletes pods. It keeps about the configured number of pods alive, and creates no more while a quarter of them wait for
+// a node, so that its speed follows the schedulers'.
 type churn struct {
 	soak  *soak
 	limit flowcontrol.RateLimiter // nil: none
@@ -75,7 +75,7 @@ func (c *churn) create(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// deleteOne deletes a random pod, one that waits only now and then. It reports whether it did.
+// deleteOne deletes a random pod, rarely a waiting one. It reports whether it did.
 func (c *churn) deleteOne(ctx context.Context, r *rand.Rand) bool {
 	c.mu.Lock()
 	if len(c.alive) == 0 {

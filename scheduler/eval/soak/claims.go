@@ -150,7 +150,7 @@ func (b *book) claimNames() []string {
 	return slices.Sorted(maps.Keys(b.claims))
 }
 
-// meanwhile is the time in which a scheduler may not know yet what another one placed: its watch is late, or starts again.
+// meanwhile is the time for which a scheduler may not know another one's placements: its watch is late, or starts again.
 const meanwhile = 10 * time.Second
 
 // tooMuch reports that pods and claims together take too much. The last one is v.pods[0]. It only counts a collision if the rival placed

@@ -85,7 +85,7 @@ func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 	return true
 }
 
-// restoreNode creates a node and its slices again as they were. kwokcluster may have done so when it was started again.
+// restoreNode creates a node and its slices again as they were. kwokcluster may have done so at its restart.
 func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []resourceapi.ResourceSlice) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status}
 	n.Spec.Taints = nil // the node lifecycle controller's

@@ -221,8 +221,8 @@ func (f *fleet) swapCheckpoint(ctx context.Context, r *rand.Rand) error {
 	return k.Save(path)
 }
 
-// damages make checkpoints that no scheduler may load: one that is cut off, one with a weight that is not a number, and one with
-// absurd weights.
+// damages make checkpoints that no scheduler may load: a truncated one, one with a weight that is not a number, and one with absurd
+// weights.
 var damages = []func(*rand.Rand) ([]byte, error){
 	func(r *rand.Rand) ([]byte, error) {
 		text, err := spoilt(1)

@@ -26,8 +26,8 @@ import (
 const (
 	swapped  = "gnn"   // its checkpoint is swapped
 	learning = "dqn"   // it learns, if there is a trainer
-	sharing  = "share" // a network places a half of its pods, by the same checkpoint
-	rival    = "rival" // of a scheduler with a lease of its own, which places pods at the same time as the leader of the others
+	sharing  = "share" // a network with one checkpoint places half of its pods
+	rival    = "rival" // a scheduler with a lease of its own, which places pods at the same time as the leader
 )
 
 // leaderProfiles are the profiles of the schedulers with leader election.

@@ -69,7 +69,7 @@ type verdict struct {
 	window      time.Duration
 }
 
-// growth is the share by which the live heap grew.
+// growth is the relative growth of the live heap.
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
@@ -172,7 +172,7 @@ func residentBytes(pid int) float64 {
 	return 0
 }
 
-// leaseMetric begins the metrics that say which leases a process holds.
+// leaseMetric is the prefix of the metrics with the leases that a process holds.
 const leaseMetric = "leader_election_master_status{"
 
 // roleOf returns the metrics of the leases of a process.

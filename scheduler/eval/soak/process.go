@@ -83,7 +83,7 @@ func (p *process) start() (*exec.Cmd, <-chan struct{}, error) {
 	p.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its state tells how it ended
+		_ = cmd.Wait() // the state tells the exit status
 		close(done)
 	}()
 	return cmd, done, nil

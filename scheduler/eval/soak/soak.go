@@ -38,7 +38,7 @@ type soak struct {
 	calm       time.Time     // when schedulers and cluster were killed no more
 	stopped    time.Time     // when pods stopped coming
 	outage     atomic.Int64  // when the cluster was last ended or found down, in ns of Unix time
-	heal       chan struct{} // closed when lost nodes are to come back at once
+	heal       chan struct{} // closed to bring back lost nodes at once
 	lostNodes  sync.WaitGroup
 
 	sharePods []string // metrics of the shared profile's groups, at the end
@@ -233,7 +233,7 @@ func (s *soak) drain(ctx context.Context) error {
 // more.
 const compareWithin = 2 * time.Minute
 
-// compare deletes all pods and waits until the API server lists the same pods as the count: none. Their claims must go, too.
+// compare deletes all pods and waits until the API server lists none, as the count expects. Their claims must go, too.
 func (s *soak) compare(ctx context.Context) error {
 	start := time.Now()
 	for {

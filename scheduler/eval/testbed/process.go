@@ -21,7 +21,7 @@ type process struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// start starts a program. hint says what to do if it is not there.
+// start starts a program. hint is the user's next step if it is not installed.
 func start(name, hint, log, program string, args ...string) (*process, error) {
 	out, err := os.Create(log)
 	if err != nil {
@@ -35,7 +35,7 @@ func start(name, hint, log, program string, args ...string) (*process, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("start %s: %w", name, err), hint)
 	}
 	go func() {
-		_ = p.cmd.Wait() // the log tells how it ended
+		_ = p.cmd.Wait() // the log tells the reason
 		close(p.done)
 	}()
 	return p, nil

@@ -89,7 +89,7 @@ func scraped(ctx context.Context, p *process, url string) error {
 	})
 }
 
-// freeAddress returns an address of this machine on which nothing listens. Prometheus cannot say which port it chose.
+// freeAddress returns an unused address of this machine. Prometheus does not report which port it chose.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // podLog records when each pod of a namespace appeared, got a node and left. It watches the API server and asks
 // no scheduler. Times are those at which its events came.
 type podLog struct {
-	changed chan struct{} // has an item after a change, until somebody takes it
+	changed chan struct{} // has an item after a change, until it is received
 	stop    func()
 
 	mu       sync.Mutex

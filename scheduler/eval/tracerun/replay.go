@@ -110,7 +110,7 @@ func (p *replay) fill(ctx context.Context, placed func() error) error {
 	})
 }
 
-// play lets so many seconds of the trace pass. It returns the trace's time at the end, also after an error.
+// play lets the trace run until the given second. It returns the trace's time at the end, also after an error.
 func (p *replay) play(ctx context.Context, until float64) (end float64, err error) {
 	p.start = time.Now()
 	for i, pod := range p.drawn.Running {
@@ -141,7 +141,7 @@ func (p *replay) play(ctx context.Context, until float64) (end float64, err erro
 		switch {
 		case err != nil:
 			return p.time(time.Now()), err
-		case waited: // a pod may have got a node meanwhile
+		case waited: // a pod may have got a node since then
 		case leaves:
 			if err = p.delete(ctx, p.leave[0].name); err == nil {
 				p.leave = p.leave[1:]
@@ -195,7 +195,7 @@ func (p *replay) leaveAt(d departure) {
 	p.leave = slices.Insert(p.leave, i, d)
 }
 
-// delete deletes a pod at once.
+// delete deletes a pod without grace period.
 func (p *replay) delete(ctx context.Context, name string) error {
 	err := p.client.CoreV1().Pods(steadyNamespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -204,7 +204,7 @@ func (p *replay) delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// remove deletes the pods with these fields at once.
+// remove deletes the pods with these fields without grace period.
 func (p *replay) remove(ctx context.Context, fields string) error {
 	err := p.client.CoreV1().Pods(steadyNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{FieldSelector: fields})
 	if err != nil {

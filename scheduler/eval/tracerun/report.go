@@ -20,7 +20,7 @@ import (
 // Report is the result of Run.
 type Report struct {
 	PodsFile string `json:"podList"`
-	// GPURequests says how pods requested GPUs; empty stands for annotations.
+	// GPURequests is the form of the pods' requests for GPUs; empty stands for annotations.
 	GPURequests driver.GPURequests `json:"gpuRequests,omitempty"`
 	Factor      float64            `json:"factor"`
 	Nodes       int                `json:"nodes"`
@@ -37,7 +37,7 @@ type Trial struct {
 	Pods      int               `json:"pods"`  // that arrived
 	Bound     int               `json:"bound"` // that got a node
 	GPU       driver.GPUSummary `json:"gpu"`
-	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one that got a node
+	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one with a node
 	Fallbacks int               `json:"fallbacks"`          // decisions taken by upstream's scoring instead of the policy
 	// Choices counts the device choices for the reserved pods with claims.
 	Choices   server.ClaimChoices `json:"claimChoices"`
@@ -58,7 +58,7 @@ type column struct {
 	spread bool // also show the standard deviation
 }
 
-// allocations are the columns by which the report compares the profiles.
+// allocations are the columns that compare the profiles.
 var allocations = []column{
 	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f", true},
 	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
@@ -103,7 +103,7 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	return err
 }
 
-// requestsText says how pods request GPUs, if not by annotations.
+// requestsText describes the form of the pods' requests for GPUs, unless it is annotations.
 func requestsText(g driver.GPURequests) string {
 	switch g {
 	case driver.Claimed:

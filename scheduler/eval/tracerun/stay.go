@@ -64,10 +64,10 @@ func outcomeOf(stays []stay, from, end float64, capacity int64) *sim.SteadyOutco
 	return o
 }
 
-// timing tells how fast the cluster was, in real time.
+// timing holds the cluster's durations, in real time.
 type timing struct {
 	AtOnce float64 `json:"atOnceSeconds"` // mean time to a node of the pods that were never refused
-	Late   float64 `json:"lateSeconds"`   // 95th percentile of the time by which pods appeared after they were due
+	Late   float64 `json:"lateSeconds"`   // 95th percentile of the delay of the pods' creation
 }
 
 // timing measures the pods that arrived after the warm-up, which is in seconds of the trace.

@@ -153,8 +153,8 @@ func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, see
 	return p.clear(ctx)
 }
 
-// simulateSteady plays a contender's episode of a seed in the simulator, with the machines in the order of the cluster
-// and the same arrivals, for so many seconds after the warm-up. at are the first places of the pods by their numbers.
+// simulateSteady plays a contender's episode of a seed in the simulator, with the machines in the order of the cluster and the same
+// arrivals, for duration seconds after the warm-up. at holds the first places of the pods by their numbers.
 func (r *steadyComparison) simulateSteady(x agreement.Contender, seed uint64, duration float64) (o *sim.SteadyOutcome, at map[int]place, err error) {
 	all, at, err := r.episode(x, seed, &sim.OpenB{
 		Nodes: r.nodes, Pods: r.pods, InOrder: true,

@@ -17,7 +17,7 @@ import (
 // SteadyReport is the result of RunSteady. Times are in seconds of the trace.
 type SteadyReport struct {
 	PodsFile string `json:"podList"`
-	// GPURequests says how pods request GPUs.
+	// GPURequests is the form of the pods' requests for GPUs.
 	GPURequests driver.GPURequests `json:"gpuRequests,omitempty"`
 	Load        float64            `json:"load"`
 	Nodes       int                `json:"nodes"`
