@@ -34,7 +34,7 @@ func (a Action) String() string {
 
 // Deployment is a number of pods of one shape that arrive together.
 type Deployment struct {
-	Name     string // a DNS label; no two Deployments exist at once under one name
+	Name     string // a DNS label, unique among the present Deployments
 	Replicas int    // pods, 1 to MaxReplicas
 	Shape    Shape
 }

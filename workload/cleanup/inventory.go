@@ -95,7 +95,7 @@ func (c *Client) RemoveAll(ctx context.Context, s Scope, progress func(Progress)
 	if err != nil {
 		return nil, err
 	}
-	// Look again: somebody may have put objects into a namespace in the meantime.
+	// Look again: a namespace may have got new objects in the meantime.
 	var spaces []Namespace
 	err = c.retry(ctx, func() error {
 		spaces, err = c.Namespaces(ctx, s)

@@ -30,7 +30,7 @@ const (
 	Mixed GPURequests = "mixed"
 )
 
-// Of returns the way in which the pods of a Deployment request GPUs: g, or one of the others if g is Mixed.
+// Of returns the form of the requests for GPUs by the pods of a Deployment: g, or one of the others if g is Mixed.
 func (g GPURequests) Of(d workload.Deployment) GPURequests {
 	if g != Mixed {
 		return g

@@ -50,14 +50,13 @@ type Config struct {
 	Replay *play.Replay
 	// Simulated states that all nodes of the cluster are simulated. On any other cluster, pods of a record preempt nothing.
 	Simulated bool
-	// GPUs says how pods request GPUs. All ways but Annotated need Bare. Default: Annotated.
+	// GPUs is the form of the pods' requests for GPUs. All forms but Annotated need Bare. Default: Annotated.
 	GPUs GPURequests
 	// Interval is the pause after each Deployment.
 	Interval time.Duration
 	// Speed is the number of seconds of the plan that pass in one real second: each step then waits for its time. 0 ignores the steps' times.
 	Speed float64
-	// Settle is how long a fill waits without any new binding before it reports the remaining
-	// pods as pending. Default: DefaultSettle.
+	// Settle limits how long a fill waits without any new binding before it reports the remaining pods as pending. Default: DefaultSettle.
 	Settle time.Duration
 
 	// Static says that no pod leaves and no node joins while a fill settles. The fill then ends as soon

@@ -31,7 +31,7 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.Namespace, Labels: all},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(d.Replicas)),
-			// The name alone could also match pods of somebody else.
+			// The name alone could also match foreign pods.
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{workload.LabelName: d.Name, workload.LabelRun: c.RunID}},
 			Template: c.template(d, all),
 		},

@@ -16,7 +16,7 @@ import (
 
 // podWatch counts the run's pods on the cluster.
 type podWatch struct {
-	changed chan struct{} // has an item after a change, until somebody takes it
+	changed chan struct{} // has an item after a change, until it is received
 	stop    func()
 	bare    bool // a pod has its Deployment's name, because its labels come from a record
 
@@ -25,7 +25,7 @@ type podWatch struct {
 	byName   map[string]*tally // by Deployment
 	had      map[string]bool   // who ever had a node, by pod.who
 	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
-	gone     []pod             // pods that the API server has deleted, until somebody takes them
+	gone     []pod             // pods that the API server has deleted, until they are taken
 	waits    *podWaits         // nil: not needed
 	changes  int               // of existing pods, and of bound pods
 }
@@ -33,7 +33,7 @@ type podWatch struct {
 // pod is the state of one pod.
 type pod struct {
 	namespace, name, deployment string
-	// who counts once. It is the UID, or the name of a pod of a record, which may be created again.
+	// who identifies a pod that counts once: the UID, or the name of a pod of a record, which may be created again.
 	who     string
 	bound   bool
 	reason  string // the scheduler's reason why it is pending; empty if there is none

@@ -12,8 +12,8 @@ import (
 	"gnnsched/workload"
 )
 
-// createNamespace creates the namespace with the run's labels if it is missing. A namespace that
-// exists stays as it is, because it may be somebody else's.
+// createNamespace creates the namespace with the run's labels if it is missing. An existing namespace stays as it is, because it may be
+// foreign.
 func (c *Config) createNamespace(ctx context.Context) (created bool, err error) {
 	n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 	switch {
@@ -27,7 +27,7 @@ func (c *Config) createNamespace(ctx context.Context) (created bool, err error) 
 	n = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Namespace, Labels: c.labels()}}
 	_, err = c.Client.CoreV1().Namespaces().Create(ctx, n, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return false, nil // somebody else created it in the meantime
+		return false, nil // created by others in the meantime
 	}
 	if err != nil {
 		return false, fmt.Errorf("create namespace %s: %w", c.Namespace, err)

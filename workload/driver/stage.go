@@ -111,7 +111,7 @@ func (s *stage) hostname(label string) string {
 	return s.nodes[s.node(label)]
 }
 
-// checkNodes says which pods cannot be where they were.
+// checkNodes warns about pods that cannot be on their recorded nodes.
 func (s *stage) checkNodes() {
 	moved := 0
 	s.parts(func(name string, p play.Part) {
@@ -177,7 +177,7 @@ func (s *stage) createSpaces(ctx context.Context) error {
 	return nil
 }
 
-// spaceLabels returns the labels of a namespace of the record with those by which cleancluster finds it.
+// spaceLabels returns the labels of a namespace of the record plus the labels for cleancluster.
 func (s *stage) spaceLabels(name string) map[string]string {
 	out := s.labels()
 	for k, v := range s.Replay.Namespaces[name] {
@@ -196,7 +196,7 @@ func (s *stage) create(ctx context.Context, d workload.Deployment) (here bool, e
 	return s.submit(ctx, s.pod(d.Name))
 }
 
-// firstRefusals is how many pods the API server must refuse, and accept none, for a replay to end.
+// firstRefusals is the number of pods that the API server must refuse, without accepting any, for a replay to end.
 const firstRefusals = 20
 
 // submit creates a pod. A pod that the API server does not accept is counted.
@@ -225,7 +225,7 @@ func (s *stage) submit(ctx context.Context, p *corev1.Pod) (here bool, err error
 
 // refusal reports whether an error is about the pod, so that others may be accepted.
 func refusal(err error) bool {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // somebody removes the run
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // the run is being removed
 		return false
 	}
 	webhook := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "failed calling webhook") // these choose their own status

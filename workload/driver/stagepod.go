@@ -49,7 +49,7 @@ func (s *stage) pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: meta, Spec: spec}
 }
 
-// podLabels returns the labels of a pod of the record with those by which cleancluster finds it.
+// podLabels returns the labels of a pod of the record plus the labels for cleancluster.
 func (s *stage) podLabels(own map[string]string) map[string]string {
 	out := s.labels()
 	out[workload.LabelFill] = "1"
@@ -110,7 +110,7 @@ func (s *stage) nodeTerm(t *corev1.NodeSelectorTerm) {
 	}
 }
 
-// replace puts another value for each one that has one.
+// replace replaces each value that has a replacement.
 func replace(values []string, by func(string) string) {
 	for i, v := range values {
 		if other := by(v); other != "" {

@@ -87,12 +87,11 @@ func (s Report) writeReasons(w io.Writer, what string, reasons []Reason, placed 
 	}
 }
 
-// reasonsShown is how many reasons get a line. On a full cluster with nodes and pods of many
-// kinds, almost every pod has a different one.
+// reasonsShown is the number of reasons with a line of their own. On a full cluster with nodes and pods of many kinds, almost every pod has
+// a different one.
 const reasonsShown = 10
 
-// frequent returns the most frequent reasons, and the others added up to one. That one has no
-// pods if there are no others.
+// frequent returns the most frequent reasons, and the sum of the others, which has no pods if there are no others.
 func frequent(all []Reason) (shown []Reason, more Reason) {
 	if len(all) <= reasonsShown {
 		return all, more
@@ -104,8 +103,8 @@ func frequent(all []Reason) (shown []Reason, more Reason) {
 	return all[:reasonsShown], more
 }
 
-// gpuLine says how full the GPUs are: "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods
-// without GPU, 90 with a share of one, 20 with whole ones".
+// gpuLine describes the allocation of the GPUs: "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods without GPU, 90 with a
+// share of one, 20 with whole ones".
 func gpuLine(g GPUSummary) string {
 	text := fmt.Sprintf("%.2f%% of %d allocated, %.1f%% asked for", 100*g.Allocation(), g.Capacity/cluster.DeviceMilli, 100*cluster.Fraction(g.Asked, g.Capacity))
 	if g.AllocatedAtFull > 0 {

@@ -7,10 +7,9 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// alibaba is the format of the containers in Alibaba's cluster-trace-v2018: container_meta.csv with a line for each
-// change of a container, and container_usage.csv with a line for each measurement. Neither has a header. Memory,
-// network and disk are in thousandths of something that was not published, so only CPU is read. Values of -1 and 101
-// per cent are marked as invalid by the record.
+// alibaba is the format of the containers in Alibaba's cluster-trace-v2018: container_meta.csv with a line for each change of a container,
+// and container_usage.csv with a line for each measurement. Neither has a header. Memory, network and disk are in thousandths of an
+// unpublished unit, so only CPU is read. Values of -1 and 101 per cent are marked as invalid by the record.
 type alibaba struct{}
 
 func (alibaba) Name() string { return "alibaba-2018" }

@@ -39,7 +39,7 @@ type Job struct {
 	Mean, Max         float64 // cores that it used on average and at most
 }
 
-// Options say how a record is read.
+// Options control the reading of a record.
 type Options struct {
 	Format Format  // nil: chosen by the first line of the first file
 	Step   float64 // seconds of a step; at least 1
@@ -93,7 +93,7 @@ type Part string
 const (
 	All      Part = "all"
 	Training Part = "training" // three of four
-	Judging  Part = "judging"  // the others
+	Judging  Part = "judging"  // the rest
 )
 
 // Parts returns all parts.
@@ -212,7 +212,7 @@ func (r *reading) note(format string, a ...any) {
 	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, a...))
 }
 
-// wanted returns the samples of the machine with a name, which is made of its id in the record; nil if it belongs to another part, the
+// wanted returns the samples of the machine with a name, which is derived from its id in the record; nil if it belongs to another part, the
 // limit is reached, or a machine with another id has the name.
 func (r *reading) wanted(name, id string) *samples {
 	if s := r.machines[name]; s != nil {
@@ -239,7 +239,7 @@ func (r *reading) job(called string, j Job) {
 	}
 }
 
-// full reports whether as many machines or jobs as may be are known.
+// full reports whether the limit of machines or jobs is reached.
 func (r *reading) full() bool {
 	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
 }

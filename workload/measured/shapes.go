@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// levels is how many different values a series has, so that it stays short as text.
+// levels is the number of different values in a series, so that it stays short as text.
 const levels = 1000
 
 // day is the number of seconds in a day.
@@ -64,7 +64,7 @@ func (m Machine) stepsOfDay() int {
 	return int(steps)
 }
 
-// percentileOf returns the smallest value that so many per cent of the values do not exceed.
+// percentileOf returns the smallest value that the given per cent of the values do not exceed.
 func percentileOf(values []float32, percent float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	i := int(math.Ceil(percent/100*float64(len(sorted)))) - 1

@@ -77,8 +77,8 @@ func plain(text string) bool {
 	return true
 }
 
-// Word returns a text that names one thing and that no API server has checked, such as the name of a pod's owner, as a record
-// holds it: without control characters, and at most as long as a name.
+// Word returns a record's form of a name that no API server has checked, such as the name of a pod's owner: without control characters, and
+// at most as long as a name.
 func Word(text string) string {
 	if len(text) <= maxWord && plain(text) {
 		return text

@@ -82,7 +82,7 @@ const (
 // groupRows is the largest number of rows in a row group. It bounds the memory of writers and readers.
 const groupRows = 1 << 16
 
-// batch is the number of rows that are read or written at once.
+// batch is the number of rows per read or write.
 const batch = 512
 
 // write writes a part: give calls its argument with the rows, a batch at a time. The file has its name only when it is

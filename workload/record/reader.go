@@ -39,7 +39,7 @@ func Open(dir string) (*Record, error) {
 	return &Record{dir: dir, parts: parts}, nil
 }
 
-// Damaged says which parts, and how many rows of others, could not be read so far, and why.
+// Damaged lists the parts, and the number of rows in other parts, that could not be read so far, and why.
 func (r *Record) Damaged() []string { return r.damaged }
 
 // Pods returns all pods by their arrival.
@@ -67,7 +67,7 @@ func (r *Record) Objects() ([]Object, error) {
 	return out, err
 }
 
-// Runs returns the times in which somebody watched, by their beginning.
+// Runs returns the recorded times, by their beginning.
 func (r *Record) Runs() ([]Run, error) {
 	out, err := fold[Run](r)
 	slices.SortFunc(out, func(a, b Run) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.ID, b.ID)) })

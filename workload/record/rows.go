@@ -11,7 +11,7 @@ import (
 // version is the version of the format that this package writes.
 const version = 1
 
-// Pod is a row of the table pods: a pod as far as it is known. Its key is UID.
+// Pod is a row of the table pods: the known properties of a pod. Its key is UID.
 type Pod struct {
 	UID string `parquet:"uid"` // as in the pod
 	// Namespace and Name identify the pod.
@@ -52,7 +52,7 @@ type Pod struct {
 	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
 	Images       string `parquet:"images,optional,dict"`          // list, of all containers and of volumes
 	Holds        string `parquet:"holds,optional,dict"`           // which of emptyDir, hostPath and resourceClaim it has; null: not recorded
-	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // list of annotations by which its owner asks to leave it, as key=value; null: not recorded
+	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // annotations with which its owner asks to leave it, as a list of key=value; null: not recorded
 
 	// Arrived is the time of its creation or of the loss of its last scheduling gate. If the recorder missed the loss, it is when the pod got
 	// its node, else when it was listed again; if this run never saw its gates, when it was created.
@@ -152,12 +152,11 @@ type Sample struct {
 	Memory   int64 `parquet:"memory_bytes,delta"`
 }
 
-// Run is a row of the table runs: a time in which somebody watched. What happened between two runs is not known. Its
-// key is ID.
+// Run is a row of the table runs: a time of recording. The events between two runs are not known. Its key is ID.
 type Run struct {
 	ID     string `parquet:"id,dict"`     // of the run
 	Source string `parquet:"source,dict"` // live, kubectl, prometheus, openb, …
-	// From and To are the time in which somebody watched.
+	// From and To are the time of recording.
 	From       int64  `parquet:"from,timestamp(millisecond)"`
 	To         int64  `parquet:"to,timestamp(millisecond)"`
 	Anonymised bool   `parquet:"anonymised"`       // whether names are pseudonyms
@@ -245,7 +244,7 @@ func (p *Pod) check() error {
 	if p.UID == "" {
 		return fmt.Errorf("pod %q has no uid", p.Name)
 	}
-	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no better one
+	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no UID
 		return fmt.Errorf("the uid of pod %q has %d bytes", Word(p.Name), len(p.UID))
 	}
 	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass))

@@ -130,7 +130,7 @@ func (w *Writer) Object(o Object) { put(w, &w.objects, o, w.objects.put) }
 // Sample adds a measurement, once for each time and name.
 func (w *Writer) Sample(s Sample) { put(w, &w.samples, s, w.samples.add) }
 
-// Run adds the time in which the caller watched. Flush adds to it the rows that were lost.
+// Run adds a time of recording. Flush adds to it the rows that were lost.
 func (w *Writer) Run(r Run) { put(w, &w.runs, r, w.runs.put) }
 
 // put adds a row, unless Check refuses it.

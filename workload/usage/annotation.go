@@ -31,8 +31,8 @@ func ParseAnnotation(value string) (*Model, error) {
 	return m, nil
 }
 
-// FormatAnnotation returns the annotation of a pod with a model. It is an error if the annotation would be
-// longer than maxAnnotation, which only long series are.
+// FormatAnnotation returns the annotation of a pod with a model. It returns an error if the annotation would be longer than maxAnnotation,
+// which happens only with long series.
 func FormatAnnotation(m *Model) (string, error) {
 	b, err := json.Marshal(m)
 	if err != nil {

@@ -150,7 +150,7 @@ func brownian(seed, k uint64) float64 {
 	return high
 }
 
-// middle draws the position in the middle of so many steps, between the positions at their ends.
+// middle draws the position in the middle of the given number of steps, between the positions at their ends.
 func middle(low, high float64, steps, bits uint64) float64 {
 	return (low+high)/2 + math.Sqrt(float64(steps))/2*normal(bits)
 }
@@ -187,8 +187,8 @@ func (c *Series) at(seed uint64, now, age float64) float64 {
 	return float64(c.Values[i]) * c.Scale
 }
 
-// start returns the place that the seed draws. With Clock it is a number of whole days, if the series has several and
-// a day has whole steps, so that the time of day stays.
+// start returns the begin in the series that the seed draws. With Clock it is a number of whole days, if the series has several and a day
+// has whole steps, so that the time of day stays.
 func (c *Series) start(seed uint64) uint64 {
 	n := uint64(len(c.Values))
 	if day := day / c.Step; c.Clock && day == math.Floor(day) && uint64(day) <= n {

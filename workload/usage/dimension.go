@@ -2,7 +2,7 @@ package usage
 
 import "gnnsched/internal/cluster"
 
-// Dimension is one thing that a pod uses.
+// Dimension is one kind of usage of a pod.
 type Dimension = cluster.Dimension
 
 // The dimensions.

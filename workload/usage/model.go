@@ -11,8 +11,8 @@ import (
 type Model struct {
 	Curves [Dimensions]Curve // by Dimension; nil: nothing
 
-	// Work makes the pod a batch job: it ends when it has used so many core-seconds of CPU, so it takes
-	// longer where it gets less. 0: the pod is a service.
+	// Work makes the pod a batch job: it ends when it has used this many core-seconds of CPU, so it takes longer where it gets less. 0: the
+	// pod is a service.
 	Work float64
 }
 
@@ -29,8 +29,8 @@ func (m *Model) At(seed uint64, now, age float64) Amounts {
 	return out
 }
 
-// AtFor returns what At says of one dimension, and for how many seconds of now and age it is sure to hold: 0 or less if it
-// changes all the time. recall is of the same pod; it may be nil if the model is Clocked.
+// AtFor returns At's value of one dimension, and for how many seconds of now and age it holds: 0 or less if it changes all the time. recall
+// belongs to the same pod; it may be nil if the model is Clocked.
 func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall) (amount, hold float64) {
 	switch c := m.Curves[d].(type) {
 	case nil:

@@ -10,15 +10,14 @@ type Demand struct {
 // minWeight is the weight of a pod that requests no CPU, in cores: the least of cgroup's CPU shares, 2 of 1024 a core.
 const minWeight = 2.0 / 1024
 
-// Share sets got[i] to what demands[i] gets of a node's capacity; got has the same length. A capacity of 0
-// means that the dimension is not limited.
+// Share sets got[i] to the part of a node's capacity that demands[i] gets; got has the same length. A capacity of 0 means that the
+// dimension is not limited.
 //
 // CPU is divided by weighted max-min fairness: a pod gets its demand, or at least its weight's part of the others' remainder. Weights are
 // the requests, as with cgroup's CPU shares, so a pod gets its request before any pod gets more. A pod never gets more than its limit.
 // Network and disk are divided likewise with equal weights. Memory is not shared: each pod gets its demand.
 //
-// Unlike in a kubelet's cgroups, pods without requests do not have one small weight together but one each.
-// Share does not allocate.
+// Unlike in a kubelet's cgroups, pods without requests do not have one small weight together but one each. Share does not allocate.
 func Share(capacity Amounts, demands []Demand, got []Amounts) {
 	for d := range Dimension(Dimensions) {
 		share(d, capacity[d], demands, got)

@@ -27,14 +27,14 @@ type Cluster struct {
 	Client   *fake.Clientset
 	Metadata metadata.Interface
 
-	// Slots is how many pods can be bound at a time. Other pods are pending for Reason.
+	// Slots is the number of pods that can be bound at a time. Other pods are pending for Reason.
 	Slots  int
 	Reason string
 	// OnDelete, if not nil, is called before a collection of the given resource is deleted. The
 	// deletion fails with its error.
 	OnDelete func(resource string) error
-	// LargestDelete, if not 0, is the number of objects that the server deletes before its
-	// request timeout. A deletion of a larger collection deletes so many and then breaks off.
+	// LargestDelete, if not 0, is the number of objects that the server deletes before its request timeout. A deletion of a larger collection
+	// deletes this many and then breaks off.
 	LargestDelete int
 
 	mu     sync.Mutex
@@ -140,8 +140,8 @@ func child(name, namespace string, labels map[string]string, ownerKind, owner st
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}}
 }
 
-// schedule binds waiting pods as long as slots are free, and refuses the others. As on a cluster, a
-// pod has no refusal until the scheduler has tried it, which it never has if Reason is empty.
+// schedule binds waiting pods as long as slots are free, and refuses the others. As on a cluster, a pod has no refusal until the scheduler
+// has tried it. With an empty Reason, the scheduler never tries it.
 func (c *Cluster) schedule() {
 	pods := c.all(resource("Pod"), "")
 	bound := 0

@@ -35,7 +35,7 @@ type container struct {
 	name string
 }
 
-// need is how much of a resource the containers of a pod ask for.
+// need is the amount of a resource that the containers of a pod request.
 type need struct{ together, initial, overhead float64 }
 
 // total returns the pod's request: containers and sidecars run together, after each init container has run alone.

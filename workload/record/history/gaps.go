@@ -31,7 +31,7 @@ var facts = []struct {
 	{cpuOverhead, "the overhead of pods if they have any (the series kube_pod_overhead_cpu_cores)", false},
 }
 
-// names counts things by their names.
+// names is a set of names to count.
 type names map[string]bool
 
 // some returns the number of names and the first one.

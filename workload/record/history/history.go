@@ -43,7 +43,7 @@ type Sink interface {
 	Flush() (record.Flushed, error)
 }
 
-// Config says what to read.
+// Config configures Read.
 type Config struct {
 	Ask      Asker
 	Out      Sink
@@ -203,10 +203,10 @@ func (r *reader) write(to time.Time) error {
 	return err
 }
 
-// Needed returns the series without which there is no record.
+// Needed returns the series that a record needs.
 func Needed() []string { return []string{podInfo, nodeInfo, requests, allocatable} }
 
-// needed returns an error if a series is missing without which there is no record.
+// needed returns an error if a needed series is missing.
 func (r *reader) needed() error {
 	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0,
 		requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
@@ -249,7 +249,7 @@ func (r *reader) missing() string {
 	return strings.Join(slices.Concat(always, r.gaps.missing(r.Usage > 0), r.gaps.wrong()), ", ")
 }
 
-// tries is how often a query is asked that fails.
+// tries is the number of attempts for a failing query.
 const tries = 4
 
 // patience is longer than the two minutes after which Prometheus itself gives a query up.

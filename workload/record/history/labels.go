@@ -13,7 +13,7 @@ var own = []model.LabelName{"namespace", "pod", "uid", "container", "node"}
 
 const exported = "exported_"
 
-// job is the label by which series of two configurations of scraping are told apart.
+// job is the label that distinguishes series of two scrape configurations.
 const job = "job"
 
 // widened adds to a list of labels those under which Prometheus may have put them, and the job.

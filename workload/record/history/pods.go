@@ -32,7 +32,7 @@ const (
 	phase       = "kube_pod_status_phase"
 )
 
-// pod is a pod as far as it is known.
+// pod holds the known properties of a pod.
 type pod struct {
 	row, written  record.Pod
 	labels        map[string]string
@@ -170,7 +170,7 @@ func (r *reader) each(ctx context.Context, series, by string, at time.Time, f fu
 	return err
 }
 
-// apply calls f with samples and the pods that they are of. It notes that the series is there if it is of any pod.
+// apply calls f with samples and their pods. It notes the series as present if any sample has a pod.
 func (r *reader) apply(series string, all model.Vector, f func(*pod, *model.Sample)) {
 	for _, s := range all {
 		of := r.of(s.Metric)

@@ -22,7 +22,7 @@ const (
 	memoryUsage = "container_memory_working_set_bytes"
 )
 
-// Known tells which pods and nodes the cluster has.
+// Known holds the pods and nodes of the cluster.
 type Known interface {
 	// Pod reports whether there is a pod of this name.
 	Pod(namespace, name string) bool

@@ -27,7 +27,7 @@ import (
 // Config configures a recorder.
 type Config struct {
 	Client   kubernetes.Interface
-	Follower *observe.Follower // is told what happens
+	Follower *observe.Follower // receives the events
 	Warn     func(string)      // called once with each thing that the record will lack
 
 	Usage    Source              // nil: usage is not measured
@@ -97,7 +97,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return r.fatal
 }
 
-// kind is how objects of one kind reach the follower.
+// kind describes how objects of one kind reach the follower.
 type kind struct {
 	object, list runtime.Object
 	store        cache.ReflectorStore

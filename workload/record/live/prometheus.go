@@ -9,7 +9,7 @@ import (
 	"gnnsched/workload/record/history"
 )
 
-// patience is how long all queries of one measurement may take.
+// patience limits the time of all queries of one measurement.
 const patience = 30 * time.Second
 
 // Prometheus measures by the kubelets' series that a Prometheus server scrapes.

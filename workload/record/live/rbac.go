@@ -9,7 +9,7 @@ import (
 // target is something that a recorder lists and watches.
 type target struct {
 	group, name string
-	needed      bool   // without it there is no record
+	needed      bool   // a record needs it
 	loss        string // what the record lacks without the right
 }
 

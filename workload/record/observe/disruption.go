@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// mark is an annotation by which an owner asks to leave a pod or a node where it is.
+// mark is an annotation with which an owner asks to leave a pod or a node where it is.
 type mark struct {
 	key  string
 	asks func(value string) bool // nil: any value does
@@ -58,8 +58,8 @@ func doNotDisrupt(annotations map[string]string, marks []mark) []string {
 	return out
 }
 
-// health returns how a pod is that has not ended, and since when; 0 if the pod does not say. A pod without a Ready condition that is
-// neither pending nor being deleted has none: no kubelet has reported it.
+// health returns the health of a pod that has not ended, and since when; 0 if the pod does not tell. A pod without a Ready condition that
+// is neither pending nor being deleted has none: no kubelet has reported it.
 func health(p *corev1.Pod) (is string, since int64) {
 	if kube.Finished(p) {
 		return "", 0

@@ -1,4 +1,4 @@
-// Package observe turns what a Kubernetes API says about a cluster into the rows of a record.
+// Package observe translates the objects of a Kubernetes API into the rows of a record.
 //
 // [Pod], [Node], [Namespace], [PriorityClass] and [Budget] translate one object each. A [Follower] is told about all
 // objects as they come, change and go, and adds rows to a record whenever something changes that the record holds.

@@ -22,7 +22,7 @@ type Follower struct {
 	pods      map[string]*record.Pod
 	gated     map[string]struct{} // UIDs of pods with scheduling gates, which no scheduler looks at yet
 	nodes     map[string]*record.Node
-	addresses map[string]string // of nodes, and their real names; "" for one that several have
+	addresses map[string]string // of nodes, and their real names; "" for an address of several nodes
 	objects   map[objectKey]*record.Object
 	words     map[string]string // one copy of texts that many pods have
 	counts    Counts

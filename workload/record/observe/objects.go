@@ -88,7 +88,7 @@ func ReadObjects(r io.Reader, file string) (Objects, error) {
 		return err
 	})
 	switch {
-	case err == nil && found && alien != nil: // with objects beside it, it may be one that is broken
+	case err == nil && found && alien != nil: // beside other objects, it may be a broken object
 		err = fmt.Errorf("%w%s", errBroken, strings.TrimPrefix(alien.Error(), notPrinted))
 	case err == nil:
 		err = alien

@@ -33,7 +33,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		Arrived:      millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
 	if out.UID == "" {
-		out.UID = p.Namespace + "/" + p.Name // a file that somebody wrote by hand
+		out.UID = p.Namespace + "/" + p.Name // a hand-written file
 	}
 	if p.Spec.Priority != nil {
 		out.Priority = *p.Spec.Priority
@@ -57,7 +57,7 @@ func Pod(p *corev1.Pod) record.Pod {
 	return out
 }
 
-// gated reports whether the pod waits for somebody to remove its scheduling gates.
+// gated reports whether the pod waits for the removal of its scheduling gates.
 func gated(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) > 0 }
 
 // within bounds an amount. An API server accepts amounts that no machine has.

@@ -100,7 +100,7 @@ func machine(row *record.Node) (out Machine, open bool, err error) {
 	return out, open, nil
 }
 
-// damage says which parts of a record were left out.
+// damage describes the parts of a record that were left out.
 func damage(r *record.Record) (notes []string) {
 	for _, d := range r.Damaged() {
 		notes = append(notes, "a part of the record is damaged and left out: "+d)

@@ -100,7 +100,7 @@ func limit(limit, request int64) int64 {
 	return limit
 }
 
-// decode reads a JSON column. It leaves into as it is for a column that is empty or cannot be read.
+// decode reads a JSON column. It leaves into unchanged if the column is empty or unreadable.
 func decode[T any](column, text string, into *T) error {
 	if text == "" {
 		return nil
@@ -113,7 +113,7 @@ func decode[T any](column, text string, into *T) error {
 	return nil
 }
 
-// label returns a name as a DNS label of 50 characters at most; empty if nothing of it can stay.
+// label returns a name as a DNS label of 50 characters at most; empty if no character can stay.
 func label(name, empty string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {

@@ -21,8 +21,8 @@ type Replay struct {
 	// A pod leaves when it really ended.
 	Trace workload.Trace
 	Parts map[string]Part // by the names in Trace
-	// Namespaces are the labels of the record's namespaces that selectors of its pods name. Others could make software of
-	// the cluster act on the pods, such as one that injects containers.
+	// Namespaces are the labels of the record's namespaces that its pods' selectors name. Other labels could make the cluster's software act
+	// on the pods, such as one that injects containers.
 	Namespaces map[string]map[string]string
 	Hostnames  map[string]string // names of the record's nodes by their hostname labels, where these differ
 	Notes      []string          // unplayed parts, for people
@@ -31,8 +31,8 @@ type Replay struct {
 // Part holds a pod's part of the record.
 type Part struct {
 	Row *record.Pod
-	// Node is where the pod ran at the record's beginning or, as a DaemonSet's or static pod, at all. If it is empty, a
-	// scheduler places the pod.
+	// Node is the pod's node at the record's beginning or, for pods of DaemonSets and static pods, at any time. If it is empty, a scheduler
+	// places the pod.
 	Node string
 }
 
@@ -164,8 +164,8 @@ func begin(pods []record.Pod, runs []record.Run) int64 {
 	return first
 }
 
-// amountsOf returns the amounts and tolerations of a pod, by which a cluster's room is measured. why says why the pod cannot
-// be played; it is empty if it can. Anybody may create a pod that asks for more than there can be.
+// amountsOf returns the amounts and tolerations of a pod, for measuring a cluster's room. why is the reason why the pod cannot be played;
+// it is empty if it can. Any user may create a pod with impossible requests.
 func amountsOf(p *record.Pod) (s workload.Shape, why string) {
 	s, _ = shapeOf(p) // what cannot be read counts as empty, and restore.Reader notes it
 	s.NodeSelector = nil

@@ -10,8 +10,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Namespaces returns the labels of the namespaces of some pods and of those among some objects, by their names. All that is known of one
-// that is not among the objects is the label with its name, which every API server sets.
+// Namespaces returns the labels of the namespaces of some pods and among some objects, by their names. A namespace that is not among the
+// objects has only the label with its name, which every API server sets.
 func Namespaces(pods []record.Pod, objects []record.Object) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for i := range pods {
@@ -73,7 +73,7 @@ func dependsOn(a *v1.Affinity, unknown []labels.Set) bool {
 		if t.NamespaceSelector == nil || err != nil {
 			continue
 		}
-		all, _ := selector.Requirements() // one that selects nothing has none
+		all, _ := selector.Requirements() // a selector that selects nothing has no requirements
 		for _, set := range unknown {
 			excluded, other := false, false
 			for _, r := range all {

@@ -111,7 +111,7 @@ func (o *Reader) Unreadable(column string) {
 	o.unreadable[column]++
 }
 
-// Notes says what could not be read.
+// Notes describes unreadable values.
 func (o *Reader) Notes() (out []string) {
 	for column, n := range o.unreadable {
 		out = append(out, fmt.Sprintf("the column %s of %d rows cannot be read; they are played without it", column, n))
@@ -120,7 +120,7 @@ func (o *Reader) Notes() (out []string) {
 	return out
 }
 
-// read decodes a JSON column. For one that is empty or cannot be read it returns false, and leaves into as it is.
+// read decodes a JSON column. If the column is empty or unreadable, it returns false and leaves into unchanged.
 func read[T any](o *Reader, column, text string, into *T) bool {
 	if text == "" {
 		return false

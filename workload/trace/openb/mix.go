@@ -11,7 +11,7 @@ import (
 
 // Mix changes the requests of a trace's pods. The zero value changes nothing.
 type Mix struct {
-	Named      float64 // at least this fraction of the pods names GPU models, if so many have GPUs
+	Named      float64 // at least this fraction of the pods names GPU models, if enough pods have GPUs
 	Sharing    float64 // fraction of the pods with whole devices that become pods with a share
 	Multiple   float64 // factor on the number of pods with several devices; 0 is 1
 	WithoutGPU float64 // factor on the number of pods without GPUs; 0 is 1

@@ -36,8 +36,8 @@ func CheckLifetimes(pods []Pod) error {
 	return nil
 }
 
-// DrawSteady draws a workload in which the pods request load times the capacity on average: for so many
-// seconds pods arrive as a Poisson process at the rate of
+// DrawSteady draws a workload in which the pods request load times the capacity on average: for the given seconds pods arrive as a Poisson
+// process at the rate of
 //
 //	load · capacity / mean GPU-seconds of a pod
 //

@@ -18,7 +18,7 @@ import (
 //go:embed answers.json
 var answers []byte
 
-// Begin is when the history begins. It is read in chunks of Chunk, with usage every Usage, until End.
+// Begin is the begin of the history. It is read in chunks of Chunk, with usage every Usage, until End.
 var (
 	Begin = time.Unix(1_770_000_000, 0).UTC()
 	End   = Begin.Add(time.Hour)
