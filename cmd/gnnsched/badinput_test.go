@@ -212,7 +212,8 @@ func TestBadInput(t *testing.T) {
 func TestBegins(t *testing.T) {
 	elects := server.Config{LeaderElect: true}
 	for text, want := range map[string]string{"": "waiting for the lease", "leaderElection: {leaderElect: false}\n": "scheduling"} {
-		f, err := userconfig.Read(write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
+		f, err := userconfig.Read(write(t, "config.yaml",
+			[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,8 @@ func cleanclusterCommand() *ucli.Command {
 
 func cleanCluster(c *ucli.Context) error {
 	if c.NArg() > 0 {
-		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "cleancluster takes flags only; --run chooses one run")
+		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()),
+			"cleancluster takes flags only; --run chooses one run")
 	}
 	r := &removal{
 		approval: approvalFor(c), scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"),

@@ -22,7 +22,8 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	const words = "--policy\n--port\n--print-config\n" // as the program answers
 	for typed, want := range map[string][]string{"--po": {"--policy", "--port"}, "--pri": {"--print-config"}} {
-		test := script + "rungnn() { printf '%s\\n' \"$ANSWER\"; }\nCOMP_WORDS=(rungnn " + typed + "); COMP_CWORD=1; _gnnsched; echo ${COMPREPLY[@]}\n"
+		test := script + "rungnn() { printf '%s\\n' \"$ANSWER\"; }\nCOMP_WORDS=(rungnn " + typed +
+			"); COMP_CWORD=1; _gnnsched; echo ${COMPREPLY[@]}\n"
 		c := exec.Command(bash, "-c", test)
 		c.Env = []string{"ANSWER=" + words}
 		out, err := c.CombinedOutput()

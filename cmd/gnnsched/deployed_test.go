@@ -57,7 +57,10 @@ func newSite(t *testing.T) *site {
 	klog.LogToStderr(false) // the API server's; the scheduler routes its own
 	klog.SetOutput(io.Discard)
 	capacity := func(cpu string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+		return corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"),
+			corev1.ResourcePods: resource.MustParse("110"),
+		}
 	}
 	shared := capacity("8")
 	kube.AddGPUs(shared, 2)
@@ -106,7 +109,8 @@ func (s *site) apply(ctx context.Context, manifests []byte, namespace string) er
 // kubeconfig writes a kubeconfig with a token of a service account.
 func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
 	t.Helper()
-	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(),
+		account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,5 +111,6 @@ func commandOf(all []*ucli.Command, line string) (*ucli.Command, bool) {
 
 // hasFlag tells whether the command has the flag, hidden or not.
 func hasFlag(c *ucli.Command, name string) bool {
-	return name == "help" || name == "help-all" || name == "version" || slices.ContainsFunc(c.Flags, func(f ucli.Flag) bool { return slices.Contains(f.Names(), name) })
+	return name == "help" || name == "help-all" || name == "version" ||
+		slices.ContainsFunc(c.Flags, func(f ucli.Flag) bool { return slices.Contains(f.Names(), name) })
 }

@@ -135,7 +135,10 @@ func TestEvalOpenBFolder(t *testing.T) {
 // The front leaves a folder too.
 func TestEvalFrontFolder(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "front")
-	command := []string{"gnnsched", "eval", "--front", "balance,energy", "--scenario", "tiny", "--policies", "best-fit", "--seeds", "2", "--log-dir", "", "--out", out}
+	command := []string{
+		"gnnsched", "eval", "--front", "balance,energy", "--scenario", "tiny", "--policies", "best-fit", "--seeds", "2", "--log-dir", "", "--out",
+		out,
+	}
 	if code, _, stderr := run(t, command...); code != exit.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -159,14 +162,16 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all", "--log-dir", "")
+		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all",
+			"--log-dir", "")
 		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") || !strings.Contains(stdout, "PASS fgd.gpuIdle") {
 			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
 		}
 		if !strings.Contains(stdout, "2 paired seeds") {
 			t.Errorf("%s: not resampled: %s", name, stdout)
 		}
-		code, stdout, stderr = run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--resample=false", "--log-dir", "")
+		code, stdout, stderr = run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--resample=false",
+			"--log-dir", "")
 		if name == "inflated" {
 			if code != exit.Usage || !strings.Contains(stderr, "--resample: no scenario plays a trace at its times") {
 				t.Errorf("%s as recorded: exit code %d: %s", name, code, stderr)

@@ -60,7 +60,8 @@ func ktopCommand() *ucli.Command {
 
 func runKtop(c *ucli.Context) error {
 	if c.Args().Present() {
-		return exit.New(exit.Usage, fmt.Errorf("ktop takes no arguments, got %q", c.Args().First()), "use --selector or the / key to choose nodes")
+		return exit.New(exit.Usage, fmt.Errorf("ktop takes no arguments, got %q", c.Args().First()),
+			"use --selector or the / key to choose nodes")
 	}
 	format, err := report.ParseFormat(c.String("output"))
 	if err != nil {

@@ -86,7 +86,9 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 
 // setLearn fills in the profile's arguments about learning. variant is the command's.
 func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
-	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi")}
+	p.Learn = &plugin.LearnArgs{
+		Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi"),
+	}
 	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, so they read 0
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
@@ -126,7 +128,8 @@ func findTrainer() (string, error) {
 	}
 	path, err := exec.LookPath("gnntrain")
 	if err != nil {
-		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"), "build it with `make trainer`")
+		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
+			"build it with `make trainer`")
 	}
 	return path, nil
 }

@@ -87,7 +87,8 @@ func runScheduler(c *ucli.Context, variant string) error {
 	defer stop()
 	err = server.Run(c.Context, file, endpoint, func() {
 		remove() // now: without files in memory, a killed scheduler would otherwise leave the file behind
-		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
+		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).
+			Msg(r.begins() + "; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {
 		log.Info().Msg("stopped") // a scheduler that ran until it was told to stop succeeded
@@ -196,7 +197,8 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 // the scheduler would only fall back to upstream's scores if it could not.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
-		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), Profiling: c.Bool("profiling"),
+		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")),
+		Profiling:   c.Bool("profiling"),
 		LeaderElect: c.Bool("leader-elect") || c.IsSet("leader-elect-resource-name"), Lease: c.String("leader-elect-resource-name"),
 	}
 	blend, err := parseBlend(c.StringSlice("blend"))
@@ -259,7 +261,8 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 	}
 	for _, flag := range []string{"checkpoint", "policy", "scheduler-name", "learn"} {
 		if one := len(names) == 1 && (flag == "scheduler-name" || c.Bool("learn") && flag != "policy"); c.IsSet(flag) && !one {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, and --profiles names others", flag), "leave one out, or write a file for --config to have both")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, and --profiles names others", flag),
+				"leave one out, or write a file for --config to have both")
 		}
 	}
 	var out []server.Profile
@@ -305,7 +308,8 @@ func parseBlend(items []string) (map[string]int32, error) {
 		name, weight, ok := strings.Cut(item, "=")
 		w, err := strconv.ParseInt(weight, 10, 32)
 		if !ok || err != nil || w < 1 || name == "" {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--blend %q: want NAME=WEIGHT with a weight of 1 or more", item), "for example --blend PodTopologySpread=2,NodeAffinity=2")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--blend %q: want NAME=WEIGHT with a weight of 1 or more", item),
+				"for example --blend PodTopologySpread=2,NodeAffinity=2")
 		}
 		out[name] = int32(w)
 	}

@@ -178,7 +178,9 @@ func verdict(sum driver.Summary, placed, arrived int) string {
 
 // fillRows are the rows of the folder about the fills.
 func fillRows(sum driver.Summary) []runfolder.Row {
-	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds"}}
+	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{
+		"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds",
+	}}
 	reasons := runfolder.Table{Scenario: sum.RunID, Title: "Why pods had no node", Columns: []string{"fill", "pods", "reason"}}
 	refused := runfolder.Table{Scenario: sum.RunID, Title: "Pods that the API server refused", Columns: reasons.Columns}
 	arrived, placed := 0, 0

@@ -147,7 +147,8 @@ func TestRunsimBadInput(t *testing.T) {
 // A dry run of a plan file needs no cluster. It checks and normalises the file.
 func TestReplayDryRunNeedsNoCluster(t *testing.T) {
 	withoutCluster(t)
-	code, stdout, stderr := command("runsim", "--dry_run", "--replay", file(t, "p.csv", "a,2,1000m,,2.0Gi,2Gi,create\n,,,,,,reset\nb,3,0.1,,128Mi,,add\n"))
+	code, stdout, stderr := command("runsim", "--dry_run", "--replay",
+		file(t, "p.csv", "a,2,1000m,,2.0Gi,2Gi,create\n,,,,,,reset\nb,3,0.1,,128Mi,,add\n"))
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,2,1,,2Gi,2Gi,add\n,,,,,,reset\nb,3,100m,,128Mi,,add\n"
 	if code != 0 || stdout != want {
 		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
@@ -178,7 +179,8 @@ func fakeSimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *b
 	seed := uint64(7)
 	out = &bytes.Buffer{}
 	return &simulation{
-		approval: approval{yes: true, host: "https://prod", in: strings.NewReader(""), question: &bytes.Buffer{}}, seed: &seed, csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
+		approval: approval{yes: true, host: "https://prod", in: strings.NewReader(""), question: &bytes.Buffer{}}, seed: &seed,
+		csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
 		config: driver.Config{
 			Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}},
 			Plan:          workload.Plan{Steps: []workload.Step{add("a", 2), {Action: workload.Reset}, add("b", 3)}},

@@ -61,6 +61,7 @@ func runSoak(c *ucli.Context) error {
 	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
 	return soak.Run(c.Context, soak.Config{
 		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"), Rate: c.Float64("rate"),
-		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer, Out: c.App.Writer,
+		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer,
+		Out: c.App.Writer,
 	})
 }

@@ -17,7 +17,8 @@ import (
 
 func TestTune(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "mine.json")
-	code, stdout, errs := run(t, "gnnsched", "tune", "--scenario", "tiny", "--generations", "2", "--population", "8", "--episodes", "2", "--name", "mine", "--out", out)
+	code, stdout, errs := run(t, "gnnsched", "tune", "--scenario", "tiny", "--generations", "2", "--population", "8", "--episodes", "2",
+		"--name", "mine", "--out", out)
 	if code != exit.OK || stdout != "" || !strings.Contains(errs, "generation 2 of 2") {
 		t.Fatalf("code %d, %q, %q", code, stdout, errs)
 	}
@@ -102,7 +103,9 @@ func TestTuneRecordsWhatItRan(t *testing.T) {
 		defer cancel()
 		a := app("gnnsched")
 		a.Writer, a.ErrWriter = io.Discard, interrupter{when, cancel}
-		return cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out})
+		return cli.RunContext(ctx, a, []string{
+			"gnnsched", "tune", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out,
+		})
 	}
 	out := filepath.Join(t.TempDir(), "mine.json")
 	if code := stopped("generation 2 of 9", out); code != exit.Interrupted {
@@ -141,7 +144,10 @@ func TestTuneFrom(t *testing.T) {
 	zeros := make([]float64, len(carried))
 	for from, start := range map[string][]float64{"zero": zeros, "linear-zones": carried, file: carried} {
 		out := filepath.Join(t.TempDir(), "out.json")
-		args := []string{"--scenario", "tiny", "--generations", "1", "--population", "8", "--episodes", "1", "--held-out", "0", "--features", "used,size", "--from", from, "--out", out}
+		args := []string{
+			"--scenario", "tiny", "--generations", "1", "--population", "8", "--episodes", "1", "--held-out", "0", "--features", "used,size",
+			"--from", from, "--out", out,
+		}
 		if code, _, errs := run(t, append([]string{"gnnsched", "tune"}, args...)...); code != exit.OK {
 			t.Fatalf("from %s: code %d, %q", from, code, errs)
 		}
@@ -204,7 +210,8 @@ func TestTuneBadInput(t *testing.T) {
 // The file of --stock names its command, is a configuration that eval plays, and reports its effect on other seeds.
 func TestTuneStock(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "stock.yaml")
-	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "6", "--out", out)
+	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population",
+		"8", "--episodes", "2", "--held-out", "6", "--out", out)
 	for _, want := range []string{"MostAllocated: generation 2 of 2", "judging on 6 other episodes", "95% interval", "wrote " + out + ": the best profile after 6 of 6 generations"} {
 		if code != exit.OK || !strings.Contains(errs, want) {
 			t.Fatalf("code %d, %s; want %q", code, errs, want)
@@ -220,7 +227,8 @@ func TestTuneStock(t *testing.T) {
 	if code, _, errs := run(t, append(strings.Fields(commandIn(t, text)), "--out", again)...); code != exit.OK || read(t, again) != text {
 		t.Errorf("%s: code %d, %s\n%s\nand gave\n%s", commandIn(t, text), code, errs, read(t, again), text)
 	}
-	code, stdout, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler,stock:"+out, "--checkpoint", "mine="+out)
+	code, stdout, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies",
+		"kube-scheduler,stock:"+out, "--checkpoint", "mine="+out)
 	if code != exit.OK || !strings.Contains(stdout, "mine") || !strings.Contains(stdout, "stock:"+out) {
 		t.Errorf("evaluated: code %d, %s%s", code, stdout, errs)
 	}
@@ -276,7 +284,8 @@ func TestTuneOnRecord(t *testing.T) {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	out := filepath.Join(t.TempDir(), "my.json")
-	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "2", "--out", out)
+	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out",
+		"2", "--out", out)
 	if code != exit.OK || !strings.Contains(errs, "2 later blocks are for judging") || !strings.Contains(errs, "tuning on record:") {
 		t.Fatalf("code %d: %s", code, errs)
 	}

@@ -63,7 +63,9 @@ func commands(args []string) []*ucli.Command {
 }
 
 func dirFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "dir", DefaultText: "~/.local/share/gnnsched/kwok, or gnnsched/kwok in $XDG_DATA_HOME", Usage: "data `DIR`ectory of the cluster"}
+	return &ucli.StringFlag{
+		Name: "dir", DefaultText: "~/.local/share/gnnsched/kwok, or gnnsched/kwok in $XDG_DATA_HOME", Usage: "data `DIR`ectory of the cluster",
+	}
 }
 
 func dir(c *ucli.Context) string {
@@ -76,7 +78,8 @@ func dir(c *ucli.Context) string {
 // noArguments is the Before function of commands that take only flags.
 func noArguments(c *ucli.Context) error {
 	if c.Args().Present() {
-		return exit.New(exit.Usage, fmt.Errorf("%s takes no arguments, got %q", c.Command.Name, c.Args().First()), "see `"+c.App.Name+" "+c.Command.Name+" --help`")
+		return exit.New(exit.Usage, fmt.Errorf("%s takes no arguments, got %q", c.Command.Name, c.Args().First()),
+			"see `"+c.App.Name+" "+c.Command.Name+" --help`")
 	}
 	return nil
 }

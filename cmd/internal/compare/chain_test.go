@@ -34,7 +34,10 @@ func TestChain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	seen := &kubeconfigOf{Launcher: inprocess.Launcher{}}
-	cfg := testbed.Config{Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)}, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}}}
+	cfg := testbed.Config{
+		Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)},
+		Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}},
+	}
 	dir := filepath.Join(t.TempDir(), "chain.record")
 	err := testbed.Run(ctx, cfg, func(ctx context.Context, b *testbed.Bed) error {
 		c := &chain{T: t, Bed: b, ctx: ctx, dir: dir}
@@ -87,7 +90,9 @@ func (c *chain) follow(kubeconfig string) (stop func()) {
 	app := &ucli.App{Name: "gnnsched", Writer: &errs, ErrWriter: &errs, Commands: []*ucli.Command{recordcommand.Command()}}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.RunContext(ctx, app, []string{"gnnsched", "record", "--log-dir", "", "--kubeconfig", kubeconfig, "--out", c.dir, "--flush", "1s", "--usage", "0"})
+		ended <- cli.RunContext(ctx, app, []string{
+			"gnnsched", "record", "--log-dir", "", "--kubeconfig", kubeconfig, "--out", c.dir, "--flush", "1s", "--usage", "0",
+		})
 	}()
 	return func() {
 		cancel()
@@ -203,7 +208,9 @@ func (c *chain) deploy() {
 	}
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	spread := func(p *corev1.Pod) {
-		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web}}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web,
+		}}
 	}
 	alone := func(p *corev1.Pod) {
 		p.Labels["app"] = "alone"
@@ -216,7 +223,8 @@ func (c *chain) deploy() {
 	class := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.PriorityClassName = name }
 	}
-	c.create(chainPod("web-0", "web", "1", spread), chainPod("web-1", "web", "1", spread), chainPod("web-2", "web", "1", spread), chainPod("web-3", "web", "1", spread))
+	c.create(chainPod("web-0", "web", "1", spread), chainPod("web-1", "web", "1", spread), chainPod("web-2", "web", "1", spread),
+		chainPod("web-3", "web", "1", spread))
 	c.create(chainPod("alone-0", "web", "1", alone), chainPod("alone-1", "web", "1", alone), chainPod("gpu", "gpu", "1", func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 	}))
@@ -321,7 +329,8 @@ func (c *chain) checkWhole(h held) {
 	}
 	late := real.Figures["waiting_pods"] - present.Figures["waiting_pods"] // pods that waited for the scheduler's answer, on average
 	if late < -0.1 || present.Figures["wait_s"] > real.Figures["wait_s"]+0.1 {
-		c.Errorf("simulated pods wait longer: %v and %v, really %v and %v", present.Figures["waiting_pods"], present.Figures["wait_s"], real.Figures["waiting_pods"], real.Figures["wait_s"])
+		c.Errorf("simulated pods wait longer: %v and %v, really %v and %v",
+			present.Figures["waiting_pods"], present.Figures["wait_s"], real.Figures["waiting_pods"], real.Figures["wait_s"])
 	}
 	if d := math.Abs(present.Figures["nodes_in_use"] - real.Figures["nodes_in_use"]); d > math.Abs(late)+0.5 {
 		c.Errorf("%v nodes in use, really %v, with %v fewer pods that wait", present.Figures["nodes_in_use"], real.Figures["nodes_in_use"], late)

@@ -104,7 +104,8 @@ func (r result) confirmed() (lines []string) {
 				why = append(why, w)
 			}
 		}
-		why = append(why, fmt.Sprintf("%s: pods came %.1f s of the record late on average, %.1f s at most", x.Name, x.Live.Late.Mean, x.Live.Late.Most))
+		why = append(why, fmt.Sprintf("%s: pods came %.1f s of the record late on average, %.1f s at most",
+			x.Name, x.Live.Late.Mean, x.Live.Late.Most))
 	}
 	if len(why) > 0 {
 		lines = append(lines, "They may differ because")

@@ -59,7 +59,8 @@ func rowOf(name string, all runs) row {
 	n := float64(len(all))
 	for _, c := range all {
 		out.P95 += c.WaitQuantile(0.95) / n
-		out.Unscheduled, out.NeverRan, out.Preempted = out.Unscheduled+float64(c.Unscheduled)/n, out.NeverRan+float64(c.NeverRan)/n, out.Preempted+float64(c.Preempted)/n
+		out.Unscheduled, out.NeverRan, out.Preempted = out.Unscheduled+float64(c.Unscheduled)/n, out.NeverRan+float64(c.NeverRan)/n,
+			out.Preempted+float64(c.Preempted)/n
 		out.Fallbacks, out.Refused = out.Fallbacks+c.Fallbacks, out.Refused+c.Refused
 	}
 	whole := all.whole()
@@ -120,7 +121,9 @@ func (r result) baseline() int {
 
 // compare makes the rows of contenders. Without what really happened, the first is the present profile.
 func compare(s *replay.Source, names []string, courses []runs, seeds []uint64) result {
-	out := result{Seeds: seeds, From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes)}
+	out := result{
+		Seeds: seeds, From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes),
+	}
 	if !s.Bound() {
 		out.Unrecorded = unrecorded
 	}

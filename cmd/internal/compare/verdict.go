@@ -61,7 +61,8 @@ func (r result) verdict(x row) verdict {
 		if r.Unrecorded != "" {
 			off = "how far the replay is from what really happened is not known"
 		}
-		out.State, out.Text = runfolder.Unclear, fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
+		out.State, out.Text = runfolder.Unclear,
+			fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
 	case eval.Higher:
 		out.State, out.Text = runfolder.Worse, fmt.Sprintf("%s costs more than %s: %s, and %s", x.Name, present, amount, off)
 	case eval.Lower:

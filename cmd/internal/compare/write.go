@@ -88,7 +88,8 @@ func writeTable(w io.Writer, r result) error {
 		p.say("", line)
 	}
 	seeds := fmt.Sprintf("the seeds %d to %d", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
-	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
+	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
+		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
 	if err := p.table(r.figures()); err != nil {
 		return err
 	}
@@ -113,7 +114,8 @@ func (r result) writeDifferences(p *printer) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("Differences from the simulated %s, with 95 %% intervals where there are enough independent stretches of time.", present)
+	text := fmt.Sprintf("Differences from the simulated %s, with 95 %% intervals where there are enough independent stretches of time.",
+		present)
 	if r.Unrecorded == "" {
 		text = fmt.Sprintf("%s The column %s has its distance from what really happened.", text, present)
 	}

@@ -71,7 +71,10 @@ func (c *caseOf) check(t *testing.T, dir string) {
 		return
 	}
 	var out bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Commands: []*ucli.Command{plan.Command()}, Writer: &out, ErrWriter: &bytes.Buffer{}, ExitErrHandler: func(*ucli.Context, error) {}}
+	app := &ucli.App{
+		Name: "gnnsched", Commands: []*ucli.Command{plan.Command()}, Writer: &out, ErrWriter: &bytes.Buffer{},
+		ExitErrHandler: func(*ucli.Context, error) {},
+	}
 	if err := app.RunContext(context.Background(), []string{"gnnsched", "plan", "--log-dir=", "--log-level=error", "x.record"}); err != nil {
 		t.Fatalf("plan: %v", err)
 	}

@@ -20,7 +20,10 @@ import (
 func convert(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Version: "v1.2.3", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out, ExitErrHandler: func(*ucli.Context, error) {}}
+	app := &ucli.App{
+		Name: "gnnsched", Version: "v1.2.3", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out,
+		ExitErrHandler: func(*ucli.Context, error) {},
+	}
 	err := app.RunContext(context.Background(), append([]string{"gnnsched", "convert", "--log-dir=", "--log-level=error"}, args...))
 	return out.String(), err
 }

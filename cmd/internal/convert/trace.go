@@ -53,7 +53,9 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	run := record.Run{ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight, Missing: traceMissing, Program: c.App.Version}
+	run := record.Run{
+		ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight, Missing: traceMissing, Program: c.App.Version,
+	}
 	for _, n := range nodes {
 		out.Node(n)
 	}
@@ -67,7 +69,8 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		}
 	}
 	out.Run(run)
-	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).Str("lacks", traceMissing).Msg("converted")
+	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).
+		Str("lacks", traceMissing).Msg("converted")
 	return closed(out, log)
 }
 

@@ -111,7 +111,8 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	}
 	body, err := c.get(ctx, record.Path, values)
 	if errors.Is(err, errNotFound) {
-		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"), "it was started with --decisions 0, or is an older version")
+		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"),
+			"it was started with --decisions 0, or is an older version")
 	}
 	if err != nil {
 		return nil, err
@@ -123,7 +124,8 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 	body, err := c.get(ctx, course.Path, nil)
 	if errors.Is(err, errNotFound) {
-		return course.Samples{}, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"), "it is an older version, or places nothing (--shadow)")
+		return course.Samples{}, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"),
+			"it is an older version, or places nothing (--shadow)")
 	}
 	if err != nil {
 		return course.Samples{}, err
@@ -155,7 +157,8 @@ func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
 func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 	body, err := c.get(ctx, shadow.Path, nil)
 	if errors.Is(err, errNotFound) {
-		return shadow.Live{}, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"), "rungnn --shadow is; --server names a scheduler on another port")
+		return shadow.Live{}, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"),
+			"rungnn --shadow is; --server names a scheduler on another port")
 	}
 	if err != nil {
 		return shadow.Live{}, err
@@ -196,7 +199,8 @@ func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byt
 	case http.StatusNotFound:
 		return nil, errNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status), "the user of the token needs the verb get on the path "+path)
+		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status),
+			"the user of the token needs the verb get on the path "+path)
 	default:
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, quote.Message(string(body), 200)), "")
 	}
@@ -222,7 +226,8 @@ func parse(body []byte, limit int) ([]record.Record, error) {
 		Records []json.RawMessage `json:"records"`
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
-		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no page of decisions: %w", err), "does --server name a scheduler of gnnsched?")
+		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no page of decisions: %w", err),
+			"does --server name a scheduler of gnnsched?")
 	}
 	if limit > 0 && len(page.Records) > limit {
 		page.Records = page.Records[:limit] // a scheduler would not send more
@@ -242,7 +247,8 @@ func parse(body []byte, limit int) ([]record.Record, error) {
 func connection(c *ucli.Context, server string) (*http.Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", server), "for example https://127.0.0.1:10259")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", server),
+			"for example https://127.0.0.1:10259")
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path := c.String("ca-file"); path != "" {
@@ -255,7 +261,8 @@ func connection(c *ucli.Context, server string) (*http.Client, error) {
 		}
 	} else {
 		if !onThisMachine(u.String()) {
-			return nil, exit.New(exit.Usage, errors.New("a scheduler on another machine must prove who it is before it gets a token"), "name the CA of its certificate with --ca-file")
+			return nil, exit.New(exit.Usage, errors.New("a scheduler on another machine must prove who it is before it gets a token"),
+				"name the CA of its certificate with --ca-file")
 		}
 		config.InsecureSkipVerify = true // the certificate is self-signed, and the connection does not leave loopback
 	}
@@ -293,7 +300,8 @@ func tokenOf(c *ucli.Context) (func() (string, error), error) {
 			return func() (string, error) { return rest.BearerToken, nil }, nil
 		}
 		if path == "" {
-			return nil, exit.New(exit.Usage, errors.New("the kubeconfig has no token, and the scheduler accepts nothing else"), "make one with kubectl create token, and name its file with --token-file")
+			return nil, exit.New(exit.Usage, errors.New("the kubeconfig has no token, and the scheduler accepts nothing else"),
+				"make one with kubectl create token, and name its file with --token-file")
 		}
 	}
 	return func() (string, error) {

@@ -119,5 +119,7 @@ func (p part) policies() []string {
 // pod returns the pod of a step as policies see it.
 func pod(s workload.Step) *cluster.Pod {
 	d := s.Deployment
-	return &cluster.Pod{Name: d.Name, Namespace: namespace, Requests: d.Shape.Requests, GPUModels: d.Shape.GPUModels, Tolerations: workload.Tolerations(nil)}
+	return &cluster.Pod{
+		Name: d.Name, Namespace: namespace, Requests: d.Shape.Requests, GPUModels: d.Shape.GPUModels, Tolerations: workload.Tolerations(nil),
+	}
 }

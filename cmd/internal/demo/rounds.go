@@ -68,7 +68,9 @@ func (d *director) run(ctx context.Context) error {
 const namespace = driver.DefaultNamespace
 
 // deploy puts the steps through a scheduler and calls inspect while the pods are there.
-func (d *director) deploy(ctx context.Context, steps []workload.Step, scheduler, what string, inspect func(driver.FillSummary) error) error {
+func (d *director) deploy(
+	ctx context.Context, steps []workload.Step, scheduler, what string, inspect func(driver.FillSummary) error,
+) error {
 	return d.bed.Deploy(ctx, driver.Config{
 		Plan: workload.Plan{Steps: steps}, SchedulerName: scheduler, Namespace: namespace, Bare: true, Static: true, Log: d.config.Log,
 		Progress: func(p driver.Progress) { d.progress(ctx, progress{what, workload.Plan{Steps: steps}, p.Bound}) },
@@ -90,7 +92,8 @@ func (d *director) round(ctx context.Context, i int, scheduler string) error {
 		}
 		r, this := d.results[scheduler], measured(s, plan, fill)
 		r.rounds = append(r.rounds, this)
-		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods), d.part.figure(this)))
+		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods),
+			d.part.figure(this)))
 		return nil
 	})
 }

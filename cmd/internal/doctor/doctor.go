@@ -163,7 +163,9 @@ func (x *examination) weights(file string) {
 	names := checkpoint.ShippedNames()
 	for _, name := range names {
 		if _, err := checkpoint.Shipped(name); err != nil {
-			x.add(finding{what: "built-in weights", state: failed, detail: name + ": " + err.Error(), hint: "build the program again", code: exit.Checkpoint})
+			x.add(finding{
+				what: "built-in weights", state: failed, detail: name + ": " + err.Error(), hint: "build the program again", code: exit.Checkpoint,
+			})
 			return
 		}
 	}

@@ -88,7 +88,8 @@ func released(text string) string {
 	supported := func(v *version.Version) string {
 		return fmt.Sprintf("kube-scheduler %s, which upstream supports on %s and %s", v, v, v.OffsetMinor(1))
 	}
-	return strings.NewReplacer(supported(ours), supported(newest), fmt.Sprintf("Kubernetes v%s.3", ours), fmt.Sprintf("Kubernetes v%s.3", newest)).Replace(text)
+	return strings.NewReplacer(supported(ours), supported(newest), fmt.Sprintf("Kubernetes v%s.3", ours),
+		fmt.Sprintf("Kubernetes v%s.3", newest)).Replace(text)
 }
 
 func TestReports(t *testing.T) {
@@ -108,7 +109,8 @@ func TestReports(t *testing.T) {
 	}{
 		{"healthy", nil, healthy(), cluster("v"+kuberelease.Scheduler+".3", true, nobody), counted(11, 0), exit.OK},
 		{"broken", nil, broken(), cluster("v1.33.1", false, func(r *authorizationv1.ResourceAttributes) bool {
-			return r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "binding" || r.Resource == "leases" || r.Resource == "events" ||
+			return r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "binding" || r.Resource == "leases" ||
+				r.Resource == "events" ||
 				r.Resource == "services" || r.Resource == "poddisruptionbudgets" || r.Resource == "priorityclasses" || r.Name == "/debug/decisions"
 		}), counted(5, 5), exit.Unreachable},
 		{"hostile", []string{"usage"}, healthy(), cluster("v1.36\x1b[2J\nFAIL everything", true, nobody), func(context.Context) (cleanup.NodeCounts, error) {

@@ -62,18 +62,21 @@ const (
 // needsOfOthers are the needs of commands that have no role of their own.
 var needsOfOthers = map[string]needs{
 	"ktop": {
-		always:  slices.Concat(on("", "nodes", "list", "watch"), on("", "pods", "list", "watch")),
-		parts:   slices.Concat(on("", "events", "list"), on(devices, "resourceslices", "list", "watch"), on(devices, "resourceclaims", "list", "watch")),
+		always: slices.Concat(on("", "nodes", "list", "watch"), on("", "pods", "list", "watch")),
+		parts: slices.Concat(on("", "events", "list"), on(devices, "resourceslices", "list", "watch"),
+			on(devices, "resourceclaims", "list", "watch")),
 		without: "ktop shows no events, or no devices of dynamic resource allocation",
 	},
 	"runsim": {
-		always: slices.Concat(on("", "nodes", "list"), on("", "pods", "list", "watch"), on("", "namespaces", "get", "create"), on(apps, "deployments", "list", "create", "delete")),
+		always: slices.Concat(on("", "nodes", "list"), on("", "pods", "list", "watch"), on("", "namespaces", "get", "create"),
+			on(apps, "deployments", "list", "create", "delete")),
 		parts: slices.Concat(on("", "pods", "create", "get", "delete"), on(classes, "priorityclasses", "list", "create"),
 			on(devices, "deviceclasses", "get"), on(devices, "resourceslices", "list"), on(devices, "resourceclaims", "create", "delete")),
 		without: "they are for the pods of --trace and of a record that --replay plays, its priority classes, and --claims",
 	},
 	"cleancluster": {
-		always: slices.Concat(on("", "nodes", "list"), on(apps, "deployments", "list", "deletecollection"), on(apps, "replicasets", "list", "deletecollection"), on("", "pods", "list", "deletecollection")),
+		always: slices.Concat(on("", "nodes", "list"), on(apps, "deployments", "list", "deletecollection"),
+			on(apps, "replicasets", "list", "deletecollection"), on("", "pods", "list", "deletecollection")),
 		parts: slices.Concat(on("", "namespaces", "list", "get", "delete"), on(devices, "resourceclaims", "list", "deletecollection"),
 			on(classes, "priorityclasses", "list", "deletecollection")),
 		without: "namespaces, resource claims and priority classes of runs stay",

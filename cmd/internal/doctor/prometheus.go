@@ -25,12 +25,14 @@ func (x *examination) checkPrometheus(c *ucli.Context) error {
 			}
 		}
 		if slices.Contains(x.only, "convert") {
-			return exit.New(exit.Usage, errors.New("convert needs something on another machine only with --prometheus"), "name the server with --prometheus URL")
+			return exit.New(exit.Usage, errors.New("convert needs something on another machine only with --prometheus"),
+				"name the server with --prometheus URL")
 		}
 		return nil
 	}
 	if !x.asked("convert") {
-		return exit.New(exit.Usage, errors.New("--prometheus is for convert, which is not among the commands"), "add convert, or leave out the flag")
+		return exit.New(exit.Usage, errors.New("--prometheus is for convert, which is not among the commands"),
+			"add convert, or leave out the flag")
 	}
 	if err := promflags.Server(c, "").Validate(); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), "")

@@ -79,7 +79,8 @@ func (x *examination) rights(ctx context.Context, c kubernetes.Interface, need [
 	f := finding{code: exit.Unreachable, detail: fmt.Sprintf("all %d", len(need))}
 	switch err := errors.Join(errs...); {
 	case err != nil:
-		f.detail, f.state, f.hint = err.Error(), failed, "every user may ask for their own rights (SelfSubjectAccessReview); does the cluster answer?"
+		f.detail, f.state, f.hint = err.Error(),
+			failed, "every user may ask for their own rights (SelfSubjectAccessReview); does the cluster answer?"
 	case len(lack) > 0:
 		f.detail, f.state = fmt.Sprintf("%d of %d are missing: %s", len(lack), len(need), strings.Join(lack, ", ")), failed
 	}
@@ -93,9 +94,12 @@ func allowed(ctx context.Context, c kubernetes.Interface, r right) (bool, error)
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: r.verb, Path: r.path}
 	} else {
 		resource, sub, _ := strings.Cut(r.resource, "/")
-		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub, Namespace: r.namespace, Name: r.name}
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub, Namespace: r.namespace, Name: r.name,
+		}
 	}
-	answer, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	answer, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: spec},
+		metav1.CreateOptions{})
 	if err != nil {
 		return false, err
 	}

@@ -120,7 +120,8 @@ func networkOf(path, fingerprint string) (explain.Weights, error) {
 			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint: %w", err), "")
 		}
 		if got := fmt.Sprintf("%016x", c.Fingerprint()); got != fingerprint {
-			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided", path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
+			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided",
+				path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
 		}
 		return weightsOf(c)
 	}

@@ -26,7 +26,10 @@ func call(args ...string) (string, error) {
 }
 
 func only(node string, at int64) decision.Decision {
-	return decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(at, 0), Node: node, Feasible: 1, Preferred: 1, Bound: true}
+	return decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(at, 0), Node: node, Feasible: 1,
+		Preferred: 1, Bound: true,
+	}
 }
 
 // The newest decision in a file is explained, torn lines or not. A file of something else is an error with its place.

@@ -35,14 +35,16 @@ func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, er
 	}
 	row := source.Newest(q.Namespace, q.Pod)
 	if row < 0 {
-		return nil, exit.New(exit.Usage, fmt.Errorf("%s has no pod %s/%s", dir, quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)), "-n NAMESPACE names its namespace")
+		return nil, exit.New(exit.Usage, fmt.Errorf("%s has no pod %s/%s", dir, quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
+			"-n NAMESPACE names its namespace")
 	}
 	d, notes, err := replay.Decide(c.Context, source, row, config.Profiles[0])
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("pod %s/%s: %w", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253), err), "")
 	}
 	if d == nil {
-		return nil, exit.New(exit.Usage, errors.New("the profile has no network or policy whose scores could be explained"), "--profile kube-scheduler has the default profile's scores")
+		return nil, exit.New(exit.Usage, errors.New("the profile has no network or policy whose scores could be explained"),
+			"--profile kube-scheduler has the default profile's scores")
 	}
 	d.Profile = chosen.SchedulerName
 	if d.Fingerprint != 0 {

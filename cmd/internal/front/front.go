@@ -139,7 +139,8 @@ func singles(c *ucli.Context, p *front.Plan) (out []front.Entrant, err error) {
 		text, file, given := strings.Cut(argument, ":")
 		m, err := objective.Parse(strings.ReplaceAll(text, "+", ","))
 		if err != nil || !given {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: want MIX:FILE: %w", singleFlag, argument, errors.Join(err)), "for example --single balance+energy=2.5:half.safetensors")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: want MIX:FILE: %w", singleFlag, argument, errors.Join(err)),
+				"for example --single balance+energy=2.5:half.safetensors")
 		}
 		if m, err = among(m, p.Mixes); err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: %w", singleFlag, argument, err), "")

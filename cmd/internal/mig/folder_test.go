@@ -39,7 +39,8 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		if len(r.Episodes) != 3*c.contenders || len(r.Differences) != 2*c.judged || len(r.Tables) != c.tables || len(r.Verdicts) != 2 || r.Manifest.Kind != "eval" || r.Manifest.Ended == nil || len(r.Manifest.Seeds) != 3 {
-			t.Errorf("%s: %d episodes, %d differences, %d tables, %+v, %+v", name, len(r.Episodes), len(r.Differences), len(r.Tables), r.Verdicts, r.Manifest)
+			t.Errorf("%s: %d episodes, %d differences, %d tables, %+v, %+v", name, len(r.Episodes), len(r.Differences), len(r.Tables),
+				r.Verdicts, r.Manifest)
 		}
 		of := func(contender, metric string) (sum float64) {
 			for _, e := range r.Episodes {
@@ -55,7 +56,8 @@ func TestFolder(t *testing.T) {
 			}
 		}
 		if name == "fill" && (of("bound", "allocation130") < of("optimum", "allocation130") || of("optimum", "allocation130") < of("mig:value", "allocation130") || of("mig:value", "allocation130") < 50) {
-			t.Errorf("mig:value %v, optimum %v, bound %v", of("mig:value", "allocation130"), of("optimum", "allocation130"), of("bound", "allocation130"))
+			t.Errorf("mig:value %v, optimum %v, bound %v", of("mig:value", "allocation130"), of("optimum", "allocation130"),
+				of("bound", "allocation130"))
 		}
 		if !strings.Contains(r.Verdicts[0].Text, "% requested, mig:") {
 			t.Errorf("%s: %+v", name, r.Verdicts)

@@ -190,7 +190,8 @@ func failed(c *ucli.Context, err error) error {
 	if c.Bool("fewest") || c.IsSet("types") {
 		times = "--from and --to"
 	}
-	return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err), "the record has something that cannot be planned with; choose another time with "+times)
+	return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err),
+		"the record has something that cannot be planned with; choose another time with "+times)
 }
 
 func limitsOf(c *ucli.Context) (plan.Limits, error) {

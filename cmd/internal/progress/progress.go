@@ -39,7 +39,8 @@ func New(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
 		const width = 10
 		b.width = max(cli.Columns(os.Stderr)-width-12, 10) // a line that wraps could not be drawn over
 		b.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(width),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(),
+			progressbar.OptionUseANSICodes(true))
 	}
 	return b
 }

@@ -49,7 +49,8 @@ func Explain(err error, prefix string) *exit.Error {
 	case explained:
 		return exit.New(exit.Unreachable, err, fault.Hint)
 	}
-	return exit.New(exit.Unreachable, err, "Prometheus must answer at this URL and scrape kube-state-metrics; docs/how-to/record.md names the series")
+	return exit.New(exit.Unreachable, err,
+		"Prometheus must answer at this URL and scrape kube-state-metrics; docs/how-to/record.md names the series")
 }
 
 // Client returns a client of the server of --prometheus. It logs each of the server's warnings once.

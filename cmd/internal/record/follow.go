@@ -41,7 +41,8 @@ func (s *recording) record(ctx context.Context, cfg live.Config) error {
 	err := s.wait(r, cfg.Follower, ended)
 	s.save(r, cfg.Follower, false)
 	if s.failing {
-		return exit.New(exit.Internal, fmt.Errorf("%s: the last rows could not be written", s.dir), "make room on the disk; what was written before can be read")
+		return exit.New(exit.Internal, fmt.Errorf("%s: the last rows could not be written", s.dir),
+			"make room on the disk; what was written before can be read")
 	}
 	return err
 }
@@ -98,7 +99,8 @@ func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 		s.trouble = t
 	}
 	c := f.Counts()
-	s.log.Info().Int("nodes", c.Nodes).Int("pods", c.Pods).Int("waiting", c.Waiting).Int("arrived", c.Arrived).Int("bound", c.Bound).Int("ended", c.Ended).
+	s.log.Info().Int("nodes", c.Nodes).Int("pods", c.Pods).Int("waiting", c.Waiting).Int("arrived", c.Arrived).Int("bound", c.Bound).
+		Int("ended", c.Ended).
 		Str("size", size(s.dir)).Msg("recorded")
 }
 

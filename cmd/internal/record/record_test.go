@@ -18,7 +18,9 @@ import (
 func runCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out, ExitErrHandler: func(*ucli.Context, error) {}}
+	app := &ucli.App{
+		Name: "gnnsched", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out, ExitErrHandler: func(*ucli.Context, error) {},
+	}
 	err := app.RunContext(context.Background(), append([]string{"gnnsched", "record", "--log-dir=", "--log-level=error"}, args...))
 	return out.String(), err
 }

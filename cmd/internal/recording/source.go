@@ -36,7 +36,8 @@ func Window(c *ucli.Context) (w replay.Window) {
 // Source reads a window of the record that the only argument names. Its errors have exit code exit.Usage.
 func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
 	if c.NArg() != 1 {
-		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()), "gnnsched record --out prod.record writes one")
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()),
+			"gnnsched record --out prod.record writes one")
 	}
 	return Open(c.Args().First(), w)
 }

@@ -121,7 +121,8 @@ func namesOf(r *runfolder.Run) (out []string) {
 
 // signs are the signs and words of states, and the words of the summary.
 var signs = map[runfolder.State][3]string{
-	runfolder.Better: {"▲", "Better", "better"}, runfolder.Worse: {"▼", "Worse", "worse"}, runfolder.Level: {"=", "Level", "no difference beyond chance"},
+	runfolder.Better: {"▲", "Better", "better"}, runfolder.Worse: {"▼", "Worse", "worse"},
+	runfolder.Level:   {"=", "Level", "no difference beyond chance"},
 	runfolder.Unclear: {"?", "Unclear", "unclear"},
 	runfolder.Pass:    {"✓", "Held", "held"}, runfolder.Fail: {"✗", "Missed", "missed"}, runfolder.Note: {"i", "Note", "noted"},
 }

@@ -27,7 +27,8 @@ func (d *drawing) dot(class string, x, y, r float64) {
 
 // box is a rectangle with a tooltip, which may be empty.
 func (d *drawing) box(class string, at [4]float64, tip string) {
-	fmt.Fprintf(&d.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s">`, class, pixel(at[0]), pixel(at[1]), pixel(at[2]), pixel(at[3]))
+	fmt.Fprintf(&d.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s">`, class, pixel(at[0]), pixel(at[1]),
+		pixel(at[2]), pixel(at[3]))
 	if tip != "" {
 		fmt.Fprintf(&d.body, `<title>%s</title>`, html.EscapeString(tip))
 	}

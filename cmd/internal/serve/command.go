@@ -100,7 +100,8 @@ func run(c *ucli.Context) error {
 		return printed(c, serve.Role{Name: serve.RoleName, Namespace: c.String("namespace")}.RBAC)
 	case c.Bool("print-extender-config"):
 		if u, err := url.Parse(c.String("url")); err != nil || c.String("url") != "" && (u.Scheme != "https" || u.Host == "") {
-			return exit.New(exit.Usage, fmt.Errorf("--url %q is not an address that begins with https://", c.String("url")), "for example https://gnnsched.kube-system:10270")
+			return exit.New(exit.Usage, fmt.Errorf("--url %q is not an address that begins with https://", c.String("url")),
+				"for example https://gnnsched.kube-system:10270")
 		}
 		return printed(c, extender(c).YAML)
 	}
@@ -136,7 +137,8 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return err
 	}
-	refused := refusal.Requiring(serve.Rules(), "`gnnsched serve --print-rbac` prints the rights", cancel, func(text string) { say.log.Warn().Msg(text) })
+	refused := refusal.Requiring(serve.Rules(), "`gnnsched serve --print-rbac` prints the rights",
+		cancel, func(text string) { say.log.Warn().Msg(text) })
 	rest = refused.Config(rest)
 	client, err := kubeconfig.Typed(rest)
 	if err != nil {
@@ -146,7 +148,9 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	a, err := advise.New(refused.Quiet(ctx), advise.Config{Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{}})
+	a, err := advise.New(refused.Quiet(ctx), advise.Config{
+		Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{},
+	})
 	if err != nil {
 		return exit.New(exit.Usage, err, "see --help")
 	}
@@ -175,7 +179,8 @@ func profile(c *ucli.Context) (server.Profile, error) {
 		Deadline: c.Duration("deadline"), Preferences: preference.Mode(c.String("preferences")), Workload: c.String("workload"),
 	}
 	if p.Preferences == preference.Blend {
-		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"), "choose first, declared or off, and lower the extender's weight in the printed configuration")
+		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"),
+			"choose first, declared or off, and lower the extender's weight in the printed configuration")
 	}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("network") || c.IsSet("checkpoint") {
@@ -265,7 +270,8 @@ func (s sayer) hello(address, cluster string, c serve.Config) error {
 		if s.own.Fresh {
 			verb = "made"
 		}
-		s.log.Warn().Str("ca", s.own.CAFile).Str("client_cert", s.own.ClientCert).Str("client_key", s.own.ClientKey).Str("tokens", s.own.TokenFile).
+		s.log.Warn().Str("ca", s.own.CAFile).Str("client_cert", s.own.ClientCert).Str("client_key", s.own.ClientKey).
+			Str("tokens", s.own.TokenFile).
 			Msg(verb + " certificates and a token of its own, for development on this machine; name --tls-cert-file and --client-ca-file elsewhere")
 	}
 	s.log.Info().Str("url", "https://"+address).Str("sha256", print).Str("cluster", cluster).

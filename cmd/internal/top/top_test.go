@@ -103,7 +103,9 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- Run(ctx, Config{Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" }})
+			done <- Run(ctx, Config{
+				Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" },
+			})
 		}()
 		for _, text := range []string{"node-a", "node-b", "unit", "busy", "25%"} {
 			out.waitFor(t, text)
@@ -243,7 +245,8 @@ func TestTotalsAgreeWithRunsim(t *testing.T) {
 	bare := pod("plain", "g", "", cluster.Resources{MilliCPU: 1000, GPU: 1}) // only nvidia.com/gpu
 	bare.Annotations = nil
 	client := fake.NewClientset(
-		node("c", "", 0, v1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}), node("g", "G2", 8), node("t", "T4", 2),
+		node("c", "", 0, v1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}), node("g", "G2", 8),
+		node("t", "T4", 2),
 		pod("proxy", "c", "", cluster.Resources{MilliCPU: 100, Memory: 1 << 20}), bare,
 		pod("whole", "g", "0-1", cluster.Resources{MilliCPU: 8000, Memory: 1 << 30, GPU: 2}),
 		pod("share", "g", "7", cluster.Resources{MilliCPU: 3000, Memory: 1 << 30, GPUMilli: 470}),

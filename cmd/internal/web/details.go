@@ -100,7 +100,9 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 func cardsOf(all []state.Card, most int) []card {
 	out := make([]card, len(all))
 	for i, c := range all {
-		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0)}
+		out[i] = card{
+			Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0),
+		}
 		for _, p := range c.Parts[:min(len(c.Parts), most)] {
 			out[i].Parts = append(out[i].Parts, part{p.Pod, p.Claim, p.Device, p.Milli})
 		}
@@ -109,7 +111,10 @@ func cardsOf(all []state.Card, most int) []card {
 }
 
 func podOf(p *state.ListedPod) pod {
-	out := pod{Pod: p.Namespace + "/" + p.Name, Workload: p.Workload, Scheduler: p.Scheduler, CPU: p.CPU, Memory: p.Memory, GPU: p.GPU, Created: p.Created.UTC()}
+	out := pod{
+		Pod: p.Namespace + "/" + p.Name, Workload: p.Workload, Scheduler: p.Scheduler, CPU: p.CPU, Memory: p.Memory, GPU: p.GPU,
+		Created: p.Created.UTC(),
+	}
 	for i := range 64 {
 		if p.Devices.Has(i) {
 			out.Devices = append(out.Devices, i)

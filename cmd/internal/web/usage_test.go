@@ -10,7 +10,10 @@ import (
 )
 
 // scored is a report of usage that lacks one node.
-var scored = []measured.Report{{Source: "prometheus", Polled: noon.Unix(), Newest: noon.Unix() - 12, Measured: 2, Degraded: 1, Named: []measured.Degraded{{Node: hostile, Reason: "stale"}}}}
+var scored = []measured.Report{{
+	Source: "prometheus", Polled: noon.Unix(), Newest: noon.Unix() - 12, Measured: 2, Degraded: 1,
+	Named: []measured.Degraded{{Node: hostile, Reason: "stale"}},
+}}
 
 // A page gets the basis for scoring the nodes, unless nothing is measured.
 func TestUsage(t *testing.T) {

@@ -48,7 +48,10 @@ func (f frozen) Stop() {}
 func (f frozen) Details(ask state.Ask) state.Details {
 	var d state.Details
 	if ask.Node != "" {
-		d.Node, d.Pods = ask.Node, []state.ListedPod{{Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10, Created: noon}}
+		d.Node, d.Pods = ask.Node, []state.ListedPod{{
+			Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10,
+			Created: noon,
+		}}
 		d.Cards = []state.Card{
 			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
 			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
@@ -64,11 +67,15 @@ func (f frozen) Details(ask state.Ask) state.Details {
 			{Namespace: "shop", Name: "new", Scheduler: hostile, Created: noon.Add(time.Hour)},
 		}
 		for i := range f.waiting {
-			d.Pending = append(d.Pending, state.PendingPod{Namespace: "many", Name: fmt.Sprint("p-", i), Scheduler: "gnn", Created: noon.Add(time.Hour), Reason: fmt.Sprint("Reason", i)})
+			d.Pending = append(d.Pending, state.PendingPod{
+				Namespace: "many", Name: fmt.Sprint("p-", i), Scheduler: "gnn", Created: noon.Add(time.Hour), Reason: fmt.Sprint("Reason", i),
+			})
 		}
 	}
 	if ask.Devices {
-		node := state.Node{Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000}}
+		node := state.Node{
+			Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000},
+		}
 		other := state.Node{Name: hostile, GPUModel: hostile, Devices: []int64{0}, GPU: state.Usage{Allocatable: 1000}}
 		d.Devices = []state.NodeCards{{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}}}
 	}
@@ -76,7 +83,9 @@ func (f frozen) Details(ask state.Ask) state.Details {
 		d.Workloads = []state.Workload{{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30}, {Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30}}
 	}
 	if ask.Events {
-		d.Events = []state.Event{{Time: noon, Type: "Warning", Reason: "FailedScheduling", Object: "Pod shop/web-0", From: "gnn", Message: hostile, Count: 2}}
+		d.Events = []state.Event{{
+			Time: noon, Type: "Warning", Reason: "FailedScheduling", Object: "Pod shop/web-0", From: "gnn", Message: hostile, Count: 2,
+		}}
 		d.EventsErr = errors.New("list the events: forbidden")
 	}
 	return d
@@ -86,12 +95,16 @@ func (f frozen) Details(ask state.Ask) state.Details {
 func frameOf(n int) state.Frame {
 	f := state.Frame{Time: noon, PendingCount: 1, CPUSpread: state.Spread{Std: 0.123456},
 		Schedulers: []state.Scheduler{{Name: "gnn", Bound: 7, Pending: 1, Rate: 3.14159}},
-		Pending:    []state.PendingPod{{Namespace: "shop", Name: "waiting", Scheduler: "gnn", Created: noon, Reason: "Unschedulable", Message: hostile}},
+		Pending: []state.PendingPod{{
+			Namespace: "shop", Name: "waiting", Scheduler: "gnn", Created: noon, Reason: "Unschedulable", Message: hostile,
+		}},
 	}
 	for i := range n {
 		f.Nodes = append(f.Nodes, state.Node{
 			Name: fmt.Sprint("node-", i), Zone: "zone-" + string(rune('a'+i%3)), Status: "Ready", Ready: true, Worker: true,
-			CPU: state.Usage{Requested: int64(i%65) * 1000, Allocatable: 64_000}, Memory: state.Usage{Requested: int64(i%257) << 30, Allocatable: 256 << 30}, Pods: state.Usage{Requested: int64(i % 111), Allocatable: 110},
+			CPU:    state.Usage{Requested: int64(i%65) * 1000, Allocatable: 64_000},
+			Memory: state.Usage{Requested: int64(i%257) << 30, Allocatable: 256 << 30},
+			Pods:   state.Usage{Requested: int64(i % 111), Allocatable: 110},
 		})
 	}
 	f.Totals = state.Totals{Nodes: n, Ready: n, CPU: state.Usage{Requested: 1000, Allocatable: int64(n) * 64_000}}
@@ -235,7 +248,9 @@ func TestStream(t *testing.T) {
 	frame.Lost = &state.Lost{Since: noon, Reason: "connection refused"}
 	s := newTestServer(t, config{}, frozen{frame: frame})
 	s.book.Decided(decided(1, hostile))
-	s.book.Decided(decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "big", UID: "uid-0"}, At: noon, Nodes: 3, Failure: "0/3 nodes are available"})
+	s.book.Decided(decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "big", UID: "uid-0"}, At: noon, Nodes: 3, Failure: "0/3 nodes are available",
+	})
 	stream := s.open(t)
 	first, cluster := stream.next(eventDecisions), stream.next(topicCluster)
 	if strings.Contains(first+cluster, "<script") {
@@ -384,7 +399,9 @@ func TestManyPending(t *testing.T) {
 func stock(name string) state.Placed {
 	p := state.Placed{Scheduler: name, Bound: 400, Nodes: 7, Most: 90}
 	for i := range 200 {
-		d := state.Decision{Counted: true, Record: record.Record{Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound}}
+		d := state.Decision{Counted: true, Record: record.Record{
+			Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound,
+		}}
 		if i < 3 {
 			d.Time = noon
 		}

@@ -34,7 +34,8 @@ type disconnected struct {
 	Reason string    `json:"reason"`
 }
 
-// totals are sums: counts of all nodes, amounts of the workers, which are the nodes without a control-plane taint, or all nodes if there is no other.
+// totals are sums: counts of all nodes, amounts of the workers, which are the nodes without a control-plane taint, or all nodes if there is
+// no other.
 type totals struct {
 	Nodes    int         `json:"nodes"`
 	Ready    int         `json:"ready"`

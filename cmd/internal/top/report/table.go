@@ -65,7 +65,8 @@ func nodeRow(now time.Time, n *state.Node, wide bool) []string {
 	}
 	if wide {
 		row = append(row, used(n)...)
-		row = append(row, orNone(n.GPUModel), orNone(devicePercents(n.Devices)), orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
+		row = append(row, orNone(n.GPUModel), orNone(devicePercents(n.Devices)), orNone(n.Zone), orNone(n.InternalIP),
+			orNone(strings.Join(n.Taints, ",")))
 	}
 	return row
 }

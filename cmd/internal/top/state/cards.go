@@ -128,7 +128,9 @@ func (c *Cluster) addParts(of map[string][]Card) {
 				pods = []string{""}
 			}
 			for _, pod := range pods {
-				add(node, card, Part{Pod: pod, Claim: Printable(k.namespace.Value() + "/" + k.name), Device: Printable(x.Results[i].Device), Milli: milli})
+				add(node, card, Part{
+					Pod: pod, Claim: Printable(k.namespace.Value() + "/" + k.name), Device: Printable(x.Results[i].Device), Milli: milli,
+				})
 			}
 		}
 	}

@@ -16,7 +16,8 @@ func withPartitions(s *resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 		return map[string]resourceapi.Counter{"memory": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
 	}
 	for name, n := range map[string]int64{"gpu-9": 8, "gpu-9-half": 4} {
-		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-9", Counters: slots(n)}}})
+		s.Spec.Devices = append(s.Spec.Devices,
+			resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-9", Counters: slots(n)}}})
 	}
 	counters := s.DeepCopy()
 	counters.Name, counters.Spec.Devices = s.Name+"-counters", nil

@@ -52,7 +52,10 @@ func TestDevicesInSlices(t *testing.T) {
 		c.SetPod(p, noon)
 	}
 	unallocated := Claim{Namespace: "default", Name: "waits"}
-	c.ReplaceClaims([]Claim{gives("a", "only", "gpu-1", 460), gives("b", "only", "gpu-2", 1000), gives("c", "both", "gpu-1", 500), gives("gone", "gone", "gpu-0", 1), unallocated})
+	c.ReplaceClaims([]Claim{
+		gives("a", "only", "gpu-1", 460), gives("b", "only", "gpu-2", 1000), gives("c", "both", "gpu-1", 500), gives("gone", "gone", "gpu-0", 1),
+		unallocated,
+	})
 	check := func(when string, want ...string) {
 		t.Helper()
 		var got []string

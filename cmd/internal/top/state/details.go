@@ -141,7 +141,8 @@ func (c *Cluster) Workloads() []Workload {
 		out = append(out, s.Workload)
 	}
 	slices.SortFunc(out, func(a, b Workload) int {
-		return cmp.Or(cmp.Compare(b.Bound+b.Pending, a.Bound+a.Pending), strings.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Bound+b.Pending, a.Bound+a.Pending), strings.Compare(a.Namespace, b.Namespace),
+			CompareNatural(a.Name, b.Name))
 	})
 	return out
 }

@@ -55,7 +55,9 @@ type placement struct {
 }
 
 func (p *placement) decision() Decision {
-	d := Decision{Counted: true, Record: record.Record{Profile: p.Profile, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Outcome: record.Bound}}
+	d := Decision{Counted: true, Record: record.Record{
+		Profile: p.Profile, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Outcome: record.Bound,
+	}}
 	if p.bound != 0 {
 		d.Time = time.Unix(0, p.bound)
 	}

@@ -42,7 +42,9 @@ func (s *decisionsScreen) update(c *canvas, f query.Filter) {
 
 // decisionRow lets the filter read the fields of a decision.
 func decisionRow(r *state.Decision) query.Row {
-	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure}}
+	return query.Row{Texts: []string{
+		r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure,
+	}}
 }
 
 func (*decisionsScreen) press(*canvas, tea.KeyPressMsg) {}
@@ -124,7 +126,9 @@ func decisionColumns(c *canvas, list []state.Decision, node bool) []textColumn {
 		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
 		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.Latency(r.Latency) })},
 		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
-		textColumn{title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) })},
+		textColumn{
+			title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) }),
+		},
 	)
 	if several {
 		cols = append(cols, textColumn{title: "SERVER", extra: true, cell: func(row int) string { return list[row].Server }})

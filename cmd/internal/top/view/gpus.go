@@ -57,7 +57,8 @@ func (s *gpuScreen) empty(*canvas) string {
 func (s *gpuScreen) models(c *canvas) string {
 	var parts []string
 	for _, m := range state.ModelsOf(s.shown) {
-		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.Name), c.st.Bold.Render(state.Devices(m.GPU.Requested)+"/"+state.Devices(m.GPU.Allocatable))))
+		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.Name),
+			c.st.Bold.Render(state.Devices(m.GPU.Requested)+"/"+state.Devices(m.GPU.Allocatable))))
 	}
 	return c.st.Join(parts, c.width)
 }

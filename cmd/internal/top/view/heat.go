@@ -206,7 +206,8 @@ func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
 	}
 	switch l.form {
 	case heatNames:
-		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.Fit(cell.nodes[0].Name, l.width-9) + style.Render(c.st.FitRight(percent, 5)) + " "
+		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.Fit(cell.nodes[0].Name, l.width-9) +
+			style.Render(c.st.FitRight(percent, 5)) + " "
 	case heatFigures:
 		return style.Render(sign+c.st.FitRight(percent, 4)) + " "
 	}
@@ -220,7 +221,10 @@ func (s *heatScreen) legend(c *canvas, l heatLayout) string {
 		f := f / float64(len(c.st.Heat))
 		scale += c.st.Level(f).Render(c.st.HeatSign(f))
 	}
-	parts := []string{c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more", c.st.Bad.Render("x") + " not ready", "? unknown"}
+	parts := []string{
+		c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more",
+		c.st.Bad.Render("x") + " not ready", "? unknown",
+	}
 	if l.each > 1 {
 		parts = slices.Insert(parts, 1, fmt.Sprintf("cell: mean of %d nodes", l.each))
 	}
@@ -232,13 +236,18 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	n := cell.fullest
 	if len(cell.nodes) > 1 {
 		f, _ := heats[s.by].of(n)
-		parts := []string{c.st.Bold.Render(cell.nodes[0].Name + c.st.Ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean), fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f))}
+		parts := []string{
+			c.st.Bold.Render(cell.nodes[0].Name + c.st.Ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean),
+			fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f)),
+		}
 		if cell.broken > 0 {
 			parts = append(parts, fmt.Sprintf("%d not ready", cell.broken))
 		}
 		return c.st.Join(parts, c.width)
 	}
-	parts := []string{c.st.Bold.Render(n.Name), shortStatus(n), "CPU " + state.Percent(n.CPU.Fraction()), "memory " + state.Percent(n.Memory.Fraction())}
+	parts := []string{
+		c.st.Bold.Render(n.Name), shortStatus(n), "CPU " + state.Percent(n.CPU.Fraction()), "memory " + state.Percent(n.Memory.Fraction()),
+	}
 	if n.GPU != (state.Usage{}) {
 		parts = append(parts, "GPU "+gpuText(n))
 	}

@@ -118,7 +118,8 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 		now, known := l.Values.Last()
 		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, known), numberWidth))}
 		if numbers > 1 {
-			cells = append(cells, c.st.Dim.Render(c.st.FitRight(paint.Number(low, known), numberWidth)), c.st.Dim.Render(c.st.FitRight(paint.Number(high, known), numberWidth)))
+			cells = append(cells, c.st.Dim.Render(c.st.FitRight(paint.Number(low, known), numberWidth)),
+				c.st.Dim.Render(c.st.FitRight(paint.Number(high, known), numberWidth)))
 		}
 		if from+i == c.cursor {
 			cells[0] = c.st.Chosen.Render(cells[0])

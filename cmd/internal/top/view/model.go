@@ -80,7 +80,9 @@ func New(cfg Config) (*Model, error) {
 		cfg.Sort = query.By(query.Name)
 	}
 	cfg.Title = state.Printable(cfg.Title)
-	m := &Model{cfg: cfg, canvas: canvas{st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24}}
+	m := &Model{cfg: cfg, canvas: canvas{
+		st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24,
+	}}
 	for _, s := range newScreens(cfg) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
 	}

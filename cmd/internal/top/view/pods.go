@@ -110,7 +110,9 @@ func podColumns(c *canvas, list []state.ListedPod, ask state.PodsAsk) []textColu
 	if !ofNode {
 		cols = append(cols, textColumn{title: "NODE", cell: of(func(p *state.ListedPod) string { return orDash(p.Node) })})
 	}
-	workload := textColumn{title: "WORKLOAD", middle: true, extra: !ofNode, cell: of(func(p *state.ListedPod) string { return orDash(p.Workload) })}
+	workload := textColumn{
+		title: "WORKLOAD", middle: true, extra: !ofNode, cell: of(func(p *state.ListedPod) string { return orDash(p.Workload) }),
+	}
 	if ofNode {
 		cols = append(cols, workload)
 	}
@@ -127,7 +129,9 @@ func podColumns(c *canvas, list []state.ListedPod, ask state.PodsAsk) []textColu
 	if has(func(p state.ListedPod) bool { return len(p.Held) > 0 }) {
 		cols = append(cols, textColumn{title: "CLAIM", middle: true, extra: !ofNode, cell: of(claimsOf)})
 	}
-	cols = append(cols, textColumn{title: "AGE", right: true, cell: of(func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) })})
+	cols = append(cols, textColumn{
+		title: "AGE", right: true, cell: of(func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) }),
+	})
 	if !ofNode && !ofWorkload {
 		cols = append(cols, workload)
 	}

@@ -26,7 +26,8 @@ func podDetails(c *state.Cluster, ask state.PodAsk) *state.PodDetails {
 	case ask.Name == "away":
 		p.DecisionErr, p.EventsErr = errAway, errors.New("list the events: forbidden")
 	case ask.Decision != nil:
-		p.Explained = "Pod " + ask.Namespace + "/" + ask.Name + ", scheduler gnn.\nNetwork gnn (weights b59c5f61d3727281) chose " + p.Node + " among 6 feasible nodes in 72 µs.\n\nNODE    SCORE\n" + p.Node + "  -0.37437  chosen\n"
+		p.Explained = "Pod " + ask.Namespace + "/" + ask.Name + ", scheduler gnn.\nNetwork gnn (weights b59c5f61d3727281) chose " + p.Node +
+			" among 6 feasible nodes in 72 µs.\n\nNODE    SCORE\n" + p.Node + "  -0.37437  chosen\n"
 	}
 	return p
 }
@@ -96,7 +97,8 @@ func TestEnterLeadsOn(t *testing.T) {
 // The screen gives a reason for each unknown detail of a pod.
 func TestPodWithoutAnswers(t *testing.T) {
 	c := sample(2, false)
-	m := model(t, c, terminal{full, 100, 30}, answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
+	m := model(t, c, terminal{full, 100, 30},
+		answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
 	press(m, "l", "enter")
 	screen := ansi.Strip(m.View().Content)
 	for _, want := range []string{"default/away", "not in the cluster any more", "connection refused", "is one running?", "list the events: forbidden"} {

@@ -262,7 +262,10 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		height = 3
 	}
 	span := c.st.FitRight("LAST "+paint.Short(time.Duration(seconds)*time.Second), room)
-	titles := []string{c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth), span}
+	titles := []string{
+		c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth),
+		span,
+	}
 	lines := []string{c.st.Dim.Render(strings.Join(titles, c.gap()))}
 	all := []course.Column{gain, theirs, ours}
 	if c.height < 30 {
@@ -275,7 +278,10 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		}
 		now, has := values.Last()
 		drawn := c.st.Curve(cells, low, high, height)
-		row := []string{c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, has), numberWidth)), c.st.FitRight(paint.Number(low, has), numberWidth), c.st.FitRight(paint.Number(high, has), numberWidth)}
+		row := []string{
+			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, has), numberWidth)),
+			c.st.FitRight(paint.Number(low, has), numberWidth), c.st.FitRight(paint.Number(high, has), numberWidth),
+		}
 		lines = append(lines, strings.Join(append(row, strings.Repeat(" ", room-len(cells))+drawn[0]), c.gap()))
 		for _, below := range drawn[1:] {
 			lines = append(lines, strings.Repeat(" ", max(c.width-len(cells), 0))+below)

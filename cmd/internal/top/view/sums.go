@@ -19,7 +19,10 @@ type workloadsScreen struct {
 }
 
 func (*workloadsScreen) describe() description {
-	return description{name: "workloads", also: []string{"deployments", "statefulsets", "daemonsets", "jobs"}, heading: 1, open: bind("w", "pods by workload", "w")}
+	return description{
+		name: "workloads", also: []string{"deployments", "statefulsets", "daemonsets", "jobs"}, heading: 1,
+		open: bind("w", "pods by workload", "w"),
+	}
 }
 
 func (*workloadsScreen) asks() state.Ask { return state.Ask{Workloads: true} }
@@ -206,7 +209,10 @@ func (s *zonesScreen) draw(c *canvas, from, to int) []string {
 	return c.textTable(append(cols,
 		textColumn{title: "PODS", right: true, cell: of(func(z *zoneSum) string { return fmt.Sprint(z.pods.Requested) })},
 		textColumn{title: "CPU USED", right: true, extra: true, cell: used},
-		textColumn{title: "CORES", right: true, extra: true, cell: of(func(z *zoneSum) string { return state.Cores(z.cpu.Requested) + "/" + state.Cores(z.cpu.Allocatable) })},
+		textColumn{
+			title: "CORES", right: true, extra: true,
+			cell: of(func(z *zoneSum) string { return state.Cores(z.cpu.Requested) + "/" + state.Cores(z.cpu.Allocatable) }),
+		},
 		textColumn{title: "BYTES", right: true, extra: true, cell: of(func(z *zoneSum) string {
 			return state.Bytes(z.memory.Requested) + "/" + state.Bytes(z.memory.Allocatable)
 		})},

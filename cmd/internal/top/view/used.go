@@ -102,7 +102,8 @@ func (s *usedScreen) sum(c *canvas) string {
 	}
 	part := func(label string, used int64, u state.Usage, write func(int64) string) string {
 		u.Requested = used
-		return fmt.Sprintf("%s %s", label, c.st.Bold.Render(state.Percent(u.Fraction()))) + c.st.Dim.Render(" "+write(used)+"/"+write(u.Allocatable))
+		return fmt.Sprintf("%s %s", label, c.st.Bold.Render(state.Percent(u.Fraction()))) +
+			c.st.Dim.Render(" "+write(used)+"/"+write(u.Allocatable))
 	}
 	parts := []string{part("used CPU", t.Used.CPU, t.CPU, state.Cores), part("memory", t.Used.Memory, t.Memory, state.Bytes)}
 	if t.Measured < t.Workers {

@@ -14,7 +14,9 @@ import (
 // someScored is the report of a scheduler that scores some nodes by requests.
 var someScored = usage.Report{
 	Source: "prometheus", Polled: noon.Unix() - 3, Newest: noon.Unix() - 12, Measured: 9, Degraded: 4,
-	Named: []usage.Degraded{{Node: "node-3", Reason: "stale"}, {Node: "node-7", Reason: "absent"}, {Node: "a\x1b[2J\u202e", Reason: "invalid"}},
+	Named: []usage.Degraded{
+		{Node: "node-3", Reason: "stale"}, {Node: "node-7", Reason: "absent"}, {Node: "a\x1b[2J\u202e", Reason: "invalid"},
+	},
 }
 
 // scoring gives a view a scheduler's reports about its sources of usage.

@@ -117,7 +117,10 @@ func TestSeveralServers(t *testing.T) {
 	defer s.Stop()
 	for i := range 6 {
 		of := []*bookAsker{one, two}[i%2]
-		of.book.Decided(decision.Decision{Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Name: fmt.Sprint("p-", i)}, At: begin.Add(time.Duration(i) * time.Second), Node: "a"})
+		of.book.Decided(decision.Decision{
+			Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Name: fmt.Sprint("p-", i)}, At: begin.Add(time.Duration(i) * time.Second),
+			Node: "a",
+		})
 	}
 	list := func() (out string) {
 		d := s.Details(state.Ask{Decisions: true})

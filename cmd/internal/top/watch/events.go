@@ -68,8 +68,9 @@ func listEvents(ctx context.Context, client kubernetes.Interface, namespace stri
 func eventOf(e *v1.Event) state.Event {
 	out := state.Event{
 		Time: e.LastTimestamp.Time, Type: state.Printable(e.Type), Reason: state.Printable(e.Reason), Message: state.Printable(e.Message),
-		Object: state.Printable(e.InvolvedObject.Kind + " " + e.InvolvedObject.Name), From: state.Printable(cmp.Or(e.ReportingController, e.Source.Component)),
-		Count: max(int(e.Count), 1),
+		Object: state.Printable(e.InvolvedObject.Kind + " " + e.InvolvedObject.Name),
+		From:   state.Printable(cmp.Or(e.ReportingController, e.Source.Component)),
+		Count:  max(int(e.Count), 1),
 	}
 	if ns := e.InvolvedObject.Namespace; ns != "" {
 		out.Object = state.Printable(e.InvolvedObject.Kind + " " + ns + "/" + e.InvolvedObject.Name)

@@ -49,7 +49,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("watch: the pause before reconnecting is %v; it cannot be negative", c.retry)
 	}
 	if _, err := labels.Parse(c.Selector); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("label selector %q: %w", c.Selector, err), "write it as kubectl does: --selector zone=a,type!=kwok")
+		return exit.New(exit.Usage, fmt.Errorf("label selector %q: %w", c.Selector, err),
+			"write it as kubectl does: --selector zone=a,type!=kwok")
 	}
 	return nil
 }
