@@ -60,7 +60,9 @@ func Render(o Options) ([]byte, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--namespace %q: %s", o.Namespace, problems[0]), "")
 	}
 	if problems := validation.IsDNS1035Label(o.Name); len(problems) > 0 || len(o.Name) > maxName { // a Service has it
-		return nil, exit.New(exit.Usage, fmt.Errorf("--name %q is not a name of at most %d lower-case letters, digits and dashes that begins with a letter", o.Name, maxName), "for example gnnsched")
+		return nil, exit.New(exit.Usage,
+			fmt.Errorf("--name %q is not a name of at most %d lower-case letters, digits and dashes that begins with a letter", o.Name, maxName),
+			"for example gnnsched")
 	}
 	values, err := o.values()
 	if err != nil {
@@ -95,12 +97,14 @@ func (o Options) values() (map[string]any, error) {
 		}
 		more, err := chartutil.ReadValues(text)
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--values %s: %w", name, err), "a values file is YAML, such as `gnnsched deploy --print-values` prints")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--values %s: %w", name, err),
+				"a values file is YAML, such as `gnnsched deploy --print-values` prints")
 		}
 		values = chartutil.CoalesceTables(more, values)
 	}
 	if err := strvals.ParseInto(o.Set, values); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--set %s: %w", o.Set, err), "write NAME=VALUE, for example --set image=registry.example/gnnsched:v1")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--set %s: %w", o.Set, err),
+			"write NAME=VALUE, for example --set image=registry.example/gnnsched:v1")
 	}
 	if o.Mode != "" {
 		if !slices.Contains(modes(), o.Mode) {

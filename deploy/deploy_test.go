@@ -226,7 +226,10 @@ func TestNamesStayText(t *testing.T) {
 		}
 		d := find[*appsv1.Deployment](t, text)
 		s := d.Spec.Template.Spec
-		got := []string{d.Name, d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"], s.ServiceAccountName, d.Namespace, s.PriorityClassName, s.Containers[0].Image, s.Volumes[1].ConfigMap.Name}
+		got := []string{
+			d.Name, d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"], s.ServiceAccountName, d.Namespace, s.PriorityClassName,
+			s.Containers[0].Image, s.Volumes[1].ConfigMap.Name,
+		}
 		if want := []string{name, name, name, other, other, other, other}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}

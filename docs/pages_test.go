@@ -11,7 +11,8 @@ import (
 	"unicode"
 )
 
-// limits are the most words that pages may have, by folder, without their generated parts and their code. A page of reference may be longer.
+// limits are the most words that pages may have, by folder, without their generated parts and their code. A page of reference may be
+// longer.
 var limits = map[string]int{
 	"README.md": 800, "CONTRIBUTING.md": 800, "docs": 400, "docs/tutorials": 1000, "docs/how-to": 1000, "docs/concepts": 900, "docs/results": 900,
 	"docs/contributing": 1500, "docs/reference": 1500, "docs/upstream": 700,

@@ -220,7 +220,8 @@ func Purge(dir string) (left []string, err error) {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir), "choose the right directory with --dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir),
+			"choose the right directory with --dir")
 	}
 	lock, err := lockDir(dir)
 	if err != nil {

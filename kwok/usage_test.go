@@ -185,7 +185,8 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 	_ = l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, filepath.Join(monitoring, "prometheus.sh"), cl.Kubeconfig())
-	c.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s", "PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
+	c.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s",
+		"PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
 	var log strings.Builder
 	c.Stdout, c.Stderr = &log, &log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

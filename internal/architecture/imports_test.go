@@ -139,7 +139,11 @@ func level(folder string) int {
 
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
-var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"eval"}, {"learn", "schedbench"}}
+var schedulerLevels = [][]string{
+	{"objective", "encode", "policy", "sim"}, {"experience"},
+	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"eval"},
+	{"learn", "schedbench"},
+}
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
 func schedulerLevel(folder string) int {
@@ -157,7 +161,8 @@ func TestRulesDoNotClimb(t *testing.T) {
 				continue
 			}
 			if schedulerLevel(room) < 0 || schedulerLevel(target) < 0 || schedulerLevel(target) > schedulerLevel(room) {
-				t.Errorf("the rules let %s import %s, which is not below it: %v of scheduler go from the ground to the roof", room, target, schedulerLevels)
+				t.Errorf("the rules let %s import %s, which is not below it: %v of scheduler go from the ground to the roof",
+					room, target, schedulerLevels)
 			}
 		}
 	}

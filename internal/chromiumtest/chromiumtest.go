@@ -172,7 +172,8 @@ func (b *Tab) Accessible() {
 func (b *Tab) Scheme(name string) {
 	b.t.Helper()
 	b.Do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
-		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 		return err
 	}))
 }

@@ -36,7 +36,8 @@ func ClusterFlags() []cli.Flag {
 func Target(c *cli.Context) kubeconfig.Target {
 	t := kubeconfig.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
 	if name := t.Fallback(); name != "" {
-		fmt.Fprintf(c.App.ErrWriter, "%s: no simulated cluster in %s; using context %s of ~/.kube/config\n", c.App.Name, kubeconfig.SimulatedDir(), name)
+		fmt.Fprintf(c.App.ErrWriter, "%s: no simulated cluster in %s; using context %s of ~/.kube/config\n",
+			c.App.Name, kubeconfig.SimulatedDir(), name)
 	}
 	return t
 }

@@ -17,7 +17,8 @@ type output struct {
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	if o.failed == nil && closed(o.file) {
-		o.failed = exit.New(exit.Internal, errors.New("write the output: standard output is closed"), "to print nothing, redirect it with >/dev/null")
+		o.failed = exit.New(exit.Internal, errors.New("write the output: standard output is closed"),
+			"to print nothing, redirect it with >/dev/null")
 	}
 	if o.failed != nil {
 		return 0, o.failed

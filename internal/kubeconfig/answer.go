@@ -25,8 +25,9 @@ import (
 // settings names the fields of a kubeconfig that determine the way to the API server.
 var settings = reach.Settings{
 	Address: "`server` of the kubeconfig's cluster", Authority: "`certificate-authority-data` of the kubeconfig's cluster",
-	ServerName: "`server` or `tls-server-name` of the kubeconfig's cluster", ClientCertificate: "`client-certificate-data` of the kubeconfig's user",
-	Proxy: "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
+	ServerName:        "`server` or `tls-server-name` of the kubeconfig's cluster",
+	ClientCertificate: "`client-certificate-data` of the kubeconfig's user",
+	Proxy:             "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
 }
 
 // Explain gives an error of a request to the API server its exit code and the next step: exit.Kubeconfig if the kubeconfig does not fit the
@@ -130,13 +131,16 @@ func unready(c *rest.Config, answer []byte, err error, now time.Time) error {
 		}
 		return exit.New(exit.Kubeconfig, fmt.Errorf("the cluster at %s refuses the credentials: %w", c.Host, err), hint)
 	case http.StatusBadRequest, http.StatusNotFound:
-		return exit.New(exit.Kubeconfig, fmt.Errorf("no API server answers at %s: %w", c.Host, err), "check host, port and path in "+settings.Address)
+		return exit.New(exit.Kubeconfig, fmt.Errorf("no API server answers at %s: %w", c.Host, err),
+			"check host, port and path in "+settings.Address)
 	case http.StatusProxyAuthRequired:
 		return exit.New(exit.Kubeconfig, fmt.Errorf("a proxy answers for %s: %w", c.Host, err), "write user and password into "+settings.Proxy)
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return exit.New(exit.Unreachable, fmt.Errorf("a proxy or load balancer answers at %s, but no API server: %w", c.Host, err), "check that the API server behind it is up")
+		return exit.New(exit.Unreachable, fmt.Errorf("a proxy or load balancer answers at %s, but no API server: %w", c.Host, err),
+			"check that the API server behind it is up")
 	}
-	return exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s is not ready: %w", c.Host, err), "wait until its API server is ready; `kubectl get --raw /readyz?verbose` lists what it waits for")
+	return exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s is not ready: %w", c.Host, err),
+		"wait until its API server is ready; `kubectl get --raw /readyz?verbose` lists what it waits for")
 }
 
 // clientEnd returns when the client's certificate expires; the zero time if there is none.

@@ -45,7 +45,8 @@ func TestConnectExplains(t *testing.T) {
 		return s
 	}
 	tls := start(answers(http.StatusOK, "ok"), true)
-	ca := "certificate-authority-data: " + base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
+	ca := "certificate-authority-data: " +
+		base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
 	proxy := start(answers(http.StatusProxyAuthRequired, ""), false)
 	defer func(before time.Duration) { patience = before }(patience)
 	patience = time.Second

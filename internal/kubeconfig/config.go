@@ -117,7 +117,8 @@ func (t Target) REST() (*rest.Config, error) {
 	case clientcmd.IsEmptyConfig(err) && env == SimulatedKubeconfig(SimulatedDir()):
 		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), simulatedHint)
 	case clientcmd.IsEmptyConfig(err) && env != "":
-		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), "unset KUBECONFIG, or "+fileHint)
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)),
+			"unset KUBECONFIG, or "+fileHint)
 	case clientcmd.IsEmptyConfig(err):
 		err = errors.New("no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config")
 		return nil, exit.New(exit.Kubeconfig, err, simulatedHint)
@@ -186,7 +187,8 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 var patience = 10 * time.Second
 
 // Connect returns a client for the target and its configuration. It waits up to ten seconds for an answer,
-// and while the API server answers that it is not ready. Without an answer, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
+// and while the API server answers that it is not ready. Without an answer, the error has exit code 3, or 4 if the kubeconfig does not fit
+// the cluster.
 func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
 	c, err := t.REST()
 	if err != nil {

@@ -22,7 +22,8 @@ func Informers(client kubernetes.Interface) informers.SharedInformerFactory {
 	return shared
 }
 
-// indexedOnce leaves out an index that the informer has already. Each scheduler adds the same indices of pods and slices, by the same names.
+// indexedOnce leaves out an index that the informer has already. Each scheduler adds the same indices of pods and slices, by the same
+// names.
 type indexedOnce struct{ cache.SharedIndexInformer }
 
 // AddIndexers implements cache.SharedIndexInformer.

@@ -67,7 +67,8 @@ func at(s *httptest.Server, scheme, name string) string {
 func TestServers(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour
-	good, old, other := certificate(t, "localhost", time.Now().Add(day)), certificate(t, "localhost", time.Now().Add(-day)), certificate(t, "x.example", time.Now().Add(day))
+	good, old, other := certificate(t, "localhost", time.Now().Add(day)), certificate(t, "localhost", time.Now().Add(-day)),
+		certificate(t, "x.example", time.Now().Add(day))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	gone := httptest.NewServer(nil)

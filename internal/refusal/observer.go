@@ -123,5 +123,6 @@ func (o *Observer) Err() error {
 
 // in reports whether the rule has the right to list or to watch that the request needs.
 func (r Request) in(rule rbacv1.PolicyRule) bool {
-	return r.Verb != "get" && slices.Contains(rule.APIGroups, r.Group) && slices.Contains(rule.Resources, r.Resource) && slices.Contains(rule.Verbs, r.Verb)
+	return r.Verb != "get" && slices.Contains(rule.APIGroups, r.Group) && slices.Contains(rule.Resources, r.Resource) &&
+		slices.Contains(rule.Verbs, r.Verb)
 }

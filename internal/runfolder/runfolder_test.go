@@ -27,7 +27,10 @@ func ptr(v float64) *float64 { return &v }
 // Written rows are read back equal.
 func TestRoundTrip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "run")
-	m := Manifest{Kind: "eval", Title: "two policies", Command: []string{"gnnsched", "eval", "--api-token", "abc"}, Version: "v1", Seeds: []uint64{1, 1 << 60}, Settings: map[string]string{"token": "abc", "seeds": "2"}}
+	m := Manifest{
+		Kind: "eval", Title: "two policies", Command: []string{"gnnsched", "eval", "--api-token", "abc"}, Version: "v1",
+		Seeds: []uint64{1, 1 << 60}, Settings: map[string]string{"token": "abc", "seeds": "2"},
+	}
 	clock := clocktest.NewFakePassiveClock(noon)
 	w, err := Create(dir, m, clock)
 	if err != nil {
@@ -45,7 +48,8 @@ func TestRoundTrip(t *testing.T) {
 		Tables:      []Table{{Title: "t", Columns: []string{"x"}, Rows: [][]string{{"1"}}}},
 		Scalars:     []Scalar{{"eval/cost", 100, 0.5}},
 	}
-	w.Add(want.Scenarios[0], want.Verdicts[0], want.Episodes[0], want.Differences[0], want.Frames[0], want.Waits[0], want.Decisions[0], want.Tables[0])
+	w.Add(want.Scenarios[0], want.Verdicts[0], want.Episodes[0], want.Differences[0], want.Frames[0], want.Waits[0], want.Decisions[0],
+		want.Tables[0])
 	write(t, dir, "scalars.csv", "step,tag,value\n100,eval/cost,0.5\n200,eval/cost,NaN\n300,ev")
 	clock.SetTime(noon.Add(time.Minute))
 	if err := w.Close(errors.New("interrupted")); err != nil {
@@ -280,7 +284,10 @@ func TestTally(t *testing.T) {
 // A frame has no control plane, unless there is nothing else.
 func TestWorkers(t *testing.T) {
 	node := func(name string, taints ...cluster.Taint) *cluster.Node {
-		return &cluster.Node{Name: name, Taints: taints, Allocatable: cluster.Resources{MilliCPU: 3000, Memory: 4}, Requested: cluster.Resources{MilliCPU: 1000, Memory: 1, Pods: 2}}
+		return &cluster.Node{
+			Name: name, Taints: taints, Allocatable: cluster.Resources{MilliCPU: 3000, Memory: 4},
+			Requested: cluster.Resources{MilliCPU: 1000, Memory: 1, Pods: 2},
+		}
 	}
 	control := node("c", cluster.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule})
 	if got := Workers([]*cluster.Node{control, node("a", cluster.Taint{Key: "gpu", Effect: cluster.NoSchedule})}); len(got) != 1 || got[0] != (Node{Name: "a", CPU: 0.3333, Memory: 0.25, Pods: 2}) {

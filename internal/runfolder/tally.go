@@ -89,7 +89,8 @@ type class struct {
 func classes(all map[cluster.Resources]*waiting, name func(cluster.Resources) string) (out []class) {
 	at := map[string]int{}
 	for _, r := range slices.SortedFunc(maps.Keys(all), func(a, b cluster.Resources) int {
-		return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.GPU, b.GPU))
+		return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory),
+			cmp.Compare(a.GPU, b.GPU))
 	}) {
 		i, known := at[name(r)]
 		if !known {

@@ -176,5 +176,6 @@ func incomplete(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return exit.New(exit.Internal, fmt.Errorf("%w\nthe run folder %s is incomplete", err, dir), "make room, or choose another place with --out, and run it again")
+	return exit.New(exit.Internal, fmt.Errorf("%w\nthe run folder %s is incomplete", err, dir),
+		"make room, or choose another place with --out, and run it again")
 }

@@ -65,7 +65,8 @@ func (p *Pool) validateDevices(add func(reason string, path ...any)) {
 		}
 	}
 	if gpus, has := p.Capacity[kube.GPUResource]; has && counts[DefaultDriver] > 0 && gpus.Value() != int64(counts[DefaultDriver]) {
-		add(fmt.Sprintf("is %s, but devices has %d of driver %s, which are the same GPUs; leave one of them out or make them equal", gpus.String(), counts[DefaultDriver], DefaultDriver), "capacity", kube.GPUResource)
+		add(fmt.Sprintf("is %s, but devices has %d of driver %s, which are the same GPUs; leave one of them out or make them equal",
+			gpus.String(), counts[DefaultDriver], DefaultDriver), "capacity", kube.GPUResource)
 	}
 }
 

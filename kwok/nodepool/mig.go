@@ -26,7 +26,8 @@ func (d *Devices) profile(name string) (mig.Profile, error) {
 		}
 		known = append(known, own)
 	}
-	return mig.None, fmt.Errorf("%q is not a MIG profile of a device with %s; those are %s", name, d.Memory.String(), strings.Join(known, ", "))
+	return mig.None, fmt.Errorf("%q is not a MIG profile of a device with %s; those are %s", name, d.Memory.String(),
+		strings.Join(known, ", "))
 }
 
 // gigabytes returns the memory of one device in GiB, which profiles call gb.

@@ -79,7 +79,8 @@ func create(ctx context.Context, cs kubernetes.Interface, n *corev1.Node) error 
 	_, err := cs.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("node %s already exists without the label %s=%s, so kwokcluster did not make it; delete it or rename the pool", n.Name, LabelManagedBy, ManagedBy)
+		return fmt.Errorf("node %s already exists without the label %s=%s, so kwokcluster did not make it; delete it or rename the pool",
+			n.Name, LabelManagedBy, ManagedBy)
 	case err != nil:
 		return fmt.Errorf("create node %s: %w", n.Name, err)
 	}

@@ -91,7 +91,8 @@ func (d *Devices) publish(specs []resourceapi.ResourceSliceSpec, i int) []resour
 			whole.Capacity[kube.GPUSharesCapacity] = sharesCapacity(d.Shares)
 			if !d.Memory.IsZero() { // otherwise a claim that does not name memory would take all of it
 				whole.Capacity["memory"] = resourceapi.DeviceCapacity{Value: d.Memory, RequestPolicy: &resourceapi.CapacityRequestPolicy{
-					Default: resource.NewQuantity(0, resource.BinarySI), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: resource.NewQuantity(0, resource.BinarySI)},
+					Default:    resource.NewQuantity(0, resource.BinarySI),
+					ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: resource.NewQuantity(0, resource.BinarySI)},
 				}}
 			}
 		}

@@ -18,8 +18,8 @@ const (
 const discoveryPath = "/discovery/prometheus"
 
 // Intercept answers requests for the metrics of a kubelet of the simulated cluster and of the exporters of power beside it, and
-// for the list of the nodes. It passes all other requests on to next. It belongs behind the API server's authentication and authorization, in front of what
-// would connect to the kubelet: simulated nodes have none.
+// for the list of the nodes. It passes all other requests on to next. It belongs behind the API server's authentication and authorization,
+// in front of what would connect to the kubelet: simulated nodes have none.
 func (s *Sampler) Intercept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		node, p := nodePage(r.URL.Path)

@@ -32,7 +32,9 @@ func partitionOf(p mig.Profile, start int) resourceapi.Device {
 
 func slicesOf(devices ...resourceapi.Device) []*resourceapi.ResourceSlice {
 	spec := func() resourceapi.ResourceSliceSpec {
-		return resourceapi.ResourceSliceSpec{Driver: "gpu.nvidia.com", NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "n", Generation: 1, ResourceSliceCount: 2}}
+		return resourceapi.ResourceSliceSpec{
+			Driver: "gpu.nvidia.com", NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "n", Generation: 1, ResourceSliceCount: 2},
+		}
 	}
 	counters, rest := spec(), spec()
 	counters.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0", Counters: partitionOf(mig.Seven, 0).ConsumesCounters[0].Counters}}

@@ -29,7 +29,9 @@ const gpuDrivers = "gpu."
 // Claim writes a request for GPUs as the specification of a ResourceClaim: whole devices by their number, a share as thousandths of
 // GPUSharesCapacity, of which the devices must have 1000. models are the accepted models; none means all. The request must be for GPUs.
 func Claim(r cluster.Resources, models []string) resourceapi.ResourceClaimSpec {
-	e := &resourceapi.ExactDeviceRequest{DeviceClassName: GPUDriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: max(r.GPU, 1)}
+	e := &resourceapi.ExactDeviceRequest{
+		DeviceClassName: GPUDriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: max(r.GPU, 1),
+	}
 	if r.GPU == 0 {
 		e.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
 			GPUSharesCapacity: *resource.NewQuantity(r.GPUMilli, resource.DecimalSI),

@@ -96,7 +96,8 @@ func annotatedAmount(annotations map[string]string) (r cluster.Resources, err er
 	case each == cluster.DeviceMilli:
 		return cluster.Resources{GPU: devices}, nil
 	case devices > 1:
-		return r, fmt.Errorf("annotation %s is %d with a %s of %d; only a pod on one device may share it", GPUMilliAnnotation, each, GPUCountAnnotation, devices)
+		return r, fmt.Errorf("annotation %s is %d with a %s of %d; only a pod on one device may share it",
+			GPUMilliAnnotation, each, GPUCountAnnotation, devices)
 	}
 	return cluster.Resources{GPUMilli: each}, nil
 }
@@ -135,7 +136,8 @@ func parseModels(s string) (out []string, err error) {
 		case m == "":
 			return nil, fmt.Errorf("annotation %s names no model before, after or between two |", GPUModelAnnotation)
 		case len(m) > maxModelName:
-			return nil, fmt.Errorf("annotation %s names a model of %d characters; a node's label has %d at most", GPUModelAnnotation, len(m), maxModelName)
+			return nil, fmt.Errorf("annotation %s names a model of %d characters; a node's label has %d at most",
+				GPUModelAnnotation, len(m), maxModelName)
 		}
 		if !slices.Contains(out, m) {
 			out = append(out, m)

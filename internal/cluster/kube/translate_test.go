@@ -16,9 +16,13 @@ import (
 )
 
 var (
-	drawnTaints = []cluster.Taint{{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Key: "b", Effect: cluster.PreferNoSchedule}, {Key: "c", Effect: cluster.NoExecute}}
+	drawnTaints = []cluster.Taint{
+		{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Key: "b", Effect: cluster.PreferNoSchedule}, {Key: "c", Effect: cluster.NoExecute},
+	}
 	drawnModels = []string{"T4", "A10"}
-	drawnTolers = []cluster.Toleration{{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Exists: true}, {Key: "b", Exists: true, Effect: cluster.NoExecute}}
+	drawnTolers = []cluster.Toleration{
+		{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Exists: true}, {Key: "b", Exists: true, Effect: cluster.NoExecute},
+	}
 )
 
 func drawRequests(t *rapid.T) cluster.Resources {
@@ -40,7 +44,9 @@ func TestNodeRoundTrip(t *testing.T) {
 			Labels:        map[string]string{"disk": "ssd"},
 			Taints:        drawnTaints[:rapid.IntRange(0, 3).Draw(t, "taints")],
 			Unschedulable: rapid.Bool().Draw(t, "cordoned"),
-			Allocatable:   cluster.Resources{MilliCPU: rapid.Int64Range(1, 1<<20).Draw(t, "cpu"), Memory: rapid.Int64Range(1, 1<<40).Draw(t, "memory"), Pods: 110},
+			Allocatable: cluster.Resources{
+				MilliCPU: rapid.Int64Range(1, 1<<20).Draw(t, "cpu"), Memory: rapid.Int64Range(1, 1<<40).Draw(t, "memory"), Pods: 110,
+			},
 		}
 		if devices := rapid.Int64Range(0, 8).Draw(t, "devices"); devices > 0 {
 			want.Allocatable.GPU = devices
