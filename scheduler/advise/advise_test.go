@@ -138,7 +138,8 @@ func TestPromise(t *testing.T) {
 
 // Suggest ranks the nodes on which upstream's filters leave the pod, says why the others are refused, and changes nothing.
 func TestSuggest(t *testing.T) {
-	tainted := st.MakeNode().Name("tainted").Capacity(capacity).Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()
+	tainted := st.MakeNode().Name("tainted").Capacity(capacity).
+		Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()
 	small := st.MakeNode().Name("small").Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "1", v1.ResourcePods: "10"}).Obj()
 	a := newAdvisor(t, server.Profile{Variant: "gnn", Deadline: patience}, newClock(), tainted, small)
 	for range 2 {
@@ -215,8 +216,10 @@ func TestAdmit(t *testing.T) {
 		return st.MakeNode().Name(name).Capacity(amounts).Label("alibabacloud.com/gpu-card-model", model).Obj()
 	}
 	nodes := []runtime.Object{
-		gpus("t4", map[v1.ResourceName]string{"nvidia.com/gpu": "2"}, "T4"), gpus("a10", map[v1.ResourceName]string{"nvidia.com/gpu": "4"}, "A10"),
-		gpus("shared", map[v1.ResourceName]string{"nvidia.com/gpu": "4", "alibabacloud.com/gpu-count": "4", "alibabacloud.com/gpu-milli": "4000"}, "T4"),
+		gpus("t4", map[v1.ResourceName]string{"nvidia.com/gpu": "2"}, "T4"),
+		gpus("a10", map[v1.ResourceName]string{"nvidia.com/gpu": "4"}, "A10"),
+		gpus("shared", map[v1.ResourceName]string{"nvidia.com/gpu": "4", "alibabacloud.com/gpu-count": "4", "alibabacloud.com/gpu-milli": "4000"},
+			"T4"),
 	}
 	a := newAdvisor(t, server.Profile{Policy: "kube-scheduler"}, newClock(), nodes...)
 	all := []string{"t4", "a10", "shared", "unknown"}

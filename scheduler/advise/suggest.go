@@ -77,7 +77,9 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 
 // Filter runs a profile's filters over all nodes of its snapshot, which must not change meanwhile. refused holds the reasons of the other
 // nodes by name. state is the state of a new scheduling cycle; score plugins may continue with it.
-func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *v1.Pod) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
+func Filter(
+	ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *v1.Pod,
+) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
 	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the snapshot: %w", err)
@@ -191,7 +193,9 @@ func reasons(ranked []Suggested, i, left int) (out []string) {
 	case int64(n.Score) == fwk.MaxNodeScore:
 		out = append(out, fmt.Sprintf("it has the highest score (%.4g) of the %d nodes that the pod's preferences leave", n.Raw, left))
 	default:
-		out = append(out, fmt.Sprintf("its score (%.4g) is rank %d of the %d nodes that the pod's preferences leave, %.4g below the best", n.Raw, i+1, left, ranked[0].Raw-n.Raw))
+		out = append(out, fmt.Sprintf("its score (%.4g) is rank %d of the %d nodes that the pod's preferences leave, %.4g below the best",
+			n.Raw, i+1, left, ranked[0].Raw-n.Raw))
 	}
-	return append(out, fmt.Sprintf("with the pod, %.0f %% of its CPU and %.0f %% of its memory are requested", 100*n.CPU.WithPod, 100*n.Memory.WithPod))
+	return append(out, fmt.Sprintf("with the pod, %.0f %% of its CPU and %.0f %% of its memory are requested",
+		100*n.CPU.WithPod, 100*n.Memory.WithPod))
 }

@@ -144,7 +144,8 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 		return
 	}
 	for i := range min(before.Nodes(), after.Nodes()) {
-		same := cmp.Equal(before.NodeRow(i), after.NodeRow(i)) && before.Zone[i] == after.Zone[i] && cmp.Equal(before.Groups[i], after.Groups[i], cmpopts.EquateEmpty())
+		same := cmp.Equal(before.NodeRow(i), after.NodeRow(i)) && before.Zone[i] == after.Zone[i] &&
+			cmp.Equal(before.Groups[i], after.Groups[i], cmpopts.EquateEmpty())
 		if !same && before.Stamp[i] == after.Stamp[i] {
 			t.Fatalf("row %d changed, its stamp did not", i)
 		}
@@ -155,7 +156,9 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 func TestOneChangeOneStamp(t *testing.T) {
 	s, e := &cluster.Snapshot{}, New(feature.Default())
 	for i := range 50 {
-		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Name: fmt.Sprint(i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110}})
+		s.Nodes = append(s.Nodes, &cluster.Node{
+			Version: cluster.NextVersion(), Name: fmt.Sprint(i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110},
+		})
 	}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 31, Pods: 1}}
 	before := e.Encode(s, pod, nil).Clone()

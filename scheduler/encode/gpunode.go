@@ -158,7 +158,9 @@ func (e *GPUNodeEncoder) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
 		all += f
 	}
 	w := &e.workload
-	return feature.Hosts{All: all, Sharing: part(sharing, w.Sharing), WithoutGPU: part(withoutGPU, w.WithoutGPU), Model: part(model, 1-w.WithoutGPU)}
+	return feature.Hosts{
+		All: all, Sharing: part(sharing, w.Sharing), WithoutGPU: part(withoutGPU, w.WithoutGPU), Model: part(model, 1-w.WithoutGPU),
+	}
 }
 
 // part returns of / whole, or 1 if whole is nothing.

@@ -26,7 +26,10 @@ func typical() *fragmentation.Typical {
 }
 
 func gpuNode(model string, used ...int64) *cluster.Node {
-	n := &cluster.Node{Version: cluster.NextVersion(), Name: "n", GPUModel: model, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used}
+	n := &cluster.Node{
+		Version: cluster.NextVersion(), Name: "n", GPUModel: model,
+		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used,
+	}
 	return n
 }
 
@@ -135,7 +138,9 @@ func TestGPUClusterEncoderFollows(t *testing.T) {
 				}
 			default:
 				for _, n := range nodes {
-					pod := cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPUMilli: rapid.SampledFrom([]int64{0, 300, 700}).Draw(t, "share"), Pods: 1}}
+					pod := cluster.Pod{Requests: cluster.Resources{
+						MilliCPU: 1000, GPUMilli: rapid.SampledFrom([]int64{0, 300, 700}).Draw(t, "share"), Pods: 1,
+					}}
 					if n.Fit(&pod) == cluster.Fits {
 						n.Add(pod.Requests)
 					}

@@ -137,7 +137,9 @@ func TestPartitionsOfACluster(t *testing.T) {
 			}
 		}
 	}
-	check(map[string]float64{"share_1x1": 0.75, "share_3x4": 0.25, "share_7x8": 0, "slices": 20.0 / 8 / 6, "slices_few": 1, "room_7x8": 2.0 / 6, "room_3x4": 5.0 / 12})
+	check(map[string]float64{
+		"share_1x1": 0.75, "share_3x4": 0.25, "share_7x8": 0, "slices": 20.0 / 8 / 6, "slices_few": 1, "room_7x8": 2.0 / 6, "room_3x4": 5.0 / 12,
+	})
 	nodes[0].Slices[1] |= mig.Two.On(2)
 	nodes[0].AddOn(partition(mig.Two), cluster.Device(1))
 	check(map[string]float64{"slices": 18.0 / 8 / 6, "room_7x8": 1.0 / 6, "room_3x4": 4.0 / 12})

@@ -93,7 +93,8 @@ func asMuch(a, b *fragmentation.Pod) bool {
 	if a.MilliCPU < b.MilliCPU || a.Devices < b.Devices || a.Milli < b.Milli {
 		return false
 	}
-	return len(b.Models) == 0 || len(a.Models) > 0 && !slices.ContainsFunc(a.Models, func(m string) bool { return !slices.Contains(b.Models, m) })
+	return len(b.Models) == 0 || len(a.Models) > 0 &&
+		!slices.ContainsFunc(a.Models, func(m string) bool { return !slices.Contains(b.Models, m) })
 }
 
 // slots is the number of pods of each of coming's shapes that fit on a node, if it hosts no others.
@@ -170,7 +171,10 @@ func (e *GPUNodeEncoder) Held() Held {
 			whole--
 		}
 	}
-	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle, e.coming.hosts(c.State, e.access, c.MilliCPU, whole)}
+	return Held{
+		e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle,
+		e.coming.hosts(c.State, e.access, c.MilliCPU, whole),
+	}
 }
 
 // Worth returns the worth of a node to the pods that need scarce devices, in devices: for pods with several

@@ -115,7 +115,10 @@ func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
 // A share goes on the device where it leaves the fewest thousandths that typical pods cannot use.
 func TestShareGoesWhereItFragmentsLeast(t *testing.T) {
 	typical := fragmentation.NewTypical(mixedDemand)
-	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 1 << 30, GPU: 3, Pods: 9}, GPUs: []int64{0, 500, 700}, Version: cluster.NextVersion()}
+	n := &cluster.Node{
+		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 1 << 30, GPU: 3, Pods: 9}, GPUs: []int64{0, 500, 700},
+		Version: cluster.NextVersion(),
+	}
 	e := New(withDevices(t))
 	e.Know(typical)
 	share := cluster.Resources{MilliCPU: 1000, GPUMilli: 300, Pods: 1}
@@ -146,7 +149,9 @@ func TestScatter(t *testing.T) {
 // A node whose devices are all lost, or too many to be known one by one, is none of the nodes without devices.
 func TestNodesWithoutUsableDevicesAreNotOrdinary(t *testing.T) {
 	node := func(gpus int64, used ...int64) *cluster.Node {
-		return &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: gpus, Pods: 110}, GPUs: used}
+		return &cluster.Node{
+			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: gpus, Pods: 110}, GPUs: used,
+		}
 	}
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{node(0), node(0, cluster.DeviceMilli, cluster.DeviceMilli), node(80)}}
 	layout := withDevices(t)

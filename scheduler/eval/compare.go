@@ -72,7 +72,9 @@ func (c Contender) episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 	if c.Play != nil {
 		return c.Play(ctx, env, seed)
 	}
-	p := watched{c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning(), Load: env.OfferedLoad()}), c.Ties(seed), nil}
+	p := watched{
+		c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning(), Load: env.OfferedLoad()}), c.Ties(seed), nil,
+	}
 	if c.Observe != nil {
 		p.observer = c.Observe(seed)
 	}

@@ -63,7 +63,11 @@ var Metrics = []Metric{
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price", "zoneTraffic", "overloadedLinks"}
+var compared = []string{
+	"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime",
+	"ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price",
+	"zoneTraffic", "overloadedLinks",
+}
 
 // Shows tells whether tables for people have the metric.
 func (c *Comparison) Shows(m Metric) bool { return m.shown(c) }

@@ -113,7 +113,8 @@ func (c *Comparison) seeds() string {
 	n := len(c.Seeds)
 	switch {
 	case n > 1 && c.OneWorkload:
-		return fmt.Sprintf("the seeds %d to %d of one workload (the same pods arrive on each: one sample, without intervals)", c.Seeds[0], c.Seeds[n-1])
+		return fmt.Sprintf("the seeds %d to %d of one workload (the same pods arrive on each: one sample, without intervals)",
+			c.Seeds[0], c.Seeds[n-1])
 	case n > 1:
 		return fmt.Sprintf("%d paired seeds (%d to %d)", n, c.Seeds[0], c.Seeds[n-1])
 	}

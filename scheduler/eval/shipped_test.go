@@ -69,7 +69,9 @@ func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 		})
 	}
 	for i := range 120 {
-		p := openb.Pod{Name: fmt.Sprintf("pod-%03d", i), MilliCPU: int64(1000 * (1 + i%12)), MemoryMiB: int64(1024 * (1 + i%7)), GPUs: 1, GPUMilli: 1000}
+		p := openb.Pod{
+			Name: fmt.Sprintf("pod-%03d", i), MilliCPU: int64(1000 * (1 + i%12)), MemoryMiB: int64(1024 * (1 + i%7)), GPUs: 1, GPUMilli: 1000,
+		}
 		switch i % 5 {
 		case 0:
 			p.GPUMilli = int64(100 + 90*(i%9))

@@ -56,7 +56,8 @@ const maxDevices = 1 << 10
 func (g *GPUState) validate() error {
 	for i, k := range g.Kinds {
 		if k.MilliCPU < 0 || k.Memory < 0 || k.Devices < 1 || k.Devices > maxDevices || len(k.Model) > maxActor {
-			return fmt.Errorf("kind %d of machines has %d thousandths of a core, %d bytes and %d devices, of a model of %d letters", i, k.MilliCPU, k.Memory, k.Devices, len(k.Model))
+			return fmt.Errorf("kind %d of machines has %d thousandths of a core, %d bytes and %d devices, of a model of %d letters",
+				i, k.MilliCPU, k.Memory, k.Devices, len(k.Model))
 		}
 	}
 	for i, n := range g.Nodes {
@@ -71,7 +72,8 @@ func (g *GPUState) validate() error {
 		return fmt.Errorf("waiting pods request %v devices", g.Waiting)
 	}
 	if len(g.Rows) != len(g.Vertices) || len(g.Before) != len(g.After) {
-		return fmt.Errorf("%d rows with %d vertices, %d candidates before and %d after the placement", len(g.Rows), len(g.Vertices), len(g.Before), len(g.After))
+		return fmt.Errorf("%d rows with %d vertices, %d candidates before and %d after the placement", len(g.Rows), len(g.Vertices),
+			len(g.Before), len(g.After))
 	}
 	for _, r := range g.Rows {
 		if r < 0 || int(r) >= len(g.Nodes) {

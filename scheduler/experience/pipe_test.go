@@ -92,7 +92,10 @@ type harness struct {
 func startPipe(t *testing.T, kind string, queue int, c clock.Clock) *harness {
 	t.Helper()
 	t.Setenv(trainerEnv, kind)
-	h := &harness{lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000), heard: make(chan Report, 1000)}
+	h := &harness{
+		lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000),
+		heard: make(chan Report, 1000),
+	}
 	h.pipe = StartPipe(context.Background(), PipeConfig{
 		Command: []string{os.Args[0]}, Queue: queue, Clock: c,
 		Sent: func() { h.sent <- struct{}{} }, Output: func(l string) { h.lines <- l }, Reported: func(r Report) { h.heard <- r },

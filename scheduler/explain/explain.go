@@ -75,7 +75,8 @@ func (c *comparison) margin() float64 { return float64(c.chosen.Score) - float64
 // agrees checks that a score computed from a reading is the recorded one.
 func agrees(c record.Candidate, score float64) error {
 	if math.Abs(score-float64(c.Score)) > 1e-3*(1+math.Abs(float64(c.Score))) {
-		return fmt.Errorf("what was read of %s gives the score %.4g, but %.4g is recorded: the weights are others, or the policy explored", c.Node, score, c.Score)
+		return fmt.Errorf("what was read of %s gives the score %.4g, but %.4g is recorded: the weights are others, or the policy explored",
+			c.Node, score, c.Score)
 	}
 	return nil
 }

@@ -95,8 +95,9 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	}
 	// The scheduler's own cache follows the informers. This one follows the events in their order.
 	return &Cluster{
-		Cache: kuberelease.Cache(ctx), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName], preemption: preemption,
-		ledger: &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
+		Cache: kuberelease.Cache(ctx), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName],
+		preemption: preemption,
+		ledger:     &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
 		wait: sched.WaitForHandlersSync,
 	}, nil
 }
@@ -237,7 +238,9 @@ func (c *Cluster) decision(state fwk.CycleState, pod *v1.Pod, ch Choice) *decisi
 }
 
 // best returns the nodes with the highest total score, and all scores.
-func (c *Cluster) best(ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo) ([]string, []fwk.NodePluginScores, error) {
+func (c *Cluster) best(
+	ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo,
+) ([]string, []fwk.NodePluginScores, error) {
 	if st := c.profile.RunPreScorePlugins(ctx, state, pod, feasible); !st.IsSuccess() {
 		return nil, nil, fmt.Errorf("score the nodes: %w", st.AsError())
 	}

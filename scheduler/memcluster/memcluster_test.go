@@ -53,7 +53,8 @@ func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		c.AddNode(c.Log(), st.MakeNode().Name(n).Label(v1.LabelHostname, n).Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())
+		c.AddNode(c.Log(), st.MakeNode().Name(n).Label(v1.LabelHostname, n).
+			Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())
 	}
 	o, f := NewPlacements(c), &follower{}
 	o.Follow = f

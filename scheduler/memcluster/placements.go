@@ -45,7 +45,9 @@ func (nobody) Refused(*v1.Pod, error) {}
 
 // NewPlacements returns the placements of an empty cluster.
 func NewPlacements(c *Cluster) *Placements {
-	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, triggers: map[template]*trigger{}, Follow: nobody{}}
+	return &Placements{
+		Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, triggers: map[template]*trigger{}, Follow: nobody{},
+	}
 }
 
 // Has reports whether the pod was seen: it counts on a node, or waits.

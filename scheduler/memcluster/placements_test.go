@@ -105,7 +105,10 @@ func TestPreempt(t *testing.T) {
 		{"the lowest priority", []*st.PodWrapper{low("mid", "a").Priority(3), low("low", "b")}, pod("high", 3).Priority(5), false, []string{"preempted low b", "placed high b"}, []string{"low"}},
 		{
 			"the lowest sum",
-			[]*st.PodWrapper{low("a1", "a"), pod("a2", 1).Priority(1).Node("a").StartTime(at(0)), low("b1", "b"), pod("b2", 1).Priority(0).Node("b").StartTime(at(0))},
+			[]*st.PodWrapper{
+				low("a1", "a"), pod("a2", 1).Priority(1).Node("a").StartTime(at(0)), low("b1", "b"),
+				pod("b2", 1).Priority(0).Node("b").StartTime(at(0)),
+			},
 			pod("high", 4).Priority(5), false, []string{"preempted b1 b", "preempted b2 b", "placed high b"}, []string{"b1", "b2"},
 		},
 		{

@@ -27,7 +27,8 @@ type candidate struct {
 
 // newPreemption returns upstream's preemption. Only its choice of each node's victims is used.
 func newPreemption(ctx context.Context, profile framework.Framework) (*defaultpreemption.DefaultPreemption, error) {
-	p, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 1}, profile, feature.Features{})
+	p, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 1},
+		profile, feature.Features{})
 	if err != nil {
 		return nil, fmt.Errorf("set up preemption: %w", err)
 	}

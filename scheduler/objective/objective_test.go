@@ -91,7 +91,10 @@ func TestTrackerFollows(t *testing.T) {
 			if g := nodes[i].Groups; len(g) > 0 && rapid.Bool().Draw(t, "remove") {
 				nodes[i].Remove(g[0].Each, 0)
 			} else {
-				nodes[i].Add(cluster.Resources{MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 1).Draw(t, "gpu")})
+				nodes[i].Add(cluster.Resources{
+					MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26,
+					GPU: rapid.Int64Range(0, 1).Draw(t, "gpu"),
+				})
 			}
 			tracker.Update(i)
 		}

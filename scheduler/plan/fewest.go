@@ -50,9 +50,14 @@ const (
 // FindFewest removes recorded nodes as long as the rest holds the recorded work, for each profile. The smallest nodes are removed first.
 // The search removes many nodes at once and halves their number where that fails. A node that cannot be removed stays, and so do nodes that
 // differ from it by name only. If ctx ends, FindFewest returns its findings so far. progress gets the number of evaluations.
-func FindFewest(ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int)) (Fewest, error) {
+func FindFewest(
+	ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int),
+) (Fewest, error) {
 	list, control := workers(&s)
-	out := Fewest{From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control), Wait: t.Wait.Seconds(), Percentile: 100 * t.Share, Lacks: s.Lacks(), Notes: s.Notes}
+	out := Fewest{
+		From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control), Wait: t.Wait.Seconds(),
+		Percentile: 100 * t.Share, Lacks: s.Lacks(), Notes: s.Notes,
+	}
 	slices.SortStableFunc(list, func(a, b record.Node) int { return cmp.Compare(size(&a, list), size(&b, list)) })
 	s = anew(s)
 	for _, p := range profiles {

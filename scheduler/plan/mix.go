@@ -57,7 +57,9 @@ type Types []Type
 // FindMixes looks for the cheapest mix of the types that holds the recorded work, for each profile. If ctx ends, it returns its findings so
 // far. progress gets the number of evaluations. The error is a *MisfitError if the number of pods that fit no type exceeds the number
 // without a node on the recorded nodes.
-func (l Types) FindMixes(ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int)) (Mixes, error) {
+func (l Types) FindMixes(
+	ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int),
+) (Mixes, error) {
 	list, control := workers(&s)
 	out := Mixes{
 		From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control),
@@ -69,10 +71,12 @@ func (l Types) FindMixes(ctx context.Context, s replay.Source, profiles []Profil
 	}
 	sets, static := daemonSets(&s)
 	if len(sets) > 0 {
-		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], fmt.Sprintf("%d DaemonSets have a pod on each node of the mix that takes it", len(sets)))
+		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
+			fmt.Sprintf("%d DaemonSets have a pod on each node of the mix that takes it", len(sets)))
 	}
 	if static > 0 {
-		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], fmt.Sprintf("%d static pods of recorded workers have none on the nodes of the mix", static))
+		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
+			fmt.Sprintf("%d static pods of recorded workers have none on the nodes of the mix", static))
 	}
 	f, err := newFleet(s, l)
 	if err != nil {

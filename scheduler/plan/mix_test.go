@@ -226,7 +226,10 @@ func cheapestOf(t *testing.T, s replay.Source, types Types, target Target, p Mix
 func TestMisfits(t *testing.T) {
 	two := []record.Node{node("a"), node("b")}
 	types := Types{typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9, func(n *record.Node) { n.Taints = `[{"key":"spot","effect":"NoSchedule"}]` })}
-	pods := []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("db-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` }), pod("x-1", "a", 0)}
+	pods := []record.Pod{
+		pod("web-1", "a", 3), pod("web-2", "b", 3),
+		pod("db-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` }), pod("x-1", "a", 0),
+	}
 	_, err := mixes(t, replay.Source{Pods: pods, Nodes: two}, types, Target{Share: 1})
 	var misfit *MisfitError
 	want := "3 pods fit no type under default-scheduler\n" +
@@ -290,13 +293,17 @@ func TestMixEndsEarly(t *testing.T) {
 			t.Errorf("%d: %v, %+v", at, err, m)
 		}
 	}
-	m, err := types.FindMixes(t.Context(), s, profiles(t, server.DefaultProfile, "most-allocated"), Target{Share: 1, Evaluations: 100}, func(string, int) {})
+	m, err := types.FindMixes(t.Context(), s, profiles(t, server.DefaultProfile, "most-allocated"),
+		Target{Share: 1, Evaluations: 100}, func(string, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	paid := 12.5
 	m.Paid = &paid
-	m.Profiles = append(m.Profiles, MixOf{Profile: "unlucky", Why: "all nodes of the types together miss the target", Bound: 3, By: "CPU", Ended: Ended{Evaluations: 7, Cut: cutLimit}})
+	m.Profiles = append(m.Profiles, MixOf{
+		Profile: "unlucky", Why: "all nodes of the types together miss the target", Bound: 3, By: "CPU",
+		Ended: Ended{Evaluations: 7, Cut: cutLimit},
+	})
 	var b bytes.Buffer
 	if err := m.WriteText(&b); err != nil {
 		t.Fatal(err)

@@ -128,7 +128,8 @@ func (s *State) byNode() map[string][]*v1.Pod {
 	for _, list := range out {
 		slices.SortFunc(list, func(a, b *v1.Pod) int {
 			x, y := kube.Requests(a), kube.Requests(b)
-			return cmp.Or(cmp.Compare(y.Memory, x.Memory), cmp.Compare(y.MilliCPU, x.MilliCPU), cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(y.Memory, x.Memory), cmp.Compare(y.MilliCPU, x.MilliCPU), cmp.Compare(nameOf(a), nameOf(b)),
+				cmp.Compare(a.UID, b.UID))
 		})
 	}
 	return out
@@ -291,5 +292,6 @@ func (x *search) undo(n int) {
 
 // better reports whether a search found more, or the same for less.
 func (x *search) better(than *search) bool {
-	return cmp.Or(cmp.Compare(len(x.freed), len(than.freed)), cmp.Compare(len(than.steps), len(x.steps)), cmp.Compare(than.memory, x.memory)) > 0
+	return cmp.Or(cmp.Compare(len(x.freed), len(than.freed)), cmp.Compare(len(than.steps), len(x.steps)),
+		cmp.Compare(than.memory, x.memory)) > 0
 }

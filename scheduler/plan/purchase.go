@@ -137,9 +137,9 @@ func (b *purchase) search(ctx context.Context) error {
 	return err
 }
 
-// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. When no step is left, it tries the mixes that differ little from the best one, the dearest first:
-// those most probably hold the work. Steps to fewer nodes than did not hold the work are left out. They may hold it all the same, where
-// a profile spreads pods over all nodes and leaves no room for large ones.
+// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. When no step is left, it tries
+// the mixes that differ little from the best one, the dearest first: those most probably hold the work. Steps to fewer nodes than did not
+// hold the work are left out. They may hold it all the same, where a profile spreads pods over all nodes and leaves no room for large ones.
 func (b *purchase) improve(ctx context.Context, order func(sorted [][]int) [][]int) error {
 	for {
 		better, err := b.try(ctx, slices.DeleteFunc(order(b.steps()), b.dominated))

@@ -13,7 +13,10 @@ import (
 
 // result orders the steps in rounds and describes them.
 func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error) {
-	out := Moves{Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{}, Waiting: x.waiting, Notes: x.notes}
+	out := Moves{
+		Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{},
+		Waiting: x.waiting, Notes: x.notes,
+	}
 	for _, n := range nodes {
 		switch why, stays := x.why[n.Name]; {
 		case stays:

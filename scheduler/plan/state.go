@@ -41,8 +41,9 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{}, empties: map[types.UID]bool{},
-		kept: map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
+		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{},
+		empties: map[types.UID]bool{},
+		kept:    map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
 	budgets := st.budgetsAt(s)
 	if len(budgets) == 0 {

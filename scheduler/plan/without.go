@@ -33,7 +33,9 @@ type LossAt struct {
 
 // Without removes the nodes that gone selects, at the end of the source's window and at its busiest time. Each profile places the waiting
 // pods and the pods that were on these nodes. All others stay where they are. progress gets the fraction of the work that is done.
-func Without(ctx context.Context, s replay.Source, gone func(*record.Node) bool, profiles []Profile, progress func(done float64)) (Losses, error) {
+func Without(
+	ctx context.Context, s replay.Source, gone func(*record.Node) bool, profiles []Profile, progress func(done float64),
+) (Losses, error) {
 	out := Losses{Notes: s.Notes}
 	times, names := []int64{s.To - 1}, []string{"the time of the plan"}
 	if busy := busiest(s); busy != s.To-1 {

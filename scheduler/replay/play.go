@@ -126,9 +126,12 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 		return nil, err
 	}
 	p := &course{
-		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, by.follows()), objects: newObjects(), meter: newMeter(&s, c.Blocks),
-		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{}, waits: map[int]int64{},
-		ran: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{}, now: s.From, changed: true,
+		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, by.follows()), objects: newObjects(),
+		meter: newMeter(&s, c.Blocks),
+		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{},
+		waits: map[int]int64{},
+		ran:   map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{},
+		now: s.From, changed: true,
 	}
 	p.Preempts, p.Follow = true, p
 	for i := range s.Pods {
@@ -308,7 +311,8 @@ func (p *course) finish() Course {
 	p.out.Blocks = p.meter.blocks
 	p.out.Notes = append(p.out.Notes, p.objects.Notes()...)
 	if n := len(p.unknown); n > 0 {
-		p.out.Notes = append(p.out.Notes, fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
+		p.out.Notes = append(p.out.Notes,
+			fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
 	}
 	return p.out
 }

@@ -45,7 +45,9 @@ func node(name string, labels ...string) record.Node {
 
 // pod makes a row of a pod of one core that arrived after so many seconds, was bound two seconds later, and stays.
 func pod(name string, after int64, change ...func(*record.Pod)) record.Pod {
-	p := record.Pod{UID: name, Namespace: "shop", Name: name, MilliCPU: 1000, Memory: 1 << 30, Arrived: seconds(after), Bound: seconds(after + 2), Node: "a"}
+	p := record.Pod{
+		UID: name, Namespace: "shop", Name: name, MilliCPU: 1000, Memory: 1 << 30, Arrived: seconds(after), Bound: seconds(after + 2), Node: "a",
+	}
 	for _, c := range change {
 		c(&p)
 	}
@@ -282,7 +284,8 @@ func TestNodes(t *testing.T) {
 // Equal seeds give equal courses, with a network too; no goroutine is left.
 func TestDeterministic(t *testing.T) {
 	// Upstream's recorders of metrics see the end of their context a second later.
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("k8s.io/kubernetes/pkg/scheduler/metrics.(*MetricAsyncRecorder).run"))
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(),
+		goleak.IgnoreAnyFunction("k8s.io/kubernetes/pkg/scheduler/metrics.(*MetricAsyncRecorder).run"))
 	var pods []record.Pod
 	for i := range 60 {
 		pods = append(pods, pod(fmt.Sprint("p", i), int64(i), func(p *record.Pod) {

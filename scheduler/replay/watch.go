@@ -57,5 +57,7 @@ func (p *course) watchPlacement(row int, node string, by *memcluster.Choice) {
 	if from, waits := p.since[row]; waits {
 		waited += p.source.Watched(from, p.now)
 	}
-	p.config.Watch.Placed(Placement{At: float64(p.now-p.source.From) / 1000, Pod: &p.source.Pods[row], Node: node, Waited: float64(waited) / 1000, By: by})
+	p.config.Watch.Placed(Placement{
+		At: float64(p.now-p.source.From) / 1000, Pod: &p.source.Pods[row], Node: node, Waited: float64(waited) / 1000, By: by,
+	})
 }

@@ -42,7 +42,10 @@ func outageCommand() *ucli.Command {
 			&ucli.DurationFlag{Name: "within", Usage: "end with exit code 99 if our scheduler ever needs more than `TIME`; 0 for no limit"},
 		},
 		Action: func(c *ucli.Context) error {
-			o := &outage{length: c.Duration("length"), kind: c.String("kind"), pairs: c.Int("pairs"), within: c.Duration("within"), out: c.App.Writer, log: c.App.ErrWriter}
+			o := &outage{
+				length: c.Duration("length"), kind: c.String("kind"), pairs: c.Int("pairs"), within: c.Duration("within"), out: c.App.Writer,
+				log: c.App.ErrWriter,
+			}
 			switch {
 			case c.NArg() > 0:
 				return exit.Usagef("unexpected argument %q", c.Args().First())

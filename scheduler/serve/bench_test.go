@@ -61,7 +61,8 @@ func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 		asking.Extenders[0].FilterVerb = ""
 	}
 	learned := configured(b, server.Config{Profiles: []server.Profile{network}, QPS: 1}.YAML)
-	plain, inside, outside := newChooser(b, client, asking.Profiles, nil), newChooser(b, client, learned.Profiles, nil), newChooser(b, client, asking.Profiles, asking.Extenders)
+	plain, inside, outside := newChooser(b, client, asking.Profiles, nil), newChooser(b, client, learned.Profiles, nil),
+		newChooser(b, client, asking.Profiles, asking.Extenders)
 	before := 0.
 	if m, err := plugin.Fallbacks(server.DefaultProfile); err == nil {
 		before = float64(m)

@@ -76,7 +76,9 @@ func TestStockKubeScheduler(t *testing.T) {
 	own := credentials(t)
 	s := open(t, advisor, own, nil)
 	port := func(c *Config) { c.Port = s.socket.Addr().(*net.TCPAddr).Port }
-	l.schedule(t, Extender{URL: "https://" + s.Address(), CAFile: own.CAFile, CertFile: own.ClientCert, KeyFile: own.ClientKey, Timeout: patience})
+	l.schedule(t, Extender{
+		URL: "https://" + s.Address(), CAFile: own.CAFile, CertFile: own.ClientCert, KeyFile: own.ClientKey, Timeout: patience,
+	})
 
 	l.byNetwork(t, s, 5)
 	t.Run("rights", func(t *testing.T) { recorded.check(t) })
@@ -134,8 +136,11 @@ func counted(t *testing.T, path, result string) float64 {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	capacity := v1.ResourceList{v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110")}
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 24, Capacity: capacity}}})
+	capacity := v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110"),
+	}
+	cluster, err := kwok.Start(context.Background(),
+		kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 24, Capacity: capacity}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +159,9 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { r.next = next; return r }))
 	a, err := advise.New(t.Context(), advise.Config{
 		Client: kubernetes.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config), Clock: clock.RealClock{}, Promise: patience,
-		Profile: server.Profile{SchedulerName: server.DefaultProfile, Variant: "acgnn-pack", Deadline: patience, Preferences: preference.Declared},
+		Profile: server.Profile{
+			SchedulerName: server.DefaultProfile, Variant: "acgnn-pack", Deadline: patience, Preferences: preference.Declared,
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

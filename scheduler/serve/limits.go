@@ -124,7 +124,9 @@ func read(w http.ResponseWriter, r *http.Request, maxBytes int64, before time.Ti
 		return nil, nil
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, &fault{http.StatusUnsupportedMediaType, "bad_request", errors.New("the body must be JSON, with Content-Type: application/json")}
+		return nil, &fault{
+			http.StatusUnsupportedMediaType, "bad_request", errors.New("the body must be JSON, with Content-Type: application/json"),
+		}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(before) // a recorder in a test has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))

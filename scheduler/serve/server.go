@@ -48,9 +48,11 @@ func (c Config) Validate() error {
 	case c.Port < 0 || c.Port > 65535:
 		return exit.Usagef("port %d: choose 1 to 65535", c.Port)
 	case c.CertFile == "" || c.KeyFile == "":
-		return exit.New(exit.Usage, errors.New("there is no certificate to serve with: nothing is served over plain HTTP"), "name --tls-cert-file and --tls-private-key-file")
+		return exit.New(exit.Usage, errors.New("there is no certificate to serve with: nothing is served over plain HTTP"),
+			"name --tls-cert-file and --tls-private-key-file")
 	case c.ClientCAFile == "" && c.TokenFile == "":
-		return exit.New(exit.Usage, errors.New("nobody could ask: there is neither a CA for client certificates nor a file of tokens"), "name --client-ca-file, --token-auth-file or both")
+		return exit.New(exit.Usage, errors.New("nobody could ask: there is neither a CA for client certificates nor a file of tokens"),
+			"name --client-ca-file, --token-auth-file or both")
 	case c.Timeout <= 0 || c.InFlight <= 0 || c.MaxBytes <= 0:
 		return exit.Usagef("time, number and size of requests must be more than 0, not %v, %d and %d", c.Timeout, c.InFlight, c.MaxBytes)
 	}

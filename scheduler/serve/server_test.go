@@ -46,7 +46,9 @@ func (*canned) Admit(_ context.Context, p *v1.Pod, names []string) (map[string]s
 func (*canned) Suggest(context.Context, *v1.Pod) (advise.Suggestion, error) {
 	return advise.Suggestion{
 		Policy: "gnn", Fingerprint: 17, Took: time.Millisecond,
-		Nodes:    []advise.Suggested{{Node: "a", Score: 100, Raw: 0.5, Preferred: true, Reasons: []string{"best"}, CPU: advise.Share{Now: 0.1, WithPod: 0.2}}},
+		Nodes: []advise.Suggested{{
+			Node: "a", Score: 100, Raw: 0.5, Preferred: true, Reasons: []string{"best"}, CPU: advise.Share{Now: 0.1, WithPod: 0.2},
+		}},
 		Refusals: []advise.Refusal{{Reason: "full", Count: 7, Nodes: []string{"b", "c"}}},
 	}, nil
 }

@@ -18,7 +18,10 @@ import (
 // score plugins.
 func TestSnippet(t *testing.T) {
 	const dir = "/etc/kubernetes/gnnsched/"
-	e := Extender{URL: "https://127.0.0.1:10270", CAFile: dir + "ca.crt", CertFile: dir + "client.crt", KeyFile: dir + "client.key", Timeout: 750 * time.Millisecond}
+	e := Extender{
+		URL: "https://127.0.0.1:10270", CAFile: dir + "ca.crt", CertFile: dir + "client.crt", KeyFile: dir + "client.key",
+		Timeout: 750 * time.Millisecond,
+	}
 	text, err := e.YAML()
 	if err != nil {
 		t.Fatal(err)

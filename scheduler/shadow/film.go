@@ -36,7 +36,9 @@ func (w *Watcher) frame(now time.Time, anyway bool) {
 }
 
 func frameOf(contender string, at time.Duration, nodes []*cluster.Node, waiting int) runfolder.Frame {
-	return runfolder.Frame{Scenario: folderScenario, Contender: contender, At: runfolder.Round(at.Seconds()), Waiting: waiting, Nodes: runfolder.Workers(nodes)}
+	return runfolder.Frame{
+		Scenario: folderScenario, Contender: contender, At: runfolder.Round(at.Seconds()), Waiting: waiting, Nodes: runfolder.Workers(nodes),
+	}
 }
 
 // keepDecision keeps a comparison: the first hundred, and then one in ever more.
@@ -52,7 +54,8 @@ func (w *Watcher) keepDecision(p *v1.Pod, j judgement) {
 	}
 	w.config.Keep(runfolder.Decision{
 		Scenario: folderScenario, Contender: ourName(w.config.Name), At: runfolder.Round(now.Sub(w.begun).Seconds()), Waited: waited,
-		Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), Class: runfolder.ClassOf(asks.Requests), Feasible: j.Feasible, Node: advise.Shorten(j.Node, maxText),
+		Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), Class: runfolder.ClassOf(asks.Requests), Feasible: j.Feasible,
+		Node:  advise.Shorten(j.Node, maxText),
 		Score: float64(j.Score), RunnerUp: advise.Shorten(j.RunnerUp, maxText), RunnerUpScore: float64(j.RunnerUpScore),
 		Note: advise.Shorten("really on "+p.Spec.NodeName+": "+says[j.outcome], maxText),
 	})

@@ -67,7 +67,11 @@ func (w *Watcher) Live(ctx context.Context) (Live, error) {
 // live answers Live.
 func (w *Watcher) live() Live {
 	r := w.Report()
-	l := Live{Report: r, Results: r.results(), Agreement: r.Counts.agreement(), Recent: append([]Comparison{}, w.recent...), Course: append([]Block{}, w.blocks.full...)} // lists in JSON, also without elements
+	// lists in JSON, also without elements
+	l := Live{
+		Report: r, Results: r.results(), Agreement: r.Counts.agreement(), Recent: append([]Comparison{}, w.recent...),
+		Course: append([]Block{}, w.blocks.full...),
+	}
 	slices.Reverse(l.Recent)
 	l.Batches = nil
 	for len(l.Course) > mostCourse {
@@ -109,7 +113,8 @@ func ParseLive(text []byte) (Live, error) {
 	}
 	var l Live
 	if err := json.Unmarshal(text, &l); err != nil {
-		return Live{}, exit.New(exit.Usage, fmt.Errorf("it does not say what a scheduler in the shadow has found: %w", err), "are both programs of the same version?")
+		return Live{}, exit.New(exit.Usage, fmt.Errorf("it does not say what a scheduler in the shadow has found: %w", err),
+			"are both programs of the same version?")
 	}
 	return l, nil
 }
@@ -117,8 +122,9 @@ func ParseLive(text []byte) (Live, error) {
 // note keeps a comparison for Live.
 func (w *Watcher) note(p *v1.Pod, j judgement) {
 	w.recent = append(w.recent, Comparison{
-		Time: w.config.Clock.Now(), Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), What: j.outcome, Theirs: advise.Shorten(p.Spec.NodeName, maxText),
-		Node: advise.Shorten(j.Node, maxText), Gained: j.gained, Took: j.Took.Seconds(), Why: advise.Shorten(j.why, maxText),
+		Time: w.config.Clock.Now(), Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), What: j.outcome,
+		Theirs: advise.Shorten(p.Spec.NodeName, maxText),
+		Node:   advise.Shorten(j.Node, maxText), Gained: j.gained, Took: j.Took.Seconds(), Why: advise.Shorten(j.why, maxText),
 	})
 	if len(w.recent) > keptComparisons {
 		w.recent = slices.Delete(w.recent, 0, 1)

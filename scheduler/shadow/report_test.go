@@ -64,7 +64,10 @@ func good() Report {
 	return Report{
 		Version: version, Profile: "gnn", Policy: "gnn", Fingerprint: "c0ffee", Of: []string{"default-scheduler"}, Objective: "balance",
 		From: time.Unix(1e9, 0).UTC(), To: time.Unix(1e9+7200, 0).UTC(), Limits: DefaultLimits,
-		Counts:  Counts{Bound: 2100, Compared: 2000, Results: map[outcome]int{same: 700, equal: 300, different: 900, only: 100}, NotCompared: map[string]int{volumeReason: 100}},
+		Counts: Counts{
+			Bound: 2100, Compared: 2000, Results: map[outcome]int{same: 700, equal: 300, different: 900, only: 100},
+			NotCompared: map[string]int{volumeReason: 100},
+		},
 		OneStep: OneStep{500, 200, 200, 0.0001}, Time: Times{0.001, 0.004, 0.02}, Placed: 0.9,
 		Whole: Block{7200, 0.1, 0.08, 0, 0}, Batches: slices.Repeat([]Block{{240, 0.1, 0.08, 0, 0}}, 30), Correlation: 0.05,
 		Gain: &Estimate{0.02, 0.015, 0.025}, MoreWaiting: &Estimate{0, 0, 0},
@@ -106,7 +109,9 @@ func TestVerdict(t *testing.T) {
 // The text is for people. What pods' owners wrote cannot command their terminal.
 func TestText(t *testing.T) {
 	r := good()
-	r.Failures = []Failure{{Pod: "x/\x1b[31mred\ny", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient\r cpu " + strings.Repeat("z", 1000)}}
+	r.Failures = []Failure{{
+		Pod: "x/\x1b[31mred\ny", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient\r cpu " + strings.Repeat("z", 1000),
+	}}
 	r.Counts.Results[infeasible], r.Counts.Waited, r.Placed = 1, 3, 0.3
 	r.Verdict = judgeReport(r)
 	var b strings.Builder

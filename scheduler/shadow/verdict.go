@@ -69,7 +69,8 @@ func judgeReport(r Report) Verdict {
 		return v
 	}
 	real := r.Whole.Theirs
-	text := fmt.Sprintf("the cost would change by %s (%s to %s)", percent(-r.Gain.Mean, real), percent(-r.Gain.High, real), percent(-r.Gain.Low, real))
+	text := fmt.Sprintf("the cost would change by %s (%s to %s)", percent(-r.Gain.Mean, real), percent(-r.Gain.High, real),
+		percent(-r.Gain.Low, real))
 	if r.Gain.High < 0 {
 		v.Answer, v.Why = notWorth, []string{text}
 		return v
@@ -105,7 +106,8 @@ func lacking(r Report) (why []string) {
 	if r.Gain == nil {
 		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", blocks.Min))
 	} else if r.Correlation > blocks.MaxLag {
-		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed", len(r.Batches), r.Correlation, blocks.MaxLag))
+		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed",
+			len(r.Batches), r.Correlation, blocks.MaxLag))
 	}
 	if share(r.Counts.Skewed, r.Counts.Compared) > maxSkewed {
 		why = append(why, fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw", r.Counts.Skewed, r.Counts.Compared))

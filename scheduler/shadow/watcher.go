@@ -112,7 +112,8 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	registerMetrics()
 	w := &Watcher{
-		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
+		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}),
+		log:     klog.FromContext(ctx).WithName(logging.ProjectLogger),
 		shared:  kuberelease.Informers(c.Client),
 		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
 		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
@@ -120,7 +121,10 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	if c.Dynamic != nil {
 		w.named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
 	}
-	of := memcluster.Config{Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed, Recording: c.Recording}
+	of := memcluster.Config{
+		Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed,
+		Recording: c.Recording,
+	}
 	var err error
 	if w.theirs, err = memcluster.New(ctx, of); err != nil {
 		return nil, err
@@ -133,7 +137,8 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 		return nil, err
 	}
 	w.ours = memcluster.NewPlacements(second)
-	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled, func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
+	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled,
+		func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
 	pods, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods())
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)

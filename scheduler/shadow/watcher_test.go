@@ -54,7 +54,8 @@ func recordingBench(t testing.TB, recording plugin.Recording, policy string, nod
 	b := &bench{t: t, clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
 	b.Watcher, err = New(ctx, Config{
 		Client: fake.NewClientset(), Profile: decoded.Profiles[0], Name: policy, Of: []string{server.DefaultProfile},
-		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock, Recording: recording,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock,
+		Recording: recording,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -406,7 +407,9 @@ func TestClustersFollow(t *testing.T) {
 
 // Terms about measured usage, and other configurations without a meaning, are refused.
 func TestValidate(t *testing.T) {
-	good := Config{Of: []string{"x"}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Second, Limits: DefaultLimits}
+	good := Config{
+		Of: []string{"x"}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Second, Limits: DefaultLimits,
+	}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("usage: maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
 	}
 	if c.MaxAge.Duration < c.Timeout.Duration {
-		return fmt.Errorf("usage: maxAge is %v, want at least timeout (%v), or a source that hangs would be told too late", c.MaxAge.Duration, c.Timeout.Duration)
+		return fmt.Errorf("usage: maxAge is %v, want at least timeout (%v), or a source that hangs would be told too late",
+			c.MaxAge.Duration, c.Timeout.Duration)
 	}
 	if c.NetworkCapacity.Sign() < 0 || c.DiskCapacity.Sign() < 0 {
 		return errors.New("usage: networkCapacity and diskCapacity must be positive")
@@ -97,7 +98,8 @@ func (c *Config) validate() error {
 		return c.validatePrometheus()
 	case MetricsAPISource:
 		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.ServerName != "" {
-			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s", MetricsAPISource, PrometheusSource)
+			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s",
+				MetricsAPISource, PrometheusSource)
 		}
 		return nil
 	}
@@ -132,5 +134,7 @@ func (c *Config) CheckFiles() error {
 }
 
 func (c *Config) server() promapi.Server {
-	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName}
+	return promapi.Server{
+		Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName,
+	}
 }

@@ -74,7 +74,8 @@ func (p *poller) report(err error, changed bool, log klog.Logger) {
 	polls.WithLabelValues(result).Inc()
 	switch {
 	case changed && err != nil:
-		log.Error(err, "Measuring usage failed; nodes without fresh usage are scored by requests", "source", p.config.Source, "again", p.config.Interval.Duration)
+		log.Error(err, "Measuring usage failed; nodes without fresh usage are scored by requests", "source", p.config.Source, "again",
+			p.config.Interval.Duration)
 	case changed:
 		log.Info("Measuring usage works again", "source", p.config.Source)
 	}
@@ -92,7 +93,8 @@ func (o *outcome) log(log klog.Logger) {
 	}
 	for _, state := range powerStates {
 		if nodes := o.Power.Lost[state]; len(nodes) > 0 {
-			log.Info("The power of nodes is no longer measured; their annotation or the default counts", "reason", state, "nodes", len(nodes), "some", some(nodes))
+			log.Info("The power of nodes is no longer measured; their annotation or the default counts", "reason", state, "nodes", len(nodes),
+				"some", some(nodes))
 		}
 	}
 	if nodes := o.Changed[""]; len(nodes) > 0 {

@@ -32,7 +32,10 @@ const (
 	powerGPU        powerState = "gpu"        // the node has GPUs, whose part of the watts is not known
 )
 
-var powerStates = []powerState{powerCalibrated, powerGathering, powerGPU, powerState(usageAbsent), powerState(usageStale), powerState(usageInvalid), powerState(usageFailed)}
+var powerStates = []powerState{
+	powerCalibrated, powerGathering, powerGPU, powerState(usageAbsent), powerState(usageStale), powerState(usageInvalid),
+	powerState(usageFailed),
+}
 
 // measured reports whether there are fresh watts.
 func (s powerState) measured() bool { return s == powerCalibrated || s == powerGathering }

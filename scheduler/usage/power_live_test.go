@@ -64,7 +64,8 @@ func TestPowerFromACluster(t *testing.T) {
 	address := l.Addr().String() // free in a moment; Prometheus cannot say which port it chose
 	_ = l.Close()
 	server := exec.CommandContext(ctx, filepath.Join(monitoring, "prometheus.sh"), c.Kubeconfig())
-	server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s", "PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
+	server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s",
+		"PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
 	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
@@ -80,7 +81,8 @@ func TestPowerFromACluster(t *testing.T) {
 	}()
 	// Our clock runs 30 times as fast as Prometheus', so that two minutes are four seconds.
 	clk := clocktesting.NewFakeClock(time.Now())
-	p, err := newPoller(Config{Source: PrometheusSource, Address: "http://" + address, Queries: QueriesOver(4 * time.Second)}, nil, rackOfTwo{}, clk)
+	p, err := newPoller(Config{Source: PrometheusSource, Address: "http://" + address, Queries: QueriesOver(4 * time.Second)}, nil,
+		rackOfTwo{}, clk)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -249,7 +249,9 @@ func TestPowerForgets(t *testing.T) {
 func TestPowerIsAlwaysPossible(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sleep := rapid.Float64Range(0, 50).Draw(rt, "sleep")
-		r := newMachineRoom(t, poweredNodes{model: &cluster.PowerModel{Idle: 50, Full: 100, Curve: []float64{rapid.Float64Range(0, 100).Draw(rt, "curve")}, Sleep: &sleep}})
+		r := newMachineRoom(t, poweredNodes{model: &cluster.PowerModel{
+			Idle: 50, Full: 100, Curve: []float64{rapid.Float64Range(0, 100).Draw(rt, "curve")}, Sleep: &sleep,
+		}})
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		for range 60 {
 			r.measure(rng.Float64()*1.5, 2000*math.Pow(rng.Float64(), 4))
@@ -287,7 +289,8 @@ func TestPowerChangesTheVersion(t *testing.T) {
 func TestPrometheusWatts(t *testing.T) {
 	f := &fakePrometheus{vector: func(query string) string {
 		if query == defaultQueries[wattsQuery] {
-			return sample(`"node_name":"b","instance":"10.9.9.9:28282"`, "120") + "," + sample(`"exported_instance":"a","instance":"10.9.9.8:9103"`, "80") +
+			return sample(`"node_name":"b","instance":"10.9.9.9:28282"`, "120") + "," +
+				sample(`"exported_instance":"a","instance":"10.9.9.8:9103"`, "80") +
 				"," + sample(`"instance":"10.0.0.1:9100"`, "90")
 		}
 		return twoNodes(query)

@@ -60,7 +60,8 @@ func twoNodes(query string) string {
 	case defaultQueries[ageQuery]:
 		return sample(`"instance":"10.0.0.1:9100"`, "4990")
 	case defaultQueries["node_cpu"]:
-		return sample(`"instance":"10.0.0.1:9100"`, "1.5") + "," + sample(`"node":"b","instance":"elsewhere:1"`, "0.5") + "," + sample(`"node":"b"`, "0.4")
+		return sample(`"instance":"10.0.0.1:9100"`, "1.5") + "," + sample(`"node":"b","instance":"elsewhere:1"`, "0.5") + "," +
+			sample(`"node":"b"`, "0.4")
 	case defaultQueries["node_memory"]:
 		return sample(`"node":"a"`, "1e9") + "," + sample(`"node":"b"`, "2e9")
 	case defaultQueries["node_disk_read"]:

@@ -83,7 +83,10 @@ type outcome struct {
 
 // Observe takes in a measurement of the given time, in seconds. failed says that the source gave an error.
 func (s *store) Observe(m measurement, failed bool, now float64, directory objects) outcome {
-	out := outcome{Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Power: powerOutcome{Nodes: map[powerState]int{}, Lost: map[powerState][]string{}}}
+	out := outcome{
+		Degraded: map[degradation]int{}, Changed: map[degradation][]string{},
+		Power: powerOutcome{Nodes: map[powerState]int{}, Lost: map[powerState][]string{}},
+	}
 	known := directory.Nodes()
 	invalid := map[string]bool{}
 	fresh := s.observeNodes(&m, now, known, invalid, &out)
@@ -133,7 +136,9 @@ func (s *store) node(name string) *nodeHistory {
 }
 
 // observeNodes adds the samples of nodes to their histories and returns the nodes that have new ones.
-func (s *store) observeNodes(m *measurement, now float64, known map[string]nodeInfo, invalid map[string]bool, out *outcome) map[string]bool {
+func (s *store) observeNodes(
+	m *measurement, now float64, known map[string]nodeInfo, invalid map[string]bool, out *outcome,
+) map[string]bool {
 	type slot struct {
 		node string
 		d    cluster.Dimension
@@ -323,7 +328,9 @@ func (s *store) judge(name string, now float64, otherwise degradation, out *outc
 
 // publish makes the table of the present state.
 func (s *store) publish(r Report) {
-	t := &table{Report: r, Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
+	t := &table{
+		Report: r, Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads)),
+	}
 	for name, h := range s.nodes {
 		if h.usage != nil {
 			t.Nodes[name] = h.usage

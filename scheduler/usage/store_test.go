@@ -16,7 +16,9 @@ type fakeDirectory struct{ pods map[string]string }
 
 func (fakeDirectory) Nodes() map[string]nodeInfo {
 	offers := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30}
-	return map[string]nodeInfo{"a": {Name: "a", Allocatable: offers}, "10.0.0.1": {Name: "a", Allocatable: offers}, "b": {Name: "b", Allocatable: offers}}
+	return map[string]nodeInfo{
+		"a": {Name: "a", Allocatable: offers}, "10.0.0.1": {Name: "a", Allocatable: offers}, "b": {Name: "b", Allocatable: offers},
+	}
 }
 
 func (d fakeDirectory) Workload(namespace, pod string) (string, bool) {
@@ -107,7 +109,9 @@ func TestStoreDegrades(t *testing.T) {
 				t.Errorf("rejected %d and unknown %d, want %d and %d", got.Rejected, got.Unknown, c.rejected, c.unknown)
 			}
 			got.Power = powerOutcome{} // see power_test.go
-			want := outcome{Measured: 2, Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Rejected: c.rejected, Unknown: c.unknown}
+			want := outcome{
+				Measured: 2, Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Rejected: c.rejected, Unknown: c.unknown,
+			}
 			if c.reason != "" {
 				want.Measured, want.Degraded, want.Changed = 1, map[degradation]int{c.reason: 1}, map[degradation][]string{c.reason: {"a"}}
 			}

@@ -179,7 +179,10 @@ func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
 	out, before := &t.buffer, t.meta
 	out.Reset()
 	if t.writer == nil {
-		options := []parquet.WriterOption{parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), "")}
+		options := []parquet.WriterOption{
+			parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)),
+			parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), ""),
+		}
 		for _, c := range longColumns {
 			options = append(options, parquet.SkipPageBounds(c))
 		}

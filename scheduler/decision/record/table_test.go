@@ -90,7 +90,10 @@ func some() []decision.Decision {
 	full.Refused = []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3}}
 	full.Best = []decision.Candidate{{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1}}
 	full.Default = &decision.Default{Candidate: decision.Candidate{Node: "b", Score: -1}, Ties: 2, Preferred: true}
-	failed := decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes", Nominated: "c"}
+	failed := decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes",
+		Nominated: "c",
+	}
 	watched := chosen(2)
 	watched.Really = "b"
 	return []decision.Decision{chosen(0), full, failed, watched}
@@ -309,7 +312,8 @@ func TestTableThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said []string
-	j, c := withHand(t, filepath.Join(dir, "d.parquet"), func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
+	j, c := withHand(t, filepath.Join(dir, "d.parquet"),
+		func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
 	b := NewBook(1, j)
 	if err := j.file.Close(); err != nil { // as if the disk were gone
 		t.Fatal(err)

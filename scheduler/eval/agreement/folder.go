@@ -21,8 +21,10 @@ func (r *Report) Folder() []runfolder.Row {
 	}
 	cluster := OnCluster(r.Scenario)
 	rows := r.verdicts(cluster)
-	rows = append(rows, runlog.Rows(r.comparison(cluster, func(t Trial) sim.Outcome { return t.Cluster }), metrics, eval.Objective, eval.Unscheduled)...)
-	rows = append(rows, runlog.Rows(r.comparison(r.Scenario.Name+" in the simulator", func(t Trial) sim.Outcome { return t.Simulated }), metrics, eval.Objective, eval.Unscheduled)...)
+	rows = append(rows, runlog.Rows(r.comparison(cluster, func(t Trial) sim.Outcome { return t.Cluster }),
+		metrics, eval.Objective, eval.Unscheduled)...)
+	rows = append(rows, runlog.Rows(r.comparison(r.Scenario.Name+" in the simulator", func(t Trial) sim.Outcome { return t.Simulated }),
+		metrics, eval.Objective, eval.Unscheduled)...)
 	placements, means := r.placements(), r.means()
 	return append(rows,
 		runfolder.Table{Scenario: cluster, Title: "Placements", Columns: placements[0], Rows: placements[1:]},

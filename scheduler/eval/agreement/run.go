@@ -35,10 +35,12 @@ type Report struct {
 // clusters are deleted, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Scenario.Traffic != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic, which pods of a simulated cluster do not send", c.Scenario.Name), "leave --live out, or choose another scenario")
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic, which pods of a simulated cluster do not send", c.Scenario.Name),
+			"leave --live out, or choose another scenario")
 	}
 	if c.Scenario.OpenB != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them", c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them",
+			c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	for i := range c.Seeds {

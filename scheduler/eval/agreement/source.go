@@ -18,8 +18,8 @@ const asked = 5 * time.Second
 // than their pods would live. It holds at least two samples of the cluster.
 const window = 3 * samplesApart
 
-// usageSource returns where the profiles find measured usage: Prometheus, if the configuration has it, else the cluster's own metrics.k8s.io; nil for
-// scenarios without usage. Call stop at the end.
+// usageSource returns where the profiles find measured usage: Prometheus, if the configuration has it, else the cluster's own
+// metrics.k8s.io; nil for scenarios without usage. Call stop at the end.
 func (c Config) usageSource(ctx context.Context, b *testbed.Bed) (source *measured.Config, stop func(), err error) {
 	if c.Scenario.Usage == nil {
 		return nil, func() {}, nil

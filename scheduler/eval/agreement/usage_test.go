@@ -31,7 +31,10 @@ func using(t *testing.T) eval.Scenario {
 	}
 	return eval.Scenario{Name: "using", About: "pods that use what they do not request", Config: sim.Config{
 		Nodes: sim.Exactly(2), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 110}}},
-		Shapes:   []workload.Shape{shape("much", `{"cpu": "1500m", "memory": "1Gi"}`), shape("little", `{"cpu": "50m", "memory": "1Gi", "networkOut": 1000000}`), shape("job", `{"cpu": 1, "memory": "1Gi", "work": 2}`)},
+		Shapes: []workload.Shape{
+			shape("much", `{"cpu": "1500m", "memory": "1Gi"}`), shape("little", `{"cpu": "50m", "memory": "1Gi", "networkOut": 1000000}`),
+			shape("job", `{"cpu": 1, "memory": "1Gi", "work": 2}`),
+		},
 		Replicas: sim.IntRange{Min: 1, Max: 2}, Load: sim.FloatRange{Min: 0.7, Max: 0.7}, Turnover: 1,
 		Usage:     &sim.Usage{Unit: 0.3, Tick: 2, Known: 1, Network: 1e7},
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
@@ -60,7 +63,8 @@ func prometheus(t *testing.T) string {
 func playsUsage(t *testing.T, prometheus string) {
 	var last string
 	c := Config{
-		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: prometheus, Progress: func(_ float64, text string) { last = text },
+		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: prometheus,
+		Progress:   func(_ float64, text string) { last = text },
 		Contenders: []Contender{contender(t, "target-load-packing", server.Profile{Policy: "target-load-packing"})},
 	}
 	r, err := Run(t.Context(), c)
@@ -96,7 +100,10 @@ func TestPrometheusThatEnds(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such flag\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: program, Progress: func(float64, string) {}, Contenders: []Contender{{}}}
+	c := Config{
+		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: program, Progress: func(float64, string) {},
+		Contenders: []Contender{{}},
+	}
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "Prometheus did not start: no such flag") {
 		t.Errorf("%v", err)
 	}
@@ -134,7 +141,10 @@ func TestTotals(t *testing.T) {
 	p.sum.add([]usage.Amounts{offer, offer}, before, now, 10)
 	got := p.outcome()
 	// CPU 1 and 0.25, memory 0.5 twice, network 1 and 0; the disk has no capacity.
-	want := sim.UsageOutcome{Throttled: 3, ThrottledPart: 3. / 43, BatchSlowdown: 1.2, Utilisation: 0.625, InUse: (0.625 + 0.5 + 0.5) / 3, HotTime: 0.5, Imbalance: (0.375 + 0 + 0.5) / 3}
+	want := sim.UsageOutcome{
+		Throttled: 3, ThrottledPart: 3. / 43, BatchSlowdown: 1.2, Utilisation: 0.625, InUse: (0.625 + 0.5 + 0.5) / 3, HotTime: 0.5,
+		Imbalance: (0.375 + 0 + 0.5) / 3,
+	}
 	if *got != want {
 		t.Errorf("%+v, want %+v", *got, want)
 	}

@@ -193,8 +193,8 @@ func isStock(path string) bool {
 }
 
 // load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named
-// after its base name, with or without a prefix of departures before it. A file whose name ends in .json holds a table or linear weights, in .yaml or
-// .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
+// after its base name, with or without a prefix of departures before it. A file whose name ends in .json holds a table or linear weights,
+// in .yaml or .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
 func load(argument string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(argument, ":"); ok && departures[prefix] != nil {
 		x, err := load(of)
@@ -240,9 +240,11 @@ func tableOrLinear(name, path string) (eval.Contender, error) {
 		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return weights }}, nil
 	}
 	if errors.Is(notLinear, fs.ErrNotExist) {
-		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", notLinear), "write the file with gnnsched tune, or correct its path")
+		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", notLinear),
+			"write the file with gnnsched tune, or correct its path")
 	}
-	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
+	return eval.Contender{}, exit.New(exit.Checkpoint,
+		fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
 }
 
 // network makes a policy of a checkpoint.

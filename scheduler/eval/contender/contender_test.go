@@ -127,7 +127,10 @@ func TestRunning(t *testing.T) {
 	}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}}
 	node := func(gpus int) *cluster.Node {
-		return &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: int64(gpus), Pods: 9}, GPUs: make([]int64, gpus), Version: cluster.NextVersion()}
+		return &cluster.Node{
+			Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: int64(gpus), Pods: 9}, GPUs: make([]int64, gpus),
+			Version: cluster.NextVersion(),
+		}
 	}
 	nodes := &cluster.Snapshot{Nodes: []*cluster.Node{node(4), node(3)}}
 	best := func(s policy.Setting) int {
@@ -169,7 +172,9 @@ func TestLeaving(t *testing.T) {
 	typical := fragmentation.NewTypical([]fragmentation.Demand{demand(1, 24), demand(4, 1)})
 	var nodes []*cluster.Node
 	for i := range 11 {
-		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion()}
+		n := &cluster.Node{
+			Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion(),
+		}
 		if i > 2 {
 			n.GPUs[0], n.GPUs[1] = 1000, 1000
 		}
@@ -283,7 +288,8 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 	}
 	followed, fixed, balance := played(all[1], "energy"), played(told, "balance"), played(all[1], "balance")
 	if followed != fixed || followed == balance {
-		t.Errorf("imbalance %v where the scenario is about energy, %v where energy was told, %v where the scenario is about balance", followed, fixed, balance)
+		t.Errorf("imbalance %v where the scenario is about energy, %v where energy was told, %v where the scenario is about balance",
+			followed, fixed, balance)
 	}
 	if zones := played(all[1], "zones"); zones == followed || zones == balance {
 		t.Errorf("imbalance %v: with an objective that it does not know, it should serve its own", zones)

@@ -61,8 +61,8 @@ func ofLoad(x eval.Contender) (eval.Contender, error) {
 	return keepingLonger(byLoad, x, func(s policy.Setting) bool { return s.Load < 1 })
 }
 
-// keepingLonger returns the contender PREFIX:NETWORK: running:NETWORK with a reserve that keeps twice as much in some settings. A policy without a
-// reserve is an error.
+// keepingLonger returns the contender PREFIX:NETWORK: running:NETWORK with a reserve that keeps twice as much in some settings. A policy
+// without a reserve is an error.
 func keepingLonger(prefix string, x eval.Contender, longer func(policy.Setting) bool) (eval.Contender, error) {
 	name := x.Name
 	x, err := ofRunning(x)

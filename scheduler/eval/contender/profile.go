@@ -58,7 +58,8 @@ func WithProfiles(contenders []eval.Contender, files []string) ([]agreement.Cont
 			p.Variant, p.Objective = network, strings.ReplaceAll(wanted, "+", ",")
 			p.SchedulerName = strings.NewReplacer(":", "-", "=", "-", "+", "-").Replace(p.SchedulerName)
 		}
-		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning && !keepsLonger}) // with PodsLeave, the pod list counts by lifetime
+		// with PodsLeave, the pod list counts by lifetime
+		out = append(out, agreement.Contender{Contender: x, Profile: p, Running: ofRunning && !keepsLonger})
 	}
 	for _, f := range files {
 		p, err := FileProfile(f)
@@ -89,7 +90,8 @@ func FileProfile(argument string) (server.Profile, error) {
 		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // any variant: the file determines the network
 	}
 	if _, err := linear.Load(file); err != nil {
-		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err), "networks, heuristics and linear weights have a scheduler profile; a table has none")
+		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err),
+			"networks, heuristics and linear weights have a scheduler profile; a table has none")
 	}
 	return server.Profile{SchedulerName: name, Policy: heuristic.FromWeights(file)}, nil
 }

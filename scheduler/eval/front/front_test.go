@@ -72,7 +72,8 @@ func points(t *testing.T) *Front {
 	t.Helper()
 	a, b := mix(t, "balance"), mix(t, "balance=0.5,energy=1.25")
 	f := &Front{Plan: Plan{
-		Scenario: eval.Scenario{Name: "example"}, Terms: [2]objective.Term{b[0].Term, b[1].Term}, Mixes: []objective.Mix{a, b}, Seeds: eval.Seeds(7, 4),
+		Scenario: eval.Scenario{Name: "example"}, Terms: [2]objective.Term{b[0].Term, b[1].Term}, Mixes: []objective.Mix{a, b},
+		Seeds: eval.Seeds(7, 4),
 	}}
 	add := func(name string, g Group, m string, balance, energy float64, unscheduled int) {
 		p := Point{Name: name, Group: g, Mix: m}

@@ -78,7 +78,8 @@ func (l load) fits(free uint64) error {
 	if need <= free {
 		return nil
 	}
-	return exit.New(exit.Usage, fmt.Errorf("a cluster with %d nodes and %d pods at once takes about %d MiB, and this machine has %d MiB free", l.nodes, l.most, need>>20, free>>20), narrower)
+	return exit.New(exit.Usage, fmt.Errorf("a cluster with %d nodes and %d pods at once takes about %d MiB, and this machine has %d MiB free",
+		l.nodes, l.most, need>>20, free>>20), narrower)
 }
 
 func (l load) speed(wanted float64) (float64, error) {
@@ -90,10 +91,12 @@ func (l load) speed(wanted float64) (float64, error) {
 		}
 	}
 	if took := time.Duration(l.seconds / speed * float64(time.Second)); took > mostTime {
-		return 0, exit.New(exit.Usage, fmt.Errorf("%d pods come or go; at speed %.3g a profile would take %v, and %v is the most", l.changes, speed, took.Round(time.Second), mostTime), narrower)
+		return 0, exit.New(exit.Usage, fmt.Errorf("%d pods come or go; at speed %.3g a profile would take %v, and %v is the most",
+			l.changes, speed, took.Round(time.Second), mostTime), narrower)
 	}
 	if rate := float64(l.changes) * speed / l.seconds; rate > mostRate {
-		return 0, exit.New(exit.Usage, fmt.Errorf("at speed %.3g, %.0f pods would come or go in a second, and %.0f is the most", speed, rate, mostRate), "choose a lower --speed, or "+narrower)
+		return 0, exit.New(exit.Usage, fmt.Errorf("at speed %.3g, %.0f pods would come or go in a second, and %.0f is the most",
+			speed, rate, mostRate), "choose a lower --speed, or "+narrower)
 	}
 	return speed, nil
 }

@@ -125,7 +125,9 @@ func TestPreemptedFromTheBeginning(t *testing.T) {
 
 // The cluster has the nodes that the recorder found at first, and the notes name the unplayed parts.
 func TestNodesFrom(t *testing.T) {
-	s := &replay.Source{From: 1000, To: 100_000, Nodes: []record.Node{{Name: "a", From: 1200}, {Name: "b", From: 1900, To: 50_000, Gone: true}, {Name: "c", From: 60_000}}}
+	s := &replay.Source{From: 1000, To: 100_000, Nodes: []record.Node{
+		{Name: "a", From: 1200}, {Name: "b", From: 1900, To: 50_000, Gone: true}, {Name: "c", From: 60_000},
+	}}
 	at := nodesFrom(s)
 	if n := changes(s.Nodes, at, s.To); at != 1900 || n != 2 {
 		t.Errorf("at %d, %d changes", at, n)

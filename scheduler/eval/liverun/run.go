@@ -167,7 +167,8 @@ func (c Config) drive(ctx context.Context, b *testbed.Bed, played play.Replay) (
 	}
 	source := driver.Replayed{Record: played, Speed: c.Speed}
 	cfg := driver.Config{
-		Client: b.Client, Cleaner: cleaner, SchedulerName: c.Profile.SchedulerName, RunID: driver.NewRunID(time.Now()), Namespace: "live", Simulated: true, Log: c.Log,
+		Client: b.Client, Cleaner: cleaner, SchedulerName: c.Profile.SchedulerName, RunID: driver.NewRunID(time.Now()), Namespace: "live",
+		Simulated: true, Log: c.Log,
 		Settle: time.Millisecond, Progress: func(p driver.Progress) { c.Progress(p.Done, p.String()) },
 	}
 	source.Pace(&cfg)
@@ -184,8 +185,10 @@ func (c Config) drive(ctx context.Context, b *testbed.Bed, played play.Replay) (
 // differs lists what distinguishes the run from a replay in memory.
 func (c Config) differs(played play.Replay, sum driver.Summary) []string {
 	out := []string{
-		fmt.Sprintf("the live scheduler takes time, and the replay takes none: at this speed a real millisecond is %.3g s of the record", c.Speed/1000),
-		fmt.Sprintf("the live scheduler tries a pod that fits nowhere again after 1 to 10 real seconds, which are %.3g to %.3g s of the record", c.Speed, 10*c.Speed),
+		fmt.Sprintf("the live scheduler takes time, and the replay takes none: at this speed a real millisecond is %.3g s of the record",
+			c.Speed/1000),
+		fmt.Sprintf("the live scheduler tries a pod that fits nowhere again after 1 to 10 real seconds, which are %.3g to %.3g s of the record",
+			c.Speed, 10*c.Speed),
 		"chance decides among equal nodes, and which pod comes first of those that arrive almost together",
 	}
 	own := 0

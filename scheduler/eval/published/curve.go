@@ -74,7 +74,8 @@ func (c Curve) Write(w io.Writer, markdown bool) error {
 		return err
 	}
 	for _, x := range c.curves {
-		fmt.Fprintf(&b, "\n"+title+".\n\nGPU allocation in %%, means over %s, by the GPUs that were requested:\n\n", x.Scenario.Name, x.Scenario.About, seeds(x.Comparison))
+		fmt.Fprintf(&b, "\n"+title+".\n\nGPU allocation in %%, means over %s, by the GPUs that were requested:\n\n",
+			x.Scenario.Name, x.Scenario.About, seeds(x.Comparison))
 		if err := eval.Render(&b, c.allocations(x), markdown); err != nil {
 			return err
 		}
@@ -261,7 +262,9 @@ func (c Curve) WriteCSV(w io.Writer) error {
 		for _, r := range x.Results {
 			for i, o := range r.Outcomes {
 				for _, l := range o.GPU.Loads {
-					row := []string{x.Scenario.Name, r.Name, strconv.FormatUint(x.Seeds[i], 10), fmt.Sprint(l.Load), strconv.FormatFloat(l.Allocation, 'g', -1, 64)}
+					row := []string{
+						x.Scenario.Name, r.Name, strconv.FormatUint(x.Seeds[i], 10), fmt.Sprint(l.Load), strconv.FormatFloat(l.Allocation, 'g', -1, 64),
+					}
 					for _, n := range l.Left {
 						row = append(row, strconv.Itoa(n))
 					}

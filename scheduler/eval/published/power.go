@@ -25,7 +25,8 @@ var PowerLoads = []float64{0.2, 0.4, 0.6, 0.8, 1, PowerFactor}
 // PowerPolicies are the usual policies of a Power: FGD, the published power-saving ones, and the network with several prices on power.
 var PowerPolicies = []string{
 	"fgd", "pwr+fgd:0.05", "pwr+fgd:0.1", "pwr+fgd:0.2", "pwr",
-	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64", "power+gpu-gnn:256", "power+gpu-gnn:1e9",
+	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64",
+	"power+gpu-gnn:256", "power+gpu-gnn:1e9",
 }
 
 // publishedSavings holds the published savings of the mixes of PWR and FGD, by the list of pods: the range of the means over ten
@@ -67,7 +68,8 @@ func (p Power) Write(w io.Writer, markdown bool) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, title+".\n\nGPU allocation at the end in %%, and mean power over the arrivals in kW, by the GPUs that were requested, over %s.\n"+
-			"The differences from %s have 95%% intervals; a saving is in %% of its power:\n\n", x.Scenario.Name, x.Scenario.About, seeds(x.Comparison), x.Results[0].Name)
+			"The differences from %s have 95%% intervals; a saving is in %% of its power:\n\n",
+			x.Scenario.Name, x.Scenario.About, seeds(x.Comparison), x.Results[0].Name)
 		if err := eval.Render(&b, p.trade(x), markdown); err != nil {
 			return err
 		}
@@ -101,7 +103,9 @@ func (p Power) trade(x curve) [][]string {
 	rows := [][]string{{"policy", "kW", "saving", "allocation", "difference", "on the front"}}
 	base := x.Results[0]
 	for i, r := range x.Results {
-		row := []string{r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), "", fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "", "no"}
+		row := []string{
+			r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), "", fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "", "no",
+		}
 		if i > 0 {
 			s, d := saved(r, base, meanKilowatts(p.last())), x.Difference(r, allocationAt(p.last()))
 			row[2] = fmt.Sprintf("%.1f (%.1f to %.1f)", s.Mean, s.Low, s.High)
@@ -183,10 +187,13 @@ func (p Power) verdicts(x curve) [][]string {
 				best = o
 			}
 		}
-		row := []string{r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "none", "", ""}
+		row := []string{
+			r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "none", "", "",
+		}
 		if best != nil {
 			less, more := minus(r, *best, meanKilowatts(p.last())), minus(*best, r, allocationAt(p.last()))
-			row[3], row[4], row[5] = best.Name, fmt.Sprintf("%.1f (%.1f to %.1f)", less.Mean, less.Low, less.High), fmt.Sprintf("%+.2f (%+.2f to %+.2f)", more.Mean, more.Low, more.High)
+			row[3], row[4], row[5] = best.Name, fmt.Sprintf("%.1f (%.1f to %.1f)", less.Mean, less.Low, less.High),
+				fmt.Sprintf("%+.2f (%+.2f to %+.2f)", more.Mean, more.Low, more.High)
 		}
 		rows = append(rows, row)
 	}
@@ -213,7 +220,9 @@ func (p Power) Figures() (map[string][]byte, error) {
 			if powerPublished(r.Name) {
 				l = &lines[0]
 			}
-			l.Points = append(l.Points, plots.Point{Name: r.Name, X: eval.MeanInterval(r.Values(meanKilowatts(p.last()))), Y: eval.MeanInterval(r.Values(allocationAt(p.last())))})
+			l.Points = append(l.Points, plots.Point{
+				Name: r.Name, X: eval.MeanInterval(r.Values(meanKilowatts(p.last()))), Y: eval.MeanInterval(r.Values(allocationAt(p.last()))),
+			})
 		}
 		svg, err := plots.Trade(x.Scenario.Name, "mean power in kW", "GPU allocation in %", lines)
 		if err != nil {

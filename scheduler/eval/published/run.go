@@ -57,7 +57,9 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 
 // each plays every workload and calls done with its results and with what computes the upper bound of each
 // seed's arrivals.
-func (c Config) each(ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error) error {
+func (c Config) each(
+	ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error,
+) error {
 	return c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
 		if c.Factor <= 0 {
 			return errors.New("the factor must be over 0; the published runs use 1.3")

@@ -87,10 +87,18 @@ func MeasuredSteady(warmUp, days, load float64, workloads ...*eval.Comparison) S
 
 // The metrics of all pods. More is better for the allocation.
 var (
-	steadyAllocation = eval.Metric{Name: "allocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.Steady.Allocation }}
-	steadyGPUHours   = eval.Metric{Name: "gpuHours", Title: "GPU hours waited", Digits: 0, Of: func(o sim.Outcome) float64 { return o.Steady.GPUHours }}
-	steadyWaiting    = eval.Metric{Name: "waiting", Title: "pods waiting", Digits: 1, Of: func(o sim.Outcome) float64 { return o.Steady.Waiting }}
-	steadyTurnedAway = eval.Metric{Name: "turnedAway", Title: "turned away", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.TurnedAway) }}
+	steadyAllocation = eval.Metric{
+		Name: "allocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.Steady.Allocation },
+	}
+	steadyGPUHours = eval.Metric{
+		Name: "gpuHours", Title: "GPU hours waited", Digits: 0, Of: func(o sim.Outcome) float64 { return o.Steady.GPUHours },
+	}
+	steadyWaiting = eval.Metric{
+		Name: "waiting", Title: "pods waiting", Digits: 1, Of: func(o sim.Outcome) float64 { return o.Steady.Waiting },
+	}
+	steadyTurnedAway = eval.Metric{
+		Name: "turnedAway", Title: "turned away", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.TurnedAway) },
+	}
 
 	steadyMetrics = []eval.Metric{steadyAllocation, steadyGPUHours, steadyWaiting, steadyTurnedAway}
 )
@@ -139,7 +147,8 @@ func (s Steady) WriteCSV(w io.Writer) error {
 				first := func(class string) []string {
 					return []string{x.Scenario.Name, number(x.load), r.Name, strconv.FormatUint(x.Seeds[i], 10), class}
 				}
-				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.TurnedAway), "", "", "", "", number(o.Steady.GPUHours), ""))
+				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.TurnedAway), "",
+					"", "", "", number(o.Steady.GPUHours), ""))
 				for class, waits := range o.Steady.Classes {
 					row := append(first(sim.SteadyClassNames[class]), "", "", "")
 					for _, m := range classMetrics {

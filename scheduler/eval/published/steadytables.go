@@ -24,7 +24,8 @@ func (s Steady) Write(w io.Writer, markdown bool) error {
 		first := runs[0]
 		rows, comparisons := compared(runs)
 		fmt.Fprintf(&b, title+"Means over %s, each of %s after %s of warm-up; the load is\nthe GPUs that pods request on average.%s\n\n",
-			first.Scenario.Name, first.Scenario.About, seeds(first.Comparison), days(s.days), days(s.warmUp), explained(first.Comparison, comparisons))
+			first.Scenario.Name, first.Scenario.About, seeds(first.Comparison), days(s.days), days(s.warmUp),
+			explained(first.Comparison, comparisons))
 		if err := eval.Render(&b, rows, markdown); err != nil {
 			return err
 		}
@@ -77,7 +78,10 @@ func explained(c *eval.Comparison, comparisons int) string {
 // compared returns the rows of the first table, and the number of comparisons in it.
 func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	all := judged(runs)
-	head := []string{"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title, steadyTurnedAway.Title}
+	head := []string{
+		"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title,
+		steadyTurnedAway.Title,
+	}
 	rows = append(rows, head)
 	for _, x := range runs {
 		for i, r := range x.Results {

@@ -34,7 +34,8 @@ const (
 
 // violationKinds are all kinds.
 var violationKinds = []string{
-	lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped, shadowFailed,
+	lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped,
+	shadowFailed,
 }
 
 // violation is something that must not happen.
@@ -198,7 +199,9 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 		b.checkClaims(r, p)
 	case node != r.node:
 		r.note(revision, "bound to %q", node)
-		b.report(violation{kind: boundTwice, pods: []string{r.name}, detail: fmt.Sprintf("first to %s, then to %q", r.node, node), history: r.history})
+		b.report(violation{
+			kind: boundTwice, pods: []string{r.name}, detail: fmt.Sprintf("first to %s, then to %q", r.node, node), history: r.history,
+		})
 		b.leave(r)
 		r.node = node
 		b.occupy(r)
@@ -228,7 +231,9 @@ func (b *book) leave(r *record) { delete(b.on[r.node], r.name) }
 func (b *book) check(r *record) {
 	has, known := b.capacity[r.node]
 	if !known {
-		b.report(violation{kind: overcommitted, pods: []string{r.name}, detail: fmt.Sprintf("%s is no node for pods", r.node), history: r.history})
+		b.report(violation{
+			kind: overcommitted, pods: []string{r.name}, detail: fmt.Sprintf("%s is no node for pods", r.node), history: r.history,
+		})
 		return
 	}
 	var sum cluster.Resources

@@ -87,7 +87,9 @@ func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 
 // restoreNode creates a node and its slices again as they were. kwokcluster may have done so at its restart.
 func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []resourceapi.ResourceSlice) {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status,
+	}
 	n.Spec.Taints = nil // the node lifecycle controller's
 	for ctx.Err() == nil {
 		_, err := s.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
@@ -145,7 +147,8 @@ func (a *recoveries) lines() (out []string) {
 		}
 		line := fmt.Sprintf("%-22s %5d times", f.name, r.count)
 		if slices.Sort(r.after); len(r.after) > 0 {
-			line += fmt.Sprintf(", pods are bound again after %.1f s (median), %.1f s at most", r.after[len(r.after)/2].Seconds(), r.after[len(r.after)-1].Seconds())
+			line += fmt.Sprintf(", pods are bound again after %.1f s (median), %.1f s at most", r.after[len(r.after)/2].Seconds(),
+				r.after[len(r.after)-1].Seconds())
 		}
 		out = append(out, line)
 	}
@@ -202,7 +205,9 @@ func (s *soak) waitBound(ctx context.Context, f fault, before int, start time.Ti
 			}
 			return
 		case time.Since(start) > recoverWithin && c.waiting > 0:
-			s.book.add(violation{kind: lost, pods: s.book.unbound(), detail: fmt.Sprintf("no pod was bound within %v of a fault: %s", recoverWithin, f.name)})
+			s.book.add(violation{
+				kind: lost, pods: s.book.unbound(), detail: fmt.Sprintf("no pod was bound within %v of a fault: %s", recoverWithin, f.name),
+			})
 			return
 		}
 		pause(ctx, 100*time.Millisecond)

@@ -95,7 +95,8 @@ func (f *fleet) waitReady(ctx context.Context) error {
 func (f *fleet) socket() (string, error) {
 	path := filepath.Join(f.folder(), "run", "etcd.sock")
 	if _, err := os.Stat(path); err != nil {
-		return "", exit.New(exit.Usage, fmt.Errorf("find the cluster's etcd: %w", err), "paths of sockets are limited: choose a shorter folder with TMPDIR")
+		return "", exit.New(exit.Usage, fmt.Errorf("find the cluster's etcd: %w", err),
+			"paths of sockets are limited: choose a shorter folder with TMPDIR")
 	}
 	return path, nil
 }

@@ -131,7 +131,9 @@ func (f *fleet) prepare(m member) error {
 		c.Env = append(os.Environ(), fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate))
 		return c
 	}
-	f.schedulers = append(f.schedulers, &process{name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: command})
+	f.schedulers = append(f.schedulers, &process{
+		name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: command,
+	})
 	return nil
 }
 

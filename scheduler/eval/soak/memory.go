@@ -103,7 +103,8 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 		}
 		out = append(out, verdict{
 			pid: pid, name: all[0].name, window: to.Sub(from),
-			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf), rssEnd: quartile(late, rssOf),
+			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf),
+			rssEnd: quartile(late, rssOf),
 		})
 	}
 	slices.SortFunc(out, func(a, b verdict) int { return a.pid - b.pid })

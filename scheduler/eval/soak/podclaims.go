@@ -86,7 +86,8 @@ func (s *soak) createTemplates(ctx context.Context) error {
 
 // slicesOf returns the slices of a node.
 func (s *soak) slicesOf(ctx context.Context, node string) ([]resourceapi.ResourceSlice, error) {
-	list, err := s.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + node})
+	list, err := s.client.ResourceV1().ResourceSlices().List(ctx,
+		metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + node})
 	if err != nil {
 		return nil, fmt.Errorf("list the resource slices of %s: %w", node, err)
 	}

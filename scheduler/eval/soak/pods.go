@@ -112,7 +112,9 @@ func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
 	}
 	requests, decorate := chosen.pod(r)
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{},
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName: scheduler,
 			Containers: []corev1.Container{{

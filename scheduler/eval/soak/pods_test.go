@@ -68,7 +68,8 @@ func TestPodsFit(t *testing.T) {
 		}
 	}
 	if shares == 0 || devices == 0 || urgentPods == 0 || large == 0 || claims == 0 || two == 0 {
-		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large, %d with claims, %d with two: all must come", shares, devices, urgentPods, large, claims, two)
+		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large, %d with claims, %d with two: all must come",
+			shares, devices, urgentPods, large, claims, two)
 	}
 }
 

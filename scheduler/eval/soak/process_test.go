@@ -73,7 +73,9 @@ func TestProcess(t *testing.T) {
 
 // Without its program a process fails to start.
 func TestProcessWithoutProgram(t *testing.T) {
-	p := &process{name: "test", output: filepath.Join(t.TempDir(), "output"), command: func() *exec.Cmd { return exec.Command("/no/such/program") }}
+	p := &process{
+		name: "test", output: filepath.Join(t.TempDir(), "output"), command: func() *exec.Cmd { return exec.Command("/no/such/program") },
+	}
 	if err := p.run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "start test") {
 		t.Errorf("got %v", err)
 	}

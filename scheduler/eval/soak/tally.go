@@ -107,12 +107,16 @@ func (b *book) differences(list []string) (out []violation) {
 	for _, name := range list {
 		there[name] = true
 		if r := b.live[name]; r == nil || !r.seen {
-			out = append(out, violation{kind: miscounted, pods: []string{name}, detail: "the API server lists it, but by etcd's history it does not exist"})
+			out = append(out, violation{
+				kind: miscounted, pods: []string{name}, detail: "the API server lists it, but by etcd's history it does not exist",
+			})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.live)) {
 		if !there[name] {
-			out = append(out, violation{kind: lost, pods: []string{name}, detail: "the API server accepted it and does not list it", history: b.live[name].history})
+			out = append(out, violation{
+				kind: lost, pods: []string{name}, detail: "the API server accepted it and does not list it", history: b.live[name].history,
+			})
 		}
 	}
 	return out

@@ -25,7 +25,8 @@ type process struct {
 func start(name, hint, log, program string, args ...string) (*process, error) {
 	out, err := os.Create(log)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err), "choose a directory that you can write to with --log-dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err),
+			"choose a directory that you can write to with --log-dir")
 	}
 	defer out.Close() // the process has its own handle
 	p := &process{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}

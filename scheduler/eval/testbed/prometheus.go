@@ -41,13 +41,15 @@ scrape_configs:
   - {source_labels: [node], target_label: __metrics_path__, replacement: "/api/v1/nodes/$1:28282/proxy/metrics"}
 `
 
-// StartPrometheus runs a program of Prometheus that scrapes the cluster, until the returned function stops it. It returns when pages were scraped, with
-// Prometheus' URL. Log and data are deleted with the bed. When it ends by itself, the context of the bed ends with an error.
+// StartPrometheus runs a program of Prometheus that scrapes the cluster, until the returned function stops it. It returns when pages were
+// scraped, with Prometheus' URL. Log and data are deleted with the bed. When it ends by itself, the context of the bed ends with an error.
 func (b *Bed) StartPrometheus(ctx context.Context, program string) (url string, stop func(), err error) {
 	dir := filepath.Join(b.dir, "prometheus")
-	text := strings.NewReplacer("INTERVAL", scrapeInterval.String(), "DIR", dir, "HOST", strings.TrimPrefix(b.REST.Host, "https://")).Replace(scrapes)
+	text := strings.NewReplacer("INTERVAL", scrapeInterval.String(), "DIR", dir, "HOST",
+		strings.TrimPrefix(b.REST.Host, "https://")).Replace(scrapes)
 	err = errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "ca.crt"), b.REST.CAData, 0o600),
-		os.WriteFile(filepath.Join(dir, "token"), []byte(b.REST.BearerToken), 0o600), os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(text), 0o600))
+		os.WriteFile(filepath.Join(dir, "token"), []byte(b.REST.BearerToken), 0o600),
+		os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(text), 0o600))
 	if err != nil {
 		return "", nil, fmt.Errorf("write Prometheus' configuration: %w", err)
 	}

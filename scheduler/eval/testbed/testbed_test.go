@@ -39,7 +39,8 @@ func (f *fakeCluster) Launch(_ context.Context, nodes testbed.Nodes, folder, log
 	}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	f.t.Cleanup(api.Close)
-	config := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + api.URL + "'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	config := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + api.URL +
+		"'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
 	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(f.Kubeconfig(), []byte(config), 0o600)); err != nil {
 		f.t.Fatal(err)
 	}
@@ -140,7 +141,9 @@ func TestRunThatCannotStart(t *testing.T) {
 		t.Errorf("the temporary folder: %v", err)
 	}
 	f = &fakeCluster{t: t}
-	broken := testbed.Config{Name: "test", Launcher: f, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: "x", Variant: "no such variant"}}}}
+	broken := testbed.Config{
+		Name: "test", Launcher: f, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: "x", Variant: "no such variant"}}},
+	}
 	if err := testbed.Run(t.Context(), broken, never); exit.Code(err) != exit.Usage || f.stops != 1 {
 		t.Errorf("got %v after %d stops", err, f.stops)
 	}

@@ -106,7 +106,8 @@ func agrees(t *testing.T, how driver.GPURequests) {
 			t.Errorf("%+v", got)
 		}
 		if got.Policy != "kube-scheduler" && (got.SameDevices != got.Pods || got.GPU.Allocation() != got.Simulated.Allocation || got.GPU.AllocationAtFull() != got.Simulated.AllocationAtFull) {
-			t.Errorf("%d of %d pods are on the nodes and %d on the devices of the simulator: %+v, simulated %+v", got.Same, got.Pods, got.SameDevices, got.GPU, *got.Simulated)
+			t.Errorf("%d of %d pods are on the nodes and %d on the devices of the simulator: %+v, simulated %+v",
+				got.Same, got.Pods, got.SameDevices, got.GPU, *got.Simulated)
 		}
 		if chosen := how != driver.Annotated && got.Policy != "kube-scheduler"; (got.Choices.Taken > 0) != chosen || got.Choices.Other != 0 {
 			t.Errorf("%s, choices of devices: %+v", got.Policy, got.Choices)
@@ -123,8 +124,9 @@ func config(t *testing.T, how driver.GPURequests) Config {
 		fmt.Fprintf(pods, "pod-%d,%d,%d,%s\n", i, 500+100*(i%7), 1024, ask)
 	}
 	return Config{
-		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
-		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
+		NodesFile: write(t, "nodes.csv",
+			"sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
+		PodsFile: write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
 		Contenders: []agreement.Contender{
 			contender(t, "fgd", server.Profile{Policy: "fgd"}),
 			contender(t, "kube-scheduler", server.Profile{Variant: server.DefaultProfile}),

@@ -37,8 +37,9 @@ func (r *Report) Folder() []runfolder.Row {
 		return nil
 	}
 	c := &eval.Comparison{Seeds: r.Seeds, Scenario: eval.Scenario{
-		Name:  filepath.Base(r.PodsFile) + " on a cluster",
-		About: fmt.Sprintf("%d nodes with %d GPUs%s and the real kube-scheduler, until %.0f%% of the GPUs were asked for", r.Nodes, r.GPUs, requestsText(r.GPURequests), 100*r.Factor),
+		Name: filepath.Base(r.PodsFile) + " on a cluster",
+		About: fmt.Sprintf("%d nodes with %d GPUs%s and the real kube-scheduler, until %.0f%% of the GPUs were asked for",
+			r.Nodes, r.GPUs, requestsText(r.GPURequests), 100*r.Factor),
 	}}
 	rows := r.verdicts(c.Scenario.Name)
 	for _, p := range r.Policies {
@@ -87,7 +88,8 @@ func (r *Report) verdicts(scenario string) (rows []runfolder.Row) {
 		}
 		rows = append(rows, runfolder.Verdict{
 			Scenario: scenario, Contender: p, State: runfolder.Note,
-			Text: fmt.Sprintf("%s: of %d pods, %d are on the node of the simulator or without one in both, and %d on its devices", p, pods, nodes, devices),
+			Text: fmt.Sprintf("%s: of %d pods, %d are on the node of the simulator or without one in both, and %d on its devices",
+				p, pods, nodes, devices),
 		})
 	}
 	return rows

@@ -62,7 +62,10 @@ func (p *replay) create(ctx context.Context, i int) error {
 
 // deployment is a pod as the driver creates it.
 func (p *replay) deployment(i int) (driver.Config, workload.Deployment) {
-	c := driver.Config{Client: p.client, SchedulerName: p.profile, Namespace: steadyNamespace, RunID: strings.TrimSuffix(p.prefix, "-"), Image: driver.DefaultImage, GPUs: p.gpus}
+	c := driver.Config{
+		Client: p.client, SchedulerName: p.profile, Namespace: steadyNamespace, RunID: strings.TrimSuffix(p.prefix, "-"),
+		Image: driver.DefaultImage, GPUs: p.gpus,
+	}
 	return c, workload.Deployment{Name: p.name(i), Replicas: 1, Shape: p.pods[p.of(i).Pod].Shape()}
 }
 
@@ -206,7 +209,8 @@ func (p *replay) delete(ctx context.Context, name string) error {
 
 // remove deletes the pods with these fields without grace period.
 func (p *replay) remove(ctx context.Context, fields string) error {
-	err := p.client.CoreV1().Pods(steadyNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{FieldSelector: fields})
+	err := p.client.CoreV1().Pods(steadyNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)},
+		metav1.ListOptions{FieldSelector: fields})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
 	}

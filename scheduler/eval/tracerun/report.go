@@ -93,7 +93,8 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 			}
 		}
 		if choices != (server.ClaimChoices{}) {
-			fmt.Fprintf(&b, "\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n", p, choices.Taken, choices.Other, choices.None)
+			fmt.Fprintf(&b, "\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n",
+				p, choices.Taken, choices.Other, choices.None)
 		}
 		if fallbacks > 0 {
 			fmt.Fprintf(&b, "\nIn %d decisions upstream's scoring stood in for %s; the log says why.\n", fallbacks, p)

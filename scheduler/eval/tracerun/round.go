@@ -76,7 +76,9 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 		rounds := float64(len(r.Seeds) * len(r.Contenders))
 		r.Progress((float64(r.done)+p.Done)/rounds, fmt.Sprintf("%s, seed %d: %d of %d pods have a node", x.Name, seed, p.Bound, p.Pods))
 	}
-	c := driver.Config{SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress, GPUs: r.GPUs}
+	c := driver.Config{
+		SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress, GPUs: r.GPUs,
+	}
 	err = r.deploy(ctx, c, func(f driver.FillSummary) error {
 		t.Pods, t.Bound = f.Pods, f.Bound
 		t.GPU, t.Binding = *f.GPU, f.Binding

@@ -122,7 +122,10 @@ func newComparison(c Config) (*comparison, error) {
 		c.Settle = defaultSettle
 	}
 	r := &comparison{Config: c, nodes: nodes, pods: pods}
-	r.report = &Report{PodsFile: c.PodsFile, GPURequests: c.GPUs, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes), GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli}
+	r.report = &Report{
+		PodsFile: c.PodsFile, GPURequests: c.GPUs, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes),
+		GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli,
+	}
 	for _, x := range c.Contenders {
 		r.report.Policies = append(r.report.Policies, x.Name)
 	}

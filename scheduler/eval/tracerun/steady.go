@@ -40,7 +40,10 @@ func RunSteady(ctx context.Context, c SteadyConfig) (*SteadyReport, error) {
 		return nil, err
 	}
 	r := &steadyComparison{comparison: base, steady: c}
-	r.out = &SteadyReport{PodsFile: c.PodsFile, GPURequests: c.GPUs, Load: c.Factor, Nodes: base.report.Nodes, GPUs: base.report.GPUs, Speed: c.Speed, WarmUp: c.WarmUp, Duration: c.Duration}
+	r.out = &SteadyReport{
+		PodsFile: c.PodsFile, GPURequests: c.GPUs, Load: c.Factor, Nodes: base.report.Nodes, GPUs: base.report.GPUs, Speed: c.Speed,
+		WarmUp: c.WarmUp, Duration: c.Duration,
+	}
 	if _, err := r.draw(c.Seeds[0]); err != nil { // before a cluster starts
 		return nil, err
 	}
@@ -155,7 +158,9 @@ func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, see
 
 // simulateSteady plays a contender's episode of a seed in the simulator, with the machines in the order of the cluster and the same
 // arrivals, for duration seconds after the warm-up. at holds the first places of the pods by their numbers.
-func (r *steadyComparison) simulateSteady(x agreement.Contender, seed uint64, duration float64) (o *sim.SteadyOutcome, at map[int]place, err error) {
+func (r *steadyComparison) simulateSteady(
+	x agreement.Contender, seed uint64, duration float64,
+) (o *sim.SteadyOutcome, at map[int]place, err error) {
 	all, at, err := r.episode(x, seed, &sim.OpenB{
 		Nodes: r.nodes, Pods: r.pods, InOrder: true,
 		Steady: &sim.Steady{Load: r.Factor, WarmUp: r.steady.WarmUp, Duration: duration},

@@ -73,7 +73,8 @@ func (r *SteadyReport) tables() published.Steady {
 	}
 	machines := fmt.Sprintf("%d machines of the trace with %d GPUs%s", r.Nodes, r.GPUs, requestsText(r.GPURequests))
 	s := published.MeasuredSteady(r.WarmUp/secondsADay, r.Duration/secondsADay, r.Load,
-		on("on a simulated cluster", fmt.Sprintf("%s and the real kube-scheduler; %.4g seconds of the trace pass in one", machines, r.Speed), func(t SteadyTrial) *sim.SteadyOutcome { return t.Cluster }),
+		on("on a simulated cluster", fmt.Sprintf("%s and the real kube-scheduler; %.4g seconds of the trace pass in one", machines, r.Speed),
+			func(t SteadyTrial) *sim.SteadyOutcome { return t.Cluster }),
 		on("in the simulator", machines+", the same pods", func(t SteadyTrial) *sim.SteadyOutcome { return t.Simulated }))
 	s.All = r.All
 	return s
@@ -103,11 +104,14 @@ func (r *SteadyReport) Write(w io.Writer, markdown bool) error {
 
 // speeds returns the rows of the last table.
 func (r *SteadyReport) speeds() [][]string {
-	rows := [][]string{{"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %"}}
+	rows := [][]string{{
+		"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %",
+	}}
 	for _, t := range r.Trials {
 		rows = append(rows, []string{
 			fmt.Sprint(t.Seed), t.Policy, fmt.Sprintf("%.3f", t.AtOnce), fmt.Sprintf("%.0f", t.AtOnce*r.Speed), fmt.Sprintf("%.3f", t.Late),
-			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay), fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
+			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay),
+			fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
 		})
 	}
 	return rows

@@ -45,7 +45,8 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	if c.String("usage") == "" {
 		for _, name := range Names() {
 			if c.IsSet(name) {
-				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name), "say where usage comes from, for example --usage "+usage.PrometheusSource)
+				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name),
+					"say where usage comes from, for example --usage "+usage.PrometheusSource)
 			}
 		}
 		return nil, nil
