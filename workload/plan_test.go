@@ -61,7 +61,9 @@ func TestFills(t *testing.T) {
 func TestTolerations(t *testing.T) {
 	x := cluster.Toleration{Key: "x", Exists: true}
 	shape := Shape{Tolerations: []cluster.Toleration{x, x}}
-	p := Plan{Steps: []Step{{Action: Add, Deployment: Deployment{Shape: shape}}, {Action: Delete, Deployment: Deployment{Shape: shape}}, {Action: Reset}}}
+	p := Plan{Steps: []Step{
+		{Action: Add, Deployment: Deployment{Shape: shape}}, {Action: Delete, Deployment: Deployment{Shape: shape}}, {Action: Reset},
+	}}
 	want := []cluster.Toleration{{Key: NodeTaint, Exists: true}, x}
 	if d := cmp.Diff(want, p.Tolerations()); d != "" {
 		t.Error(d)

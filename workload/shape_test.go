@@ -145,7 +145,8 @@ func FuzzReadShapes(f *testing.F) {
 // or requests.
 func TestShapeJSON(t *testing.T) {
 	s := Shape{
-		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
+		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1},
+		Limits:       cluster.Resources{MilliCPU: 1000},
 		Usage:        &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(0.25)}},
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true, Effect: cluster.NoSchedule}},
 	}

@@ -103,11 +103,14 @@ const (
 // absent reports whether an error says that the cluster has no claims, or that the user, who can then have made none, has
 // no right to claims or priority classes.
 func absent(kind schema.GroupVersionResource, err error) bool {
-	return kind.Resource == claims && apierrors.IsNotFound(err) || (kind.Resource == claims || kind.Resource == classes) && apierrors.IsForbidden(err)
+	return kind.Resource == claims && apierrors.IsNotFound(err) || (kind.Resource == claims || kind.Resource == classes) &&
+		apierrors.IsForbidden(err)
 }
 
 // each calls f for every object of a kind, page by page, until f returns false.
-func (c *Client) each(ctx context.Context, kind schema.GroupVersionResource, namespace, selector string, f func(*metav1.PartialObjectMetadata) bool) error {
+func (c *Client) each(
+	ctx context.Context, kind schema.GroupVersionResource, namespace, selector string, f func(*metav1.PartialObjectMetadata) bool,
+) error {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return c.Metadata.Resource(kind).Namespace(namespace).List(ctx, o)
 	})

@@ -29,7 +29,8 @@ func gpuClass() *resourceapi.DeviceClass {
 // describe says how a pod requests GPUs.
 func describe(p *corev1.Pod) string {
 	app := p.Spec.Containers[0].Resources
-	out := fmt.Sprintf("%s: requests %d whole and %d milli, %d annotations", p.Name, app.Limits.Name(kube.GPUResource, "").Value(), app.Requests.Name(kube.GPUMilliResource, "").Value(), len(p.Annotations))
+	out := fmt.Sprintf("%s: requests %d whole and %d milli, %d annotations", p.Name, app.Limits.Name(kube.GPUResource, "").Value(),
+		app.Requests.Name(kube.GPUMilliResource, "").Value(), len(p.Annotations))
 	for _, c := range p.Spec.ResourceClaims {
 		out += ", claim " + *c.ResourceClaimName
 		if len(app.Claims) == 1 && app.Claims[0].Name == c.Name {
@@ -37,7 +38,8 @@ func describe(p *corev1.Pod) string {
 		}
 	}
 	if p.Spec.Affinity != nil {
-		out += fmt.Sprint(", models ", p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values)
+		out += fmt.Sprint(", models ",
+			p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values)
 	}
 	return out
 }

@@ -71,7 +71,8 @@ func (s *stage) createClasses(ctx context.Context) error {
 		s.classes[want] = name
 	}
 	if high > 0 {
-		s.Log.Warn().Int("priorities", high).Msgf("priorities over %d that no class of the cluster has are played as %d", maxPriority, maxPriority)
+		s.Log.Warn().Int("priorities", high).Msgf("priorities over %d that no class of the cluster has are played as %d",
+			maxPriority, maxPriority)
 	}
 	return nil
 }

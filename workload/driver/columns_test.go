@@ -135,7 +135,10 @@ func documentedColumns(t *testing.T) map[string][2]string {
 // beginning and one that comes later, both changed.
 func played(t *testing.T, change func(*record.Pod)) [2]string {
 	t.Helper()
-	pod := record.Pod{Namespace: "shop", OwnerKind: "ReplicaSet", OwnerName: "web-1", Workload: "Deployment/web", MilliCPU: 100, Memory: 1 << 20, GPUMilli: 500, Labels: `{"a":"b"}`, End: record.Deleted, Node: "x"}
+	pod := record.Pod{
+		Namespace: "shop", OwnerKind: "ReplicaSet", OwnerName: "web-1", Workload: "Deployment/web", MilliCPU: 100, Memory: 1 << 20, GPUMilli: 500,
+		Labels: `{"a":"b"}`, End: record.Deleted, Node: "x",
+	}
 	early, late := pod, pod
 	early.UID, early.Name, early.Arrived, early.Bound, early.Ended = "1", "early", 1000, 2000, 60_000
 	late.UID, late.Name, late.Arrived, late.Bound, late.Ended = "2", "late", 20_000, 21_000, 50_000

@@ -303,7 +303,8 @@ func TestDeployment(t *testing.T) {
 	d.Shape.Tolerations = []cluster.Toleration{{Key: "k", Value: "v", Effect: cluster.NoSchedule}}
 	got := cfg.deployment(d, 2)
 	ours := map[string]string{
-		workload.LabelManagedBy: "gnnsched", workload.LabelRun: "r1", workload.LabelFill: "2", workload.LabelShape: "web", workload.LabelName: "brave-otter",
+		workload.LabelManagedBy: "gnnsched", workload.LabelRun: "r1", workload.LabelFill: "2", workload.LabelShape: "web",
+		workload.LabelName: "brave-otter",
 	}
 	if d := cmp.Diff(ours, got.Labels); d != "" {
 		t.Errorf("labels:\n%s", d)
@@ -326,7 +327,8 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("tolerations:\n%s", d)
 	}
 	r := p.Containers[0].Resources
-	text := fmt.Sprintf("%v %v, limits %v of %d, %d pods for %s on %s", r.Requests.Cpu(), r.Requests.Memory(), r.Limits.Cpu(), len(r.Limits), *got.Spec.Replicas, p.SchedulerName, p.NodeSelector["pool"])
+	text := fmt.Sprintf("%v %v, limits %v of %d, %d pods for %s on %s", r.Requests.Cpu(), r.Requests.Memory(), r.Limits.Cpu(), len(r.Limits),
+		*got.Spec.Replicas, p.SchedulerName, p.NodeSelector["pool"])
 	if text != "500m 1Gi, limits 1 of 1, 7 pods for gnn on x" {
 		t.Errorf("got %q", text)
 	}
@@ -351,7 +353,8 @@ func TestMeasure(t *testing.T) {
 	c := fakecluster.New(
 		node("plain", func(*corev1.Node) {}), node("soft", taint("a", corev1.TaintEffectPreferNoSchedule)),
 		node("kwok", taint(workload.NodeTaint, corev1.TaintEffectNoSchedule)), node("tolerated", taint("mine", corev1.TaintEffectNoExecute)),
-		node("cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }), node("control-plane", taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)),
+		node("cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }),
+		node("control-plane", taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)),
 		pod("a", "plain", corev1.PodRunning), pod("b", "kwok", corev1.PodPending), pod("done", "plain", corev1.PodSucceeded),
 		pod("elsewhere", "control-plane", corev1.PodRunning), pod("waiting", "", corev1.PodPending),
 	)

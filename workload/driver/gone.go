@@ -115,7 +115,9 @@ func onNode(a *corev1.Affinity, node string) *corev1.Affinity {
 	}
 	for i := range (*terms).NodeSelectorTerms {
 		t := &(*terms).NodeSelectorTerms[i]
-		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}})
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
 	}
 	return a
 }

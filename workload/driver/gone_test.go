@@ -147,7 +147,10 @@ func TestReplacements(t *testing.T) {
 	// The run has not noticed its deletion when it is to leave.
 	s.others("late", false)
 	s.remove(s.existing["late"])
-	s.check(FillSummary{Deployments: 5, Arrived: 5, Placed: 5, Deleted: 1, Left: 1, Lost: 2, Replaced: 4, Pods: 2, Created: 2, Pending: 2, Reasons: []Reason{{2, "no room"}}})
+	s.check(FillSummary{
+		Deployments: 5, Arrived: 5, Placed: 5, Deleted: 1, Left: 1, Lost: 2, Replaced: 4, Pods: 2, Created: 2, Pending: 2,
+		Reasons: []Reason{{2, "no room"}},
+	})
 	var out bytes.Buffer
 	want := "\ndeleted by others in fill 1, such as by preemption: 6 pod(s), of which 4 came again, as their owners would create them\n"
 	if err := (Report{Summary: s.sum}).Write(&out, "table"); err != nil || !strings.Contains(out.String(), want) {

@@ -88,8 +88,10 @@ func withRetry(ctx context.Context, ask func(context.Context) error) error {
 func temporary(err error) bool {
 	// An API server refuses pods of a new class until its cache has the class.
 	unknownClass := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "no PriorityClass with name")
-	return unknownClass || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
-		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+	return unknownClass || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // remove deletes a Deployment, or its pods with Bare. It returns how many pods were still there.

@@ -44,7 +44,10 @@ type pod struct {
 type tally struct{ created, bound int }
 
 func newPodWatch(bare bool) *podWatch {
-	return &podWatch{changed: make(chan struct{}, 1), bare: bare, pods: map[types.UID]pod{}, byName: map[string]*tally{}, had: map[string]bool{}, unplaced: map[string]pod{}}
+	return &podWatch{
+		changed: make(chan struct{}, 1), bare: bare, pods: map[types.UID]pod{}, byName: map[string]*tally{}, had: map[string]bool{},
+		unplaced: map[string]pod{},
+	}
 }
 
 // watchPods starts the watch and waits until it has seen every pod of the run.
@@ -100,9 +103,12 @@ func stripPod(o any) (any, error) {
 		return o, nil
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels, DeletionTimestamp: p.DeletionTimestamp},
-		Spec:       corev1.PodSpec{NodeName: p.Spec.NodeName},
-		Status:     corev1.PodStatus{Conditions: p.Status.Conditions},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels,
+			DeletionTimestamp: p.DeletionTimestamp,
+		},
+		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Status: corev1.PodStatus{Conditions: p.Status.Conditions},
 	}, nil
 }
 
@@ -146,7 +152,9 @@ func (w *podWatch) set(p *corev1.Pod) {
 
 // pod returns the state of a pod, without the scheduler's reason.
 func (w *podWatch) pod(p *corev1.Pod) pod {
-	out := pod{namespace: p.Namespace, name: p.Name, deployment: p.Labels[workload.LabelName], who: string(p.UID), bound: p.Spec.NodeName != ""}
+	out := pod{
+		namespace: p.Namespace, name: p.Name, deployment: p.Labels[workload.LabelName], who: string(p.UID), bound: p.Spec.NodeName != "",
+	}
 	if w.bare {
 		out.deployment, out.who = p.Name, p.Name
 	}

@@ -18,7 +18,8 @@ func (c *Config) createNamespace(ctx context.Context) (created bool, err error) 
 	n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 	switch {
 	case err == nil && n.Status.Phase == corev1.NamespaceTerminating:
-		return false, exit.New(exit.Usage, fmt.Errorf("namespace %s is being deleted", c.Namespace), "wait until it is gone, or choose another one with --namespace")
+		return false, exit.New(exit.Usage, fmt.Errorf("namespace %s is being deleted", c.Namespace),
+			"wait until it is gone, or choose another one with --namespace")
 	case err == nil:
 		return false, nil
 	case !apierrors.IsNotFound(err):
@@ -48,14 +49,16 @@ func (c *Config) checkNames(ctx context.Context) error {
 	}
 	for name, run := range owner {
 		if run == c.RunID {
-			return exit.New(exit.Usage, fmt.Errorf("run id %s is in use: it is on Deployment %s in namespace %s", run, name, c.Namespace), "remove it with `cleancluster --run "+run+"`, or choose another id")
+			return exit.New(exit.Usage, fmt.Errorf("run id %s is in use: it is on Deployment %s in namespace %s", run, name, c.Namespace),
+				"remove it with `cleancluster --run "+run+"`, or choose another id")
 		}
 	}
 	for _, s := range c.Plan.Steps {
 		if run, taken := owner[s.Deployment.Name]; taken && s.Action == workload.Add {
 			err := fmt.Errorf("namespace %s already has a Deployment %s", c.Namespace, s.Deployment.Name)
 			if run != "" {
-				return exit.New(exit.Usage, fmt.Errorf("%w, of run %s", err, run), "remove it with `cleancluster --run "+run+"`, or choose another --seed or --namespace")
+				return exit.New(exit.Usage, fmt.Errorf("%w, of run %s", err, run),
+					"remove it with `cleancluster --run "+run+"`, or choose another --seed or --namespace")
 			}
 			return exit.New(exit.Usage, err, "choose another --seed or --namespace")
 		}

@@ -49,7 +49,8 @@ func (p Progress) String() string {
 		text = fmt.Sprintf("fill %d/%d: creating the first pods, %v", p.Fill, p.Fills, p.Load)
 	}
 	if p.Arrivals > 0 {
-		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
+		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v",
+			p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
 	}
 	switch {
 	case p.Phase == Settling && p.Bound < p.Pods:

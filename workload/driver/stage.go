@@ -168,7 +168,8 @@ func (s *stage) createSpaces(ctx context.Context) error {
 			return err
 		})
 		if apierrors.IsAlreadyExists(err) {
-			return exit.New(exit.Usage, fmt.Errorf("namespace %s exists already, and a replay needs new ones", n.Name), "remove earlier runs with `cleancluster`, or choose another prefix with --namespace")
+			return exit.New(exit.Usage, fmt.Errorf("namespace %s exists already, and a replay needs new ones", n.Name),
+				"remove earlier runs with `cleancluster`, or choose another prefix with --namespace")
 		}
 		if err != nil {
 			return fmt.Errorf("create namespace %s: %w", n.Name, err)
@@ -228,8 +229,10 @@ func refusal(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // the run is being removed
 		return false
 	}
-	webhook := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "failed calling webhook") // these choose their own status
-	return webhook || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	// these choose their own status
+	webhook := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "failed calling webhook")
+	return webhook || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // refusalReason returns the API server's reason for refusing a pod, without the parts that differ between pods refused for the same reason.

@@ -15,7 +15,9 @@ import (
 func (s *stage) pod(name string) *corev1.Pod {
 	part := s.Replay.Parts[name]
 	p := s.reader.Pod(part.Row)
-	meta := metav1.ObjectMeta{Name: name, Namespace: s.space(part.Row.Namespace), Labels: s.podLabels(p.Labels), Annotations: map[string]string{}}
+	meta := metav1.ObjectMeta{
+		Name: name, Namespace: s.space(part.Row.Namespace), Labels: s.podLabels(p.Labels), Annotations: map[string]string{},
+	}
 	for k, v := range p.Annotations {
 		if k != corev1.MirrorPodAnnotationKey {
 			meta.Annotations[k] = v

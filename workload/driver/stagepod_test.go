@@ -20,7 +20,10 @@ func bareStage(t *testing.T, parts ...part) *stage {
 	cfg := replayOf(t, fakecluster.New(), parts...)
 	cfg.Namespace, cfg.Image = "sim", "img"
 	cfg.Replay.Hostnames = map[string]string{"worker-1": "ip-1.ec2", "worker-9": "n1", "worker-8": "gone"}
-	return &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"}, nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{}}
+	return &stage{
+		Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"},
+		nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{},
+	}
 }
 
 // A pod of the run has the values of its row.
@@ -52,8 +55,10 @@ func TestStagePod(t *testing.T) {
 		{name: "node affinity by another hostname", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[` +
 			`{"key":"kubernetes.io/hostname","operator":"In","values":["worker-1","n1","worker-8"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["worker-1","n1"]}]}]}}}`}, want: func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"}}},
-				MatchFields:      []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"},
+				}},
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
 			}}}}}
 		}},
 		{name: "node affinity", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["ip-1.ec2","n1","gone"]}]}]},` +
@@ -90,10 +95,14 @@ func TestStagePod(t *testing.T) {
 		s := bareStage(t, part{row: c.row, node: c.node})
 		got := s.pod("p")
 		want := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "sim-shop", Annotations: map[string]string{}, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "test", workload.LabelFill: "1"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "p", Namespace: "sim-shop", Annotations: map[string]string{},
+				Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "test", workload.LabelFill: "1"},
+			},
 			Spec: corev1.PodSpec{
 				SchedulerName: "gnn", PriorityClassName: "zero", AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
-				Tolerations: []corev1.Toleration{{Key: "kwok.x-k8s.io/node", Operator: "Exists"}}, Containers: []corev1.Container{{Name: "app", Image: "img"}},
+				Tolerations: []corev1.Toleration{{Key: "kwok.x-k8s.io/node", Operator: "Exists"}},
+				Containers:  []corev1.Container{{Name: "app", Image: "img"}},
 			},
 		}
 		c.want(want)

@@ -106,11 +106,13 @@ func frequent(all []Reason) (shown []Reason, more Reason) {
 // gpuLine describes the allocation of the GPUs: "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods without GPU, 90 with a
 // share of one, 20 with whole ones".
 func gpuLine(g GPUSummary) string {
-	text := fmt.Sprintf("%.2f%% of %d allocated, %.1f%% asked for", 100*g.Allocation(), g.Capacity/cluster.DeviceMilli, 100*cluster.Fraction(g.Asked, g.Capacity))
+	text := fmt.Sprintf("%.2f%% of %d allocated, %.1f%% asked for", 100*g.Allocation(),
+		g.Capacity/cluster.DeviceMilli, 100*cluster.Fraction(g.Asked, g.Capacity))
 	if g.AllocatedAtFull > 0 {
 		text += fmt.Sprintf(" (%.2f%% of what came until 100%% were)", 100*g.AllocationAtFull())
 	}
-	return text + fmt.Sprintf("; without a node: %d pods without GPU, %d with a share of one, %d with whole ones", g.UnscheduledCPU, g.UnscheduledShare, g.UnscheduledWhole)
+	return text + fmt.Sprintf("; without a node: %d pods without GPU, %d with a share of one, %d with whole ones",
+		g.UnscheduledCPU, g.UnscheduledShare, g.UnscheduledWhole)
 }
 
 // writeFills writes a row for each fill, and their sum.

@@ -73,7 +73,9 @@ func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := driver.Run(ctx, driver.Config{Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it"})
+	sum, err := driver.Run(ctx, driver.Config{
+		Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

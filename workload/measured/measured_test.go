@@ -104,7 +104,8 @@ func TestReadBackwards(t *testing.T) {
 		fmt.Fprintf(&forth, "%d,one,1,1,%d\n", 300*i, i)
 		fmt.Fprintf(&back, "%d,one,1,1,%d\n", 300*(299-i), 299-i)
 	}
-	want, got := read(t, Options{Step: 300, Format: azure{}}, forth.String()).Machines[0], read(t, Options{Step: 300, Format: azure{}}, back.String()).Machines[0]
+	want, got := read(t, Options{Step: 300, Format: azure{}}, forth.String()).Machines[0],
+		read(t, Options{Step: 300, Format: azure{}}, back.String()).Machines[0]
 	if got.First != want.First || len(got.Used[usage.CPU]) != 300 {
 		t.Errorf("first %v, %d values", got.First, len(got.Used[usage.CPU]))
 	}
@@ -282,7 +283,8 @@ func TestParts(t *testing.T) {
 }
 
 func TestLimitAndDays(t *testing.T) {
-	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure{}}, "one,s,d,0,9,9,1,8,I,4,8\ntwo,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n50000,one,1,1,25\n100000,one,1,1,75\n0,two,1,1,1\n")
+	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure{}},
+		"one,s,d,0,9,9,1,8,I,4,8\ntwo,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n50000,one,1,1,25\n100000,one,1,1,75\n0,two,1,1,1\n")
 	if len(w.Machines) != 1 || len(w.Machines[0].Used[usage.CPU]) != 2 {
 		t.Errorf("machines %+v", w.Machines)
 	}

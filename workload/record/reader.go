@@ -62,7 +62,8 @@ func (r *Record) Nodes() ([]Node, error) {
 func (r *Record) Objects() ([]Object, error) {
 	out, err := fold[Object](r)
 	slices.SortFunc(out, func(a, b Object) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.From, b.From))
 	})
 	return out, err
 }
@@ -179,7 +180,8 @@ func (i interning) of(fields ...*string) {
 func intern[T row](words interning, r *T) {
 	if p, ok := any(r).(*Pod); ok {
 		words.of(&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
-			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.End, &p.Node)
+			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt,
+			&p.Health, &p.End, &p.Node)
 	}
 }
 

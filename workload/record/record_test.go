@@ -95,7 +95,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range []string{
-		cmp.Diff([]Pod{a, b}, gotPods), cmp.Diff([]Node{n}, gotNodes), cmp.Diff([]Object{o}, gotObjects), cmp.Diff([]Run{run}, gotRuns), cmp.Diff([]Sample{s}, gotSamples),
+		cmp.Diff([]Pod{a, b}, gotPods), cmp.Diff([]Node{n}, gotNodes), cmp.Diff([]Object{o}, gotObjects), cmp.Diff([]Run{run}, gotRuns),
+		cmp.Diff([]Sample{s}, gotSamples),
 	} {
 		if d != "" {
 			t.Error(d)

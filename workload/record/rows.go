@@ -247,7 +247,8 @@ func (p *Pod) check() error {
 	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no UID
 		return fmt.Errorf("the uid of pod %q has %d bytes", Word(p.Name), len(p.UID))
 	}
-	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass))
+	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node),
+		names("a priority class", p.PriorityClass))
 	if err != nil {
 		return err
 	}

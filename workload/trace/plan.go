@@ -196,9 +196,11 @@ func (r planRow) validate() (column string, err error) {
 	case r.PodCount < 1:
 		return "pod_count", errors.New("a deployment needs at least 1 pod")
 	case r.CPULimit != 0 && r.CPULimit < r.CPURequest:
-		return "cpu_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatCPU(int64(r.CPULimit)), cluster.FormatCPU(int64(r.CPURequest)))
+		return "cpu_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatCPU(int64(r.CPULimit)),
+			cluster.FormatCPU(int64(r.CPURequest)))
 	case r.MemLimit != 0 && r.MemLimit < r.MemRequest:
-		return "mem_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatMemory(int64(r.MemLimit)), cluster.FormatMemory(int64(r.MemRequest)))
+		return "mem_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatMemory(int64(r.MemLimit)),
+			cluster.FormatMemory(int64(r.MemRequest)))
 	}
 	return "", nil
 }

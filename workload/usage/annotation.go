@@ -39,7 +39,8 @@ func FormatAnnotation(m *Model) (string, error) {
 		return "", err
 	}
 	if len(b) > maxAnnotation {
-		return "", fmt.Errorf("the model has %d bytes as an annotation of a pod, more than %d; use fewer values or a larger step", len(b), maxAnnotation)
+		return "", fmt.Errorf("the model has %d bytes as an annotation of a pod, more than %d; use fewer values or a larger step", len(b),
+			maxAnnotation)
 	}
 	return string(b), nil
 }

@@ -213,7 +213,9 @@ func (e *burstsEntry) curve(f *fields) Curve {
 }
 
 func (e *walkEntry) curve(f *fields) Curve {
-	c := Walk{Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation), Step: 60}
+	c := Walk{
+		Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation), Step: 60,
+	}
 	if e.Step != nil {
 		c.Step = *e.Step
 	}
@@ -255,9 +257,13 @@ func entryOf(c Curve) any {
 	case Bursts:
 		return curveEntry{Bursts: &burstsEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Every: c.Every, Length: c.Length}}
 	case Walk:
-		return curveEntry{Walk: &walkEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Deviation: formatAmount(c.Deviation), Step: &c.Step}}
+		return curveEntry{Walk: &walkEntry{
+			Low: formatAmount(c.Low), High: formatAmount(c.High), Deviation: formatAmount(c.Deviation), Step: &c.Step,
+		}}
 	case *Series:
-		return curveEntry{Series: &seriesEntry{Step: c.Step, Scale: formatAmount(c.Scale), Values: c.Values, Offset: c.Offset, Once: c.Once, Clock: c.Clock, RandomStart: c.RandomStart}}
+		return curveEntry{Series: &seriesEntry{
+			Step: c.Step, Scale: formatAmount(c.Scale), Values: c.Values, Offset: c.Offset, Once: c.Once, Clock: c.Clock, RandomStart: c.RandomStart,
+		}}
 	}
 	panic(fmt.Sprintf("usage: unknown kind of curve %T", c))
 }

@@ -85,7 +85,8 @@ func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLis
 		if lists[gv] == nil {
 			lists[gv] = &metav1.APIResourceList{GroupVersion: gv}
 		}
-		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: true, Verbs: []string{"list", "delete"}})
+		lists[gv].APIResources = append(lists[gv].APIResources,
+			metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: true, Verbs: []string{"list", "delete"}})
 	}
 	var out []*metav1.APIResourceList
 	for _, l := range lists {
@@ -137,7 +138,9 @@ func (c *Cluster) createPod(a clienttesting.Action) (bool, runtime.Object, error
 }
 
 func child(name, namespace string, labels map[string]string, ownerKind, owner string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}}
+	return metav1.ObjectMeta{
+		Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}},
+	}
 }
 
 // schedule binds waiting pods as long as slots are free, and refuses the others. As on a cluster, a pod has no refusal until the scheduler
@@ -160,7 +163,9 @@ func (c *Cluster) schedule() {
 			p.Spec.NodeName = fmt.Sprintf("node-%d", bound%3)
 			p.Status.Conditions = nil
 		case c.Reason != "" && len(p.Status.Conditions) == 0:
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: c.Reason}}
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: c.Reason,
+			}}
 		default:
 			continue
 		}

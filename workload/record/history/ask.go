@@ -45,7 +45,8 @@ func (r *reader) last(ctx context.Context, series, by string, at time.Time) (mod
 // history asks for the series within the chunk: one for each value of the labels, or with all labels if by is empty. A value is the time of
 // the series' last scrape. Later scrapes come later, so that of several series of one object the newest wins.
 func (r *reader) history(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
-	all, times := fmt.Sprintf("last_over_time(%s[%s])", series, r.window), fmt.Sprintf("max_over_time(timestamp(%s)[%s:30s])", series, r.window)
+	all, times := fmt.Sprintf("last_over_time(%s[%s])", series, r.window),
+		fmt.Sprintf("max_over_time(timestamp(%s)[%s:30s])", series, r.window)
 	if by != "" {
 		all, times = fmt.Sprintf("max by (%s) (%s)", widened(by), all), fmt.Sprintf("max by (%s) (%s)", widened(by), times)
 	}

@@ -122,7 +122,8 @@ var cases = []struct {
 		return e
 	}},
 	{name: "cgroups twice, kubelets in two jobs", same: true, change: func(e exposition) exposition {
-		return doubled(doubled(e, "container_", replaced(`id="/p`, `id="/system.slice/p`)), "container_", replaced(`job="kubelet"`, `job="cadvisor"`))
+		return doubled(doubled(e, "container_", replaced(`id="/p`, `id="/system.slice/p`)), "container_",
+			replaced(`job="kubelet"`, `job="cadvisor"`))
 	}},
 	{name: "two kube-state-metrics", same: true, change: func(e exposition) exposition {
 		return doubled(e, "kube_", replaced(`job="ksm"`, `job="ksm",instance="other"`))
@@ -211,7 +212,8 @@ func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	sec := func(ms int64) int64 { return ms/1000 - begin.Unix() }
 	pods, err := r.Pods()
 	for _, p := range pods {
-		out = append(out, fmt.Sprintf("pod %s/%s on %s: %dm, %d bytes, arrived %d, bound %d, owner %s %s", p.Namespace, p.Name, p.Node, p.MilliCPU, p.Memory, sec(p.Arrived), sec(p.Bound), p.OwnerKind, p.End))
+		out = append(out, fmt.Sprintf("pod %s/%s on %s: %dm, %d bytes, arrived %d, bound %d, owner %s %s",
+			p.Namespace, p.Name, p.Node, p.MilliCPU, p.Memory, sec(p.Arrived), sec(p.Bound), p.OwnerKind, p.End))
 	}
 	nodes, nodesErr := r.Nodes()
 	for _, n := range nodes {

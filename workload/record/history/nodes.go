@@ -108,7 +108,9 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 		}
 	})
 	each(taint, "node,key,value,effect", func(n *record.Node, s *model.Sample) {
-		taints[n.Name] = append(taints[n.Name], corev1.Taint{Key: string(s.Metric["key"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])})
+		taints[n.Name] = append(taints[n.Name], corev1.Taint{
+			Key: string(s.Metric["key"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"]),
+		})
 	})
 	if err != nil {
 		return err

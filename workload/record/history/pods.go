@@ -295,7 +295,10 @@ func (r *reader) tolerated(ctx context.Context, at time.Time) error {
 		p.tolerates = nil
 	}
 	r.apply(tolerations, all, func(p *pod, s *model.Sample) {
-		t := corev1.Toleration{Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])}
+		t := corev1.Toleration{
+			Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]),
+			Effect: corev1.TaintEffect(s.Metric["effect"]),
+		}
 		if s.Metric["toleration_seconds"] == "" { // those with a time are nearly all Kubernetes' own
 			p.tolerates = append(p.tolerates, t)
 		}

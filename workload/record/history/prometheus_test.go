@@ -63,7 +63,8 @@ func (e exposition) at(s int) float64 { return float64(e.begin + int64(s)) }
 // pod adds what all pods have, and returns the labels that name it. created is 7 s before first.
 func (e exposition) pod(name, node string, first, from, to int) (key string) {
 	key = `namespace="shop",pod="` + name + `",uid="u-` + name + `"`
-	e.add("kube_pod_info", key+`,node="`+node+`",created_by_kind="<none>",created_by_name="<none>",priority_class="system-node-critical"`, 1, from, to)
+	e.add("kube_pod_info", key+`,node="`+node+`",created_by_kind="<none>",created_by_name="<none>",priority_class="system-node-critical"`,
+		1, from, to)
 	e.add("kube_pod_created", key, e.at(first-7), from, to)
 	return key
 }
@@ -183,7 +184,8 @@ func installed(t *testing.T, past exposition) string {
 	if out, err := exec.Command(program(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", write("history", past.String()), data).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""), "--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
+	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""),
+		"--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
 	log, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -85,11 +85,16 @@ func (r *Recorder) Run(ctx context.Context) error {
 	f, c := r.cfg.Follower, r.cfg.Client
 	var work sync.WaitGroup
 	r.follow(ctx, &work, nodes, c.CoreV1().RESTClient(), follow(&corev1.Node{}, &corev1.NodeList{},
-		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) }, func(all []*corev1.Node) { f.Nodes(all); r.list(nodes) }))
-	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(), follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, func(all []*corev1.Pod) { f.Pods(all); r.list(pods) }))
-	r.follow(ctx, &work, namespaces, c.CoreV1().RESTClient(), objects(f, record.KindNamespace, &corev1.Namespace{}, &corev1.NamespaceList{}, observe.Namespace))
-	r.follow(ctx, &work, classes, c.SchedulingV1().RESTClient(), objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
-	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(), objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
+		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) },
+		func(all []*corev1.Node) { f.Nodes(all); r.list(nodes) }))
+	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(),
+		follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, func(all []*corev1.Pod) { f.Pods(all); r.list(pods) }))
+	r.follow(ctx, &work, namespaces, c.CoreV1().RESTClient(),
+		objects(f, record.KindNamespace, &corev1.Namespace{}, &corev1.NamespaceList{}, observe.Namespace))
+	r.follow(ctx, &work, classes, c.SchedulingV1().RESTClient(),
+		objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
+	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(),
+		objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
 	if r.cfg.Usage != nil {
 		work.Go(func() { r.measure(ctx) })
 	}
@@ -195,7 +200,8 @@ func (r *Recorder) answered(what target, verb string, err error, stop func()) er
 	case errors.Is(err, context.Canceled):
 	case refused && what.needed && never:
 		if r.fatal == nil {
-			r.fatal = request.Error("there is no record without them", "`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
+			r.fatal = request.Error("there is no record without them",
+				"`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
 		}
 		r.stop()
 	case (refused || absent) && !what.needed:

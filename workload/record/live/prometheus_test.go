@@ -226,7 +226,10 @@ func measuredByPrometheus(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	samples := make(chan record.Sample, 100)
 	said := &warnings{}
 	f := observe.NewFollower(observe.Config{Out: nowhere{}, Now: func() int64 { return time.Now().UnixMilli() }})
-	r := New(Config{Client: b.Client, Follower: f, Warn: said.say, Usage: source(t, s.URL), Interval: time.Hour, Sample: func(s record.Sample) { samples <- s }})
+	r := New(Config{
+		Client: b.Client, Follower: f, Warn: said.say, Usage: source(t, s.URL), Interval: time.Hour,
+		Sample: func(s record.Sample) { samples <- s },
+	})
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()

@@ -46,7 +46,9 @@ func Rules(usage bool) []rbacv1.PolicyRule {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
 	}
 	if usage {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"}})
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"},
+		})
 	}
 	return rules
 }

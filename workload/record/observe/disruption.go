@@ -89,7 +89,8 @@ func health(p *corev1.Pod) (is string, since int64) {
 // budgetStatus returns the disruption controller's status, as JSON. It is empty if the controller has not seen the present budget.
 func budgetStatus(b *policyv1.PodDisruptionBudget) string {
 	s := policyv1.PodDisruptionBudgetStatus{
-		DisruptionsAllowed: b.Status.DisruptionsAllowed, CurrentHealthy: b.Status.CurrentHealthy, DesiredHealthy: b.Status.DesiredHealthy, ExpectedPods: b.Status.ExpectedPods,
+		DisruptionsAllowed: b.Status.DisruptionsAllowed, CurrentHealthy: b.Status.CurrentHealthy, DesiredHealthy: b.Status.DesiredHealthy,
+		ExpectedPods: b.Status.ExpectedPods,
 	}
 	seen := b.Status.ObservedGeneration
 	if numbers := [...]int32{s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods}; seen < b.Generation && seen > 0 || seen == 0 && numbers == [4]int32{} {

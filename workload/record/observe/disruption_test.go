@@ -80,7 +80,9 @@ func TestHealth(t *testing.T) {
 // The status of a budget is recorded if the disruption controller has seen the budget as it is.
 func TestBudgetStatus(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{}
-	b.Generation, b.Status = 2, policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, CurrentHealthy: 3, ObservedGeneration: 2, DisruptedPods: nil}
+	b.Generation, b.Status = 2, policyv1.PodDisruptionBudgetStatus{
+		DisruptionsAllowed: 1, CurrentHealthy: 3, ObservedGeneration: 2, DisruptedPods: nil,
+	}
 	want := `{"disruptionsAllowed":1,"currentHealthy":3,"desiredHealthy":0,"expectedPods":0}`
 	if got := Budget(b).Status; got != want {
 		t.Errorf("%s, want %s", got, want)

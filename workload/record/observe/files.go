@@ -82,7 +82,8 @@ func Looks(files []File) ([][]File, error) {
 		now := newLook(f)
 		for p := range f.scope.covers {
 			if before := last[p]; before != nil && p.namespace != everywhere && f.At < before.files[0].At && before.later(f) {
-				return nil, fmt.Errorf("%s is older than %s, which lists the same; name the files in the order of their times", f.Path, before.files[0].Path)
+				return nil, fmt.Errorf("%s is older than %s, which lists the same; name the files in the order of their times",
+					f.Path, before.files[0].Path)
 			}
 			last[p] = now
 		}

@@ -24,7 +24,8 @@ func Pod(p *corev1.Pod) record.Pod {
 	out := record.Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: record.Word(p.Spec.SchedulerName),
 		PriorityClass: p.Spec.PriorityClassName,
-		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20), GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
+		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20),
+		GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
 		GPUModels: list(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
 		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),

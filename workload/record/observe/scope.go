@@ -20,8 +20,8 @@ type part struct{ kind, namespace string }
 
 const everywhere = "*"
 
-// scope holds what lists cover. An object that a list covers and lacks does not exist. A list says nothing about other objects: `kubectl get -n`, the
-// files of `kubectl cluster-info dump`, of must-gather and of support bundles list one namespace each.
+// scope holds what lists cover. An object that a list covers and lacks does not exist. A list says nothing about other objects: `kubectl
+// get -n`, the files of `kubectl cluster-info dump`, of must-gather and of support bundles list one namespace each.
 type scope struct {
 	covers map[part]bool
 	names  map[objectKey]bool  // of objects by themselves

@@ -78,7 +78,10 @@ func NodeRows(nodes []*cluster.Node) []record.Node {
 			taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 		}
 		a := n.Allocatable
-		out[i] = record.Node{Name: n.Name, From: Midnight, MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPU, GPUModel: n.GPUModel, Labels: column(n.Labels), Taints: column(taints)}
+		out[i] = record.Node{
+			Name: n.Name, From: Midnight, MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPU, GPUModel: n.GPUModel,
+			Labels: column(n.Labels), Taints: column(taints),
+		}
 	}
 	return out
 }

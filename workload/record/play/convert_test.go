@@ -26,7 +26,9 @@ func TestPodRows(t *testing.T) {
 	if err != nil || len(lacks) > 0 {
 		t.Fatalf("lacks %v, %v", lacks, err)
 	}
-	want := workload.Trace{in[0], {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-0")}, {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-1")}}
+	want := workload.Trace{
+		in[0], {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-0")}, {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-1")},
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

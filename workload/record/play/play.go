@@ -63,7 +63,9 @@ func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 		shape.NodeSelector, _ = withAffinity(shape.NodeSelector, p)
 		name := workload.FreeName(label(p.Name, "pod"), taken)
 		taken[name] = true
-		out = append(out, workload.Arrival{At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}})
+		out = append(out, workload.Arrival{
+			At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
+		})
 		count(p, lacks)
 	}
 	if len(out) == 0 {
@@ -82,7 +84,8 @@ func shapeOf(p *record.Pod) (workload.Shape, error) {
 		s.Requests.GPUMilli = 0
 	}
 	var tolerations []corev1.Toleration
-	err := errors.Join(decode("node_selector", p.NodeSelector, &s.NodeSelector), decode("gpu_models", p.GPUModels, &s.GPUModels), decode("tolerations", p.Tolerations, &tolerations))
+	err := errors.Join(decode("node_selector", p.NodeSelector, &s.NodeSelector), decode("gpu_models", p.GPUModels, &s.GPUModels),
+		decode("tolerations", p.Tolerations, &tolerations))
 	for _, t := range tolerations {
 		exists := t.Operator == corev1.TolerationOpExists
 		if exists || t.Operator == corev1.TolerationOpEqual || t.Operator == "" {
@@ -172,7 +175,8 @@ func withAffinity(selector map[string]string, p *record.Pod) (out map[string]str
 		out = map[string]string{}
 	}
 	for _, r := range required.NodeSelectorTerms[0].MatchExpressions {
-		one := r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 && len(validation.IsQualifiedName(r.Key)) == 0 && len(validation.IsValidLabelValue(r.Values[0])) == 0
+		one := r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 && len(validation.IsQualifiedName(r.Key)) == 0 &&
+			len(validation.IsValidLabelValue(r.Values[0])) == 0
 		if !one {
 			return selector, false
 		}

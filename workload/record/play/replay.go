@@ -115,7 +115,9 @@ func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.
 		taken[name] = true
 		out.Parts[name] = part
 		at := max(p.Arrived, start)
-		a := workload.Arrival{At: w.Lead + float64(at-start)/1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}}
+		a := workload.Arrival{
+			At: w.Lead + float64(at-start)/1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
+		}
 		if p.Ended != 0 && p.Ended < w.To {
 			a.Lifetime = float64(max(p.Ended-at, 1)) / 1000
 		}

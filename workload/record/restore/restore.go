@@ -35,10 +35,15 @@ func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 	}
 	requests := kube.NonzeroResourceList(amounts)
 	o.quantities("extended", r.Extended, requests)
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(r.UID), Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(time.UnixMilli(r.Arrived)), Annotations: modelsOf(amounts, models)}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID: types.UID(r.UID), Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(time.UnixMilli(r.Arrived)),
+		Annotations: modelsOf(amounts, models),
+	}}
 	p.Spec = v1.PodSpec{
 		SchedulerName: v1.DefaultSchedulerName, Priority: &r.Priority, PriorityClassName: r.PriorityClass,
-		Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits(r, requests)}, Ports: o.ports(r.HostPorts)}},
+		Containers: []v1.Container{{
+			Name: "main", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits(r, requests)}, Ports: o.ports(r.HostPorts),
+		}},
 	}
 	read(o, "labels", r.Labels, &p.Labels)
 	read(o, "node_selector", r.NodeSelector, &p.Spec.NodeSelector)
