@@ -289,7 +289,10 @@ func reportSteady(c *ucli.Context, cfg published.Config) error {
 }
 
 // computed runs a comparison, prints it, and leaves it in the folder of --out.
-func computed[R interface{ Folder() []runfolder.Row }](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error), print func(R) error) error {
+func computed[R interface{ Folder() []runfolder.Row }](
+	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error),
+	print func(R) error,
+) error {
 	return cli.InFolder(c, cli.Computation[R]{
 		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
 		Run:      func(*runfolder.Writer) (R, error) { return compared(c, cfg, run) },

@@ -157,7 +157,8 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 	dir := traceFolder(t)
 	for name, factor := range map[string]string{"inflated": "2", "replayed": "0"} {
 		file := filepath.Join(dir, name+".yaml")
-		text := "name: " + name + "\nabout: a trace\nobjective: pack\nopenb: {nodes: openb_node_list_gpu_node.csv, pods: openb_pod_list_default.csv, factor: " + factor +
+		text := "name: " + name +
+			"\nabout: a trace\nobjective: pack\nopenb: {nodes: openb_node_list_gpu_node.csv, pods: openb_pod_list_default.csv, factor: " + factor +
 			"}\nthresholds: [fgd.gpuIdle <= 1]\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

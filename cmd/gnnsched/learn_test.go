@@ -137,7 +137,9 @@ func TestLearnRefuses(t *testing.T) {
 	if err := many.Save(wishes); err != nil {
 		t.Fatal(err)
 	}
-	peers := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, "balance")
+	peers := saved(t,
+		checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}},
+		"balance")
 	gpu := saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
 		"gpu-allocation")
 	for _, c := range []struct {

@@ -126,7 +126,8 @@ type request struct {
 // warn names the profiles without weights.
 func (r request) warn(log zerolog.Logger) {
 	for _, v := range r.withoutWeights {
-		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
+		log.Warn().Str("profile", v).
+			Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
 	}
 }
 

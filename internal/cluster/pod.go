@@ -6,7 +6,7 @@ import "gnnsched/internal/cluster/mig"
 type Pod struct {
 	Name         string
 	Namespace    string
-	Owner        string            // workload that the pod belongs to with its other replicas, such as a ReplicaSet; empty if none or not known
+	Owner        string            // the pod's workload, such as a ReplicaSet; empty if none or not known
 	Requests     Resources         // Pods is 1
 	NodeSelector map[string]string // labels that the node must have
 	Tolerations  []Toleration

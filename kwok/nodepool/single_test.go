@@ -38,7 +38,8 @@ func TestSingle(t *testing.T) {
 func TestSingleOffersByTurns(t *testing.T) {
 	var nodes []*cluster.Node
 	for i, gpus := range []int64{2, 0, 2, 2} {
-		nodes = append(nodes, &cluster.Node{Name: fmt.Sprint("n", i), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: gpus, Pods: 10}})
+		nodes = append(nodes,
+			&cluster.Node{Name: fmt.Sprint("n", i), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: gpus, Pods: 10}})
 	}
 	var got [][2]int64
 	for i, p := range Single(nodes, InTurns) {

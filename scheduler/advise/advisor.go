@@ -125,7 +125,10 @@ func profilesOf(p server.Profile) ([]config.KubeSchedulerProfile, error) {
 }
 
 // sync waits until the cache has the cluster's objects.
-func (a *Advisor) sync(ctx context.Context, sched *scheduler.Scheduler, shared informers.SharedInformerFactory, named dynamicinformer.DynamicSharedInformerFactory) {
+func (a *Advisor) sync(
+	ctx context.Context, sched *scheduler.Scheduler, shared informers.SharedInformerFactory,
+	named dynamicinformer.DynamicSharedInformerFactory,
+) {
 	shared.StartWithContext(ctx)
 	shared.WaitForCacheSync(ctx.Done())
 	if named != nil {

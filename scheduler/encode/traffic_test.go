@@ -166,7 +166,8 @@ func TestPeersAreBounded(t *testing.T) {
 	_, layout := talking(t)
 	s := &cluster.Snapshot{}
 	for i := range 100 {
-		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 10}})
+		s.Nodes = append(s.Nodes,
+			&cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 10}})
 		s.Peers = append(s.Peers, cluster.Peer{Row: int32(i), Pods: 1, Rate: float64(1 + i%50)})
 	}
 	encoder := encode.New(layout)

@@ -23,7 +23,7 @@ type budget struct {
 	pods            int                                 // that it selects
 	replicas        int                                 // the subset with a controller that is not being deleted
 	healthy         int                                 // pods that are ready and not being deleted
-	scaleless       string                              // the kind of a controller of its pods for which the disruption controller finds no scale
+	scaleless       string                              // kind of a controller whose scale the disruption controller cannot find
 }
 
 // readBudget reads a row of the table objects.

@@ -67,7 +67,9 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		}
 	}
 	if st.going > 0 {
-		st.notes = append(st.notes, fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone", st.going))
+		st.notes = append(st.notes,
+			fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone",
+				st.going))
 	}
 	st.notes = append(st.notes, st.lacks.notes()...)
 	return st, st.limit(covering)
@@ -112,7 +114,9 @@ func (l lacks) notes() (out []string) {
 			"cluster-autoscaler.kubernetes.io/safe-to-evict and karpenter.sh/do-not-disrupt: moves may disrupt them", l.marks, l.nodeMarks))
 	}
 	if l.health > 0 {
-		out = append(out, fmt.Sprintf("the record does not say of %d pods with a PodDisruptionBudget whether they are ready at this time; they count as ready", l.health))
+		out = append(out,
+			fmt.Sprintf("the record does not say of %d pods with a PodDisruptionBudget whether they are ready at this time; they count as ready",
+				l.health))
 	}
 	return out
 }

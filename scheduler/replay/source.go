@@ -102,7 +102,8 @@ func (s *Source) correct() {
 			nodes++
 		}
 	}
-	s.note(pods, "pods were bound before they arrived or ended before they began, as after a clock was set back; the earlier time counts as the later one")
+	s.note(pods,
+		"pods were bound before they arrived or ended before they began, as after a clock was set back; the earlier time counts as the later one")
 	s.note(nowhere, "pods were bound to a node without a name; they count as waiting")
 	s.note(timeless, "pods have a node, but not the time at which they got it; they count as waiting")
 	s.note(nodes, "states of nodes ended before they began, as after a clock was set back; they count for no time")
@@ -160,7 +161,9 @@ func (s *Source) limit(runs []record.Run, w Window) error {
 		}
 	}
 	if missing > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("nobody watched for %v (gaps: %d); figures and waits leave this time out, and waits also the pods that arrived in it", time.Duration(missing)*time.Millisecond, len(s.gaps)))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("nobody watched for %v (gaps: %d); figures and waits leave this time out, and waits also the pods that arrived in it",
+				time.Duration(missing)*time.Millisecond, len(s.gaps)))
 	}
 	return nil
 }

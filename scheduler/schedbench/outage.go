@@ -150,7 +150,9 @@ func (o *outage) pair(ctx context.Context) (ours, theirs time.Duration, err erro
 			_ = c.Wait() // it was killed
 		}
 	}()
-	for _, args := range [][]string{{ourCommandName, o.kubeconfig()}, {upstreamCommandName, "--kubeconfig=" + o.kubeconfig(), "--leader-elect=false", "--secure-port=0"}} {
+	for _, args := range [][]string{
+		{ourCommandName, o.kubeconfig()}, {upstreamCommandName, "--kubeconfig=" + o.kubeconfig(), "--leader-elect=false", "--secure-port=0"},
+	} {
 		c, err := o.start(ctx, args)
 		if err != nil {
 			return 0, 0, err
@@ -215,7 +217,8 @@ func (o *outage) place(ctx context.Context) (ours, theirs time.Duration, err err
 	}
 	for len(took) < 2 {
 		for _, s := range []string{ourProfile, defaultProfile} {
-			list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pod(s, o.pods).Name).String()})
+			list, err := pods.List(ctx,
+				metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pod(s, o.pods).Name).String()})
 			if err != nil {
 				return 0, 0, fmt.Errorf("wait for the pods, of which %d got a node: %w", len(took), err)
 			}

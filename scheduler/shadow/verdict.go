@@ -65,7 +65,8 @@ func judgeReport(r Report) Verdict {
 		return v
 	}
 	if r.MoreWaiting.Low > rounding {
-		v.Answer, v.Why = notWorth, []string{fmt.Sprintf("%.3g pods more would wait on average (%.3g to %.3g)", r.MoreWaiting.Mean, r.MoreWaiting.Low, r.MoreWaiting.High)}
+		v.Answer, v.Why = notWorth,
+			[]string{fmt.Sprintf("%.3g pods more would wait on average (%.3g to %.3g)", r.MoreWaiting.Mean, r.MoreWaiting.Low, r.MoreWaiting.High)}
 		return v
 	}
 	real := r.Whole.Theirs
@@ -110,7 +111,9 @@ func lacking(r Report) (why []string) {
 			len(r.Batches), r.Correlation, blocks.MaxLag))
 	}
 	if share(r.Counts.Skewed, r.Counts.Compared) > maxSkewed {
-		why = append(why, fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw", r.Counts.Skewed, r.Counts.Compared))
+		why = append(why,
+			fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw",
+				r.Counts.Skewed, r.Counts.Compared))
 	}
 	if n := r.Counts.NotCompared[lateReason] + r.Counts.NotCompared[backlogReason] + r.Counts.Errors; share(n, r.Counts.Bound) > maxUnseen {
 		why = append(why, fmt.Sprintf("%d of %d pods were missed", n, r.Counts.Bound))

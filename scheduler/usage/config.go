@@ -97,7 +97,8 @@ func (c *Config) validate() error {
 	case PrometheusSource:
 		return c.validatePrometheus()
 	case MetricsAPISource:
-		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.ServerName != "" {
+		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" ||
+			c.ServerName != "" {
 			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s",
 				MetricsAPISource, PrometheusSource)
 		}

@@ -126,7 +126,8 @@ func (s *stage) checkNodes() {
 	})
 	if n := len(s.left); n > 0 {
 		s.planned -= n
-		s.Log.Warn().Int("pods", n).Msg("the cluster lacks nodes of the record; their DaemonSet pods are left out. `kwokcluster up --pools RECORD` makes the nodes")
+		s.Log.Warn().Int("pods", n).
+			Msg("the cluster lacks nodes of the record; their DaemonSet pods are left out. `kwokcluster up --pools RECORD` makes the nodes")
 	}
 	if moved > 0 {
 		s.Log.Warn().Int("pods", moved).Msg("the cluster lacks nodes on which pods ran at the beginning; the scheduler places these pods")

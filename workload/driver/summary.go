@@ -33,7 +33,7 @@ type FillSummary struct {
 	Placed       int      `json:"placed"`                 // how many of them ever had a node
 	Left         int      `json:"left"`                   // how many of them the plan deleted
 	Lost         int      `json:"lost,omitempty"`         // how many of them others deleted for good
-	Replaced     int      `json:"replaced,omitempty"`     // how often a pod of a record, deleted by others, came again as its owner would create it
+	Replaced     int      `json:"replaced,omitempty"`     // recreated pods of a record that others had deleted
 	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left or were lost without ever having a node
 	Refused      []Reason `json:"refused,omitempty"`      // why pods of a record never came: the API server's reasons
 

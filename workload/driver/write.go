@@ -51,7 +51,9 @@ func (s Report) writeProblems(w io.Writer, fill int, f FillSummary) {
 	s.writeReasons(w, fmt.Sprintf("left without ever having a node in fill %d", fill), f.LeftUnplaced, f.Placed)
 	s.writeReasons(w, fmt.Sprintf("refused by the API server in fill %d", fill), f.Refused, f.Placed)
 	if n := f.Lost + f.Replaced; n > 0 {
-		fmt.Fprintf(w, "\ndeleted by others in fill %d, such as by preemption: %d pod(s), of which %d came again, as their owners would create them", fill, n, f.Replaced)
+		fmt.Fprintf(w,
+			"\ndeleted by others in fill %d, such as by preemption: %d pod(s), of which %d came again, as their owners would create them",
+			fill, n, f.Replaced)
 	}
 	if g := f.GPU; g != nil && g.Asked > 0 {
 		fmt.Fprintf(w, "\nGPUs in fill %d: %s\n", fill, gpuLine(*g))

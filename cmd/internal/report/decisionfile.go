@@ -46,7 +46,8 @@ func readDecisions(path string) (*runfolder.Run, error) {
 	if len(r.Decisions) > 0 {
 		r.Manifest.Started, r.Manifest.Ended = first, &last
 	}
-	r.Notes = append(r.Notes, "Times are in seconds since the first decision of the file, and waits are since the first attempt that found no node.")
+	r.Notes = append(r.Notes,
+		"Times are in seconds since the first decision of the file, and waits are since the first attempt that found no node.")
 	return r, nil
 }
 

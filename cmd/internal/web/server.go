@@ -41,7 +41,7 @@ type config struct {
 	read       func(context.Context) (source, error) // nil means to watch Client
 	door       *door                                 // nil means a new key
 	patience   time.Duration                         // how long a client may take to read a message; 0 means 10 s
-	grace      time.Duration                         // how long requests may take after the end; then their connections are closed; 0 means 5 s
+	grace      time.Duration                         // time for requests after the end, before connections close; 0: 5 s
 }
 
 // source is the state of the cluster, as ktop has it. A *watch.Source is one.

@@ -288,7 +288,9 @@ func (r *Record) check() error {
 	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64 || len(r.Claimed) > maxClaimed:
 		return errors.New("a list in the record is too long")
 	}
-	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really} {
+	for _, s := range []*string{
+		&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really,
+	} {
 		*s = short(*s, maxName)
 	}
 	r.Failure = short(r.Failure, maxFailure)

@@ -226,7 +226,9 @@ func shift(g *format.RowGroup, by int64, number int16) {
 	for i := range g.Columns {
 		c := &g.Columns[i]
 		c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
-		for _, offset := range []*int64{&c.FileOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset} {
+		for _, offset := range []*int64{
+			&c.FileOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset,
+		} {
 			if *offset != 0 {
 				*offset += by
 			}

@@ -90,7 +90,7 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 	}
 	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
 	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
-		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts, so that it knows them for the first pod
+		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts
 			return err
 		}
 		source, end, err := c.usageSource(ctx, b)

@@ -87,7 +87,7 @@ func FileProfile(argument string) (server.Profile, error) {
 		return stockProfile(name, file)
 	}
 	if filepath.Ext(path) != ".json" {
-		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // any variant: the file determines the network
+		return server.Profile{SchedulerName: name, Checkpoint: file, Variant: server.Variants[0]}, nil // the file overrides the variant
 	}
 	if _, err := linear.Load(file); err != nil {
 		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err),

@@ -38,7 +38,10 @@ var lineColors = []color.NRGBA{
 // Trade draws policies by two metrics, with a bar for each interval.
 func Trade(title, x, y string, lines []Line) ([]byte, error) {
 	p := plot.New()
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
+		&p.Legend.TextStyle.Font,
+	} {
 		f.Variant = "Sans"
 	}
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y

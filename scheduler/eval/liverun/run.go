@@ -204,7 +204,8 @@ func (c Config) differs(played play.Replay, sum driver.Summary) []string {
 		out = append(out, fmt.Sprintf("%d pods did not come: the live cluster refused them, or lacks their node", n))
 	}
 	if n := sum.Fills[0].Lost; n > 0 {
-		out = append(out, fmt.Sprintf("%d pods without an owner were preempted on the live cluster and did not come again; in the replay they wait", n))
+		out = append(out,
+			fmt.Sprintf("%d pods without an owner were preempted on the live cluster and did not come again; in the replay they wait", n))
 	}
 	for _, n := range played.Notes {
 		if strings.HasPrefix(n, "not played: ") && !slices.Contains(out, n) {

@@ -174,7 +174,10 @@ func (f *Follower) intern(p *record.Pod) {
 	if len(f.words) > maxWords {
 		clear(f.words)
 	}
-	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node} {
+	for _, s := range []*string{
+		&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread,
+		&p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node,
+	} {
 		if kept, ok := f.words[*s]; ok {
 			*s = kept
 		} else {

@@ -139,7 +139,8 @@ func tolerations(p *corev1.Pod) (out []corev1.Toleration) {
 // make every pod's text another one.
 func withoutDaemonNode(p *corev1.Pod, a *corev1.Affinity) *corev1.Affinity {
 	o := metav1.GetControllerOfNoCopy(p)
-	if o == nil || o.Kind != "DaemonSet" || p.Spec.NodeName == "" || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if o == nil || o.Kind != "DaemonSet" || p.Spec.NodeName == "" || a.NodeAffinity == nil ||
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return a
 	}
 	a = a.DeepCopy()

@@ -167,7 +167,8 @@ func withAffinity(selector map[string]string, p *record.Pod) (out map[string]str
 	if required == nil {
 		return selector, whole
 	}
-	if len(required.NodeSelectorTerms) != 1 || len(required.NodeSelectorTerms[0].MatchFields) > 0 || len(required.NodeSelectorTerms[0].MatchExpressions) == 0 {
+	if len(required.NodeSelectorTerms) != 1 || len(required.NodeSelectorTerms[0].MatchFields) > 0 ||
+		len(required.NodeSelectorTerms[0].MatchExpressions) == 0 {
 		return selector, false
 	}
 	out = maps.Clone(selector)
