@@ -71,7 +71,7 @@ var variants = map[string][]string{
 	"placed":         {"nodeSelector.pool=system", "tolerations[0].key=system", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry"},
 }
 
-// Every object has only fields that its kind has, and every pod is one that restricted pod security admits.
+// Every object has only fields of its kind, and restricted pod security admits every pod.
 func TestVariants(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

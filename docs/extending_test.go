@@ -17,7 +17,7 @@ import (
 // root is the module's folder.
 const root = ".."
 
-// guide is the page that says how to add things.
+// guide is the page about extending the project.
 const guide = "contributing/extending.md"
 
 // shapesFile is the list of shapes that the guide adds to.

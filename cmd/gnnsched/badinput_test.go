@@ -207,8 +207,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A scheduler that elects says that it waits for the lease, whether a flag or a file says so. The message
-// comes before anybody knows who leads.
+// A scheduler with leader election logs that it waits for the lease, whether a flag or a file sets it. The message comes before the leader
+// is known.
 func TestBegins(t *testing.T) {
 	elects := server.Config{LeaderElect: true}
 	for text, want := range map[string]string{"": "waiting for the lease", "leaderElection: {leaderElect: false}\n": "scheduling"} {

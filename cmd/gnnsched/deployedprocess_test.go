@@ -144,7 +144,7 @@ func (d *deployed) refused() error {
 	return nil
 }
 
-// errRefused says that a right is missing.
+// errRefused reports a missing right.
 var errRefused = errors.New("a right is missing")
 
 // until waits for a condition, and no longer than until a right turns out to be missing.

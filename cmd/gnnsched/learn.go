@@ -51,8 +51,8 @@ func (w initialWeights) save() error {
 	return w.typical.Save(w.file)
 }
 
-// learning makes a profile learn if the flags say so. It returns the weights to save before the
-// scheduler starts, or nil if their file exists.
+// learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
+// exists.
 func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
 	if err := flags.CheckScheduler(c, variant); err != nil || !c.Bool(flags.Learn) {
 		return nil, err

@@ -367,7 +367,7 @@ func TestTraceDryRun(t *testing.T) {
 	}
 }
 
-// runsim deploys to a cluster that is not simulated only after somebody approved.
+// runsim deploys to a cluster that is not simulated only after approval.
 func TestRunsimAsksOnOthers(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -406,7 +406,7 @@ func TestRunsimAsksOnOthers(t *testing.T) {
 	}
 }
 
-// Without a simulated cluster, commands say that they use another one.
+// Without a simulated cluster, commands report that they use another one.
 func TestFallbackIsAnnounced(t *testing.T) {
 	withoutCluster(t)
 	before := clientcmd.RecommendedHomeFile // client-go reads HOME only at its start

@@ -56,7 +56,7 @@ func runSoak(c *ucli.Context) error {
 	}
 	trainer, err := findTrainer()
 	if err != nil {
-		trainer = "" // the soak says so
+		trainer = "" // the soak reports it
 	}
 	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
 	return soak.Run(c.Context, soak.Config{

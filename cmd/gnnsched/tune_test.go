@@ -46,9 +46,9 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// Tuning on a trace as recorded has one episode, which judges its own weights. Where weights do worse
-// than the default scoring, a warning says in what and by how much; the file has it too. One generation
-// of 8 around weights that fill node after node cannot make them balance.
+// Tuning on a trace as recorded has one episode, which judges its own weights. Where weights do worse than the default scoring, a warning
+// names the metric and the difference, also in the file. One generation of 8 around weights that fill node after node cannot make them
+// balance.
 func TestTuneWarns(t *testing.T) {
 	trace := "arrival,cpu_request,mem_request,lifetime\n"
 	for i := range 60 {

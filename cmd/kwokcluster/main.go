@@ -19,8 +19,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// gcPercent is higher than Go's default, because the API server allocates so much that garbage
-// collection would take a third of its time.
+// gcPercent is higher than Go's default, because the API server allocates so fast that garbage collection would take a third of its time.
 const gcPercent = 300
 
 func main() {

@@ -30,8 +30,7 @@ import (
 
 const (
 	component = "kwokcluster"
-	// stopTimeout is how long a cluster may take to stop before the process exits anyway. No data
-	// is lost: etcd survives a killed process.
+	// stopTimeout limits a cluster's stop before the process exits anyway. No data is lost: etcd survives a killed process.
 	stopTimeout = 2800 * time.Millisecond
 )
 
@@ -101,7 +100,7 @@ func up(c *ucli.Context, args []string) error {
 	return err
 }
 
-// makeDirs makes the directories of the log and of copies of the kubeconfig, and says so.
+// makeDirs makes the directories of the log and of copies of the kubeconfig, and reports each.
 func makeDirs(c *ucli.Context) error {
 	if d := c.String("log-dir"); d != "" {
 		if err := cli.MakeDir(c.App.ErrWriter, d, "--log-dir", 0o755); err != nil {

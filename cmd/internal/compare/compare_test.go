@@ -103,7 +103,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A record that does not say when pods got their nodes has no row of what really happened, and the output says why.
+// A record without the pods' binding times has no row of the real placements, and the output explains why.
 func TestUnbound(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "trace.record")
 	w, err := record.Create(dir, record.Options{})

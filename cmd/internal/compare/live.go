@@ -26,7 +26,7 @@ type liveConfig struct {
 // liveRow has the figures of a profile's real scheduler on a simulated cluster.
 type liveRow struct {
 	row                  // with its differences from the simulated row
-	Late    liverun.Late `json:"late"`    // how much later than in the record pods came
+	Late    liverun.Late `json:"late"`    // delay of pods against the record
 	Differs []string     `json:"differs"` // why it may differ from the simulated row
 }
 

@@ -19,7 +19,7 @@ type verdict struct {
 // profile.
 const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; %s one whose interval excludes only 0."
 
-// distance returns how far a figure of the simulated present profile is from what really happened; 0 if that is not known.
+// distance returns the difference of a figure between the simulated present profile and the real placements; 0 if it is not known.
 func (r result) distance(f figure) float64 {
 	return math.Abs(r.Rows[r.baseline()].Differences[f.name].Mean)
 }

@@ -83,7 +83,7 @@ func dumped(path string) (out inside, err error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		file, _ := filepath.EvalSymlinks(p) // of a link to nowhere, isFile says so
+		file, _ := filepath.EvalSymlinks(p) // for a broken link, isFile returns the error
 		switch {
 		case read[file]: // by another name
 		case slices.Contains(endings, strings.ToLower(filepath.Ext(p))) && isFile(p):

@@ -166,7 +166,7 @@ func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 	return shadow.ParseLive(body)
 }
 
-// errNotFound says that the scheduler does not know a path.
+// errNotFound reports a path that the scheduler does not know.
 var errNotFound = errors.New("not found")
 
 // get returns the scheduler's answer at a path. All errors except errNotFound have exit codes.

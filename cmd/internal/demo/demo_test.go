@@ -116,7 +116,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// If the default's choice is at once more even, the sentences say so.
+// If the default's choice is more even at first, the sentences mention it.
 func TestSentencesAreHonest(t *testing.T) {
 	e := explanation{scheduler: "gnn", chosen: "a", other: "b", nodes: []candidate{
 		{"a", 1, 80, shares{}, shares{}, 0.07}, {"b", 0, 80, shares{}, shares{}, 0.06},

@@ -95,8 +95,8 @@ func (d *director) explain(ctx context.Context) error {
 	})
 }
 
-// byGain returns the steps in the order of how much more even the learned choice for their pod is than the
-// default one, each in the state of the snapshot, and counts them. Pods that fit nowhere are left out.
+// byGain returns the steps by the gain of evenness of the learned choice over the default one, each in the state of the snapshot, and
+// counts them. Pods that fit nowhere are left out.
 func (d *director) byGain(s *cluster.Snapshot, steps []workload.Step) ([]workload.Step, outlook, error) {
 	var fitting []workload.Step
 	var count outlook
@@ -227,5 +227,5 @@ func (e *explanation) rank(node string) int {
 // of returns the candidate with a name.
 func (e *explanation) of(node string) candidate { return e.nodes[e.rank(node)-1] }
 
-// gain returns how much more even the nodes are after the learned choice than after the default one.
+// gain returns the difference of the objective between the default choice and the learned one.
 func (e *explanation) gain() float64 { return e.of(e.other).uneven - e.of(e.chosen).uneven }

@@ -64,7 +64,7 @@ func listen(address string) error {
 	return l.Close()
 }
 
-// free returns how many bytes a user may still write to the file system of a folder, or of the nearest parent that is there.
+// free returns the free bytes of a user in the file system of a folder, or of its nearest existing parent.
 func free(folder string) (uint64, error) {
 	for {
 		var s unix.Statfs_t

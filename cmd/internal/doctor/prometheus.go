@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/record/history"
 )
 
-// checkPrometheus refuses flags about Prometheus that do not fit the commands that are asked for.
+// checkPrometheus refuses flags about Prometheus that do not fit the named commands.
 func (x *examination) checkPrometheus(c *ucli.Context) error {
 	const url = "prometheus"
 	if !c.IsSet(url) {

@@ -104,8 +104,8 @@ func TestParquetTrace(t *testing.T) {
 	}
 }
 
-// A running scheduler's book is asked with the token. Neither is the token sent after a redirect, nor a huge or foreign
-// answer taken for a decision.
+// A running scheduler's book is requested with the token. The token is not sent after a redirect, and a huge or foreign answer does not
+// count as a decision.
 func TestServer(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {

@@ -32,8 +32,8 @@ func writeReference(program *ucli.App, commands []*ucli.Command, file string) er
 	return nil
 }
 
-// reference returns a Markdown page with the part about a program's flags written anew. The part is between the comments
-// `<!-- generated: flags PROGRAM -->` and `<!-- end -->`.
+// reference returns a Markdown page with a new part about a program's flags. The part is between the comments `<!-- generated: flags
+// PROGRAM -->` and `<!-- end -->`.
 func reference(page []byte, program *ucli.App, commands []*ucli.Command) ([]byte, error) {
 	begin := fmt.Appendf(nil, "<!-- generated: flags %s -->\n", program.Name)
 	head, rest, found := bytes.Cut(page, begin)

@@ -122,7 +122,7 @@ func takers(flag string) string {
 	return strings.Join(out, " or ")
 }
 
-// session shows how far the command is, and prints its result.
+// session shows the command's progress, and prints its result.
 type session struct{ bar *progress.Bar }
 
 // result is a plan that can be printed.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Left estimates how long a job still takes, by the time that it took so far. It counts from the first call of After, and is not
-// safe for concurrent use. The zero value is ready.
+// Left estimates the remaining time of a job from its elapsed time. It counts from the first call of After, and is not safe for concurrent
+// use. The zero value is ready.
 type Left struct {
 	now   func() time.Time // nil: time.Now
 	begin time.Time

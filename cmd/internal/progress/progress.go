@@ -1,5 +1,4 @@
-// Package progress shows how far a long command is: a bar that is drawn in place on a terminal,
-// and a log line now and then elsewhere.
+// Package progress shows the progress of a long command: a bar that is drawn in place on a terminal, and a log line now and then elsewhere.
 package progress
 
 import (

@@ -225,7 +225,7 @@ func (b *builder) table(t runfolder.Table) table {
 	return b.cut(out)
 }
 
-// cut leaves out the rows beyond the budget, and says so.
+// cut leaves out the rows beyond the budget, and notes it.
 func (b *builder) cut(t table) table {
 	if n := len(t.Rows); n > b.rows {
 		t.Rows = t.Rows[:b.rows]

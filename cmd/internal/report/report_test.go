@@ -268,7 +268,7 @@ func TestAnyFolder(t *testing.T) {
 	})
 }
 
-// The page and the command say that a run is incomplete, such as one whose disk was full when it began.
+// The page and the command report that a run is incomplete, such as one that began on a full disk.
 func TestIncomplete(t *testing.T) {
 	for manifest, want := range map[string]string{
 		`"started":"2026-03-01T12:00:00Z"`:                                "The run is incomplete: it has not noted its end",

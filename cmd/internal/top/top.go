@@ -38,7 +38,7 @@ type Config struct {
 	Selector string        // label selector of the nodes; empty means all
 	Interval time.Duration // between two frames; 0 means DefaultInterval
 	Sort     query.Sort
-	Servers  []watch.Server // schedulers that are asked for their decisions
+	Servers  []watch.Server // schedulers to ask for their decisions
 	Status   func() string  // a line of the embedding program; may be nil
 	Log      logr.Logger    // client-go's messages; the zero value drops them
 
@@ -76,10 +76,9 @@ func (c Config) source() watch.Config {
 	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
-// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns
-// nil. Ctrl-C returns [ErrInterrupted]. Run restores the terminal. If the cluster does not
-// answer at the start, Run returns an error with exit code 3; if it stops answering later,
-// the view says so.
+// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns nil. Ctrl-C returns [ErrInterrupted]. Run
+// restores the terminal. If the cluster does not answer at the start, Run returns an error with exit code 3; if it stops answering later,
+// the view shows it.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err

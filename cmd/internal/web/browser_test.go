@@ -190,7 +190,7 @@ func TestUsedInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, the page of pending pods says why they wait, in the scheduler's words, and searches all of them.
+// In a browser, the page of pending pods shows the scheduler's reasons, and searches all of them.
 func TestPendingInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
@@ -218,7 +218,7 @@ func TestPendingInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelector("main p.bad")?.textContent.includes("needs a word after the !") === true && document.activeElement.tagName === "INPUT"`)
 }
 
-// In a browser, the page of devices says how much of each GPU is given, and to which pods, partitions and claims.
+// In a browser, the page of devices shows the used part of each GPU, and its pods, partitions and claims.
 func TestDevicesInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
@@ -380,7 +380,7 @@ func TestShadowStaysInChromium(t *testing.T) {
 	}
 }
 
-// In a browser, the sandbox plays, steps with the keyboard, and says what other nodes, weights and objectives change.
+// In a browser, the sandbox plays, steps with the keyboard, and shows the effect of other nodes, weights and objectives.
 func TestSandboxInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Clock: clock.RealClock{}}, frozen{frame: frameOf(3)})

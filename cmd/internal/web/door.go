@@ -65,8 +65,8 @@ func (d door) knows(r *http.Request) bool {
 	return err == nil && d.is(c.Value)
 }
 
-// foreign reports whether the browser says that another page asks, for more than a link to this page. Pages at other
-// ports of this machine get the cookie too.
+// foreign reports whether the browser marks the request as another page's, unless it is only a link to this page. Pages at other ports of
+// this machine get the cookie, too.
 func foreign(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	link := r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate"

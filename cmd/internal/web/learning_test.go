@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/plugin/course"
 )
 
-// metrics returns the metrics of a learning scheduler that has sent so many steps.
+// metrics returns the metrics of a learning scheduler that has sent the given number of steps.
 func metrics(sent float64) []*dto.MetricFamily {
 	label := func(pairs ...string) (out []*dto.LabelPair) {
 		for i := 0; i < len(pairs); i += 2 {

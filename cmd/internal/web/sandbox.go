@@ -84,7 +84,7 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readJSON reads a request's body, and returns the status of an answer that refuses it.
+// readJSON reads a request's body. For a bad body it returns the status of the answer.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) (status int, err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with Content-Type: application/json")

@@ -40,7 +40,7 @@ type config struct {
 	Clock      clock.WithTicker                      // nil means the real one
 	read       func(context.Context) (source, error) // nil means to watch Client
 	door       *door                                 // nil means a new key
-	patience   time.Duration                         // how long a client may take to read a message; 0 means 10 s
+	patience   time.Duration                         // time for a client to read a message; 0 means 10 s
 	grace      time.Duration                         // time for requests after the end, before connections close; 0: 5 s
 }
 

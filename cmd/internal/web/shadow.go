@@ -17,7 +17,7 @@ func (s *server) publishShadow(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, shadowWait)
 	defer cancel()
-	if found, err := s.config.Shadow(ctx); err == nil { // else it is asked again in a moment
+	if found, err := s.config.Shadow(ctx); err == nil { // otherwise it is asked again soon
 		s.tell(topicShadow, found)
 	}
 }

@@ -295,7 +295,7 @@ func TestManyNodes(t *testing.T) {
 	}
 }
 
-// There are only so many clients; one that leaves makes room.
+// The number of clients is limited; a client that leaves makes room.
 func TestTooManyClients(t *testing.T) {
 	s := newTestServer(t, config{}, frozen{frame: frameOf(1)})
 	var open []*openStream
@@ -481,13 +481,13 @@ func TestStopWaitsForRequests(t *testing.T) {
 	select {
 	case <-stopped:
 		t.Error("it did not wait for the request")
-	case <-time.After(200 * time.Millisecond): // long enough for one that does not wait
+	case <-time.After(200 * time.Millisecond): // long enough for an operation that does not wait
 	}
 	close(src.answer)
 	<-stopped
 }
 
-// The cluster is read again until it answers; meanwhile the page says why there is none.
+// The cluster is read again until it answers; meanwhile the page explains its absence.
 func TestClusterAfterTrouble(t *testing.T) {
 	tries := 0
 	s := newTestServer(t, config{read: func(context.Context) (source, error) {

@@ -98,7 +98,7 @@ type scheduler struct {
 	BoundPerSecond float64 `json:"boundPerSecond"` // in the last ten seconds
 }
 
-// node is a node with what its pods request. Strings that are not known are empty.
+// node is a node with its pods' requests. Unknown strings are empty.
 type node struct {
 	Name       string      `json:"name"`
 	Status     string      `json:"status"`

@@ -98,7 +98,7 @@ func TestSeveralFrames(t *testing.T) {
 	f := frame()
 	for _, c := range []struct {
 		format Format
-		read   func([]byte) int // how many frames a reader finds
+		read   func([]byte) int // returns the number of frames that a reader finds
 	}{
 		{JSON, func(b []byte) (n int) {
 			for d := json.NewDecoder(bytes.NewReader(b)); d.More(); n++ {

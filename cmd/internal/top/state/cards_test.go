@@ -26,7 +26,7 @@ func withPartitions(s *resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	return []*resourceapi.ResourceSlice{s, counters}
 }
 
-// The cards of a node are told with what pods have of them, by annotations and by claims: whole, shares and partitions.
+// CardsOf returns the cards of a node with the parts that pods have of them, by annotations and by claims: whole, shares and partitions.
 func TestCardsOf(t *testing.T) {
 	c := New()
 	c.SetNode(worker("a"))

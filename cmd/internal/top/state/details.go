@@ -18,7 +18,7 @@ type Ask struct {
 	Pods      PodsAsk
 	Pod       PodAsk
 	Workloads bool
-	Decisions bool // of all schedulers that are asked
+	Decisions bool // of all asked schedulers
 	Placed    bool
 	Pending   bool
 	Devices   bool // the GPUs of all nodes
@@ -26,7 +26,7 @@ type Ask struct {
 	Learning  bool // of one scheduler
 	Shadow    bool // what one scheduler has found in the shadow of another one
 	Usage     bool // what one scheduler has measured
-	Server    int  // which of the schedulers is asked for Learning, Shadow and Usage
+	Server    int  // index of the scheduler for Learning, Shadow and Usage
 }
 
 // PodsAsk selects pods. The zero value selects none.
@@ -39,7 +39,7 @@ type PodsAsk struct {
 // PodAsk selects a pod and the decision about it to explain. The zero value selects none.
 type PodAsk struct {
 	Namespace, Name string
-	Decision        *record.Record // nil for the newest one that a scheduler tells
+	Decision        *record.Record // nil for the newest one of any scheduler
 }
 
 // Details holds the part of the cluster that few screens show. Only the requested fields are set.
@@ -72,13 +72,13 @@ type Details struct {
 // Decision is a decision that a scheduler told, or a pod that the API says is bound.
 type Decision struct {
 	record.Record
-	Server  string // the scheduler that told it; empty if only one is asked
-	Counted bool   // Counted tells that no scheduler reported it: the pod is bound, and Profile is its schedulerName
+	Server  string // the scheduler that reported it; empty if there is only one
+	Counted bool   // reported by no scheduler: the pod is bound, and Profile is its schedulerName
 }
 
 // Silent is a scheduler that does not answer.
 type Silent struct {
-	Server string // empty if only one is asked
+	Server string // empty if there is only one
 	Err    error
 }
 

@@ -17,7 +17,7 @@ type Frame struct {
 	Lost         *Lost       // nil while the API server answers
 }
 
-// Node is a node with the sums of what its pods request.
+// Node is a node with the sums of its pods' requests.
 type Node struct {
 	Name       string
 	Status     string   // in kubectl's words: Ready, NotReady, Unknown, "Ready,SchedulingDisabled"

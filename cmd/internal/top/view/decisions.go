@@ -277,7 +277,7 @@ func hintOf(err error) string {
 
 // decider is a profile of a scheduler.
 type decider struct {
-	profile, server string // the server is empty if only one is asked
+	profile, server string // the server is empty if there is only one
 	counted         bool   // it is not asked
 }
 
@@ -358,7 +358,7 @@ func (t *tally) add(r *record.Record) {
 	}
 }
 
-// most returns how many pods the node with the most got.
+// most returns the number of pods on the node with the most.
 func (t *tally) most() (n int) {
 	for _, pods := range t.nodes {
 		n = max(n, pods)

@@ -241,7 +241,7 @@ func TestNodeOpensAndCloses(t *testing.T) {
 	}
 }
 
-// TestBeforeTheDetails: a screen says that it reads, not that there is nothing, until its answer is there.
+// TestBeforeTheDetails: until its answer is there, a screen shows that it reads, instead of an empty list.
 func TestBeforeTheDetails(t *testing.T) {
 	c := sample(3, false)
 	m := model(t, c, terminal{full, 80, 24}, answering(c, nil))

@@ -11,7 +11,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// gpuScreen lists the nodes with GPUs: their model, and how much of each device pods request.
+// gpuScreen lists the nodes with GPUs: their model, and the requested part of each device.
 type gpuScreen struct {
 	nodeList
 	total int

@@ -79,7 +79,7 @@ func (m *Model) titleLine() string {
 	return st.Fit(left, m.width)
 }
 
-// bannerLine says that the API server does not answer.
+// bannerLine reports that the API server does not answer.
 func (m *Model) bannerLine(l *state.Lost) string {
 	text := fmt.Sprintf(" disconnected since %s (%s), trying again: %s",
 		l.Since.Format(time.TimeOnly), state.Age(m.frame.Time, l.Since), state.Printable(l.Reason))
@@ -157,8 +157,7 @@ func (m *Model) gauge(label string, fraction float64, amounts string, width int)
 	return left + st.Bar(bar, fraction, false) + tail
 }
 
-// schedulersLine shows how many pods each scheduler binds per second, and how evenly CPU is
-// requested over the nodes.
+// schedulersLine shows each scheduler's bindings per second, and the evenness of CPU requests over the nodes.
 func (m *Model) schedulersLine() string {
 	st := &m.st
 	narrow := m.width < 60

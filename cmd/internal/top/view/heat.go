@@ -29,7 +29,7 @@ type heatScreen struct {
 // heat holds the content of the map's cells.
 type heat struct {
 	key, name string
-	none      string // is said if it is known of no node
+	none      string // text if it is not known of any node
 	of        func(n *state.Node) (f float64, known bool)
 }
 

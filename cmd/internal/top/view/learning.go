@@ -84,7 +84,7 @@ func (s *learningScreen) empty(c *canvas) string {
 	return "no profile of this scheduler learns; rungnn --learn does"
 }
 
-// Widths of the columns, and how many lines a curve has at most.
+// Widths of the columns, and the largest number of lines of a curve.
 const (
 	figureWidth  = 18
 	numberWidth  = 8

@@ -23,7 +23,7 @@ type Config struct {
 	Interval time.Duration // between two frames; 0 means two seconds
 	Sort     query.Sort
 	Look     paint.Look
-	Servers  []string // names of the schedulers that Details asks; only several of them are named on the screen
+	Servers  []string // names of the schedulers that Details asks; shown only if there are several
 
 	// Read returns the cluster now, with the maxPending oldest pending pods. It is called from
 	// other goroutines; at most one call at a time is for a regular frame.
@@ -136,7 +136,7 @@ func (m *Model) asking(p *page) (ask state.Ask) {
 	return ask
 }
 
-// ofOne reports whether only one scheduler is asked, so that the reader chooses it.
+// ofOne reports whether only one scheduler can be asked, so that the reader chooses it.
 func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow || ask.Usage }
 
 // wanting is the screen that needs a frame: the visible one, or the one below an overlay, to which the reader may return before the next
@@ -312,8 +312,8 @@ func (m *Model) update() {
 	}
 }
 
-// settle redraws the header, whose height decides how many rows fit, and keeps cursor and offset within the rows.
-// The last page stays full.
+// settle redraws the header, whose height determines the number of rows, and keeps cursor and offset within the rows. The last page stays
+// full.
 func (m *Model) settle() {
 	m.header = m.buildHeader()
 	if s, ok := m.page().screen.(headed); ok {

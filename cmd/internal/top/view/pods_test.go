@@ -112,7 +112,7 @@ func TestPodWithoutAnswers(t *testing.T) {
 	}
 }
 
-// If no node has a figure, the map says why it does not show it.
+// If no node has a figure, the map explains its absence.
 func TestMapWithoutGPUs(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	for _, k := range []string{"D", "U", "V"} {

@@ -97,7 +97,7 @@ type description struct {
 	hints   [][2]string   // the most important of them, key and word, for the footer
 	notes   []note        // paragraphs of the help
 	heading int           // lines of the heading, which does not scroll
-	pending int           // how many pending pods the screen wants in a frame
+	pending int           // number of pending pods that the screen wants in a frame
 	grid    bool          // the screen marks the chosen row itself, because the rows hold several objects
 	overlay bool          // hides the cluster's figures, has no filter, and leads back to the screen below it
 }
@@ -114,7 +114,7 @@ type canvas struct {
 	frame         state.Frame
 	asked         state.Ask
 	details       state.Details // what asked asked for
-	servers       []string      // names of the schedulers that are asked
+	servers       []string      // names of the asked schedulers
 	server        int           // index of the scheduler for screens of one scheduler
 	width, height int           // of the window, in cells
 	st            paint.Styles

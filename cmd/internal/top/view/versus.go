@@ -266,7 +266,7 @@ func placedBy(c *canvas, name string) state.Placed {
 	return c.details.Placed[i]
 }
 
-// boundText says on how many nodes the profile's pods are.
+// boundText returns the number of nodes with pods of the profile.
 func boundText(c *canvas, t *tally) string {
 	p := placedBy(c, t.of.profile)
 	if p.Bound == 0 {

@@ -41,7 +41,7 @@ func ofTwo(list []state.Decision, silent ...state.Silent) func(*Config, *state.F
 	}
 }
 
-// Two schedulers beside each other: their decisions are one stream, and stand side by side by process. One that does not answer is
+// Two schedulers beside each other: their decisions are one stream, and stand side by side by process. A scheduler that does not answer is
 // named, and blanks nothing.
 func TestGoldenServers(t *testing.T) {
 	gone := state.Silent{Server: twoServers[1], Err: errAway}

@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// Server is a scheduler that is asked.
+// Server is a scheduler to ask.
 type Server struct {
 	Name  string // distinguishes it from the others; empty for the only one
 	Asker Asker
@@ -27,7 +27,7 @@ type Asker interface {
 	Learning(ctx context.Context) (course.Samples, error)
 	// Shadow returns its findings in the shadow of another scheduler.
 	Shadow(ctx context.Context) (shadow.Live, error)
-	// Usage returns what its sources of usage have measured.
+	// Usage returns the measurements of its sources of usage.
 	Usage(ctx context.Context) ([]usage.Report, error)
 }
 
@@ -153,7 +153,7 @@ type answer[T any] struct {
 	err   error
 }
 
-// last returns the answer, asked for anew if the last one is old. After an error it is the old one.
+// last returns the answer, and asks again if the last one is old. After an error it is the old one.
 func (a *answer[T]) last(ctx context.Context) (T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,7 +44,7 @@ func (a *bookAsker) Shadow(context.Context) (shadow.Live, error) {
 	return shadow.Live{Agreement: 0.5}, a.err
 }
 
-// An answer is asked for anew after its interval, and the last one stays during an outage.
+// After its interval, an answer is requested again. The last one stays during an outage.
 func TestAnswerIsKept(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asker := &bookAsker{}
@@ -106,7 +106,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	}
 }
 
-// Decisions of several schedulers are one list by time. One that does not answer is named, and the others' decisions stay.
+// Decisions of several schedulers are one list by time. A scheduler that does not answer is named, and the others' decisions stay.
 func TestSeveralServers(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	one, two := &bookAsker{book: record.NewBook(10, nil)}, &bookAsker{book: record.NewBook(10, nil)}

@@ -34,7 +34,7 @@ type eventLog struct {
 	err    error
 }
 
-// last returns the events, listed anew if the last list is old.
+// last returns the events, and lists again if the last list is old.
 func (l *eventLog) last(ctx context.Context) ([]state.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -75,8 +75,7 @@ func (l *link) note(ctx context.Context, r refusal.Request, err error) {
 	l.failing[r.Resource] = err
 }
 
-// started says that the first lists are complete: from now on, failures are outages that end
-// by themselves.
+// started marks the first lists as complete: from now on, failures are outages that end by themselves.
 func (l *link) started() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,7 +39,7 @@ func (s *Source) pod(ask state.PodAsk) *state.PodDetails {
 	return &out
 }
 
-// last returns the events and the explained decision of a pod, asked for anew if the last answers are old or about another pod.
+// last returns the events and the explained decision of a pod. It asks again if the last answers are old or about another pod.
 func (l *podLog) last(ctx context.Context, ask state.PodAsk) state.PodDetails {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -27,14 +27,14 @@ import (
 // runningPods selects the pods that hold resources or wait for them.
 const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
-// errNoScheduler says that the program does not ask a scheduler.
+// errNoScheduler reports that the program asks no scheduler.
 var errNoScheduler = errors.New("there is no scheduler to ask")
 
 // Config configures a Source. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
 	Selector string   // label selector of the nodes; empty means all
-	Servers  []Server // schedulers that are asked for their decisions
+	Servers  []Server // schedulers to ask for their decisions
 	// Explain says in sentences and tables why a pod got its node. It may be nil.
 	Explain func(record.Record) (string, error)
 	Log     logr.Logger      // client-go's messages; the zero value drops them

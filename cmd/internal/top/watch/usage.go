@@ -19,7 +19,7 @@ const (
 	usageTimeout = 5 * time.Second
 )
 
-// errUnmeasured says that the client cannot ask for metrics.
+// errUnmeasured reports that the client cannot ask for metrics.
 var errUnmeasured = errors.New("the client has no connection of its own")
 
 // listUsed asks metrics.k8s.io for the nodes' usage and returns it by name. It returns an error if the cluster lacks this API, as most do;

@@ -71,7 +71,7 @@ func eventually(t *testing.T, s *Source, what string, ok func(state.Frame) bool)
 	}
 }
 
-// streams replaces the client's watches by ones that the test ends.
+// streams replaces the client's watches by watches that the test ends.
 func streams(client *fake.Clientset, what string) chan *apiwatch.FakeWatcher {
 	opened := make(chan *apiwatch.FakeWatcher, 100)
 	client.PrependWatchReactor(what, func(ktesting.Action) (bool, apiwatch.Interface, error) {
@@ -255,7 +255,7 @@ func TestFirstFailureCarriesItsCode(t *testing.T) {
 	}
 }
 
-// Which verb is missing is said.
+// The error names the missing verb.
 func TestRefusedWatch(t *testing.T) {
 	l := newLink(time.Now)
 	l.note(t.Context(), refusal.Request{Verb: "watch", Resource: "pods"},

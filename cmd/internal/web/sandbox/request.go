@@ -47,7 +47,7 @@ type Request struct {
 
 	Objective map[string]float64 `json:"objective"` // weights of terms
 	Policy    string             `json:"policy"`    // decides
-	Other     string             `json:"other"`     // is asked beside it, and decides in a cluster of its own
+	Other     string             `json:"other"`     // decides beside it, in a cluster of its own
 	Weights   map[string]float64 `json:"weights"`   // of the policy ownWeights, by feature; the rest is 0
 }
 

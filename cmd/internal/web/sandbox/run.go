@@ -54,7 +54,7 @@ type Step struct {
 	Node        int32      `json:"node"`        // the chosen one
 	Other       int32      `json:"other"`       // the other policy's choice in the same state
 	RunnerUp    int32      `json:"runnerUp"`    // the best that was not chosen; -1 for none
-	Margin      float64    `json:"margin"`      // how far the runner-up is behind
+	Margin      float64    `json:"margin"`      // score minus the runner-up's
 
 	Cost      float64  `json:"cost"`      // of the objective after the decision
 	OtherCost *float64 `json:"otherCost"` // after the same number of decisions of the other policy in its own cluster; null if it had fewer
@@ -251,7 +251,7 @@ func finite(scores []float32) []*float32 {
 	return out
 }
 
-// runnerUp returns the best node that was not chosen, and how far it is behind.
+// runnerUp returns the best node that was not chosen, and its distance in score.
 func runnerUp(rows []int32, c eval.Choice) (row int32, margin float64) {
 	best := -1
 	for i, v := range c.Scores {

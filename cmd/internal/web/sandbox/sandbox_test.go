@@ -236,7 +236,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// tired is a clock on which each look takes a while of work, and a rest lasts as long as it was asked for.
+// tired is a clock on which each look takes a while of work, and a rest lasts exactly its duration.
 type tired struct {
 	clock.Clock
 	now          time.Time
