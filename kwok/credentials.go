@@ -23,7 +23,7 @@ import (
 const (
 	caValid     = 10 * 365 * 24 * time.Hour
 	serverValid = 365 * 24 * time.Hour
-	// serverRenew is how long a server certificate must still be valid at a start.
+	// serverRenew is the least remaining validity of a server certificate at a start.
 	serverRenew = 30 * 24 * time.Hour
 	tokenBytes  = 32
 )

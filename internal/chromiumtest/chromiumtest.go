@@ -123,8 +123,8 @@ func (b *Tab) Becomes(expression string) {
 	}
 }
 
-// Picture takes a picture of the whole page. It returns how bright that is, 0 to 1, and how many colours it has. If the
-// variable SHOTS names a folder, the picture is left there for people to look at.
+// Picture takes a picture of the whole page. It returns the brightness, 0 to 1, and the number of colours. If the variable SHOTS names a
+// folder, the picture stays there for people to look at.
 func (b *Tab) Picture(name string) (brightness float64, colours int) {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))

@@ -71,8 +71,7 @@ func TestUsageErrorNamesTheCommand(t *testing.T) {
 	}
 }
 
-// A misspelt flag or command is answered with the one that was probably meant, at every level. Others are
-// answered with the help alone.
+// For a misspelt flag or command, the answer suggests the probable one, at every level. For others, it shows the help only.
 func TestSuggestions(t *testing.T) {
 	flags := []cli.Flag{&cli.StringFlag{Name: "policies", Aliases: []string{"policy", "p"}}, &cli.IntFlag{Name: "seeds"}}
 	app := func() *cli.App {

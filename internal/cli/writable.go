@@ -21,8 +21,7 @@ func Writable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// MakeDir makes the directory that a flag or its default names, with its parents, and says so on w. It
-// does nothing if the directory is there.
+// MakeDir makes the directory of a flag or its default, with its parents, and reports it on w. It does nothing if the directory is there.
 func MakeDir(w io.Writer, dir, flag string, mode os.FileMode) error {
 	_, err := os.Stat(dir)
 	if err == nil {

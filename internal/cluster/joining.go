@@ -26,7 +26,7 @@ type place struct {
 type Added struct {
 	Node, Rack, Zone float64 // what stays on the node, in its rack outside the node, and in its zone outside the rack
 	Distance         float64 // mean Path.Distance
-	Excess           float64 // rise of Flows.Excess / what the pod exchanges: up to 6
+	Excess           float64 // rise of Flows.Excess relative to the pod's traffic: up to 6
 }
 
 // Begin sums up the pod's exchange with its peers, which are sorted by row.
@@ -96,7 +96,7 @@ func (j *Joining) far(rack int32) (sum float64) {
 	return sum
 }
 
-// rise returns how many bytes a second over its bandwidth a link would get, for so many bytes a second more.
+// rise returns the increase of a link's excess over its bandwidth, in bytes a second, for more bytes a second.
 func (t *Traffic) rise(link int, more float64) float64 {
 	limit := t.Network.bandwidth[link]
 	if limit == 0 {

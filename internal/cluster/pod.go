@@ -14,5 +14,5 @@ type Pod struct {
 	Partition    mig.Profile // of the one MIG partition that the pod requests; Requests has its thousandths of a device, too
 
 	Limits Resources // of CPU and memory; 0 for a resource without one, or if limits are not known
-	Usage  *PodUsage // what its workload used before; nil if that is not known
+	Usage  *PodUsage // its workload's earlier usage; nil if not known
 }

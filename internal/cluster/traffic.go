@@ -44,7 +44,7 @@ func (t *Traffic) Links() (limited int) {
 	return limited
 }
 
-// Use returns the load of a link with so many bytes a second more, as a share of its bandwidth; 0 without a limit.
+// Use returns the load of a link with more bytes a second, as a fraction of its bandwidth; 0 without a limit.
 func (t *Traffic) Use(link int, more float64) float64 {
 	if b := t.Network.bandwidth[link]; b > 0 {
 		return (t.load[link] + more) / b

@@ -30,9 +30,9 @@ var settings = reach.Settings{
 	Proxy:             "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
 }
 
-// Explain gives an error of a request to the API server its exit code and the next step: exit.Kubeconfig if the kubeconfig does not fit the
-// cluster, exit.Unreachable if there was no answer. It returns other errors unchanged: nil, errors with an exit code, errors of a cancelled
-// context, and answers of the API server. A simulated cluster is named only if the request went to it or to this machine.
+// Explain adds an exit code and the next step to an error of a request to the API server: exit.Kubeconfig if the kubeconfig does not fit
+// the cluster, exit.Unreachable without an answer. It returns other errors unchanged: nil, errors with an exit code, errors of a cancelled
+// context, and answers of the API server. It names the simulated cluster only if the request went to it or to this machine.
 func Explain(err error) error {
 	var known *exit.Error
 	var request *url.Error // what every failed HTTP request ends in
@@ -64,7 +64,7 @@ func Explain(err error) error {
 	return exit.New(exit.Unreachable, err, hint)
 }
 
-// unexpected returns an error with the text of an answer that is none of an API server; else nil.
+// unexpected returns an error with the text of an answer that does not come from an API server; else nil.
 func unexpected(s apierrors.APIStatus) error {
 	d := s.Status().Details
 	if d == nil {

@@ -19,7 +19,7 @@ import (
 	"gnnsched/internal/locale"
 )
 
-// Config says where and how much a process logs.
+// Config sets the place and the level of a process's log.
 type Config struct {
 	Component string    // name of the file without ".log", and the field "component" of every line
 	Dir       string    // directory of the log file; empty: no file

@@ -61,7 +61,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A question is given up after the timeout, and its error says so.
+// After the timeout, a question is abandoned with an error that names the timeout.
 func TestTimeout(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	p := &Poll{Timeout: time.Second, Clock: clock}

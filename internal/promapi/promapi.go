@@ -151,7 +151,7 @@ func (c *Client) ask(query func(v1.API) (model.Value, v1.Warnings, error)) (mode
 	return value, nil
 }
 
-// refusal returns the error of an answer that says one.
+// refusal returns the error for an error answer of Prometheus: a Refused if repeating the query does not help.
 func refusal(e *v1.Error) error {
 	why := fmt.Errorf("Prometheus says %.200q", e.Msg)
 	switch e.Type {

@@ -50,7 +50,7 @@ func certificate(t *testing.T, name string, end time.Time) tls.Certificate {
 // serving starts a server with TLS.
 func serving(t *testing.T, c *tls.Config) *httptest.Server {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail, as they are to
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes fail on purpose
 	s.TLS = c
 	s.StartTLS()
 	t.Cleanup(s.Close)

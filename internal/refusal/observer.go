@@ -17,8 +17,7 @@ import (
 
 // Observer hears how an API server answers a client that reads.
 type Observer struct {
-	// Refused is called for the first refusal of a request, and again if it was granted in between. never says that it was never
-	// granted.
+	// Refused is called for the first refusal of a request, and again if it was granted in between. never reports that it was never granted.
 	Refused func(r Request, never bool)
 	Granted func(Request) // is called when a request that was refused is granted
 
@@ -68,7 +67,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// note takes the status of an answer. Other statuses tell nothing about rights.
+// note takes the status of an answer. Statuses other than OK and Forbidden tell nothing about rights.
 func (o *Observer) note(r Request, status int) {
 	switch status {
 	case http.StatusOK:

@@ -25,7 +25,7 @@ func (r Request) Name() string {
 // String returns, for example, "list nodes" or "watch replicasets.apps".
 func (r Request) String() string { return r.Verb + " " + r.Name() }
 
-// Error returns an error of exit code 4 that says that the request is refused, and why that is the end.
+// Error returns an error of exit code 4 for the refused request, with the reason why it is the end.
 func (r Request) Error(why, hint string) error {
 	return exit.New(exit.Kubeconfig, fmt.Errorf("the cluster does not let this user %s; %s", r, why), hint)
 }

@@ -64,7 +64,7 @@ func client(t *testing.T, o *Observer, s *refusaltest.Server) kubernetes.Interfa
 	return c
 }
 
-// A refusal is told once until the request is granted. Its errors are dropped from logs meanwhile.
+// A refusal is reported once until the request is granted. Its errors are dropped from logs meanwhile.
 func TestObserver(t *testing.T) {
 	var told, logged []string
 	o := &Observer{

@@ -19,8 +19,7 @@ var secretValue = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S+|\beyJ[A-Za-z0-9
 // address matches a URL in a value.
 var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
-// redactCommand returns a command line without its secrets: the values of flags whose names say so, and what
-// redact removes.
+// redactCommand returns a command line without its secrets: the values of flags with telling names, and the values that redact removes.
 func redactCommand(args []string) []string {
 	out := make([]string, len(args))
 	next := false // the previous argument was a flag with a secret, without its value

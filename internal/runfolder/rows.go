@@ -96,7 +96,7 @@ type Node struct {
 	Pods   int64   `json:"pods"`
 }
 
-// Waits sums up how long the pods of a class waited for a node, in the scenario's unit of time.
+// Waits sums up the waiting times of a class of pods, in the scenario's unit of time.
 type Waits struct {
 	Scenario  string    `json:"scenario"`
 	Contender string    `json:"contender"`

@@ -14,7 +14,7 @@ import (
 // mostClasses is the number of different requests up to which each is a class of its own.
 const mostClasses = 12
 
-// Tally collects how long the pods of a scenario waited, for rows of Waits by class. It is not safe for concurrent use.
+// Tally collects the waiting times of a scenario's pods, for rows of Waits by class. It is not safe for concurrent use.
 type Tally struct {
 	Soon float64 // as in Scenario
 	of   map[string]map[cluster.Resources]*waiting

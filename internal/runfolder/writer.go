@@ -150,8 +150,8 @@ func (w *Writer) add(r Row) error {
 	return nil
 }
 
-// Close closes the files, and writes into the manifest when the run ended and, unless failed is nil, why it ended
-// before its time. It returns the first failure of the writer: the folder is incomplete then, and its manifest says so.
+// Close closes the files, and writes the end of the run into the manifest and, unless failed is nil, the reason of an early end. It returns
+// the first failure of the writer: the folder is then incomplete, and its manifest records it.
 func (w *Writer) Close(failed error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

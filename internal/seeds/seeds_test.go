@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No episode of training that the checks accept is one of the evaluation, or one that chooses the best network.
+// Training episodes with valid seeds are never episodes of the evaluation, or of the choice of the best network.
 func TestApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		training := rapid.Uint64().Draw(t, "training")

@@ -96,7 +96,7 @@ func checkPools(t *rapid.T, cs kubernetes.Interface, want int, latest map[string
 	}
 }
 
-// A class of somebody else is left alone, and the error names it.
+// A foreign class is left alone, and the error names it.
 func TestPublishLeavesForeignClasses(t *testing.T) {
 	theirs := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: DefaultDriver}}
 	cs := fake.NewClientset(theirs)

@@ -76,8 +76,8 @@ func amounts(l corev1.ResourceList) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: *l.Cpu(), corev1.ResourceMemory: *l.Memory()}
 }
 
-// stripPod keeps a pod's identity, its usage model and what its containers request. Equal annotations, which
-// all pods of a Deployment have, share their memory.
+// stripPod keeps a pod's identity, its usage model and its containers' requests. Equal annotations, which all pods of a Deployment have,
+// share their memory.
 func stripPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {

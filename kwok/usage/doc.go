@@ -1,8 +1,7 @@
 // Package usage serves the usage of the simulated cluster's pods as kubelets would: CPU, memory, network and disk.
 //
-// A [Sampler] watches nodes and pods. At each tick it asks the usage model of every running pod
-// (package workload/usage), shares what a node has among pods that want more, and publishes an immutable
-// snapshot. Everything else only reads the last snapshot:
+// A [Sampler] watches nodes and pods. At each tick it asks the usage model of every running pod (package workload/usage), shares a node's
+// capacity among pods that want more, and publishes an immutable snapshot. Everything else only reads the last snapshot:
 //
 //   - the API group metrics.k8s.io, which `kubectl top` reads ([Sampler.APIGroup], [Register])
 //   - the kubelets' pages for Prometheus, /metrics/resource and /metrics/cadvisor of each node, at the path

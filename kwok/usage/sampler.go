@@ -78,7 +78,7 @@ func (s *Sampler) sample(m *models, nodes corelisters.NodeLister, pods coreliste
 	return nil
 }
 
-// reading is a snapshot, and how far its counters have grown since.
+// reading is a snapshot with the growth of its counters since then.
 type reading struct {
 	*snapshot
 	since float64 // seconds since the sample, at most one interval

@@ -66,7 +66,7 @@ type nodeSample struct {
 	sample
 	node   *corev1.Node
 	pods   []podSample  // by namespace and name
-	plain  cluster.Node // what its power follows from
+	plain  cluster.Node // the inputs of its power
 	limits usage.Limits // of its annotation
 	watts  float64      // that its machine draws
 	joules float64      // integral of watts over time

@@ -164,7 +164,7 @@ func TestInterceptPassesOn(t *testing.T) {
 	}
 }
 
-// TestPower: a node draws what its annotation says for its use, also while it sleeps, and its energy is the integral of that.
+// TestPower: a node has the power of its annotation for its use, also while it sleeps, and its energy is the integral of the power.
 func TestPower(t *testing.T) {
 	c := newCluster()
 	for name, model := range map[string]string{
@@ -290,7 +290,7 @@ func TestWrongAnnotations(t *testing.T) {
 	}
 }
 
-// TestChangedPods: a new model holds from the next sample on, and a pod of the same name starts anew.
+// TestChangedPods: a new model holds from the next sample on, and the counters of a new pod with the same name begin at 0.
 func TestChangedPods(t *testing.T) {
 	c := newCluster()
 	c.addNode("node-0", "4")

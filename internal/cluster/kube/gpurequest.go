@@ -43,8 +43,8 @@ func GPURequestOf(annotations map[string]string, requests Amounts) (GPURequest, 
 	return out, err
 }
 
-// gpuAmount returns the GPU fields of a request, given the requested GPUResource and
-// GPUMilliResource. words tells that the resource or an annotation for shares is used.
+// gpuAmount returns the GPU fields of a request, given the requested GPUResource and GPUMilliResource. words is true if the resource or an
+// annotation for shares is used.
 func gpuAmount(annotations map[string]string, whole, milli int64) (amount cluster.Resources, words bool, err error) {
 	annotated, err := annotatedAmount(annotations)
 	if err != nil {

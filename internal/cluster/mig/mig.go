@@ -97,7 +97,7 @@ func OfMilli(milli int64) Profile {
 	return None
 }
 
-// Name returns the profile's name on a GPU with so many GB, such as 3g.20gb.
+// Name returns the profile's name on a GPU with the given GB, such as 3g.20gb.
 func (p Profile) Name(gigabytes int) string {
 	return fmt.Sprintf("%dg.%dgb", p.Compute(), gigabytes*p.Memory()/Memory)
 }
@@ -137,7 +137,7 @@ func Find(on Slices, compute int) Profile {
 	return None
 }
 
-// Placements returns how many placements of all profiles are free beside the used slices, which Siavashi and Momtazpour call the
+// Placements returns the number of free placements of all profiles beside the used slices. Siavashi and Momtazpour call it the
 // configuration capability of a GPU ("A Multi-Objective Framework for Optimizing GPU-Enabled VM Placement in Cloud Data Centers with
 // Multi-Instance GPU Technology", 2025).
 func Placements(used Slices) (n int) {

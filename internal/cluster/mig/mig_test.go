@@ -58,7 +58,7 @@ func TestMilli(t *testing.T) {
 	}
 }
 
-// How many partitions of one profile a GPU takes, as in the guide's column of instances.
+// The number of partitions of one profile on a GPU, as in the guide's column of instances.
 func TestInstances(t *testing.T) {
 	for p, want := range map[Profile]int{One: 7, OneWide: 4, Two: 3, Three: 2, Four: 1, Seven: 1} {
 		used, n := Slices(0), 0
