@@ -136,7 +136,7 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// Suggest ranks the nodes on which upstream's filters leave the pod, says why the others are refused, and changes nothing.
+// Suggest ranks the nodes on which upstream's filters leave the pod, explains the refusals of the others, and changes nothing.
 func TestSuggest(t *testing.T) {
 	tainted := st.MakeNode().Name("tainted").Capacity(capacity).
 		Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()

@@ -180,7 +180,7 @@ func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Rank
 		return nil, err
 	}
 	defer a.give()
-	if a.unpromise(pod.UID) { // it is asked about again
+	if a.unpromise(pod.UID) { // the pod is asked about again
 		if err := a.cache.UpdateSnapshot(a.log, a.snapshot); err != nil {
 			return nil, fmt.Errorf("update the snapshot: %w", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// State describes an Advisor: its policy, and how many nodes and pods it sees.
+// State describes an Advisor: its policy, and the number of nodes and pods in its view.
 type State struct {
 	Synced      bool
 	Nodes, Pods int // Pods are those on nodes, promised ones included

@@ -72,7 +72,7 @@ func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 	case 3: // changes size
 		n.Allocatable = drawAllocatable(t)
 		n.Version = cluster.NextVersion()
-	case 4: // two swap sizes, which leaves the sums as they are
+	case 4: // two swap sizes, which leaves the sums unchanged
 		o := s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")]
 		n.Allocatable, o.Allocatable = o.Allocatable, n.Allocatable
 		n.Version, o.Version = cluster.NextVersion(), cluster.NextVersion()

@@ -69,8 +69,8 @@ func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
 	return w
 }
 
-// Node encodes the node as it will be once a pod that requests r runs there on the given devices, or
-// as it is if r and on are zero. It writes to g.
+// Node encodes the node with one more pod that requests r and runs on the given devices, or the present node if r and on are zero. It
+// writes to g.
 func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
 	n, r, on = e.Placed(n, r, on)
 	free := n.Free().Minus(r)

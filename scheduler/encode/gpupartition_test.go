@@ -88,7 +88,7 @@ func TestPartitionsTellStatesApart(t *testing.T) {
 	}
 }
 
-// A node is encoded after a placement as it is once the partition lies there, whichever GPUs are shown as full to the pod.
+// A placement is encoded as the node with the partition in place, whichever GPUs are shown as full to the pod.
 func TestPartitionsAfterAPlacement(t *testing.T) {
 	e := NewGPUNodeEncoder(partitionLayout(t), profiles())
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,7 +19,7 @@ type stars struct {
 	g       graph.GPUNode
 }
 
-// star is a node with its devices, as it is or once a pod runs there.
+// star is a node with its devices, at present or with one more pod.
 type star struct {
 	x    []float32
 	lost float64 // thousandths of devices that typical pods cannot use

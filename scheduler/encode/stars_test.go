@@ -46,7 +46,7 @@ func drawMixed(t *rapid.T) *cluster.Snapshot {
 	return s
 }
 
-// addDrawn adds a pod to the node, if the one that is drawn fits.
+// addDrawn draws a pod and adds it to the node if it fits.
 func addDrawn(t *rapid.T, n *cluster.Node) {
 	r := rapid.SampledFrom(mixedDemand).Draw(t, "pod").Requests
 	if n.Fit(&cluster.Pod{Requests: r}) == cluster.Fits {

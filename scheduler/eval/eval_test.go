@@ -256,7 +256,7 @@ func TestCompareWithOptimum(t *testing.T) {
 	}
 }
 
-// judged is made with a threshold that holds and one that does not.
+// judged is made with a threshold that holds and a threshold that does not.
 func judged(t testing.TB) *Comparison {
 	c := made(2)
 	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"), threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {

@@ -188,7 +188,7 @@ func ofPart(name string, part sim.Trace, pods workload.Trace, o objective.Mix) (
 	return s, s.Validate()
 }
 
-// arrived returns how many of the pods arrive in a part.
+// arrived returns the number of pods that arrive in a part.
 func arrived(part sim.Trace, pods workload.Trace) (n int) {
 	for _, a := range pods {
 		if a.At >= part.From && (a.At < part.To || part.To == 0) {

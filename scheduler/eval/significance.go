@@ -35,8 +35,8 @@ func (m Mark) Opposite() Mark {
 	return m
 }
 
-// MinSeeds returns how many seeds a number of comparisons takes before one of them can be marked. The smallest p of the
-// signed-rank test on n seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
+// MinSeeds returns the number of seeds at which one of several comparisons can first be marked. The smallest p of the signed-rank test on n
+// seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
 func MinSeeds(comparisons int) (n int) {
 	for n = 1; float64(max(comparisons, 1))*math.Exp2(float64(1-n)) >= level; n++ {
 	}

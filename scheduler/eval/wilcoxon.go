@@ -11,12 +11,10 @@ import (
 // exactUpTo is the largest number of nonzero differences for which p is exact instead of approximated.
 const exactUpTo = 49
 
-// Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945) for the differences
-// of pairs: the probability of differences at least as one-sided as these if both signs were
-// equally likely. It leaves out differences of zero, as Wilcoxon did; if none is left, p is 1. For
-// up to 49 differences p is exact, also with ties in their absolute values. For more it is the normal
-// approximation with continuity correction and with the variance corrected for ties (Hollander & Wolfe
-// 1973, §3.1), which for few differences with ties would give a p that no signs can reach.
+// Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945) for the differences of pairs: the probability of
+// differences at least as one-sided as these if both signs were equally likely. It leaves out differences of zero; if none is left, p is 1.
+// Up to 49 differences p is exact, also with ties. For more it is the normal approximation with continuity correction and with the variance
+// corrected for ties (Hollander & Wolfe 1973, §3.1).
 func Wilcoxon(differences []float64) float64 {
 	ranks, positive, ties := signedRanks(differences)
 	n := len(ranks)

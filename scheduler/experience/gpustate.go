@@ -119,7 +119,7 @@ func (g *GPUState) validateFeatures() error {
 //	waiting float64, rows uint32, rows × int32,
 //	vertices, nodes before, nodes after: each uint32, and for each of them features and free parts as floats
 //
-// where floats are a uint32, their number, and so many float32.
+// where floats are a uint32, their number, and then the float32 values.
 func appendGPU(b []byte, g *GPUState) []byte {
 	b = appendList(b, g.Cluster)
 	b = order.AppendUint32(b, uint32(len(g.Kinds)))

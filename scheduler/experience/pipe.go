@@ -11,7 +11,7 @@ import (
 // PipeConfig holds the trainer of a Pipe and the callbacks.
 type PipeConfig struct {
 	Command []string // the trainer program and its arguments; it reads the stream from its standard input
-	Queue   int      // how many steps may wait for the trainer before Offer drops them
+	Queue   int      // number of steps that may wait for the trainer before Offer drops further ones
 	Clock   clock.Clock
 	// Begin starts the trainer when it is closed; nil starts it at once.
 	Begin <-chan struct{}

@@ -175,7 +175,7 @@ func TestFullQueueDrops(t *testing.T) {
 			taken++
 		}
 	}
-	if taken < 3 || taken > 4 { // the queue, and the one that is being written
+	if taken < 3 || taken > 4 { // the queue, and the step being written
 		t.Errorf("%d steps were taken, the queue holds 3", taken)
 	}
 	h.pipe.stop()
@@ -233,7 +233,7 @@ func TestRestarts(t *testing.T) {
 	h.pipe.Close()
 }
 
-// The trainer after one that died gets the following steps.
+// The trainer after a dead one gets the following steps.
 func TestGoesOnAfterADeath(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))

@@ -31,8 +31,8 @@ type Step struct {
 	// the same lengths.
 	Features string
 	Log      float64 // log-probability with which an actor-critic drew the action; 0 for other networks
-	// Overruled tells that the network chose another node than Action, and that other scores outweighed its own.
-	// Log is 0 then: the probability of Action is not known.
+	// Overruled is true if other scores outweighed the network's, which chose another node than Action. Log is 0 then: the probability of
+	// Action is not known.
 	Overruled bool
 }
 

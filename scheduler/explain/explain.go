@@ -23,7 +23,7 @@ type comparison struct {
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
 	flip  *flip               // nil if none was found
-	// changes says that the values of features are by how much the placement changes them.
+	// changes is true if the values of features are the placement's changes of them.
 	changes bool
 }
 
@@ -69,7 +69,7 @@ func compare(chosen, other record.Candidate, net Weights) (*comparison, error) {
 	return c, nil
 }
 
-// margin returns by how much the chosen node's score is higher.
+// margin returns the chosen node's score minus the other's.
 func (c *comparison) margin() float64 { return float64(c.chosen.Score) - float64(c.other.Score) }
 
 // agrees checks that a score computed from a reading is the recorded one.

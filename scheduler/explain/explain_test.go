@@ -310,7 +310,7 @@ func TestNegativeZero(t *testing.T) {
 	}
 }
 
-// A record that was made by other weights, or that somebody changed, is not explained by wrong parts.
+// A record from other weights, or a manipulated one, is not explained by wrong parts.
 func TestOtherWeights(t *testing.T) {
 	r := recorded(t, linear.Tuned("linear"), 0)
 	r.Best[0].Score++

@@ -10,7 +10,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 )
 
-// at returns a time so many seconds after noon.
+// at returns a time the given seconds after noon.
 func at(seconds int) metav1.Time {
 	return metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))
 }
@@ -85,7 +85,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Who makes room for whom.
+// The preempted pods, by the priorities and nodes of pods.
 func TestPreempt(t *testing.T) {
 	never := v1.PreemptNever
 	low := func(name, node string) *st.PodWrapper { return pod(name, 3).Priority(1).Node(node).StartTime(at(0)) }

@@ -61,7 +61,7 @@ func (pods) Cost(nodes []*cluster.Node) (sum float64) {
 	return sum
 }
 
-// A tracker of a changing cluster gives the costs that are computed anew from each state.
+// A tracker of a changing cluster gives the same costs as a computation from each state.
 func TestTrackerFollows(t *testing.T) {
 	mix := Mix{{pods{}, 2}}
 	for _, term := range Terms {
@@ -191,7 +191,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkCost compares updating a tracker of 1,000 nodes with computing the cost anew.
+// BenchmarkCost compares updating a tracker of 1,000 nodes with computing the whole cost.
 func BenchmarkCost(b *testing.B) {
 	nodes := make([]*cluster.Node, 1000)
 	for i := range nodes {

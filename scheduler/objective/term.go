@@ -25,7 +25,7 @@ type Tracker interface {
 	Cost() float64
 }
 
-// Trackable is a term whose cost is cheaper to update than to compute anew.
+// Trackable is a term whose cost is cheaper to update than to compute from all nodes.
 type Trackable interface {
 	Term
 	// Track returns a tracker of the given nodes. The slice must not change while the tracker is
@@ -33,8 +33,7 @@ type Trackable interface {
 	Track(nodes []*cluster.Node) Tracker
 }
 
-// Track returns a tracker of t for the given nodes. If t is not Trackable, the tracker computes the
-// cost anew at every call.
+// Track returns a tracker of t for the given nodes. If t is not Trackable, the tracker computes the cost from all nodes at every call.
 func Track(t Term, nodes []*cluster.Node) Tracker {
 	if own, ok := t.(Trackable); ok {
 		return own.Track(nodes)

@@ -22,7 +22,7 @@ func Measured(t Term) bool {
 	return slices.ContainsFunc(measured, func(m Term) bool { return m.Name() == t.Name() })
 }
 
-// measuredTracker computes a term about measured usage anew only after a measurement.
+// measuredTracker computes a term about measured usage again only after a measurement.
 type measuredTracker struct {
 	term  Term
 	nodes []*cluster.Node

@@ -81,7 +81,7 @@ func (b *budget) expected() int {
 	return b.pods
 }
 
-// desired returns how many pods must stay healthy.
+// desired returns the number of pods that must stay healthy.
 func (b *budget) desired() (int, error) {
 	limit, name := b.spec.MinAvailable, "minAvailable"
 	if b.spec.MaxUnavailable != nil {
@@ -130,7 +130,7 @@ func (b *budget) spares(health string) (bool, error) {
 	return b.ready() >= desired && desired > 0, err
 }
 
-// ready returns how many of the budget's pods are healthy.
+// ready returns the number of the budget's healthy pods.
 func (b *budget) ready() int {
 	if b.status != nil {
 		return int(b.status.CurrentHealthy)

@@ -97,7 +97,7 @@ func TestBoundLeavesOutGaps(t *testing.T) {
 	}
 }
 
-// Records of nodes with four cores, whose fewest nodes can be reckoned by hand.
+// Records of nodes with four cores, whose fewest nodes can be computed by hand.
 func TestFewest(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
 	main, small := node("main"), node("small")

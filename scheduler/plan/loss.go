@@ -33,7 +33,7 @@ type Unplaced struct {
 type Lost struct {
 	Nodes     int      `json:"nodes"` // of the cluster before
 	Lost      []string `json:"lost"`
-	Displaced int      `json:"displaced"`  // pods that their controllers make anew
+	Displaced int      `json:"displaced"`  // pods that their controllers replace
 	Bare      []string `json:"bare"`       // pods without a controller, which are not replaced
 	EmptyDirs int      `json:"empty_dirs"` // displaced pods that lose the data of their emptyDir volumes
 	// Unjudged are displaced pods with claims of volumes, hostPath volumes, ResourceClaims or shares of a GPU. They are placed as if they
@@ -82,7 +82,7 @@ func Lose(s replay.Source, gone func(*record.Node) bool) (replay.Source, Lost) {
 	return s, out
 }
 
-// count counts what a displaced pod held.
+// count counts the resources that a displaced pod held.
 func (l *Lost) count(p *record.Pod) {
 	holds, known := listOf(p.Holds)
 	switch {

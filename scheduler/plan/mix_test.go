@@ -19,7 +19,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// typeOf makes a type of nodes with so many cores, in no zone.
+// typeOf makes a type of nodes with the given cores, in no zone.
 func typeOf(name string, cores int64, price float64, limit int, change ...func(*record.Node)) Type {
 	n := node("any")
 	n.MilliCPU = 1000 * cores
@@ -62,7 +62,7 @@ func everywhere(pods []record.Pod) []record.Pod {
 	return pods
 }
 
-// Records whose cheapest mix can be reckoned by hand. The recorded nodes have four cores.
+// Records whose cheapest mix can be computed by hand. The recorded nodes have four cores.
 func TestMix(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
 	small, big := typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9)

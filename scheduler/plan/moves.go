@@ -231,7 +231,7 @@ func (x *search) drain(ctx context.Context, l load) (why string, err error) {
 	return "", nil
 }
 
-// place moves a pod to the fullest node that takes it. If none does, the pod stays, and why says so.
+// place moves a pod to the fullest node that takes it. If none does, the pod stays, and why is the reason.
 func (x *search) place(ctx context.Context, p *v1.Pod) (to, why string, err error) {
 	x.cluster.Remove(p.UID)
 	choice, err := x.cluster.Choose(ctx, p)

@@ -152,7 +152,7 @@ func sizesOf(s *replay.Source, counts func(*record.Pod) bool) (out sizes) {
 // maxSteps is the number of sums that filled looks at. Of more, it takes the room itself.
 const maxSteps = 1 << 17
 
-// filled returns how much of each room the pods can fill at most, in a dimension: the largest sum of their sizes, each as often as
+// filled returns the part of each room that the pods can fill at most, in a dimension: the largest sum of their sizes, each as often as
 // wanted, that is not larger.
 func (z sizes) filled(d int, rooms []float64) []float64 {
 	out := slices.Clone(rooms)

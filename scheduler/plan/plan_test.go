@@ -85,8 +85,8 @@ func find(t testing.TB, s replay.Source, l Limits) Moves {
 	return m
 }
 
-// check makes the moves on a new cluster and fails if a filter refuses one, a round moves more pods of a budget than it
-// allows, or a node is not empty that is said to be.
+// check makes the moves on a new cluster and fails if a filter refuses one, a round moves more pods of a budget than it allows, or a node
+// reported as empty is not.
 func check(t testing.TB, s replay.Source, m Moves) {
 	t.Helper()
 	st := at(t, s)
@@ -185,7 +185,7 @@ func holding(kinds ...string) func(*record.Pod) {
 	return func(p *record.Pod) { p.Holds = `["` + strings.Join(kinds, `","`) + `"]` }
 }
 
-// A record of an earlier version does not say what pods hold, what their owners ask and how they are, and the plan says so.
+// A record of an earlier version lacks the pods' holdings, their owners' requests and their health, and the plan notes it.
 func TestWhatARecordLacks(t *testing.T) {
 	old := func(p *record.Pod) { p.Holds, p.DoNotDisrupt, p.Health = "", "", "" }
 	unmarked := node("a")

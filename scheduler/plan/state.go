@@ -33,8 +33,8 @@ type State struct {
 	notes   []string
 }
 
-// At returns the cluster at the end of the source's window. The profile's filters say where pods fit. ctx ends the plugins. A
-// PodDisruptionBudget that cannot be read is left out, and a note says so.
+// At returns the cluster at the end of the source's window. The profile's filters determine where pods fit. ctx ends the plugins. A
+// PodDisruptionBudget that cannot be read is left out with a note.
 func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfile) (*State, error) {
 	cluster, notes, err := replay.End(ctx, s, profile)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *State) keep(source replay.Source) {
 	}
 }
 
-// leave begins the reason of what stays because its owner says so.
+// leave begins the reason of objects that stay because their owner asks for it.
 const leave = "its owner asks to leave it: "
 
 // lacks counts missing parts of a record.

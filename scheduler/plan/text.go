@@ -63,7 +63,7 @@ func (m Moves) WriteText(w io.Writer) error {
 	return err
 }
 
-// losing returns how many of the moved pods lose data.
+// losing returns the number of moved pods that lose data.
 func (m Moves) losing() (n int) {
 	for _, x := range m.Moves {
 		if x.Loses != "" {

@@ -38,7 +38,7 @@ func (o Outcome) holds(t Target, reference Outcome) bool {
 	return o.Wait <= t.Wait.Seconds() && o.Unplaced <= reference.Unplaced
 }
 
-// anew returns the source with all of its work to be placed: pods that run at the beginning arrive there.
+// anew returns the source with all of its work still to place: pods that run at the beginning arrive there.
 func anew(s replay.Source) replay.Source {
 	s.Pods = slices.Clone(s.Pods)
 	for i := range s.Pods {

@@ -55,7 +55,7 @@ func (p *course) Placed(pod *v1.Pod, by memcluster.Choice) {
 	}
 }
 
-// Preempted implements memcluster.Follower. A pod that finishes by itself begins anew.
+// Preempted implements memcluster.Follower. A pod that finishes by itself begins again.
 func (p *course) Preempted(pod *v1.Pod) {
 	p.out.Preempted++
 	p.Lost(pod)

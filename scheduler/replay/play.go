@@ -60,7 +60,7 @@ type course struct {
 	ends    map[int]int64 // end times of pods that run for their recorded duration
 	since   map[int]int64 // since when a pod waits
 	began   map[int]int64 // when it first did
-	waits   map[int]int64 // how long it has waited, in milliseconds
+	waits   map[int]int64 // waiting time so far, in milliseconds
 	ran     map[int]bool
 	used    map[string]int
 	nodes   map[string]*v1.Node

@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A pod that arrives when room is freed does not get the room before one that waits already.
+// A pod that arrives when room is freed does not get the room before a pod that already waits.
 func TestArrivalsQueue(t *testing.T) {
 	full := func(p *record.Pod) { p.MilliCPU, p.Preemption = 4000, "Never" }
 	pods := []record.Pod{

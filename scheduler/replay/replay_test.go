@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // t0 is when the records of the tests begin, in milliseconds.
 const t0 = 1_700_000_000_000
 
-// seconds returns the time so many seconds after t0.
+// seconds returns the time s seconds after t0.
 func seconds(s int64) int64 { return t0 + 1000*s }
 
 // node makes a row of a node with 4 cores that is there all the time.
@@ -43,7 +43,7 @@ func node(name string, labels ...string) record.Node {
 	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: "{" + strings.Join(all, ",") + "}"}
 }
 
-// pod makes a row of a pod of one core that arrived after so many seconds, was bound two seconds later, and stays.
+// pod makes a row of a pod of one core that arrived the given seconds after t0, was bound two seconds later, and stays.
 func pod(name string, after int64, change ...func(*record.Pod)) record.Pod {
 	p := record.Pod{
 		UID: name, Namespace: "shop", Name: name, MilliCPU: 1000, Memory: 1 << 30, Arrived: seconds(after), Bound: seconds(after + 2), Node: "a",

@@ -69,7 +69,7 @@ func Read(r *record.Record, w Window) (Source, error) {
 	return s, nil
 }
 
-// correct puts times into an order that can be, and says of how many rows.
+// correct puts times into a possible order, and notes the number of corrected rows.
 func (s *Source) correct() {
 	var pods, nodes, nowhere, timeless int
 	for i := range s.Pods {

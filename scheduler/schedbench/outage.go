@@ -140,7 +140,7 @@ func (o *outage) measure(ctx context.Context) error {
 	return nil
 }
 
-// pair starts both schedulers, cuts them off, and returns how long each needed after that for a new pod.
+// pair starts both schedulers, cuts them off, and returns the time that each needed after that for a new pod.
 func (o *outage) pair(ctx context.Context) (ours, theirs time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var started []*exec.Cmd
@@ -202,7 +202,7 @@ func (o *outage) away(ctx context.Context) error {
 // placeLimit limits a scheduler's time for a pod.
 const placeLimit = 5 * time.Minute
 
-// place creates a pod for each scheduler, and returns how long each needed.
+// place creates a pod for each scheduler, and returns the time that each needed.
 func (o *outage) place(ctx context.Context) (ours, theirs time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()

@@ -95,8 +95,8 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// The file for scheduler_perf holds one workload with its new sizes and without upstream's threshold,
-// and the rest of the test case as it was.
+// The file for scheduler_perf holds one workload with its new sizes and without upstream's threshold. The rest of the test case is
+// unchanged.
 func TestConfig(t *testing.T) {
 	all, err := readSuite(upstreamFolder(t), "misc")
 	if err != nil {

@@ -77,8 +77,8 @@ func leftovers(t *testing.T) []string {
 	return left
 }
 
-// Each workload runs through both profiles, and its line ends in the ratio. One that fails does not
-// stop the others, but fails the command, and its output stays.
+// Each workload runs through both profiles, and its line ends in the ratio. A failing workload does not stop the others, but fails the
+// command, and its output stays.
 func TestUpstreamBenchmark(t *testing.T) {
 	args := fakeUpstream(t, fakeSuite)
 	profiles := t.TempDir()

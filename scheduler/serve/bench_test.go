@@ -28,10 +28,10 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// BenchmarkExtender measures how long the choice of a node for a pod takes with upstream's scores alone, with the plugin
-// and with the extender, and the ratio of the last two. The three choose in turn, each in a kube-scheduler of its own
-// with all nodes feasible, and each pod counts on its node for the next one. Filters are included, binding is not.
-// "both" calls the verbs filter and prioritize, "prioritize" only the latter.
+// BenchmarkExtender measures the time to choose a node for a pod with upstream's scores only, with the plugin and with the extender, and
+// the ratio of the last two. The three choose in turn, each in a kube-scheduler of its own with all nodes feasible, and each pod counts on
+// its node for the next one. Filters are included, binding is not. "both" calls the verbs filter and prioritize, "prioritize" only the
+// latter.
 func BenchmarkExtender(b *testing.B) {
 	for _, nodes := range []int{100, 1000} {
 		for _, filters := range []bool{true, false} {
@@ -147,7 +147,7 @@ func newChooser(b *testing.B, client kubernetes.Interface, profiles []config.Kub
 	return &chooser{s, p, p.SnapshotSharedLister().(*cache.Snapshot)}
 }
 
-// choose returns how long the choice of a node takes. The pod then counts there.
+// choose returns the time to choose a node. The pod then counts there.
 func (c *chooser) choose(b *testing.B, i int) time.Duration {
 	pod := benchPod(i, fmt.Sprintf("new-%d", i))
 	pod.UID = types.UID(fmt.Sprintf("%p-%d", c, i))

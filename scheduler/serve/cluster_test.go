@@ -236,7 +236,7 @@ func (l *lab) pod() *v1.Pod {
 	return p
 }
 
-// place creates the pod and returns its node, and how many pods were there before.
+// place creates the pod and returns its node, and the number of pods that were there before.
 func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 	t.Helper()
 	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
@@ -346,7 +346,7 @@ func (l *lab) testShare(t *testing.T) {
 	}
 }
 
-// recorder records which resources are asked for, and how.
+// recorder records the requested resources and verbs.
 type recorder struct {
 	next http.RoundTripper
 	mu   sync.Mutex

@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// limits bounds how many requests are worked on, and how long.
+// limits bounds the number and the time of concurrent requests.
 type limits struct {
 	slots   chan struct{} // holds a value for each request that is worked on
 	timeout time.Duration

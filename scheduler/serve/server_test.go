@@ -185,7 +185,7 @@ const (
 	goodPod    = `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]}}`
 )
 
-// Every path is asked without credentials, with wrong ones, with a certificate and with a token.
+// Every path is requested without credentials, with wrong ones, with a certificate and with a token.
 func TestDoor(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	stranger := credentials(t) // of another CA

@@ -124,7 +124,7 @@ func TestText(t *testing.T) {
 	golden.Check(t, "report.txt", b.String())
 }
 
-// A report is read as it was written; other files are refused.
+// A written report is read back equal; other files are refused.
 func TestParse(t *testing.T) {
 	text, err := json.Marshal(good())
 	if err != nil {

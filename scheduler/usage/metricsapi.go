@@ -68,7 +68,7 @@ func (m *measurement) addNodes(nodes []metricsv1beta1.NodeMetrics, now time.Time
 	}
 }
 
-// clockError is by how much another clock may be off.
+// clockError is the accepted error of another clock.
 const clockError = 90 * time.Second
 
 func (m *measurement) addPod(p *metricsv1beta1.PodMetrics) {

@@ -182,7 +182,7 @@ func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *
 		out.Measured += p.watts
 		out.Modelled += model.At(h.series[cluster.UsedCPU].last() / float64(max(n.Allocatable.MilliCPU, 1)))
 	case before.measured():
-		p.model = nil // the next good sample makes it anew
+		p.model = nil // the next good sample makes a new one
 		out.Lost[p.state] = append(out.Lost[p.state], n.Name)
 	}
 }

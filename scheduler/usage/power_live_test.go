@@ -61,7 +61,7 @@ func TestPowerFromACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String() // free in a moment; Prometheus cannot say which port it chose
+	address := l.Addr().String() // free in a moment; Prometheus does not report which port it chose
 	_ = l.Close()
 	server := exec.CommandContext(ctx, filepath.Join(monitoring, "prometheus.sh"), c.Kubeconfig())
 	server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s",

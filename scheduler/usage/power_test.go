@@ -285,7 +285,7 @@ func TestPowerChangesTheVersion(t *testing.T) {
 	}
 }
 
-// The default query takes what Kepler or node-exporter has; labels say which node it is.
+// The default query takes Kepler's or node-exporter's metrics; labels identify the node.
 func TestPrometheusWatts(t *testing.T) {
 	f := &fakePrometheus{vector: func(query string) string {
 		if query == defaultQueries[wattsQuery] {

@@ -27,7 +27,7 @@ import (
 	"gnnsched/internal/promapi"
 )
 
-// fakePrometheus answers each query with a vector, and other requests as it is told to.
+// fakePrometheus answers each query with a vector, and other requests as the test sets.
 type fakePrometheus struct {
 	vector  func(query string) string // the result, in JSON
 	handler atomic.Pointer[http.HandlerFunc]

@@ -81,7 +81,7 @@ type outcome struct {
 	Power    powerOutcome
 }
 
-// Observe takes in a measurement of the given time, in seconds. failed says that the source gave an error.
+// Observe takes in a measurement of the given time, in seconds. failed reports an error of the source.
 func (s *store) Observe(m measurement, failed bool, now float64, directory objects) outcome {
 	out := outcome{
 		Degraded: map[degradation]int{}, Changed: map[degradation][]string{},

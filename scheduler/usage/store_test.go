@@ -72,7 +72,7 @@ func TestStoreKeepsStatistics(t *testing.T) {
 	}
 }
 
-// Each case is a second measurement after one that was good. a degrades for the reason; b stays measured.
+// Each case is a second measurement after a good one. a degrades for the reason; b stays measured.
 func TestStoreDegrades(t *testing.T) {
 	good := append(both("a", 1000, 1<<30), both("b", 2000, 1<<30)...)
 	b := both("b", 2000, 1<<30)

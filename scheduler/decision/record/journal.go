@@ -27,10 +27,10 @@ type Journal interface {
 	Close() error
 }
 
-// OpenJournal opens the file, which only its owner may read: it names pods. If its name ends in .parquet, it is a Parquet file,
-// else one JSON object a line. failed is called for the first record of several that cannot be written, for example because
-// the disk is full, and once more when writing works again, with a nil error and the number of lost ones. It is also called, with a
-// nil error and 1, if the last record in the file was written in part, and is cut off.
+// OpenJournal opens the file, which only its owner may read: it names pods. A file whose name ends in .parquet is a Parquet file, any other
+// has one JSON object a line. failed is called for the first of several records that cannot be written, for example on a full disk, and
+// once more when writing works again, with a nil error and the number of lost records. It is also called, with a nil error and 1, if the
+// last record in the file is partial and was cut off.
 func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
 	if strings.HasSuffix(path, ".parquet") {
 		return openTable(path, failed)

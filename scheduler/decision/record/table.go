@@ -30,9 +30,8 @@ const (
 // versionKey is the metadata's key of schemaVersion.
 const versionKey = "gnnsched.decisions.schema"
 
-// table is a journal in Parquet. After each row group it writes a footer that lists all groups so far, and it never
-// overwrites: the file is complete after every group, and one that is cut off is complete up to its last whole footer. The
-// footers before the last one are dead bytes.
+// table is a journal in Parquet. After each row group it writes a footer that lists all groups so far, and it never overwrites: the file is
+// complete after every group, and a truncated file is complete up to its last whole footer. The footers before the last one are dead bytes.
 type table struct {
 	path   string
 	now    func() time.Time

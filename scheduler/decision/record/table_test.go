@@ -258,7 +258,7 @@ func TestTableRotates(t *testing.T) {
 	}
 }
 
-// A file of a release with other columns is kept as it is, and a new one begins.
+// A file of a release with other columns stays unchanged, and a new one begins.
 func TestTableOfAnotherRelease(t *testing.T) {
 	type older struct {
 		Time    int64  `parquet:"time,timestamp(nanosecond)"`

@@ -12,8 +12,7 @@ import (
 // OnCluster returns the name that a scenario has in run folders for its episodes on a cluster.
 func OnCluster(s eval.Scenario) string { return s.Name + " on a cluster" }
 
-// Folder returns the rows of a run folder: a scenario for the episodes on the cluster, one for those in the simulator, and
-// how much the two differ.
+// Folder returns the rows of a run folder: a scenario for the episodes on the cluster, one for the simulator's, and their differences.
 func (r *Report) Folder() []runfolder.Row {
 	var metrics []runlog.Metric
 	for _, m := range r.metrics() {

@@ -109,7 +109,7 @@ func TestPrometheusThatEnds(t *testing.T) {
 	}
 }
 
-// The page is one that the sampler wrote for a test of its own.
+// The page is copied from a test of the sampler.
 func TestParsePage(t *testing.T) {
 	text, err := os.ReadFile("../../../kwok/usage/testdata/cadvisor.txt")
 	if err != nil {

@@ -23,7 +23,7 @@ type Lookahead struct {
 	// futures is the number of futures drawn at each decision (sim.Env.DrawFuture). Each candidate meets all of them, and the least mean cost
 	// counts. The lookahead then knows only what a scheduler could know. 0: the true future.
 	futures int
-	margin  float64 // how much better than the policy's own choice another must be, in standard errors of the difference over the futures
+	margin  float64 // minimum lead over the policy's own choice, in standard errors of the difference over the futures
 
 	rng   *rand.Rand // draws the futures
 	drawn sim.Env

@@ -248,7 +248,7 @@ func TestFilesWherePodsLeave(t *testing.T) {
 	}
 }
 
-// A network of many objectives serves the objective of the scenario, or one that it is told, and refuses another.
+// A network of many objectives serves the scenario's objective, or a given one, and refuses another.
 func TestNetworkOfManyObjectives(t *testing.T) {
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
@@ -325,7 +325,7 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 	}
 }
 
-// A comma in an objective separates policies, so the hint joins the terms with a plus sign. Misspelt names get the one that was meant.
+// A comma in an objective separates policies, so the hint joins the terms with a plus sign. Misspelt names get the probable name.
 func TestUnknownNames(t *testing.T) {
 	for _, c := range []struct {
 		names []string

@@ -19,8 +19,7 @@ import (
 // Loads are the usual amounts of arrivals of a Curve, over the cluster's GPUs.
 var Loads = []float64{0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3, 1.5}
 
-// Curve is the result of RunCurve: how much policies allocate, and which pods they leave out, at every
-// load.
+// Curve is the result of RunCurve: the policies' allocations, and the pods that they leave out, at every load.
 type Curve struct {
 	loads  []float64
 	curves []curve
@@ -192,8 +191,8 @@ func (c Curve) verdicts() [][]string {
 	return rows
 }
 
-// worst returns by how much r may be below the published policy that is best at a load, at the load
-// where this is most, and that load; -1 if no published policy took part.
+// worst returns the largest possible deficit of r from the published policy that is best at a load, and this load; -1 if no published
+// policy took part.
 func (c Curve) worst(x curve, r eval.Result) (loss float64, at int) {
 	at = -1
 	for k := range c.loads {

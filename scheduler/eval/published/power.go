@@ -89,7 +89,7 @@ func (p Power) Write(w io.Writer, markdown bool) error {
 	return err
 }
 
-// saved returns by how many per cent of base's a metric of r is lower.
+// saved returns the reduction of a metric of r from base's, in per cent of base's.
 func saved(r, base eval.Result, m eval.Metric) eval.Interval {
 	mine, theirs := r.Values(m), base.Values(m)
 	out := make([]float64, len(mine))

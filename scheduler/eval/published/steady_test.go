@@ -75,8 +75,8 @@ func TestSteadyGolden(t *testing.T) {
 	}
 }
 
-// Equal seeds give equal figures, other policies get the same arrivals, and a cluster that is offered twice its GPUs
-// lets more pods wait than one that is offered half of them.
+// Equal seeds give equal figures, other policies get the same arrivals, and more pods wait with an offered load of twice the GPUs than with
+// half.
 func TestRunSteady(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

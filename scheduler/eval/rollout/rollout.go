@@ -23,8 +23,8 @@ type Rollout struct {
 	scores []float32
 }
 
-// Cost returns the sum of the objective's costs after each placement of a rollout that begins with
-// candidate i, plus the cost of the pods that begin to wait meanwhile. env stays as it is.
+// Cost returns the sum of the objective's costs after each placement of a rollout that begins with candidate i, plus the cost of the pods
+// that begin to wait meanwhile. env is not changed.
 func (r *Rollout) Cost(env *sim.Env, i int) (float64, error) {
 	e := &r.copied
 	env.CopyTo(e)

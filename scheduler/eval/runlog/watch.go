@@ -53,7 +53,7 @@ type watch struct {
 	closed map[string]bool // nodes whose taints no pod of the plan tolerates, as of a control plane
 
 	decisions      int     // so far
-	everyDecision  int     // every how many decisions one is kept
+	everyDecision  int     // interval of the kept decisions, in decisions
 	frameEvery     float64 // in time; 0: in decisions
 	frameDecisions int
 	due            float64 // time of the next frame, or number of its decision

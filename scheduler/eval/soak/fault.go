@@ -85,7 +85,7 @@ func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 	return true
 }
 
-// restoreNode creates a node and its slices again as they were. kwokcluster may have done so at its restart.
+// restoreNode creates a node and its slices again from their earlier state. kwokcluster may have done so at its restart.
 func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []resourceapi.ResourceSlice) {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status,
@@ -106,7 +106,7 @@ func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []re
 // recoverWithin is the time after a fault in which a pod must be bound while pods wait.
 const recoverWithin = 3 * time.Minute
 
-// recovery holds how often a fault happened and after how long a pod was bound again.
+// recovery counts a fault, and holds the times after it until a pod was bound again.
 type recovery struct {
 	count int
 	after []time.Duration

@@ -196,7 +196,7 @@ func (s *soak) judgeShare(ctx context.Context) error {
 	return nil
 }
 
-// judgeShadow reports a shadow that left no report behind. It compares anew after each kill.
+// judgeShadow reports a shadow that left no report behind. The shadow begins a new comparison after each kill.
 func (s *soak) judgeShadow() {
 	var report struct {
 		Counts struct{ Bound, Compared int }

@@ -13,16 +13,14 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Memory is judged by the heap in use after a garbage collection that the soak asks for, as the heap profile has
-// it, without the events that upstream keeps. The resident memory (RSS) also depends on when the collector ran
-// by itself and when it gave pages back, and the metric of the live heap counts what is allocated during a
-// collection, so both move with the load. After memoryWarmup without kills, the lower quartile of the last third
-// may exceed that of the first third by memoryTolerance.
+// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events.
+// The resident memory (RSS) and the metric of the live heap move with the load. After memoryWarmup without kills, the lower quartile of the
+// last third may exceed the first third's by memoryTolerance.
 //
-// Upstream's event recorder keeps every event for six to twelve minutes and drops the old ones every six minutes: most of the heap, in
-// proportion to the pods of these minutes, however fast they came. The heap profile tells how much it holds, which is left out, except for
-// the pods' names and IDs in events, which the informers allocated: they are about a fifteenth of what events hold, and call for a constant
-// rate of pods. Warm-up is as long as it keeps an event, and each of the compared thirds as long as its heap rises and falls.
+// Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes. Its
+// bytes are left out by the heap profile, except the pods' names and IDs in events, which the informers allocated: about a fifteenth of the
+// events. They require a constant rate of pods, a warm-up as long as the recorder keeps an event, and thirds as long as its heap rises and
+// falls.
 const (
 	memoryTolerance = 0.05
 	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
@@ -122,7 +120,7 @@ const profileRate = 16 << 10
 // eventRecorder is the prefix of the functions that allocate the events held by upstream's event recorder.
 const eventRecorder = "k8s.io/client-go/tools/events."
 
-// inUse returns the bytes in use in a heap profile, and how many of them the event recorder allocated.
+// inUse returns the bytes in use in a heap profile, and the part that the event recorder allocated.
 func inUse(heap []byte) (all, events float64, err error) {
 	p, err := profile.ParseData(heap)
 	if err != nil {

@@ -23,7 +23,7 @@ type kind struct {
 	pod    func(r *rand.Rand) (cluster.Resources, decoration)
 }
 
-// decoration adds to a pod what its kind has besides requests.
+// decoration adds its kind's fields, apart from requests, to a pod.
 type decoration func(p *corev1.Pod)
 
 // kinds are the kinds of pods that come and go. All but tooLarge fit on an empty node.

@@ -107,7 +107,7 @@ func (s *soak) judgeMemory() {
 	}
 }
 
-// writeViolations prints how many violations of each kind there are, and each with its pods.
+// writeViolations prints the number of violations of each kind, and each violation with its pods.
 func (s *soak) writeViolations() {
 	out := s.config.Out
 	all := s.book.all()

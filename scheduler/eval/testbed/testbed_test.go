@@ -18,8 +18,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// fakeCluster implements testbed.Launcher and testbed.Cluster. Its API server only says that it
-// is ready.
+// fakeCluster implements testbed.Launcher and testbed.Cluster. Its API server only answers that it is ready.
 type fakeCluster struct {
 	t      *testing.T
 	refuse error // of Launch

@@ -74,7 +74,7 @@ func (r *Report) whole() *Report {
 	return &out
 }
 
-// verdicts says of each policy how many pods got the same node as in the simulator.
+// verdicts returns, for each policy, how many pods got the same node as in the simulator.
 func (r *Report) verdicts(scenario string) (rows []runfolder.Row) {
 	if r.GPURequests == driver.Mixed {
 		return nil

@@ -134,14 +134,14 @@ func (l *podLog) takeBound() map[string]time.Time {
 	return out
 }
 
-// counts returns how many pods were seen, how many of them exist, and how many of those wait for a first decision.
+// counts returns the number of pods seen, of those the number that exist, and of those the number that wait for a first decision.
 func (l *podLog) counts() (seen, existing, pending int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.pods), l.existing, l.pending
 }
 
-// waiting returns how many of the existing pods have no node.
+// waiting returns the number of existing pods without a node.
 func (l *podLog) waiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
