@@ -9,8 +9,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Generator draws a random plan. The sequence of Deployments depends only on the seed, the
-// shapes and the replica range; target, capacity and use decide how long it is.
+// Generator draws a random plan. The sequence of Deployments depends only on the seed, the shapes and the replica range; target, capacity
+// and use determine its length.
 type Generator struct {
 	Seed        uint64
 	Shapes      []Shape   // at least one has a weight over 0

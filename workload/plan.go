@@ -114,9 +114,8 @@ func Tolerations(shapes []Shape) []cluster.Toleration {
 	return out
 }
 
-// Validate returns the first step that cannot be applied: because its name is not a DNS label,
-// because it adds a Deployment that exists or deletes one that does not, or because its shape
-// is not valid.
+// Validate returns an error for the first step that cannot be applied: its name is not a DNS label, it adds an existing Deployment or
+// deletes a missing one, or its shape is not valid.
 func (p Plan) Validate() error {
 	exists := map[string]bool{}
 	for i, s := range p.Steps {

@@ -39,7 +39,7 @@ func TestExampleShapesFile(t *testing.T) {
 	}
 }
 
-// The comment in shapes_default.yaml says which resource ends a fill on usual nodes.
+// The comment in shapes_default.yaml names the resource that ends a fill on usual nodes.
 func TestDefaultShapesFillTheCPUFirst(t *testing.T) {
 	var sum cluster.Resources
 	var weight float64

@@ -100,8 +100,8 @@ const (
 	classes = "priorityclasses"
 )
 
-// absent reports whether an error says that the cluster has no claims, or that the user, who can then have made none, has
-// no right to claims or priority classes.
+// absent reports whether an error means that the cluster has no claims, or that the user has no right to claims or priority classes, and so
+// can have made none.
 func absent(kind schema.GroupVersionResource, err error) bool {
 	return kind.Resource == claims && apierrors.IsNotFound(err) || (kind.Resource == claims || kind.Resource == classes) &&
 		apierrors.IsForbidden(err)

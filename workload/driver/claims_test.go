@@ -26,7 +26,7 @@ func gpuClass() *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: kube.GPUDriver}}
 }
 
-// describe says how a pod requests GPUs.
+// describe describes a pod's requests for GPUs.
 func describe(p *corev1.Pod) string {
 	app := p.Spec.Containers[0].Resources
 	out := fmt.Sprintf("%s: requests %d whole and %d milli, %d annotations", p.Name, app.Limits.Name(kube.GPUResource, "").Value(),

@@ -131,8 +131,8 @@ func documentedColumns(t *testing.T) map[string][2]string {
 	return out
 }
 
-// played returns what runsim --replay creates and when, and the trace that a scenario plays, of a record with a pod that ran at the
-// beginning and one that comes later, both changed.
+// played returns the pods that runsim --replay creates with their times, and the trace that a scenario plays, for a record with an initial
+// pod and a later one, both changed.
 func played(t *testing.T, change func(*record.Pod)) [2]string {
 	t.Helper()
 	pod := record.Pod{

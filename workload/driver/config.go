@@ -59,8 +59,8 @@ type Config struct {
 	// Settle limits how long a fill waits without any new binding before it reports the remaining pods as pending. Default: DefaultSettle.
 	Settle time.Duration
 
-	// Static says that no pod leaves and no node joins while a fill settles. The fill then ends as soon
-	// as the scheduler has found each of the remaining pods unschedulable.
+	// Static states that no pod leaves and no node joins while a fill settles. The fill then ends as soon as the scheduler has found each of
+	// the remaining pods unschedulable.
 	Static bool
 
 	// Progress, if not nil, is called from Run's goroutine, at least once a second and at most
@@ -68,8 +68,8 @@ type Config struct {
 	Progress func(Progress)
 	// Record, if not nil, is called from Run's goroutine after each step. An error ends the run.
 	Record func(workload.Step) error
-	// Waited, if not nil, is called from Run's goroutine at the end of each fill, for each pod that arrived in it: with its requests, how
-	// long it waited for a node after it was seen, and whether it got one.
+	// Waited, if not nil, is called from Run's goroutine at the end of each fill, for each pod that arrived in it: with its requests, its wait
+	// for a node after it was seen, and whether it got one.
 	Waited func(requests cluster.Resources, wait time.Duration, placed bool)
 
 	Clock clock.WithTicker // default: the real clock

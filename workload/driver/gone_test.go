@@ -67,7 +67,7 @@ func (s stepper) add(d workload.Deployment) {
 	}
 }
 
-// others lets somebody else delete a pod.
+// others deletes a pod as a foreign program would.
 func (s stepper) others(name string, seen bool) {
 	s.t.Helper()
 	p := s.get(name)

@@ -94,7 +94,7 @@ func temporary(err error) bool {
 		utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// remove deletes a Deployment, or its pods with Bare. It returns how many pods were still there.
+// remove deletes a Deployment, or its pods with Bare. It returns the number of pods that still existed.
 func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int, err error) {
 	if !r.Bare {
 		background := metav1.DeletePropagationBackground

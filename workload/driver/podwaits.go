@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// podWaits notes how long the pods of a fill wait for their first node. A nil one notes nothing.
+// podWaits notes the waiting times of a fill's pods for their first node. A nil one notes nothing.
 type podWaits struct {
 	clock clock.PassiveClock
 	of    map[string]*podWait // by pod.who

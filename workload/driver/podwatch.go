@@ -225,7 +225,7 @@ func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress i
 	return t, w.changes
 }
 
-// placed returns how many pods ever had a node since the watch began.
+// placed returns the number of pods that ever had a node since the watch began.
 func (w *podWatch) placed() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +245,7 @@ func (w *podWatch) leftUnplaced(of map[string]workload.Deployment) map[string]in
 	return out
 }
 
-// bound returns how many pods of a Deployment have a node.
+// bound returns the number of a Deployment's pods with a node.
 func (w *podWatch) bound(deployment string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,7 +255,7 @@ func (w *podWatch) bound(deployment string) int {
 	return 0
 }
 
-// refused returns how many pods of the Deployments the scheduler has found unschedulable.
+// refused returns the number of the Deployments' pods that the scheduler has found unschedulable.
 func (w *podWatch) refused(of map[string]workload.Deployment) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,8 +27,8 @@ type Progress struct {
 	Bound    int // pods of theirs that have a node
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
 	Arrived  int // pods created so far by a plan with times, including pods that have left
-	Placed   int // how many of them ever had a node
-	gone     int // how many of them have left
+	Placed   int // the ones that ever had a node
+	gone     int // the ones that have left
 	deleting int // objects that a reset has yet to delete
 
 	Load    workload.Load // requested, including the pods of others
@@ -109,7 +109,7 @@ func (r *runner) report(phase Phase, deleting int, now bool) {
 	r.Progress(p)
 }
 
-// countedProgress sets how far a plan without times is, by the pods that are bound.
+// countedProgress sets the progress of a plan without times, by the pods that are bound.
 func (r *runner) countedProgress(p *Progress) {
 	total, done := 0, r.podsBefore
 	for _, f := range r.fills {
@@ -126,8 +126,7 @@ func (r *runner) countedProgress(p *Progress) {
 	}
 }
 
-// timedProgress sets how far a plan with times is, by the clock. After the last step it is unknown
-// how long pods take to be bound.
+// timedProgress sets the progress of a plan with times, by the clock. After the last step, the time until pods are bound is unknown.
 func (r *runner) timedProgress(p *Progress) {
 	p.Arrived, p.Placed, p.gone = r.arrived, r.pods.placed(), r.gone
 	for _, f := range r.fills {

@@ -75,8 +75,8 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 	return r, nil
 }
 
-// gpusInSlices returns how many GPUs the ResourceSlices of each node offer. Clusters before Kubernetes 1.34 have none, and
-// a user who may not see them has no use for them.
+// gpusInSlices returns the number of GPUs in the ResourceSlices of each node. Clusters before Kubernetes 1.34 have none, and a user who may
+// not read them does not need them.
 func gpusInSlices(ctx context.Context, client kubernetes.Interface) (map[string]int64, error) {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return client.ResourceV1().ResourceSlices().List(ctx, o)

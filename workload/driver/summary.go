@@ -30,9 +30,9 @@ type FillSummary struct {
 	Reasons     []Reason `json:"reasons,omitempty"` // why pods are pending, the most frequent first
 
 	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with pods that have left
-	Placed       int      `json:"placed"`                 // how many of them ever had a node
-	Left         int      `json:"left"`                   // how many of them the plan deleted
-	Lost         int      `json:"lost,omitempty"`         // how many of them others deleted for good
+	Placed       int      `json:"placed"`                 // pods that ever had a node
+	Left         int      `json:"left"`                   // pods that the plan deleted
+	Lost         int      `json:"lost,omitempty"`         // pods that others deleted for good
 	Replaced     int      `json:"replaced,omitempty"`     // recreated pods of a record that others had deleted
 	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left or were lost without ever having a node
 	Refused      []Reason `json:"refused,omitempty"`      // why pods of a record never came: the API server's reasons

@@ -171,8 +171,7 @@ func TestTraceProgress(t *testing.T) {
 	}
 }
 
-// Pods that a trace takes away stay in the summary, as pods: how many came, how many of them got a node,
-// and why the others did not.
+// Pods that a trace removes stay in the summary, as pods: the number that came, the number that got a node, and the reasons of the others.
 func TestTraceSummary(t *testing.T) {
 	for name, c := range map[string]struct {
 		slots                    int

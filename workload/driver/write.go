@@ -156,8 +156,8 @@ func (f FillSummary) countPods() string {
 	return fmt.Sprintf("%d\t%d\t%d\t%d", f.Arrived, f.Placed, f.Arrived-f.Placed, f.Left)
 }
 
-// pace returns how long a fill took, and PODS/S: the number of pods that got a node, divided by the time
-// from the fill's first Deployment to its last binding.
+// pace returns the duration of a fill, and PODS/S: the number of pods that got a node, divided by the time from the fill's first Deployment
+// to its last binding.
 func (f FillSummary) pace() string {
 	rate := "-"
 	if f.Binding > 0 {

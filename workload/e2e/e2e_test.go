@@ -177,7 +177,7 @@ func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, w
 	}
 }
 
-// clean removes the run, first with an object of somebody else in its namespace, then without.
+// clean removes the run, first with a foreign object in its namespace, then without.
 func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, cleaner *cleanup.Client, checkOther func()) {
 	t.Helper()
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}

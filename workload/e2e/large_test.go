@@ -73,7 +73,7 @@ func removeManyPods(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	}
 }
 
-// createPods creates pods of one run, and one that no run made.
+// createPods creates pods of one run, and a pod that no run made.
 func createPods(ctx context.Context, t *testing.T, client kubernetes.Interface, n int) {
 	t.Helper()
 	group, ctx := errgroup.WithContext(ctx)

@@ -68,7 +68,7 @@ func TestReplayOfARecord(t *testing.T) {
 	}
 }
 
-// constrained creates pods with every kind of constraint in two namespaces, and returns how many.
+// constrained creates pods with every kind of constraint in two namespaces, and returns their number.
 func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 	t.Helper()
 	must := func(err error) {
@@ -119,7 +119,7 @@ func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 	return 4
 }
 
-// recordUntil records the cluster into a new folder until it has so many bound pods in all.
+// recordUntil records the cluster into a new folder until it has the given number of bound pods.
 func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (dir string) {
 	t.Helper()
 	waitForPods(ctx, t, b, pods)
@@ -228,7 +228,7 @@ func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (p
 	return played, before
 }
 
-// constraints returns what must be equal of a pod and the one that was played for it. was tells that the row is the former.
+// constraints returns the fields that must be equal in a pod and its replayed copy. was is true for the original.
 func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
 	t.Helper()
 	shape := cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli}

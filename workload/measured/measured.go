@@ -43,8 +43,8 @@ type Job struct {
 type Options struct {
 	Format Format  // nil: chosen by the first line of the first file
 	Step   float64 // seconds of a step; at least 1
-	Days   float64 // machines: how many days from the first value on are kept; 0: all
-	Limit  int     // how many machines or jobs are read at most; 0: all
+	Days   float64 // machines: number of days to keep, from the first value on; 0: all
+	Limit  int     // largest number of machines or jobs to read; 0: all
 	Part   Part    // which of them are kept
 	// Progress is called now and then with the number of bytes read so far. An error ends the reading.
 	Progress func(bytes int64) error

@@ -86,7 +86,7 @@ func TestMergeMakesFewFiles(t *testing.T) {
 	}
 }
 
-// A damaged part keeps its hour from being merged. That is said once, and the other hours are merged.
+// A damaged part keeps its hour from being merged. That is reported once, and the other hours are merged.
 func TestMergeLeavesDamageAlone(t *testing.T) {
 	dir := t.TempDir()
 	w := create(t, dir, Options{})

@@ -26,8 +26,7 @@ func Is(path string) bool {
 	return err == nil && len(parts) > 0
 }
 
-// Open opens a record. Nothing is read before a table is asked for. A record may be read while it is written; it then has what had been
-// flushed.
+// Open opens a record. Nothing is read before a table is requested. A record may be read while it is written; it then has the flushed rows.
 func Open(dir string) (*Record, error) {
 	parts, _, err := list(dir)
 	if err != nil {

@@ -105,7 +105,7 @@ const (
 // Node is a row of the table nodes: a node's state from one change to the next. Its key is Name and From.
 type Node struct {
 	Name string `parquet:"name,dict"` // of the node
-	// From and To are the time of this state; Gone says that the node left the cluster at To.
+	// From and To are the time of this state; Gone is true if the node left the cluster at To.
 	From int64 `parquet:"from,timestamp(millisecond)"`
 	To   int64 `parquet:"to,optional,timestamp(millisecond)"`
 	Gone bool  `parquet:"gone"`

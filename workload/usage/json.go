@@ -69,7 +69,7 @@ type seriesEntry struct {
 	RandomStart bool `json:"randomStart,omitempty"`
 }
 
-// amount is a number or a quantity as it was written; empty if it is absent.
+// amount is the text of a number or a quantity; empty if it is absent.
 type amount string
 
 func (a *amount) UnmarshalJSON(b []byte) error {

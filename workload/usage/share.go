@@ -61,7 +61,7 @@ func (p *Demand) weight(d Dimension) float64 {
 	return 1
 }
 
-// Weight returns the weight of a pod that requests so many cores, when CPU is short.
+// Weight returns the weight of a pod with the given CPU request in cores, when CPU is short.
 func Weight(request float64) float64 { return max(request, minWeight) }
 
 // Divide sets got to the parts of a capacity that is less than the sum of wants. Round by round, pods whose demand is at most their

@@ -69,7 +69,7 @@ func newGaps() gaps {
 		nodes: names{}, empty: names{}, bare: names{}, lost: names{}, again: names{}}
 }
 
-// stray notes a series of an object that there is not.
+// stray notes a series of an unknown object.
 func (g *gaps) stray(series, name string) {
 	if g.strays[series] == nil {
 		g.strays[series] = names{}

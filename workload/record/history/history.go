@@ -56,7 +56,7 @@ type Config struct {
 	Earlier *Earlier
 	// Patience limits the time of one try of a query; 0 for five minutes.
 	Patience time.Duration
-	// Pause waits before a query is asked again.
+	// Pause waits before a query is repeated.
 	Pause func(context.Context, time.Duration) error
 }
 
@@ -118,7 +118,7 @@ func Read(ctx context.Context, c Config) (Result, error) {
 	return r.out, err
 }
 
-// read reads chunk after chunk, and returns the end of the last one that the sink has flushed.
+// read reads chunk after chunk, and returns the end of the last flushed chunk.
 func (r *reader) read(ctx context.Context) (reached time.Time, err error) {
 	if err := r.readNodes(ctx, r.From); err != nil {
 		return r.From, err

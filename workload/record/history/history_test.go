@@ -126,7 +126,7 @@ func TestHistoryOfAnswers(t *testing.T) {
 	checkRecord(t, clientOf(t, historytest.Server(t, nil).URL))
 }
 
-// A history that is cut off in any chunk is complete until then, and says so. Going on gives the same record.
+// A history that is cut off in any chunk is complete until then, and its record tells so. Going on gives the same record.
 func TestHistoryIsCutOff(t *testing.T) {
 	for _, c := range []struct {
 		query   string // the part of a query at which Prometheus is away

@@ -37,7 +37,7 @@ type pod struct {
 	row, written  record.Pod
 	labels        map[string]string
 	tolerates     []corev1.Toleration
-	placed, dated bool  // series say that it is or was bound, and when it was created
+	placed, dated bool  // by series, it is or was bound, and has a creation time
 	older         bool  // a pod of the same name came in the same chunk
 	seen          int64 // when kube-state-metrics had it last
 	deletion      int64 // when it was to be deleted; 0 if it was not

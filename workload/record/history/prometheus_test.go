@@ -73,7 +73,7 @@ func (e exposition) owner(key, kind, owner string, from, to int) {
 	e.add("kube_pod_owner", key+`,owner_kind="`+kind+`",owner_name="`+owner+`",owner_is_controller="`+fmt.Sprint(kind != "")+`"`, 1, from, to)
 }
 
-// asks returns the labels of an amount that a container asks for.
+// asks returns the labels of a container's request for an amount.
 func asks(key, container, resource string) string {
 	return key + `,container="` + container + `",node="n",resource="` + resource + `",unit="u"`
 }

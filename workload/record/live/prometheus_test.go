@@ -185,7 +185,7 @@ func (*asker) Range(context.Context, string, time.Time, time.Time, time.Duration
 	panic("not a range")
 }
 
-// Prometheus is asked once the recorder knows which nodes and pods there are.
+// Prometheus is asked once the recorder knows the nodes and pods.
 func TestPrometheusWaitsForTheCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &asker{}

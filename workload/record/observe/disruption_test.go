@@ -77,7 +77,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The status of a budget is recorded if the disruption controller has seen the budget as it is.
+// The status of a budget is recorded if the disruption controller has seen its present form.
 func TestBudgetStatus(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{}
 	b.Generation, b.Status = 2, policyv1.PodDisruptionBudgetStatus{

@@ -114,7 +114,7 @@ func (f *Follower) row(p *corev1.Pod) record.Pod {
 func (f *Follower) pod(p record.Pod, live bool) {
 	old := f.pods[p.UID]
 	now := f.now()
-	if p.Bound == 0 && p.Node != "" { // it says no time, and has its node now at the latest
+	if p.Bound == 0 && p.Node != "" { // it has no binding time, and its node now at the latest
 		p.Bound = now
 	}
 	if p.Ended == 0 && p.End != "" {

@@ -167,7 +167,7 @@ func TestWayOfAPod(t *testing.T) {
 	}
 }
 
-// A pod with scheduling gates arrives when it has lost them. One that goes before never arrived.
+// A pod with scheduling gates arrives when it has lost them. A pod that goes earlier never arrived.
 func TestGates(t *testing.T) {
 	f, s, clock := follower(record.State{})
 	gate := func(p *corev1.Pod) *corev1.Pod {
@@ -232,7 +232,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Where no kubelet says when the containers ended, as after its node was deleted, the last condition does.
+// If no kubelet reports when the containers ended, as after its node was deleted, the last condition does.
 func TestEndWithoutKubelet(t *testing.T) {
 	p := finish(bind(podOf("a", 100), "n1", 101), corev1.PodFailed, 0)
 	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{

@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A trace that became a record is played as it was, with each replica by itself.
+// A trace that became a record is played unchanged, with each replica by itself.
 func TestPodRows(t *testing.T) {
 	shape := workload.Shape{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 250, Pods: 1}, Limits: cluster.Resources{MilliCPU: 600},
 		NodeSelector: map[string]string{"disk": "ssd"}, GPUModels: []string{"T4"}, Tolerations: []cluster.Toleration{{Key: "a", Value: "b"}, {Key: "c", Exists: true, Effect: cluster.NoExecute}}}

@@ -127,7 +127,7 @@ func label(name, empty string) string {
 	return cmp.Or(strings.Trim(name[:min(len(name), 50)], "-"), empty)
 }
 
-// lifetime returns for how many seconds a pod ran; +Inf if it still did. A pod runs for a millisecond at least.
+// lifetime returns a pod's run time in seconds, at least a millisecond; +Inf if it still runs.
 func lifetime(p *record.Pod) float64 {
 	if p.Ended == 0 {
 		return math.Inf(1)
