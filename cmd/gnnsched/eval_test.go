@@ -74,7 +74,7 @@ func TestEvalJSON(t *testing.T) {
 	}
 }
 
-// What -o json wrote is printed again as if it were played again, and thresholds can be added.
+// A comparison from -o json is printed again as if it were played again, and thresholds can be added.
 func TestEvalFrom(t *testing.T) {
 	play := []string{"gnnsched", "eval", "--scenario", "tiny", "--seeds", "6", "--policies", "kube-scheduler,gnn", "--threshold", "gnn.cost<9"}
 	_, played, _ := run(t, append(play, "-o", "json")...)

@@ -21,8 +21,8 @@ type Computation[R any] struct {
 	Rows  func(R) []runfolder.Row // of the folder; nil if Run writes all of them
 }
 
-// InFolder runs a computation, in the folder of --out if there is one. The result is printed before its rows are written, so that a
-// folder that cannot be written costs no result. What failed is returned.
+// InFolder runs a computation, in the folder of --out if there is one. The result is printed before its rows are written, so that a folder
+// that cannot be written costs no result. Errors are joined.
 func InFolder[R any](c *cli.Context, do Computation[R]) error {
 	var w *runfolder.Writer
 	if dir := c.String("out"); dir != "" {

@@ -15,7 +15,7 @@ const helpAll = "help-all"
 // maxFlags is the number of flags that --help shows. A command with more flags shows only the flags outside of its groups.
 const maxFlags = 16
 
-// More separates the part of a command's description that --help-all shows only. What follows it begins with a heading and a colon.
+// More separates the part of a command's description that --help-all shows only. The text after it begins with a heading and a colon.
 const More = "\f"
 
 // Group is a heading in --help with the names of its flags, separated by spaces. The first name stands for the group.

@@ -24,7 +24,7 @@ type place struct {
 
 // Added is the traffic that a pod would add if it ran on a node. Node, Rack and Zone are shares of the bytes that it exchanges.
 type Added struct {
-	Node, Rack, Zone float64 // what stays on the node, in its rack outside the node, and in its zone outside the rack
+	Node, Rack, Zone float64 // bytes that stay on the node, in its rack outside the node, and in its zone outside the rack
 	Distance         float64 // mean Path.Distance
 	Excess           float64 // rise of Flows.Excess relative to the pod's traffic: up to 6
 }

@@ -24,7 +24,7 @@ type Node struct {
 	// Version identifies the node's state; see Version. Add, AddOn and Remove change it. Code
 	// that sets other fields of a node that is in use must set it to NextVersion().
 	Version Version
-	Usage   *NodeUsage // what was measured; nil if nothing was, or too long ago. Version does not cover it. Each decision reads both
+	Usage   *NodeUsage // measured usage; nil without a recent one. Version does not cover it. Each decision reads both
 
 	Allocatable Resources // the node's capacity for pods
 	Requested   Resources // sum of the requests of its pods; Pods is their number

@@ -43,7 +43,7 @@ func (m *PowerModel) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Equal reports whether two models say the same; nil says the same as nil only.
+// Equal reports whether two models are equal; nil equals nil only.
 func (m *PowerModel) Equal(o *PowerModel) bool {
 	if m == nil || o == nil {
 		return m == o

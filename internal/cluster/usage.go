@@ -39,7 +39,7 @@ type NodeUsage struct {
 	At       float64                // time of the measurement, in seconds on the clock of Snapshot.Now
 	Known    [Dimensions]bool       // dimensions that were measured; the others are estimated from requests
 	Measured [Dimensions]Statistics // of the known dimensions
-	Capacity [Dimensions]float64    // what network and disk can do, 0 if not known; for CPU and memory see Node.Capacity
+	Capacity [Dimensions]float64    // capacity of network and disk, 0 if not known; for CPU and memory see Node.Capacity
 
 	// Missing is the usage to expect, in addition to the measured mean, of pods that were bound since the
 	// measurement or during the window before it.

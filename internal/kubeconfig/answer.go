@@ -35,7 +35,7 @@ var settings = reach.Settings{
 // context, and answers of the API server. It names the simulated cluster only if the request went to it or to this machine.
 func Explain(err error) error {
 	var known *exit.Error
-	var request *url.Error // what every failed HTTP request ends in
+	var request *url.Error // every failed HTTP request ends in one
 	var status apierrors.APIStatus
 	fault, explained := settings.Explain(err)
 	switch {

@@ -25,7 +25,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// What answers in an API server's place, or does not, gets its exit code and its next step.
+// Other servers in an API server's place, and missing ones, have their exit code and next step.
 func TestConnectExplains(t *testing.T) {
 	answers := func(status int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -115,7 +115,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Only a cluster on this machine, and the simulated one wherever it is, is taken for a simulated one.
+// Only a cluster on this machine, and the simulated one anywhere, counts as simulated.
 func TestExplainNamesSimulatedClusters(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	p := SimulatedKubeconfig(SimulatedDir())

@@ -13,7 +13,7 @@ const hidden = "REDACTED"
 // secretName matches names of flags and settings whose values are secrets.
 var secretName = regexp.MustCompile(`(?i)(token|passw|secret|credential|api-?key|private-?key|client-?key|authorization|bearer)`)
 
-// secretValue matches secrets that stand in any value: what follows Bearer or Basic, and JSON web tokens.
+// secretValue matches secrets within any value: the text after Bearer or Basic, and JSON web tokens.
 var secretValue = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S+|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]+`)
 
 // address matches a URL in a value.

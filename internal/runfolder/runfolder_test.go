@@ -93,7 +93,7 @@ func TestCreateRefusesAnotherRun(t *testing.T) {
 	}
 }
 
-// A folder in which a run cannot begin holds no run, so that the command can be tried again. Only a full disk is no wrong use.
+// A folder in which a run cannot begin holds no run, so that the command can be tried again. All failures but a full disk are usage errors.
 func TestCreateThatFails(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, reserve), 0o755); err != nil { // in the way, as a full disk is

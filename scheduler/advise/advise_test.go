@@ -37,7 +37,7 @@ func pod(name string) *st.PodWrapper {
 		Req(map[v1.ResourceName]string{v1.ResourceCPU: "2", v1.ResourceMemory: "4Gi"})
 }
 
-// newAdvisor reads a cluster of three nodes, of which b has the most pods, and further objects.
+// newAdvisor reads a cluster of three nodes, with the most pods on b, and further objects.
 func newAdvisor(t *testing.T, p server.Profile, now *testclock.FakePassiveClock, more ...runtime.Object) *Advisor {
 	t.Helper()
 	objects := more

@@ -145,7 +145,7 @@ func TestPartitionsOfACluster(t *testing.T) {
 	check(map[string]float64{"slices": 18.0 / 8 / 6, "room_7x8": 1.0 / 6, "room_3x4": 4.0 / 12})
 }
 
-// Nodes without MIG have zeros, and the features of base as ever; base never sees slices.
+// Nodes without MIG have zeros, and unchanged features of base; base never sees slices.
 func TestPartitionsOfOtherNodes(t *testing.T) {
 	layout := partitionLayout(t)
 	more, base := NewGPUNodeEncoder(layout, typical()), NewGPUNodeEncoder(feature.DefaultGPU(), typical())
@@ -161,7 +161,7 @@ func TestPartitionsOfOtherNodes(t *testing.T) {
 	}
 }
 
-// Shares that are no profile's take the whole GPU, as a pod does for which the GPU has no place.
+// Shares without a matching profile take the whole GPU, and so does a pod without a place on the GPU.
 func TestPartitionsTakenByShares(t *testing.T) {
 	e := NewGPUNodeEncoder(partitionLayout(t), profiles())
 	for _, c := range []struct {

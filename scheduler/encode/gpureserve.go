@@ -88,7 +88,7 @@ func (c *coming) addKinds(p *fragmentation.Pod, share float64) {
 	}
 }
 
-// asMuch tells whether a fits on no node on which b does not fit, memory aside.
+// asMuch reports whether a fits only on nodes on which b fits, memory aside.
 func asMuch(a, b *fragmentation.Pod) bool {
 	if a.MilliCPU < b.MilliCPU || a.Devices < b.Devices || a.Milli < b.Milli {
 		return false

@@ -146,7 +146,7 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// A node whose devices are all lost, or too many to be known one by one, is none of the nodes without devices.
+// A node whose devices are all lost, or too many to be known one by one, does not count as a node without devices.
 func TestNodesWithoutUsableDevicesAreNotOrdinary(t *testing.T) {
 	node := func(gpus int64, used ...int64) *cluster.Node {
 		return &cluster.Node{

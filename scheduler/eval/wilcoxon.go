@@ -74,9 +74,8 @@ func exactWilcoxon(ranks []int, sum int) float64 {
 	return min(2*tail/math.Exp2(float64(len(ranks))), 1)
 }
 
-// holm returns p values that are adjusted for their number by Holm's step-down procedure (Holm 1979). If
-// those below 0.05 are taken for significant, the probability that any of them is so by chance alone is at
-// most 5%, however the comparisons depend on each other.
+// holm returns p values that are adjusted for their number by Holm's step-down procedure (Holm 1979). If values below 0.05 count as
+// significant, the probability of any false one is at most 5%, for any dependence of the comparisons.
 func holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

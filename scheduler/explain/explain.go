@@ -139,7 +139,7 @@ func (c *comparison) network(net *infer.Network) (err error) {
 const farthest = 4
 
 // turn returns the smallest change of feature j, on a grid of steps that grow by a tenth and to 0 and 1, with which a reading's score
-// reaches the goal. The feature must be able to have the new value, as possible says.
+// reaches the goal. possible reports whether the feature can have the new value.
 func turn(net *infer.Network, reading []float32, j int, goal float64, possible func(float64) bool) (change float64, found bool) {
 	x, from := slices.Clone(reading), float64(reading[j])
 	steps := []float64{math.Abs(from), math.Abs(1 - from)}

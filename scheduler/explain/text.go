@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// Write writes why the pod of a record got its node, or none. Of a decision in the shadow it writes where the pod would go.
+// Write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
 func Write(w io.Writer, r record.Record, net Weights) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),

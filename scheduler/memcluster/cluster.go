@@ -269,8 +269,7 @@ func (c *Cluster) After(pod *v1.Pod, node string) (cost float64, known bool) {
 	return c.ledger.after(pod, node)
 }
 
-// Alike reports whether two nodes offer the same, in the same zone, and the same is requested of them. On which of them a
-// pod runs makes no difference to any objective.
+// Alike reports whether two nodes have the same capacity, zone and requests. The choice between them makes no difference to any objective.
 func (c *Cluster) Alike(a, b string) bool { return c.ledger.alike(a, b) }
 
 // Admits returns why upstream's default filters refuse a node for the pod; "" if they do not.

@@ -124,7 +124,7 @@ type purchase struct {
 	target   Target
 	progress func(string, int)
 
-	rows   []covering.Row // what every mix that holds the work offers
+	rows   []covering.Row // offers that every mix needs to hold the work
 	peaks  []float64      // the largest sums of the requests of the pods of the same rows
 	there  []float64      // of that, what control-plane nodes offer
 	names  []string       // of the rows
@@ -185,8 +185,8 @@ func (b *purchase) stop(ctx context.Context, err error) error {
 	return err
 }
 
-// bound finds out what every mix offers at least. Each row is an amount that the pods of a set need of the nodes on which they fit. Of a
-// node counts what pods of their sizes can fill.
+// bound computes what every mix must offer at least. Each row is an amount that the pods of a set need of the nodes on which they fit. A
+// node counts with the part that pods of their sizes can fill.
 func (b *purchase) bound(x *fitting) {
 	f := b.fleet
 	for i, set := range x.sets(len(f.types)) {

@@ -353,7 +353,7 @@ func TestRecordedPrice(t *testing.T) {
 	}
 }
 
-// What pods of some sizes fill of a room, against all sums.
+// The part of a room that pods of some sizes can fill, against all sums.
 func TestFilled(t *testing.T) {
 	for _, c := range []struct {
 		sizes []int64

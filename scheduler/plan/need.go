@@ -47,8 +47,8 @@ func lives(s *replay.Source, counts func(*record.Pod) bool) (out []life) {
 	return out
 }
 
-// need returns a lower bound of what nodes must offer that hold the work, in each dimension. It takes the pods that counts
-// selects. refs is the outcome on the reference's nodes.
+// need returns a lower bound, in each dimension, of the capacity of nodes that hold the work. It takes the pods that counts selects. refs
+// is the outcome on the reference's nodes.
 //
 // At the end, all pods that are there have nodes, except as many as the reference leaves without. And in each stretch of time of length L,
 // a pod that is there all the time and waits no longer than Wait in all is on a node for L-Wait. So the nodes offer on average what

@@ -140,7 +140,7 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	return p, nil
 }
 
-// run works off the agenda, one time after another.
+// run handles the agenda, one time after another.
 func (p *course) run(ctx context.Context) error {
 	for len(p.agenda) > 0 && p.agenda[0].at < p.source.To {
 		if err := ctx.Err(); err != nil {

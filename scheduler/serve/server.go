@@ -23,7 +23,7 @@ import (
 	"gnnsched/scheduler/advise"
 )
 
-// Config says where and to whom to answer.
+// Config sets the addresses, credentials and limits of a server.
 type Config struct {
 	Address string // an IP address
 	Port    int    // 0: the system chooses

@@ -47,7 +47,7 @@ func (w *Watcher) keepDecision(p *v1.Pod, j judgement) {
 		return
 	}
 	w.film.decisions = w.counts.Compared + 1 + w.counts.Compared/100
-	asks, _ := kube.Pod(p) // what can be trusted of a faulty GPU request
+	asks, _ := kube.Pod(p) // the trustworthy part of a faulty GPU request
 	now, waited := w.config.Clock.Now(), 0.0
 	if made := p.CreationTimestamp; !made.IsZero() {
 		waited = max(now.Sub(made.Time).Truncate(time.Second).Seconds(), 0) // it has whole seconds

@@ -106,7 +106,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// The text is for people. What pods' owners wrote cannot command their terminal.
+// The text is for people. Text from pods' owners cannot command their terminal.
 func TestText(t *testing.T) {
 	r := good()
 	r.Failures = []Failure{{

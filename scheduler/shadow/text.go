@@ -108,7 +108,7 @@ type Result struct {
 	Text  string  `json:"text"`            // What for people
 	Fails bool    `json:"fails,omitempty"` // the pod would have failed
 	Pods  int     `json:"pods"`
-	Share float64 `json:"share"` // of the pods with a choice for the same, an equal and another node; else of all that were compared
+	Share float64 `json:"share"` // of the pods with a choice for the same, an equal and another node; else of all compared pods
 }
 
 // results counts the comparisons by outcome, in the order in which they are shown.

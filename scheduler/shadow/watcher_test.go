@@ -264,7 +264,7 @@ func TestEveryWaitingPodHasItsTurn(t *testing.T) {
 	}
 }
 
-// What would have failed is counted with its reason: here, a pod on a node that our filters refuse.
+// Would-be failures are counted with their reason: here, a pod on a node that our filters refuse.
 func TestUnschedulableForUs(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	p := pod("x").NodeSelector(map[string]string{v1.LabelHostname: "none"}).Obj()

@@ -51,7 +51,7 @@ type powerHistory struct {
 	declared cluster.PowerModel // that fit and model go by
 	fit      powerFit
 	fitted   float64             // time of the last sample in fit
-	since    float64             // time from which on there are samples without a gap
+	since    float64             // start of the samples without a gap
 	at       float64             // time of the last sample
 	watts    float64             // of the last sample
 	model    *cluster.PowerModel // in use; nil: the node's annotation or the default

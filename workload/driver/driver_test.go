@@ -37,7 +37,7 @@ func arrival(name string, pods int) workload.Step {
 	}}}
 }
 
-// twoFills has 5 pods, a reset, then 4 pods of which the plan deletes 1.
+// twoFills has 5 pods, a reset, then 4 pods; the plan deletes 1 of these.
 var twoFills = workload.Plan{Steps: []workload.Step{
 	arrival("a", 2), arrival("b", 3), {Action: workload.Reset},
 	arrival("c", 3), arrival("d", 1), {Action: workload.Delete, Deployment: arrival("d", 1).Deployment},

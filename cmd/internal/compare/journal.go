@@ -65,7 +65,7 @@ func (w *watch) Frame(at float64, nodes []*cluster.Node, waiting int) {
 	})
 }
 
-// Placed implements replay.Watcher. What really happened has no scores.
+// Placed implements replay.Watcher. Real placements have no scores.
 func (w *watch) Placed(p replay.Placement) {
 	if w.placed++; (w.placed-1)%w.every != 0 {
 		return

@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// caseOf describes a folder of testdata/cases: what people bring, and what convert and plan have to say of it.
+// caseOf describes a folder of testdata/cases: the input files, and the expected messages of convert and plan.
 type caseOf struct {
 	About     string               `json:"about"`
 	Convert   []string             `json:"convert"` // the files, as they are named

@@ -52,7 +52,7 @@ func TestMachines(t *testing.T) {
 	if err != nil || len(shapes) != 2 || shapes[0].Name != "vm-116" || shapes[0].Requests.MilliCPU != 4000 || shapes[0].Usage == nil {
 		t.Errorf("shapes %+v, %v", shapes, err)
 	}
-	printed, err := convert(t, dir) // the folder has this CSV file, and out.yaml, which is none
+	printed, err := convert(t, dir) // the folder has this CSV file, and out.yaml, which is not one
 	if err != nil || printed != string(text) {
 		t.Errorf("printed %q, %v", printed, err)
 	}

@@ -50,7 +50,7 @@ const explainOf = 20
 // explainTries is the number of pods that are put through both schedulers at most.
 const explainTries = 5
 
-// outlook counts pods by what both would choose for them, by the scores of the nodes.
+// outlook counts pods by the choice of both for them, by the scores of the nodes.
 type outlook struct {
 	same int // nodes that are equally even
 	more int // the learned scheduler the more even one

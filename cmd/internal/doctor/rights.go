@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// right is a verb on a resource, or on a path that is none.
+// right is a verb on a resource, or on a path that is not a resource.
 type right struct{ verb, group, resource, namespace, name, path string }
 
 func (r right) String() string {

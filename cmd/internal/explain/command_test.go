@@ -51,7 +51,7 @@ func TestTrace(t *testing.T) {
 	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("%s: %v", out, err)
 	}
-	// Of a share, --checkpoint names the canary's weights, which decide nothing about the rest.
+	// For a share, --checkpoint names the canary's weights, which do not decide about the rest.
 	if out, err := call("--trace", path, "-n", "shop", "--checkpoint", "mine.safetensors", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("no weights decided: %s: %v", out, err)
 	}

@@ -57,6 +57,6 @@ func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, er
 		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", n)
 	}
 	r := record.Of(d)
-	r.Outcome = record.Shadow // of a pod without a node too
+	r.Outcome = record.Shadow // also for a pod without a node
 	return &r, nil
 }

@@ -111,7 +111,7 @@ func modeOf(c *ucli.Context) (string, error) {
 	return mode, nil
 }
 
-// takers names the flags with which a flag has an effect.
+// takers names the flags that a flag works with.
 func takers(flag string) string {
 	var out []string
 	for _, m := range slices.Sorted(maps.Keys(modes)) {

@@ -202,7 +202,7 @@ func profile(c *ucli.Context) (server.Profile, error) {
 	return p, nil
 }
 
-// serving returns where and to whom to answer. own is nil if the files are the user's.
+// serving returns the addresses and clients to answer. own is nil if the files are the user's.
 func serving(c *ucli.Context) (config serve.Config, own *serve.Credentials, err error) {
 	config = serve.Config{
 		Address: c.String("bind-address"), Port: c.Int("port"),

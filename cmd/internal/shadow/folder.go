@@ -10,7 +10,7 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// folder is the run folder of --out. A nil one is none.
+// folder is the run folder of --out. nil stands for no folder.
 type folder struct {
 	*runfolder.Writer
 	log    zerolog.Logger

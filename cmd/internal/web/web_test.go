@@ -410,7 +410,7 @@ func stock(name string) state.Placed {
 	return p
 }
 
-// What schedulers have placed is bounded, and no name is markup.
+// The list of placed pods is bounded, and no name is markup.
 func TestPlacements(t *testing.T) {
 	many := make([]state.Placed, 30)
 	for i := range many {

@@ -43,7 +43,7 @@ func readLines(f *os.File, path string, each func(Record)) error {
 		records++
 		each(r)
 	}
-	if err := lines.Err(); err != nil { // what follows may be newer
+	if err := lines.Err(); err != nil { // the rest may be newer
 		return fmt.Errorf("%s:%d: %w", path, number+1, err)
 	}
 	if records == 0 && faulty != nil {

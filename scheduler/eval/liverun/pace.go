@@ -10,7 +10,7 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
-// What one machine can play. The rates are of pods that come or go, in a real second.
+// Limits of one machine. The rates count pods that come or go, in a real second.
 const (
 	easyRate = 20.0 // without a speed, a run has at most this rate
 	mostRate = 100.0

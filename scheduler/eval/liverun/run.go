@@ -84,7 +84,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	return out, err
 }
 
-// nodesFrom returns the time whose nodes the cluster has: that at which the last node of the window's beginning came.
+// nodesFrom returns the time from which the cluster takes its nodes: when the last node of the window's beginning came.
 func nodesFrom(s *replay.Source) int64 {
 	out := s.From
 	for _, n := range s.Nodes {

@@ -74,8 +74,7 @@ func boundBy(k share, capacity int64, arrivals []openb.Pod) (highest int64) {
 	}
 }
 
-// within tells whether p asks for at least as much as k of every resource, so that p does not fit
-// on a node on which k does not.
+// within reports whether p asks for at least as much as k of every resource, so that p fits only on nodes on which k fits.
 func (k share) within(p openb.Pod) bool {
 	return p.GPUs > 0 && p.GPUMilli >= k.milli && p.MilliCPU >= k.cpu && p.MemoryMiB >= k.memory
 }

@@ -34,7 +34,7 @@ var PowerPolicies = []string{
 // the kind.
 var publishedSavings = map[string][2]float64{"default": {13, 16}, "multigpu20": {8, 15}, "gpuspec10": {10, 24}}
 
-// Power is the result of RunPower: what policies allocate, and what power they need for it.
+// Power is the result of RunPower: the policies' allocations, and the power that they need.
 type Power struct{ Curve }
 
 // RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads. It calls progress as Run does.
@@ -55,8 +55,8 @@ func meanKilowatts(load int) eval.Metric {
 
 func (p Power) last() int { return len(p.loads) - 1 }
 
-// Write writes three tables for each workload: allocation and mean power, the power at each load, and how the
-// other policies do beside each published one.
+// Write writes three tables for each workload: allocation and mean power, the power at each load, and a comparison of the other policies
+// with each published one.
 func (p Power) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
 	title := "%s: %s"

@@ -74,7 +74,7 @@ type totals struct {
 	evicted       map[string]int
 	states        int            // states of pods, deletions included, that etcd's history held
 	allocated     int            // claims
-	collisions    map[string]int // what pods of both schedulers took too much of at the same time, by kind
+	collisions    map[string]int // collisions of pods of both schedulers over a resource, by kind
 	forgotten     int            // pods whose status lacked one of several claims when they were judged
 }
 

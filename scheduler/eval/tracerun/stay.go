@@ -29,7 +29,7 @@ func (p *replay) stays() (out []stay) {
 	}
 	for i := range p.total() {
 		if s := p.log.seenOf(p.name(i)); s != nil {
-			asked := p.pods[p.of(i).Pod].Shape().Requests // what claims ask for is not in the pod
+			asked := p.pods[p.of(i).Pod].Shape().Requests // the pod lacks the requests of its claims
 			s.pod.Requests.GPU, s.pod.Requests.GPUMilli = asked.GPU, asked.GPUMilli
 			out = append(out, stay{s.pod, i < len(p.drawn.Running), at(s.appeared), at(s.bound), at(s.left), s.refused})
 		}

@@ -202,7 +202,7 @@ func (f *full) Flush() (record.Flushed, error) {
 	return f.Writer.Flush()
 }
 
-// A disk that takes no rows is no fault of Prometheus.
+// A full disk is not reported as Prometheus' fault.
 func TestHistoryOnAFullDisk(t *testing.T) {
 	w, err := record.Create(filepath.Join(t.TempDir(), "r.record"), record.Options{})
 	if err != nil {

@@ -155,7 +155,7 @@ func (r *reader) info(s *model.Sample, from time.Time) *pod {
 	return p
 }
 
-// named returns a label's value, or "" for what kube-state-metrics writes if there is none.
+// named returns a label's value, or "" for kube-state-metrics' placeholder.
 func named(v model.LabelValue) string {
 	if v == "<none>" {
 		return ""
@@ -341,7 +341,7 @@ func (p *pod) finish() {
 	}
 }
 
-// workload names the owner's owner. Without labels, the end of a ReplicaSet's name is taken for the hash of its template.
+// workload names the owner's owner. Without labels, the end of a ReplicaSet's name counts as the hash of its template.
 func (p *pod) workload() string {
 	if p.row.OwnerKind == "" {
 		return ""

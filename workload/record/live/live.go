@@ -45,7 +45,7 @@ type Recorder struct {
 	fatal error
 	stop  context.CancelFunc
 
-	unlisted map[string]bool // what of nodes and pods the follower has no list of yet
+	unlisted map[string]bool // node or pod kinds without a first list
 	listed   chan struct{}   // is closed once it has both
 	trouble  Trouble
 }

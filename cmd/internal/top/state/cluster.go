@@ -56,8 +56,7 @@ type nodeSum struct {
 	Node
 	known bool // the node exists
 
-	// Requested thousandths of GPUs: of each device, and of pods that do not say on which they are.
-	// named is nil until a pod says it.
+	// Requested thousandths of GPUs: of each device, and of pods without device numbers. named is nil until a pod has numbers.
 	named   []int64
 	unnamed int64
 }

@@ -24,8 +24,8 @@ type Ask struct {
 	Devices   bool // the GPUs of all nodes
 	Events    bool
 	Learning  bool // of one scheduler
-	Shadow    bool // what one scheduler has found in the shadow of another one
-	Usage     bool // what one scheduler has measured
+	Shadow    bool // one shadow scheduler's findings
+	Usage     bool // one scheduler's measurements
 	Server    int  // index of the scheduler for Learning, Shadow and Usage
 }
 

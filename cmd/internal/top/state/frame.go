@@ -40,8 +40,7 @@ type Node struct {
 	// Used holds the measured usage of the node, nil without a measurement.
 	Used *Measured
 
-	// Devices holds the requested thousandths of each GPU, nil without GPUs. Amounts of pods that do
-	// not say on which devices they are count on idle ones first.
+	// Devices holds the requested thousandths of each GPU, nil without GPUs. Amounts of pods without device numbers count on idle ones first.
 	Devices []int64
 }
 

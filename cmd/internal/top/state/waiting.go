@@ -56,7 +56,7 @@ func exclusions(message string) (all []exclusion, text string) {
 	if !ok {
 		return nil, text
 	}
-	rest, _, _ = strings.Cut(rest, ". ") // what follows is not about nodes
+	rest, _, _ = strings.Cut(rest, ". ") // the rest is not about nodes
 	rest = strings.TrimSuffix(rest, ".")
 	for part := range strings.SplitSeq(rest, ", ") {
 		number, reason, _ := strings.Cut(part, " ")

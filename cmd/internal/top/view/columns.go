@@ -142,7 +142,7 @@ func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
 		title = title[:3]
 	}
 	cell := func(n *state.Node, _ int) string {
-		if r.usage(n) == (state.Usage{}) { // the node has none of the resource
+		if r.usage(n) == (state.Usage{}) { // the node does not have the resource
 			return c.st.Dim.Render(c.st.Fit(strings.Repeat(" ", u.bar)+c.st.FitRight("-", percentWidth), width))
 		}
 		f, faint := r.usage(n).Fraction(), !n.Worker

@@ -70,7 +70,7 @@ type headed interface {
 	headingLines(c *canvas) int
 }
 
-// clicker is a screen that wants to know in which cell of the window a row was clicked.
+// clicker is a screen that needs the clicked cell of the window.
 type clicker interface {
 	click(c *canvas, x int)
 }
@@ -113,7 +113,7 @@ type note struct {
 type canvas struct {
 	frame         state.Frame
 	asked         state.Ask
-	details       state.Details // what asked asked for
+	details       state.Details // the answer to asked
 	servers       []string      // names of the asked schedulers
 	server        int           // index of the scheduler for screens of one scheduler
 	width, height int           // of the window, in cells

@@ -206,7 +206,7 @@ func label(c *canvas, r shadow.Result) string {
 	return state.Printable(r.Text)
 }
 
-// failures counts what would have failed.
+// failures counts the pods that would have failed.
 func (s *shadowScreen) failures(c *canvas) string {
 	found := &c.details.Shadow
 	count := func(text string, n int) string {
