@@ -109,8 +109,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. All pods
-// may take the other ways.
+// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. With any
+// other value, all pods have this way.
 func TestMixed(t *testing.T) {
 	const pods = 300
 	for gpus := range int64(2) {

@@ -41,7 +41,7 @@ type Request struct {
 	Zones    int     `json:"zones"`    // the nodes are in; 0 for none
 	Pods     string  `json:"pods"`     // one of List's kinds of pods
 	Load     float64 `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
-	Turnover int     `json:"turnover"` // further arrivals of all pods, in multiples, while others leave
+	Turnover int     `json:"turnover"` // rounds after the first: in each, as many pods arrive again while others leave
 	Spread   bool    `json:"spread"`   // replicas are spread first, as with --preferences first
 	Seed     uint64  `json:"seed"`
 
