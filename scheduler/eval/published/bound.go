@@ -13,10 +13,12 @@ import (
 // device and ask for m thousandths of it, more than half. For every policy there is an arrival T
 // such that every pod of shape k before T gets a node and none from T on. Then
 //
-// - each k before T has a device without another k, with 1,000 - m thousandths left for pods that ask for at most that. If all such pods
-// together do not fill these remainders, the rest stays idle: allocated ≤ capacity - (1,000 - m) · (number of k before T) + (sum of all
-// requests ≤ 1,000 - m); - from T on, no pod gets a node that asks for at least as much as k of every resource: allocated ≤ (sum of all
-// requests before T) + (sum of the other requests from T on).
+//   - each k before T has a device without another k, with 1,000 - m thousandths left for pods that
+//     ask for at most that. If all such pods together do not fill these remainders, the rest
+//     stays idle:
+//     allocated ≤ capacity - (1,000 - m) · (number of k before T) + (sum of all requests ≤ 1,000 - m);
+//   - from T on, no pod gets a node that asks for at least as much as k of every resource:
+//     allocated ≤ (sum of all requests before T) + (sum of the other requests from T on).
 //
 // The first limit falls with T and the second rises. For one shape, the bound is the maximum over T
 // of the smaller limit. The result is the lowest bound of all shapes.
@@ -74,7 +76,8 @@ func boundBy(k share, capacity int64, arrivals []openb.Pod) (highest int64) {
 	}
 }
 
-// within reports whether p asks for at least as much as k of every resource, so that p fits only on nodes on which k fits.
+// within reports whether p asks for at least as much as k of every resource, so that p fits only on
+// nodes on which k fits.
 func (k share) within(p openb.Pod) bool {
 	return p.GPUs > 0 && p.GPUMilli >= k.milli && p.MilliCPU >= k.cpu && p.MemoryMiB >= k.memory
 }
