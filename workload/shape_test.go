@@ -159,7 +159,9 @@ func TestShapeJSON(t *testing.T) {
 		t.Errorf("%s: %v\n%s", b, err, cmp.Diff(s, again))
 	}
 	g := generator()
-	g.Requests = &Requests{CPU: Distribution{Kind: LogUniform, Min: 100, Max: 200}, Memory: Distribution{Kind: LogUniform, Min: 1 << 20, Max: 1 << 30}}
+	g.Requests = &Requests{
+		CPU: Distribution{Kind: LogUniform, Min: 100, Max: 200}, Memory: Distribution{Kind: LogUniform, Min: 1 << 20, Max: 1 << 30},
+	}
 	if _, err := g.Plan(); err == nil {
 		t.Error("shapes and requests are accepted together")
 	}

@@ -251,7 +251,10 @@ func (s *site) testSwitch(t *testing.T) {
 	}
 	// scheduler returns the scheduler's name of a new pod that gives the name.
 	scheduler := func(namespace, name string) string {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
+			Spec:       corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+		}
 		pod, err := s.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			t.Fatal(err)

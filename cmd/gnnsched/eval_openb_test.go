@@ -114,7 +114,9 @@ func TestEvalOpenBFolder(t *testing.T) {
 		"steady": {"--workload", "timed", "--steady", "--factor", "0.7", "--days", "0.5"}, "power": {"--workload", "default", "--power"},
 	} {
 		out := filepath.Join(t.TempDir(), name)
-		command := append([]string{"gnnsched", "eval", "openb", "--data", dir, "--seeds", "2", "--policies", "fgd,gpu-best-fit", "--log-dir", "", "--out", out}, args...)
+		command := append([]string{
+			"gnnsched", "eval", "openb", "--data", dir, "--seeds", "2", "--policies", "fgd,gpu-best-fit", "--log-dir", "", "--out", out,
+		}, args...)
 		if code, _, stderr := run(t, command...); code != exit.OK {
 			t.Fatalf("%s: exit code %d: %s", name, code, stderr)
 		}

@@ -60,7 +60,9 @@ func watchedServer(t *testing.T) string {
 			Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}},
 		}})
 	}
-	events := v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: []v1.Event{{Reason: "Scheduled", Message: "assigned web-0"}}}
+	events := v1.EventList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: []v1.Event{{Reason: "Scheduled", Message: "assigned web-0"}},
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	for path, list := range map[string]any{"/api/v1/nodes": nodes, "/api/v1/pods": pods, "/api/v1/events": events} {

@@ -130,7 +130,9 @@ func TestLearnRefuses(t *testing.T) {
 	file := saved(t, gnn, "balance")
 	gnn.Head = checkpoint.ActorCritic
 	critic := saved(t, gnn, "balance")
-	many := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "wishes"}}, rand.New(rand.NewPCG(1, 1)))
+	many := checkpoint.Random(checkpoint.Architecture{
+		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "wishes"},
+	}, rand.New(rand.NewPCG(1, 1)))
 	many.Manifest.Objective, many.Manifest.Wishes = "balance,energy=2.5",
 		[]checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
 	wishes := filepath.Join(t.TempDir(), "many.safetensors")

@@ -145,7 +145,10 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "traffic", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
+var configFlags = append([]string{
+	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "traffic", "deadline",
+	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
+}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}

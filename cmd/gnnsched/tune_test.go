@@ -65,7 +65,10 @@ func TestTuneWarns(t *testing.T) {
 		{[]string{"--resample=false"}, 1, "(one sample)"},
 	} {
 		out := filepath.Join(t.TempDir(), "out.json")
-		args := append([]string{"gnnsched", "tune", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8", "--episodes", "2", "--held-out", "10", "--out", out}, c.more...)
+		args := append([]string{
+			"gnnsched", "tune", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8",
+			"--episodes", "2", "--held-out", "10", "--out", out,
+		}, c.more...)
 		code, _, errs := run(t, args...)
 		if code != exit.OK || !strings.Contains(errs, "warning: the tuned weights are worse than kube-scheduler in cost") || !strings.Contains(errs, c.say) {
 			t.Fatalf("%v: code %d, %s", c.more, code, errs)

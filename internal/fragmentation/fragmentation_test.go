@@ -40,7 +40,9 @@ func TestTypicalPods(t *testing.T) {
 	if NewTypical(nil) != nil || NewTypical([]Demand{{Requests: asks(1, 0, 0), Count: 0}}) != nil {
 		t.Error("an empty workload has typical pods")
 	}
-	equals := NewTypical([]Demand{{Requests: asks(3, 0, 0), Count: 5}, {Requests: asks(1, 0, 0), Count: 5}, {Requests: asks(2, 0, 0), Count: 5}}).Pods()
+	equals := NewTypical([]Demand{
+		{Requests: asks(3, 0, 0), Count: 5}, {Requests: asks(1, 0, 0), Count: 5}, {Requests: asks(2, 0, 0), Count: 5},
+	}).Pods()
 	if len(equals) != 3 || equals[0].MilliCPU != 3 || equals[1].MilliCPU != 1 {
 		t.Errorf("equal counts are not in the order of the workload: %v", equals)
 	}

@@ -36,7 +36,10 @@ func TestChecks(t *testing.T) {
 		first uint64
 		n     int
 		ok    bool
-	}{{0, 1, true}, {evaluationEnd - 10, 10, true}, {evaluationEnd - 9, 10, false}, {evaluationEnd, 1, false}, {math.MaxUint64, 1, false}, {math.MaxUint64, 10, false}} {
+	}{
+		{0, 1, true}, {evaluationEnd - 10, 10, true}, {evaluationEnd - 9, 10, false}, {evaluationEnd, 1, false}, {math.MaxUint64, 1, false},
+		{math.MaxUint64, 10, false},
+	} {
 		if err := CheckEvaluation(c.first, c.n); (err == nil) != c.ok {
 			t.Errorf("evaluation of %d from %d: %v", c.n, c.first, err)
 		}

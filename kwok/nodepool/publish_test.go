@@ -20,7 +20,9 @@ func devicePools() *rapid.Generator[[]Pool] {
 			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 		}}
 		for range rapid.IntRange(0, 3).Draw(t, "kinds") {
-			d := Devices{Driver: rapid.SampledFrom([]string{"", "gpu.example.com"}).Draw(t, "driver"), Count: rapid.IntRange(1, 10).Draw(t, "devices")}
+			d := Devices{
+				Driver: rapid.SampledFrom([]string{"", "gpu.example.com"}).Draw(t, "driver"), Count: rapid.IntRange(1, 10).Draw(t, "devices"),
+			}
 			switch rapid.IntRange(0, 2).Draw(t, "how") {
 			case 1:
 				d.Shares = 1000
@@ -159,7 +161,10 @@ func TestPartitionsShareCounters(t *testing.T) {
 
 // A node of 20 devices with partitions needs several slices of counters, none over the API's limits.
 func TestSlicesKeepLimits(t *testing.T) {
-	p := Pool{Devices: []Devices{{Count: 20, Memory: resource.MustParse("80Gi"), MIG: []string{"1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}}, {Count: 44}}}
+	p := Pool{Devices: []Devices{
+		{Count: 20, Memory: resource.MustParse("80Gi"), MIG: []string{"1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}},
+		{Count: 44},
+	}}
 	counters := 0
 	for _, s := range p.resourceSlices("n") {
 		counters += len(s.Spec.SharedCounters)

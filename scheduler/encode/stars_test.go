@@ -34,7 +34,9 @@ func drawMixed(t *rapid.T) *cluster.Snapshot {
 	s := &cluster.Snapshot{}
 	for range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		devices := rapid.SampledFrom([]int64{0, 0, 2, 4}).Draw(t, "devices")
-		n := &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 64 << 30, GPU: devices, Pods: 110}}
+		n := &cluster.Node{
+			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 64 << 30, GPU: devices, Pods: 110},
+		}
 		if devices > 0 {
 			n.GPUs = make([]int64, devices)
 		}

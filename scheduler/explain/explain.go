@@ -19,7 +19,7 @@ import (
 // comparison explains why the score of one node is higher than another's.
 type comparison struct {
 	chosen, other record.Candidate
-	// parts add up to the difference of the scores. Linear policies: exactly, but for rounding. Networks: as
+	// parts add up to the difference of the scores. Linear policies: exactly, except for rounding. Networks: as
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
 	flip  *flip               // nil if none was found

@@ -88,7 +88,10 @@ func TestText(t *testing.T) {
 	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), Weights{}))
 	golden.Check(t, "unschedulable.txt", text(t, record.Of(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
-		Refused: []decision.Refusal{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3}, {Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
+		Refused: []decision.Refusal{
+			{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3},
+			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2},
+		},
 		Failure: "0/5 nodes are available", Nominated: "node-a",
 	}), Weights{}))
 	watched := recorded(t, linear.Tuned("linear"), 0)
@@ -277,7 +280,9 @@ func TestMixedPartsAddUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := neural.New("mixed", net)
-	p.Know(fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1}}))
+	p.Know(fragmentation.NewTypical([]fragmentation.Demand{
+		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
+	}))
 	ordinary := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 1}
 	for _, requests := range []cluster.Resources{ordinary, policytest.Share(500), policytest.Whole(2)} {
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{

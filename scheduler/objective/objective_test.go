@@ -71,7 +71,9 @@ func TestTrackerFollows(t *testing.T) {
 		nodes := make([]*cluster.Node, rapid.IntRange(0, 12).Draw(t, "nodes"))
 		for i := range nodes {
 			a := rapid.Custom(func(t *rapid.T) int64 { return rapid.Int64Range(0, 64).Draw(t, "amount") })
-			nodes[i] = &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 100 * a.Draw(t, "cpu"), Memory: a.Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 2).Draw(t, "gpu"), Pods: 110}, Zone: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone")}
+			nodes[i] = &cluster.Node{Name: "n", Allocatable: cluster.Resources{
+				MilliCPU: 100 * a.Draw(t, "cpu"), Memory: a.Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 2).Draw(t, "gpu"), Pods: 110,
+			}, Zone: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone")}
 			if rapid.IntRange(0, 4).Draw(t, "tainted") == 0 {
 				tainted(nodes[i])
 			}

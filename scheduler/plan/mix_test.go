@@ -225,7 +225,9 @@ func cheapestOf(t *testing.T, s replay.Source, types Types, target Target, p Mix
 // Pods that fit no type are named, with each type's reason. Pods that fit no recorded node either do not count.
 func TestMisfits(t *testing.T) {
 	two := []record.Node{node("a"), node("b")}
-	types := Types{typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9, func(n *record.Node) { n.Taints = `[{"key":"spot","effect":"NoSchedule"}]` })}
+	types := Types{
+		typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9, func(n *record.Node) { n.Taints = `[{"key":"spot","effect":"NoSchedule"}]` }),
+	}
 	pods := []record.Pod{
 		pod("web-1", "a", 3), pod("web-2", "b", 3),
 		pod("db-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` }), pod("x-1", "a", 0),

@@ -68,7 +68,9 @@ func at(t testing.TB, s replay.Source) *State {
 func stateOf(t testing.TB, s replay.Source) (*State, error) {
 	t.Helper()
 	s.From, s.To = t0, t0+1000
-	c, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	c, err := server.Config{
+		Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1,
+	}.Decode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -339,7 +339,9 @@ func TestDaemonsComeWithTheirNode(t *testing.T) {
 	whole := func(p *record.Pod) { p.MilliCPU, p.Bound, p.Node = 4000, 0, "" }
 	rest := func(p *record.Pod) { p.MilliCPU, p.Bound, p.Node = 3000, 0, "" }
 	daemon := func(p *record.Pod) { p.Daemon, p.OwnerKind, p.Node = true, "DaemonSet", "b" }
-	s := source([]record.Pod{pod("full", -50, func(p *record.Pod) { p.MilliCPU = 4000 }), pod("whole", 5, whole), pod("rest", 6, rest), pod("daemon", 20, daemon)}, node("a"), late, changed)
+	s := source([]record.Pod{
+		pod("full", -50, func(p *record.Pod) { p.MilliCPU = 4000 }), pod("whole", 5, whole), pod("rest", 6, rest), pod("daemon", 20, daemon),
+	}, node("a"), late, changed)
 	if _, homes := packs(t, s); homes["daemon"] != "b" || homes["rest"] != "b" || homes["whole"] != "" {
 		t.Errorf("%v", homes)
 	}

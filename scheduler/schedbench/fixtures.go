@@ -48,7 +48,9 @@ func pod(schedulerName string, i int) *v1.Pod {
 		},
 		Spec: v1.PodSpec{SchedulerName: schedulerName, Containers: []v1.Container{{
 			Name: "main", Image: "registry.k8s.io/pause:3.10",
-			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(s.cpu), v1.ResourceMemory: resource.MustParse(s.memory)}},
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+				v1.ResourceCPU: resource.MustParse(s.cpu), v1.ResourceMemory: resource.MustParse(s.memory),
+			}},
 		}}},
 	}
 }

@@ -116,7 +116,9 @@ func TestMixed(t *testing.T) {
 	for gpus := range int64(2) {
 		count := map[GPURequests]int{}
 		for i := range pods {
-			d := workload.Deployment{Name: fmt.Sprint("pod-", i), Shape: workload.Shape{Requests: cluster.Resources{GPU: gpus, GPUMilli: 500 * (1 - gpus)}}}
+			d := workload.Deployment{
+				Name: fmt.Sprint("pod-", i), Shape: workload.Shape{Requests: cluster.Resources{GPU: gpus, GPUMilli: 500 * (1 - gpus)}},
+			}
 			way := Mixed.Of(d)
 			count[way]++
 			if again := Mixed.Of(d); again != way {
@@ -156,7 +158,10 @@ func TestClaimsNeedAClass(t *testing.T) {
 // A node's GPUs come from its slices, unless its capacity has them.
 func TestMeasureCountsSlices(t *testing.T) {
 	node := func(name string, gpus int64) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: kube.Capacity(cluster.Resources{MilliCPU: 1000, Pods: 10, GPU: gpus})}}
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Allocatable: kube.Capacity(cluster.Resources{MilliCPU: 1000, Pods: 10, GPU: gpus})},
+		}
 	}
 	slice := func(of string, gpus int) *resourceapi.ResourceSlice {
 		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: of}}

@@ -48,7 +48,9 @@ func config(t *testing.T, c *fakecluster.Cluster) Config {
 	return Config{
 		Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: k}, Plan: twoFills,
 		SchedulerName: "gnn", RunID: "test", Clock: k, Interval: 200 * time.Millisecond, Settle: 10 * time.Minute,
-		Room: Room{Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 100 << 30, Pods: 100}, Used: cluster.Resources{MilliCPU: 1000, Pods: 2}},
+		Room: Room{
+			Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 100 << 30, Pods: 100}, Used: cluster.Resources{MilliCPU: 1000, Pods: 2},
+		},
 	}
 }
 
@@ -336,7 +338,10 @@ func TestDeployment(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	node := func(name string, edit func(*corev1.Node)) runtime.Object {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: kube.ResourceList(cluster.Resources{MilliCPU: 4000, Memory: 8 << 30})}}
+		n := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Allocatable: kube.ResourceList(cluster.Resources{MilliCPU: 4000, Memory: 8 << 30})},
+		}
 		n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
 		edit(n)
 		return n

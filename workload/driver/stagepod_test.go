@@ -72,7 +72,10 @@ func TestStagePod(t *testing.T) {
 			p.Labels["hash"] = "5d"
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 				TopologyKey: "zone", MatchLabelKeys: []string{"hash"}, Namespaces: []string{"sim-db"},
-				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "hash", Operator: "In", Values: []string{"5d", "6e"}}}},
+				LabelSelector: &metav1.LabelSelector{
+					MatchLabels:      map[string]string{"app": "web"},
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "hash", Operator: "In", Values: []string{"5d", "6e"}}},
+				},
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "sim-db", "team": "x"},
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "NotIn", Values: []string{"sim-shop"}}, {Key: "team", Operator: "In", Values: []string{"shop"}}}},
 			}}}}
@@ -88,7 +91,9 @@ func TestStagePod(t *testing.T) {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: "Exists"}, {Key: "kwok.x-k8s.io/node", Operator: "Exists"}}
 		}},
 		{name: "host ports", row: record.Pod{HostPorts: `["TCP/0.0.0.0/80","TCP//80","UDP/127.0.0.1/53"]`}, want: func(p *corev1.Pod) {
-			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Protocol: "TCP", HostPort: 80, ContainerPort: 80}, {Protocol: "UDP", HostIP: "127.0.0.1", HostPort: 53, ContainerPort: 53}}
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{
+				{Protocol: "TCP", HostPort: 80, ContainerPort: 80}, {Protocol: "UDP", HostIP: "127.0.0.1", HostPort: 53, ContainerPort: 53},
+			}
 		}},
 	} {
 		c.row.Name = "p"

@@ -25,7 +25,9 @@ func TestUsageOnPods(t *testing.T) {
 	}
 
 	d.Shape.Requests.Pods = 1
-	d.Shape.Usage = &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: &usage.Series{Step: 1, Scale: 0.001, Values: make([]float32, 20_000)}}}
+	d.Shape.Usage = &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: &usage.Series{
+		Step: 1, Scale: 0.001, Values: make([]float32, 20_000),
+	}}}
 	for i := range 20_000 {
 		d.Shape.Usage.Curves[usage.CPU].(*usage.Series).Values[i] = 0.123456
 	}

@@ -150,7 +150,10 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 				continue
 			}
 			next = (next + 1) % 4
-			b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", next)}}
+			b := &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", next)},
+			}
 			if err := client.CoreV1().Pods(p.Namespace).Bind(ctx, b, metav1.CreateOptions{}); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				t.Errorf("bind %s: %v", p.Name, err)
 			}

@@ -152,7 +152,9 @@ func (c *chain) recorded() (ended int, to int64) {
 func chainPod(name, tier, cpu string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": tier}}, Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](0), NodeSelector: map[string]string{"tier": tier},
-		Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")}}}},
+		Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi"),
+		}}}},
 	}}
 	if change != nil {
 		change(p)

@@ -41,7 +41,10 @@ func Flags() []ucli.Flag {
 
 // FlagsOfSeveral returns the flags that [NewOfEach] reads, without the cluster's flags.
 func FlagsOfSeveral() []ucli.Flag {
-	return append([]ucli.Flag{&ucli.StringSliceFlag{Name: "server", Value: ucli.NewStringSlice(defaultServer), Usage: "`URL` of a scheduler's port; may be repeated, to see several schedulers side by side"}}, access()...)
+	return append([]ucli.Flag{&ucli.StringSliceFlag{
+		Name: "server", Value: ucli.NewStringSlice(defaultServer),
+		Usage: "`URL` of a scheduler's port; may be repeated, to see several schedulers side by side",
+	}}, access()...)
 }
 
 // access are the flags about certificates and tokens.

@@ -36,7 +36,10 @@ func both(t *testing.T) (mixed, gpus part) {
 func TestOutput(t *testing.T) {
 	mixed, gpus := both(t)
 	c := config{Seeds: 2, Seed: 1}
-	learned := result{scheduler: "gnn", attempt: 210 * time.Microsecond, rounds: []round{{pods: 349, bound: 349, cpuStd: 0.03, memoryStd: 0.04}, {pods: 321, bound: 320, cpuStd: 0.05, memoryStd: 0.06}}}
+	learned := result{
+		scheduler: "gnn", attempt: 210 * time.Microsecond,
+		rounds: []round{{pods: 349, bound: 349, cpuStd: 0.03, memoryStd: 0.04}, {pods: 321, bound: 320, cpuStd: 0.05, memoryStd: 0.06}},
+	}
 	base := result{
 		scheduler: "default-scheduler", attempt: 180 * time.Microsecond,
 		rounds: []round{{pods: 349, bound: 347, cpuStd: 0.07, memoryStd: 0.1}, {pods: 321, bound: 320, cpuStd: 0.09, memoryStd: 0.1}},

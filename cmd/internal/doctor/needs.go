@@ -29,9 +29,14 @@ func needsOf(command string) (needs, error) {
 		all, err := schedulerRights()
 		return needs{always: all, hint: "bind the roles of `gnnsched deploy --print`, or use another user with --context"}, err
 	case "record":
-		return needs{always: rightsIn("", live.Rules(true)...), hint: "bind the role of `gnnsched record --print-rbac`; without metrics.k8s.io, add --usage 0"}, nil
+		return needs{
+			always: rightsIn("", live.Rules(true)...),
+			hint:   "bind the role of `gnnsched record --print-rbac`; without metrics.k8s.io, add --usage 0",
+		}, nil
 	case "shadow":
-		return needs{always: rightsIn("", slices.Concat(serve.Rules(), serve.DelegatedRules())...), hint: "bind the role of `gnnsched shadow --print-rbac`"}, nil
+		return needs{
+			always: rightsIn("", slices.Concat(serve.Rules(), serve.DelegatedRules())...), hint: "bind the role of `gnnsched shadow --print-rbac`",
+		}, nil
 	}
 	return needsOfOthers[command], nil
 }

@@ -23,7 +23,10 @@ func TestFolder(t *testing.T) {
 		"flow": {[]string{"--steady", "--load", "0.95"}, []string{"allocation95", "waiting95", "wait95"}, 3, 2, 2},
 	} {
 		dir := filepath.Join(t.TempDir(), name)
-		args := append([]string{"mig", "--machines", "1", "--gpus", "2", "--seeds", "3", "--mix", "bimodal", "--policies", "first-fit:kube-scheduler,mig:value,mig:fgd", "--out", dir}, c.args...)
+		args := append([]string{
+			"mig", "--machines", "1", "--gpus", "2", "--seeds", "3", "--mix", "bimodal", "--policies", "first-fit:kube-scheduler,mig:value,mig:fgd",
+			"--out", dir,
+		}, c.args...)
 		if code, _, errs := runMIG(t, args...); code != exit.OK {
 			t.Fatalf("%s: exit code %d: %s", name, code, errs)
 		}

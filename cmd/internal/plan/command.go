@@ -163,7 +163,9 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	profiles, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1}.Decode()
+	profiles, err := server.Config{
+		Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Variant: server.DefaultProfile}}, QPS: 1,
+	}.Decode()
 	if err != nil {
 		return err
 	}

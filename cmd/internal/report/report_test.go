@@ -38,7 +38,9 @@ func runsOfTest() []*runfolder.Run {
 		},
 		Scenarios: []runfolder.Scenario{{
 			Name: "mixed" + hostile, About: hostile, Objective: hostile, Baseline: "default", Samples: 3, TimeUnit: "seconds",
-			Metrics: []runfolder.Metric{{Name: "cost", Title: "objective", Digits: 4}, {Name: "unscheduled", Title: "unscheduled " + hostile, Digits: 1}},
+			Metrics: []runfolder.Metric{
+				{Name: "cost", Title: "objective", Digits: 4}, {Name: "unscheduled", Title: "unscheduled " + hostile, Digits: 1},
+			},
 		}},
 		Verdicts: []runfolder.Verdict{
 			{Scenario: "mixed", Contender: "gnn", State: runfolder.Better, Text: "gnn is ahead of default " + hostile},

@@ -242,7 +242,9 @@ const (
 
 // extender describes the extender for the asking scheduler. That waits a little longer than an answer may take.
 func extender(c *ucli.Context) serve.Extender {
-	e := serve.Extender{URL: strings.TrimSuffix(c.String("url"), "/"), Timeout: c.Duration("request-timeout") + c.Duration("request-timeout")/2}
+	e := serve.Extender{
+		URL: strings.TrimSuffix(c.String("url"), "/"), Timeout: c.Duration("request-timeout") + c.Duration("request-timeout")/2,
+	}
 	if e.URL == "" {
 		e.URL = fmt.Sprintf("https://%s", net.JoinHostPort(c.String("bind-address"), fmt.Sprint(c.Int("port"))))
 	}

@@ -84,7 +84,10 @@ func TestRole(t *testing.T) {
 // A right that upstream's plugins need and the cluster refuses ends the watch, which would never begin.
 func TestRefused(t *testing.T) {
 	s := refusaltest.New(t, "list services")
-	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Variant: "gnn", Deadline: time.Second, Preferences: preference.First}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
+	file, remove, err := server.WriteTemporary(server.Config{
+		Profiles: []server.Profile{{SchedulerName: "default-scheduler", Variant: "gnn", Deadline: time.Second, Preferences: preference.First}},
+		QPS:      100,
+	}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func client() *fake.Clientset {
 	node := func(name, cpu string) *v1.Node {
-		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}
+		return &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		}
 	}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: v1.PodSpec{
 		NodeName: "node-b", SchedulerName: "gnn",
@@ -228,7 +230,9 @@ func TestIsScreen(t *testing.T) {
 // without the control plane.
 func TestTotalsAgreeWithRunsim(t *testing.T) {
 	node := func(name, model string, devices int64, taints ...v1.Taint) *v1.Node {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kube.GPUModelLabel: model}}, Spec: v1.NodeSpec{Taints: taints}}
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kube.GPUModelLabel: model}}, Spec: v1.NodeSpec{Taints: taints},
+		}
 		n.Status.Allocatable = kube.Capacity(cluster.Resources{MilliCPU: 96_000, Memory: 384 << 30, Pods: 110, GPU: devices})
 		n.Status.Capacity = n.Status.Allocatable
 		return n

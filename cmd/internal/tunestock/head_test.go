@@ -57,7 +57,9 @@ func TestHeadGolden(t *testing.T) {
 	p := stock.Default()
 	p.NoDefaultSpread = true
 	h := head{
-		Config:  Config{Version: "v1", Scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}}},
+		Config: Config{
+			Version: "v1", Scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}},
+		},
 		profile: p, command: "gnnsched tune --stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
 	}
 	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))

@@ -77,10 +77,15 @@ func (f frozen) Details(ask state.Ask) state.Details {
 			Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000},
 		}
 		other := state.Node{Name: hostile, GPUModel: hostile, Devices: []int64{0}, GPU: state.Usage{Allocatable: 1000}}
-		d.Devices = []state.NodeCards{{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}}}
+		d.Devices = []state.NodeCards{
+			{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}},
+		}
 	}
 	if ask.Workloads {
-		d.Workloads = []state.Workload{{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30}, {Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30}}
+		d.Workloads = []state.Workload{
+			{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30},
+			{Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30},
+		}
 	}
 	if ask.Events {
 		d.Events = []state.Event{{

@@ -16,7 +16,9 @@ func TestConsumed(t *testing.T) {
 	device := func(policy *resourceapi.CapacityRequestPolicy) *resourceapi.Device {
 		return &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *q("100"), RequestPolicy: policy}}}
 	}
-	ranged := &resourceapi.CapacityRequestPolicy{Default: q("50"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("10"), Step: q("10")}}
+	ranged := &resourceapi.CapacityRequestPolicy{
+		Default: q("50"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("10"), Step: q("10")},
+	}
 	for _, c := range []struct {
 		name   string
 		policy *resourceapi.CapacityRequestPolicy
@@ -77,7 +79,9 @@ func TestValues(t *testing.T) {
 	s.Cards = append(s.Cards, Card{}, Card{})
 	const standard = "resource.kubernetes.io/numaNode"
 	s.Devices = append(s.Devices,
-		device(5, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValues: []int64{2, 3}}, "numaNode": {IntValues: []int64{-1}}}),
+		device(5, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			standard: {IntValues: []int64{2, 3}}, "numaNode": {IntValues: []int64{-1}},
+		}),
 		device(6, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValues: []int64{3, 2}}}),
 		device(6, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValue: ptr.To(int64(3))}}),
 	)

@@ -39,7 +39,9 @@ func slicesOf(devices ...resourceapi.Device) []*resourceapi.ResourceSlice {
 	counters, rest := spec(), spec()
 	counters.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0", Counters: partitionOf(mig.Seven, 0).ConsumesCounters[0].Counters}}
 	rest.Devices = devices
-	return []*resourceapi.ResourceSlice{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: counters}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: rest}}
+	return []*resourceapi.ResourceSlice{
+		{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: counters}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: rest},
+	}
 }
 
 // Partitions are found by their counters and profile attribute, with the thousandths that package mig computes. If a partition fits on a

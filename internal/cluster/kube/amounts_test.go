@@ -62,7 +62,9 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 			p.Status.Resources, p.Status.AllocatedResources = &corev1.ResourceRequirements{Requests: cores("6")}, cores("5")
 		}, 6000},
 	} {
-		p := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{container("s", "500m", true)}, Containers: []corev1.Container{container("c", "1", false)}}}
+		p := &corev1.Pod{Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{container("s", "500m", true)}, Containers: []corev1.Container{container("c", "1", false)},
+		}}
 		c.change(p)
 		if got := kube.Requests(p).MilliCPU; got != c.want {
 			t.Errorf("%s: %d millicores, want %d", c.name, got, c.want)
@@ -83,7 +85,9 @@ func TestHostPortsAndImages(t *testing.T) {
 		InitContainers:      []corev1.Container{container("once", "1", false), container("side", "1", true)},
 		Containers:          []corev1.Container{container("main", "1", false)},
 		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}},
-		Volumes:             []corev1.Volume{{Name: "v"}, {Name: "i", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "volume:1"}}}},
+		Volumes: []corev1.Volume{
+			{Name: "v"}, {Name: "i", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "volume:1"}}},
+		},
 	}}
 	if got, want := len(kube.HostPorts(p)), len(schedutil.GetHostPorts(p)); got != want || got != 2 {
 		t.Errorf("%d host ports, upstream counts %d, want 2", got, want)

@@ -10,7 +10,7 @@ import (
 )
 
 // Snapshot translates a cluster: the nodes, in their order, with the pods that run on them.
-// unbound is the number of pods that run on none of the nodes. A pod counts whatever its phase, so
+// unbound is the number of pods that run on none of the nodes. A pod counts in any phase, so
 // callers leave out pods that have finished.
 //
 // The error names every pod with a contradictory GPU request. The snapshot then counts the trustworthy part of their requests, as Running

@@ -136,7 +136,9 @@ func TestNonzeroResourceList(t *testing.T) {
 // the whole pod.
 func TestRequests(t *testing.T) {
 	container := func(cpu string, restart *corev1.ContainerRestartPolicy) corev1.Container {
-		return corev1.Container{RestartPolicy: restart, Resources: corev1.ResourceRequirements{Requests: requests("cpu", cpu, GPUMilliResource, "100")}}
+		return corev1.Container{
+			RestartPolicy: restart, Resources: corev1.ResourceRequirements{Requests: requests("cpu", cpu, GPUMilliResource, "100")},
+		}
 	}
 	sidecar := container("300m", ptr.To(corev1.ContainerRestartPolicyAlways))
 	for _, c := range []struct {
@@ -192,7 +194,9 @@ func TestSnapshot(t *testing.T) {
 	pod := func(name, on string, r cluster.Resources, devices string) corev1.Pod {
 		p := corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: GPUAnnotations(r, nil)},
-			Spec:       corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: ResourceList(r)}}}},
+			Spec: corev1.PodSpec{
+				NodeName: on, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: ResourceList(r)}}},
+			},
 		}
 		if devices != "" {
 			p.Annotations[GPUIndexAnnotation] = devices

@@ -29,7 +29,10 @@ func chosen(i int) decision.Decision {
 		Best:    []decision.Candidate{{Node: "a", Score: 0.5, Read: read, Cards: []string{"gpu.example.com/a/gpu-0"}}, {Node: "b", Score: 0.25}},
 		Default: &decision.Default{Candidate: decision.Candidate{Node: "b", Score: 0.25}, Ties: 2, Preferred: true},
 		Node:    "a", Devices: 0b101, Bound: true,
-		Claimed: []decision.ClaimedDevice{{Claim: "c", Request: "gpu", Driver: "gpu.example.com", Pool: "a", Name: "gpu-0", Milli: 460}, {Request: "r", Driver: "d", Pool: "p", Name: "n"}},
+		Claimed: []decision.ClaimedDevice{
+			{Claim: "c", Request: "gpu", Driver: "gpu.example.com", Pool: "a", Name: "gpu-0", Milli: 460},
+			{Request: "r", Driver: "d", Pool: "p", Name: "n"},
+		},
 	}
 }
 

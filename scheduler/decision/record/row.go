@@ -89,7 +89,10 @@ func (w *row) record() (Record, error) {
 	for _, c := range []struct {
 		name, text string
 		into       any
-	}{{"devices", w.Devices, &r.Devices}, {"claimed", w.Claimed, &r.Claimed}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best}, {"default", w.Default, &r.Default}} {
+	}{
+		{"devices", w.Devices, &r.Devices}, {"claimed", w.Claimed, &r.Claimed}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best},
+		{"default", w.Default, &r.Default},
+	} {
 		switch {
 		case len(c.text) > maxRecordBytes:
 			return r, fmt.Errorf("column %s has more than %d bytes", c.name, maxRecordBytes)

@@ -88,7 +88,9 @@ func some() []decision.Decision {
 	full.Devices, full.Group, full.Fallback, full.Bound = cluster.DeviceSet(5), "canary", "deadline", true
 	full.Claimed = []decision.ClaimedDevice{{Claim: "gpu", Request: "one", Driver: "gpu.example.com", Pool: "node", Name: "gpu-0", Milli: 500}}
 	full.Refused = []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3}}
-	full.Best = []decision.Candidate{{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1}}
+	full.Best = []decision.Candidate{
+		{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1},
+	}
 	full.Default = &decision.Default{Candidate: decision.Candidate{Node: "b", Score: -1}, Ties: 2, Preferred: true}
 	failed := decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes",

@@ -132,7 +132,9 @@ func TestParsePage(t *testing.T) {
 // 1; one sent more than the network has, the other nothing.
 func TestTotals(t *testing.T) {
 	offer := usage.Amounts{usage.CPU: 4, usage.Memory: 100, usage.NetworkOut: 1000}
-	before := []counters{{used: usage.Amounts{usage.CPU: 7}, lost: 1, jobs: map[string]seconds{"job": {got: 3, lost: 1}, "ended": {got: 2}}}, {}}
+	before := []counters{
+		{used: usage.Amounts{usage.CPU: 7}, lost: 1, jobs: map[string]seconds{"job": {got: 3, lost: 1}, "ended": {got: 2}}}, {},
+	}
 	now := []counters{
 		{used: usage.Amounts{usage.CPU: 47, usage.Memory: 50, usage.NetworkOut: 30_000, usage.DiskRead: 9}, lost: 6, jobs: map[string]seconds{"job": {got: 13, lost: 3}}},
 		{used: usage.Amounts{usage.CPU: 10, usage.Memory: 50}},

@@ -255,7 +255,9 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 		if err != nil {
 			return damaged(err)
 		}
-		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
+		return eval.Contender{
+			Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) },
+		}, nil
 	}
 	net, err := infer.New(c)
 	if err != nil {

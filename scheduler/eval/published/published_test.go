@@ -162,7 +162,10 @@ func TestShippedNetworkBeatsFGD(t *testing.T) {
 		t.Skip("plays whole episodes")
 	}
 	dir := openbtest.Dir(t)
-	r, err := Run(context.Background(), Config{Dir: dir, Workloads: []string{"default"}, Contenders: append(contenders(t, "fgd"), shipped(t)), Seeds: eval.Seeds(7001, 1), Factor: Factor}, nil)
+	r, err := Run(context.Background(), Config{
+		Dir: dir, Workloads: []string{"default"}, Contenders: append(contenders(t, "fgd"), shipped(t)), Seeds: eval.Seeds(7001, 1),
+		Factor: Factor,
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

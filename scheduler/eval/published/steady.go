@@ -126,7 +126,9 @@ var classMetrics = []struct {
 
 // classMetric returns a column of a class as a metric.
 func classMetric(class, column int) eval.Metric {
-	return eval.Metric{Digits: classMetrics[column].digits, Of: func(o sim.Outcome) float64 { return classMetrics[column].of(o.Steady.Classes[class]) }}
+	return eval.Metric{
+		Digits: classMetrics[column].digits, Of: func(o sim.Outcome) float64 { return classMetrics[column].of(o.Steady.Classes[class]) },
+	}
 }
 
 // WriteCSV writes a row for each workload, load, policy, seed and class, with all digits. The class "all" has the figures

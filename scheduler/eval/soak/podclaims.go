@@ -99,7 +99,9 @@ func (s *soak) slicesOf(ctx context.Context, node string) ([]resourceapi.Resourc
 func (s *soak) restoreSlices(ctx context.Context, node *corev1.Node, was []resourceapi.ResourceSlice) {
 	api := s.client.ResourceV1().ResourceSlices()
 	for i := range was {
-		n := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: was[i].Name, GenerateName: was[i].GenerateName, Labels: was[i].Labels}, Spec: was[i].Spec}
+		n := &resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: was[i].Name, GenerateName: was[i].GenerateName, Labels: was[i].Labels}, Spec: was[i].Spec,
+		}
 		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 		for ctx.Err() == nil {
 			if _, err := api.Create(ctx, n, metav1.CreateOptions{}); err == nil {

@@ -117,7 +117,10 @@ func TestCheckAllocation(t *testing.T) {
 	kube.AddGPUs(node.Status.Allocatable, 2)
 	pod := func(name string, r cluster.Resources, index string) corev1.Pod {
 		annotations, list := kube.GPUAnnotations(r, nil), kube.GPUResourceList(r)
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+			Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}},
+		}
 		if index != "" {
 			p.Annotations[kube.GPUIndexAnnotation] = index
 		}
@@ -163,7 +166,9 @@ func TestCheckAllocation(t *testing.T) {
 		{"claim with too few devices", []corev1.Pod{claiming("a", "few")}, "claim few for 2 devices has 1 of n"},
 		{"no claim", []corev1.Pod{claiming("a", "gone")}, "claim gone does not exist"},
 	} {
-		err := ledger{nodes: map[string]*cluster.Node{node.Name: kube.Node(&node)}, claims: claims, at: map[string]place{}}.checkAllocation(c.pods)
+		err := ledger{
+			nodes: map[string]*cluster.Node{node.Name: kube.Node(&node)}, claims: claims, at: map[string]place{},
+		}.checkAllocation(c.pods)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -185,7 +190,9 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Policy: h.Name}}
+	x := agreement.Contender{
+		Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Policy: h.Name},
+	}
 	o, nodes, err := r.simulate(x, 42)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +219,10 @@ func TestNewComparisonRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Nodes = 3
-	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Policy: "fgd"}}, {Profile: server.Profile{SchedulerName: "d", Variant: server.DefaultProfile}}}
+	c.Contenders = []agreement.Contender{
+		{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Policy: "fgd"}},
+		{Profile: server.Profile{SchedulerName: "d", Variant: server.DefaultProfile}},
+	}
 	r, err := newComparison(c)
 	if err != nil || r.report.Nodes != 3 || r.report.GPUs != 10 {
 		t.Fatalf("%+v, %v", r, err)

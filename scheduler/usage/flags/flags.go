@@ -58,7 +58,10 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	for _, f := range []struct {
 		to   *string
 		name string
-	}{{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"}, {&out.TokenFile, "usage-token-file"}} {
+	}{
+		{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"},
+		{&out.TokenFile, "usage-token-file"},
+	} {
 		path, err := readableFile(c.String(f.name))
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "name a file that this user can read")

@@ -111,7 +111,10 @@ func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object
 	if err := c.Client.Tracker().Create(resource("Deployment"), d, d.Namespace); err != nil {
 		return true, nil, err
 	}
-	rs := &appsv1.ReplicaSet{ObjectMeta: child(d.Name+"-5d8f", d.Namespace, d.Spec.Template.Labels, "Deployment", d.Name), Spec: appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas}}
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: child(d.Name+"-5d8f", d.Namespace, d.Spec.Template.Labels, "Deployment", d.Name),
+		Spec:       appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas},
+	}
 	rs.UID = c.uid()
 	c.must(c.Client.Tracker().Create(resource("ReplicaSet"), rs, rs.Namespace))
 	for range *d.Spec.Replicas {

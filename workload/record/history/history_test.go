@@ -132,7 +132,10 @@ func TestHistoryIsCutOff(t *testing.T) {
 		query   string // the part of a query at which Prometheus is away
 		at      int64
 		reached int64 // seconds; 0: nothing
-	}{{"kube_node_info", 0, 0}, {"kube_pod_info", 1200, 0}, {"kube_pod_created", 2400, 1200}, {"kube_node_labels", 2400, 1200}, {"kube_pod_status_phase", 3600, 2400}} {
+	}{
+		{"kube_node_info", 0, 0}, {"kube_pod_info", 1200, 0}, {"kube_pod_created", 2400, 1200}, {"kube_node_labels", 2400, 1200},
+		{"kube_pod_status_phase", 3600, 2400},
+	} {
 		away := true
 		s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
 			if !away || !strings.Contains(q.Get("query"), c.query) || q.Get("time") != fmt.Sprint(ms(c.at)/1000) {

@@ -140,7 +140,10 @@ func (r *reader) info(s *model.Sample, from time.Time) *pod {
 	m, uid := s.Metric, id(s.Metric)
 	p := r.pods[uid]
 	if p == nil {
-		p = &pod{row: record.Pod{UID: uid, Namespace: string(m["namespace"]), Name: string(m["pod"]), Arrived: from.UnixMilli()}, labels: map[string]string{}}
+		p = &pod{
+			row:    record.Pod{UID: uid, Namespace: string(m["namespace"]), Name: string(m["pod"]), Arrived: from.UnixMilli()},
+			labels: map[string]string{},
+		}
 		if r.Earlier != nil && r.Earlier.pods[uid].UID != "" {
 			p = known(r.Earlier.pods[uid])
 		} else {
@@ -351,5 +354,7 @@ func (p *pod) workload() string {
 		labels = map[string]string{"pod-template-hash": p.row.OwnerName[i+1:]}
 	}
 	yes := true
-	return kube.Workload(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: p.row.OwnerKind, Name: p.row.OwnerName, Controller: &yes}}}})
+	return kube.Workload(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: p.row.OwnerKind, Name: p.row.OwnerName, Controller: &yes}},
+	}})
 }

@@ -60,7 +60,10 @@ func (values) Range(context.Context, string, time.Time, time.Time, time.Duration
 func TestMeasureLeavesOut(t *testing.T) {
 	got, err := Measure(t.Context(),
 		values{"good": 0.25, "nan": math.NaN(), "negative": -1, "infinite": math.Inf(1), "huge": 1e300, "": 1, "other": 1}, t0, everything{})
-	want := Measured{Invalid: 3, Unknown: map[string]bool{"pod a/other": true}, Samples: []record.Sample{{Time: ms(0), Namespace: "a", Name: "good", MilliCPU: 250}, {Time: ms(0), Namespace: "a", Name: "huge", MilliCPU: 10_000_000, Memory: 1 << 44}}}
+	want := Measured{Invalid: 3, Unknown: map[string]bool{"pod a/other": true}, Samples: []record.Sample{
+		{Time: ms(0), Namespace: "a", Name: "good", MilliCPU: 250},
+		{Time: ms(0), Namespace: "a", Name: "huge", MilliCPU: 10_000_000, Memory: 1 << 44},
+	}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v, %s", err, d)
 	}

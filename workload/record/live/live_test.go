@@ -97,7 +97,10 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	status := apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: name}, "", errors.New("no")).Status()
 	status.APIVersion, status.Kind = "v1", "Status"
 	body, err := json.Marshal(status)
-	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, err
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		Request: r,
+	}, err
 }
 
 // as returns a recorder of a user with some rights, and its warnings.
@@ -182,7 +185,9 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 		if name == "waits" {
 			continue
 		}
-		bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}}
+		bind := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name},
+		}
 		if err := pods.Bind(ctx, bind, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,10 @@ func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Rec
 	for _, name := range names {
 		f.Pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "u"}}, false)
 	}
-	f.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}}})
+	f.Node(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}},
+	})
 	r = New(Config{Follower: f, Warn: said.say, Sample: func(s record.Sample) { *got = append(*got, s) }})
 	r.list(nodes)
 	r.list(pods)
@@ -71,7 +74,10 @@ func TestPrometheusMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := source(t, historytest.Server(t, nil).URL)
-	web := []record.Sample{{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}, {Time: measured.UnixMilli(), Name: "n1", MilliCPU: 1000, Memory: 1 << 30}}
+	web := []record.Sample{
+		{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20},
+		{Time: measured.UnixMilli(), Name: "n1", MilliCPU: 1000, Memory: 1 << 30},
+	}
 	for _, anonymise := range []*record.Anonymiser{nil, names} {
 		r, said, got := asking(t, anonymise, "web")
 		p.measure(t.Context(), r, never(t))

@@ -92,7 +92,10 @@ func (d *day) pod(created int64) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			SchedulerName: "default-scheduler", Priority: ptr.To[int32](0), PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
 			Containers: []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry.example.com/team/service-%d:1.%d", w, w%7), Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(50*(1+w%40)), resource.DecimalSI), "memory": *resource.NewQuantity(int64(1+w%16)<<28, resource.BinarySI)},
+				Requests: corev1.ResourceList{
+					"cpu":    *resource.NewMilliQuantity(int64(50*(1+w%40)), resource.DecimalSI),
+					"memory": *resource.NewQuantity(int64(1+w%16)<<28, resource.BinarySI),
+				},
 			}}},
 			Tolerations: []corev1.Toleration{{
 				Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,

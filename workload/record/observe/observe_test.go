@@ -134,7 +134,9 @@ func TestAbsurdAmounts(t *testing.T) {
 	}
 	f := NewFollower(Config{Out: w, Now: func() int64 { return 5 * second }})
 	f.Pod(p, true)
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: p.Spec.Containers[0].Resources.Requests}}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: p.Spec.Containers[0].Resources.Requests},
+	}
 	f.Node(n)
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)

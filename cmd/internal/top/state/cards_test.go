@@ -60,7 +60,9 @@ func TestCardsOf(t *testing.T) {
 	if d := cmp.Diff(want, c.CardsOf("a")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	want = []Card{{Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}, {Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}}
+	want = []Card{
+		{Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}, {Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}},
+	}
 	if d := cmp.Diff(want, c.CardsOf("counted")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

@@ -15,7 +15,9 @@ import (
 )
 
 func requests(cpu, memory string) v1.ResourceRequirements {
-	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}}
+	return v1.ResourceRequirements{Requests: v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
+	}}
 }
 
 func TestPodOf(t *testing.T) {
@@ -66,7 +68,9 @@ func TestPodOf(t *testing.T) {
 		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Status, p.Done = "Succeeded", true })},
 		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Status, p.Done = "Failed", true })},
 		{"scheduled", base(func(p *v1.Pod) {
-			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady}, {Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+			p.Status.Conditions = []v1.PodCondition{
+				{Type: v1.PodReady}, {Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)},
+			}
 		}), want(func(p *Pod) { p.Scheduled = noon })},
 		{"unschedulable", base(func(p *v1.Pod) {
 			p.Spec.NodeName = ""
@@ -90,7 +94,9 @@ func TestNodeOf(t *testing.T) {
 			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/role": "agent", "node-role.kubernetes.io/": "x",
 			v1.LabelTopologyZone: "z1", kube.GPUModelLabel: "T4",
 		}},
-		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute}}},
+		Spec: v1.NodeSpec{Taints: []v1.Taint{
+			{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute},
+		}},
 		Status: v1.NodeStatus{
 			Conditions: ready(v1.ConditionTrue), NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
 			Addresses: []v1.NodeAddress{

@@ -186,7 +186,10 @@ func claiming() *state.Cluster {
 		Namespace: "ml", Name: "tune-gpu-9qzv4", Results: []resourceapi.DeviceRequestAllocationResult{at("gpu-2-mig-3g20gb-4")},
 	})
 	for name, claim := range map[string]string{"infer": "infer-gpu-x7k2p", "tune": "tune-gpu-9qzv4"} {
-		c.SetPod(state.Pod{Namespace: "ml", Name: name, Node: node, Scheduler: "gnn", CPU: 4000, Memory: 8 << 30, Claims: []string{claim}, Created: noon.Add(-time.Hour)}, noon)
+		c.SetPod(state.Pod{
+			Namespace: "ml", Name: name, Node: node, Scheduler: "gnn", CPU: 4000, Memory: 8 << 30, Claims: []string{claim},
+			Created: noon.Add(-time.Hour),
+		}, noon)
 	}
 	c.SetPod(state.Pod{Namespace: "ml", Name: "old", Node: node, Scheduler: "gnn", GPU: 1000, Devices: 1, Created: noon.Add(-time.Hour)}, noon)
 	return c

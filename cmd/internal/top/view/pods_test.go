@@ -34,7 +34,10 @@ func podDetails(c *state.Cluster, ask state.PodAsk) *state.PodDetails {
 
 func TestGoldenPods(t *testing.T) {
 	c := workloads(sample(12, false))
-	c.SetPod(state.Pod{Namespace: "shop", Name: "valiant-maple-6f7c9d8b5-gcjkv", Status: "CrashLoopBackOff", Workload: "Deployment/valiant-maple", Scheduler: "gnn", Node: "node-2", CPU: 500, Memory: 1 << 30, Created: noon.Add(-time.Hour)}, noon)
+	c.SetPod(state.Pod{
+		Namespace: "shop", Name: "valiant-maple-6f7c9d8b5-gcjkv", Status: "CrashLoopBackOff", Workload: "Deployment/valiant-maple",
+		Scheduler: "gnn", Node: "node-2", CPU: 500, Memory: 1 << 30, Created: noon.Add(-time.Hour),
+	}, noon)
 	for _, x := range []struct {
 		name          string
 		width, height int

@@ -176,7 +176,9 @@ func (s *shadowScreen) means(c *canvas) []string {
 	}
 	var lines []string
 	for i, m := range rows {
-		line := strings.Join([]string{c.st.Fit(m.Of, wide[0]), c.st.FitRight(m.Real, wide[1]), c.st.FitRight(state.Printable(m.Ours), wide[2]), m.Difference}, c.gap())
+		line := strings.Join([]string{
+			c.st.Fit(m.Of, wide[0]), c.st.FitRight(m.Real, wide[1]), c.st.FitRight(state.Printable(m.Ours), wide[2]), m.Difference,
+		}, c.gap())
 		style := c.st.Plain
 		if i == 0 {
 			style = c.st.Dim

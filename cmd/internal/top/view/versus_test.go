@@ -22,7 +22,10 @@ var twoServers = []string{"127.0.0.1:10259", "127.0.0.1:10260"}
 func besideEachOther() *state.Cluster {
 	c := sample(12, false)
 	for i := range 40 {
-		c.SetPod(state.Pod{Namespace: "default", Name: fmt.Sprint("db-", i), Node: fmt.Sprint("node-", i*5%11), Scheduler: "acdqn", CPU: 250, Memory: 1 << 28, Created: noon.Add(-time.Minute), Scheduled: noon.Add(-time.Duration(i) * time.Second)}, noon)
+		c.SetPod(state.Pod{
+			Namespace: "default", Name: fmt.Sprint("db-", i), Node: fmt.Sprint("node-", i*5%11), Scheduler: "acdqn", CPU: 250, Memory: 1 << 28,
+			Created: noon.Add(-time.Minute), Scheduled: noon.Add(-time.Duration(i) * time.Second),
+		}, noon)
 	}
 	return c
 }

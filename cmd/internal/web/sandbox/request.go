@@ -174,7 +174,10 @@ func (r Request) config() (sim.Config, error) {
 			"nodes: %d CPU, %d GiB of memory and %d GPUs, want 1 to %d CPU, 1 to %d GiB and at most %d GPUs",
 			g.CPU, g.Memory, g.GPUs, maxCPU, maxMemory, maxGPUs)
 		if total += g.Count; g.Count > 0 {
-			c.Pools = append(c.Pools, sim.NodePool{Count: sim.Exactly(g.Count), Allocatable: cluster.Resources{MilliCPU: 1000 * int64(g.CPU), Memory: int64(g.Memory) << 30, GPU: int64(g.GPUs), Pods: 110}})
+			c.Pools = append(c.Pools, sim.NodePool{
+				Count:       sim.Exactly(g.Count),
+				Allocatable: cluster.Resources{MilliCPU: 1000 * int64(g.CPU), Memory: int64(g.Memory) << 30, GPU: int64(g.GPUs), Pods: 110},
+			})
 		}
 	}
 	check(total >= 1 && total <= maxNodes, "nodes: %d in all, want 1 to %d", total, maxNodes)

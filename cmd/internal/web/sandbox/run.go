@@ -108,7 +108,9 @@ func (r Request) newPlayer(config sim.Config, name string) (*player, error) {
 
 // decider returns the policy's decisions, of a policy of its own.
 func (p *player) decider(seed uint64) eval.Decide {
-	return eval.Deciding(p.contender.New(policy.Setting{Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning(), Load: p.env.OfferedLoad()}), p.contender.Ties(seed))
+	return eval.Deciding(p.contender.New(policy.Setting{
+		Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning(), Load: p.env.OfferedLoad(),
+	}), p.contender.Ties(seed))
 }
 
 // run is a run of a request.
