@@ -14,7 +14,7 @@ const version = 1
 // Pod is a row of the table pods: the known properties of a pod. Its key is UID.
 type Pod struct {
 	UID string `parquet:"uid"` // as in the pod
-	// Namespace and Name identify the pod.
+	// Namespace and Name are the pod's namespace and name.
 	Namespace string `parquet:"namespace,dict"`
 	Name      string `parquet:"name"`
 
@@ -25,7 +25,7 @@ type Pod struct {
 	Daemon    bool   `parquet:"daemon"`                  // whether it belongs to a DaemonSet, or is a static pod of its node
 	Scheduler string `parquet:"scheduler,optional,dict"` // its schedulerName
 
-	// Priority, PriorityClass and Preemption come from the pod. A preemption policy is PreemptLowerPriority or Never.
+	// Priority, PriorityClass and Preemption are the pod's priority, class and preemption policy: PreemptLowerPriority or Never.
 	Priority      int32  `parquet:"priority"`
 	PriorityClass string `parquet:"priority_class,optional,dict"`
 	Preemption    string `parquet:"preemption_policy,optional,dict"`
@@ -42,7 +42,7 @@ type Pod struct {
 	CPULimit    int64 `parquet:"cpu_limit_milli,optional,dict"`
 	MemoryLimit int64 `parquet:"memory_limit_bytes,optional,dict"`
 
-	// Labels, NodeSelector, Affinity and Spread come from the pod, without the node's name in the affinity of a DaemonSet's pod.
+	// Labels, NodeSelector, Affinity and Spread are the pod's labels and constraints, without the node's name in the affinity of a DaemonSet's pod.
 	Labels       string `parquet:"labels,optional,dict"`
 	NodeSelector string `parquet:"node_selector,optional,dict"`
 	Affinity     string `parquet:"affinity,optional,dict"`        // spec.affinity
@@ -128,7 +128,7 @@ type Node struct {
 // Name and From.
 type Object struct {
 	Kind string `parquet:"kind,dict"` // Namespace, PriorityClass or PodDisruptionBudget
-	// Namespace and Name identify the object.
+	// Namespace and Name are the object's namespace and name.
 	Namespace string `parquet:"namespace,optional,dict"`
 	Name      string `parquet:"name,dict"`
 	// From, To and Gone are as of a node.
