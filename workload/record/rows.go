@@ -42,7 +42,8 @@ type Pod struct {
 	CPULimit    int64 `parquet:"cpu_limit_milli,optional,dict"`
 	MemoryLimit int64 `parquet:"memory_limit_bytes,optional,dict"`
 
-	// Labels, NodeSelector, Affinity and Spread are the pod's labels and constraints, without the node's name in the affinity of a DaemonSet's pod.
+	// Labels, NodeSelector, Affinity and Spread are the pod's labels and constraints, without the node's name in the affinity of a
+	// DaemonSet's pod.
 	Labels       string `parquet:"labels,optional,dict"`
 	NodeSelector string `parquet:"node_selector,optional,dict"`
 	Affinity     string `parquet:"affinity,optional,dict"`        // spec.affinity
