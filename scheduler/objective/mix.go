@@ -30,10 +30,7 @@ var (
 
 // Terms lists the terms that Parse knows by name. To add a term, write a type that implements Term
 // and name it here.
-var Terms = []Term{
-	Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{}, usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{},
-	traffic{}, overload{},
-}
+var Terms = []Term{Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{}, usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{}}
 
 // Parse reads a mix from its text form. The error of an unknown term lists the known ones.
 func Parse(text string) (Mix, error) {
