@@ -44,7 +44,7 @@ const kubeVersion = "v" + version.DefaultKubeBinaryVersion + ".0"
 // modes are the values of the chart's mode.
 func modes() []string { return []string{"second", "replacement"} }
 
-// Options say what to render.
+// Options select the rendered objects and their values.
 type Options struct {
 	Mode       string   // second or replacement; empty: as the values say
 	Name       string   // of the release, and so of every object
@@ -60,7 +60,9 @@ func Render(o Options) ([]byte, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--namespace %q: %s", o.Namespace, problems[0]), "")
 	}
 	if problems := validation.IsDNS1035Label(o.Name); len(problems) > 0 || len(o.Name) > maxName { // a Service has it
-		return nil, exit.New(exit.Usage, fmt.Errorf("--name %q is not a name of at most %d lower-case letters, digits and dashes that begins with a letter", o.Name, maxName), "for example gnnsched")
+		return nil, exit.New(exit.Usage,
+			fmt.Errorf("--name %q is not a name of at most %d lower-case letters, digits and dashes that begins with a letter", o.Name, maxName),
+			"for example gnnsched")
 	}
 	values, err := o.values()
 	if err != nil {
@@ -95,12 +97,14 @@ func (o Options) values() (map[string]any, error) {
 		}
 		more, err := chartutil.ReadValues(text)
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--values %s: %w", name, err), "a values file is YAML, such as `gnnsched deploy --print-values` prints")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--values %s: %w", name, err),
+				"a values file is YAML, such as `gnnsched deploy --print-values` prints")
 		}
 		values = chartutil.CoalesceTables(more, values)
 	}
 	if err := strvals.ParseInto(o.Set, values); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--set %s: %w", o.Set, err), "write NAME=VALUE, for example --set image=registry.example/gnnsched:v1")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--set %s: %w", o.Set, err),
+			"write NAME=VALUE, for example --set image=registry.example/gnnsched:v1")
 	}
 	if o.Mode != "" {
 		if !slices.Contains(modes(), o.Mode) {
@@ -163,7 +167,7 @@ func render(c *chart.Chart, values map[string]any, release chartutil.ReleaseOpti
 	return out.Bytes(), nil
 }
 
-// reason returns what a template's fail said, without the chain of templates before it.
+// reason returns the message of a template's fail, without the chain of templates before it.
 func reason(err error) error {
 	const mark = "error calling fail: "
 	if _, said, found := strings.Cut(err.Error(), mark); found {

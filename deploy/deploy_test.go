@@ -53,7 +53,7 @@ func TestPlainManifests(t *testing.T) {
 	}
 }
 
-// variants are values of which each changes what is rendered.
+// variants are values, each of which changes the rendered manifests.
 var variants = map[string][]string{
 	"defaults":       nil,
 	"replacement":    {"mode=replacement"},
@@ -71,7 +71,7 @@ var variants = map[string][]string{
 	"placed":         {"nodeSelector.pool=system", "tolerations[0].key=system", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry"},
 }
 
-// Every object has only fields that its kind has, and every pod is one that restricted pod security admits.
+// Every object has only fields of its kind, and restricted pod security admits every pod.
 func TestVariants(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -160,7 +160,7 @@ func objects(t *testing.T, text []byte) (out []runtime.Object) {
 	}
 }
 
-// The rights are no more than those of upstream's scheduler, but for those listed here.
+// The rights do not exceed upstream's scheduler's, except for those listed here.
 func TestRights(t *testing.T) {
 	text, err := Render(with("usage.source=metrics.k8s.io"))
 	if err != nil {
@@ -226,7 +226,10 @@ func TestNamesStayText(t *testing.T) {
 		}
 		d := find[*appsv1.Deployment](t, text)
 		s := d.Spec.Template.Spec
-		got := []string{d.Name, d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"], s.ServiceAccountName, d.Namespace, s.PriorityClassName, s.Containers[0].Image, s.Volumes[1].ConfigMap.Name}
+		got := []string{
+			d.Name, d.Spec.Selector.MatchLabels["app.kubernetes.io/instance"], s.ServiceAccountName, d.Namespace, s.PriorityClassName,
+			s.Containers[0].Image, s.Volumes[1].ConfigMap.Name,
+		}
 		if want := []string{name, name, name, other, other, other, other}; !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -367,7 +370,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// Whatever is set, either the values are refused, or the manifests keep what makes them safe.
+// For any settings, either the values are refused, or the manifests keep their safety properties.
 func FuzzSet(f *testing.F) {
 	for _, set := range variants {
 		f.Add(strings.Join(set, ","))
@@ -422,7 +425,7 @@ func safeDeployment(text []byte) (*appsv1.Deployment, error) {
 		if found != nil {
 			return nil, errors.New("there are two Deployments")
 		}
-		// What the API server would refuse for its type does no harm.
+		// Values that the API server would refuse for their type do no harm.
 		spec, _, _ := unstructured.NestedMap(o, "spec", "template", "spec")
 		for _, open := range []string{"tolerations", "nodeSelector", "imagePullSecrets"} {
 			delete(spec, open)

@@ -1,4 +1,4 @@
-// Package docs_test holds what the documentation says against the code.
+// Package docs_test checks the documentation against the code.
 package docs_test
 
 import (
@@ -17,7 +17,7 @@ import (
 // root is the module's folder.
 const root = ".."
 
-// guide is the page that says how to add things.
+// guide is the page about extending the project.
 const guide = "contributing/extending.md"
 
 // shapesFile is the list of shapes that the guide adds to.
@@ -107,9 +107,8 @@ func patched(t *testing.T, path string, diff []string) string {
 	return strings.Replace(string(text), before.String(), after.String(), 1)
 }
 
-// TestExtending follows the guide in a copy of the module, and runs the tests of the packages that
-// the page touches and of the rules for all packages there. It leaves out the shape: the page says that
-// a shape changes golden files.
+// TestExtending follows the guide in a copy of the module, and runs the tests of the packages that the page touches and of the rules for
+// all packages there. It skips the guide's new shape, because a shape changes golden files.
 func TestExtending(t *testing.T) {
 	content, sections := edits(t, guide)
 	for section, paths := range sections {
@@ -192,7 +191,7 @@ func TestExtendingWithoutGo(t *testing.T) {
 	}
 }
 
-// TestPagesNameFolders checks that every file and folder of the module that a page names exists.
+// TestPagesNameFolders checks that every file and folder of the module named by a page exists.
 func TestPagesNameFolders(t *testing.T) {
 	pages, err := filepath.Glob("../*.md")
 	if err != nil {
@@ -222,8 +221,7 @@ func TestPagesNameFolders(t *testing.T) {
 	}
 }
 
-// paths returns the paths of the module that a page names: words with a slash that begin with one of
-// the top folders.
+// paths returns the paths of the module in a page: words with a slash that begin with one of the top folders.
 func paths(t *testing.T, page string) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -11,13 +11,14 @@ import (
 	"unicode"
 )
 
-// limits are the most words that pages may have, by folder, without their generated parts and their code. A page of reference may be longer.
+// limits are the most words that pages may have, by folder, without their generated parts and their code. A page of reference may be
+// longer.
 var limits = map[string]int{
 	"README.md": 800, "CONTRIBUTING.md": 800, "docs": 400, "docs/tutorials": 1000, "docs/how-to": 1000, "docs/concepts": 900, "docs/results": 900,
 	"docs/contributing": 1500, "docs/reference": 1500, "docs/upstream": 700,
 }
 
-// mostWords is how many words all pages may have together, those of decisions (docs/adr) left out: what one can read in three hours.
+// mostWords bounds the words of all pages together, without decisions (docs/adr): about three hours of reading.
 const mostWords = 35_000
 
 var (

@@ -61,9 +61,8 @@ func (cl *Cluster) apiServerArgs(etcdSocket string) []string {
 	}
 }
 
-// runAPIServer runs kube-apiserver on the listener until ctx is cancelled. It does not use the
-// component's command, whose signal handler can be installed only once in a process. The server also answers
-// what the sampler knows.
+// runAPIServer runs kube-apiserver on the listener until ctx is cancelled. It does not use the component's command, whose signal handler
+// can be installed only once in a process. The server also serves the sampler's data.
 func runAPIServer(ctx context.Context, listener net.Listener, args []string, sampler *usage.Sampler) error {
 	s := apiserveroptions.NewServerRunOptions()
 	flags := pflag.NewFlagSet("kube-apiserver", pflag.ContinueOnError)
@@ -82,7 +81,7 @@ func runAPIServer(ctx context.Context, listener net.Listener, args []string, sam
 		return err
 	}
 	if errs := completed.Validate(); len(errs) > 0 {
-		return exit.New(exit.Usage, errors.Join(errs...), flagHint) // only what the caller set can be wrong
+		return exit.New(exit.Usage, errors.Join(errs...), flagHint) // only the caller's settings can be wrong
 	}
 	return serve(ctx, completed, sampler)
 }

@@ -17,7 +17,7 @@ type component struct {
 	done   chan struct{}
 }
 
-// stopTimeout is how long to wait for one component to stop before the next one is stopped.
+// stopTimeout limits the wait for one component to stop before the next one is stopped.
 const stopTimeout = 10 * time.Second
 
 // launch runs a component in a new goroutine. If the component ends before its context is

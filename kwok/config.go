@@ -20,7 +20,7 @@ import (
 
 const loopback = "127.0.0.1"
 
-// DefaultUsageInterval is the time between two samples of what the pods use, as in a kubelet.
+// DefaultUsageInterval is the time between two samples of the pods' usage, as in a kubelet.
 const DefaultUsageInterval = 10 * time.Second
 
 const minUsageInterval, maxUsageInterval = 100 * time.Millisecond, time.Hour

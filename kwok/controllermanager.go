@@ -11,10 +11,9 @@ import (
 	kcmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 )
 
-// managedControllers are the controllers of kube-controller-manager that make sense without real
-// machines. The node lifecycle controller removes the not-ready taint that admission puts on new
-// nodes. The protection controllers remove the finalizers that admission adds. The
-// resource claim controller makes the claims of templates, and frees those of pods that are gone.
+// managedControllers are the controllers of kube-controller-manager that make sense without real machines. The node lifecycle controller
+// removes the not-ready taint that admission puts on new nodes. The protection controllers remove the finalizers that admission adds. The
+// resource claim controller makes the claims of templates, and frees the claims of removed pods.
 var managedControllers = []string{
 	"deployment-controller", "replicaset-controller", "replicationcontroller-controller",
 	"statefulset-controller", "daemonset-controller", "job-controller", "cronjob-controller",

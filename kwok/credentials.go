@@ -23,7 +23,7 @@ import (
 const (
 	caValid     = 10 * 365 * 24 * time.Hour
 	serverValid = 365 * 24 * time.Hour
-	// serverRenew is how long a server certificate must still be valid at a start.
+	// serverRenew is the least remaining validity of a server certificate at a start.
 	serverRenew = 30 * 24 * time.Hour
 	tokenBytes  = 32
 )
@@ -34,9 +34,8 @@ type credentials struct {
 	token string
 }
 
-// credentials returns the directory's credentials and creates what is missing. The authority, the
-// token and the service accounts' key never change. The server's certificate is replaced if it
-// does not cover the hosts or expires soon.
+// credentials returns the directory's credentials and creates missing ones. The authority, the token and the service accounts' key never
+// change. The server's certificate is replaced if it does not cover the hosts or expires soon.
 func (d *dataDir) credentials(hosts []string) (credentials, error) {
 	if err := os.MkdirAll(d.file(dirPKI), 0o700); err != nil {
 		return credentials{}, dirError("make the directory of the keys", err)

@@ -1,7 +1,6 @@
-// Package kwok runs a simulated Kubernetes cluster inside this process. etcd, kube-apiserver and
-// kube-controller-manager are the real ones; kwok's controllers stand in for the kubelets of
-// nodes that do not exist. A pod runs as soon as it is bound, and uses what its usage model says (package
-// kwok/usage).
+// Package kwok runs a simulated Kubernetes cluster inside this process. etcd, kube-apiserver and kube-controller-manager are the real ones;
+// kwok's controllers stand in for the kubelets of nodes that do not exist. A pod runs as soon as it is bound, and its usage follows its
+// usage model (package kwok/usage).
 //
 //	cluster, err := kwok.Start(ctx, kwok.Config{Dir: t.TempDir(), Pools: nodepool.Default(10)})
 //	if err != nil {

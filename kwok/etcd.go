@@ -40,8 +40,8 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	c.ListenClientUrls = []url.URL{{Scheme: "unix", Path: socket}}
 	// The peer listener takes the path from Host, the client listener from Path.
 	c.ListenPeerUrls = []url.URL{{Scheme: "unix", Host: filepath.Join(dir, socketPeer)}}
-	// Nobody uses the advertised addresses: there are no peers, and the API server uses the
-	// socket. But etcd requires addresses with host and port.
+	// The advertised addresses are never used: there are no peers, and the API server uses the socket. But etcd requires addresses with host
+	// and port.
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
 	c.AdvertisePeerUrls = []url.URL{peer}
 	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}

@@ -28,7 +28,8 @@ func copyKubeconfig(path string, b []byte, mode os.FileMode) error {
 		err = writeFile(path, b, mode)
 	}
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("write the kubeconfig %s: %w", path, err), "choose a file that you can write to with --kubeconfig-out")
+		return exit.New(exit.Usage, fmt.Errorf("write the kubeconfig %s: %w", path, err),
+			"choose a file that you can write to with --kubeconfig-out")
 	}
 	return nil
 }

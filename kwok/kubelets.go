@@ -30,7 +30,7 @@ const (
 	heartbeatMin, heartbeatMax = 30 * time.Minute, 60 * time.Minute
 	// nodeGrace is the time without a heartbeat after which a node counts as not ready.
 	nodeGrace = 2 * heartbeatMax
-	// kwokParallelism is how many nodes or pods kwok writes at the same time.
+	// kwokParallelism is the number of nodes or pods that kwok writes at the same time.
 	kwokParallelism = 16
 	// kwokIdentity is the holder of node leases, which are not used: only several kwok processes
 	// on one cluster need them. With leases, a kwok that misses one at its start (it does not
@@ -41,8 +41,8 @@ const (
 	nodeIP  = "10.0.0.1"
 )
 
-// stages returns the rules, embedded in kwok's module, by which nodes and pods become ready
-// immediately. Only the heartbeats are changed: they are rarer.
+// stages returns the rules, embedded in kwok's module, by which nodes and pods become ready immediately. It makes only the heartbeats
+// rarer.
 func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	out := map[internalversion.StageResourceRef][]*internalversion.Stage{}
 	for _, text := range []string{

@@ -52,12 +52,12 @@ type Config struct {
 	Fsync bool
 	// NoWait makes Start return once the nodes exist, without waiting until they are Ready.
 	NoWait bool
-	// UsageInterval is the time between two samples of what the pods use. Default: 10 s.
+	// UsageInterval is the time between two samples of the pods' usage. Default: 10 s.
 	UsageInterval time.Duration
 	// FeatureGates are feature gates of Kubernetes to set, each as NAME=BOOL, besides the cluster's own. All components
 	// of the process share them. An unknown one makes Start fail.
 	FeatureGates []string
-	// RuntimeConfig says which versions of APIs are served besides the usual ones, each as GROUP/VERSION=BOOL, as kube-apiserver's flag does.
+	// RuntimeConfig lists the versions of APIs to serve besides the usual ones, each as GROUP/VERSION=BOOL, as in kube-apiserver's flag.
 	RuntimeConfig []string
 	// Log receives warnings and errors of all components. The zero value drops them.
 	Log zerolog.Logger

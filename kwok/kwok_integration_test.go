@@ -190,7 +190,8 @@ func checkOtherNodesAndName(t *testing.T, dir string) {
 		t.Errorf("copy: %v, %v", info.Mode(), err)
 	}
 	rules := clientcmd.ClientConfigLoadingRules{ExplicitPath: copied}
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules, &clientcmd.ConfigOverrides{CurrentContext: "named"}).ClientConfig()
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules,
+		&clientcmd.ConfigOverrides{CurrentContext: "named"}).ClientConfig()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,8 +105,7 @@ func harmless(text string) bool {
 		strings.Contains(text, "may specify no more than one IP for each IP family")
 }
 
-// withHarmless returns a context for Kubernetes' controllers, in whose log harmless errors are
-// messages of a level that is shown only for debugging.
+// withHarmless returns a context for Kubernetes' controllers that shows their harmless errors only for debugging.
 func withHarmless(ctx context.Context) context.Context {
 	log := klog.FromContext(ctx)
 	return klog.NewContext(ctx, log.WithSink(harmlessSink{log.GetSink()}))

@@ -49,7 +49,7 @@ func waitNodes(ctx context.Context, cs kubernetes.Interface, pools []nodepool.Po
 	}
 }
 
-// NodeCount is the number of nodes, and how many of them are ready.
+// NodeCount holds the number of nodes, and of ready nodes.
 type NodeCount struct {
 	Ready int `json:"ready"`
 	Total int `json:"total"`

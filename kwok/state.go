@@ -213,15 +213,15 @@ func oldLog(name string) bool {
 	return found && strings.HasSuffix(name, ext) && err == nil
 }
 
-// Purge deletes the files of a cluster in dir, and dir itself if nothing else is in it. It
-// returns the names of other files. It is an error if this package did not make dir, or if the
-// cluster is running.
+// Purge deletes the files of a cluster in dir, and dir itself if nothing else is in it. It returns the names of other files. It returns an
+// error if this package did not make dir, or if the cluster is running.
 func Purge(dir string) (left []string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, fileMarker)); err != nil {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
-		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir), "choose the right directory with --dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("the directory %s was not made by kwokcluster, so it is not deleted", dir),
+			"choose the right directory with --dir")
 	}
 	lock, err := lockDir(dir)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// TestUsage asks a cluster what its pods use as kubectl top and Prometheus do.
+// TestUsage asks a cluster for its pods' usage as kubectl top and Prometheus do.
 func TestUsage(t *testing.T) {
 	checkLeaks(t)
 	cl, cs := start(t, Config{Dir: t.TempDir(), Pools: nodepool.Default(2), UsageInterval: 200 * time.Millisecond})
@@ -181,11 +181,12 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String() // free in a moment; Prometheus cannot say which port it chose
+	address := l.Addr().String() // free in a moment; Prometheus does not report which port it chose
 	_ = l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, filepath.Join(monitoring, "prometheus.sh"), cl.Kubeconfig())
-	c.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s", "PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
+	c.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s",
+		"PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
 	var log strings.Builder
 	c.Stdout, c.Stderr = &log, &log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

@@ -10,7 +10,7 @@ import (
 // from a plan without times.
 type Arrival struct {
 	At         float64 // when the pods arrive
-	Lifetime   float64 // how long each pod runs; +Inf for pods that stay
+	Lifetime   float64 // run time of each pod; +Inf for pods that stay
 	Deployment Deployment
 }
 

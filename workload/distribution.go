@@ -46,7 +46,9 @@ func (d Distribution) draw(rng *rand.Rand, unit int64) int64 {
 
 // Draw returns a random shape for one Deployment.
 func (r Requests) Draw(rng *rand.Rand) Shape {
-	return Shape{Name: "random", Weight: 1, Requests: cluster.Resources{MilliCPU: r.CPU.draw(rng, 1), Memory: r.Memory.draw(rng, 1<<20), Pods: 1}}
+	return Shape{
+		Name: "random", Weight: 1, Requests: cluster.Resources{MilliCPU: r.CPU.draw(rng, 1), Memory: r.Memory.draw(rng, 1<<20), Pods: 1},
+	}
 }
 
 // Validate returns the first fault.

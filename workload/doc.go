@@ -1,5 +1,5 @@
-// Package workload describes what arrives at a cluster: the shapes of pods, the Deployments
-// that have them, and the order in which they are added and deleted.
+// Package workload describes the arrivals at a cluster: the shapes of pods, the Deployments that have them, and the order in which they are
+// added and deleted.
 //
 // Everything is a plain value, without a Kubernetes client. A [Generator] draws a [Plan] from
 // a seed: it adds random Deployments until the cluster carries a given load. Equal seeds on

@@ -9,8 +9,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Generator draws a random plan. The sequence of Deployments depends only on the seed, the
-// shapes and the replica range; target, capacity and use decide how long it is.
+// Generator draws a random plan. The sequence of Deployments depends only on the seed, the shapes and the replica range; target, capacity
+// and use determine its length.
 type Generator struct {
 	Seed        uint64
 	Shapes      []Shape   // at least one has a weight over 0
@@ -22,7 +22,7 @@ type Generator struct {
 	Target Load // fractions over 0; a fill ends when the first of them is reached
 
 	Capacity cluster.Resources // allocatable resources of the schedulable nodes
-	Used     cluster.Resources // requests of the pods that run there already
+	Used     cluster.Resources // requests of the running pods
 }
 
 // maxTarget is the highest target load. It catches percentages: 20 instead of 0.20.

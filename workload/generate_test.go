@@ -26,7 +26,9 @@ func drawGenerator(t *rapid.T) Generator {
 	g.Fills = rapid.IntRange(1, 4).Draw(t, "fills")
 	g.ReplicasMin = rapid.IntRange(1, 20).Draw(t, "min")
 	g.ReplicasMax = g.ReplicasMin + rapid.IntRange(0, 20).Draw(t, "more")
-	g.Target = Load{rapid.Float64Range(0.01, 1).Draw(t, "cpu"), rapid.Float64Range(0.01, 1).Draw(t, "mem"), rapid.Float64Range(0.01, 1).Draw(t, "pods")}
+	g.Target = Load{
+		rapid.Float64Range(0.01, 1).Draw(t, "cpu"), rapid.Float64Range(0.01, 1).Draw(t, "mem"), rapid.Float64Range(0.01, 1).Draw(t, "pods"),
+	}
 	n := rapid.Int64Range(1, 100).Draw(t, "nodes")
 	g.Capacity = cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}.Times(n)
 	return g
@@ -74,8 +76,7 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 	})
 }
 
-// Equal generators give equal plans, and the plan of a larger cluster begins with that of a
-// smaller one.
+// Equal generators give equal plans, and the plan of a larger cluster begins with a smaller one's.
 func TestPlanIsDecidedByTheSeed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGenerator(t)

@@ -34,7 +34,7 @@ func (a Action) String() string {
 
 // Deployment is a number of pods of one shape that arrive together.
 type Deployment struct {
-	Name     string // a DNS label; no two Deployments exist at once under one name
+	Name     string // a DNS label, unique among the present Deployments
 	Replicas int    // pods, 1 to MaxReplicas
 	Shape    Shape
 }
@@ -62,7 +62,7 @@ type Fill struct {
 	Deployments int               // created Deployments
 	Deleted     int               // created Deployments that were deleted before the fill ended
 	Pods        int               // pods of all created Deployments
-	Requests    cluster.Resources // of the Deployments that exist when the fill ends
+	Requests    cluster.Resources // of the present Deployments at the end of the fill
 }
 
 // Fills returns a summary of each fill, at least one. A plan that ends with a reset has an
@@ -114,9 +114,8 @@ func Tolerations(shapes []Shape) []cluster.Toleration {
 	return out
 }
 
-// Validate returns the first step that cannot be applied: because its name is not a DNS label,
-// because it adds a Deployment that exists or deletes one that does not, or because its shape
-// is not valid.
+// Validate returns an error for the first step that cannot be applied: its name is not a DNS label, it adds an existing Deployment or
+// deletes a missing one, or its shape is not valid.
 func (p Plan) Validate() error {
 	exists := map[string]bool{}
 	for i, s := range p.Steps {

@@ -47,7 +47,10 @@ func TestPlanValidate(t *testing.T) {
 
 func TestFills(t *testing.T) {
 	a, b := pods("a", 2, amount{100, 0}, amount{1 << 20, 0}), pods("b", 3, amount{10, 0}, amount{1 << 10, 0})
-	got := Plan{Steps: []Step{{Action: Add, Deployment: a}, {Action: Add, Deployment: b}, {Action: Delete, Deployment: a}, {Action: Reset}, {Action: Add, Deployment: a}, {Action: Reset}}}.Fills()
+	got := Plan{Steps: []Step{
+		{Action: Add, Deployment: a}, {Action: Add, Deployment: b}, {Action: Delete, Deployment: a}, {Action: Reset},
+		{Action: Add, Deployment: a}, {Action: Reset},
+	}}.Fills()
 	want := []Fill{
 		{Deployments: 2, Deleted: 1, Pods: 5, Requests: cluster.Resources{MilliCPU: 30, Memory: 3 << 10, Pods: 3}},
 		{Deployments: 1, Pods: 2, Requests: cluster.Resources{MilliCPU: 200, Memory: 2 << 20, Pods: 2}},
@@ -61,7 +64,9 @@ func TestFills(t *testing.T) {
 func TestTolerations(t *testing.T) {
 	x := cluster.Toleration{Key: "x", Exists: true}
 	shape := Shape{Tolerations: []cluster.Toleration{x, x}}
-	p := Plan{Steps: []Step{{Action: Add, Deployment: Deployment{Shape: shape}}, {Action: Delete, Deployment: Deployment{Shape: shape}}, {Action: Reset}}}
+	p := Plan{Steps: []Step{
+		{Action: Add, Deployment: Deployment{Shape: shape}}, {Action: Delete, Deployment: Deployment{Shape: shape}}, {Action: Reset},
+	}}
 	want := []cluster.Toleration{{Key: NodeTaint, Exists: true}, x}
 	if d := cmp.Diff(want, p.Tolerations()); d != "" {
 		t.Error(d)

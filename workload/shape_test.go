@@ -39,7 +39,7 @@ func TestExampleShapesFile(t *testing.T) {
 	}
 }
 
-// The comment in shapes_default.yaml says which resource ends a fill on usual nodes.
+// The comment in shapes_default.yaml names the resource that ends a fill on usual nodes.
 func TestDefaultShapesFillTheCPUFirst(t *testing.T) {
 	var sum cluster.Resources
 	var weight float64
@@ -145,7 +145,8 @@ func FuzzReadShapes(f *testing.F) {
 // or requests.
 func TestShapeJSON(t *testing.T) {
 	s := Shape{
-		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
+		Name: "a", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 1, Pods: 1},
+		Limits:       cluster.Resources{MilliCPU: 1000},
 		Usage:        &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(0.25)}},
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true, Effect: cluster.NoSchedule}},
 	}
@@ -158,7 +159,9 @@ func TestShapeJSON(t *testing.T) {
 		t.Errorf("%s: %v\n%s", b, err, cmp.Diff(s, again))
 	}
 	g := generator()
-	g.Requests = &Requests{CPU: Distribution{Kind: LogUniform, Min: 100, Max: 200}, Memory: Distribution{Kind: LogUniform, Min: 1 << 20, Max: 1 << 30}}
+	g.Requests = &Requests{
+		CPU: Distribution{Kind: LogUniform, Min: 100, Max: 200}, Memory: Distribution{Kind: LogUniform, Min: 1 << 20, Max: 1 << 30},
+	}
 	if _, err := g.Plan(); err == nil {
 		t.Error("shapes and requests are accepted together")
 	}

@@ -33,9 +33,9 @@ func approvalFor(c *ucli.Context) approval {
 	return approval{yes: c.Bool("yes"), interactive: cli.IsTerminal(os.Stdin), in: c.App.Reader, question: c.App.ErrWriter}
 }
 
-// ask returns nil if the nodes are simulated or somebody approves. intent is a question such as
-// "Remove 3 pods from it?". The error has the exit code exit.Declined if somebody refuses, and exit.Usage
-// if nobody can be asked. The caller must not have changed anything before.
+// ask returns nil if the nodes are simulated or the user approves. intent is a question such as "Remove 3 pods from it?". The error has the
+// exit code exit.Declined if the user refuses, and exit.Usage if there is no terminal to ask on. The caller must not have changed anything
+// before.
 func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 	if nodes.Simulated() || a.yes {
 		return nil
@@ -45,7 +45,8 @@ func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 		reason = fmt.Sprintf("the cluster at %s has no nodes, so it may be a real one", a.host)
 	}
 	if !a.interactive {
-		return exit.New(exit.Usage, errors.New(reason+"; stdin is not a terminal, so nobody can confirm"), "look with --dry-run, then confirm with --yes")
+		return exit.New(exit.Usage, errors.New(reason+"; stdin is not a terminal, so nobody can confirm"),
+			"look with --dry-run, then confirm with --yes")
 	}
 	fmt.Fprintf(a.question, "%s.\n%s [y/N] ", strings.ToUpper(reason[:1])+reason[1:], intent)
 	answer, err := bufio.NewReader(a.in).ReadString('\n')
@@ -56,5 +57,6 @@ func (a approval) ask(nodes cleanup.NodeCounts, intent string) error {
 	case "y", "yes":
 		return nil
 	}
-	return exit.New(exit.Declined, errors.New("not confirmed: nothing was changed"), "only y or yes confirms; --dry-run shows what would be done")
+	return exit.New(exit.Declined, errors.New("not confirmed: nothing was changed"),
+		"only y or yes confirms; --dry-run shows what would be done")
 }

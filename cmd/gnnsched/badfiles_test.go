@@ -11,7 +11,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Files that cannot be used end in one line that says why, one that says what to do, and exit code 2. Nothing is written.
+// Unusable files end in one line with the reason, one with the next step, and exit code 2. Nothing is written.
 func TestBadFiles(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())

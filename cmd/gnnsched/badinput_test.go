@@ -29,7 +29,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// run runs a command line as main does and returns its exit code and what it printed.
+// run executes a command line as main does and returns its exit code and output.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -208,12 +208,13 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A scheduler that elects says that it waits for the lease, whether a flag or a file says so. The message
-// comes before anybody knows who leads.
+// A scheduler with leader election logs that it waits for the lease, whether a flag or a file sets it. The message comes before the leader
+// is known.
 func TestBegins(t *testing.T) {
 	elects := server.Config{LeaderElect: true}
 	for text, want := range map[string]string{"": "waiting for the lease", "leaderElection: {leaderElect: false}\n": "scheduling"} {
-		f, err := userconfig.Read(write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
+		f, err := userconfig.Read(write(t, "config.yaml",
+			[]byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text)))
 		if err != nil {
 			t.Fatal(err)
 		}

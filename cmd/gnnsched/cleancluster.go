@@ -44,7 +44,8 @@ func cleanclusterCommand() *ucli.Command {
 
 func cleanCluster(c *ucli.Context) error {
 	if c.NArg() > 0 {
-		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "cleancluster takes flags only; --run chooses one run")
+		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()),
+			"cleancluster takes flags only; --run chooses one run")
 	}
 	r := &removal{
 		approval: approvalFor(c), scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"),
@@ -141,7 +142,7 @@ func (r *removal) list(found cleanup.Inventory) error {
 	return nil
 }
 
-// reportKept says why namespaces that runs made stay.
+// reportKept reports why namespaces of the runs stay.
 func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 	for _, n := range namespaces {
 		if n.Keep != "" {
@@ -150,14 +151,13 @@ func (r *removal) reportKept(namespaces []cleanup.Namespace) {
 	}
 }
 
-// patience is how long a removal may go on without removing anything.
+// patience limits how long a removal may go on without removing anything.
 type patience struct {
 	limit time.Duration
 	name  string // of the limit, for the error
 }
 
-// removeAll removes the scope and shows how far it is. It takes as long as that takes, but gives
-// up when nothing was removed for the limit.
+// removeAll removes the scope and shows its progress. It gives up when nothing was removed for the limit.
 func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, p patience, view *progress.Bar) ([]cleanup.Namespace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

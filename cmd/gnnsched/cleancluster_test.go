@@ -50,7 +50,8 @@ func fakeRemoval(c *fakecluster.Cluster) (r *removal, out, errs *bytes.Buffer) {
 	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
 	return &removal{
 		cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}}, format: "table",
-		approval: approval{host: "https://prod", in: strings.NewReader(""), question: errs}, timeout: time.Minute, out: out, err: errs, log: zerolog.Nop(),
+		approval: approval{host: "https://prod", in: strings.NewReader(""), question: errs}, timeout: time.Minute, out: out, err: errs,
+		log: zerolog.Nop(),
 	}, out, errs
 }
 
@@ -188,7 +189,7 @@ func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 			return nil
 		}
 		if pages++; pages == 1 {
-			return nil // one namespace's pods go, those of the next stay
+			return nil // deletes the pods of one namespace; the next namespace's stay
 		}
 		return apierrors.NewTimeoutError("no", 1)
 	}

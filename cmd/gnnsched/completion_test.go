@@ -22,7 +22,8 @@ func TestCompletionInBash(t *testing.T) {
 	}
 	const words = "--policy\n--port\n--print-config\n" // as the program answers
 	for typed, want := range map[string][]string{"--po": {"--policy", "--port"}, "--pri": {"--print-config"}} {
-		test := script + "rungnn() { printf '%s\\n' \"$ANSWER\"; }\nCOMP_WORDS=(rungnn " + typed + "); COMP_CWORD=1; _gnnsched; echo ${COMPREPLY[@]}\n"
+		test := script + "rungnn() { printf '%s\\n' \"$ANSWER\"; }\nCOMP_WORDS=(rungnn " + typed +
+			"); COMP_CWORD=1; _gnnsched; echo ${COMPREPLY[@]}\n"
 		c := exec.Command(bash, "-c", test)
 		c.Env = []string{"ANSWER=" + words}
 		out, err := c.CombinedOutput()
@@ -94,7 +95,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The version names that of Kubernetes.
+// The version names the Kubernetes version.
 func TestVersion(t *testing.T) {
 	for _, name := range []string{"gnnsched", "rungnn"} {
 		if code, out, _ := run(t, name, "--version"); code != exit.OK || !strings.Contains(out, ", Kubernetes v") {
@@ -113,7 +114,7 @@ func TestPolicyHelpListsAll(t *testing.T) {
 	}
 }
 
-// A default that depends on the scenario is not contradicted by that of the flag's type.
+// The help does not add the flag type's default to a default that depends on the scenario.
 func TestResampleHelpHasOneDefault(t *testing.T) {
 	for _, command := range []string{"eval", "tune"} {
 		if _, out, _ := run(t, "gnnsched", command, "--help-all"); !strings.Contains(out, "else true)\n") {

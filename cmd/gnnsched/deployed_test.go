@@ -1,8 +1,8 @@
 //go:build !race
 
-// The race detector finds two races here that are not ours: Kubernetes' API server encodes the sizeLimit of an emptyDir for
-// one watcher while it copies it for another, and the scheduler sets klog's logger, of which a process has one, while the
-// server in the same process logs. Other tests run scheduler and server under the detector.
+// The race detector finds two races here that are not ours: Kubernetes' API server encodes the sizeLimit of an emptyDir for one watcher
+// while it copies it for another, and the scheduler sets klog's process-wide logger while the server in the same process logs. Other tests
+// run scheduler and server under the detector.
 
 package main
 
@@ -57,7 +57,10 @@ func newSite(t *testing.T) *site {
 	klog.LogToStderr(false) // the API server's; the scheduler routes its own
 	klog.SetOutput(io.Discard)
 	capacity := func(cpu string) corev1.ResourceList {
-		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+		return corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"),
+			corev1.ResourcePods: resource.MustParse("110"),
+		}
 	}
 	shared := capacity("8")
 	kube.AddGPUs(shared, 2)
@@ -106,7 +109,8 @@ func (s *site) apply(ctx context.Context, manifests []byte, namespace string) er
 // kubeconfig writes a kubeconfig with a token of a service account.
 func (s *site) kubeconfig(t *testing.T, namespace, account string) string {
 	t.Helper()
-	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := s.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(),
+		account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +251,10 @@ func (s *site) testSwitch(t *testing.T) {
 	}
 	// scheduler returns the scheduler's name of a new pod that gives the name.
 	scheduler := func(namespace, name string) string {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "none"}}}}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
+			Spec:       corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
+		}
 		pod, err := s.client.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			t.Fatal(err)

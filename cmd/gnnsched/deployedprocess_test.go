@@ -67,7 +67,8 @@ func (s *site) start(t *testing.T, namespace string) *deployed {
 		}
 		args = append(args, a)
 	}
-	args = append(args, "--bind-address=127.0.0.1", "--port="+out.port, "--log-dir="+filepath.Dir(out.log), "--kubeconfig="+s.kubeconfig(t, namespace, out.pod.ServiceAccountName), "--deadline=1m")
+	args = append(args, "--bind-address=127.0.0.1", "--port="+out.port, "--log-dir="+filepath.Dir(out.log),
+		"--kubeconfig="+s.kubeconfig(t, namespace, out.pod.ServiceAccountName), "--deadline=1m")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() { ended <- cli.RunContext(ctx, app("gnnsched"), args) }()
@@ -105,7 +106,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// get returns what the scheduler's endpoint answers, with a token unless it is empty.
+// get requests a path of the scheduler and returns the answer. It sends the token unless it is empty.
 func (d *deployed) get(ctx context.Context, path, token string) (body string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1:"+d.port+path, nil)
 	if err != nil {
@@ -143,7 +144,7 @@ func (d *deployed) refused() error {
 	return nil
 }
 
-// errRefused says that a right is missing.
+// errRefused reports a missing right.
 var errRefused = errors.New("a right is missing")
 
 // until waits for a condition, and no longer than until a right turns out to be missing.
@@ -201,8 +202,8 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	return errors.Join(d.preempts(ctx), d.measures(ctx), d.leads(ctx), d.explains(t), d.refused())
 }
 
-// explains asks for a decision as docs/how-to/explain.md says, through the port that kubectl port-forward would open: with the token of
-// the account that the page creates, and with one that has no right.
+// explains asks for a decision as docs/how-to/explain.md does, through the port that kubectl port-forward would open: once with the token
+// of the account that the page creates, once with an account without rights.
 func (d *deployed) explains(t *testing.T) error {
 	t.Helper()
 	ctx, account := t.Context(), "decisions-"+d.namespace
@@ -210,7 +211,8 @@ func (d *deployed) explains(t *testing.T) error {
 		return err
 	}
 	ask := func() (code int, out string) {
-		token, err := d.site.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		token, err := d.site.client.CoreV1().ServiceAccounts("kube-system").CreateToken(ctx, account, &authenticationv1.TokenRequest{},
+			metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,14 +223,22 @@ func (d *deployed) explains(t *testing.T) error {
 		var text bytes.Buffer
 		a := app("gnnsched")
 		a.Writer, a.ErrWriter = &text, &text
-		code = cli.RunContext(ctx, a, []string{"gnnsched", "explain", "--server=https://127.0.0.1:" + d.port, "--token-file=" + file, "-n", d.namespace, "pod/gpu"})
+		code = cli.RunContext(ctx, a, []string{
+			"gnnsched", "explain", "--server=https://127.0.0.1:" + d.port, "--token-file=" + file, "-n", d.namespace, "pod/gpu",
+		})
 		return code, text.String()
 	}
 	if code, out := ask(); code != exit.Usage || !strings.Contains(out, "refuses the token") {
 		return fmt.Errorf("without a right: code %d: %s", code, out)
 	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: account}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/decisions"}}}}
-	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account}, Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: account}}}
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/debug/decisions"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: account}},
+	}
 	_, err := d.site.client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
 	if err == nil {
 		_, err = d.site.client.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
@@ -278,7 +288,8 @@ var devicesTaken = regexp.MustCompile(`gnnsched_claim_choices_total\{choice="tak
 func (d *deployed) chose(ctx context.Context) error {
 	text, err := d.get(ctx, "/metrics", d.site.cluster.REST().BearerToken)
 	if found := devicesTaken.FindStringSubmatch(text); err == nil && (found == nil || found[1] != d.scheduler) {
-		err = fmt.Errorf("the policy did not choose the devices of two pods: %v", regexp.MustCompile(`gnnsched_claim_choices_total.*`).FindAllString(text, -1))
+		err = fmt.Errorf("the policy did not choose the devices of two pods: %v",
+			regexp.MustCompile(`gnnsched_claim_choices_total.*`).FindAllString(text, -1))
 	}
 	return err
 }

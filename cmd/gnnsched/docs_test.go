@@ -48,7 +48,7 @@ func TestFlagsInTheDocs(t *testing.T) {
 			}
 			for _, word := range strings.Fields(line) {
 				if word == "#" || word == "|" || word == ">" {
-					break // a comment, or what the shell does with the output
+					break // a comment, or output redirection of the shell
 				}
 				flag := flagOfLine.FindStringSubmatch(word)
 				if flag == nil {
@@ -111,5 +111,6 @@ func commandOf(all []*ucli.Command, line string) (*ucli.Command, bool) {
 
 // hasFlag tells whether the command has the flag, hidden or not.
 func hasFlag(c *ucli.Command, name string) bool {
-	return name == "help" || name == "help-all" || name == "version" || slices.ContainsFunc(c.Flags, func(f ucli.Flag) bool { return slices.Contains(f.Names(), name) })
+	return name == "help" || name == "help-all" || name == "version" ||
+		slices.ContainsFunc(c.Flags, func(f ucli.Flag) bool { return slices.Contains(f.Names(), name) })
 }

@@ -122,7 +122,7 @@ type evaluation struct {
 	format     string
 	plots      string        // directory for figures; empty for none
 	all        bool          // print every metric
-	metrics    []eval.Metric // print these alone; empty for the usual tables
+	metrics    []eval.Metric // print only these metrics; empty for the usual tables
 	notes      io.Writer
 }
 
@@ -157,7 +157,7 @@ func runEval(c *ucli.Context) error {
 	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
 }
 
-// inFolder plays comparisons, prints and draws them, and leaves what the log got in the folder of --out. log is nil without one.
+// inFolder plays comparisons, prints and draws them, and writes the log to the folder of --out. log is nil without --out.
 func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eval.Comparison, error)) error {
 	return cli.InFolder(c, cli.Computation[[]*eval.Comparison]{
 		Manifest: e.manifest(c),
@@ -201,7 +201,11 @@ func evaluationOf(c *ucli.Context) (e evaluation, err error) {
 }
 
 func resampleFlag() *ucli.BoolFlag {
-	return &ucli.BoolFlag{Name: "resample", Usage: "draw the episodes of a trace from blocks of its arrivals; =false plays it as recorded (default: as the scenario says, else true)", DisableDefaultText: true}
+	return &ucli.BoolFlag{
+		Name:               "resample",
+		Usage:              "draw the episodes of a trace from blocks of its arrivals; =false plays it as recorded (default: as the scenario says, else true)",
+		DisableDefaultText: true,
+	}
 }
 
 // resampled applies --resample to the scenarios on traces.
@@ -257,7 +261,8 @@ func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Compariso
 			contenders = log.Watched(s, contenders, e.seeds[0])
 		}
 		r, err := eval.Compare(c.Context, s, contenders, e.seeds, func(done, total int) {
-			view.Show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
+			view.Show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)),
+				s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
 		})
 		if err != nil {
 			return out, err

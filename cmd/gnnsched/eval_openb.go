@@ -145,7 +145,8 @@ func runEvalOpenB(c *ucli.Context) error {
 // checked returns an error if --check finds figures that are not reproduced.
 func checked(c *ucli.Context, report published.Report) error {
 	if c.Bool("check") && report.Held() == 0 {
-		return exit.New(exit.Usage, errors.New("--check: no figures are published for these policies, workloads and factor"), "leave out --policies, --workload and --factor, or --check")
+		return exit.New(exit.Usage, errors.New("--check: no figures are published for these policies, workloads and factor"),
+			"leave out --policies, --workload and --factor, or --check")
 	}
 	if missed := report.Missed(); c.Bool("check") && len(missed) > 0 {
 		return exit.New(exit.Gate, fmt.Errorf("%d published figures are not reproduced:\n  %s", len(missed), strings.Join(missed, "\n  ")), "")
@@ -156,7 +157,9 @@ func checked(c *ucli.Context, report published.Report) error {
 // openBConfig reads the flags.
 func openBConfig(c *ucli.Context, format string) (cfg published.Config, err error) {
 	order := c.String("node-order")
-	cfg = published.Config{Dir: c.String("data"), Workloads: c.StringSlice("workload"), Factor: c.Float64("factor"), InOrder: order == fileOrder}
+	cfg = published.Config{
+		Dir: c.String("data"), Workloads: c.StringSlice("workload"), Factor: c.Float64("factor"), InOrder: order == fileOrder,
+	}
 	ties := c.String("ties")
 	switch n := c.Int("seeds"); {
 	case cfg.Dir == "":
@@ -196,7 +199,8 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 	}
 	known, err := published.Workloads(cfg.Dir)
 	if err != nil {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("--data: %w", err), "name the folder data/csv of a clone of github.com/hkust-adsl/kubernetes-scheduler-simulator")
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--data: %w", err),
+			"name the folder data/csv of a clone of github.com/hkust-adsl/kubernetes-scheduler-simulator")
 	}
 	if len(cfg.Workloads) == 0 {
 		cfg.Workloads = known
@@ -225,7 +229,7 @@ func openBContenders(c *ucli.Context, ties string) ([]eval.Contender, error) {
 	return out, err
 }
 
-// usualPolicies returns the names of the policies that are compared without --policies.
+// usualPolicies returns the policies to compare when --policies is not set.
 func usualPolicies(c *ucli.Context) []string {
 	if c.Bool("power") {
 		return published.PowerPolicies
@@ -285,7 +289,10 @@ func reportSteady(c *ucli.Context, cfg published.Config) error {
 }
 
 // computed runs a comparison, prints it, and leaves it in the folder of --out.
-func computed[R interface{ Folder() []runfolder.Row }](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error), print func(R) error) error {
+func computed[R interface{ Folder() []runfolder.Row }](
+	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error),
+	print func(R) error,
+) error {
 	return cli.InFolder(c, cli.Computation[R]{
 		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
 		Run:      func(*runfolder.Writer) (R, error) { return compared(c, cfg, run) },
@@ -310,12 +317,15 @@ func setLoads(c *ucli.Context, cfg *published.Config) {
 }
 
 // compared runs a comparison and shows its progress.
-func compared[R any](c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error)) (R, error) {
+func compared[R any](
+	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error),
+) (R, error) {
 	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
 	return run(c.Context, cfg, func(workload string, done, total int) {
 		before := float64(slices.Index(cfg.Workloads, workload))
-		view.Show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)), workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
+		view.Show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)),
+			workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
 	})
 }
 

@@ -119,7 +119,9 @@ func runSteadyLive(c *ucli.Context, format string) error {
 	if speed := c.Float64("speed"); !(speed >= 1 && speed <= 100_000) {
 		return exit.Usagef("--speed %v is outside 1 to 100000", speed)
 	}
-	defaults := map[string]string{"warm-up": liveWarmUp, "days": liveDays, "factor": liveLoad, "policies": strings.Join(liveSteadyPolicies, ",")}
+	defaults := map[string]string{
+		"warm-up": liveWarmUp, "days": liveDays, "factor": liveLoad, "policies": strings.Join(liveSteadyPolicies, ","),
+	}
 	for flag, value := range defaults {
 		if !c.IsSet(flag) {
 			if err := c.Set(flag, value); err != nil {
@@ -137,7 +139,9 @@ func runSteadyLive(c *ucli.Context, format string) error {
 	}
 	defer finish()
 	const day = 86400
-	cfg := tracerun.SteadyConfig{Config: base, WarmUp: day * c.Float64("warm-up"), Duration: day * c.Float64("days"), Speed: c.Float64("speed")}
+	cfg := tracerun.SteadyConfig{
+		Config: base, WarmUp: day * c.Float64("warm-up"), Duration: day * c.Float64("days"), Speed: c.Float64("speed"),
+	}
 	return cli.InFolder(c, cli.Computation[*tracerun.SteadyReport]{
 		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
 		Run: func(*runfolder.Writer) (*tracerun.SteadyReport, error) {

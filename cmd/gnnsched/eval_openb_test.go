@@ -106,7 +106,7 @@ func TestEvalOpenB(t *testing.T) {
 	}
 }
 
-// Every run leaves a folder, of which gnnsched report makes a page. A folder that holds a run is refused.
+// Every run leaves a folder from which gnnsched report makes a page. A folder that already holds a run is refused.
 func TestEvalOpenBFolder(t *testing.T) {
 	dir := traceFolder(t)
 	for name, args := range map[string][]string{
@@ -114,7 +114,9 @@ func TestEvalOpenBFolder(t *testing.T) {
 		"steady": {"--workload", "timed", "--steady", "--factor", "0.7", "--days", "0.5"}, "power": {"--workload", "default", "--power"},
 	} {
 		out := filepath.Join(t.TempDir(), name)
-		command := append([]string{"gnnsched", "eval", "openb", "--data", dir, "--seeds", "2", "--policies", "fgd,gpu-best-fit", "--log-dir", "", "--out", out}, args...)
+		command := append([]string{
+			"gnnsched", "eval", "openb", "--data", dir, "--seeds", "2", "--policies", "fgd,gpu-best-fit", "--log-dir", "", "--out", out,
+		}, args...)
 		if code, _, stderr := run(t, command...); code != exit.OK {
 			t.Fatalf("%s: exit code %d: %s", name, code, stderr)
 		}
@@ -135,7 +137,10 @@ func TestEvalOpenBFolder(t *testing.T) {
 // The front leaves a folder too.
 func TestEvalFrontFolder(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "front")
-	command := []string{"gnnsched", "eval", "--front", "balance,energy", "--scenario", "tiny", "--policies", "best-fit", "--seeds", "2", "--log-dir", "", "--out", out}
+	command := []string{
+		"gnnsched", "eval", "--front", "balance,energy", "--scenario", "tiny", "--policies", "best-fit", "--seeds", "2", "--log-dir", "", "--out",
+		out,
+	}
 	if code, _, stderr := run(t, command...); code != exit.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -154,19 +159,22 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 	dir := traceFolder(t)
 	for name, factor := range map[string]string{"inflated": "2", "replayed": "0"} {
 		file := filepath.Join(dir, name+".yaml")
-		text := "name: " + name + "\nabout: a trace\nobjective: pack\nopenb: {nodes: openb_node_list_gpu_node.csv, pods: openb_pod_list_default.csv, factor: " + factor +
+		text := "name: " + name +
+			"\nabout: a trace\nobjective: pack\nopenb: {nodes: openb_node_list_gpu_node.csv, pods: openb_pod_list_default.csv, factor: " + factor +
 			"}\nthresholds: [fgd.gpuIdle <= 1]\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all", "--log-dir", "")
+		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all",
+			"--log-dir", "")
 		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") || !strings.Contains(stdout, "PASS fgd.gpuIdle") {
 			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
 		}
 		if !strings.Contains(stdout, "2 paired seeds") {
 			t.Errorf("%s: not resampled: %s", name, stdout)
 		}
-		code, stdout, stderr = run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--resample=false", "--log-dir", "")
+		code, stdout, stderr = run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--resample=false",
+			"--log-dir", "")
 		if name == "inflated" {
 			if code != exit.Usage || !strings.Contains(stderr, "--resample: no scenario plays a trace at its times") {
 				t.Errorf("%s as recorded: exit code %d: %s", name, code, stderr)

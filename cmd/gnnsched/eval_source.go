@@ -97,7 +97,8 @@ func (e evaluation) prometheus(program string) (string, error) {
 		return "", nil
 	}
 	if !slices.ContainsFunc(e.scenarios, func(s eval.Scenario) bool { return s.Usage != nil }) {
-		return "", exit.New(exit.Usage, errors.New("--prometheus: no scenario has usage that it could measure"), "leave it out, or choose another scenario, such as blind; docs/how-to/evaluate.md makes one shorter")
+		return "", exit.New(exit.Usage, errors.New("--prometheus: no scenario has usage that it could measure"),
+			"leave it out, or choose another scenario, such as blind; docs/how-to/evaluate.md makes one shorter")
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -107,7 +108,9 @@ func (e evaluation) prometheus(program string) (string, error) {
 }
 
 // onClusters repeats the episodes of all scenarios. Each goes to the log, unless that is nil.
-func (e evaluation) onClusters(c *ucli.Context, cfg agreement.Config, log *runlog.Log, view *progress.Bar) (reports []*agreement.Report, err error) {
+func (e evaluation) onClusters(
+	c *ucli.Context, cfg agreement.Config, log *runlog.Log, view *progress.Bar,
+) (reports []*agreement.Report, err error) {
 	contenders := cfg.Contenders
 	for i, s := range e.scenarios {
 		cfg.Scenario, cfg.Contenders = s, watchedOnCluster(log, s, contenders, e.seeds[0])
@@ -245,7 +248,7 @@ func comparisonsOf(path string) ([]*eval.Comparison, error) {
 	return all, nil
 }
 
-// aim makes an objective that of all scenarios, unless it is empty. A network of many objectives must serve it.
+// aim sets the objective of all scenarios, unless text is empty. It returns an error if a network of many objectives cannot serve it.
 func (e *evaluation) aim(text string) error {
 	if text == "" {
 		return nil

@@ -16,7 +16,8 @@ import (
 
 func savedCheckpoint(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "mine.safetensors")
-	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8}, rand.New(rand.NewPCG(1, 2)))
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8},
+		rand.New(rand.NewPCG(1, 2)))
 	if err := c.Save(path); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestEvalJSON(t *testing.T) {
 	}
 }
 
-// What -o json wrote is printed again as if it were played again, and thresholds can be added.
+// A comparison from -o json is printed again as if it were played again, and thresholds can be added.
 func TestEvalFrom(t *testing.T) {
 	play := []string{"gnnsched", "eval", "--scenario", "tiny", "--seeds", "6", "--policies", "kube-scheduler,gnn", "--threshold", "gnn.cost<9"}
 	_, played, _ := run(t, append(play, "-o", "json")...)
@@ -155,7 +156,9 @@ func TestEvalBadInput(t *testing.T) {
 // A threshold can name a policy with a colon in its name, in double quotes. The policy can pack only
 // where replicas need not be spread over all ten nodes.
 func TestEvalThresholdOfGreedy(t *testing.T) {
-	args := []string{"gnnsched", "eval", "--scenario", "aaml", "--seeds", "2", "--preferences", "off", "--policies", "kube-scheduler,greedy:pack=0.5+zones"}
+	args := []string{
+		"gnnsched", "eval", "--scenario", "aaml", "--seeds", "2", "--preferences", "off", "--policies", "kube-scheduler,greedy:pack=0.5+zones",
+	}
 	code, stdout, stderr := run(t, append(args, "--threshold", `aaml: "greedy:pack=0.5+zones".nodesInUse < kube-scheduler.nodesInUse`)...)
 	if code != exit.OK || !strings.Contains(stdout, `PASS aaml: "greedy:pack=0.5+zones".nodesInUse < `) {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)

@@ -60,7 +60,8 @@ func ktopCommand() *ucli.Command {
 
 func runKtop(c *ucli.Context) error {
 	if c.Args().Present() {
-		return exit.New(exit.Usage, fmt.Errorf("ktop takes no arguments, got %q", c.Args().First()), "use --selector or the / key to choose nodes")
+		return exit.New(exit.Usage, fmt.Errorf("ktop takes no arguments, got %q", c.Args().First()),
+			"use --selector or the / key to choose nodes")
 	}
 	format, err := report.ParseFormat(c.String("output"))
 	if err != nil {
@@ -137,8 +138,8 @@ func ktopConnect(c *ucli.Context, cfg *top.Config) error {
 	return nil
 }
 
-// ktopAsk sets which schedulers are asked for their decisions. Most of the view works without them, so only flags that are
-// set lead to an error; else the screens that show decisions say what is missing.
+// ktopAsk chooses the schedulers to ask for their decisions. Most screens work without them, so only explicit flags lead to an error;
+// otherwise the screens that show decisions say why they are empty.
 func ktopAsk(c *ucli.Context, cfg *top.Config) error {
 	clients, err := decisions.NewOfEach(c)
 	switch {

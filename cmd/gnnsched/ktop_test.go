@@ -30,7 +30,9 @@ func ktopServer(t *testing.T) string {
 	for _, name := range []string{"node-10", "node-9"} {
 		nodes.Items = append(nodes.Items, v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Status:     v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}},
+			Status: v1.NodeStatus{Allocatable: v1.ResourceList{
+				"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110"),
+			}},
 		})
 	}
 	pods := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{{
@@ -75,7 +77,8 @@ func TestKtopPrints(t *testing.T) {
 		check  func(stdout string) bool
 	}{
 		{[]string{"--once"}, "", func(s string) bool {
-			return strings.HasPrefix(s, "NAME      STATUS      ROLES    AGE") && strings.Index(s, "node-9 ") < strings.Index(s, "node-10 ") && strings.Contains(s, "TOTAL     0/2 ready")
+			return strings.HasPrefix(s, "NAME      STATUS      ROLES    AGE") && strings.Index(s, "node-9 ") < strings.Index(s, "node-10 ") &&
+				strings.Contains(s, "TOTAL     0/2 ready")
 		}},
 		{[]string{"--once", "--token-file", config, "--server", "https://127.0.0.1:1", "--server", "https://127.0.0.1:2"}, "", func(s string) bool { return strings.Contains(s, "TOTAL") }},
 		{nil, "ktop: stdout is not a terminal: printing once, as with --once\n", func(s string) bool { return strings.Contains(s, "1/8 (13%)") }},

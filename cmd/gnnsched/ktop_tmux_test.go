@@ -60,7 +60,9 @@ func watchedServer(t *testing.T) string {
 			Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}}},
 		}})
 	}
-	events := v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: []v1.Event{{Reason: "Scheduled", Message: "assigned web-0"}}}
+	events := v1.EventList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: []v1.Event{{Reason: "Scheduled", Message: "assigned web-0"}},
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	for path, list := range map[string]any{"/api/v1/nodes": nodes, "/api/v1/pods": pods, "/api/v1/events": events} {
@@ -147,7 +149,8 @@ func TestKtopInTmux(t *testing.T) {
 	}
 	book := record.NewBook(10, nil)
 	book.Decided(decision.Decision{
-		Number: 1, Profile: "gnn", Policy: "linear", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: time.Unix(1000, 0), Node: "node-2", Bound: true,
+		Number: 1, Profile: "gnn", Policy: "linear", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: time.Unix(1000, 0),
+		Node: "node-2", Bound: true,
 		Nodes: 6, Feasible: 6, Preferred: 6, Best: []decision.Candidate{{Node: "node-2", Score: 3}, {Node: "node-5", Score: 1}},
 	})
 	doors := http.NewServeMux()
@@ -161,7 +164,8 @@ func TestKtopInTmux(t *testing.T) {
 	defer scheduler.Close()
 	second := record.NewBook(10, nil)
 	second.Decided(decision.Decision{
-		Number: 1, Profile: "acdqn", Policy: "linear", Pod: decision.Pod{Namespace: "shop", Name: "db-1", UID: "v"}, At: time.Unix(1001, 0), Node: "node-4", Bound: true,
+		Number: 1, Profile: "acdqn", Policy: "linear", Pod: decision.Pod{Namespace: "shop", Name: "db-1", UID: "v"}, At: time.Unix(1001, 0),
+		Node: "node-4", Bound: true,
 	})
 	secondDoors := http.NewServeMux()
 	secondDoors.Handle(record.Path, second)
@@ -182,7 +186,8 @@ func TestKtopInTmux(t *testing.T) {
 	}
 	p := pane{t, filepath.Join(dir, "tmux")}
 	t.Setenv("LC_ALL", "C.UTF-8")
-	command := fmt.Sprintf("%s --kubeconfig %s --server %s --server %s --token-file %s --interval 200ms; echo left with $?; cat", program, watchedServer(t), scheduler.URL, beside.URL, token)
+	command := fmt.Sprintf("%s --kubeconfig %s --server %s --server %s --token-file %s --interval 200ms; echo left with $?; cat",
+		program, watchedServer(t), scheduler.URL, beside.URL, token)
 	p.tmux("new-session", "-d", "-x", "80", "-y", "24", command)
 	t.Cleanup(func() { p.tmux("kill-server") })
 
@@ -198,7 +203,8 @@ func TestKtopInTmux(t *testing.T) {
 	p.after([]string{"w"}, "shop (no controller)", "BOUND")
 	p.after([]string{"z"}, "zone-a", "6/6")
 	p.after([]string{"e"}, "assigned web-0")
-	p.after([]string{":", "s", "h", "a", "d", "o", "w", "Enter"}, "NOT WORTH IT · gnn", "the cost would change by +2 %", "shop/web-7", "-0.25", "another node")
+	p.after([]string{":", "s", "h", "a", "d", "o", "w", "Enter"}, "NOT WORTH IT · gnn", "the cost would change by +2 %", "shop/web-7", "-0.25",
+		"another node")
 	p.after([]string{"f"}, "shop/big", "6 Insufficient cpu")
 	p.after([]string{"o"}, hosts[1]+" (o: next of 2)", "the scheduler is in the shadow of no other one")
 	beside.Close()

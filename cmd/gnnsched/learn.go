@@ -51,8 +51,8 @@ func (w initialWeights) save() error {
 	return w.typical.Save(w.file)
 }
 
-// learning makes a profile learn if the flags say so. It returns the weights to save before the
-// scheduler starts, or nil if their file exists.
+// learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
+// exists.
 func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
 	if err := flags.CheckScheduler(c, variant); err != nil || !c.Bool(flags.Learn) {
 		return nil, err
@@ -86,8 +86,10 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 
 // setLearn fills in the profile's arguments about learning. variant is the command's.
 func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
-	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi")}
-	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, which then read 0
+	p.Learn = &plugin.LearnArgs{
+		Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi"),
+	}
+	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, so they read 0
 		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
 	}
 	p.Learn.Trainer, err = trainerCommand(c, p, variant)
@@ -121,7 +123,8 @@ func findTrainer() (string, error) {
 	}
 	path, err := exec.LookPath("gnntrain")
 	if err != nil {
-		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"), "build it with `make trainer`")
+		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
+			"build it with `make trainer`")
 	}
 	return path, nil
 }

@@ -58,7 +58,7 @@ func learnArgs(t *testing.T, args ...string) plugin.Args {
 	return a
 }
 
-// stateDir is where commands log, and keep what they learn, by default.
+// stateDir returns the folder for logs and learned weights.
 func stateDir() string { return filepath.Join(os.Getenv("XDG_STATE_HOME"), "gnnsched") }
 
 func TestLearnFlags(t *testing.T) {
@@ -68,7 +68,8 @@ func TestLearnFlags(t *testing.T) {
 		t.Errorf("without --learn: %+v", a.Learn)
 	}
 	file := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, "pack")
-	a := learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--init_epsi", "1.0", "--epsi_decay=0.995", "--gamma", "0.99", "--batch_size", "200", "--hidden_layers", "8")
+	a := learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--init_epsi", "1.0", "--epsi_decay=0.995", "--gamma", "0.99", "--batch_size",
+		"200", "--hidden_layers", "8")
 	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 || a.Learn.Objective != "pack" {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
@@ -101,8 +102,10 @@ func TestActorCriticLearns(t *testing.T) {
 			t.Errorf("%s: arguments %+v, learn %+v", variant, a, a.Learn)
 		}
 	}
-	a := learnArgs(t, "runacdqn", "--learn", "--hidden_layers", "16", "--actor_learning_rate", "0.002", "--critic-learning-rate=0.003", "--critic_apart=false", "--wait-cost", "0.02")
-	want := program + " --online --init " + stateDir() + "/runacdqn-learned.safetensors --events " + stateDir() + "/runacdqn-online --actor-learning-rate=0.002 --critic-learning-rate=0.003 --critic-apart=false --wait-cost=0.02"
+	a := learnArgs(t, "runacdqn", "--learn", "--hidden_layers", "16", "--actor_learning_rate", "0.002", "--critic-learning-rate=0.003",
+		"--critic_apart=false", "--wait-cost", "0.02")
+	want := program + " --online --init " + stateDir() + "/runacdqn-learned.safetensors --events " + stateDir() +
+		"/runacdqn-online --actor-learning-rate=0.002 --critic-learning-rate=0.003 --critic-apart=false --wait-cost=0.02"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
@@ -127,14 +130,20 @@ func TestLearnRefuses(t *testing.T) {
 	file := saved(t, gnn, "balance")
 	gnn.Head = checkpoint.ActorCritic
 	critic := saved(t, gnn, "balance")
-	many := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "wishes"}}, rand.New(rand.NewPCG(1, 1)))
-	many.Manifest.Objective, many.Manifest.Wishes = "balance,energy=2.5", []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
+	many := checkpoint.Random(checkpoint.Architecture{
+		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "wishes"},
+	}, rand.New(rand.NewPCG(1, 1)))
+	many.Manifest.Objective, many.Manifest.Wishes = "balance,energy=2.5",
+		[]checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
 	wishes := filepath.Join(t.TempDir(), "many.safetensors")
 	if err := many.Save(wishes); err != nil {
 		t.Fatal(err)
 	}
-	peers := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, "balance")
-	gpu := saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, "gpu-allocation")
+	peers := saved(t,
+		checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}},
+		"balance")
+	gpu := saved(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
+		"gpu-allocation")
 	for _, c := range []struct {
 		command string
 		code    int
@@ -192,7 +201,8 @@ func TestGPUNetworksLearn(t *testing.T) {
 	if a.Variant != "gpu-gnn" || a.Checkpoint != stateDir()+"/rungpu-gnn-learned.safetensors" || a.Learn.Objective != "gpu-idle" || a.Learn.InitEpsilon != 0.1 {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
-	want := program + " --online --init " + stateDir() + "/rungpu-gnn-learned.safetensors --events " + stateDir() + "/rungpu-gnn-online --half-life=500 --replay-bytes=64MiB"
+	want := program + " --online --init " + stateDir() + "/rungpu-gnn-learned.safetensors --events " + stateDir() +
+		"/rungpu-gnn-online --half-life=500 --replay-bytes=64MiB"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}

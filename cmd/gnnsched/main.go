@@ -88,7 +88,8 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --profiles gnn,acgnn,default-scheduler    # several schedulers in one process\n" +
 				"   run" + v + " --policy best-fit                         # a heuristic, under its own name\n" +
 				"   run" + v + " --shadow                                  # place nothing; say what it would do beside the default scheduler\n" +
-				"   run" + v + " --share 0.05 --leader-elect-resource-name kube-scheduler # place 5 % of default-scheduler's pods; stop if they fare worse\n" +
+				"   run" + v +
+				" --share 0.05 --leader-elect-resource-name kube-scheduler # place 5 % of default-scheduler's pods; stop if they fare worse\n" +
 				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
 				cli.More + "\nPolicies:\n" + heuristicHelp() + "\n" +

@@ -85,8 +85,9 @@ func runScheduler(c *ucli.Context, variant string) error {
 	}
 	defer stop()
 	err = server.Run(c.Context, file, endpoint, func() {
-		remove() // now, so that a scheduler that is killed leaves nothing behind where files in memory are not to be had
-		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).Msg(r.begins() + "; Ctrl-C stops")
+		remove() // now: without files in memory, a killed scheduler would otherwise leave the file behind
+		log.Info().Strs("schedulers", r.config.SchedulerNames()).Str("cluster", rest.Host).Int("port", endpoint.Port).
+			Msg(r.begins() + "; Ctrl-C stops")
 	})
 	if err == nil && c.Context.Err() != nil {
 		log.Info().Msg("stopped") // a scheduler that ran until it was told to stop succeeded
@@ -124,7 +125,8 @@ type request struct {
 // warn names the profiles without weights.
 func (r request) warn(log zerolog.Logger) {
 	for _, v := range r.withoutWeights {
-		log.Warn().Str("profile", v).Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
+		log.Warn().Str("profile", v).
+			Msg("no checkpoint is shipped for this variant: upstream's scores decide; train one with gnntrain, name it with --checkpoint")
 	}
 }
 
@@ -133,7 +135,7 @@ func (r request) title(host string) string {
 	return cmp.Or(r.target.Name(), strings.TrimPrefix(host, "https://"))
 }
 
-// begins says what the scheduler does first.
+// begins describes the scheduler's first step.
 func (r request) begins() string {
 	if r.config.Elects() {
 		return "waiting for the lease, to schedule while this process holds it"
@@ -142,7 +144,10 @@ func (r request) begins() string {
 }
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
-var configFlags = append([]string{"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "traffic", "deadline", "preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling"}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
+var configFlags = append([]string{
+	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "traffic", "deadline",
+	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
+}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -198,7 +203,8 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 // the scheduler would only fall back to upstream's scores if it could not.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
-		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")), Profiling: c.Bool("profiling"),
+		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")),
+		Profiling:   c.Bool("profiling"),
 		LeaderElect: c.Bool("leader-elect") || c.IsSet("leader-elect-resource-name"), Lease: c.String("leader-elect-resource-name"),
 	}
 	blend, err := parseBlend(c.StringSlice("blend"))
@@ -261,7 +267,8 @@ func profiles(c *ucli.Context, variant string) ([]server.Profile, error) {
 	}
 	for _, flag := range []string{"checkpoint", "policy", "scheduler-name", "learn"} {
 		if one := len(names) == 1 && (flag == "scheduler-name" || c.Bool("learn") && flag != "policy"); c.IsSet(flag) && !one {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, and --profiles names others", flag), "leave one out, or write a file for --config to have both")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s describes one scheduler, and --profiles names others", flag),
+				"leave one out, or write a file for --config to have both")
 		}
 	}
 	var out []server.Profile
@@ -307,7 +314,8 @@ func parseBlend(items []string) (map[string]int32, error) {
 		name, weight, ok := strings.Cut(item, "=")
 		w, err := strconv.ParseInt(weight, 10, 32)
 		if !ok || err != nil || w < 1 || name == "" {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--blend %q: want NAME=WEIGHT with a weight of 1 or more", item), "for example --blend PodTopologySpread=2,NodeAffinity=2")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--blend %q: want NAME=WEIGHT with a weight of 1 or more", item),
+				"for example --blend PodTopologySpread=2,NodeAffinity=2")
 		}
 		out[name] = int32(w)
 	}

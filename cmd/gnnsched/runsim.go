@@ -127,7 +127,8 @@ func runSim(c *ucli.Context) error {
 	defer closer.Close()
 	s := &simulation{
 		seed: source.Seed(), csv: csv, csvNamed: c.IsSet("csv"), format: c.String("output"), cleanup: c.Bool("cleanup"),
-		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"), out: c.App.Writer, err: c.App.ErrWriter, log: log,
+		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"),
+		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
 			Interval: interval(c), Settle: c.Duration("settle"), GPUs: gpuRequests(c),
@@ -209,7 +210,7 @@ func (s *simulation) checkNodes(ctx context.Context) error {
 	return nil
 }
 
-// planned counts what a plan deploys: "210 pods in 2 fills".
+// planned counts the Deployments of a plan: "210 pods in 2 fills".
 func planned(p workload.Plan) string {
 	pods, fills := 0, p.Fills()
 	for _, f := range fills {

@@ -22,7 +22,7 @@ import (
 var (
 	generatorFlags = []string{"cpu-load", "mem-load", "pod-load", "cluster-resets", "shapes", "seed", "replicas-min", "replicas-max"}
 	traceFlags     = []string{"format", "speed", "limit", "inflate", "claims", "extended-resources"}
-	recordFlags    = []string{"speed", "limit"} // those of traceFlags that --replay RECORD has too
+	recordFlags    = []string{"speed", "limit"} // the traceFlags that --replay RECORD also accepts
 )
 
 // playsRecord reports whether --replay names the record of a cluster.
@@ -57,7 +57,8 @@ func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 func generatedSource(c *ucli.Context) (driver.Source, error) {
 	g := workload.Generator{
 		Seed: c.Uint64("seed"), Shapes: workload.DefaultShapes(), ReplicasMin: c.Int("replicas-min"), ReplicasMax: c.Int("replicas-max"),
-		Fills: c.Int("cluster-resets"), Target: workload.Load{CPU: c.Float64("cpu-load"), Memory: c.Float64("mem-load"), Pods: c.Float64("pod-load")},
+		Fills:  c.Int("cluster-resets"),
+		Target: workload.Load{CPU: c.Float64("cpu-load"), Memory: c.Float64("mem-load"), Pods: c.Float64("pod-load")},
 	}
 	if file := c.String("shapes"); file != "" {
 		data, err := inputfile.Read(file, inputfile.Data)
@@ -90,7 +91,8 @@ func replayedSource(c *ucli.Context) (driver.Source, error) {
 func withoutGenerator(c *ucli.Context) error {
 	for _, f := range generatorFlags {
 		if c.IsSet(f) {
-			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys the file as it is", f), "leave one of the two out")
+			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --replay, which deploys the file as it is", f),
+				"leave one of the two out")
 		}
 	}
 	return nil
@@ -148,7 +150,8 @@ func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
 	case !inflate:
 		return driver.Traced{Arrivals: t.Arrivals, Speed: c.Float64("speed"), Limit: c.Int("limit"), Lacks: t.Notes}, nil
 	case t.Pods == nil:
-		return nil, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file), "leave --inflate out, or name such a list")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file),
+			"leave --inflate out, or name such a list")
 	}
 	return driver.Inflated{Pods: t.Pods, Factor: c.Float64("inflate"), Random: c.Uint64("seed"), Limit: c.Int("limit")}, nil
 }
@@ -158,7 +161,8 @@ func checkTraceFlags(c *ucli.Context, csv string) error {
 	factor, inflate := c.Float64("inflate"), c.IsSet("inflate")
 	for _, f := range append([]string{"replay"}, generatorFlags...) {
 		if c.IsSet(f) && (f != "seed" || !inflate) {
-			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys the file as it is", f), "leave one of the two out")
+			return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --trace, which deploys the file as it is", f),
+				"leave one of the two out")
 		}
 	}
 	if err := checkPace(c); err != nil {
@@ -166,7 +170,8 @@ func checkTraceFlags(c *ucli.Context, csv string) error {
 	}
 	switch {
 	case record.Is(c.String("trace")):
-		return exit.New(exit.Usage, fmt.Errorf("%s is a record, not a trace", c.String("trace")), "runsim --replay plays a record, with the constraints of its pods")
+		return exit.New(exit.Usage, fmt.Errorf("%s is a record, not a trace", c.String("trace")),
+			"runsim --replay plays a record, with the constraints of its pods")
 	case sameFile(c.String("trace"), csv):
 		return exit.New(exit.Usage, fmt.Errorf("--trace and --csv name the same file, %s", csv), "choose another file with --csv")
 	case inflate && c.IsSet("speed"):

@@ -93,7 +93,7 @@ func (s *simulation) openCSV() (*os.File, error) {
 		return nil, nil
 	}
 	hint := "choose a file that you can write to with --csv, or --csv='' for none"
-	if !s.csvNamed { // the log directory; that of a named file must be there
+	if !s.csvNamed { // create the default log directory; the directory of --csv must exist
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("make the directory of the CSV: %w", err), hint)
 		}
@@ -110,7 +110,7 @@ func (s *simulation) openCSV() (*os.File, error) {
 	return f, nil
 }
 
-// after removes everything that the run created, or says how to.
+// after removes everything that the run created, or prints how to remove it.
 func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 	if !s.cleanup {
 		if n := len(sum.Fills); n > 0 && sum.Fills[n-1].Pods > 0 {
@@ -167,7 +167,7 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 	}, nil
 }
 
-// verdict says how many pods got a node. Deployments make preempted pods anew, so these may be more than arrived.
+// verdict returns how many pods got a node. Deployments replace preempted pods, so more pods may get a node than arrived.
 func verdict(sum driver.Summary, placed, arrived int) string {
 	text := fmt.Sprintf("%s placed %d of %d pods in %s", sum.Scheduler, min(placed, arrived), arrived, sum.Elapsed.Round(time.Second))
 	if placed > arrived {
@@ -178,7 +178,9 @@ func verdict(sum driver.Summary, placed, arrived int) string {
 
 // fillRows are the rows of the folder about the fills.
 func fillRows(sum driver.Summary) []runfolder.Row {
-	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds"}}
+	fills := runfolder.Table{Scenario: sum.RunID, Title: "Fills", Columns: []string{
+		"fill", "pods arrived", "ever placed", "pods at the end", "with a node", "without", "CPU requested", "memory requested", "seconds",
+	}}
 	reasons := runfolder.Table{Scenario: sum.RunID, Title: "Why pods had no node", Columns: []string{"fill", "pods", "reason"}}
 	refused := runfolder.Table{Scenario: sum.RunID, Title: "Pods that the API server refused", Columns: reasons.Columns}
 	arrived, placed := 0, 0

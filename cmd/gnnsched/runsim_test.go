@@ -59,7 +59,7 @@ func file(t *testing.T, name, content string) string {
 	return path
 }
 
-// command runs a command line and returns its exit code and what it printed.
+// command executes a command line and returns its exit code and output.
 func command(name string, args ...string) (code int, stdout, stderr string) {
 	a := app(name)
 	var out, errs bytes.Buffer
@@ -147,7 +147,8 @@ func TestRunsimBadInput(t *testing.T) {
 // A dry run of a plan file needs no cluster. It checks and normalises the file.
 func TestReplayDryRunNeedsNoCluster(t *testing.T) {
 	withoutCluster(t)
-	code, stdout, stderr := command("runsim", "--dry_run", "--replay", file(t, "p.csv", "a,2,1000m,,2.0Gi,2Gi,create\n,,,,,,reset\nb,3,0.1,,128Mi,,add\n"))
+	code, stdout, stderr := command("runsim", "--dry_run", "--replay",
+		file(t, "p.csv", "a,2,1000m,,2.0Gi,2Gi,create\n,,,,,,reset\nb,3,0.1,,128Mi,,add\n"))
 	want := "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,2,1,,2Gi,2Gi,add\n,,,,,,reset\nb,3,100m,,128Mi,,add\n"
 	if code != 0 || stdout != want {
 		t.Errorf("code %d, stdout:\n%s", code, cmp.Diff(want, stdout))
@@ -178,7 +179,8 @@ func fakeSimulation(t *testing.T, c *fakecluster.Cluster) (s *simulation, out *b
 	seed := uint64(7)
 	out = &bytes.Buffer{}
 	return &simulation{
-		approval: approval{yes: true, host: "https://prod", in: strings.NewReader(""), question: &bytes.Buffer{}}, seed: &seed, csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
+		approval: approval{yes: true, host: "https://prod", in: strings.NewReader(""), question: &bytes.Buffer{}}, seed: &seed,
+		csv: filepath.Join(t.TempDir(), "new", "run.csv"), format: "table", out: out, err: &bytes.Buffer{}, log: zerolog.Nop(),
 		config: driver.Config{
 			Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock.RealClock{}},
 			Plan:          workload.Plan{Steps: []workload.Step{add("a", 2), {Action: workload.Reset}, add("b", 3)}},
@@ -328,7 +330,7 @@ func TestSimulationRefusesAnUnwritableCSV(t *testing.T) {
 	}
 }
 
-// Without a place for the CSV that nobody named, the run goes on without it.
+// If the default CSV file cannot be written, the run goes on without it.
 func TestSimulationWithoutPlaceForCSV(t *testing.T) {
 	c := fakecluster.New()
 	s, out := fakeSimulation(t, c)
@@ -365,7 +367,7 @@ func TestTraceDryRun(t *testing.T) {
 	}
 }
 
-// runsim deploys to a cluster that is not simulated only after somebody approved.
+// runsim deploys to a cluster that is not simulated only after approval.
 func TestRunsimAsksOnOthers(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -404,7 +406,7 @@ func TestRunsimAsksOnOthers(t *testing.T) {
 	}
 }
 
-// Without a simulated cluster, commands say that they use another one.
+// Without a simulated cluster, commands report that they use another one.
 func TestFallbackIsAnnounced(t *testing.T) {
 	withoutCluster(t)
 	before := clientcmd.RecommendedHomeFile // client-go reads HOME only at its start
@@ -452,7 +454,7 @@ func TestNoLogDirectoryNoCSV(t *testing.T) {
 	}
 }
 
-// Pods that Deployments made anew are not counted among those that were deployed.
+// Replacement pods that Deployments create do not count as deployed pods.
 func TestVerdictOfFills(t *testing.T) {
 	sum := driver.Summary{Scheduler: "gnn", Elapsed: time.Minute}
 	for want, n := range map[string][2]int{

@@ -10,7 +10,7 @@ import (
 
 // With the tag service the program compiles, and is without what only the laboratory needs.
 func TestService(t *testing.T) {
-	tags := "service" // and those with which the tests run: -tags replaces them
+	tags := "service" // plus this run's own tags, which -tags replaces
 	for _, flag := range strings.Fields(os.Getenv("GOFLAGS")) {
 		if more, is := strings.CutPrefix(flag, "-tags="); is {
 			tags += "," + more

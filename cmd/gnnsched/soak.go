@@ -56,11 +56,12 @@ func runSoak(c *ucli.Context) error {
 	}
 	trainer, err := findTrainer()
 	if err != nil {
-		trainer = "" // the soak says so
+		trainer = "" // the soak reports it
 	}
 	logging.DropKlog() // etcd's client complains there whenever the cluster is killed
 	return soak.Run(c.Context, soak.Config{
 		For: c.Duration("for"), Seed: c.Uint64("seed"), Nodes: c.Int("nodes"), Pods: c.Int("pods"), Rate: c.Float64("rate"),
-		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer, Out: c.App.Writer,
+		Every: c.Duration("every"), Schedulers: c.Int("schedulers"), Kwokcluster: string(program), Scheduler: self, Trainer: trainer,
+		Out: c.App.Writer,
 	})
 }

@@ -80,7 +80,10 @@ func tuneCommand() *ucli.Command {
 }
 
 // notMIG are the flags that have no effect with the method mig, which has workloads of its own.
-var notMIG = []string{"scenario", "trace", "resample", "objective", "stock", "strategies", "free-preferences", "from", "features", "name", "stop-after", "spread", "wait-weight", "steps", "held-out"}
+var notMIG = []string{
+	"scenario", "trace", "resample", "objective", "stock", "strategies", "free-preferences", "from", "features", "name", "stop-after",
+	"spread", "wait-weight", "steps", "held-out",
+}
 
 func runTune(c *ucli.Context) error {
 	if c.NArg() > 0 {
@@ -159,8 +162,7 @@ func tuningOnRecord(c *ucli.Context, dir string, o objective.Mix) (tuning, error
 	return tuning{r.Learn, r.Judge}, nil
 }
 
-// tuneTabular trains a tabular Q agent. It uses seeds that neither the evaluation nor the trainer
-// of networks uses.
+// tuneTabular trains a tabular Q agent. Its seeds differ from the seeds of the evaluation and of the network trainer.
 func tuneTabular(c *ucli.Context, s eval.Scenario) error {
 	cfg := tabular.DefaultConfig()
 	cfg.Seed, cfg.Steps = c.Uint64("seed"), c.Int("steps")
@@ -198,7 +200,10 @@ func refuseFlags(c *ucli.Context, when string, names []string) error {
 }
 
 // stockFlags are the flags that decide the resulting profile.
-var stockFlags = []string{"stock", "trace", "scenario", "resample", "objective", "strategies", "free-preferences", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var stockFlags = []string{
+	"stock", "trace", "scenario", "resample", "objective", "strategies", "free-preferences", "generations", "stop-after", "population",
+	"episodes", "spread", "wait-weight", "held-out", "seed",
+}
 
 func strategyNames() string {
 	var names []string
@@ -228,7 +233,8 @@ func tuneStock(c *ucli.Context, s tuning) error {
 		return err
 	}
 	return tunestock.Run(c.Context, tunestock.Config{
-		Tuner: t, Scenario: s.learn, Judge: s.judge, HeldOut: c.Int("held-out"), StopAfter: c.Int("stop-after"), Out: out, Version: version, Err: c.App.ErrWriter,
+		Tuner: t, Scenario: s.learn, Judge: s.judge, HeldOut: c.Int("held-out"), StopAfter: c.Int("stop-after"), Out: out, Version: version,
+		Err: c.App.ErrWriter,
 		Command: func(generations int) string {
 			if generations == 0 {
 				return tuneCommandLine(c, stockFlags)

@@ -23,14 +23,18 @@ import (
 )
 
 // linearFlags are the flags that decide the resulting weights.
-var linearFlags = []string{"trace", "scenario", "resample", "objective", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread", "wait-weight", "held-out", "seed"}
+var linearFlags = []string{
+	"trace", "scenario", "resample", "objective", "from", "features", "name", "generations", "stop-after", "population", "episodes", "spread",
+	"wait-weight", "held-out", "seed",
+}
 
 func tuneLinear(c *ucli.Context, s tuning) error {
 	l, err := tuner(c, s.learn)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n", s.learn.Name, l.Generations, l.Population, l.Episodes)
+	fmt.Fprintf(c.App.ErrWriter, "tuning on %s: %d generations of %d weights on %d episodes\n",
+		s.learn.Name, l.Generations, l.Population, l.Episodes)
 	record := linear.Tuning{Command: tuneCommandLine(c, linearFlags), Version: version, Scenario: s.learn.Name, Seed: l.Seed}
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
@@ -40,7 +44,8 @@ func tuneLinear(c *ucli.Context, s tuning) error {
 		if record.Generations = g.Number; g.Number == c.Int("stop-after") {
 			stop()
 		}
-		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f%s\n", g.Number, l.Generations, g.Best, g.Elite, left.After(float64(g.Number)/float64(l.Generations)))
+		fmt.Fprintf(c.App.ErrWriter, "generation %d of %d: best %.4f of the default scoring's, elite %.4f%s\n",
+			g.Number, l.Generations, g.Best, g.Elite, left.After(float64(g.Number)/float64(l.Generations)))
 	})
 	if err != nil && (!errors.Is(err, context.Canceled) || record.Generations == 0) {
 		return err // before the first generation has ended, there is nothing to save
@@ -148,14 +153,15 @@ func heldOut(c *ucli.Context, s eval.Scenario, p *linear.Policy, episodes int) (
 	}
 	for _, name := range []string{base.Name, "tuned"} {
 		means := out.Means[name]
-		fmt.Fprintf(c.App.ErrWriter, "%s: objective %.4f, %.1f unscheduled, %.1f waited\n", name, means["cost"], means["unscheduled"], means["waited"])
+		fmt.Fprintf(c.App.ErrWriter, "%s: objective %.4f, %.1f unscheduled, %.1f waited\n",
+			name, means["cost"], means["unscheduled"], means["waited"])
 	}
 	warnOfWeights(c.App.ErrWriter, base.Name, out)
 	return out, nil
 }
 
-// warnOfWeights warns where the tuned weights did worse than the baseline, and if the held-out episodes
-// do not differ from those of tuning.
+// warnOfWeights warns about metrics in which the tuned weights did worse than the baseline, and about held-out episodes that are only one
+// sample.
 func warnOfWeights(w io.Writer, baseline string, h *linear.HeldOut) {
 	if h.Samples < 2 && h.Episodes > 1 {
 		fmt.Fprintln(w, "warning: these episodes have the same pods, so they are one sample. With --resample=false, the weights were tuned on them too; else record for a longer time")

@@ -17,7 +17,8 @@ import (
 
 func TestTune(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "mine.json")
-	code, stdout, errs := run(t, "gnnsched", "tune", "--scenario", "tiny", "--generations", "2", "--population", "8", "--episodes", "2", "--name", "mine", "--out", out)
+	code, stdout, errs := run(t, "gnnsched", "tune", "--scenario", "tiny", "--generations", "2", "--population", "8", "--episodes", "2",
+		"--name", "mine", "--out", out)
 	if code != exit.OK || stdout != "" || !strings.Contains(errs, "generation 2 of 2") {
 		t.Fatalf("code %d, %q, %q", code, stdout, errs)
 	}
@@ -45,9 +46,9 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// Tuning on a trace as recorded has one episode, which judges its own weights. Where weights do worse
-// than the default scoring, a warning says in what and by how much; the file has it too. One generation
-// of 8 around weights that fill node after node cannot make them balance.
+// Tuning on a trace as recorded has one episode, which judges its own weights. Where weights do worse than the default scoring, a warning
+// names the metric and the difference, also in the file. One generation of 8 around weights that fill node after node cannot make them
+// balance.
 func TestTuneWarns(t *testing.T) {
 	trace := "arrival,cpu_request,mem_request,lifetime\n"
 	for i := range 60 {
@@ -64,7 +65,10 @@ func TestTuneWarns(t *testing.T) {
 		{[]string{"--resample=false"}, 1, "(one sample)"},
 	} {
 		out := filepath.Join(t.TempDir(), "out.json")
-		args := append([]string{"gnnsched", "tune", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8", "--episodes", "2", "--held-out", "10", "--out", out}, c.more...)
+		args := append([]string{
+			"gnnsched", "tune", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8",
+			"--episodes", "2", "--held-out", "10", "--out", out,
+		}, c.more...)
 		code, _, errs := run(t, args...)
 		if code != exit.OK || !strings.Contains(errs, "warning: the tuned weights are worse than kube-scheduler in cost") || !strings.Contains(errs, c.say) {
 			t.Fatalf("%v: code %d, %s", c.more, code, errs)
@@ -95,14 +99,16 @@ func (i interrupter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The file of a run that was stopped has the command that leads to the same weights.
+// The file of a stopped run names the command that gives the same weights.
 func TestTuneRecordsWhatItRan(t *testing.T) {
 	stopped := func(when, out string) int {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		a := app("gnnsched")
 		a.Writer, a.ErrWriter = io.Discard, interrupter{when, cancel}
-		return cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out})
+		return cli.RunContext(ctx, a, []string{
+			"gnnsched", "tune", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out,
+		})
 	}
 	out := filepath.Join(t.TempDir(), "mine.json")
 	if code := stopped("generation 2 of 9", out); code != exit.Interrupted {
@@ -141,7 +147,10 @@ func TestTuneFrom(t *testing.T) {
 	zeros := make([]float64, len(carried))
 	for from, start := range map[string][]float64{"zero": zeros, "linear-zones": carried, file: carried} {
 		out := filepath.Join(t.TempDir(), "out.json")
-		args := []string{"--scenario", "tiny", "--generations", "1", "--population", "8", "--episodes", "1", "--held-out", "0", "--features", "used,size", "--from", from, "--out", out}
+		args := []string{
+			"--scenario", "tiny", "--generations", "1", "--population", "8", "--episodes", "1", "--held-out", "0", "--features", "used,size",
+			"--from", from, "--out", out,
+		}
 		if code, _, errs := run(t, append([]string{"gnnsched", "tune"}, args...)...); code != exit.OK {
 			t.Fatalf("from %s: code %d, %q", from, code, errs)
 		}
@@ -201,11 +210,11 @@ func TestTuneBadInput(t *testing.T) {
 	}
 }
 
-// The file of --stock has the command that leads to it, is a configuration that eval plays, and says what it is
-// worth on other seeds.
+// The file of --stock names its command, is a configuration that eval plays, and reports its effect on other seeds.
 func TestTuneStock(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "stock.yaml")
-	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "6", "--out", out)
+	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population",
+		"8", "--episodes", "2", "--held-out", "6", "--out", out)
 	for _, want := range []string{"MostAllocated: generation 2 of 2", "judging on 6 other episodes", "95% interval", "wrote " + out + ": the best profile after 6 of 6 generations"} {
 		if code != exit.OK || !strings.Contains(errs, want) {
 			t.Fatalf("code %d, %s; want %q", code, errs, want)
@@ -221,7 +230,8 @@ func TestTuneStock(t *testing.T) {
 	if code, _, errs := run(t, append(strings.Fields(commandIn(t, text)), "--out", again)...); code != exit.OK || read(t, again) != text {
 		t.Errorf("%s: code %d, %s\n%s\nand gave\n%s", commandIn(t, text), code, errs, read(t, again), text)
 	}
-	code, stdout, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler,stock:"+out, "--checkpoint", "mine="+out)
+	code, stdout, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies",
+		"kube-scheduler,stock:"+out, "--checkpoint", "mine="+out)
 	if code != exit.OK || !strings.Contains(stdout, "mine") || !strings.Contains(stdout, "stock:"+out) {
 		t.Errorf("evaluated: code %d, %s%s", code, stdout, errs)
 	}
@@ -239,7 +249,7 @@ func commandIn(t *testing.T, text string) string {
 	return ""
 }
 
-// A stopped run writes what it has, with the command that leads to it.
+// A stopped run writes its best result so far and the command that gives it.
 func TestTuneStockStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -277,7 +287,8 @@ func TestTuneOnRecord(t *testing.T) {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	out := filepath.Join(t.TempDir(), "my.json")
-	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out", "2", "--out", out)
+	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out",
+		"2", "--out", out)
 	if code != exit.OK || !strings.Contains(errs, "2 later blocks are for judging") || !strings.Contains(errs, "tuning on record:") {
 		t.Fatalf("code %d: %s", code, errs)
 	}

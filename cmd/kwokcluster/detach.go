@@ -41,7 +41,7 @@ func detach(c *ucli.Context, args []string) error {
 	return err
 }
 
-// outputFile receives what a cluster in the background writes besides its log, such as a panic.
+// outputFile receives a background cluster's output besides its log, such as a panic.
 const outputFile = component + ".err"
 
 // openOutput opens the file for the output of a background process and empties it.

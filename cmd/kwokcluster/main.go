@@ -19,8 +19,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// gcPercent is higher than Go's default, because the API server allocates so much that garbage
-// collection would take a third of its time.
+// gcPercent is higher than Go's default, because the API server allocates so fast that garbage collection would take a third of its time.
 const gcPercent = 300
 
 func main() {
@@ -40,7 +39,7 @@ const examples = `kwokcluster up                            ten nodes and a cont
    kwokcluster down                          stop it and keep the data
    kwokcluster down --purge                  stop it and delete the data`
 
-// app returns the command line. args are those of the process, which up --detach needs.
+// app returns the command line. args are the process's arguments, which up --detach needs.
 func app(args []string) *ucli.App {
 	return &ucli.App{
 		Name: "kwokcluster", Usage: "run a simulated Kubernetes cluster in one process",
@@ -63,7 +62,9 @@ func commands(args []string) []*ucli.Command {
 }
 
 func dirFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "dir", DefaultText: "~/.local/share/gnnsched/kwok, or gnnsched/kwok in $XDG_DATA_HOME", Usage: "data `DIR`ectory of the cluster"}
+	return &ucli.StringFlag{
+		Name: "dir", DefaultText: "~/.local/share/gnnsched/kwok, or gnnsched/kwok in $XDG_DATA_HOME", Usage: "data `DIR`ectory of the cluster",
+	}
 }
 
 func dir(c *ucli.Context) string {
@@ -76,7 +77,8 @@ func dir(c *ucli.Context) string {
 // noArguments is the Before function of commands that take only flags.
 func noArguments(c *ucli.Context) error {
 	if c.Args().Present() {
-		return exit.New(exit.Usage, fmt.Errorf("%s takes no arguments, got %q", c.Command.Name, c.Args().First()), "see `"+c.App.Name+" "+c.Command.Name+" --help`")
+		return exit.New(exit.Usage, fmt.Errorf("%s takes no arguments, got %q", c.Command.Name, c.Args().First()),
+			"see `"+c.App.Name+" "+c.Command.Name+" --help`")
 	}
 	return nil
 }

@@ -158,7 +158,8 @@ func TestPrintState(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	ready := kwok.State{
 		Phase: kwok.Ready, Dir: "/data/kwok", PID: 4711, Address: "https://127.0.0.1:36519", Kubeconfig: "/data/kwok/kubeconfig",
-		Version: "v1.36.3", Nodes: kwok.NodeCount{Ready: 10, Total: 11}, CreatedAt: now.Add(-50 * time.Hour), StartedAt: now.Add(-90 * time.Second),
+		Version: "v1.36.3", Nodes: kwok.NodeCount{Ready: 10, Total: 11}, CreatedAt: now.Add(-50 * time.Hour),
+		StartedAt: now.Add(-90 * time.Second),
 	}
 	stopped := kwok.State{Phase: kwok.Stopped, Dir: "/data/kwok", Kubeconfig: "/data/kwok/kubeconfig", CreatedAt: now.Add(-50 * time.Hour)}
 	var b bytes.Buffer
@@ -173,7 +174,8 @@ func TestPrintState(t *testing.T) {
 
 func TestNotReady(t *testing.T) {
 	for phase, code := range map[kwok.Phase]int{
-		kwok.Ready: exit.OK, kwok.Starting: exit.Unreachable, kwok.Stopped: exit.Unreachable, kwok.Absent: exit.Unreachable, kwok.Unhealthy: exit.Unreachable,
+		kwok.Ready: exit.OK, kwok.Starting: exit.Unreachable, kwok.Stopped: exit.Unreachable, kwok.Absent: exit.Unreachable,
+		kwok.Unhealthy: exit.Unreachable,
 	} {
 		if got := exit.Code(notReady(kwok.State{Phase: phase})); got != code {
 			t.Errorf("%s: code %d, want %d", phase, got, code)
@@ -220,7 +222,8 @@ func TestDetached(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	t.Cleanup(func() { runProcess(t, "down", "--dir", dir) })
 	logs, copies := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "copies")
-	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach", "--log-dir", logs, "--kubeconfig-out", filepath.Join(copies, "a"), "--kubeconfig-out", filepath.Join(copies, "b"))
+	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach", "--log-dir", logs, "--kubeconfig-out",
+		filepath.Join(copies, "a"), "--kubeconfig-out", filepath.Join(copies, "b"))
 	if code != exit.OK || stdout != "export KUBECONFIG="+shellQuote(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") ||
 		!strings.Contains(stderr, "`kwokcluster down --dir "+shellQuote(dir)+"` stops it") || !strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
 		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)

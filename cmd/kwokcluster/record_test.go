@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// The nodes of a record become pools of one node, with all that the scheduler goes by.
+// The nodes of a record become pools of one node, with everything that the scheduler reads of them.
 func TestPoolsOfARecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prod.record")
 	w, err := record.Create(dir, record.Options{})

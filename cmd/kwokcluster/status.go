@@ -63,7 +63,8 @@ func notReady(s kwok.State) error {
 	case kwok.Starting:
 		return unreachable("try again in a few seconds", "the cluster is starting")
 	case kwok.Unhealthy:
-		return unreachable("see its log; `kwokcluster down` and `kwokcluster up` restart it", "the API server at %s does not answer: %s", s.Address, s.Reason)
+		return unreachable("see its log; `kwokcluster down` and `kwokcluster up` restart it", "the API server at %s does not answer: %s",
+			s.Address, s.Reason)
 	}
 	return unreachable("start it with `kwokcluster up`", "the cluster is stopped")
 }

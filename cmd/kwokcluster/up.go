@@ -30,8 +30,7 @@ import (
 
 const (
 	component = "kwokcluster"
-	// stopTimeout is how long a cluster may take to stop before the process exits anyway. No data
-	// is lost: etcd survives a killed process.
+	// stopTimeout limits a cluster's stop before the process exits anyway. No data is lost: etcd survives a killed process.
 	stopTimeout = 2800 * time.Millisecond
 )
 
@@ -101,7 +100,7 @@ func up(c *ucli.Context, args []string) error {
 	return err
 }
 
-// makeDirs makes the directories of the log and of copies of the kubeconfig, and says so.
+// makeDirs makes the directories of the log and of copies of the kubeconfig, and reports each.
 func makeDirs(c *ucli.Context) error {
 	if d := c.String("log-dir"); d != "" {
 		if err := cli.MakeDir(c.App.ErrWriter, d, "--log-dir", 0o755); err != nil {
@@ -125,7 +124,8 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	}
 	mode, err := strconv.ParseUint(c.String("kubeconfig-mode"), 8, 32)
 	if err != nil {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("--kubeconfig-mode %q is not an octal number", c.String("kubeconfig-mode")), "for example, 0640 lets the group read it")
+		return cfg, exit.New(exit.Usage, fmt.Errorf("--kubeconfig-mode %q is not an octal number", c.String("kubeconfig-mode")),
+			"for example, 0640 lets the group read it")
 	}
 	cfg.KubeconfigMode = os.FileMode(mode)
 	switch {
@@ -134,7 +134,8 @@ func configFrom(c *ucli.Context) (kwok.Config, error) {
 	case c.IsSet("pools") && c.IsSet("nodes-file"):
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--pools and --nodes-file exclude each other"), "leave one of the two out")
 	case c.IsSet("gpus") && !c.IsSet("nodes-file"):
-		return cfg, exit.New(exit.Usage, errors.New("--gpus works with --nodes-file only"), "with --pools, the field devices of a pool offers GPUs to claims")
+		return cfg, exit.New(exit.Usage, errors.New("--gpus works with --nodes-file only"),
+			"with --pools, the field devices of a pool offers GPUs to claims")
 	case !slices.Contains(nodepool.Offers, nodepool.Offer(c.String("gpus"))):
 		return cfg, exit.Usagef("--gpus: %w", choice.Unknown("way", c.String("gpus"), []string{"capacity", "slices", "both", "turns"}))
 	case c.IsSet("pools"):
@@ -221,7 +222,10 @@ func run(c *ucli.Context, cfg kwok.Config, parent *background.Parent) error {
 	if err != nil {
 		return err
 	}
-	up := readyMessage{NoWait: cfg.NoWait, URL: cluster.URL(), Kubeconfig: cluster.Kubeconfig(), Context: cluster.Context(), Nodes: nodepool.Nodes(cluster.Pools()), Took: time.Since(begin)}
+	up := readyMessage{
+		NoWait: cfg.NoWait, URL: cluster.URL(), Kubeconfig: cluster.Kubeconfig(), Context: cluster.Context(),
+		Nodes: nodepool.Nodes(cluster.Pools()), Took: time.Since(begin),
+	}
 	log.Info().Str("url", up.URL).Int("nodes", up.Nodes).Dur("took", up.Took).Msg("ready")
 	if parent != nil {
 		if err := parent.Ready(up); err != nil {

@@ -60,7 +60,7 @@ type export struct {
 	method bool
 }
 
-// exportsOf lists the exported declarations of a file that the rule concerns.
+// exportsOf lists a file's exported declarations to which the rule applies.
 func exportsOf(s source) (out []export) {
 	for _, d := range s.ast.Decls {
 		switch x := d.(type) {
@@ -160,7 +160,7 @@ func set(m map[string]map[string]bool, a, b string) {
 	m[a][b] = true
 }
 
-// addReferences notes what a file selects and sets, and the methods of the interfaces in it.
+// addReferences notes the names that a file selects and sets, and the methods of its interfaces.
 func (u uses) addReferences(s source) {
 	who := s.folder
 	if s.external() {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// may lists, for each folder, the folders of this module that its code may import. A folder
-// covers those below it; the longest match rules. Test files may import what they like.
+// may lists, for each folder, the folders of this module that its code may import. A folder includes its subfolders; the longest match
+// decides. Test files may import anything.
 var may = map[string][]string{
 	"cmd/gnnsched":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
@@ -139,7 +139,11 @@ func level(folder string) int {
 
 // schedulerLevels are the folders of scheduler from the ground to the roof. Folders of one level may
 // import each other; no import climbs.
-var schedulerLevels = [][]string{{"objective", "encode", "policy", "sim"}, {"experience"}, {"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"eval"}, {"learn", "schedbench"}}
+var schedulerLevels = [][]string{
+	{"objective", "encode", "policy", "sim"}, {"experience"},
+	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"eval"},
+	{"learn", "schedbench"},
+}
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
 func schedulerLevel(folder string) int {
@@ -157,7 +161,8 @@ func TestRulesDoNotClimb(t *testing.T) {
 				continue
 			}
 			if schedulerLevel(room) < 0 || schedulerLevel(target) < 0 || schedulerLevel(target) > schedulerLevel(room) {
-				t.Errorf("the rules let %s import %s, which is not below it: %v of scheduler go from the ground to the roof", room, target, schedulerLevels)
+				t.Errorf("the rules let %s import %s, which is not below it: %v of scheduler go from the ground to the roof",
+					room, target, schedulerLevels)
 			}
 		}
 	}

@@ -31,8 +31,8 @@ func TestNestedModulesHaveTheSameVersions(t *testing.T) {
 	}
 }
 
-// The module file of an older Kubernetes release differs from go.mod in Kubernetes' own modules, in modules that only one of the
-// releases needs, and in those that it replaces because the release does not compile with newer ones.
+// The module file of an older Kubernetes release differs from go.mod only in Kubernetes' own modules, in modules that only one of the
+// releases needs, and in modules replaced because the release does not compile with newer ones.
 func TestOlderReleasesHaveTheSameVersions(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "go.k*.mod"))

@@ -17,7 +17,7 @@ const (
 	root   = "../.."
 )
 
-// source is one Go file of the module, whatever its build tags.
+// source is one Go file of the module, under any build tags.
 type source struct {
 	path    string // relative to the root of the module
 	folder  string // of path
@@ -58,7 +58,7 @@ var tree = sync.OnceValues(func() ([]source, error) {
 	return out, err
 })
 
-// oursOf returns the folders of the module that a file imports, by the name that it gives them.
+// oursOf returns the module's folders that a file imports, by their names in the file.
 func oursOf(file *ast.File) map[string]string {
 	out := map[string]string{}
 	for _, i := range file.Imports {

@@ -62,7 +62,7 @@ func (p *Parent) send(m report) {
 // Progress reports a step of the start.
 func (p *Parent) Progress(step string) { p.send(report{Progress: step}) }
 
-// Ready sends the last report: the process is ready. message, as JSON, says what the parent tells the user.
+// Ready sends the last report: the process is ready. The parent shows message, encoded as JSON, to the user.
 func (p *Parent) Ready(message any) error {
 	b, err := json.Marshal(message)
 	if err != nil {

@@ -23,7 +23,7 @@ type Command struct {
 	Ready    func(message []byte) error // called with the message of Parent.Ready
 }
 
-// ErrEnded is the error of Start if the process ended before it was ready and did not say why.
+// ErrEnded is the error of Start if the process ended before it was ready and gave no reason.
 var ErrEnded = errors.New("the process ended during its start")
 
 // Start starts the process in a new session and waits until it is ready. If the start fails, the error has

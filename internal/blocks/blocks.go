@@ -13,7 +13,7 @@ const (
 // rounding is the difference of two values that is rounding.
 const rounding = 1e-12
 
-// Block is the content of a stretch of time. Plus returns that of two stretches together.
+// Block is the content of a stretch of time. Plus returns the content of two stretches together.
 type Block[T any] interface{ Plus(T) T }
 
 // Join joins each two blocks that follow each other until the values of a block and the next one hardly depend on each

@@ -12,8 +12,8 @@ import (
 	"gnnsched/internal/quote"
 )
 
-// Unknown returns the error for a name that is not known. what is the kind of thing, such as "policy". The error names the known
-// name that is most like it, if one is similar, and then all known names.
+// Unknown returns the error for an unknown name. what is the kind of thing, such as "policy". The error names the most similar known name,
+// if one is similar, and then all known names.
 func Unknown(what, name string, known []string) error {
 	return errors.New("no " + what + " is called " + quote.Value(name) + Among(name, known))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The check of Accessible finds what it must, and nothing else.
+// Accessible finds the faults of the page, and nothing else.
 func TestAccess(t *testing.T) {
 	const page = `<!doctype html><meta name="color-scheme" content="light dark">
 		<style>
@@ -30,8 +30,10 @@ func TestAccess(t *testing.T) {
 	tab := Open(t)
 	tab.Do(chromedp.EmulateViewport(800, 600), chromedp.Navigate("data:text/html,"+url.PathEscape(page)))
 	want := []string{
-		"button.bare has no name", "canvas.bare has no name", "img.bare has no name", "input.bare has no name", "select.bare has no name", "svg.bare has no name",
-		`b "on a panel" has a contrast of 1.30`, `input "pod" has a contrast of 1.61`, `p.faint "faint" has a contrast of 2.85`, `p.pale "pale" has a contrast of 2.85`, `text.pale "chart" has a contrast of 1.16`,
+		"button.bare has no name", "canvas.bare has no name", "img.bare has no name", "input.bare has no name", "select.bare has no name",
+		"svg.bare has no name",
+		`b "on a panel" has a contrast of 1.30`, `input "pod" has a contrast of 1.61`, `p.faint "faint" has a contrast of 2.85`,
+		`p.pale "pale" has a contrast of 2.85`, `text.pale "chart" has a contrast of 1.16`,
 	}
 	tab.Scheme("light")
 	got := Value[[]string](tab, access)

@@ -1,5 +1,4 @@
-// Package chromiumtest opens pages in Debian's Chromium for tests, which look at what the page shows, press its keys and
-// read its console.
+// Package chromiumtest opens pages in Debian's Chromium for tests, which read the page's text, press its keys and read its console.
 package chromiumtest
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Tab is a tab of a browser that ends with the test.
+// Tab is a browser tab that closes at the end of the test.
 type Tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -33,7 +32,7 @@ type Tab struct {
 	said []string
 }
 
-// longest is how long a test may use a tab, and patience how long Becomes waits.
+// longest limits a test's use of a tab, and patience the wait of Becomes.
 const (
 	longest  = 10 * time.Minute
 	patience = time.Minute
@@ -89,7 +88,7 @@ func (b *Tab) add(line string) {
 	b.said = append(b.said, line)
 }
 
-// Said returns what the console has said, such as exceptions and violations of the page's policy.
+// Said returns the console's messages, such as exceptions and violations of the page's policy.
 func (b *Tab) Said() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,8 +123,8 @@ func (b *Tab) Becomes(expression string) {
 	}
 }
 
-// Picture takes a picture of the whole page. It returns how bright that is, 0 to 1, and how many colours it has. If the
-// variable SHOTS names a folder, the picture is left there for people to look at.
+// Picture takes a picture of the whole page. It returns the brightness, 0 to 1, and the number of colours. If the variable SHOTS names a
+// folder, the picture stays there for people to look at.
 func (b *Tab) Picture(name string) (brightness float64, colours int) {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
@@ -156,8 +155,8 @@ func (b *Tab) Picture(name string) (brightness float64, colours int) {
 //go:embed access.js
 var access string
 
-// Accessible fails the test for each control or picture of the page that has no accessible name, and for text whose contrast is below
-// 4.5, in light and in dark. Parts that the page does not show now are not checked.
+// Accessible fails the test for each control or picture of the page without an accessible name, and for text whose contrast is below 4.5,
+// in light and in dark. Hidden parts are not checked.
 func (b *Tab) Accessible() {
 	b.t.Helper()
 	for _, scheme := range []string{"light", "dark"} {
@@ -173,7 +172,8 @@ func (b *Tab) Accessible() {
 func (b *Tab) Scheme(name string) {
 	b.t.Helper()
 	b.Do(chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
-		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
+		_, err := cdp.Call(ctx, tab, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})
 		return err
 	}))
 }

@@ -31,12 +31,13 @@ func ClusterFlags() []cli.Flag {
 	}
 }
 
-// Target returns the cluster that the flags of ClusterFlags name. If it is the one of ~/.kube/config
-// only because no simulated cluster is there, Target says so on standard error.
+// Target returns the cluster that the flags of ClusterFlags name. If it comes from ~/.kube/config only because no simulated cluster is
+// there, Target reports it on standard error.
 func Target(c *cli.Context) kubeconfig.Target {
 	t := kubeconfig.Target{Kubeconfig: c.String("kubeconfig"), Context: c.String("context")}
 	if name := t.Fallback(); name != "" {
-		fmt.Fprintf(c.App.ErrWriter, "%s: no simulated cluster in %s; using context %s of ~/.kube/config\n", c.App.Name, kubeconfig.SimulatedDir(), name)
+		fmt.Fprintf(c.App.ErrWriter, "%s: no simulated cluster in %s; using context %s of ~/.kube/config\n",
+			c.App.Name, kubeconfig.SimulatedDir(), name)
 	}
 	return t
 }
@@ -145,8 +146,7 @@ func noTopic(err error) (topic string, unknown bool) {
 	return strings.TrimSuffix(topic, "'"), unknown
 }
 
-// interrupted gives the error of an interrupted command its exit code. It replaces an error that only
-// says that the context was cancelled by "interrupted".
+// interrupted gives the error of an interrupted command its exit code. It replaces a bare cancellation error by "interrupted".
 func interrupted(err error) error {
 	if e := (*exit.Error)(nil); errors.As(err, &e) {
 		return err
@@ -157,7 +157,7 @@ func interrupted(err error) error {
 	return exit.New(exit.Interrupted, err, "")
 }
 
-// joined reports whether err joins several errors, so that it says more than the cancellation.
+// joined reports whether err joins several errors, and so is more than the cancellation.
 func joined(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if m, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // walking the chain

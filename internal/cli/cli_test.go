@@ -51,7 +51,7 @@ func TestRunContextCodes(t *testing.T) {
 	}
 }
 
-// The hint about a wrong flag names the help of the command that lacks the flag.
+// The hint about a wrong flag names the help of the command without the flag.
 func TestUsageErrorNamesTheCommand(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -71,8 +71,7 @@ func TestUsageErrorNamesTheCommand(t *testing.T) {
 	}
 }
 
-// A misspelt flag or command is answered with the one that was probably meant, at every level. Others are
-// answered with the help alone.
+// For a misspelt flag or command, the answer suggests the probable one, at every level. For others, it shows the help only.
 func TestSuggestions(t *testing.T) {
 	flags := []cli.Flag{&cli.StringFlag{Name: "policies", Aliases: []string{"policy", "p"}}, &cli.IntFlag{Name: "seeds"}}
 	app := func() *cli.App {
@@ -104,8 +103,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// The error of a command that was interrupted and then failed is reported: "interrupted" alone would
-// hide it.
+// A command that is interrupted and then fails reports its own error: "interrupted" alone would hide it.
 func TestInterruptionHidesNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/term"
 )
 
-// usualColumns is the width of a terminal that is not known.
+// usualColumns is the assumed width of an unknown terminal.
 const usualColumns = 80
 
-// Columns returns the number of columns that a line written to w may have: those of the terminal, else $COLUMNS, else 80.
+// Columns returns the width in columns of a line written to w: the terminal's width, else $COLUMNS, else 80.
 func Columns(w io.Writer) int {
 	if f, is := w.(interface{ Fd() uintptr }); is {
 		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {

@@ -10,19 +10,19 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// Computation is what a command computes, prints, and leaves in a run folder.
+// Computation is a command's computation: its result is printed and kept in a run folder.
 type Computation[R any] struct {
 	Manifest runfolder.Manifest
-	// Run computes the result. w, which is nil without a folder, takes rows of what happens meanwhile. With an error, a result
-	// other than the zero value is of a part, and is printed and kept too.
+	// Run computes the result. w, which is nil without a folder, takes rows during the computation. With an error, a non-zero result covers a
+	// part, and is printed and kept, too.
 	Run func(w *runfolder.Writer) (R, error)
 	// Print prints a result. Its error, such as of a missed threshold, does not end the run before its time.
 	Print func(R) error
 	Rows  func(R) []runfolder.Row // of the folder; nil if Run writes all of them
 }
 
-// InFolder runs a computation, in the folder of --out if there is one. The result is printed before its rows are written, so that a
-// folder that cannot be written costs no result. What failed is returned.
+// InFolder runs a computation, in the folder of --out if there is one. The result is printed before its rows are written, so that a folder
+// that cannot be written costs no result. Errors are joined.
 func InFolder[R any](c *cli.Context, do Computation[R]) error {
 	var w *runfolder.Writer
 	if dir := c.String("out"); dir != "" {

@@ -9,20 +9,20 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// helpAll is the flag that shows everything: --help of a command with many flags shows those that people need first.
+// helpAll is the flag that shows everything; --help of a command with many flags shows only the most important ones.
 const helpAll = "help-all"
 
-// maxFlags is how many flags --help shows. A command with more shows those outside of its groups.
+// maxFlags is the number of flags that --help shows. A command with more flags shows only the flags outside of its groups.
 const maxFlags = 16
 
-// More separates the part of a command's description that --help-all shows only. What follows it begins with a heading and a colon.
+// More separates the part of a command's description that --help-all shows only. The text after it begins with a heading and a colon.
 const More = "\f"
 
 // Group is a heading in --help with the names of its flags, separated by spaces. The first name stands for the group.
 type Group struct{ Heading, Flags string }
 
-// Grouped returns flags under headings, in the order of the groups. The flags without a heading, which come first, are the ones that people
-// need first. Grouped panics if a group names a flag that is not there.
+// Grouped returns flags under headings, in the order of the groups. The flags without a heading come first: the most important ones.
+// Grouped panics if a group names an unknown flag.
 func Grouped(flags []cli.Flag, groups ...Group) []cli.Flag {
 	rest := slices.Clone(flags)
 	var grouped []cli.Flag
@@ -89,7 +89,7 @@ func shortHelp(app *cli.App, args []string) []string {
 	return args
 }
 
-// hidden says what --help leaves out, with a line for each group of flags and one for the rest of the description.
+// hidden describes the omissions of --help, with a line for each group of flags and one for the rest of the description.
 func hidden(flags []cli.Flag, more string) string {
 	var lines [][2]string
 	for _, g := range Groups(flags) {

@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// A command with many flags shows those that people need first, and names the groups of the others.
+// A command with many flags shows the most important ones, and names the groups of the others.
 func TestHelpShowsWhatPeopleNeedFirst(t *testing.T) {
 	app := func() *cli.App {
 		flags := []cli.Flag{&cli.StringFlag{Name: "first", Usage: "what people need"}}

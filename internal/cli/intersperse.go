@@ -7,9 +7,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst returns args with the flags of the command that they name moved before its other arguments, so
-// that `gnnsched compare prod.record --profile acgnn` works as in kubectl. The flag package behind urfave/cli
-// stops at the first argument that is no flag. What follows "--" stays behind it.
+// flagsFirst returns args with the named command's flags moved before its other arguments, so that `gnnsched compare prod.record --profile
+// acgnn` works as in kubectl. Go's flag package stops at the first argument that is no flag. Arguments after "--" stay behind it.
 func flagsFirst(app *cli.App, args []string) []string {
 	if len(args) == 0 || args[len(args)-1] == "--generate-bash-completion" {
 		return args // the word to complete is the last but one

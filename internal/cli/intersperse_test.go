@@ -49,7 +49,7 @@ func TestFlagsMayFollowArguments(t *testing.T) {
 	}
 }
 
-// An unknown flag behind an argument is an error, and completion sees the line as it was typed.
+// An unknown flag behind an argument is an error, and completion sees the original line.
 func TestFlagsFirstLeavesTheRest(t *testing.T) {
 	app := &cli.App{Name: "p", Flags: []cli.Flag{&cli.StringFlag{Name: "name"}}, ErrWriter: &strings.Builder{}}
 	if code := RunContext(context.Background(), app, []string{"p", "file", "--nmae", "x"}); code != exit.Usage {

@@ -17,7 +17,8 @@ type output struct {
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	if o.failed == nil && closed(o.file) {
-		o.failed = exit.New(exit.Internal, errors.New("write the output: standard output is closed"), "to print nothing, redirect it with >/dev/null")
+		o.failed = exit.New(exit.Internal, errors.New("write the output: standard output is closed"),
+			"to print nothing, redirect it with >/dev/null")
 	}
 	if o.failed != nil {
 		return 0, o.failed
@@ -32,7 +33,7 @@ func (o *output) Write(p []byte) (int, error) {
 // Fd returns the descriptor, for the size of a terminal.
 func (o *output) Fd() uintptr { return o.file.Fd() }
 
-// after adds the error of the output to that of the command, unless that is or has it.
+// after joins the error of the output to the command's error, unless the latter already contains it.
 func (o *output) after(err error) error {
 	if o.failed == nil || errors.Is(err, o.failed) {
 		return err

@@ -15,8 +15,8 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// A command fails if what it prints is lost, also where it does not look at the error: on a full disk, and with standard output closed,
-// for which Go's runtime opens /dev/null in both directions.
+// A command fails if its output is lost, even if it ignores the error: on a full disk, and with standard output closed (Go's runtime then
+// opens /dev/null in both directions).
 func TestLostOutput(t *testing.T) {
 	for path, want := range map[string]struct {
 		flags int
@@ -106,7 +106,7 @@ func TestMain(m *testing.M) {
 	os.Exit(Run(app, os.Args))
 }
 
-// A process whose output is lost ends with 1, whatever it prints and in each locale; one that prints to /dev/null does not.
+// A process whose output is lost ends with 1, for any output and in each locale; a process that prints to /dev/null does not.
 func TestClosedOutput(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// Help of a command that there is not is a wrong command.
+// Help for an unknown command is a usage error.
 func TestHelpOfNothing(t *testing.T) {
 	app := &cli.App{Name: "program", Writer: io.Discard, ErrWriter: io.Discard, Commands: []*cli.Command{{Name: "say"}}}
 	if code := Run(app, []string{"program", "help", "sya"}); code != exit.Usage {

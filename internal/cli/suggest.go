@@ -42,8 +42,8 @@ func flagNames(flags []cli.Flag) []string {
 	return names
 }
 
-// UnknownCommand returns the error for an unknown command. path is what was typed before
-// it. If a command looks like it, the hint names that.
+// UnknownCommand returns the error for an unknown command. path is the text typed before it. If a known command is similar, the hint names
+// it.
 func UnknownCommand(path, name string, known []*cli.Command) error {
 	var names []string
 	for _, c := range known {

@@ -11,8 +11,8 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Writable returns a usage error if path cannot be written. Commands call it before minutes of work
-// whose result goes there. It needs a writable directory and leaves path as it is.
+// Writable returns a usage error if path cannot be written. Commands call it before minutes of work whose result goes there. It needs a
+// writable directory and leaves path as it is.
 func Writable(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".gnnsched-*")
 	if err != nil {
@@ -21,8 +21,7 @@ func Writable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// MakeDir makes the directory that a flag or its default names, with its parents, and says so on w. It
-// does nothing if the directory is there.
+// MakeDir makes the directory of a flag or its default, with its parents, and reports it on w. It does nothing if the directory is there.
 func MakeDir(w io.Writer, dir, flag string, mode os.FileMode) error {
 	_, err := os.Stat(dir)
 	if err == nil {

@@ -92,8 +92,8 @@ func (n *Node) Avoids(tolerations []Toleration) (count int) {
 	return count
 }
 
-// FitsOn reports whether a pod with requests r has room on the given devices of n: their number is
-// the one that r needs (one for a share, none without GPUs), and each has room.
+// FitsOn reports whether a pod with requests r has room on the given devices of n: their number is the number that r needs (one for a
+// share, none without GPUs), and each has room.
 func (n *Node) FitsOn(r Resources, on DeviceSet) bool {
 	count, each := r.GPU, int64(DeviceMilli)
 	if r.GPUMilli > 0 {

@@ -2,13 +2,13 @@ package cluster
 
 import "slices"
 
-// Joining computes what a pod would add to the traffic of a cluster on each of the nodes. What the nodes have in common is summed up
-// once, so a node costs a step for each rack that runs peers, and not one for each peer. The zero value is ready for Begin.
+// Joining computes the traffic that a pod would add on each of the nodes. Begin sums up once what the nodes have in common, so a node costs
+// one step for each rack that runs peers, and not one for each peer. The zero value is ready for Begin.
 type Joining struct {
 	traffic *Traffic
 	peers   []Peer
 	rate    float64
-	over    float64 // what the links of all peers would get over their bandwidth if the pod shared none of them
+	over    float64 // bytes over the bandwidth on the links of all peers, if the pod shared none of them
 	racks   []place
 	zones   []place
 	near    []int32 // racks that run peers
@@ -24,12 +24,12 @@ type place struct {
 
 // Added is the traffic that a pod would add if it ran on a node. Node, Rack and Zone are shares of the bytes that it exchanges.
 type Added struct {
-	Node, Rack, Zone float64 // what stays on the node, in its rack outside the node, and in its zone outside the rack
+	Node, Rack, Zone float64 // bytes that stay on the node, in its rack outside the node, and in its zone outside the rack
 	Distance         float64 // mean Path.Distance
-	Excess           float64 // rise of Flows.Excess / what the pod exchanges: up to 6
+	Excess           float64 // rise of Flows.Excess relative to the pod's traffic: up to 6
 }
 
-// Begin sums up what a pod exchanges with its peers, which are sorted by row.
+// Begin sums up the pod's exchange with its peers, which are sorted by row.
 func (j *Joining) Begin(t *Traffic, peers []Peer) {
 	n := t.Network
 	j.traffic, j.peers, j.rate, j.over = t, peers, 0, 0
@@ -58,10 +58,10 @@ func (j *Joining) Begin(t *Traffic, peers []Peer) {
 	}
 }
 
-// Rate returns what the pod exchanges, in bytes a second.
+// Rate returns the bytes a second that the pod exchanges.
 func (j *Joining) Rate() float64 { return j.rate }
 
-// At returns what the pod would add on a node; nothing if it has no peers.
+// At returns the traffic that the pod would add on a node; zero if it has no peers.
 func (j *Joining) At(row int32) (a Added) {
 	if j.rate <= 0 {
 		return a
@@ -96,7 +96,7 @@ func (j *Joining) far(rack int32) (sum float64) {
 	return sum
 }
 
-// rise returns what a link would get over its bandwidth with so many bytes a second more.
+// rise returns the increase of a link's excess over its bandwidth, in bytes a second, for more bytes a second.
 func (t *Traffic) rise(link int, more float64) float64 {
 	limit := t.Network.bandwidth[link]
 	if limit == 0 {

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Hop says what it takes to send data over one kind of link.
+// Hop holds the cost of sending data over one kind of link.
 type Hop struct {
-	Latency   float64 `json:"latency"`             // milliseconds between two nodes that are that far apart
+	Latency   float64 `json:"latency"`             // milliseconds between two nodes at that distance
 	Price     float64 `json:"price,omitempty"`     // of a gigabyte, in any currency
 	Bandwidth float64 `json:"bandwidth,omitempty"` // bytes a second of each link, both directions together; 0: not limited
 }
@@ -21,7 +21,7 @@ type Between struct {
 	Price   float64   `json:"price,omitempty"`
 }
 
-// What a distance counts.
+// The values of a distance.
 const (
 	byLatency = "latency"
 	byPrice   = "price"
@@ -88,7 +88,7 @@ func (l *Links) Validate(zones []string) error {
 	return errors.Join(errs...)
 }
 
-// counted returns what a distance counts.
+// counted names the unit of a distance.
 func (l *Links) counted() string {
 	if l.Distance == "" {
 		return byLatency
@@ -104,14 +104,14 @@ func (l *Links) counts(latency, price float64) float64 {
 	return latency
 }
 
-// Path says how far two nodes are apart.
+// Path is the distance of two nodes.
 type Path struct {
 	Latency  float64 // milliseconds
 	Price    float64 // of a gigabyte
 	Distance float64 // latency or price, as Links says, relative to the farthest path that Links has; 0 to 1
 }
 
-// Network is where the nodes of a cluster stand and how far they are apart. It is immutable.
+// Network holds the places of a cluster's nodes and their distances. It is immutable.
 type Network struct {
 	rack      []int32 // by row of the node
 	zone      []int32 // by rack
@@ -124,7 +124,7 @@ type Network struct {
 type Hops struct {
 	Rack    Path       // between nodes of one rack
 	Zone    Path       // between racks of one zone
-	Far     Path       // between zones, but those of Between
+	Far     Path       // between zones, except those in Between
 	Between []ZonePath // pairs of zones, each once
 }
 
@@ -210,7 +210,7 @@ func (l *Links) of(h Hop, farthest float64) Path {
 // Nodes returns the number of nodes.
 func (n *Network) Nodes() int { return len(n.rack) }
 
-// Links returns the number of links: those of the nodes, the racks and the zones, in this order.
+// Links returns the number of links: of the nodes, the racks and the zones, in this order.
 func (n *Network) Links() int { return len(n.bandwidth) }
 
 // Racks returns the number of racks.
@@ -219,10 +219,10 @@ func (n *Network) Racks() int { return len(n.zone) }
 // Hops returns the paths of the network. They must not be changed.
 func (n *Network) Hops() *Hops { return &n.hops }
 
-// Rack returns the number of the rack that a node is in, counted over all zones.
+// Rack returns the number of the node's rack, counted over all zones.
 func (n *Network) Rack(row int32) int32 { return n.rack[row] }
 
-// Zone returns the number of the zone that a node is in.
+// Zone returns the number of the node's zone.
 func (n *Network) Zone(row int32) int32 { return n.zone[n.rack[row]] }
 
 // Path returns the path between two nodes; the zero Path from a node to itself.

@@ -24,21 +24,21 @@ type Node struct {
 	// Version identifies the node's state; see Version. Add, AddOn and Remove change it. Code
 	// that sets other fields of a node that is in use must set it to NextVersion().
 	Version Version
-	Usage   *NodeUsage // what was measured; nil if nothing was, or too long ago. Version does not cover it. Each decision reads both
+	Usage   *NodeUsage // measured usage; nil without a recent one. Version does not cover it. Each decision reads both
 
-	Allocatable Resources // what the node offers to pods
+	Allocatable Resources // the node's capacity for pods
 	Requested   Resources // sum of the requests of its pods; Pods is their number
 	Groups      []Group   // its pods, by equal requests, sorted by ascending Each
 
 	GPUModel string  // empty without GPUs, or if the model is unknown
 	GPUs     []int64 // used thousandths of each device; nil if devices are not known one by one
-	// Slices are the used memory slices of each device that can be partitioned by MIG; those of another device are all used. It is nil if
-	// no device can. AddOn and Remove leave it alone.
+	// Slices holds the used memory slices of each device that MIG can partition; all slices of another device are used. It is nil if no device
+	// can be partitioned. AddOn and Remove leave it alone.
 	Slices []mig.Slices
 
 	Topology *Topology // nil: not known
 
-	Power   *PowerModel // what the machine draws; nil: not known
+	Power   *PowerModel // the machine's power; nil: not known
 	Traffic *Traffic    // of the whole cluster; nil if it is not known. Version does not cover it
 }
 

@@ -6,7 +6,7 @@ import "gnnsched/internal/cluster/mig"
 type Pod struct {
 	Name         string
 	Namespace    string
-	Owner        string            // workload that the pod belongs to with its other replicas, such as a ReplicaSet; empty if none or not known
+	Owner        string            // the pod's workload, such as a ReplicaSet; empty if none or not known
 	Requests     Resources         // Pods is 1
 	NodeSelector map[string]string // labels that the node must have
 	Tolerations  []Toleration
@@ -14,5 +14,5 @@ type Pod struct {
 	Partition    mig.Profile // of the one MIG partition that the pod requests; Requests has its thousandths of a device, too
 
 	Limits Resources // of CPU and memory; 0 for a resource without one, or if limits are not known
-	Usage  *PodUsage // what its workload used before; nil if that is not known
+	Usage  *PodUsage // its workload's earlier usage; nil if not known
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// PowerModel says what a machine draws, by the fraction of its CPU that is in use.
+// PowerModel is the power of a machine as a function of the fraction of its CPU in use.
 type PowerModel struct {
 	Idle  float64   `json:"idle"`            // watts while nothing runs
 	Full  float64   `json:"full"`            // watts with all CPU in use; at least Idle
@@ -15,7 +15,7 @@ type PowerModel struct {
 	Sleep *float64  `json:"sleep,omitempty"` // watts while no pod is on the node; nil: it does not sleep
 }
 
-// The bounds of what a machine may draw at full load, in watts.
+// The bounds of a machine's power at full load, in watts.
 const (
 	minFull  = 1e-3
 	maxWatts = 1e5
@@ -43,7 +43,7 @@ func (m *PowerModel) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Equal reports whether two models say the same; nil says the same as nil only.
+// Equal reports whether two models are equal; nil equals nil only.
 func (m *PowerModel) Equal(o *PowerModel) bool {
 	if m == nil || o == nil {
 		return m == o

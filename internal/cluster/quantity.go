@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The largest amounts of a pod or a node. A larger number is taken for a wrong unit.
+// The largest amounts of a pod or a node. A larger number is rejected as a wrong unit.
 const (
 	MaxMilliCPU = 10_000 * 1000 // 10,000 cores
 	MaxMemory   = 16 << 40      // 16 TiB

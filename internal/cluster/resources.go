@@ -30,7 +30,8 @@ func (r Resources) TotalGPUMilli() int64 { return DeviceMilli*r.GPU + r.GPUMilli
 // Within reports whether every resource of r fits into free. GPUs are compared in total, not by
 // device. As in kube-scheduler, a request of 0 always fits, even into a negative rest.
 func (r Resources) Within(free Resources) bool {
-	return fits(r.MilliCPU, free.MilliCPU) && fits(r.Memory, free.Memory) && fits(r.TotalGPUMilli(), free.TotalGPUMilli()) && fits(r.Pods, free.Pods)
+	return fits(r.MilliCPU, free.MilliCPU) && fits(r.Memory, free.Memory) && fits(r.TotalGPUMilli(), free.TotalGPUMilli()) &&
+		fits(r.Pods, free.Pods)
 }
 
 // FitsInto returns how many times the CPU and memory of r fit into free, or 1<<20 if r requests

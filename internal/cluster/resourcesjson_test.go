@@ -49,7 +49,8 @@ func TestResourcesJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Resources{
 			MilliCPU: rapid.Int64Range(0, MaxMilliCPU).Draw(t, "cpu"), Memory: rapid.Int64Range(0, MaxMemory).Draw(t, "memory"),
-			GPU: rapid.Int64Range(0, 100).Draw(t, "gpu"), GPUMilli: rapid.Int64Range(0, 999).Draw(t, "milli"), Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
+			GPU: rapid.Int64Range(0, 100).Draw(t, "gpu"), GPUMilli: rapid.Int64Range(0, 999).Draw(t, "milli"),
+			Pods: rapid.Int64Range(0, 1000).Draw(t, "pods"),
 		}
 		b, err := json.Marshal(r)
 		if err != nil {

@@ -2,7 +2,7 @@ package cluster
 
 import "strconv"
 
-// Effect says how a taint treats pods that do not tolerate it.
+// Effect is the effect of a taint on pods that do not tolerate it.
 type Effect string
 
 // The effects of Kubernetes. NoSchedule and NoExecute keep new pods off a node, PreferNoSchedule

@@ -10,7 +10,7 @@ import (
 // changed.
 type Topology struct {
 	NUMA, Roots []string         // NUMA nodes and PCIe roots; nil if no device has one
-	Linked      map[int][]string // NVLink domains of so many devices at a time: NVIDIA's partitionN
+	Linked      map[int][]string // NVLink domains of this number of devices: NVIDIA's partitionN
 }
 
 // Levels returns the values that say where k devices are near each other, from the widest to the narrowest. It omits levels that no
@@ -27,8 +27,8 @@ func (t *Topology) Levels(k int) (out [][]string) {
 	return out
 }
 
-// NearDevices returns the devices of ChooseDevices, but for several whole ones the idle ones that are nearest to each other by the
-// node's topology.
+// NearDevices returns the devices of ChooseDevices; for several whole devices it returns the idle ones nearest to each other by the node's
+// topology.
 func (n *Node) NearDevices(r Resources) DeviceSet {
 	on := n.ChooseDevices(r)
 	levels := n.Topology.Levels(int(r.GPU))
@@ -92,7 +92,7 @@ type part struct {
 	on    DeviceSet
 	spans []int // groups at each further level
 	size  int   // devices of the group
-	fits  bool  // the group has as many devices as are still needed
+	fits  bool  // the group has the devices that are still needed
 	kept  int   // devices of on that were chosen before
 }
 

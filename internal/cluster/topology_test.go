@@ -29,7 +29,8 @@ func TestNearestIsLeast(t *testing.T) {
 	})
 }
 
-// Several whole devices are the idle ones that are near each other; a share, one device, and nodes without a topology are as ever.
+// For several whole devices, the nearest idle ones are chosen; for a share, one device, or a node without a topology, the choice is as
+// without topology.
 func TestNearDevices(t *testing.T) {
 	numa := &Topology{NUMA: []string{"0", "0", "0", "1", "1"}}
 	for _, c := range []struct {

@@ -44,7 +44,7 @@ func (t *Traffic) Links() (limited int) {
 	return limited
 }
 
-// Use returns the load of a link with so many bytes a second more, as a share of its bandwidth; 0 without a limit.
+// Use returns the load of a link with more bytes a second, as a fraction of its bandwidth; 0 without a limit.
 func (t *Traffic) Use(link int, more float64) float64 {
 	if b := t.Network.bandwidth[link]; b > 0 {
 		return (t.load[link] + more) / b
@@ -52,7 +52,7 @@ func (t *Traffic) Use(link int, more float64) float64 {
 	return 0
 }
 
-// Place adds what a pod on a node exchanges with its peers.
+// Place adds the traffic of a pod on a node with its peers.
 func (t *Traffic) Place(row int32, peers []Peer) { t.change(row, peers, 1) }
 
 // Remove undoes Place.
@@ -90,8 +90,7 @@ func (t *Traffic) change(row int32, peers []Peer, sign float64) {
 	}
 }
 
-// Assume makes the traffic what somebody else has summed up: all flows but Excess and Over, and the load of each link in bytes a
-// second.
+// Assume replaces the traffic by sums from elsewhere: all flows but Excess and Over, and the load of each link in bytes a second.
 func (t *Traffic) Assume(f Flows, load func(link int) float64) {
 	t.Flows = f
 	t.Excess, t.Over = 0, 0

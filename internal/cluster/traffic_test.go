@@ -86,7 +86,9 @@ func TestTrafficInvariants(t *testing.T) {
 			}
 			p := pod{row: rapid.Int32Range(0, 4).Draw(t, "row")}
 			for range rapid.IntRange(0, 4).Draw(t, "peers") {
-				p.peers = AddPeer(p.peers, Peer{Row: rapid.Int32Range(0, 4).Draw(t, "peer"), Pods: 1, Rate: float64(rapid.IntRange(1, 60).Draw(t, "rate"))})
+				p.peers = AddPeer(p.peers, Peer{
+					Row: rapid.Int32Range(0, 4).Draw(t, "peer"), Pods: 1, Rate: float64(rapid.IntRange(1, 60).Draw(t, "rate")),
+				})
 			}
 			tr.Place(p.row, p.peers)
 			running = append(running, p)
@@ -142,7 +144,7 @@ func TestJoining(t *testing.T) {
 	}
 }
 
-// What Joining computes is what Place adds, on every node and after any other pods.
+// Joining computes the same traffic that Place adds, on every node and after any other pods.
 func TestJoiningIsWhatPlaceAdds(t *testing.T) {
 	var j Joining // used again
 	rapid.Check(t, func(t *rapid.T) {
@@ -165,8 +167,9 @@ func TestJoiningIsWhatPlaceAdds(t *testing.T) {
 			rate := max(placed.Rate-tr.Rate, 1)
 			got := j.At(row)
 			want := Added{
-				Node: (placed.SameNode - tr.SameNode) / rate, Distance: (placed.Distance - tr.Distance) / rate, Excess: (placed.Excess - tr.Excess) / rate,
-				Rack: got.Rack, Zone: got.Zone,
+				Node: (placed.SameNode - tr.SameNode) / rate, Distance: (placed.Distance - tr.Distance) / rate,
+				Excess: (placed.Excess - tr.Excess) / rate,
+				Rack:   got.Rack, Zone: got.Zone,
 			}
 			if outside := (placed.Zones - tr.Zones) / rate; rate > 1 && math.Abs(1-got.Node-got.Rack-got.Zone-outside) > 1e-9 {
 				t.Fatalf("row %d: %v leaves the zone, %+v", row, outside, got)

@@ -1,6 +1,6 @@
 package cluster
 
-// Dimension is one kind of use of a node that is measured.
+// Dimension is one kind of measured use of a node.
 type Dimension int
 
 // The dimensions with their units. CPU and memory are used in the units of Resources.
@@ -38,8 +38,8 @@ type NodeUsage struct {
 	Version  Version                // identifies the other fields; code that sets one of them must set it to NextVersion()
 	At       float64                // time of the measurement, in seconds on the clock of Snapshot.Now
 	Known    [Dimensions]bool       // dimensions that were measured; the others are estimated from requests
-	Measured [Dimensions]Statistics // of the dimensions that are known
-	Capacity [Dimensions]float64    // what network and disk can do, 0 if not known; for CPU and memory see Node.Capacity
+	Measured [Dimensions]Statistics // of the known dimensions
+	Capacity [Dimensions]float64    // capacity of network and disk, 0 if not known; for CPU and memory see Node.Capacity
 
 	// Missing is the usage to expect, in addition to the measured mean, of pods that were bound since the
 	// measurement or during the window before it.
@@ -49,16 +49,16 @@ type NodeUsage struct {
 	// Power is the power model that was fitted to measured watts. If it is nil, Node.Power counts.
 	Power *PowerModel
 
-	Wanted    float64 // thousandths of a core that services on the node wanted at the measurement, on a cluster all pods; 0 if not known
+	Wanted    float64 // thousandths of a core that services on the node (on a cluster: all pods) wanted at the measurement; 0 if not known
 	Throttled float64 // thousandths of Wanted that the pods did not get
 }
 
 // RecentPod is a pod that was bound to a node not long ago.
 type RecentPod struct {
-	ID               int     // for whoever keeps the list
+	ID               int     // for the list's owner
 	At               float64 // when it was bound, in seconds on the clock of Snapshot.Now
 	Requests, Limits Resources
-	Expected         [Dimensions]float64 // what it was expected to use, as Pod.Expected
+	Expected         [Dimensions]float64 // its expected use, from Pod.Expected
 }
 
 // Expect sets Missing, by the pods in Recent. missing returns the share of a pod's usage that the measured mean lacks.
@@ -82,12 +82,11 @@ func MissingShare(measured, bound float64) float64 {
 // PodUsage is the usage to expect of a pending pod: the mean of earlier pods of its workload.
 type PodUsage struct {
 	Known    [Dimensions]bool
-	Measured [Dimensions]Statistics // of the dimensions that are known
+	Measured [Dimensions]Statistics // of the known dimensions
 }
 
-// Used returns what the pods on the node use in a dimension: the measured usage and the missing one of
-// pods that were bound since. If the dimension was not measured, it is what they request: CPU and memory
-// without deviation, 0 for network and disk.
+// Used returns the use of the node's pods in a dimension: the measured usage plus the expected use of pods bound since. If the dimension
+// was not measured, it is the pods' requests: CPU and memory without deviation, 0 for network and disk.
 func (n *Node) Used(d Dimension) Statistics {
 	u := n.Usage
 	if u == nil || !u.Known[d] {
@@ -101,7 +100,7 @@ func (n *Node) Used(d Dimension) Statistics {
 	return s
 }
 
-// Capacity returns what the node offers in a dimension; 0 if that is not known.
+// Capacity returns the node's capacity in a dimension; 0 if it is not known.
 func (n *Node) Capacity(d Dimension) float64 {
 	switch {
 	case d == UsedCPU || d == UsedMemory:
@@ -112,8 +111,7 @@ func (n *Node) Capacity(d Dimension) float64 {
 	return n.Usage.Capacity[d]
 }
 
-// Expected returns what the pod is expected to use in a dimension: the mean of its workload's earlier
-// pods, or, if that is not known, what it requests.
+// Expected returns the pod's expected use in a dimension: the mean of its workload's earlier pods, or, if that is not known, its request.
 func (p *Pod) Expected(d Dimension) float64 {
 	if p.Usage != nil && p.Usage.Known[d] {
 		return p.Usage.Measured[d].Mean
@@ -121,7 +119,7 @@ func (p *Pod) Expected(d Dimension) float64 {
 	return p.Requests.in(d)
 }
 
-// ExpectedAll returns what the pod is expected to use, by dimension.
+// ExpectedAll returns the pod's expected use, by dimension.
 func (p *Pod) ExpectedAll() (out [Dimensions]float64) {
 	for d := range out {
 		out[d] = p.Expected(Dimension(d))

@@ -25,7 +25,7 @@ func TestUsedAndCapacity(t *testing.T) {
 		used     Statistics
 		capacity float64
 	}{
-		{UsedCPU, requested, 4000}, // not measured: what is missing counts among the requests
+		{UsedCPU, requested, 4000}, // not measured: the pod bound since counts among the requests
 		{UsedMemory, Statistics{Mean: 150, Deviation: 10, Trend: -4, HourMax: 250, DayMax: 350}, 8 << 30},
 		{DiskRead, Statistics{}, 9},
 	} {

@@ -2,9 +2,9 @@ package cluster
 
 import "sync/atomic"
 
-// Version identifies one state of one node: its requests, its devices and whatever else its fields
-// say. Two states in a process never share a version, so a cache of values derived from nodes
-// compares versions and nothing else; see Node.Unchanged. The zero Version identifies no state.
+// Version identifies one state of one node: its requests, its devices and all its other fields. Two states in a process never share a
+// version, so a cache of values derived from nodes compares versions and nothing else; see Node.Unchanged. The zero Version identifies no
+// state.
 type Version uint64
 
 var lastVersion atomic.Uint64

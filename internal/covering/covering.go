@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Problem holds the things and the demand.
+// Problem holds the kinds of items and the demand.
 type Problem struct {
-	Prices []float64 // of one thing of each kind; 0 or more
+	Prices []float64 // of one item of each kind; 0 or more
 	Limits []int     // of each kind; 0 or more
 	Rows   []Row
 	unit   float64 // that prices are scaled by
@@ -18,7 +18,7 @@ type Problem struct {
 
 // Row is one need.
 type Row struct {
-	Offers []float64 // of one thing of each kind; 0 or more
+	Offers []float64 // of one item of each kind; 0 or more
 	Needs  float64
 }
 
@@ -30,13 +30,13 @@ func (r Row) scale() float64 {
 	return 1
 }
 
-// Solution is how many of each kind to take.
+// Solution is the number of items of each kind.
 type Solution struct {
 	Counts []int
 	Price  float64
-	// Bound is a price under which there is no solution. It equals Price if the search was not cut.
+	// Bound is a lower bound of every solution's price. It equals Price if the search was not cut.
 	Bound float64
-	// Row is the one that makes the bound high, or -1 if nothing costs anything.
+	// Row is the row that makes the bound high, or -1 if nothing costs anything.
 	Row int
 }
 
@@ -47,8 +47,7 @@ const (
 	maxWork = 1_000_000_000
 )
 
-// Solve returns the cheapest solution that it finds. ok is false if even the limits do not meet the needs; Row is then one that is
-// not met.
+// Solve returns the cheapest solution that it finds. ok is false if even the limits do not meet the needs; Row is then an unmet row.
 func (p Problem) Solve() (out Solution, ok bool) {
 	p.unit = max(slices.Max(append([]float64{0}, p.Prices...)), tiny)
 	if row := p.short(p.Limits); row >= 0 {
@@ -133,7 +132,7 @@ func (p *Problem) short(counts []int) int {
 	return slices.IndexFunc(p.Rows, func(r Row) bool { return !r.Met(counts) })
 }
 
-// Met reports whether so many of each kind meet the need.
+// Met reports whether the numbers of each kind meet the need.
 func (r Row) Met(counts []int) bool {
 	sum := 0.0
 	for j, n := range counts {
@@ -142,7 +141,7 @@ func (r Row) Met(counts []int) bool {
 	return sum >= r.Needs-tiny*math.Abs(r.Needs)
 }
 
-// thin takes things away that are not needed, the dearest first.
+// thin removes unneeded items, the dearest first.
 func (p *Problem) thin(counts []int) {
 	order := make([]int, len(counts))
 	for j := range order {

@@ -65,9 +65,11 @@ func cheapest(p *Problem) float64 {
 	}
 }
 
-// The row that makes the solution dear is named, and one that cannot be met.
+// Solve names the row that makes the solution dear, and an unmet row.
 func TestRow(t *testing.T) {
-	p := Problem{Prices: []float64{1, 3}, Limits: []int{100, 100}, Rows: []Row{{[]float64{5, 5}, -1}, {[]float64{1, 4}, 8}, {[]float64{1, 2}, 100}}}
+	p := Problem{
+		Prices: []float64{1, 3}, Limits: []int{100, 100}, Rows: []Row{{[]float64{5, 5}, -1}, {[]float64{1, 4}, 8}, {[]float64{1, 2}, 100}},
+	}
 	if s, ok := p.Solve(); !ok || s.Row != 2 || s.Price != 100 || s.Bound != 100 {
 		t.Errorf("%+v", s)
 	}

@@ -11,12 +11,12 @@ type box struct {
 	duals       []float64 // of the rows, scaled so that they add up to the price
 }
 
-// relax solves the linear program of a box: the dual one by the simplex method, which begins feasible because no price is
-// negative. It has a row for each column of the problem, and the variables are the duals of the rows, those of the limits, and
-// the slacks.
+// relax solves the linear program of a box. It applies the simplex method to the dual program, which begins feasible because no price is
+// negative. There is a row for each column of the problem. The variables are the duals of the rows, the duals of the limits, and the
+// slacks.
 func (p *Problem) relax(b *box) {
 	n, m := len(p.Prices), len(p.Rows)
-	needs := make([]float64, m) // what the least of the box leaves over
+	needs := make([]float64, m) // the needs minus the offers of the box's lower limits
 	for i, r := range p.Rows {
 		needs[i] = r.Needs
 		for j, offer := range r.Offers {
@@ -108,7 +108,7 @@ func pivot(table [][]float64, basis []int, careful bool) bool {
 	return true
 }
 
-// weigh returns the lower bound that any duals give: what they pay for the needs, less what the limits keep them from.
+// weigh returns the lower bound that any duals give: the needs' value minus the limits' value.
 func (p *Problem) weigh(b *box, needs, duals []float64) (bound float64) {
 	for i := range duals {
 		bound += needs[i] * duals[i]

@@ -22,7 +22,7 @@ const (
 	Interrupted = 130 // Ctrl-C or SIGTERM
 )
 
-// Meaning says to users what an exit code means.
+// Meaning explains an exit code to users.
 type Meaning struct {
 	Code int
 	Text string
@@ -43,8 +43,7 @@ func Meanings() []Meaning {
 	}
 }
 
-// Error is an error with an exit code. Err says what failed and why. Hint says what the user can do
-// next; it may be empty.
+// Error is an error with an exit code. Err tells the failure and its cause. Hint tells the user's next step; it may be empty.
 type Error struct {
 	Code int
 	Err  error

@@ -49,8 +49,7 @@ func (p *Pod) add(kind int, count float64) {
 	p.kinds |= 1 << kind
 }
 
-// On returns the frequency of those of the pods that tolerate the taints of a node with the given
-// access.
+// On returns the frequency of the pods that tolerate the taints of a node with the given access.
 func (p *Pod) On(a Access) float64 {
 	if p.kinds&^a == 0 {
 		return p.Frequency

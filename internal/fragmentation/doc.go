@@ -1,7 +1,6 @@
-// Package fragmentation measures how fragmented the GPUs of a node are: how much of their idle
-// capacity cannot be used by the pods that typically arrive. The measure is that of Weng et al.,
-// Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent,
-// USENIX ATC 2023.
+// Package fragmentation measures how fragmented the GPUs of a node are: how much of their idle capacity cannot be used by the pods that
+// typically arrive. The measure comes from Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
+// Gradient Descent, USENIX ATC 2023.
 //
 // The typical pods of a workload are its most frequent shapes, each with its frequency. For one
 // typical pod and one node, the fragmented capacity is

@@ -29,14 +29,20 @@ func TestTypicalPods(t *testing.T) {
 		{Requests: asks(4, 1, 0), Count: 26}, {Requests: cluster.Resources{MilliCPU: 1, Memory: 5}, Count: 1}, {Requests: asks(9, 8, 0), Count: 3},
 	}).Pods()
 	// 97 of 100 pods: one device 36, no GPU 31 (memory does not distinguish shapes), a share 20, T4 10.
-	want := []Pod{{MilliCPU: 4, Devices: 1, Milli: 1000, Frequency: 36. / 97}, {MilliCPU: 1, Devices: 0, Milli: 0, Frequency: 31. / 97}, {MilliCPU: 2, Devices: 1, Milli: 500, Frequency: 20. / 97}, {MilliCPU: 4, Devices: 1, Milli: 1000, Models: []string{"T4"}, Frequency: 10. / 97}}
+	want := []Pod{
+		{MilliCPU: 4, Devices: 1, Milli: 1000, Frequency: 36. / 97}, {MilliCPU: 1, Devices: 0, Milli: 0, Frequency: 31. / 97},
+		{MilliCPU: 2, Devices: 1, Milli: 500, Frequency: 20. / 97},
+		{MilliCPU: 4, Devices: 1, Milli: 1000, Models: []string{"T4"}, Frequency: 10. / 97},
+	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Pod{})); d != "" {
 		t.Error(d)
 	}
 	if NewTypical(nil) != nil || NewTypical([]Demand{{Requests: asks(1, 0, 0), Count: 0}}) != nil {
 		t.Error("an empty workload has typical pods")
 	}
-	equals := NewTypical([]Demand{{Requests: asks(3, 0, 0), Count: 5}, {Requests: asks(1, 0, 0), Count: 5}, {Requests: asks(2, 0, 0), Count: 5}}).Pods()
+	equals := NewTypical([]Demand{
+		{Requests: asks(3, 0, 0), Count: 5}, {Requests: asks(1, 0, 0), Count: 5}, {Requests: asks(2, 0, 0), Count: 5},
+	}).Pods()
 	if len(equals) != 3 || equals[0].MilliCPU != 3 || equals[1].MilliCPU != 1 {
 		t.Errorf("equal counts are not in the order of the workload: %v", equals)
 	}
@@ -150,7 +156,9 @@ func TestFragmentationIsItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var workload []Demand
 		for range rapid.IntRange(1, 12).Draw(t, "demands") {
-			workload = append(workload, Demand{Requests: drawAsk(t), Models: drawModels(t, models), Count: float64(rapid.IntRange(1, 50).Draw(t, "count"))})
+			workload = append(workload, Demand{
+				Requests: drawAsk(t), Models: drawModels(t, models), Count: float64(rapid.IntRange(1, 50).Draw(t, "count")),
+			})
 		}
 		typical := NewTypical(workload)
 		n := node(rapid.Int64Range(0, 9).Draw(t, "cpu")*1000, rapid.SampledFrom(models).Draw(t, "model"))
@@ -202,7 +210,8 @@ func byDefinition(pods []Pod, n *cluster.Node) (f float64) {
 				small += room
 			}
 		}
-		hosted := p.Devices > 0 && fit >= p.Devices && p.MilliCPU <= n.Free().MilliCPU && (len(p.Models) == 0 || slices.Contains(p.Models, n.GPUModel))
+		hosted := p.Devices > 0 && fit >= p.Devices && p.MilliCPU <= n.Free().MilliCPU &&
+			(len(p.Models) == 0 || slices.Contains(p.Models, n.GPUModel))
 		if !hosted {
 			small = idle
 		}
@@ -211,11 +220,13 @@ func byDefinition(pods []Pod, n *cluster.Node) (f float64) {
 	return f
 }
 
-// Of a typical pod those that do not tolerate a node's taints count as if the node could not host them.
+// Instances of a typical pod that do not tolerate a node's taints count as if the node could not host them.
 func TestTaintsFragment(t *testing.T) {
 	tolerate := []cluster.Toleration{{Key: "gpu", Exists: true}}
 	r := asks(4, 1, 0)
-	typical := NewTypical([]Demand{{Requests: r, Count: 3}, {Requests: r, Tolerations: tolerate, Count: 1}, {Requests: asks(1, 0, 0), Tolerations: tolerate, Count: 4}})
+	typical := NewTypical([]Demand{
+		{Requests: r, Count: 3}, {Requests: r, Tolerations: tolerate, Count: 1}, {Requests: asks(1, 0, 0), Tolerations: tolerate, Count: 4},
+	})
 	plain, tainted := node(8, "T4", 0, 0), node(8, "T4", 0, 0)
 	tainted.Taints = []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}, {Key: "soft", Effect: cluster.PreferNoSchedule}}
 	if len(typical.Pods()) != 2 {
@@ -233,7 +244,8 @@ func TestTaintsFragment(t *testing.T) {
 		t    *Typical
 		n    *cluster.Node
 		want bool
-	}{{typical, plain, true}, {typical, tainted, true}, {typical, closed, false}, {typical, cordoned, false}, {nil, tainted, false}, {nil, plain, true},
+	}{{typical, plain, true}, {typical, tainted, true}, {typical, closed, false}, {typical, cordoned, false}, {nil, tainted, false},
+		{nil, plain, true},
 		{NewTypical([]Demand{{Requests: asks(1, 0, 0), Tolerations: tolerate, Count: 1}}), tainted, false}} {
 		if got := x.t.Open(x.n); got != x.want {
 			t.Errorf("%d: open %v", i, got)

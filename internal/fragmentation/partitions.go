@@ -2,9 +2,9 @@ package fragmentation
 
 import "gnnsched/internal/cluster/mig"
 
-// Partitions returns the share of each profile in the workload's requests for MIG partitions, by the index of the profile; the
-// thousandths of a GPU that pods request tell their profiles. The shares add up to 1. All profiles have the same if no pod requests a
-// partition, or t is nil.
+// Partitions returns each profile's share of the workload's requests for MIG partitions, by the index of the profile. A pod's profile
+// follows from its requested thousandths of a GPU. The shares add up to 1. All profiles have equal shares if no pod requests a partition,
+// or t is nil.
 func (t *Typical) Partitions() (shares [mig.Count]float64) {
 	sum := 0.0
 	for _, s := range t.Shapes() {

@@ -46,15 +46,15 @@ type Typical struct {
 	kinds    [][]cluster.Toleration // the tolerations of each kind
 	gpuKinds Access                 // the kinds that pods with GPUs have
 
-	// tables holds a table for each GPU model and access of the nodes that were measured, but not for
-	// models that only pods name. The map is replaced, never modified; making guards the replacement.
+	// tables holds a table for each GPU model and access of the measured nodes. Models that only pods name have none. The map is replaced,
+	// never modified; making guards the replacement.
 	tables atomic.Pointer[map[tableKey]*table]
 	making sync.Mutex
 }
 
-// NewTypical finds the typical pods of a workload. It takes its shapes (CPU, devices, thousandths
-// and models, whatever the tolerations) in the order of descending counts, equal ones in their order in workload, until they
-// cover 95 % of the pods or there are 512. It returns nil if the workload has no pods.
+// NewTypical finds the typical pods of a workload. It takes its shapes (CPU, devices, thousandths and models, without tolerations) by
+// descending count, equal counts in their order in workload, until they cover 95 % of the pods or there are 512. It returns nil if the
+// workload has no pods.
 func NewTypical(workload []Demand) *Typical {
 	pods, kinds := count(workload)
 	var total, covered float64

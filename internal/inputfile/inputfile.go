@@ -44,7 +44,7 @@ func Check(limit int64, paths ...string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil || info.IsDir() || info.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
-			continue // the code that reads it says so
+			continue // the reading code reports it
 		}
 		if info.Mode().IsRegular() {
 			if info.Size() > limit {

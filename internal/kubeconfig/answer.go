@@ -22,19 +22,20 @@ import (
 	"gnnsched/internal/reach"
 )
 
-// settings are the fields of a kubeconfig that say how the API server is reached.
+// settings names the fields of a kubeconfig that determine the way to the API server.
 var settings = reach.Settings{
 	Address: "`server` of the kubeconfig's cluster", Authority: "`certificate-authority-data` of the kubeconfig's cluster",
-	ServerName: "`server` or `tls-server-name` of the kubeconfig's cluster", ClientCertificate: "`client-certificate-data` of the kubeconfig's user",
-	Proxy: "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
+	ServerName:        "`server` or `tls-server-name` of the kubeconfig's cluster",
+	ClientCertificate: "`client-certificate-data` of the kubeconfig's user",
+	Proxy:             "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
 }
 
-// Explain gives an error of a request to the API server its exit code and the next step: exit.Kubeconfig if the kubeconfig does not fit
-// the cluster, exit.Unreachable if there was no answer. It returns other errors as they are: nil, those that have a code, those of a
-// cancelled context, and answers of the API server. A simulated cluster is named only if the request went to it or to this machine.
+// Explain adds an exit code and the next step to an error of a request to the API server: exit.Kubeconfig if the kubeconfig does not fit
+// the cluster, exit.Unreachable without an answer. It returns other errors unchanged: nil, errors with an exit code, errors of a cancelled
+// context, and answers of the API server. It names the simulated cluster only if the request went to it or to this machine.
 func Explain(err error) error {
 	var known *exit.Error
-	var request *url.Error // what every failed HTTP request ends in
+	var request *url.Error // every failed HTTP request ends in one
 	var status apierrors.APIStatus
 	fault, explained := settings.Explain(err)
 	switch {
@@ -63,7 +64,7 @@ func Explain(err error) error {
 	return exit.New(exit.Unreachable, err, hint)
 }
 
-// unexpected returns an error with the text of an answer that is none of an API server; else nil.
+// unexpected returns an error with the text of an answer that does not come from an API server; else nil.
 func unexpected(s apierrors.APIStatus) error {
 	d := s.Status().Details
 	if d == nil {
@@ -77,7 +78,7 @@ func unexpected(s apierrors.APIStatus) error {
 	return nil
 }
 
-// simulated reports whether an address is on this machine or that of the simulated cluster.
+// simulated reports whether an address is on this machine or belongs to the simulated cluster.
 func simulated(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -130,13 +131,16 @@ func unready(c *rest.Config, answer []byte, err error, now time.Time) error {
 		}
 		return exit.New(exit.Kubeconfig, fmt.Errorf("the cluster at %s refuses the credentials: %w", c.Host, err), hint)
 	case http.StatusBadRequest, http.StatusNotFound:
-		return exit.New(exit.Kubeconfig, fmt.Errorf("no API server answers at %s: %w", c.Host, err), "check host, port and path in "+settings.Address)
+		return exit.New(exit.Kubeconfig, fmt.Errorf("no API server answers at %s: %w", c.Host, err),
+			"check host, port and path in "+settings.Address)
 	case http.StatusProxyAuthRequired:
 		return exit.New(exit.Kubeconfig, fmt.Errorf("a proxy answers for %s: %w", c.Host, err), "write user and password into "+settings.Proxy)
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return exit.New(exit.Unreachable, fmt.Errorf("a proxy or load balancer answers at %s, but no API server: %w", c.Host, err), "check that the API server behind it is up")
+		return exit.New(exit.Unreachable, fmt.Errorf("a proxy or load balancer answers at %s, but no API server: %w", c.Host, err),
+			"check that the API server behind it is up")
 	}
-	return exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s is not ready: %w", c.Host, err), "wait until its API server is ready; `kubectl get --raw /readyz?verbose` lists what it waits for")
+	return exit.New(exit.Unreachable, fmt.Errorf("the cluster at %s is not ready: %w", c.Host, err),
+		"wait until its API server is ready; `kubectl get --raw /readyz?verbose` lists what it waits for")
 }
 
 // clientEnd returns when the client's certificate expires; the zero time if there is none.

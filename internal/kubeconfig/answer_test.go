@@ -25,7 +25,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// What answers in an API server's place, or does not, gets its exit code and its next step.
+// Other servers in an API server's place, and missing ones, have their exit code and next step.
 func TestConnectExplains(t *testing.T) {
 	answers := func(status int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +45,8 @@ func TestConnectExplains(t *testing.T) {
 		return s
 	}
 	tls := start(answers(http.StatusOK, "ok"), true)
-	ca := "certificate-authority-data: " + base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
+	ca := "certificate-authority-data: " +
+		base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
 	proxy := start(answers(http.StatusProxyAuthRequired, ""), false)
 	defer func(before time.Duration) { patience = before }(patience)
 	patience = time.Second
@@ -114,7 +115,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Only a cluster on this machine, and the simulated one wherever it is, is taken for a simulated one.
+// Only a cluster on this machine, and the simulated one anywhere, counts as simulated.
 func TestExplainNamesSimulatedClusters(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	p := SimulatedKubeconfig(SimulatedDir())

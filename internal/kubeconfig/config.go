@@ -57,7 +57,8 @@ func (t Target) Fallback() string {
 	return t.Name()
 }
 
-// loader returns the loader of the kubeconfig, with the file and context of the target. It is an error if a file is too long to be one.
+// loader returns the loader of the kubeconfig, with the file and context of the target. It returns an error if a file is too long for a
+// kubeconfig.
 func (t Target) loader() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.Kubeconfig
@@ -116,7 +117,8 @@ func (t Target) REST() (*rest.Config, error) {
 	case clientcmd.IsEmptyConfig(err) && env == SimulatedKubeconfig(SimulatedDir()):
 		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), simulatedHint)
 	case clientcmd.IsEmptyConfig(err) && env != "":
-		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)), "unset KUBECONFIG, or "+fileHint)
+		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("no kubeconfig: $KUBECONFIG is %s, which %s", env, whyEmpty(env)),
+			"unset KUBECONFIG, or "+fileHint)
 	case clientcmd.IsEmptyConfig(err):
 		err = errors.New("no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config")
 		return nil, exit.New(exit.Kubeconfig, err, simulatedHint)
@@ -128,8 +130,8 @@ func (t Target) REST() (*rest.Config, error) {
 	return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
 }
 
-// whyEmpty says why the files of a $KUBECONFIG yield no cluster. kwokcluster down --purge, for example,
-// deletes the file that a shell still names.
+// whyEmpty explains why the files of a $KUBECONFIG yield no cluster. kwokcluster down --purge, for example, deletes the file that a shell
+// still names.
 func whyEmpty(env string) string {
 	if slices.ContainsFunc(filepath.SplitList(env), fileExists) {
 		return "names no cluster"
@@ -170,8 +172,7 @@ func (t Target) File() (path string, remove func(), err error) {
 	return path, remove, nil
 }
 
-// inCluster returns a kubeconfig for the service account of the pod that this process runs in. It names
-// the token's file, because the token changes.
+// inCluster returns a kubeconfig for the service account of this process's pod. It names the token's file, because the token changes.
 func inCluster(c *rest.Config) clientcmdapi.Config {
 	const name = "in-cluster"
 	k := clientcmdapi.NewConfig()
@@ -182,11 +183,12 @@ func inCluster(c *rest.Config) clientcmdapi.Config {
 	return *k
 }
 
-// patience is how long Connect waits for an answer, and for an API server that answers with a status of 500 because it is starting.
+// patience limits how long Connect waits for an answer, and for an API server that answers with status 500 because it is starting.
 var patience = 10 * time.Second
 
 // Connect returns a client for the target and its configuration. It waits up to ten seconds for an answer,
-// and while the API server answers that it is not ready. Without an answer, the error has exit code 3, or 4 if the kubeconfig does not fit the cluster.
+// and while the API server answers that it is not ready. Without an answer, the error has exit code 3, or 4 if the kubeconfig does not fit
+// the cluster.
 func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Config, error) {
 	c, err := t.REST()
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Informers returns a scheduler's informers, which do not resync. Several schedulers of a process may share them, as those that compare
-// choices do.
+// Informers returns a scheduler's informers, which do not resync. Several schedulers of a process may share them.
 func Informers(client kubernetes.Interface) informers.SharedInformerFactory {
 	own, shared := newInformers(client), informers.NewSharedInformerFactory(client, 0)
 	as := func(i cache.SharedIndexInformer) func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
@@ -23,7 +22,8 @@ func Informers(client kubernetes.Interface) informers.SharedInformerFactory {
 	return shared
 }
 
-// indexedOnce leaves out an index that the informer has already. Each scheduler adds the same indices of pods and slices, by the same names.
+// indexedOnce leaves out an index that the informer has already. Each scheduler adds the same indices of pods and slices, by the same
+// names.
 type indexedOnce struct{ cache.SharedIndexInformer }
 
 // AddIndexers implements cache.SharedIndexInformer.

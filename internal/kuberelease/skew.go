@@ -13,7 +13,7 @@ const Scheduler = component.DefaultKubeBinaryVersion
 // oldest is the oldest release that gnnsched builds with. Its module file says the same.
 const oldest = "1.36"
 
-// Fit is how a kube-scheduler and an API server fit by upstream's version skew policy: the scheduler must not be newer, and may be
+// Fit is the relation of a kube-scheduler and an API server by upstream's version skew policy: the scheduler must not be newer, and may be
 // one release older.
 type Fit int
 
@@ -24,8 +24,8 @@ const (
 	TooNew      // the scheduler is newer: it may wait for objects that the API server does not serve
 )
 
-// Check compares the scheduler of this program with an API server of a version such as v1.37.2. problem says what does not fit and
-// what to do; it is empty if they fit.
+// Check compares the scheduler of this program with an API server of a version such as v1.37.2. problem describes the mismatch and its
+// remedy; it is empty if they fit.
 func Check(apiServer string) (f Fit, problem string) { return check(Scheduler, apiServer) }
 
 func check(scheduler, apiServer string) (Fit, string) {

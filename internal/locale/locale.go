@@ -1,5 +1,5 @@
-// Package locale keeps what the programs write within ASCII where the locale is not UTF-8, as LC_ALL=C asks for. It replaces the few
-// signs that the programs use, one cell by one, so that tables stay aligned. Text that others wrote, such as labels, stays as it is.
+// Package locale keeps the programs' output within ASCII where the locale is not UTF-8, as LC_ALL=C asks for. It replaces the few signs
+// that the programs use, one cell by one, so that tables stay aligned. Text from elsewhere, such as labels, stays unchanged.
 package locale
 
 import (
@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// UTF8 reports whether the locale of an environment has characters beyond ASCII. As POSIX says, the first of LC_ALL, LC_CTYPE and LANG
-// that is set and not empty decides. Without any it is the C locale.
+// UTF8 reports whether the locale of an environment has characters beyond ASCII. By POSIX, the first of LC_ALL, LC_CTYPE and LANG that is
+// set and not empty decides. Without any it is the C locale.
 func UTF8(env []string) bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		for i := len(env) - 1; i >= 0; i-- { // the last one wins, as in os/exec
@@ -23,7 +23,7 @@ func UTF8(env []string) bool {
 	return false
 }
 
-// signs are pairs of a sign and its replacement of as many cells. Longer ones come first.
+// signs are pairs of a sign and its replacement of equal width. Longer ones come first.
 var signs = strings.NewReplacer(
 	" …\n", " ...\n", "…\n", "...\n", "…", "~",
 	"→ ", "->", "→", ">", "←", "<", "↑", "^", "↓", "v", "▲", "^", "▼", "v",

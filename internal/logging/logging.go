@@ -19,7 +19,7 @@ import (
 	"gnnsched/internal/locale"
 )
 
-// Config says where and how much a process logs.
+// Config sets the place and the level of a process's log.
 type Config struct {
 	Component string    // name of the file without ".log", and the field "component" of every line
 	Dir       string    // directory of the log file; empty: no file
@@ -30,9 +30,8 @@ type Config struct {
 	NoColor   bool      // no colours on Stderr
 }
 
-// Setup makes the logger and routes klog to it. The io.Closer closes the file. An unknown level or a
-// directory that cannot be written is a usage error (exit code 2), the latter unless Optional is set.
-// If the directory has to be made, the first line says so.
+// Setup makes the logger and routes klog to it. The io.Closer closes the file. An unknown level or a directory that cannot be written is a
+// usage error (exit code 2), the latter unless Optional is set. If Setup makes the directory, the first line tells so.
 func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 	level, err := zerolog.ParseLevel(c.Level)
 	if err != nil || c.Level == "" {
@@ -96,13 +95,12 @@ func openFile(dir, component string) (io.WriteCloser, error) {
 	return &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}, nil
 }
 
-// ProjectLogger is the name of the klog loggers of this project's own code. Code that runs inside
-// kube-scheduler logs to klog; the name tells its messages from those of Kubernetes.
+// ProjectLogger is the name of the klog loggers of this project's own code. Code that runs inside kube-scheduler logs to klog; the name
+// distinguishes its messages from Kubernetes' own.
 const ProjectLogger = "gnnsched"
 
-// bridgeKlog sends klog's messages to log. Kubernetes logs much that is of no interest to users at
-// klog's lowest verbosity ("starting controller …"), so its messages below a warning appear only at
-// level debug. Messages of ProjectLogger keep their level.
+// bridgeKlog sends klog's messages to log. Kubernetes logs many messages at klog's lowest verbosity ("starting controller …") that do not
+// interest users, so its messages below a warning appear only at level debug. Messages of ProjectLogger keep their level.
 func bridgeKlog(log zerolog.Logger) {
 	sink := log.Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) { e.Str("source", "kubernetes") }))
 	if log.GetLevel() > zerolog.DebugLevel {

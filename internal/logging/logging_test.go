@@ -89,8 +89,7 @@ func TestSetupAgain(t *testing.T) {
 	}
 }
 
-// A default directory that cannot be written costs the file, and one warning says so. A directory that
-// had to be made is named.
+// If the default directory cannot be written, there is no file, and one warning. A newly made directory is named.
 func TestSetupWithoutPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a-file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

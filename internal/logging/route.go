@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// target is where klog's messages go at present.
+// target is the present destination of klog's messages.
 var target atomic.Pointer[logr.LogSink]
 
 // install sets klog's logger. It happens once in a process, because goroutines that log to klog read its logger without a lock.

@@ -34,8 +34,8 @@ func (p *Poll) Run(ctx context.Context, ask func(context.Context)) {
 // errSlow is part of an error after the timeout.
 var errSlow = errors.New("no answer within the timeout")
 
-// Ask asks once, within the timeout. changed says that it failed and did not before, or the other way round. The error is that of ctx
-// if that is done.
+// Ask calls ask once, within the timeout. changed reports that it failed after a success, or succeeded after a failure. If ctx is done, Ask
+// returns its error.
 func (p *Poll) Ask(ctx context.Context, ask func(context.Context) error) (changed bool, err error) {
 	err = p.within(ctx, ask)
 	if ctx.Err() != nil {

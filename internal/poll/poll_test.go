@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	<-ended
 }
 
-// A change is told once in each direction. A context that is done is no failure of what is asked.
+// Each change is reported once. The end of a context is not a failure of ask.
 func TestAsk(t *testing.T) {
 	p := &Poll{Timeout: time.Second, Clock: clocktesting.NewFakeClock(time.Unix(1e9, 0))}
 	broken := errors.New("broken")
@@ -61,7 +61,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A question is given up after the timeout, and its error says so.
+// After the timeout, a question is abandoned with an error that names the timeout.
 func TestTimeout(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	p := &Poll{Timeout: time.Second, Clock: clock}

@@ -9,8 +9,8 @@ const (
 	idleOfFull   = 0.2
 )
 
-// Machine returns the model of a node without its GPUs: the one by measured watts, else its own, else the default for its
-// CPU. Measured watts have those of GPUs in them, so they count only where there are none.
+// Machine returns the model of a node without its GPUs: by measured watts, else the node's own, else the default for its CPU. Measured
+// watts include GPUs, so they count only on nodes without GPUs.
 func Machine(n *cluster.Node) cluster.PowerModel {
 	if n.Usage != nil && n.Usage.Power != nil && len(n.GPUs) == 0 {
 		return *n.Usage.Power
@@ -22,8 +22,8 @@ func Machine(n *cluster.Node) cluster.PowerModel {
 	return cluster.PowerModel{Idle: idleOfFull * full, Full: full}
 }
 
-// Draw returns what a node draws in watts while a fraction of its CPU is in use: by its own model (cluster.Node.Power) or
-// the default one, and for GPUs by what After counts. A node whose model has sleep sleeps while no pod is on it.
+// Draw returns a node's power in watts while a fraction of its CPU is in use: by its own model (cluster.Node.Power) or the default one,
+// plus its GPUs as in After. A node whose model has sleep sleeps while no pod is on it.
 func Draw(n *cluster.Node, used float64) float64 {
 	m := Machine(n)
 	if m.Sleep != nil && n.Requested.Pods == 0 {
@@ -38,8 +38,8 @@ func Full(n *cluster.Node) float64 {
 	return m.Full + float64(n.Allocatable.GPU)*gpuOf(n).full
 }
 
-// Rise returns by how many watts a placement on the node raises what its machine draws, GPUs aside, if the pod uses so
-// many thousandths of a core. It wakes a machine that sleeps.
+// Rise returns the additional watts of the node's machine, without GPUs, if one more pod uses milliCPU thousandths of a core. The pod wakes
+// a sleeping machine.
 func Rise(n *cluster.Node, milliCPU float64) float64 {
 	m, capacity, used := Machine(n), max(n.Capacity(cluster.UsedCPU), 1), n.Used(cluster.UsedCPU).Mean
 	before := m.At(used / capacity)

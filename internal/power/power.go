@@ -42,11 +42,10 @@ var sockets = map[string]socket{
 // otherSocket is the package of all other machines (Xeon E5-2682 v4).
 var otherSocket = socket{draw{15, 120}, 32_000}
 
-// Watts returns what a node draws.
+// Watts returns the power of a node.
 func Watts(n *cluster.Node) float64 { return After(n, cluster.Resources{}, 0) }
 
-// After returns what a node would draw with one more pod, which requests r and runs on the given
-// devices.
+// After returns the power of a node with one more pod, which requests r and runs on the given devices.
 func After(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (watts float64) {
 	s, known := sockets[n.GPUModel]
 	if !known {
@@ -67,7 +66,7 @@ func gpuOf(n *cluster.Node) draw {
 	return otherGPU
 }
 
-// gpuWatts returns what the node's devices would draw with one more pod.
+// gpuWatts returns the power of the node's devices with one more pod.
 func gpuWatts(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (watts float64) {
 	if len(n.GPUs) == 0 && n.Allocatable.GPU == 0 {
 		return 0

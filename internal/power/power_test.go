@@ -49,7 +49,7 @@ func TestWatts(t *testing.T) {
 	}
 }
 
-// A machine without a model of its own draws by its hardware threads, and a device by whether a pod has it.
+// Without a model, a machine's power follows from its hardware threads, and a device's from whether a pod has it.
 func TestDraw(t *testing.T) {
 	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10_000, GPU: 2, Pods: 10}, GPUModel: "T4", GPUs: []int64{0, 0}}
 	for _, c := range []struct {

@@ -29,7 +29,7 @@ type Server struct {
 	// The files, in PEM, with the certificates that sign the server's certificate and with the client's own certificate
 	// and key, and one with a bearer token. All but CAFile are read again when they change.
 	CAFile, CertFile, KeyFile, TokenFile string
-	// ServerName is the name that the server's certificate must have, if it is not that of Address.
+	// ServerName is the name in the server's certificate, if it differs from the host of Address.
 	ServerName string
 }
 
@@ -60,7 +60,7 @@ func loopback(host string) bool {
 type Client struct {
 	HTTP *http.Client
 	URL  string // without the path of the API
-	// Warn, if not nil, is called with each warning in an answer. What a server warns of may be missing from the answer.
+	// Warn, if not nil, is called with each warning in an answer. A warning means that data may be missing from the answer.
 	Warn func(string)
 }
 
@@ -97,7 +97,7 @@ func (c *Client) Query(ctx context.Context, query string, at time.Time) (model.V
 	return out, nil
 }
 
-// Range returns what a query gives for the times from, from + step, and so on up to to.
+// Range returns a query's result for the times from, from + step, and so on up to to.
 func (c *Client) Range(ctx context.Context, query string, from, to time.Time, step time.Duration) (model.Matrix, error) {
 	value, err := c.ask(func(a v1.API) (model.Value, v1.Warnings, error) {
 		return a.QueryRange(ctx, query, v1.Range{Start: from, End: to, Step: step})
@@ -115,8 +115,8 @@ func (c *Client) Range(ctx context.Context, query string, from, to time.Time, st
 	return out, nil
 }
 
-// Refused is the error of a query that Prometheus got and will never answer, such as one over too many samples. To ask
-// again does not help. A server that was too slow or not ready gives another error.
+// Refused is the error of a query that Prometheus received and will never answer, such as one over too many samples. Retrying does not
+// help. A slow or unready server gives another error.
 type Refused struct{ Why string }
 
 func (r Refused) Error() string { return r.Why }
@@ -151,7 +151,7 @@ func (c *Client) ask(query func(v1.API) (model.Value, v1.Warnings, error)) (mode
 	return value, nil
 }
 
-// refusal returns the error of an answer that says one.
+// refusal returns the error for an error answer of Prometheus: a Refused if repeating the query does not help.
 func refusal(e *v1.Error) error {
 	why := fmt.Errorf("Prometheus says %.200q", e.Msg)
 	switch e.Type {
@@ -180,7 +180,7 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// NodeNames returns the names and addresses of the node that a series may be of, the best first.
+// NodeNames returns the possible names and addresses of a series' node, the best first.
 func NodeNames(m model.Metric) (names []string) {
 	for _, label := range []model.LabelName{"node", "node_name", "kubernetes_node", "nodename", "exported_instance", "instance"} {
 		value := string(m[label])

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Errors that may pass are told from queries that will never be answered, and answers with warnings are answers.
+// Transient errors are distinguished from queries that will never be answered, and answers with warnings are answers.
 func TestAnswers(t *testing.T) {
 	const vector = `"data":{"resultType":"vector","result":[{"metric":{"node":"a"},"value":[1,"2"]}]}`
 	for _, c := range []struct {

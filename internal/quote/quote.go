@@ -1,5 +1,5 @@
-// Package quote shortens text that somebody else wrote, such as annotations of pods, before it goes into
-// an error or a log. Such text may be as long as 256 KiB and may hold control characters.
+// Package quote shortens foreign text, such as annotations of pods, before it goes into an error or a log. Such text may be as long as 256
+// KiB and may hold control characters.
 package quote
 
 import (
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// most is how many bytes of a value are quoted.
+// most is the number of quoted bytes of a value.
 const most = 40
 
-// Value quotes the first 40 bytes of a value and says how long it is if it is longer.
+// Value quotes the first 40 bytes of a value and adds the length of a longer one.
 func Value(value string) string {
 	if len(value) <= most {
 		return strconv.Quote(value)
@@ -19,8 +19,7 @@ func Value(value string) string {
 	return fmt.Sprintf("%s... (%d bytes)", strconv.Quote(strings.ToValidUTF8(value[:most], "")), len(value))
 }
 
-// Message returns at most n bytes of a message that quotes such text, without control characters except
-// line feeds.
+// Message returns at most n bytes of a message that quotes such text, without control characters except line feeds.
 func Message(message string, n int) string {
 	cut := message
 	if len(cut) > n {

@@ -1,4 +1,4 @@
-// Package reach explains why a request over HTTP failed on its way to the server, and says what the user can do next. The way has a
+// Package reach explains why an HTTP request failed on its way to the server, and suggests the user's next step. The way consists of a
 // name, a network, perhaps a proxy, and TLS.
 package reach
 
@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// Settings has the names of the settings that say how a server is reached, as hints call them. An empty name means that there is no
-// such setting.
+// Settings holds, for hints, the names of the settings that determine the way to the server. An empty name means that there is no such
+// setting.
 type Settings struct {
 	Address           string // the server's URL
 	Authority         string // the certificates that sign the server's certificate
@@ -42,7 +42,8 @@ type kind struct {
 // kinds are tried in this order: a proxy fails in the ways of a server, too.
 var kinds = []kind{
 	{proxyFailed, false, func(s Settings, _ error) string {
-		return "the proxy is the fault: check " + or(s.Proxy, "$HTTPS_PROXY") + ", or list the server in $NO_PROXY if it is reached without a proxy"
+		return "the proxy is the fault: check " + or(s.Proxy, "$HTTPS_PROXY") +
+			", or list the server in $NO_PROXY if it is reached without a proxy"
 	}},
 	{expired, false, func(Settings, error) string {
 		return "compare this machine's clock with the certificate's dates; if the clock is right, the server needs a new certificate"
@@ -73,7 +74,8 @@ var kinds = []kind{
 		return "nothing listens there: check that the server is up, and host and port in " + s.Address
 	}},
 	{cut, false, func(s Settings, _ error) string {
-		return "the connection was closed without an answer: check that the server behind a load balancer or tunnel is up, and the port in " + s.Address
+		return "the connection was closed without an answer: check that the server behind a load balancer or tunnel is up, and the port in " +
+			s.Address
 	}},
 	{unreachable, false, func(s Settings, _ error) string {
 		return "check host and port in " + s.Address + ", and whether a VPN or a firewall is in the way"
@@ -107,7 +109,7 @@ func is[T error](err error) bool {
 	return errors.As(err, &found)
 }
 
-// operation returns the operation of the network that failed, such as "dial"; "" if none did.
+// operation returns the network operation that failed, such as "dial"; "" if none did.
 func operation(err error) string {
 	var op *net.OpError
 	if !errors.As(err, &op) {
@@ -128,7 +130,8 @@ func proxyFailed(err error) bool {
 
 // refusals are the texts of statuses with which proxies refuse to connect.
 var refusals = []string{
-	http.StatusText(http.StatusProxyAuthRequired), http.StatusText(http.StatusBadRequest), http.StatusText(http.StatusForbidden), http.StatusText(http.StatusNotFound),
+	http.StatusText(http.StatusProxyAuthRequired), http.StatusText(http.StatusBadRequest), http.StatusText(http.StatusForbidden),
+	http.StatusText(http.StatusNotFound),
 	http.StatusText(http.StatusMethodNotAllowed), http.StatusText(http.StatusInternalServerError), http.StatusText(http.StatusNotImplemented),
 	http.StatusText(http.StatusBadGateway), http.StatusText(http.StatusServiceUnavailable), http.StatusText(http.StatusGatewayTimeout),
 }
@@ -161,9 +164,10 @@ func alerted(err error) bool {
 
 func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// cut recognises the end of a connection. An end that no request met may be that of a file.
+// cut recognises the end of a connection. It requires a url.Error, because other ends may be a file's.
 func cut(err error) bool {
-	return is[*url.Error](err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+	return is[*url.Error](err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE))
 }
 
 func unreachable(err error) bool {

@@ -50,7 +50,7 @@ func certificate(t *testing.T, name string, end time.Time) tls.Certificate {
 // serving starts a server with TLS.
 func serving(t *testing.T, c *tls.Config) *httptest.Server {
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that fail, as they are to
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes fail on purpose
 	s.TLS = c
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -67,7 +67,8 @@ func at(s *httptest.Server, scheme, name string) string {
 func TestServers(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour
-	good, old, other := certificate(t, "localhost", time.Now().Add(day)), certificate(t, "localhost", time.Now().Add(-day)), certificate(t, "x.example", time.Now().Add(day))
+	good, old, other := certificate(t, "localhost", time.Now().Add(day)), certificate(t, "localhost", time.Now().Add(-day)),
+		certificate(t, "x.example", time.Now().Add(day))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	gone := httptest.NewServer(nil)

@@ -17,8 +17,7 @@ import (
 
 // Observer hears how an API server answers a client that reads.
 type Observer struct {
-	// Refused is called for the first refusal of a request, and again if it was granted in between. never says that it was never
-	// granted.
+	// Refused is called for the first refusal of a request, and again if it was granted in between. never reports that it was never granted.
 	Refused func(r Request, never bool)
 	Granted func(Request) // is called when a request that was refused is granted
 
@@ -68,7 +67,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// note takes the status of an answer. A status of neither kind says nothing about rights.
+// note takes the status of an answer. Statuses other than OK and Forbidden tell nothing about rights.
 func (o *Observer) note(r Request, status int) {
 	switch status {
 	case http.StatusOK:
@@ -94,8 +93,8 @@ func (o *Observer) Quiet(ctx context.Context) context.Context {
 	})
 }
 
-// Requiring returns an observer for a program that cannot do without the rights of some rules to list and watch. A refusal of one that
-// was never granted calls end, and is the error of Err. Other refusals are told to warn.
+// Requiring returns an observer for a program that requires the rights of some rules to list and watch. If one was never granted, its
+// refusal calls end and becomes the error of Err. Other refusals go to warn.
 func Requiring(rules []rbacv1.PolicyRule, hint string, end context.CancelFunc, warn func(string)) *Observer {
 	o := &Observer{}
 	o.Granted = func(r Request) { warn("may " + r.String() + " now") }
@@ -114,7 +113,7 @@ func Requiring(rules []rbacv1.PolicyRule, hint string, end context.CancelFunc, w
 	return o
 }
 
-// Err returns the error of the refusal that ended the program of Requiring, or nil.
+// Err returns the refusal error that ended the program of Requiring, or nil.
 func (o *Observer) Err() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,5 +122,6 @@ func (o *Observer) Err() error {
 
 // in reports whether the rule has the right to list or to watch that the request needs.
 func (r Request) in(rule rbacv1.PolicyRule) bool {
-	return r.Verb != "get" && slices.Contains(rule.APIGroups, r.Group) && slices.Contains(rule.Resources, r.Resource) && slices.Contains(rule.Verbs, r.Verb)
+	return r.Verb != "get" && slices.Contains(rule.APIGroups, r.Group) && slices.Contains(rule.Resources, r.Resource) &&
+		slices.Contains(rule.Verbs, r.Verb)
 }

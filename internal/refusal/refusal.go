@@ -1,5 +1,5 @@
-// Package refusal tells what an API server does not let its user read. Reflectors never end because of a refusal: they log it again
-// at each try, and do not name the verb. Here each refused verb and resource is told once.
+// Package refusal reports which requests an API server forbids to its user. Reflectors never end because of a refusal: they log it again at
+// each try, and do not name the verb. This package reports each refused verb and resource once.
 package refusal
 
 import (
@@ -25,7 +25,7 @@ func (r Request) Name() string {
 // String returns, for example, "list nodes" or "watch replicasets.apps".
 func (r Request) String() string { return r.Verb + " " + r.Name() }
 
-// Error returns an error of exit code 4 that says that the request is refused, and why that is the end.
+// Error returns an error of exit code 4 for the refused request, with the reason why it is the end.
 func (r Request) Error(why, hint string) error {
 	return exit.New(exit.Kubeconfig, fmt.Errorf("the cluster does not let this user %s; %s", r, why), hint)
 }
@@ -77,8 +77,8 @@ func (t *Tally) any(group, resource string) bool {
 	return false
 }
 
-// requestOf returns what a request of HTTP reads; false if it writes or reads no resource. base is the path at which the API server is,
-// such as that of a proxy; often empty.
+// requestOf returns the verb and resource of an HTTP request; false if it reads or writes no resource. base is the API server's base path,
+// such as a proxy's; often empty.
 func requestOf(r *http.Request, base string) (Request, bool) {
 	var out Request
 	below, is := strings.CutPrefix(strings.Trim(r.URL.Path, "/")+"/", base)
@@ -93,7 +93,7 @@ func requestOf(r *http.Request, base string) (Request, bool) {
 	case path[0] != "api":
 		return out, false
 	}
-	if len(rest) < 2 { // the version, and what it serves
+	if len(rest) < 2 { // the version, then the resource
 		return out, false
 	}
 	rest = rest[1:]

@@ -64,7 +64,7 @@ func client(t *testing.T, o *Observer, s *refusaltest.Server) kubernetes.Interfa
 	return c
 }
 
-// A refusal is told once until the request is granted. Its errors are dropped from logs meanwhile.
+// A refusal is reported once until the request is granted. Its errors are dropped from logs meanwhile.
 func TestObserver(t *testing.T) {
 	var told, logged []string
 	o := &Observer{
@@ -139,7 +139,7 @@ func TestListAfterWatch(t *testing.T) {
 	}
 }
 
-// A program ends because of a right that it requires and never had. It goes on without others, and when it loses one.
+// A program ends if it requires a right that it never had. It goes on without other rights, and when it loses one.
 func TestRequiring(t *testing.T) {
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"list"}}}
 	for name, c := range map[string]struct {

@@ -1,5 +1,5 @@
-// Package runfolder is the form in which a run leaves what a report needs: a folder with a manifest and one
-// file for each kind of row. A folder holds one run.
+// Package runfolder reads and writes the data of a run for reports: a folder with a manifest and one file for each kind of row. A folder
+// holds one run.
 //
 //	w, err := runfolder.Create(dir, runfolder.Manifest{Kind: "compare", Command: os.Args, …})
 //	err = w.Add(runfolder.Scenario{Name: "monday", Baseline: "default"})
@@ -12,7 +12,7 @@
 //
 // Manifests hold the command line without its secrets: see redact.
 //
-// The files, for those who read a folder with other tools; the types of the rows describe their fields:
+// The files, for other tools; the types of the rows describe their fields:
 //
 //   - manifest.json: one [Manifest]. Without "ended", the run goes on or was killed.
 //   - scenarios.jsonl: what contenders were compared on, and by which metrics ([Scenario])

@@ -20,8 +20,8 @@ const schema = 1
 // manifestFile is the name of the manifest in the folder.
 const manifestFile = "manifest.json"
 
-// Manifest says what ran. Create and Describe set Schema and Platform, and remove secrets from Command and
-// Settings. Ended is nil while the run goes on, and stays nil if it was killed.
+// Manifest describes the run. Create and Describe set Schema and Platform, and remove secrets from Command and Settings. Ended is nil while
+// the run goes on, and stays nil if it was killed.
 type Manifest struct {
 	Schema   int               `json:"schema"`
 	Kind     string            `json:"kind"`            // the command, as eval or runsim
@@ -33,7 +33,7 @@ type Manifest struct {
 	Ended    *time.Time        `json:"ended,omitempty"`
 	Seeds    []uint64          `json:"seeds,omitempty"`
 	Settings map[string]string `json:"settings,omitempty"` // by name, as the flags that were set
-	Notes    []string          `json:"notes,omitempty"`    // what a reader of the data must know
+	Notes    []string          `json:"notes,omitempty"`    // what readers must know about the data
 	Error    string            `json:"error,omitempty"`    // why the run ended before its time
 	Dropped  map[string]int    `json:"dropped,omitempty"`  // rows that were not written because the file was full, by file
 }
@@ -66,7 +66,7 @@ func Describe(dir string, m Manifest) error {
 	return nil
 }
 
-// refused says why a folder cannot be written. A full disk, unlike a wrong name, is no wrong use.
+// refused explains why a folder cannot be written. A full disk, unlike a wrong name, is no usage error.
 func refused(dir string, err error) error {
 	code, hint := exit.Usage, "choose a directory that you can write to"
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {

@@ -32,7 +32,7 @@ type Run struct {
 	Points      []Point
 	Tables      []Table
 	Scalars     []Scalar // of the file scalars.csv
-	Notes       []string // what was wrong with the files and could be left out
+	Notes       []string // faults of the files that could be left out
 }
 
 // Scalar is a point of a learning curve.

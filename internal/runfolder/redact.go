@@ -13,14 +13,13 @@ const hidden = "REDACTED"
 // secretName matches names of flags and settings whose values are secrets.
 var secretName = regexp.MustCompile(`(?i)(token|passw|secret|credential|api-?key|private-?key|client-?key|authorization|bearer)`)
 
-// secretValue matches secrets that stand in any value: what follows Bearer or Basic, and JSON web tokens.
+// secretValue matches secrets within any value: the text after Bearer or Basic, and JSON web tokens.
 var secretValue = regexp.MustCompile(`(?i)\b(bearer|basic)\s+\S+|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]+`)
 
 // address matches a URL in a value.
 var address = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S+`)
 
-// redactCommand returns a command line without its secrets: the values of flags whose names say so, and what
-// redact removes.
+// redactCommand returns a command line without its secrets: the values of flags with telling names, and the values that redact removes.
 func redactCommand(args []string) []string {
 	out := make([]string, len(args))
 	next := false // the previous argument was a flag with a secret, without its value

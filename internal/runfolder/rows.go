@@ -17,7 +17,7 @@ type Scenario struct {
 	Name      string   `json:"name"`
 	About     string   `json:"about,omitempty"`
 	Objective string   `json:"objective,omitempty"`
-	Baseline  string   `json:"baseline,omitempty"` // the contender that the others are compared with
+	Baseline  string   `json:"baseline,omitempty"` // the baseline of the comparisons
 	Samples   int      `json:"samples,omitempty"`  // independent samples; differences of fewer than 2 have no interval
 	Rule      string   `json:"rule,omitempty"`     // how differences are marked, for people
 	TimeUnit  string   `json:"timeUnit,omitempty"` // of Frame.At, Decision.At and waiting times
@@ -87,7 +87,7 @@ type Frame struct {
 	Nodes     []Node  `json:"nodes"`
 }
 
-// Node is a node's load. Fractions are of what the node offers to pods, and may exceed 1.
+// Node is a node's load. Fractions are relative to the node's allocatable amounts, and may exceed 1.
 type Node struct {
 	Name   string  `json:"name"`
 	CPU    float64 `json:"cpu"`
@@ -96,7 +96,7 @@ type Node struct {
 	Pods   int64   `json:"pods"`
 }
 
-// Waits sums up how long the pods of a class waited for a node, in the scenario's unit of time.
+// Waits sums up the waiting times of a class of pods, in the scenario's unit of time.
 type Waits struct {
 	Scenario  string    `json:"scenario"`
 	Contender string    `json:"contender"`
@@ -111,8 +111,8 @@ type Waits struct {
 // Quantiles are the quantiles that Waits holds.
 var Quantiles = []float64{0.5, 0.9, 0.95, 0.99, 1}
 
-// Summarise sets the counts and quantiles of a class from the number of pods that got a node at once, the waiting
-// times of those that got it later, and the number of pods without one. It sorts the times.
+// Summarise sets the counts and quantiles of a class from the number of pods that got a node at once, the waiting times of pods that got
+// one later, and the number of pods without one. It sorts the times.
 func (w *Waits) Summarise(atOnce int, times []float64, never int) {
 	slices.Sort(times)
 	placed := atOnce + len(times)
@@ -147,7 +147,7 @@ type Decision struct {
 	// RunnerUp is the best other node; empty if there is none, or its score is not comparable.
 	RunnerUp      string  `json:"runnerUp,omitempty"`
 	RunnerUpScore float64 `json:"runnerUpScore,omitempty"`
-	Note          string  `json:"note,omitempty"` // such as the reason of a fallback, or what the default profile would have chosen
+	Note          string  `json:"note,omitempty"` // such as the reason of a fallback, or the default profile's choice
 }
 
 // Point is a point of a curve over the time of the run.

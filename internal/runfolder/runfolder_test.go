@@ -24,10 +24,13 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func ptr(v float64) *float64 { return &v }
 
-// What is written is read again.
+// Written rows are read back equal.
 func TestRoundTrip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "run")
-	m := Manifest{Kind: "eval", Title: "two policies", Command: []string{"gnnsched", "eval", "--api-token", "abc"}, Version: "v1", Seeds: []uint64{1, 1 << 60}, Settings: map[string]string{"token": "abc", "seeds": "2"}}
+	m := Manifest{
+		Kind: "eval", Title: "two policies", Command: []string{"gnnsched", "eval", "--api-token", "abc"}, Version: "v1",
+		Seeds: []uint64{1, 1 << 60}, Settings: map[string]string{"token": "abc", "seeds": "2"},
+	}
 	clock := clocktest.NewFakePassiveClock(noon)
 	w, err := Create(dir, m, clock)
 	if err != nil {
@@ -45,7 +48,8 @@ func TestRoundTrip(t *testing.T) {
 		Tables:      []Table{{Title: "t", Columns: []string{"x"}, Rows: [][]string{{"1"}}}},
 		Scalars:     []Scalar{{"eval/cost", 100, 0.5}},
 	}
-	w.Add(want.Scenarios[0], want.Verdicts[0], want.Episodes[0], want.Differences[0], want.Frames[0], want.Waits[0], want.Decisions[0], want.Tables[0])
+	w.Add(want.Scenarios[0], want.Verdicts[0], want.Episodes[0], want.Differences[0], want.Frames[0], want.Waits[0], want.Decisions[0],
+		want.Tables[0])
 	write(t, dir, "scalars.csv", "step,tag,value\n100,eval/cost,0.5\n200,eval/cost,NaN\n300,ev")
 	clock.SetTime(noon.Add(time.Minute))
 	if err := w.Close(errors.New("interrupted")); err != nil {
@@ -89,7 +93,7 @@ func TestCreateRefusesAnotherRun(t *testing.T) {
 	}
 }
 
-// A folder in which a run cannot begin holds no run, so that the command can be tried again. Only a full disk is no wrong use.
+// A folder in which a run cannot begin holds no run, so that the command can be tried again. All failures but a full disk are usage errors.
 func TestCreateThatFails(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, reserve), 0o755); err != nil { // in the way, as a full disk is
@@ -112,7 +116,7 @@ func TestCreateThatFails(t *testing.T) {
 	}
 }
 
-// A file takes its limit and not more, and the manifest says what is missing.
+// A file takes no more than its limit, and the manifest counts the missing rows.
 func TestLimit(t *testing.T) {
 	dir := t.TempDir()
 	w, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon))
@@ -144,7 +148,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A row that cannot be written costs no other rows. The folder says that it is incomplete, and so does Close.
+// A row that cannot be written does not affect other rows. The folder is marked incomplete, and Close returns the error.
 func TestIncomplete(t *testing.T) {
 	dir := t.TempDir()
 	w, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon))
@@ -252,8 +256,7 @@ func TestSummarise(t *testing.T) {
 	})
 }
 
-// A tally has a class for each request, or a few if there are many, and counts only those that did not get a node soon as
-// having waited.
+// A tally has a class for each request, or a few if there are many. It counts only pods that did not get a node soon as having waited.
 func TestTally(t *testing.T) {
 	core := func(n int64) cluster.Resources { return cluster.Resources{MilliCPU: 1000 * n, Memory: n << 30} }
 	tally := Tally{Soon: 1}
@@ -281,7 +284,10 @@ func TestTally(t *testing.T) {
 // A frame has no control plane, unless there is nothing else.
 func TestWorkers(t *testing.T) {
 	node := func(name string, taints ...cluster.Taint) *cluster.Node {
-		return &cluster.Node{Name: name, Taints: taints, Allocatable: cluster.Resources{MilliCPU: 3000, Memory: 4}, Requested: cluster.Resources{MilliCPU: 1000, Memory: 1, Pods: 2}}
+		return &cluster.Node{
+			Name: name, Taints: taints, Allocatable: cluster.Resources{MilliCPU: 3000, Memory: 4},
+			Requested: cluster.Resources{MilliCPU: 1000, Memory: 1, Pods: 2},
+		}
 	}
 	control := node("c", cluster.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule})
 	if got := Workers([]*cluster.Node{control, node("a", cluster.Taint{Key: "gpu", Effect: cluster.NoSchedule})}); len(got) != 1 || got[0] != (Node{Name: "a", CPU: 0.3333, Memory: 0.25, Pods: 2}) {
@@ -292,7 +298,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any folder without a panic, and what it reads can be written.
+// FuzzRead reads any folder without a panic, and can write the result.
 func FuzzRead(f *testing.F) {
 	f.Add(`{"schema":1}`, `{"contender":"a","pod":"p"}`+"\n", "step,tag,value\n1,a,2\n")
 	f.Add(`{"schema":1,"ended":"2026-01-01T00:00:00Z"}`, "{", "\n\"")

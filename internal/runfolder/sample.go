@@ -8,8 +8,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Bounds of what a run keeps of all contenders in all scenarios together. A contender's share is between the least and the
-// most.
+// Bounds of the rows that a run keeps for all contenders in all scenarios together. A contender's share is between the least and the most.
 const (
 	nodesOfFrames  = 400_000 // nodes in all frames
 	mostNodes      = 48_000  // of them in one contender's episode
@@ -20,12 +19,12 @@ const (
 	leastDecisions = 20
 )
 
-// Frames returns how many frames of a number of nodes one of so many contenders keeps.
+// Frames returns how many frames of a number of nodes a contender keeps, given the number of contenders.
 func Frames(nodes, contenders int) int {
 	return min(max(min(nodesOfFrames/max(contenders, 1), mostNodes)/max(nodes, 1), leastFrames), mostFrames)
 }
 
-// Decisions returns how many decisions one of so many contenders keeps.
+// Decisions returns how many decisions a contender keeps, given the number of contenders.
 func Decisions(contenders int) int {
 	return min(max(allDecisions/max(contenders, 1), leastDecisions), mostDecisions)
 }
@@ -54,7 +53,7 @@ func NodeOf(n *cluster.Node) Node {
 	}
 }
 
-// Workers returns the loads of the nodes that are no control plane; those of all nodes if there are no others.
+// Workers returns the loads of the nodes outside the control plane; of all nodes if there are no others.
 func Workers(nodes []*cluster.Node) []Node {
 	out := []Node{}
 	for _, n := range nodes {

@@ -14,7 +14,7 @@ import (
 // mostClasses is the number of different requests up to which each is a class of its own.
 const mostClasses = 12
 
-// Tally collects how long the pods of a scenario waited, for rows of Waits by class. It is not safe for concurrent use.
+// Tally collects the waiting times of a scenario's pods, for rows of Waits by class. It is not safe for concurrent use.
 type Tally struct {
 	Soon float64 // as in Scenario
 	of   map[string]map[cluster.Resources]*waiting
@@ -26,7 +26,7 @@ type waiting struct {
 	times         []float64
 }
 
-// Add counts a pod of a contender that waited for a time, and whether it got a node in the end.
+// Add counts a contender's pod with its waiting time, and whether it got a node in the end.
 func (t *Tally) Add(contender string, requests cluster.Resources, wait float64, placed bool) {
 	if t.of == nil {
 		t.of = map[string]map[cluster.Resources]*waiting{}
@@ -89,7 +89,8 @@ type class struct {
 func classes(all map[cluster.Resources]*waiting, name func(cluster.Resources) string) (out []class) {
 	at := map[string]int{}
 	for _, r := range slices.SortedFunc(maps.Keys(all), func(a, b cluster.Resources) int {
-		return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.GPU, b.GPU))
+		return cmp.Or(cmp.Compare(a.TotalGPUMilli(), b.TotalGPUMilli()), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory),
+			cmp.Compare(a.GPU, b.GPU))
 	}) {
 		i, known := at[name(r)]
 		if !known {

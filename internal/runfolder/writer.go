@@ -70,7 +70,7 @@ func hold(path string) error {
 	return nil
 }
 
-// reserve is a file of so many bytes that Close removes, so that there is room for the manifest on a disk that became full.
+// reserve is a file of reserveBytes that Close removes, so that there is room for the manifest on a full disk.
 const (
 	reserve  = ".reserve"
 	reserved = 64 << 10
@@ -150,8 +150,8 @@ func (w *Writer) add(r Row) error {
 	return nil
 }
 
-// Close closes the files, and writes into the manifest when the run ended and, unless failed is nil, why it ended
-// before its time. It returns the first failure of the writer: the folder is incomplete then, and its manifest says so.
+// Close closes the files, and writes the end of the run into the manifest and, unless failed is nil, the reason of an early end. It returns
+// the first failure of the writer: the folder is then incomplete, and its manifest records it.
 func (w *Writer) Close(failed error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,10 +171,11 @@ func (w *Writer) Close(failed error) error {
 	return incomplete(w.dir, errors.Join(errs...))
 }
 
-// incomplete says what a failure means for a folder; nil for nil.
+// incomplete wraps a failure of a folder with its consequence; nil for nil.
 func incomplete(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return exit.New(exit.Internal, fmt.Errorf("%w\nthe run folder %s is incomplete", err, dir), "make room, or choose another place with --out, and run it again")
+	return exit.New(exit.Internal, fmt.Errorf("%w\nthe run folder %s is incomplete", err, dir),
+		"make room, or choose another place with --out, and run it again")
 }

@@ -27,7 +27,8 @@ func CheckTraining(seed uint64) error {
 	case seed == 0:
 		return fmt.Errorf("seed is 0: choose 1 to %d; the training episodes of seed 0 are episodes of the evaluation", maxTraining)
 	case seed > maxTraining:
-		return fmt.Errorf("seed is %d: choose 1 to %d; the training episodes of larger seeds are used to choose the best network", seed, maxTraining)
+		return fmt.Errorf("seed is %d: choose 1 to %d; the training episodes of larger seeds are used to choose the best network",
+			seed, maxTraining)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No episode of training that the checks accept is one of the evaluation, or one that chooses the best network.
+// Training episodes with valid seeds are never episodes of the evaluation, or of the choice of the best network.
 func TestApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		training := rapid.Uint64().Draw(t, "training")
@@ -36,7 +36,10 @@ func TestChecks(t *testing.T) {
 		first uint64
 		n     int
 		ok    bool
-	}{{0, 1, true}, {evaluationEnd - 10, 10, true}, {evaluationEnd - 9, 10, false}, {evaluationEnd, 1, false}, {math.MaxUint64, 1, false}, {math.MaxUint64, 10, false}} {
+	}{
+		{0, 1, true}, {evaluationEnd - 10, 10, true}, {evaluationEnd - 9, 10, false}, {evaluationEnd, 1, false}, {math.MaxUint64, 1, false},
+		{math.MaxUint64, 10, false},
+	} {
 		if err := CheckEvaluation(c.first, c.n); (err == nil) != c.ok {
 			t.Errorf("evaluation of %d from %d: %v", c.n, c.first, err)
 		}

@@ -1,5 +1,5 @@
-// Package spread computes the mean and the standard deviation of values from running sums, and answers in constant time what they would
-// be after one of the values changed.
+// Package spread computes the mean and the standard deviation of values from running sums. In constant time it also answers how they would
+// change with one of the values.
 package spread
 
 import "math"

@@ -18,7 +18,9 @@ import (
 // descriptors that follow TensorFlow's definitions.
 
 func field(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type, message string) *descriptorpb.FieldDescriptorProto {
-	f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Type: &kind, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+	f := &descriptorpb.FieldDescriptorProto{
+		Name: &name, Number: &number, Type: &kind, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+	}
 	if message != "" {
 		f.TypeName = proto.String(".tensorflow." + message)
 	}

@@ -2,7 +2,7 @@ package tensorboard
 
 import "math"
 
-// bins is the number of equally wide buckets of a histogram. TensorBoard draws as many.
+// bins is the number of equally wide buckets of a histogram, as TensorBoard draws them.
 const bins = 30
 
 // histogram is the content of a HistogramProto.

@@ -93,11 +93,11 @@ func TestScalar(t *testing.T) {
 	}
 }
 
-// Each finite value is counted once, in the bucket whose limits enclose it, and minimum, maximum, number
-// and sum are those of the finite values.
+// Each finite value is counted once, in the bucket whose limits enclose it. Minimum, maximum, number and sum cover the finite values.
 func TestHistogram(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1e300, 1e300), rapid.Float64(), rapid.Float64Range(-1, 1), rapid.SampledFrom([]float64{0, 1, math.NaN(), math.Inf(1), math.MaxFloat64, -math.MaxFloat64})), 0, 50).Draw(rt, "values")
+		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(-1e300, 1e300), rapid.Float64(), rapid.Float64Range(-1, 1),
+			rapid.SampledFrom([]float64{0, 1, math.NaN(), math.Inf(1), math.MaxFloat64, -math.MaxFloat64})), 0, 50).Draw(rt, "values")
 		var finite []float64
 		for _, v := range values {
 			if !math.IsNaN(v) && !math.IsInf(v, 0) {
@@ -165,7 +165,7 @@ func TestSecondRun(t *testing.T) {
 	}
 }
 
-// After Rewind, the CSV is that of a run that stopped at the given step.
+// After Rewind, the CSV equals the CSV of a run that stopped at the given step.
 func TestRewind(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		done, back := rapid.IntRange(0, 8).Draw(rt, "done"), rapid.IntRange(0, 10).Draw(rt, "back to")

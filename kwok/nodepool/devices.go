@@ -12,8 +12,8 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// DefaultDriver is the driver of devices that name none: that of NVIDIA's GPUs, so that manifests for its
-// device classes work on the simulated cluster.
+// DefaultDriver is the default driver of devices: NVIDIA's GPU driver, so that manifests for its device classes work on the simulated
+// cluster.
 const DefaultDriver = kube.GPUDriver
 
 const (
@@ -28,13 +28,13 @@ type Devices struct {
 	Driver  string `json:"driver,omitempty"`  // default: gpu.nvidia.com
 	Product string `json:"product,omitempty"` // such as A100; the attribute productName
 	Count   int    `json:"count"`             // on each node; 64 of one driver at most
-	// Memory is that of one device. It is required with MIG.
+	// Memory is the memory of one device. It is required with MIG.
 	Memory resource.Quantity `json:"memory,omitzero"`
 	// Shares is the number of shares of one device, its capacity named shares. Several claims can
 	// then use the device. 0: one claim takes the whole device.
 	Shares int `json:"shares,omitempty"`
-	// MIG lists the profiles, such as 1g.5gb, into which a device can be partitioned. The
-	// partitions of a device share its counters, so that those that overlap exclude each other.
+	// MIG lists the profiles, such as 1g.5gb, into which a device can be partitioned. The partitions of a device share its counters, so
+	// overlapping ones exclude each other.
 	MIG []string `json:"mig,omitempty"`
 }
 
@@ -65,7 +65,8 @@ func (p *Pool) validateDevices(add func(reason string, path ...any)) {
 		}
 	}
 	if gpus, has := p.Capacity[kube.GPUResource]; has && counts[DefaultDriver] > 0 && gpus.Value() != int64(counts[DefaultDriver]) {
-		add(fmt.Sprintf("is %s, but devices has %d of driver %s, which are the same GPUs; leave one of them out or make them equal", gpus.String(), counts[DefaultDriver], DefaultDriver), "capacity", kube.GPUResource)
+		add(fmt.Sprintf("is %s, but devices has %d of driver %s, which are the same GPUs; leave one of them out or make them equal",
+			gpus.String(), counts[DefaultDriver], DefaultDriver), "capacity", kube.GPUResource)
 	}
 }
 

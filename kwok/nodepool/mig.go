@@ -26,7 +26,8 @@ func (d *Devices) profile(name string) (mig.Profile, error) {
 		}
 		known = append(known, own)
 	}
-	return mig.None, fmt.Errorf("%q is not a MIG profile of a device with %s; those are %s", name, d.Memory.String(), strings.Join(known, ", "))
+	return mig.None, fmt.Errorf("%q is not a MIG profile of a device with %s; those are %s", name, d.Memory.String(),
+		strings.Join(known, ", "))
 }
 
 // gigabytes returns the memory of one device in GiB, which profiles call gb.
@@ -34,7 +35,7 @@ func (d *Devices) gigabytes() int {
 	return int(math.Round(d.Memory.AsApproximateFloat64() / (1 << 30)))
 }
 
-// counters returns what a partition takes of its device's counters.
+// counters returns the counters that a partition takes of its device.
 func counters(p mig.Profile, start int) map[string]resourceapi.Counter {
 	out := map[string]resourceapi.Counter{"compute-slices": count(p.Compute())}
 	for i := start; i < start+p.Memory(); i++ {

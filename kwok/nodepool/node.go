@@ -21,8 +21,8 @@ const (
 	// AnnotationFake, with the value "fake", makes kwok's controllers stand in for the node's
 	// kubelet.
 	AnnotationFake = "kwok.x-k8s.io/node"
-	// annotationSpec is the node's last spec as JSON. With it, Reconcile finds out what to remove
-	// if the pool changes, and leaves what others added.
+	// annotationSpec is the node's last spec as JSON. With it, Reconcile knows which fields to remove if the pool changes, and leaves foreign
+	// additions.
 	annotationSpec = "gnnsched.io/node-pool-spec"
 )
 

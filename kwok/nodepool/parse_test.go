@@ -98,7 +98,9 @@ pools:
 	}, {
 		Name: "other", Zones: []string{"x", "2"}, Labels: map[string]string{"a": "1", "b": ""},
 		Capacity: corev1.ResourceList{"cpu": q("500m"), "memory": q("1G")},
-		Devices:  []Devices{{Product: "T4", Count: 2, Shares: 1000}, {Driver: "d.example.com", Count: 1, Memory: q("80Gi"), MIG: []string{"3g.40gb"}}},
+		Devices: []Devices{
+			{Product: "T4", Count: 2, Shares: 1000}, {Driver: "d.example.com", Count: 1, Memory: q("80Gi"), MIG: []string{"3g.40gb"}},
+		},
 	}}
 	if d := cmp.Diff(want, got, quantities); d != "" {
 		t.Error(d)

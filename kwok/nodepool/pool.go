@@ -30,7 +30,7 @@ type Pool struct {
 	Name     string              `json:"name"`              // prefix of the nodes' names; a DNS label of at most 57 characters, unique among the pools
 	Count    int                 `json:"count"`             // number of nodes, 0 or more
 	Capacity corev1.ResourceList `json:"capacity"`          // of one node; cpu and memory are required; pods is 110 if left out; ephemeral-storage, hugepages-SIZE and extended resources are optional
-	Labels   map[string]string   `json:"labels,omitempty"`  // besides those that every node gets
+	Labels   map[string]string   `json:"labels,omitempty"`  // besides the labels of every node
 	Taints   []corev1.Taint      `json:"taints,omitempty"`  // key, optional value, and effect: NoSchedule, PreferNoSchedule or NoExecute
 	Zones    []string            `json:"zones,omitempty"`   // assigned to the nodes in turn, as topology.kubernetes.io/zone; or zone: with a single one
 	Devices  []Devices           `json:"devices,omitempty"` // of each node, published in ResourceSlices

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Publish makes the cluster's DeviceClasses and ResourceSlices match the pools, whose nodes exist. It
-// touches only those that this package made; an object of somebody else with a name that the pools need is
-// an error. A slice belongs to its node, and garbage collection removes it after the node.
+// Publish makes the cluster's DeviceClasses and ResourceSlices match the pools, whose nodes exist. It touches only objects that this
+// package made; another object with a needed name is an error. A slice belongs to its node, and garbage collection removes it after the
+// node.
 func Publish(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Result, error) {
 	res, err := publishClasses(ctx, cs, deviceClasses(pools))
 	if err != nil {

@@ -20,7 +20,9 @@ func devicePools() *rapid.Generator[[]Pool] {
 			corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 		}}
 		for range rapid.IntRange(0, 3).Draw(t, "kinds") {
-			d := Devices{Driver: rapid.SampledFrom([]string{"", "gpu.example.com"}).Draw(t, "driver"), Count: rapid.IntRange(1, 10).Draw(t, "devices")}
+			d := Devices{
+				Driver: rapid.SampledFrom([]string{"", "gpu.example.com"}).Draw(t, "driver"), Count: rapid.IntRange(1, 10).Draw(t, "devices"),
+			}
 			switch rapid.IntRange(0, 2).Draw(t, "how") {
 			case 1:
 				d.Shares = 1000
@@ -96,7 +98,7 @@ func checkPools(t *rapid.T, cs kubernetes.Interface, want int, latest map[string
 	}
 }
 
-// A class of somebody else is left alone, and the error names it.
+// A foreign class is left alone, and the error names it.
 func TestPublishLeavesForeignClasses(t *testing.T) {
 	theirs := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: DefaultDriver}}
 	cs := fake.NewClientset(theirs)
@@ -110,8 +112,8 @@ func TestPublishLeavesForeignClasses(t *testing.T) {
 	}
 }
 
-// No two partitions of a device that upstream could allocate together take more than the device has, and
-// those that NVIDIA allows together fit.
+// Two partitions of a device that upstream could allocate together never take more than the device has, and partitions that NVIDIA allows
+// together fit.
 func TestPartitionsShareCounters(t *testing.T) {
 	d := Devices{Count: 1, Memory: resource.MustParse("40Gi"), MIG: []string{"1g.5gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"}}
 	fits := func(names ...string) bool {
@@ -159,7 +161,10 @@ func TestPartitionsShareCounters(t *testing.T) {
 
 // A node of 20 devices with partitions needs several slices of counters, none over the API's limits.
 func TestSlicesKeepLimits(t *testing.T) {
-	p := Pool{Devices: []Devices{{Count: 20, Memory: resource.MustParse("80Gi"), MIG: []string{"1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}}, {Count: 44}}}
+	p := Pool{Devices: []Devices{
+		{Count: 20, Memory: resource.MustParse("80Gi"), MIG: []string{"1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"}},
+		{Count: 44},
+	}}
 	counters := 0
 	for _, s := range p.resourceSlices("n") {
 		counters += len(s.Spec.SharedCounters)

@@ -15,17 +15,15 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// parallel is how many nodes Reconcile writes at the same time. More would not be faster with one
-// API server.
+// parallel is the number of nodes that Reconcile writes at the same time. More would not be faster with one API server.
 const parallel = 16
 
 // Result counts what Reconcile did.
 type Result struct{ Created, Updated, Deleted, Unchanged int }
 
-// Reconcile makes the cluster's nodes match the pools. It creates missing nodes, updates labels,
-// taints and capacity of nodes whose pool changed, and deletes nodes that are in no pool any more.
-// What others added to a node stays. It touches only nodes that this package made; a node of
-// somebody else with a name from a pool is an error.
+// Reconcile makes the cluster's nodes match the pools. It creates missing nodes, updates labels, taints and capacity of nodes whose pool
+// changed, and deletes nodes that are in no pool any more. Foreign additions to a node stay. It touches only nodes that this package made;
+// a foreign node with a name from a pool is an error.
 func Reconcile(ctx context.Context, cs kubernetes.Interface, pools []Pool) (Result, error) {
 	var res Result
 	have, err := existingNodes(ctx, cs)
@@ -81,7 +79,8 @@ func create(ctx context.Context, cs kubernetes.Interface, n *corev1.Node) error 
 	_, err := cs.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return fmt.Errorf("node %s already exists without the label %s=%s, so kwokcluster did not make it; delete it or rename the pool", n.Name, LabelManagedBy, ManagedBy)
+		return fmt.Errorf("node %s already exists without the label %s=%s, so kwokcluster did not make it; delete it or rename the pool",
+			n.Name, LabelManagedBy, ManagedBy)
 	case err != nil:
 		return fmt.Errorf("create node %s: %w", n.Name, err)
 	}

@@ -43,9 +43,8 @@ func poolGen() *rapid.Generator[[]Pool] {
 	})
 }
 
-// TestReconcileReachesThePools makes random changes of the pools. After each change, the nodes
-// equal those of a new cluster, apart from what others added. A node that others made stays as it
-// was, and a second Reconcile changes nothing.
+// TestReconcileReachesThePools makes random changes of the pools. After each change, the nodes equal a new cluster's nodes, apart from
+// foreign additions. A foreign node stays as it was, and a second Reconcile changes nothing.
 func TestReconcileReachesThePools(t *testing.T) {
 	foreignTaint := corev1.Taint{Key: "others/maintenance", Effect: corev1.TaintEffectNoSchedule}
 	rapid.Check(t, func(t *rapid.T) {

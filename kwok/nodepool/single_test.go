@@ -38,7 +38,8 @@ func TestSingle(t *testing.T) {
 func TestSingleOffersByTurns(t *testing.T) {
 	var nodes []*cluster.Node
 	for i, gpus := range []int64{2, 0, 2, 2} {
-		nodes = append(nodes, &cluster.Node{Name: fmt.Sprint("n", i), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: gpus, Pods: 10}})
+		nodes = append(nodes,
+			&cluster.Node{Name: fmt.Sprint("n", i), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: gpus, Pods: 10}})
 	}
 	var got [][2]int64
 	for i, p := range Single(nodes, InTurns) {
@@ -55,7 +56,9 @@ func TestSingleOffersByTurns(t *testing.T) {
 
 // Nodes offer their GPUs in their capacity, in slices with a thousand shares of each device, or both.
 func TestSingleOffers(t *testing.T) {
-	node := &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: 2, Pods: 10}, GPUModel: "T4", GPUs: make([]int64, 2)}
+	node := &cluster.Node{
+		Name: "n", Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPU: 2, Pods: 10}, GPUModel: "T4", GPUs: make([]int64, 2),
+	}
 	for offer, want := range map[Offer][2]int64{InCapacity: {2, 0}, InSlices: {0, 2}, InBoth: {2, 2}} {
 		pools := Single([]*cluster.Node{node}, offer)
 		if err := Validate(pools); err != nil {

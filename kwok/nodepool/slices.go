@@ -26,9 +26,8 @@ const (
 
 const typeGPU, typePartition = "gpu", "mig"
 
-// deviceClasses returns the DeviceClasses of the pools' devices: one for each driver's whole devices and
-// shares, with the driver's name, and one for its partitions. That of DefaultDriver serves
-// kube.GPUResource, too.
+// deviceClasses returns the DeviceClasses of the pools' devices: one for each driver's whole devices and shares, with the driver's name,
+// and one for its partitions. The class of DefaultDriver also serves kube.GPUResource.
 func deviceClasses(pools []Pool) map[string]*resourceapi.DeviceClass {
 	out := map[string]*resourceapi.DeviceClass{}
 	class := func(name, driver, kind string) *resourceapi.DeviceClass {
@@ -90,9 +89,10 @@ func (d *Devices) publish(specs []resourceapi.ResourceSliceSpec, i int) []resour
 		if d.Shares > 0 {
 			whole.AllowMultipleAllocations = ptr.To(true)
 			whole.Capacity[kube.GPUSharesCapacity] = sharesCapacity(d.Shares)
-			if !d.Memory.IsZero() { // else a claim that does not name memory would take all of it
+			if !d.Memory.IsZero() { // otherwise a claim that does not name memory would take all of it
 				whole.Capacity["memory"] = resourceapi.DeviceCapacity{Value: d.Memory, RequestPolicy: &resourceapi.CapacityRequestPolicy{
-					Default: resource.NewQuantity(0, resource.BinarySI), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: resource.NewQuantity(0, resource.BinarySI)},
+					Default:    resource.NewQuantity(0, resource.BinarySI),
+					ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: resource.NewQuantity(0, resource.BinarySI)},
 				}}
 			}
 		}
@@ -155,8 +155,8 @@ func (d *Devices) device(name string, i int, kind string) resourceapi.Device {
 	return out
 }
 
-// sharesCapacity is the capacity of a device with so many shares. It is counted in whole numbers, because
-// upstream's allocator rounds the steps of a policy to them.
+// sharesCapacity is the capacity of a device with the given number of shares. It is a whole number, because upstream's allocator rounds the
+// steps of a policy to whole numbers.
 func sharesCapacity(shares int) resourceapi.DeviceCapacity {
 	all, one := *resource.NewQuantity(int64(shares), resource.DecimalSI), *resource.NewQuantity(1, resource.DecimalSI)
 	return resourceapi.DeviceCapacity{Value: all, RequestPolicy: &resourceapi.CapacityRequestPolicy{

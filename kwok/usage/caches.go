@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// caches are copies of the cluster's nodes and running pods that hold only what the sampler reads.
+// caches holds copies of the cluster's nodes and running pods, reduced to the fields that the sampler reads.
 type caches struct {
 	nodes     corelisters.NodeLister
 	pods      corelisters.PodLister
@@ -76,8 +76,8 @@ func amounts(l corev1.ResourceList) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: *l.Cpu(), corev1.ResourceMemory: *l.Memory()}
 }
 
-// stripPod keeps a pod's identity, its usage model and what its containers request. Equal annotations, which
-// all pods of a Deployment have, share their memory.
+// stripPod keeps a pod's identity, its usage model and its containers' requests. Equal annotations, which all pods of a Deployment have,
+// share their memory.
 func stripPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -14,13 +14,12 @@ const (
 	nodeExporterPort = "9100"
 )
 
-// discoveryPath is where Prometheus finds the nodes, in the format of its http_sd_configs. It is the path of
-// kwok's own server.
+// discoveryPath lists the nodes for Prometheus, in the format of its http_sd_configs. It is the path of kwok's own server.
 const discoveryPath = "/discovery/prometheus"
 
 // Intercept answers requests for the metrics of a kubelet of the simulated cluster and of the exporters of power beside it, and
-// for the list of the nodes. It passes all other requests on to next. It belongs behind the API server's authentication and authorization, in front of what
-// would connect to the kubelet: simulated nodes have none.
+// for the list of the nodes. It passes all other requests on to next. It belongs behind the API server's authentication and authorization,
+// in front of what would connect to the kubelet: simulated nodes have none.
 func (s *Sampler) Intercept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		node, p := nodePage(r.URL.Path)
@@ -40,7 +39,7 @@ func (s *Sampler) Intercept(next http.Handler) http.Handler {
 		}
 		n := now.node(node)
 		if n == nil {
-			next.ServeHTTP(w, r) // says that there is no such node
+			next.ServeHTTP(w, r) // answers that the node does not exist
 			return
 		}
 		buf := buffers.Get().(*[]byte)

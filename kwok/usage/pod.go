@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// pod holds what the sampler derives from a pod once, until the pod changes.
+// pod holds the values that the sampler derives from a pod once, until the pod changes.
 type pod struct {
 	source     *corev1.Pod // the stripped object that this was made from
 	model      *usage.Model
@@ -22,8 +22,8 @@ type pod struct {
 	containers []container
 }
 
-// container is a container with its shares of what the pod uses. A pod's model does not know containers.
-// CPU, network and disk are divided by requested CPU, and memory by requested memory.
+// container is a container with its shares of the pod's usage. A pod's model does not know containers. CPU, network and disk are divided by
+// requested CPU, and memory by requested memory.
 type container struct {
 	name        string
 	cpu, memory float64 // shares of the pod's; their sums over a pod are 1
@@ -33,7 +33,7 @@ func (p *pod) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.source.Namespace, Name: p.source.Name}
 }
 
-// demand returns what the pod wants now.
+// demand returns the pod's demand now.
 func (p *pod) demand(now time.Time) usage.Demand {
 	seconds := float64(now.UnixMilli()) / 1000
 	return usage.Demand{Want: p.model.At(p.seed, seconds, now.Sub(p.start).Seconds()), Request: p.request, Limit: p.limit}
@@ -96,7 +96,7 @@ func part(x, sum float64, n int) float64 {
 	return x / sum
 }
 
-// What a pod without a model uses.
+// The usage of a pod without a model.
 const (
 	defaultShare  = 0.5      // of the CPU and memory that it requests
 	defaultCPU    = 0.01     // cores, if it requests none

@@ -13,9 +13,8 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// Register tells the API server that it serves metrics.k8s.io itself, so that it lists the group. kubectl
-// top asks for that list first. A registration of an earlier start is kept; one that names another server
-// is corrected.
+// Register tells the API server that it serves metrics.k8s.io itself, so that it lists the group. kubectl top asks for that list first. A
+// registration of an earlier start is kept; a registration of another server is corrected.
 func Register(ctx context.Context, rc *rest.Config) error {
 	client, err := aggregator.NewForConfig(rc)
 	if err != nil {

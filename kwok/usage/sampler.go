@@ -20,8 +20,8 @@ type Config struct {
 	Log      zerolog.Logger   // warnings about pods whose annotation is wrong; the zero value drops them
 }
 
-// Sampler measures what pods and nodes use. Before [Sampler.Run] has taken the first sample, and after it
-// has ended, the pages that read it answer that there is no sample.
+// Sampler measures the usage of pods and nodes. Before [Sampler.Run] has taken the first sample, and after it has ended, the pages that
+// read it answer that there is no sample.
 type Sampler struct {
 	config Config
 	last   atomic.Pointer[snapshot]
@@ -78,7 +78,7 @@ func (s *Sampler) sample(m *models, nodes corelisters.NodeLister, pods coreliste
 	return nil
 }
 
-// reading is a snapshot, and how far its counters have grown since.
+// reading is a snapshot with the growth of its counters since then.
 type reading struct {
 	*snapshot
 	since float64 // seconds since the sample, at most one interval

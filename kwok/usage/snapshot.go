@@ -66,14 +66,14 @@ type nodeSample struct {
 	sample
 	node   *corev1.Node
 	pods   []podSample  // by namespace and name
-	plain  cluster.Node // what its power follows from
+	plain  cluster.Node // the inputs of its power
 	limits usage.Limits // of its annotation
 	watts  float64      // that its machine draws
 	joules float64      // integral of watts over time
 }
 
-// idle is what a node uses without pods. It is not zero, because kubectl top and metrics-server take a node
-// that uses nothing for one that is not measured.
+// idle is the usage of a node without pods. It is not zero, because kubectl top and metrics-server treat a node with zero usage as not
+// measured.
 var idle = usage.Amounts{usage.CPU: 0.05, usage.Memory: 300 << 20}
 
 // builder makes a snapshot from the one before it.
@@ -117,8 +117,8 @@ func (b *builder) build(nodes []*corev1.Node, pods []*corev1.Pod, now time.Time)
 	return out
 }
 
-// plain returns what the power of a node's machine follows from, its CPUs and its annotation, and the limits of another
-// annotation. A faulty annotation counts as none.
+// plain returns a node with the fields that its machine's power depends on (CPUs and annotation), and the limits of another annotation. A
+// faulty annotation counts as none.
 func (b *builder) plain(n *corev1.Node) (cluster.Node, usage.Limits) {
 	if was := b.old.node(n.Name); was != nil && was.node == n {
 		return was.plain, was.limits
@@ -127,10 +127,10 @@ func (b *builder) plain(n *corev1.Node) (cluster.Node, usage.Limits) {
 	return cluster.Node{Power: model, Allocatable: cluster.Resources{MilliCPU: n.Status.Allocatable.Cpu().MilliValue()}}, b.models.limits(n)
 }
 
-// passed returns the seconds since the last snapshot. A clock that was set back counts as one that stands.
+// passed returns the seconds since the last snapshot; 0 if the clock was set back.
 func (b *builder) passed(now time.Time) float64 { return max(now.Sub(b.old.at), 0).Seconds() }
 
-// carry returns a pod with its counters. Its rate is that of the last snapshot.
+// carry returns a pod with its counters, advanced at the last snapshot's rate.
 func (b *builder) carry(p *corev1.Pod, passed float64) podSample {
 	was := b.old.pods[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
 	if was == nil || was.pod.source.UID != p.UID {
@@ -142,7 +142,7 @@ func (b *builder) carry(p *corev1.Pod, passed float64) podSample {
 	return out
 }
 
-// measure sets what the node's pods use now, and what the node uses.
+// measure sets the usage of the node's pods now, and of the node.
 func (b *builder) measure(n *nodeSample, now time.Time) {
 	slices.SortFunc(n.pods, func(a, b podSample) int {
 		return cmp.Or(cmp.Compare(a.pod.source.Namespace, b.pod.source.Namespace), cmp.Compare(a.pod.source.Name, b.pod.source.Name))
@@ -164,7 +164,7 @@ func (b *builder) measure(n *nodeSample, now time.Time) {
 	n.watts = power.Draw(&n.plain, 1000*n.rate[usage.CPU]/float64(max(n.plain.Allocatable.MilliCPU, 1)))
 }
 
-// begin counts what a pod has used that started after the last snapshot.
+// begin counts the usage of a pod that started after the last snapshot.
 func (b *builder) begin(n *nodeSample, p *podSample, now time.Time) {
 	if was := b.old.pods[p.pod.key()]; was != nil && was.pod.source.UID == p.pod.source.UID {
 		return
@@ -177,7 +177,7 @@ func (b *builder) begin(n *nodeSample, p *podSample, now time.Time) {
 	n.total, n.lost = plus(n.total, p.total), n.lost+p.lost
 }
 
-// capacity returns what the pods of a node can have together.
+// capacity returns the amounts that the pods of a node share.
 func (n *nodeSample) capacity() usage.Amounts {
 	out := n.limits.Amounts()
 	if cores := n.node.Status.Allocatable.Cpu().AsApproximateFloat64(); cores > 0 {

@@ -73,7 +73,9 @@ func (c *testCluster) addNode(name, cpu string) {
 // podOf returns a pod of one container that started now. model is its annotation.
 func (c *testCluster) podOf(name, node, model string) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name + c.clock.Now().String()), Labels: map[string]string{"app": name}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: types.UID(name + c.clock.Now().String()), Labels: map[string]string{"app": name},
+		},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{
 			{Name: "main", Resources: corev1.ResourceRequirements{Requests: list("1", "1Gi")}},
 		}},
@@ -106,7 +108,8 @@ func TestPages(t *testing.T) {
 	c := newCluster()
 	c.addNode("node-0", "4")
 	two := c.podOf("two", "node-0", `{"cpu": 1, "memory": "1Gi", "diskRead": 1000, "networkOut": 10}`)
-	two.Spec.Containers = append(two.Spec.Containers, corev1.Container{Name: "side", Resources: corev1.ResourceRequirements{Requests: list("3", "1Gi")}})
+	two.Spec.Containers = append(two.Spec.Containers,
+		corev1.Container{Name: "side", Resources: corev1.ResourceRequirements{Requests: list("3", "1Gi")}})
 	c.add(two)
 	c.add(c.podOf("plain", "node-0", ""))
 	c.add(c.podOf("elsewhere", "node-9", ""))
@@ -161,7 +164,7 @@ func TestInterceptPassesOn(t *testing.T) {
 	}
 }
 
-// TestPower: a node draws what its annotation says for its use, also while it sleeps, and its energy is the integral of that.
+// TestPower: a node has the power of its annotation for its use, also while it sleeps, and its energy is the integral of the power.
 func TestPower(t *testing.T) {
 	c := newCluster()
 	for name, model := range map[string]string{
@@ -266,7 +269,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// TestWrongAnnotations: such a pod uses half of what it requests, and the log says so once.
+// TestWrongAnnotations: a pod with a faulty annotation uses half of its request, and the log reports it once.
 func TestWrongAnnotations(t *testing.T) {
 	c := newCluster()
 	c.addNode("node-0", "4")
@@ -287,7 +290,7 @@ func TestWrongAnnotations(t *testing.T) {
 	}
 }
 
-// TestChangedPods: a new model holds from the next sample on, and a pod of the same name starts anew.
+// TestChangedPods: a new model holds from the next sample on, and the counters of a new pod with the same name begin at 0.
 func TestChangedPods(t *testing.T) {
 	c := newCluster()
 	c.addNode("node-0", "4")
@@ -322,7 +325,8 @@ func TestCountersNeverFall(t *testing.T) {
 			name := fmt.Sprint("pod-", rapid.IntRange(0, 3).Draw(t, "pod"))
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
-				c.add(c.podOf(name, "node-0", fmt.Sprintf(`{"cpu": %d, "networkIn": {"walk": {"high": 100, "deviation": 50}}}`, rapid.IntRange(0, 3).Draw(t, "cpu"))))
+				c.add(c.podOf(name, "node-0", fmt.Sprintf(`{"cpu": %d, "networkIn": {"walk": {"high": 100, "deviation": 50}}}`,
+					rapid.IntRange(0, 3).Draw(t, "cpu"))))
 			case 1:
 				_ = c.pods.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
 			case 2:
@@ -400,7 +404,8 @@ func BenchmarkSample(b *testing.B) {
 	for i := range 1000 {
 		c.addNode(fmt.Sprint("node-", i), "64")
 		for j := range 10 {
-			c.add(c.podOf(fmt.Sprintf("pod-%d-%d", i, j), fmt.Sprint("node-", i), `{"cpu": {"walk": {"high": 4, "deviation": 1}}, "memory": {"day": {"high": "1Gi"}}, "networkIn": 1000}`))
+			c.add(c.podOf(fmt.Sprintf("pod-%d-%d", i, j), fmt.Sprint("node-", i),
+				`{"cpu": {"walk": {"high": 4, "deviation": 1}}, "memory": {"day": {"high": "1Gi"}}, "networkIn": 1000}`))
 		}
 	}
 	b.Run("sample", func(b *testing.B) {

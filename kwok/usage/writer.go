@@ -5,7 +5,7 @@ import "strconv"
 // writer writes a page of metrics in Prometheus' text format.
 type writer struct {
 	buf   []byte
-	name  string  // of the family that is being written
+	name  string  // of the current family
 	since float64 // seconds since the sample
 }
 

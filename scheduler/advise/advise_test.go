@@ -38,7 +38,7 @@ func pod(name string) *st.PodWrapper {
 		Req(map[v1.ResourceName]string{v1.ResourceCPU: "2", v1.ResourceMemory: "4Gi"})
 }
 
-// newAdvisor reads a cluster of three nodes, of which b has the most pods, and further objects.
+// newAdvisor reads a cluster of three nodes, with the most pods on b, and further objects.
 func newAdvisor(t *testing.T, p server.Profile, now *testclock.FakePassiveClock, more ...runtime.Object) *Advisor {
 	t.Helper()
 	objects := more
@@ -94,7 +94,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// What a manifest prefers comes before the decider.
+// A manifest's preferences come before the decider.
 func TestPreferencesComeFirst(t *testing.T) {
 	prefers := pod("x").Obj()
 	wish := v1.NodeSelectorRequirement{Key: "name", Operator: v1.NodeSelectorOpIn, Values: []string{"c"}}
@@ -137,9 +137,10 @@ func TestPromise(t *testing.T) {
 	}
 }
 
-// Suggest ranks the nodes on which upstream's filters leave the pod, says why the others are refused, and changes nothing.
+// Suggest ranks the nodes on which upstream's filters leave the pod, explains the refusals of the others, and changes nothing.
 func TestSuggest(t *testing.T) {
-	tainted := st.MakeNode().Name("tainted").Capacity(capacity).Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()
+	tainted := st.MakeNode().Name("tainted").Capacity(capacity).
+		Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()
 	small := st.MakeNode().Name("small").Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "1", v1.ResourcePods: "10"}).Obj()
 	a := newAdvisor(t, server.Profile{Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: patience}}}, newClock(), tainted, small)
 	for range 2 {
@@ -209,15 +210,17 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// Pods whose GPU devices nobody would assign are refused.
+// Pods are refused if no scheduler would assign their GPU devices.
 func TestAdmit(t *testing.T) {
 	gpus := func(name string, amounts map[v1.ResourceName]string, model string) *v1.Node {
 		amounts[v1.ResourceCPU], amounts[v1.ResourcePods] = "16", "110"
 		return st.MakeNode().Name(name).Capacity(amounts).Label("alibabacloud.com/gpu-card-model", model).Obj()
 	}
 	nodes := []runtime.Object{
-		gpus("t4", map[v1.ResourceName]string{"nvidia.com/gpu": "2"}, "T4"), gpus("a10", map[v1.ResourceName]string{"nvidia.com/gpu": "4"}, "A10"),
-		gpus("shared", map[v1.ResourceName]string{"nvidia.com/gpu": "4", "alibabacloud.com/gpu-count": "4", "alibabacloud.com/gpu-milli": "4000"}, "T4"),
+		gpus("t4", map[v1.ResourceName]string{"nvidia.com/gpu": "2"}, "T4"),
+		gpus("a10", map[v1.ResourceName]string{"nvidia.com/gpu": "4"}, "A10"),
+		gpus("shared", map[v1.ResourceName]string{"nvidia.com/gpu": "4", "alibabacloud.com/gpu-count": "4", "alibabacloud.com/gpu-milli": "4000"},
+			"T4"),
 	}
 	a := newAdvisor(t, server.Profile{Args: plugin.Args{Policy: "kube-scheduler"}}, newClock(), nodes...)
 	all := []string{"t4", "a10", "shared", "unknown"}

@@ -33,11 +33,11 @@ import (
 type Config struct {
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface // nil: none of upstream's plugins that watch by name of a resource
-	// Profile says what decides. Its SchedulerName is the schedulerName of the pods that are asked
-	// about; preference.Blend is not possible, because kube-scheduler itself blends.
+	// Profile decides. Its SchedulerName selects the pods that may be asked about. preference.Blend is not possible, because kube-scheduler
+	// itself blends.
 	Profile server.Profile
-	// Promise is how long a pod counts on the node that Rank likes best while the cluster does not
-	// show it bound. The next pod is often asked about before the watch has shown the last one.
+	// Promise is the time for which a pod counts on the node that Rank ranks first while the cluster does not show it bound. The next pod is
+	// often asked about before the watch has shown the last one.
 	Promise time.Duration
 	Clock   clock.PassiveClock
 }
@@ -125,7 +125,10 @@ func profilesOf(p server.Profile) ([]config.KubeSchedulerProfile, error) {
 }
 
 // sync waits until the cache has the cluster's objects.
-func (a *Advisor) sync(ctx context.Context, sched *scheduler.Scheduler, shared informers.SharedInformerFactory, named dynamicinformer.DynamicSharedInformerFactory) {
+func (a *Advisor) sync(
+	ctx context.Context, sched *scheduler.Scheduler, shared informers.SharedInformerFactory,
+	named dynamicinformer.DynamicSharedInformerFactory,
+) {
 	shared.StartWithContext(ctx)
 	shared.WaitForCacheSync(ctx.Done())
 	if named != nil {
@@ -177,7 +180,7 @@ func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Rank
 		return nil, err
 	}
 	defer a.give()
-	if a.unpromise(pod.UID) { // it is asked about again
+	if a.unpromise(pod.UID) { // the pod is asked about again
 		if err := a.cache.UpdateSnapshot(a.log, a.snapshot); err != nil {
 			return nil, fmt.Errorf("update the snapshot: %w", err)
 		}
@@ -204,7 +207,7 @@ func (a *Advisor) Rank(ctx context.Context, pod *v1.Pod, names []string) ([]Rank
 			best = i
 		}
 	}
-	if err := ctx.Err(); err != nil { // nobody waits for the answer any more
+	if err := ctx.Err(); err != nil { // the caller does not wait for the answer any more
 		return nil, fmt.Errorf("rank the nodes: %w", context.Cause(ctx))
 	}
 	a.promise(pod, known[best].Node().Name)

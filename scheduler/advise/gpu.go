@@ -10,8 +10,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// Reasons why Admit refuses a pod or a node. What a pod's owner writes is quoted by kube only, which
-// truncates it.
+// Reasons why Admit refuses a pod or a node. Only kube quotes text of a pod's owner, and truncates it.
 const (
 	refuseShare  = "the pod needs a GPU device of its own choice or a share of one, and a scheduler that only asks for advice cannot write the device on the pod; set spec.schedulerName to a scheduler of gnnsched"
 	refuseShared = "the node shares its GPUs, so that a scheduler of gnnsched must write the device on the pod"
@@ -19,13 +18,13 @@ const (
 	refuseCount  = "the node has too few GPUs"
 )
 
-// Admit says which of the named nodes may not take the pod, with the reason, because nobody would assign its GPU
-// devices. Kube-scheduler knows everything else that a pod without GPUs needs, so such a pod may go
-// anywhere, and so may any pod on a node that the advisor does not know yet.
+// Admit returns the named nodes that may not take the pod, each with the reason: no scheduler would assign its GPU devices there. A pod
+// without GPUs may go anywhere, since kube-scheduler checks everything else, and any pod may go to a node that the advisor does not know
+// yet.
 //
-// A pod that uses shares, their annotations or a device's index is refused everywhere: it would run
-// without devices, or on those of another pod. One that requests whole devices is refused where the node
-// shares its devices, and where the node's model is another than it allows.
+// A pod with a share of a GPU, with the annotations of shares, or with a device's index is refused everywhere: it would run without
+// devices, or on another pod's devices. A pod that requests whole devices is refused where the node shares its devices, or has a model that
+// the pod does not allow.
 func (a *Advisor) Admit(ctx context.Context, pod *v1.Pod, names []string) (refused map[string]string, err error) {
 	request, wrong := kube.GPURequestOf(pod.Annotations, kube.Requests(pod))
 	if wrong == nil && request.None() {

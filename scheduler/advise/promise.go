@@ -26,7 +26,7 @@ func (a *Advisor) promise(pod *v1.Pod, node string) {
 	a.promised[p.UID] = promise{p, a.clock.Now().Add(a.window)}
 }
 
-// expire takes back the promises whose time is over. What the cluster shows bound stays.
+// expire takes back expired promises. Pods that the cluster shows as bound stay.
 func (a *Advisor) expire() {
 	now := a.clock.Now()
 	for uid, p := range a.promised {

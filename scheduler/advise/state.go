@@ -7,7 +7,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// State describes an Advisor: its policy, and how many nodes and pods it sees.
+// State describes an Advisor: its policy, and the number of nodes and pods in its view.
 type State struct {
 	Synced      bool
 	Nodes, Pods int // Pods are those on nodes, promised ones included
@@ -16,7 +16,7 @@ type State struct {
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic, or without a network
 }
 
-// State returns what the Advisor knows now.
+// State returns the Advisor's current state.
 func (a *Advisor) State(ctx context.Context) (State, error) {
 	network, err := plugin.ActiveNetwork(a.profile)
 	if err != nil {

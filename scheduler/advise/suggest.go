@@ -75,10 +75,11 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 	return out, nil
 }
 
-// Filter runs a profile's filters over all nodes of its snapshot, which nobody may change meanwhile. refused
-// holds the reasons of the other nodes by name. state is that of a new scheduling cycle; score plugins may go on
-// with it.
-func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *v1.Pod) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
+// Filter runs a profile's filters over all nodes of its snapshot, which must not change meanwhile. refused holds the reasons of the other
+// nodes by name. state is the state of a new scheduling cycle; score plugins may continue with it.
+func Filter(
+	ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *v1.Pod,
+) (feasible []fwk.NodeInfo, refused map[string]string, err error) {
 	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the snapshot: %w", err)
@@ -118,7 +119,7 @@ func Filter(ctx context.Context, profile framework.Framework, state fwk.CycleSta
 	return feasible, refused, nil
 }
 
-// maxReason is the number of bytes of a reason, which may quote what a pod's owner wrote.
+// maxReason bounds a reason in bytes, because it may quote text of a pod's owner.
 const maxReason = 300
 
 func reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), " and "), maxReason) }
@@ -183,7 +184,7 @@ func share(now, asks, of int64) Share {
 	return Share{cluster.Fraction(now, of), cluster.Fraction(now+asks, of)}
 }
 
-// reasons says why node i of the ranked ones has its place. left is the number of nodes that preferences left.
+// reasons explains the rank of node i. left is the number of nodes that preferences left.
 func reasons(ranked []Suggested, i, left int) (out []string) {
 	n := ranked[i]
 	switch {
@@ -192,7 +193,9 @@ func reasons(ranked []Suggested, i, left int) (out []string) {
 	case int64(n.Score) == fwk.MaxNodeScore:
 		out = append(out, fmt.Sprintf("it has the highest score (%.4g) of the %d nodes that the pod's preferences leave", n.Raw, left))
 	default:
-		out = append(out, fmt.Sprintf("its score (%.4g) is rank %d of the %d nodes that the pod's preferences leave, %.4g below the best", n.Raw, i+1, left, ranked[0].Raw-n.Raw))
+		out = append(out, fmt.Sprintf("its score (%.4g) is rank %d of the %d nodes that the pod's preferences leave, %.4g below the best",
+			n.Raw, i+1, left, ranked[0].Raw-n.Raw))
 	}
-	return append(out, fmt.Sprintf("with the pod, %.0f %% of its CPU and %.0f %% of its memory are requested", 100*n.CPU.WithPod, 100*n.Memory.WithPod))
+	return append(out, fmt.Sprintf("with the pod, %.0f %% of its CPU and %.0f %% of its memory are requested",
+		100*n.CPU.WithPod, 100*n.Memory.WithPod))
 }

@@ -22,18 +22,18 @@ type Decision struct {
 	Pod     Pod
 	At      time.Time // when scoring began, a single node was reserved, or the attempt failed
 
-	// Group is that of the pod, canary or rest, in a profile whose policy has a share of the pods: for the rest,
-	// kube-scheduler's default profile gave the scores, and Policy is empty. Without a share, Group is empty.
+	// Group is the pod's group, canary or rest, in a profile whose policy has a share of the pods. For the rest, kube-scheduler's default
+	// profile gives the scores, and Policy is empty. Without a share, Group is empty.
 	Group       string
 	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded, or nothing was scored
 	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
-	// Fallback is the reason why Policy gave no scores, as in gnnsched_fallbacks_total: the scores
-	// are then those of kube-scheduler's default profile. It is empty if Policy did score.
+	// Fallback is the reason why Policy gave no scores, as in gnnsched_fallbacks_total; kube-scheduler's default profile then gave the scores.
+	// It is empty if Policy gave the scores.
 	Fallback string
 	Latency  time.Duration // from the start of scoring to the last raw score
 
-	// Nodes is the number of nodes that the scheduler knew. It looks at no more of them than it needs to find
-	// enough feasible ones; 0 if nobody counted.
+	// Nodes is the number of nodes in the scheduler's snapshot. The scheduler looks at no more of them than it needs to find enough feasible
+	// ones; 0 if not counted.
 	Nodes    int
 	Refused  []Refusal // why the filters refused nodes, the most frequent reason first
 	Feasible int       // number of nodes that the pod fits on
@@ -49,7 +49,7 @@ type Decision struct {
 	// score plugins have a say, and kube-scheduler draws among equal scores.
 	Node    string
 	Devices cluster.DeviceSet // GPU devices chosen on Node; empty if the scheduler chose none
-	Claimed []ClaimedDevice   // what the pod got on Node by its ResourceClaims, in their order
+	Claimed []ClaimedDevice   // the devices that the pod got on Node by its ResourceClaims, in their order
 	Bound   bool              // whether the pod was bound to Node, as far as the scheduler has heard
 	// Really is the node to which another scheduler bound the pod, for a profile in its shadow: the decision places
 	// nothing. It is empty for a scheduler that places pods. If the policy scored Really and it is not among the MaxBest,
@@ -77,8 +77,7 @@ type ClaimedDevice struct {
 	Milli   int64 // thousandths of the physical GPU; 0 for devices that policies do not know
 }
 
-// Candidate is a feasible node with its raw score; higher is better. Scores of one decision are
-// comparable, those of different policies are not.
+// Candidate is a feasible node with its raw score; higher is better. Scores are comparable only within one decision and policy.
 type Candidate struct {
 	Node  string
 	Score float32

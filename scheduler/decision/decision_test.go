@@ -53,8 +53,7 @@ func (b *blocked) Decided(d decision.Decision) {
 	b.heard = append(b.heard, d.Number)
 }
 
-// A slow listener does not hold up Offer: what finds no room is dropped and counted, and the rest
-// arrives in order.
+// A slow listener does not hold up Offer: decisions without room are dropped and counted, and the rest arrives in order.
 func TestQueueNeverWaits(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	const size = 3

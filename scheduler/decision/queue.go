@@ -2,7 +2,7 @@ package decision
 
 import "sync"
 
-// Listener is told of every decision of a profile. A Queue calls it from one goroutine.
+// Listener receives every decision of a profile. A Queue calls it from one goroutine.
 type Listener interface {
 	// Decided takes one decision. While it runs, later decisions wait in the queue.
 	Decided(Decision)
@@ -18,8 +18,8 @@ type Queue struct {
 	closed bool
 }
 
-// NewQueue starts the goroutine, which ends with Close. At most size decisions wait for the
-// listener; dropped is called for each that finds no room, in the goroutine that offers it.
+// NewQueue starts the goroutine, which ends with Close. At most size decisions wait for the listener. dropped is called for each decision
+// without room, in the goroutine that offers it.
 func NewQueue(l Listener, size int, dropped func()) *Queue {
 	q := &Queue{dropped: dropped, waiting: make(chan Decision, size), done: make(chan struct{})}
 	go func() {

@@ -6,8 +6,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Encoder keeps the graph of one cluster between decisions and encodes again only what has
-// changed. It is not safe for concurrent use.
+// Encoder keeps the graph of one cluster between decisions and encodes only the changes. It is not safe for concurrent use.
 type Encoder struct {
 	layout *feature.Layout
 	g      graph.Graph
@@ -62,8 +61,8 @@ func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int
 	return &e.g
 }
 
-// EncodeSplit is Encode with a split graph as the result, which costs less and which a network scores faster. It is the
-// same as Encode if no block of the layout can be split.
+// EncodeSplit is Encode with a split graph as the result, which costs less and which a network scores faster. It equals Encode if no block
+// of the layout can be split.
 func (e *Encoder) EncodeSplit(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
 	if e.layout.Split == nil {
 		return e.Encode(s, pod, candidates)
@@ -93,9 +92,8 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 	e.stars.look(c)
 }
 
-// syncNodes encodes the rows whose node changed, or all of them if the mean size of a node changed,
-// which their features are relative to. It returns the most CPU and memory that one running pod
-// requests, on all nodes and on those that are available.
+// syncNodes encodes the rows whose node changed, or all rows if the mean node size changed, because features are relative to it. It returns
+// the largest CPU and memory requests of one running pod, on all nodes and on the available ones.
 func (e *Encoder) syncNodes(s *cluster.Snapshot) (all, available cluster.Resources) {
 	n := len(s.Nodes)
 	offered := feature.Offered{Sum: e.offered.Sum, Nodes: n}
@@ -185,8 +183,7 @@ func (e *Encoder) zone(n *cluster.Node) int32 {
 	return z
 }
 
-// encodeCandidates writes the features of the candidates, and those of the cluster, which depend on
-// the candidates.
+// encodeCandidates writes the features of the candidates, and then the features of the cluster, which depend on the candidates.
 func (e *Encoder) encodeCandidates() {
 	c := &e.candidates
 	e.g.ResizeCandidates(len(c.Rows))

@@ -25,7 +25,7 @@ func drawRequests(t *rapid.T) cluster.Resources {
 	}
 }
 
-// drawAllocatable draws what a node offers: now and then nothing of some resource.
+// drawAllocatable draws a node's capacity: now and then 0 of some resource.
 func drawAllocatable(t *rapid.T) cluster.Resources {
 	return cluster.Resources{
 		MilliCPU: rapid.SampledFrom([]int64{0, 1, 4000, 16_000, 64_000}).Draw(t, "cpu"),
@@ -72,7 +72,7 @@ func change(t *rapid.T, s *cluster.Snapshot, serial *int) {
 	case 3: // changes size
 		n.Allocatable = drawAllocatable(t)
 		n.Version = cluster.NextVersion()
-	case 4: // two swap sizes, which leaves the sums as they are
+	case 4: // two swap sizes, which leaves the sums unchanged
 		o := s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "other")]
 		n.Allocatable, o.Allocatable = o.Allocatable, n.Allocatable
 		n.Version, o.Version = cluster.NextVersion(), cluster.NextVersion()
@@ -144,7 +144,8 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 		return
 	}
 	for i := range min(before.Nodes(), after.Nodes()) {
-		same := cmp.Equal(before.NodeRow(i), after.NodeRow(i)) && before.Zone[i] == after.Zone[i] && cmp.Equal(before.Groups[i], after.Groups[i], cmpopts.EquateEmpty())
+		same := cmp.Equal(before.NodeRow(i), after.NodeRow(i)) && before.Zone[i] == after.Zone[i] &&
+			cmp.Equal(before.Groups[i], after.Groups[i], cmpopts.EquateEmpty())
 		if !same && before.Stamp[i] == after.Stamp[i] {
 			t.Fatalf("row %d changed, its stamp did not", i)
 		}
@@ -155,7 +156,9 @@ func checkStamps(t *rapid.T, before, after *graph.Graph) {
 func TestOneChangeOneStamp(t *testing.T) {
 	s, e := &cluster.Snapshot{}, New(feature.Default())
 	for i := range 50 {
-		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Name: fmt.Sprint(i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110}})
+		s.Nodes = append(s.Nodes, &cluster.Node{
+			Version: cluster.NextVersion(), Name: fmt.Sprint(i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 38, Pods: 110},
+		})
 	}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 31, Pods: 1}}
 	before := e.Encode(s, pod, nil).Clone()
@@ -203,8 +206,7 @@ func TestPermutation(t *testing.T) {
 	})
 }
 
-// Features are finite, whatever the nodes offer. On ordinary nodes, shares, flags and bounded features
-// are in their ranges.
+// For any nodes, features are finite. On ordinary nodes, shares, flags and bounded features are in their ranges.
 func TestRanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, pod := drawSnapshot(t), &cluster.Pod{Requests: drawRequests(t)}

@@ -39,8 +39,7 @@ func NewGPUClusterEncoder(encoder *GPUNodeEncoder) *GPUClusterEncoder {
 	}
 }
 
-// Features returns the features of the cluster as it is, feature.GPUWidths.Cluster of them. They are
-// valid until the next call.
+// Features returns the present features of the cluster, feature.GPUWidths.Cluster of them. They are valid until the next call.
 func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	for i := len(nodes); i < len(c.rows); i++ {
 		c.add(&c.rows[i], -1)
@@ -58,7 +57,7 @@ func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	return c.x
 }
 
-// IdleShare returns the idle share of the devices of the cluster that Features has seen last, 0 to 1.
+// IdleShare returns the idle fraction of the devices of the cluster that Features saw last, 0 to 1.
 func (c *GPUClusterEncoder) IdleShare() float64 {
 	return cluster.Fraction(c.sums.Idle, c.sums.Devices*cluster.DeviceMilli)
 }

@@ -9,8 +9,8 @@ import (
 	"gnnsched/internal/fragmentation"
 )
 
-// GPUNodeEncoder encodes nodes and their devices for a workload, which decides what an amount is worth. It is
-// not safe for concurrent use.
+// GPUNodeEncoder encodes nodes and their devices for a workload, which determines the unit of each amount. It is not safe for concurrent
+// use.
 type GPUNodeEncoder struct {
 	layout   *feature.GPULayout
 	typical  *fragmentation.Typical
@@ -24,8 +24,7 @@ type GPUNodeEncoder struct {
 	placed placed                    // scratch
 }
 
-// usualUnit is the unit of CPU if no typical pod requests both GPU and CPU: what the pods of the
-// openb trace request.
+// usualUnit is the unit of CPU, in thousandths of a core, if no typical pod requests both GPU and CPU: the openb trace's request.
 const usualUnit = 10_900
 
 // NewGPUNodeEncoder returns an encoder of the features in a layout, for the workload with the given typical
@@ -70,8 +69,8 @@ func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
 	return w
 }
 
-// Node encodes the node as it will be once a pod that requests r runs there on the given devices, or
-// as it is if r and on are zero. It writes to g.
+// Node encodes the node with one more pod that requests r and runs on the given devices, or the present node if r and on are zero. It
+// writes to g.
 func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
 	n, r, on = e.Placed(n, r, on)
 	free := n.Free().Minus(r)
@@ -101,8 +100,8 @@ func (e *GPUNodeEncoder) Access(n *cluster.Node) fragmentation.Access { return e
 // Open reports whether pods with GPUs of the workload may use the node.
 func (e *GPUNodeEncoder) Open(n *cluster.Node) bool { return e.typical.Open(n) }
 
-// devices sets rooms, and returns how many devices nobody uses, how many are in use with room
-// left, and the free part of all together, in devices.
+// devices sets rooms. It returns the number of idle devices, the number of partly used devices, and the free part of all devices together,
+// in devices.
 func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (whole, shared, idle float64) {
 	_, milli := fragmentation.Devices(r)
 	for i, used := range n.GPUs {
@@ -122,7 +121,7 @@ func (e *GPUNodeEncoder) devices(n *cluster.Node, r cluster.Resources, on cluste
 	return whole, shared, idle
 }
 
-// idle returns which of the node's devices nobody uses, by rooms.
+// idle returns the node's idle devices, by rooms.
 func (e *GPUNodeEncoder) idle(devices int) (on cluster.DeviceSet) {
 	for i, room := range e.rooms[:devices] {
 		if room == cluster.DeviceMilli {
@@ -132,9 +131,8 @@ func (e *GPUNodeEncoder) idle(devices int) (on cluster.DeviceSet) {
 	return on
 }
 
-// hosts returns how many of the typical pods fit on n with so much free CPU and the devices' rooms. Pods
-// with GPUs must tolerate its taints. Of the others only the size counts, because they measure the CPU
-// that is left.
+// hosts returns how many of the typical pods fit on n with milliCPU free and the devices' rooms. Pods with GPUs must tolerate its taints.
+// Of the others only the size counts, because they measure the remaining CPU.
 func (e *GPUNodeEncoder) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
 	var all, sharing, withoutGPU, model float64
 	rooms := e.rooms[:len(n.GPUs)]
@@ -160,7 +158,9 @@ func (e *GPUNodeEncoder) hosts(n *cluster.Node, milliCPU int64) feature.Hosts {
 		all += f
 	}
 	w := &e.workload
-	return feature.Hosts{All: all, Sharing: part(sharing, w.Sharing), WithoutGPU: part(withoutGPU, w.WithoutGPU), Model: part(model, 1-w.WithoutGPU)}
+	return feature.Hosts{
+		All: all, Sharing: part(sharing, w.Sharing), WithoutGPU: part(withoutGPU, w.WithoutGPU), Model: part(model, 1-w.WithoutGPU),
+	}
 }
 
 // part returns of / whole, or 1 if whole is nothing.
@@ -171,7 +171,7 @@ func part(of, whole float64) float64 {
 	return of / whole
 }
 
-// enough reports whether so many devices have so many thousandths of room each.
+// enough reports whether that many devices have milli thousandths of room each.
 func enough(rooms []int64, devices, milli int64) bool {
 	for _, room := range rooms {
 		if room >= milli {

@@ -26,7 +26,10 @@ func typical() *fragmentation.Typical {
 }
 
 func gpuNode(model string, used ...int64) *cluster.Node {
-	n := &cluster.Node{Version: cluster.NextVersion(), Name: "n", GPUModel: model, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used}
+	n := &cluster.Node{
+		Version: cluster.NextVersion(), Name: "n", GPUModel: model,
+		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used,
+	}
 	return n
 }
 
@@ -72,7 +75,7 @@ func TestGPUNode(t *testing.T) {
 	}
 }
 
-// The features stay in the range that training shows, whatever the workload.
+// For any workload, the features stay in the range of the training.
 func TestGPUNodeOfOddWorkloads(t *testing.T) {
 	n := gpuNode("T4", 0, 0)
 	for name, w := range map[string][]fragmentation.Demand{
@@ -116,8 +119,7 @@ func TestGPUClusterFeatures(t *testing.T) {
 	}
 }
 
-// However nodes change, join and leave, the features are those that a new encoder computes, also
-// for an unknown workload.
+// After any changes of nodes, the features equal a new encoder's, also for an unknown workload.
 func TestGPUClusterEncoderFollows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := NewGPUNodeEncoder(feature.DefaultGPU(), typical())
@@ -136,7 +138,9 @@ func TestGPUClusterEncoderFollows(t *testing.T) {
 				}
 			default:
 				for _, n := range nodes {
-					pod := cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPUMilli: rapid.SampledFrom([]int64{0, 300, 700}).Draw(t, "share"), Pods: 1}}
+					pod := cluster.Pod{Requests: cluster.Resources{
+						MilliCPU: 1000, GPUMilli: rapid.SampledFrom([]int64{0, 300, 700}).Draw(t, "share"), Pods: 1,
+					}}
 					if n.Fit(&pod) == cluster.Fits {
 						n.Add(pod.Requests)
 					}

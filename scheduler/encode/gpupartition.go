@@ -13,12 +13,14 @@ type placed struct {
 	slices [cluster.MaxDevices]mig.Slices
 }
 
-// Placed returns what the layout shows of n once a pod that requests r runs there on the given devices, and what is left to add to it: r
-// without GPUs. In a layout with partitions, each GPU that has free memory slices is in use by the thousandths that these
-// slices are, whatever n says: a GPU on which the pending pod finds no place is shown as full. A partition starts where most placements
-// stay free; a whole GPU, and a share that is no profile's, takes all slices. In other layouts, and without such GPUs, Placed returns its
-// arguments. The node is valid until the next call.
-func (e *GPUNodeEncoder) Placed(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (*cluster.Node, cluster.Resources, cluster.DeviceSet) {
+// Placed returns n as the layout shows it after a pod that requests r was placed on the given devices, and the rest of r still to add: r
+// without GPUs. In a layout with partitions, a GPU with free memory slices counts as used by the thousandths of its used slices, even if n
+// shows it as full because the pending pod finds no place on it. A partition starts where most placements stay free; a whole GPU, and a
+// share that matches no profile, takes all slices. In other layouts, and without such GPUs, Placed returns its arguments. The node is valid
+// until the next call.
+func (e *GPUNodeEncoder) Placed(
+	n *cluster.Node, r cluster.Resources, on cluster.DeviceSet,
+) (*cluster.Node, cluster.Resources, cluster.DeviceSet) {
 	if !e.layout.Partitions || len(n.Slices) == 0 || &n.Slices[0] == &e.placed.slices[0] {
 		return n, r, on
 	}

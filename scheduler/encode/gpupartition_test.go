@@ -88,7 +88,7 @@ func TestPartitionsTellStatesApart(t *testing.T) {
 	}
 }
 
-// A node is encoded after a placement as it is once the partition lies there, whichever GPUs are shown as full to the pod.
+// A placement is encoded as the node with the partition in place, whichever GPUs are shown as full to the pod.
 func TestPartitionsAfterAPlacement(t *testing.T) {
 	e := NewGPUNodeEncoder(partitionLayout(t), profiles())
 	rapid.Check(t, func(t *rapid.T) {
@@ -119,7 +119,7 @@ func TestPartitionsAfterAPlacement(t *testing.T) {
 	})
 }
 
-// The cluster's features follow the nodes, and are those of an encoder that sees them for the first time.
+// The cluster's features follow the nodes, and equal a new encoder's.
 func TestPartitionsOfACluster(t *testing.T) {
 	layout := partitionLayout(t)
 	e := NewGPUNodeEncoder(layout, profiles())
@@ -137,13 +137,15 @@ func TestPartitionsOfACluster(t *testing.T) {
 			}
 		}
 	}
-	check(map[string]float64{"share_1x1": 0.75, "share_3x4": 0.25, "share_7x8": 0, "slices": 20.0 / 8 / 6, "slices_few": 1, "room_7x8": 2.0 / 6, "room_3x4": 5.0 / 12})
+	check(map[string]float64{
+		"share_1x1": 0.75, "share_3x4": 0.25, "share_7x8": 0, "slices": 20.0 / 8 / 6, "slices_few": 1, "room_7x8": 2.0 / 6, "room_3x4": 5.0 / 12,
+	})
 	nodes[0].Slices[1] |= mig.Two.On(2)
 	nodes[0].AddOn(partition(mig.Two), cluster.Device(1))
 	check(map[string]float64{"slices": 18.0 / 8 / 6, "room_7x8": 1.0 / 6, "room_3x4": 4.0 / 12})
 }
 
-// Nodes without MIG have zeros, and the features of base as ever; base never sees slices.
+// Nodes without MIG have zeros, and unchanged features of base; base never sees slices.
 func TestPartitionsOfOtherNodes(t *testing.T) {
 	layout := partitionLayout(t)
 	more, base := NewGPUNodeEncoder(layout, typical()), NewGPUNodeEncoder(feature.DefaultGPU(), typical())
@@ -159,7 +161,7 @@ func TestPartitionsOfOtherNodes(t *testing.T) {
 	}
 }
 
-// Shares that are no profile's take the whole GPU, as a pod does for which the GPU has no place.
+// Shares without a matching profile take the whole GPU, and so does a pod without a place on the GPU.
 func TestPartitionsTakenByShares(t *testing.T) {
 	e := NewGPUNodeEncoder(partitionLayout(t), profiles())
 	for _, c := range []struct {

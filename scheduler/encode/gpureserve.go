@@ -24,7 +24,7 @@ type coming struct {
 	kinds  []float64           // by kind of tolerations: the share that pods request which have it
 
 	singles []fragmentation.Pod // with one whole device: the shapes that request most GPUs; their frequencies add up to 1
-	cpu     float64             // thousandths of a core that all pods request, for each device that GPU pods do
+	cpu     float64             // thousandths of a core that all pods request, for each device that GPU pods request
 }
 
 func comingOf(shapes []fragmentation.Pod) (c coming) {
@@ -74,7 +74,7 @@ func comingOf(shapes []fragmentation.Pod) (c coming) {
 	return c
 }
 
-// addKinds adds a share of the requests, which pods of shape p make, to those of its kinds of tolerations.
+// addKinds adds a share of the requests, made by pods of shape p, to the share of each of its kinds of tolerations.
 func (c *coming) addKinds(p *fragmentation.Pod, share float64) {
 	if !(share > 0) {
 		return
@@ -88,19 +88,20 @@ func (c *coming) addKinds(p *fragmentation.Pod, share float64) {
 	}
 }
 
-// asMuch tells whether a fits on no node on which b does not fit, memory aside.
+// asMuch reports whether a fits only on nodes on which b fits, memory aside.
 func asMuch(a, b *fragmentation.Pod) bool {
 	if a.MilliCPU < b.MilliCPU || a.Devices < b.Devices || a.Milli < b.Milli {
 		return false
 	}
-	return len(b.Models) == 0 || len(a.Models) > 0 && !slices.ContainsFunc(a.Models, func(m string) bool { return !slices.Contains(b.Models, m) })
+	return len(b.Models) == 0 || len(a.Models) > 0 &&
+		!slices.ContainsFunc(a.Models, func(m string) bool { return !slices.Contains(b.Models, m) })
 }
 
 // slots is the number of pods of each of coming's shapes that fit on a node, if it hosts no others.
 type slots [maxComing]uint8
 
-// slots returns the slots of n, which has the given access, with so much free CPU and so many devices that
-// nobody uses. A slot counts if some pods of the shape tolerate the node's taints.
+// slots returns how many slots n has, given its access, its free CPU and its idle devices. A slot counts if some pods of the shape tolerate
+// the node's taints.
 func (c *coming) slots(n *cluster.Node, a fragmentation.Access, milliCPU int64, whole int) (out slots) {
 	for i := range c.shapes {
 		p := &c.shapes[i]
@@ -116,8 +117,7 @@ func (c *coming) slots(n *cluster.Node, a fragmentation.Access, milliCPU int64, 
 	return out
 }
 
-// hosts is the number of pods with one whole device that fit on n, which has the given access, with so much free CPU
-// and so many devices that nobody uses, as a mean over coming's singles.
+// hosts returns how many single-GPU pods fit n, given its access, its free CPU and its idle devices, averaged over coming.singles.
 func (c *coming) hosts(n *cluster.Node, a fragmentation.Access, milliCPU int64, whole int) (mean float64) {
 	if whole == 0 {
 		return 0
@@ -136,13 +136,12 @@ func (c *coming) hosts(n *cluster.Node, a fragmentation.Access, milliCPU int64, 
 	return mean
 }
 
-// Reserve prices what a cluster should keep for pods that will come. It compares how long the slots for pods with
-// several devices, the devices of a model that pods name, and the devices that pods with few tolerations
-// may use will last with how long all idle devices will, at the rates at which the workload's pods request
-// them. What runs out first is scarce. If CPU is, room for pods with one device has a price too: each node counts with how
-// many of them it can host.
+// Reserve prices the room that a cluster should keep for future pods. At the workload's request rates, it compares how long three supplies
+// last with how long all idle devices last: slots for pods with several devices, devices of a model that pods name, and devices for pods
+// with few tolerations. The supply that runs out first is scarce. If CPU is scarce, room for single-GPU pods has a price, too: each node
+// counts by the number of them that it can host.
 type Reserve struct {
-	slots  []price                          // of the shapes that are scarce
+	slots  []price                          // of the scarce shapes
 	models map[string]float64               // price of an idle device of each model, in devices; none if it is 0
 	pools  map[fragmentation.Access]float64 // the same of nodes with each access
 	host   float64                          // price of room for a pod with one device, in devices
@@ -163,7 +162,7 @@ type Held struct {
 	hosts  float64 // pods with one device
 }
 
-// Held returns what the node that Node has encoded last holds.
+// Held returns the reserves on the node that Node encoded last.
 func (e *GPUNodeEncoder) Held() Held {
 	c := &e.node
 	whole := int(c.Whole)
@@ -172,7 +171,10 @@ func (e *GPUNodeEncoder) Held() Held {
 			whole--
 		}
 	}
-	return Held{e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle, e.coming.hosts(c.State, e.access, c.MilliCPU, whole)}
+	return Held{
+		e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle,
+		e.coming.hosts(c.State, e.access, c.MilliCPU, whole),
+	}
 }
 
 // Worth returns the worth of a node to the pods that need scarce devices, in devices: for pods with several
@@ -191,20 +193,20 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 	return worth + r.host*h.hosts
 }
 
-// keeping says when something is scarce: how many times as long as the idle devices it must last to have no price, and
-// up to which it has its full price.
+// keeping holds two thresholds of scarcity, as multiples of the time that the idle devices last: a supply that lasts ample times as long
+// has no price, and one that lasts full times as long or less has its full price.
 type keeping struct{ ample, full float64 }
 
 var (
-	// untilGone is for pods that stay. What is gone before the idle devices are has its full price.
+	// untilGone is for pods that stay. A supply that runs out before the idle devices has its full price.
 	untilGone = keeping{ample: 2, full: 1}
 	// safety is for pods that leave. The idle devices are not used up then, but their number and the pods that come vary, so more
 	// must be kept than their mean share.
 	safety = keeping{ample: 4, full: 2}
 )
 
-// scarcity returns the price of a device in a slot, or of a model, that lasts for so many times the time of the
-// idle devices: 1, a whole device, up to full, and less up to ample.
+// scarcity returns the price of a device in a slot, or of a model, whose supply lasts the given multiple of the idle devices' time: 1, a
+// whole device, up to full, falling to 0 at ample.
 func (k keeping) scarcity(lasts float64) float64 {
 	return max(min((k.ample-lasts)/(k.ample-k.full), 1), 0)
 }
@@ -213,14 +215,14 @@ func (k keeping) scarcity(lasts float64) float64 {
 // host CPU stays the same.
 func (c *GPUClusterEncoder) KeepLonger() { c.keeping = safety }
 
-// dearestHost is the price of room for a pod with one device, in devices, if CPU is gone before the idle devices. The network's
-// value has the device already. The price falls to 0 where CPU lasts ampleCPU times as long as they do.
+// dearestHost is the price of room for a single-GPU pod, in devices, if CPU runs out before the idle devices. The network's value includes
+// the device already. The price falls to 0 where CPU lasts ampleCPU times as long as the idle devices.
 const (
 	dearestHost = 0.5
 	ampleCPU    = 1.2
 )
 
-// hostPrice returns that price if CPU lasts for so many times the time of the idle devices.
+// hostPrice returns this price if CPU lasts the given multiple of the idle devices' time.
 func hostPrice(lasts float64) float64 {
 	return dearestHost * max(min((ampleCPU-lasts)/(ampleCPU-1), 1), 0)
 }

@@ -33,7 +33,7 @@ func TestReserve(t *testing.T) {
 	named := []fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 1}}
 	for name, x := range map[string]struct {
 		demand []fragmentation.Demand
-		nodes  []*cluster.Node // the first is asked about
+		nodes  []*cluster.Node // the test examines the first
 		want   float64
 	}{
 		// A quarter of the GPUs go to pods of 4 of them. 4 of 13 idle devices are in slots: they last 16 devices' time, 1.23
@@ -60,8 +60,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A device in a pool that few pods may use is worth nothing beside one that all may use, while the pods that
-// may use no other will need it.
+// A device in a pool that few pods may use has no worth beside a device that all may use, as long as the pods that may use no other will
+// need it.
 func TestReserveForPodsWithoutTolerations(t *testing.T) {
 	one := cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}
 	tolerate := []cluster.Toleration{{Key: "gpu", Exists: true}}
@@ -70,7 +70,7 @@ func TestReserveForPodsWithoutTolerations(t *testing.T) {
 	other := []cluster.Toleration{{Key: "another", Exists: true}}
 	for name, x := range map[string]struct {
 		demand []fragmentation.Demand
-		nodes  []*cluster.Node // the first is asked about
+		nodes  []*cluster.Node // the test examines the first
 		want   float64
 	}{
 		// 2 of 4 devices for 3 of 4 pods.
@@ -94,7 +94,7 @@ func TestReserveWhereCPURunsOut(t *testing.T) {
 	one := cluster.Resources{MilliCPU: 4000, GPU: 1, Pods: 1}
 	big := cluster.Resources{MilliCPU: 12_000, GPU: 1, Pods: 1}
 	single := []fragmentation.Demand{{Requests: one, Count: 3}, {Requests: big, Count: 1}} // 6 cores a device, on average
-	with := func(cores int64) []fragmentation.Demand {                                     // so many cores a device for pods without GPUs
+	with := func(cores int64) []fragmentation.Demand {                                     // cores a device for pods without GPUs
 		return append(single, fragmentation.Demand{Requests: cluster.Resources{MilliCPU: 4000 * cores, Pods: 1}, Count: 1})
 	}
 	free, used, half := gpuNode("T4", 0, 0, 0, 0), gpuNode("T4", 1000, 1000, 1000, 1000), gpuNode("T4", 500, 500, 500, 500)

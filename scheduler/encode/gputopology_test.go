@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// What the set topology tells of a node with two NUMA nodes of three devices and a root for two, as it is and after placements.
+// The features of the set topology for a node with two NUMA nodes of three devices and a root for two, before and after placements.
 func TestTopology(t *testing.T) {
 	layout, err := feature.NewGPULayout([]string{"base", "topology"})
 	if err != nil {

@@ -18,7 +18,9 @@ func TestPowerFeatures(t *testing.T) {
 	sleep := 1.0
 	s := &cluster.Snapshot{}
 	for _, m := range []cluster.PowerModel{{Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 40, Full: 200}} {
-		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 8 << 30, Pods: 10}, Power: &m})
+		s.Nodes = append(s.Nodes, &cluster.Node{
+			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 8 << 30, Pods: 10}, Power: &m,
+		})
 	}
 	s.Nodes[0].Add(cluster.Resources{MilliCPU: 5000})
 	g := encode.New(layout).Encode(s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}}, []int32{0, 1, 2})

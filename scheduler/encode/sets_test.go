@@ -12,7 +12,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// With one more set, its features follow those of base, which do not change by a bit.
+// With one more set, its features follow the features of base, which do not change by a bit.
 func TestMoreSets(t *testing.T) {
 	layout, err := feature.NewLayout(featuretest.Names)
 	if err != nil {
@@ -33,13 +33,15 @@ func TestMoreSets(t *testing.T) {
 				behind(t, "node", got.NodeRow(i), want.NodeRow(i), slots)
 				x, y := got.Groups[i].X, want.Groups[i].X
 				for j, group := range n.Groups {
-					behind(t, "group", x[j*layout.Widths.Group:(j+1)*layout.Widths.Group], y[j*len(y)/len(n.Groups):(j+1)*len(y)/len(n.Groups)], float32(group.Count)/10)
+					behind(t, "group", x[j*layout.Widths.Group:(j+1)*layout.Widths.Group], y[j*len(y)/len(n.Groups):(j+1)*len(y)/len(n.Groups)],
+						float32(group.Count)/10)
 				}
 			}
 			behind(t, "pod", got.PodX, want.PodX, 0.1)
 			behind(t, "cluster", got.ClusterX, want.ClusterX, float32(len(candidates))/100)
 			for c, v := range candidates {
-				behind(t, "candidate", got.CandidateRow(c), want.CandidateRow(c), float32(s.Nodes[v].Free().Pods)/110, want.CandidateRow(c)[5]+want.CandidateRow(c)[6])
+				behind(t, "candidate", got.CandidateRow(c), want.CandidateRow(c),
+					float32(s.Nodes[v].Free().Pods)/110, want.CandidateRow(c)[5]+want.CandidateRow(c)[6])
 			}
 			change(t, s, &serial)
 		}
@@ -53,7 +55,7 @@ func behind(t interface{ Fatalf(string, ...any) }, what string, got, base []floa
 	}
 }
 
-// On the GPU graph, too, the features of another set follow those of base.
+// On the GPU graph, too, another set's features follow the features of base.
 func TestMoreGPUSets(t *testing.T) {
 	layout, err := feature.NewGPULayout(featuretest.Names)
 	if err != nil {

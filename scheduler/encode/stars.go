@@ -8,18 +8,18 @@ import (
 	"gnnsched/scheduler/policy/cache"
 )
 
-// stars encodes nodes with their devices for a network that reads the set devices. It keeps what it made of a node until the node
-// changes. A nil value does nothing.
+// stars encodes nodes with their devices for a network that reads the set devices. It caches the encoding of a node until the node changes.
+// A nil value does nothing.
 type stars struct {
 	typical *fragmentation.Typical
 	nodes   *GPUNodeEncoder
 	cluster *GPUClusterEncoder
 	asIs    cache.Cache[star] // nodes without the pending pod: a single column
-	placed  cache.Cache[star] // nodes with a pod, by what it requests
+	placed  cache.Cache[star] // nodes with a pod, by the pod's request
 	g       graph.GPUNode
 }
 
-// star is a node with its devices, as it is or once a pod runs there.
+// star is a node with its devices, at present or with one more pod.
 type star struct {
 	x    []float32
 	lost float64 // thousandths of devices that typical pods cannot use
@@ -34,7 +34,7 @@ func (e *Encoder) Know(typical *fragmentation.Typical) {
 	nodes := NewGPUNodeEncoder(feature.DefaultGPU(), typical)
 	e.stars = &stars{typical: typical, nodes: nodes, cluster: NewGPUClusterEncoder(nodes)}
 	for i := range e.rows {
-		e.rows[i].version = 0 // encoded again; what the node offers is still in the sum
+		e.rows[i].version = 0 // encode again; the node's old capacity is still in the sum
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *stars) devices(n *cluster.Node, r cluster.Resources) (on cluster.Device
 	return on
 }
 
-// of returns the features of the node of a row as it is; nil for one without devices.
+// of returns the present features of the node of a row; nil for a node without devices.
 func (s *stars) of(row int, n *cluster.Node) []float32 {
 	if s == nil || len(n.GPUs) == 0 {
 		return nil
@@ -77,8 +77,8 @@ func (s *stars) of(row int, n *cluster.Node) []float32 {
 	return s.kept(&s.asIs.Column(cluster.Resources{}, row+1)[row], n, cluster.Resources{}).x
 }
 
-// kept returns the value of an entry for a node and a pod that requests r, or for the node as it is if r is zero. It makes the value
-// anew if the node has changed.
+// kept returns an entry's value for a node and a pod that requests r, or for the present node if r is zero. It computes the value again if
+// the node has changed.
 func (s *stars) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources) *star {
 	if !e.Valid(n) {
 		e.Set(n, s.made(n, r))
@@ -86,7 +86,7 @@ func (s *stars) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources)
 	return &e.Value
 }
 
-// made returns a node once a pod that requests r runs there, or as it is if r is zero.
+// made returns a node with one more pod that requests r, or the present node if r is zero.
 func (s *stars) made(n *cluster.Node, r cluster.Resources) (out star) {
 	var on cluster.DeviceSet
 	if r != (cluster.Resources{}) {

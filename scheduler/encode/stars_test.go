@@ -29,12 +29,14 @@ var mixedDemand = []fragmentation.Demand{
 	{Requests: cluster.Resources{MilliCPU: 8000, GPU: 4, Pods: 1}, Count: 1},
 }
 
-// drawMixed draws a cluster of which some nodes have devices, with pods on them.
+// drawMixed draws a cluster with pods, in which some nodes have devices.
 func drawMixed(t *rapid.T) *cluster.Snapshot {
 	s := &cluster.Snapshot{}
 	for range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		devices := rapid.SampledFrom([]int64{0, 0, 2, 4}).Draw(t, "devices")
-		n := &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 64 << 30, GPU: devices, Pods: 110}}
+		n := &cluster.Node{
+			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 64 << 30, GPU: devices, Pods: 110},
+		}
 		if devices > 0 {
 			n.GPUs = make([]int64, devices)
 		}
@@ -46,7 +48,7 @@ func drawMixed(t *rapid.T) *cluster.Snapshot {
 	return s
 }
 
-// addDrawn adds a pod to the node, if the one that is drawn fits.
+// addDrawn draws a pod and adds it to the node if it fits.
 func addDrawn(t *rapid.T, n *cluster.Node) {
 	r := rapid.SampledFrom(mixedDemand).Draw(t, "pod").Requests
 	if n.Fit(&cluster.Pod{Requests: r}) == cluster.Fits {
@@ -54,7 +56,7 @@ func addDrawn(t *rapid.T, n *cluster.Node) {
 	}
 }
 
-// After many changes the encoder, with what it keeps, encodes as a new one does, also after it was told the typical pods again.
+// After many changes, the encoder with its caches equals a new one, also after the typical pods change.
 func TestDevicesEncodeAsAnew(t *testing.T) {
 	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
 	rapid.Check(t, func(t *rapid.T) {
@@ -115,7 +117,10 @@ func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
 // A share goes on the device where it leaves the fewest thousandths that typical pods cannot use.
 func TestShareGoesWhereItFragmentsLeast(t *testing.T) {
 	typical := fragmentation.NewTypical(mixedDemand)
-	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 1 << 30, GPU: 3, Pods: 9}, GPUs: []int64{0, 500, 700}, Version: cluster.NextVersion()}
+	n := &cluster.Node{
+		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 1 << 30, GPU: 3, Pods: 9}, GPUs: []int64{0, 500, 700},
+		Version: cluster.NextVersion(),
+	}
 	e := New(withDevices(t))
 	e.Know(typical)
 	share := cluster.Resources{MilliCPU: 1000, GPUMilli: 300, Pods: 1}
@@ -143,10 +148,12 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// A node whose devices are all lost, or too many to be known one by one, is none of the nodes without devices.
+// A node whose devices are all lost, or too many to be known one by one, does not count as a node without devices.
 func TestNodesWithoutUsableDevicesAreNotOrdinary(t *testing.T) {
 	node := func(gpus int64, used ...int64) *cluster.Node {
-		return &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: gpus, Pods: 110}, GPUs: used}
+		return &cluster.Node{
+			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: gpus, Pods: 110}, GPUs: used,
+		}
 	}
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{node(0), node(0, cluster.DeviceMilli, cluster.DeviceMilli), node(80)}}
 	layout := withDevices(t)

@@ -39,8 +39,7 @@ func talking(t *testing.T) (*sim.Env, *feature.Layout) {
 	return env, layout
 }
 
-// The features of traffic are what a placement does to the traffic of the cluster, and the weights of the peers are the
-// shares of what the pod exchanges.
+// The features of traffic equal a placement's effect on the cluster's traffic. The weights of the peers are shares of the pod's traffic.
 func TestTrafficFeatures(t *testing.T) {
 	env, layout := talking(t)
 	column := map[string]int{}
@@ -135,8 +134,7 @@ func room(nodes []*cluster.Node, row int32) float64 {
 	return free[own]/offered[own] - mean
 }
 
-// What a placement adds to traffic=1,overload=1 is the feature rise, so a policy that is greedy for that objective is linear in the
-// features.
+// The feature rise is a placement's cost in traffic=1,overload=1. So a policy that is greedy for this objective is linear in the features.
 func TestGreedyIsLinearInTheFeatures(t *testing.T) {
 	env, layout := talking(t)
 	h, err := heuristic.Find("greedy:traffic+overload")
@@ -168,7 +166,8 @@ func TestPeersAreBounded(t *testing.T) {
 	_, layout := talking(t)
 	s := &cluster.Snapshot{}
 	for i := range 100 {
-		s.Nodes = append(s.Nodes, &cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 10}})
+		s.Nodes = append(s.Nodes,
+			&cluster.Node{Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 10}})
 		s.Peers = append(s.Peers, cluster.Peer{Row: int32(i), Pods: 1, Rate: float64(1 + i%50)})
 	}
 	encoder := encode.New(layout)

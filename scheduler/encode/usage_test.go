@@ -16,7 +16,8 @@ func usageCluster() *cluster.Snapshot {
 	for range 3 {
 		s.Nodes = append(s.Nodes, &cluster.Node{
 			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 1 << 30, Pods: 10},
-			Requested: cluster.Resources{MilliCPU: 2000, Pods: 1}, Groups: []cluster.Group{{Each: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 1}},
+			Requested: cluster.Resources{MilliCPU: 2000, Pods: 1},
+			Groups:    []cluster.Group{{Each: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 1}},
 		})
 	}
 	for i, mean := range []float64{400, 800} {

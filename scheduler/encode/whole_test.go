@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// The set whole gives a network what the linear policy computes over all available nodes.
+// The set whole gives a network the sums that the linear policy computes over all available nodes.
 func TestWholeHasTheLinearFeatures(t *testing.T) {
 	layout, err := feature.NewLayout([]string{"base", "whole"})
 	if err != nil {

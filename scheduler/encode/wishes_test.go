@@ -14,8 +14,8 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// The set wishes tells by how much a placement lowers each term, as the greedy policy computes it from the term, and the
-// same times the term's share.
+// The set wishes holds a placement's reduction of each term, as the greedy policy computes it from the term, and the same times the term's
+// share.
 func TestWishesHaveTheGains(t *testing.T) {
 	layout, err := feature.NewLayout([]string{"base", "whole", "wishes"})
 	if err != nil {

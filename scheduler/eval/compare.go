@@ -25,14 +25,14 @@ type Contender struct {
 	// RandomTies breaks ties between equal scores at random, as kube-scheduler does. Otherwise
 	// the first node with the best score is taken.
 	RandomTies bool
-	// Play plays the episode of a seed in place of New's policy, for a contender that is none: it uses
-	// what no scheduler knows. It may be called from several goroutines at once; nil for a policy.
+	// Play plays the episode of a seed in place of New's policy, for a contender that is no policy: it uses knowledge that no scheduler has.
+	// It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
-	// Observe returns who watches New's policy in the episode of a seed, or nil. It may be called from several
-	// goroutines at once; nil if nobody watches. What Play plays cannot be watched.
+	// Observe returns the observer of New's policy in the episode of a seed, or nil. It may be called from several goroutines at once; nil if
+	// there is no observer. Episodes of Play cannot be observed.
 	Observe func(seed uint64) Observer
-	// Wish returns the policy for another objective; nil for a policy that serves one objective only. An objective that it
-	// does not serve is an error, which says which ones it does.
+	// Wish returns the policy for another objective; nil for a policy that serves one objective only. It returns an error, with the served
+	// objectives, for an objective that it does not serve.
 	Wish func(m objective.Mix) (Contender, error)
 	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool
@@ -48,14 +48,14 @@ func (c Contender) kind() Kind {
 	return Baseline
 }
 
-// Kind tells what a result is worth as a comparison.
+// Kind tells how a result counts in a comparison.
 type Kind string
 
 // The kinds of results.
 const (
 	Baseline Kind = "baseline" // of a policy without a network
 	Network  Kind = "network"
-	Bound    Kind = "bound" // of a contender that knows what no scheduler knows, or of the optimum
+	Bound    Kind = "bound" // a contender with knowledge that no scheduler has, or the optimum
 )
 
 // Ties returns the random numbers that break ties in the episode of a seed, or nil if the first
@@ -72,14 +72,16 @@ func (c Contender) Episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 	if c.Play != nil {
 		return c.Play(ctx, env, seed)
 	}
-	p := watched{c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning(), Load: env.OfferedLoad()}), c.Ties(seed), nil}
+	p := watched{
+		c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning(), Load: env.OfferedLoad()}), c.Ties(seed), nil,
+	}
 	if c.Observe != nil {
 		p.observer = c.Observe(seed)
 	}
 	return play(ctx, env, seed, p)
 }
 
-// Result holds the outcomes of one contender.
+// Result holds a contender's outcomes.
 type Result struct {
 	Name     string
 	Kind     Kind
@@ -110,10 +112,9 @@ func Seeds(first uint64, n int) []uint64 {
 // tieStream separates the random numbers of ties from all others that are drawn from the seed.
 const tieStream = 0x7469_6573
 
-// Compare runs every contender on every seed, as many seeds at a time as there are processors. If
-// the scenario wants it, a last result named Optimum has the best outcome of each seed. After
-// each episode progress, which may be nil, is called with the number of episodes that are done;
-// calls do not overlap. When ctx ends, Compare returns its error.
+// Compare runs every contender on every seed, as many seeds at a time as there are processors. If the scenario wants it, a last result
+// named Optimum has the best outcome of each seed. After each episode it calls progress with the number of finished episodes; calls do not
+// overlap. progress may be nil. When ctx ends, Compare returns its error.
 func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []uint64, progress func(done, total int)) (*Comparison, error) {
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
@@ -147,7 +148,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	return c, nil
 }
 
-// told returns the contenders, where those of many objectives serve the given one if they can.
+// told returns the contenders; those with many objectives serve the given one if they can.
 func told(contenders []Contender, m objective.Mix) []Contender {
 	out := slices.Clone(contenders)
 	for i, x := range out {

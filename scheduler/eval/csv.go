@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// WriteCSV writes the outcomes of several comparisons as one CSV table with a header and a row for
-// each scenario, policy and seed. Figures have all their digits.
+// WriteCSV writes the outcomes of several comparisons as one CSV table with a header and a row for each scenario, policy and seed. Figures
+// are not rounded.
 func WriteCSV(w io.Writer, comparisons []*Comparison) error {
 	out := csv.NewWriter(w)
 	head := []string{"scenario", "policy", "seed"}

@@ -158,7 +158,8 @@ func made(seeds int) *Comparison {
 		r := Result{Name: name}
 		for i := range seeds {
 			r.Outcomes = append(r.Outcomes, sim.Outcome{
-				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i), NodesInUse: 10 - k, MeanNodesInUse: 9.5 - float64(k), Nodes: 10,
+				Cost: 0.2 - 0.1*float64(k), CPUVariance: 0.01, CPUStd: 0.1 - 0.05*float64(k), MemoryStd: 0.2, Imbalance: 0.15 + 0.01*float64(k*i),
+				NodesInUse: 10 - k, MeanNodesInUse: 9.5 - float64(k), Nodes: 10,
 				Arrived: 100, Placed: 98, Unscheduled: 2 + k*i, Waited: 4, Room: 0.25 + 0.5*float64(k),
 			})
 		}
@@ -255,7 +256,7 @@ func TestCompareWithOptimum(t *testing.T) {
 	}
 }
 
-// judged is made with a threshold that holds and one that does not.
+// judged is made with a threshold that holds and a threshold that does not.
 func judged(t testing.TB) *Comparison {
 	c := made(2)
 	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"), threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {
@@ -274,7 +275,8 @@ func BenchmarkPlay(b *testing.B) {
 	s.Config.Turnover = 1
 	all := contenders()
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
-		net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(1, 2))))
+		net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32},
+			rand.New(rand.NewPCG(1, 2))))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -321,7 +323,10 @@ func TestCompareOnATrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	players := []Contender{fixed(heuristic.Kubernetes{}, false), {Name: "same", New: fixed(heuristic.Kubernetes{}, false).New}, {Name: bestFit.Name, New: bestFit.New}}
+	players := []Contender{
+		fixed(heuristic.Kubernetes{}, false), {Name: "same", New: fixed(heuristic.Kubernetes{}, false).New},
+		{Name: bestFit.Name, New: bestFit.New},
+	}
 	c, err := Compare(t.Context(), s, players, Seeds(1, 10), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The interval contains the true mean in about 95% of the cases, for few values and for many, whatever
-// their distribution. Only very skewed values (a lognormal with a skewness of 6) need more than ten.
+// The interval contains the true mean in about 95% of the cases, for few values and for many, and for any distribution. Only very skewed
+// values (a lognormal with a skewness of 6) need more than ten.
 func TestMeanIntervalCovers(t *testing.T) {
 	lognormal := func(sigma float64) func(*rand.Rand) float64 {
 		return func(r *rand.Rand) float64 { return math.Exp(sigma * r.NormFloat64()) }
@@ -89,7 +89,7 @@ func TestMeanIntervalProperties(t *testing.T) {
 			t.Fatalf("%+v of %v", v, values)
 		}
 		if slices.Max(values)-slices.Min(values) < 1e-3 {
-			return // equal but for rounding
+			return // equal except for rounding
 		}
 		moved := slices.Clone(values)
 		for i := range moved {

@@ -70,7 +70,9 @@ func ReadJSON(r io.Reader) ([]*Comparison, error) {
 }
 
 func (j jsonComparison) comparison() (*Comparison, error) {
-	c := &Comparison{Scenario: Scenario{Name: j.Scenario, About: j.About}, Seeds: j.Seeds, OneWorkload: j.Samples < len(j.Seeds), Verdicts: j.Thresholds}
+	c := &Comparison{
+		Scenario: Scenario{Name: j.Scenario, About: j.About}, Seeds: j.Seeds, OneWorkload: j.Samples < len(j.Seeds), Verdicts: j.Thresholds,
+	}
 	var err error
 	if j.Objective != "" {
 		if c.Scenario.Objective, err = objective.Parse(j.Objective); err != nil {

@@ -63,7 +63,11 @@ var Metrics = []Metric{
 }
 
 // compared names the metrics whose differences from the baseline the long table shows.
-var compared = []string{"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime", "ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price", "zoneTraffic", "overloadedLinks"}
+var compared = []string{
+	"cost", "meanCost", "cpuStd", "imbalance", "unscheduled", "nodesInUse", "zoneStd", "roomLost", "gpuIdle", "gpuIdleOverTime",
+	"ordinaryImbalance", "throttled", "hotTime", "watts", "joulesOfWork", "resourcesUnused", "usageImbalance", "latency", "price",
+	"zoneTraffic", "overloadedLinks",
+}
 
 // Shows tells whether tables for people have the metric.
 func (c *Comparison) Shows(m Metric) bool { return m.shown(c) }
@@ -80,7 +84,7 @@ func whereUsage(c *Comparison) bool {
 	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.Usage != nil })
 }
 
-// ofUsage returns a function that measures what an episode's pods used, and is 0 where usage is not played.
+// ofUsage returns a function that measures the usage of an episode's pods; it returns 0 where usage is not played.
 func ofUsage(of func(*sim.UsageOutcome) float64) func(sim.Outcome) float64 {
 	return func(o sim.Outcome) float64 {
 		if o.Usage == nil {
@@ -94,7 +98,7 @@ func whereTraffic(c *Comparison) bool {
 	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.Traffic != nil })
 }
 
-// ofTraffic returns a function that measures what an episode's pods exchanged, and is 0 where they exchange nothing.
+// ofTraffic returns a function that measures the traffic of an episode's pods; it returns 0 without traffic.
 func ofTraffic(of func(*sim.TrafficOutcome) float64) func(sim.Outcome) float64 {
 	return func(o sim.Outcome) float64 {
 		if o.Traffic == nil {
@@ -157,7 +161,7 @@ func metricNames() []string {
 	return names
 }
 
-// About says what the metric is.
+// About describes the metric.
 func (m Metric) About() string { return abouts[m.Name] }
 
 var abouts = map[string]string{

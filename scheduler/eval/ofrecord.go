@@ -17,17 +17,17 @@ import (
 // Recorded holds scenarios of one record: one to learn on, and one to judge on, whose pods arrived later.
 type Recorded struct {
 	Learn, Judge Scenario
-	// Choose is the scenario on which the best of several networks is chosen. Its pods arrived after those of Learn and before those of
-	// Judge. It is nil if the record was divided into two parts, or is too short for three.
+	// Choose is the scenario on which the best of several networks is chosen. Its pods arrived after Learn's and before Judge's. It is nil if
+	// the record was divided into two parts, or is too short for three.
 	Choose *Scenario
 	// Block is the length in seconds of the blocks of time that episodes are drawn from: 86,400 for days.
 	Block float64
 	// learnBlocks, chooseBlocks and judgeBlocks are the numbers of blocks in the scenarios.
 	learnBlocks, chooseBlocks, judgeBlocks int
-	notes                                  []string // about what the scenarios lack
+	notes                                  []string // describe what the scenarios lack
 }
 
-// String says how the record is divided, and what the scenarios lack, in one line each.
+// String describes the division of the record, and the notes, in one line each.
 func (r Recorded) String() string {
 	choose := ""
 	if r.Choose != nil {
@@ -38,7 +38,7 @@ func (r Recorded) String() string {
 	return strings.Join(append([]string{line}, r.notes...), "\nnote: ")
 }
 
-// are returns the beginning of a sentence about n things.
+// are returns the beginning of a sentence about n items.
 func are(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing + " is"
@@ -56,7 +56,7 @@ const (
 	ThreeParts Parts = 3
 )
 
-// blockLengths are the lengths that a block may have, in seconds. The longest one of which a record has minBlocks is taken.
+// blockLengths are the possible lengths of a block, in seconds. OfRecord takes the longest one for which a record has minBlocks.
 var blockLengths = []float64{24 * 3600, 6 * 3600, 3600, 600, 60, 10}
 
 const (
@@ -69,8 +69,8 @@ const (
 	episodePods = 2000
 )
 
-// OfRecord makes scenarios of the record in a folder, with an objective. The nodes are those at the record's end. The pods that arrived in the
-// last fifth of the blocks of time are for judging. With ThreeParts, those of the fifth before it are for choosing. The others are for
+// OfRecord makes scenarios of the record in a folder, with an objective. The nodes are the nodes at the record's end. The pods of the last
+// fifth of the blocks of time are for judging. With ThreeParts, the pods of the fifth before it are for choosing. The others are for
 // learning. The pods that ran when a part begins come first in each of its episodes.
 func OfRecord(dir string, o objective.Mix, parts Parts) (Recorded, error) {
 	if !record.Is(dir) {
@@ -113,8 +113,8 @@ func OfRecord(dir string, o objective.Mix, parts Parts) (Recorded, error) {
 	return out, err
 }
 
-// choosing takes the last blocks of a part, as many as there are for judging, for the scenario to choose on. It returns the new end of the part.
-// If too little would be left, it leaves the part as it is and notes that one scenario has to do for both.
+// choosing takes the last blocks of a part for the scenario to choose on, as many as for judging. It returns the new end of the part. If
+// too little would be left, it leaves the part as it is and notes that one scenario serves for both.
 func (r *Recorded) choosing(part sim.Trace, pods workload.Trace, o objective.Mix) (end float64, err error) {
 	last := part
 	last.From = part.To - float64(r.judgeBlocks)*r.Block
@@ -136,7 +136,7 @@ func (r *Recorded) choosing(part sim.Trace, pods workload.Trace, o objective.Mix
 	return part.To, nil
 }
 
-// recordedFrom returns when the record begins, in seconds of the trace that its pods are.
+// recordedFrom returns the record's begin, in seconds of the trace of its pods.
 func recordedFrom(dir string) (float64, error) {
 	r, err := record.Open(dir)
 	if err != nil {
@@ -188,7 +188,7 @@ func ofPart(name string, part sim.Trace, pods workload.Trace, o objective.Mix) (
 	return s, s.Validate()
 }
 
-// arrived returns how many of the pods arrive in a part.
+// arrived returns the number of pods that arrive in a part.
 func arrived(part sim.Trace, pods workload.Trace) (n int) {
 	for _, a := range pods {
 		if a.At >= part.From && (a.At < part.To || part.To == 0) {

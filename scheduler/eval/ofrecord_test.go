@@ -101,7 +101,7 @@ func TestOfRecord(t *testing.T) {
 	}
 }
 
-// A record that is too short for three parts has two, and says so when three were asked for. With two parts, learning takes all but the last.
+// A record that is too short for three parts has two, with a note if three were requested. With two parts, learning takes all but the last.
 func TestPartsOfRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		days         int

@@ -101,7 +101,7 @@ func Placements(env *sim.Env, seed uint64, decide Decide) (sim.Outcome, map[int]
 	return o, at, err
 }
 
-// Deciding returns the decisions of a policy that takes a node with the best score, as in Play.
+// Deciding returns decisions that take a node with the best score of a policy, as in Play.
 func Deciding(p policy.Policy, ties *rand.Rand) Decide {
 	var buffer []float32
 	return func(env *sim.Env) (Choice, error) {

@@ -12,8 +12,8 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Preferences come first: a policy chooses the best-scored of the preferred nodes. kube-scheduler's
-// scores and those of preferences are added up instead. Both matter in the episode.
+// Preferences come first: a policy chooses the best-scored of the preferred nodes. kube-scheduler instead adds its scores to the
+// preferences' scores. Both matter in the episode.
 func TestPreferencesComeFirst(t *testing.T) {
 	env := started(t, "hetero80", preference.First)
 	bestFit, kubernetes := named(t, "best-fit"), named(t, "kube-scheduler")

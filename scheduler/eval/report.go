@@ -50,9 +50,8 @@ func (c *Comparison) writeVerdicts(b *bytes.Buffer) {
 	}
 }
 
-// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The
-// first column is aligned to the left, and so are those with the header "policy" or "class"; the others are
-// aligned to the right.
+// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The first column, "policy" and "class" are
+// aligned to the left, the others to the right.
 func Render(w io.Writer, rows [][]string, markdown bool) error {
 	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
 	for i, title := range rows[0] {
@@ -114,7 +113,8 @@ func (c *Comparison) seeds() string {
 	n := len(c.Seeds)
 	switch {
 	case n > 1 && c.OneWorkload:
-		return fmt.Sprintf("the seeds %d to %d of one workload (the same pods arrive on each: one sample, without intervals)", c.Seeds[0], c.Seeds[n-1])
+		return fmt.Sprintf("the seeds %d to %d of one workload (the same pods arrive on each: one sample, without intervals)",
+			c.Seeds[0], c.Seeds[n-1])
 	case n > 1:
 		return fmt.Sprintf("%d paired seeds (%d to %d)", n, c.Seeds[0], c.Seeds[n-1])
 	}

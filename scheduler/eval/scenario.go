@@ -13,19 +13,19 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Scenario describes the clusters and workloads that policies are compared on. In a file it is a
-// YAML document with these fields and those of sim.Config.
+// Scenario describes the clusters and workloads that policies are compared on. In a file it is a YAML document with these fields and
+// sim.Config's.
 type Scenario struct {
 	Name    string `json:"name"`
 	About   string `json:"about"`             // one sentence without a full stop
 	Optimum bool   `json:"optimum,omitempty"` // also find the best placement; for small scenarios
 	sim.Config
-	// ShapesFile is a shapes file, as runsim reads it, whose shapes are added to those of the scenario.
+	// ShapesFile is a shapes file, as runsim reads it; its shapes are added to the scenario's.
 	ShapesFile string `json:"shapesFile,omitempty"`
 	// NodesFile is a record of a cluster, or RECORD@TIME, whose nodes at that time are added to Pools.
 	NodesFile  string      `json:"nodesFile,omitempty"`
 	Thresholds []Threshold `json:"thresholds,omitempty"` // conditions that a comparison on it must meet
-	// Notes says what is left out of the record of NodesFile.
+	// Notes describes the parts of NodesFile's record that are left out.
 	Notes []string `json:"-"`
 }
 

@@ -169,7 +169,8 @@ func TestReadAddsNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]int{"prod.record": 1, "prod.record@1970-01-01T00:00:02Z": 2} {
-		text := "name: mine\nabout: x\nnodesFile: " + file + "\nshapes: [{name: web, weight: 1, requests: {cpu: 1}}]\nreplicas: 2\nload: 0.5\nobjective: balance\n"
+		text := "name: mine\nabout: x\nnodesFile: " + file +
+			"\nshapes: [{name: web, weight: 1, requests: {cpu: 1}}]\nreplicas: 2\nload: 0.5\nobjective: balance\n"
 		got, err := Read(filepath.Join(dir, "f.yaml"), []byte(text))
 		if err != nil || len(got[0].Pools) != want || got[0].Pools[0].Zone != "x" || got[0].Pools[0].Allocatable.MilliCPU != 8000 {
 			t.Errorf("%s: %+v, %v", file, got, err)

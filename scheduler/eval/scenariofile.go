@@ -99,7 +99,9 @@ func (s *Scenario) addNodes() error {
 	}
 	s.Notes = notes
 	for _, m := range machines {
-		s.Pools = append(s.Pools, sim.NodePool{Count: sim.IntRange{Min: 1, Max: 1}, Allocatable: m.Allocatable, Labels: m.Labels, Taints: m.Taints, Zone: m.Zone, GPUModel: m.GPUModel})
+		s.Pools = append(s.Pools, sim.NodePool{
+			Count: sim.IntRange{Min: 1, Max: 1}, Allocatable: m.Allocatable, Labels: m.Labels, Taints: m.Taints, Zone: m.Zone, GPUModel: m.GPUModel,
+		})
 	}
 	return nil
 }

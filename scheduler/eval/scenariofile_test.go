@@ -20,7 +20,7 @@ func TestScenarioInTheDocs(t *testing.T) {
 	}
 }
 
-// Every metric says what it is, for docs/reference/objectives.md.
+// Every metric has a description, for docs/reference/objectives.md.
 func TestMetricsAreDescribed(t *testing.T) {
 	for _, m := range Metrics {
 		if m.About() == "" {

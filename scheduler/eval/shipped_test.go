@@ -19,9 +19,9 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// TestShippedCheckpoints holds the scores of every shipped checkpoint on states that a heuristic
-// brings about, so that no change of features, encoder or network changes what a checkpoint says. The
-// kernels in assembly and in Go round differently, which the tolerance allows.
+// TestShippedCheckpoints holds the scores of every shipped checkpoint on states that a heuristic brings about, so that no change of
+// features, encoder or network changes a checkpoint's scores. The kernels in assembly and in Go round differently, which the tolerance
+// allows.
 func TestShippedCheckpoints(t *testing.T) {
 	var got strings.Builder
 	for _, name := range checkpoint.ShippedNames() {
@@ -69,7 +69,9 @@ func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 		})
 	}
 	for i := range 120 {
-		p := openb.Pod{Name: fmt.Sprintf("pod-%03d", i), MilliCPU: int64(1000 * (1 + i%12)), MemoryMiB: int64(1024 * (1 + i%7)), GPUs: 1, GPUMilli: 1000}
+		p := openb.Pod{
+			Name: fmt.Sprintf("pod-%03d", i), MilliCPU: int64(1000 * (1 + i%12)), MemoryMiB: int64(1024 * (1 + i%7)), GPUs: 1, GPUMilli: 1000,
+		}
 		switch i % 5 {
 		case 0:
 			p.GPUMilli = int64(100 + 90*(i%9))

@@ -8,11 +8,11 @@ import (
 // level is the adjusted p below which a difference can be marked.
 const level = 0.05
 
-// Mark says what a difference shows. All reports follow the same rule, which Words.Rule explains beside their tables.
+// Mark is the judgement of a difference. All reports follow the same rule, which Words.Rule explains beside their tables.
 type Mark int
 
-// The marks. Lower and Higher take both an interval that excludes 0 and an adjusted p below level, None takes neither, and
-// Unclear means that only one of the two holds. So no mark contradicts the interval in its row.
+// The marks. Lower and Higher require both an interval that excludes 0 and an adjusted p below level. None has neither, and Unclear only
+// one of the two. So no mark contradicts the interval in its row.
 const (
 	Unmarked Mark = iota // too few seeds for any mark; see MinSeeds
 	None
@@ -21,10 +21,10 @@ const (
 	Higher
 )
 
-// String returns the mark as a word for metrics of which less is better; empty for Unmarked.
+// String returns the mark as a word for metrics where less is better; empty for Unmarked.
 func (m Mark) String() string { return [...]string{"", "no", "unclear", "better", "worse"}[m] }
 
-// Opposite returns the mark of the negated difference, or for metrics of which more is better.
+// Opposite returns the mark of the negated difference, or for metrics where more is better.
 func (m Mark) Opposite() Mark {
 	switch m {
 	case Lower:
@@ -35,8 +35,8 @@ func (m Mark) Opposite() Mark {
 	return m
 }
 
-// MinSeeds returns how many seeds a number of comparisons takes before one of them can be marked. The smallest p of the
-// signed-rank test on n seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
+// MinSeeds returns the number of seeds at which one of several comparisons can first be marked. The smallest p of the signed-rank test on n
+// seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
 func MinSeeds(comparisons int) (n int) {
 	for n = 1; float64(max(comparisons, 1))*math.Exp2(float64(1-n)) >= level; n++ {
 	}
@@ -83,7 +83,7 @@ func (i Interval) Beyond(distance float64) Mark {
 	return None
 }
 
-// style is how a table shows marks.
+// style holds a table's words for marks.
 type style struct{ marked, unclear string }
 
 // The styles: a column of words, or signs behind the p of Difference.Chance.
@@ -92,7 +92,7 @@ var (
 	Signs = style{"A * marks", "a ? marks"}
 )
 
-// Rule returns the sentences beside a table that say how its differences are marked, or why none is.
+// Rule returns the sentences beside a table that explain how its differences are marked, or why none is.
 func (s style) Rule(samples, comparisons int) string {
 	all, fewest, least := count(comparisons, "comparison"), MinSeeds(1), MinSeeds(comparisons)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No mark contradicts the interval in its row, whatever the values: better and worse have an interval on one side of 0 and a p
-// below 0.05, and "no" has neither. Too few seeds mark nothing.
+// No mark contradicts the interval in its row, for any values: better and worse have an interval on one side of 0 and a p below 0.05, and
+// "no" has neither. Too few seeds mark nothing.
 func TestMarksNeverContradictIntervals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seeds, policies := rapid.IntRange(1, 14).Draw(t, "seeds"), rapid.IntRange(1, 4).Draw(t, "policies")
@@ -60,7 +60,7 @@ func TestMinSeeds(t *testing.T) {
 	}
 }
 
-// The rule names the seeds that are there and those that it takes.
+// The rule names the actual and the required number of seeds.
 func TestRule(t *testing.T) {
 	for _, c := range []struct {
 		samples, comparisons int

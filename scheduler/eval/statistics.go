@@ -33,8 +33,8 @@ type Difference struct {
 	// Relative is the difference as a fraction of the baseline's mean; nil if that mean is 0.
 	Relative *float64 `json:"relative"`
 	P        float64  `json:"p"` // two-sided, of Wilcoxon
-	// Samples is the number of pairs; 1 if they are one sample. Adjusted is P after Holm's correction for the differences that
-	// Together judged, and Mark what the difference shows.
+	// Samples is the number of pairs; 1 if all pairs are one sample. Adjusted is P after Holm's correction over the differences that Together
+	// judged, and Mark the judgement.
 	Samples  int     `json:"-"`
 	Adjusted float64 `json:"-"`
 	Mark     Mark    `json:"-"`
@@ -68,8 +68,8 @@ func (c *Comparison) Difference(r Result, m Metric) Difference {
 	return d
 }
 
-// Paired returns the difference of the mean of ours from that of theirs, which are by seed. It changes neither. Differences of
-// rounding are 0.
+// Paired returns the mean of ours minus the mean of theirs. Both are by seed, and neither is changed. Differences as small as rounding
+// errors are 0.
 func Paired(ours, theirs []float64) Difference {
 	d, counted := make([]float64, len(ours)), grains(ours, theirs)
 	for i, n := range counted {

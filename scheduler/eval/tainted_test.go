@@ -63,7 +63,10 @@ func TestTaintsCountForPodsWithGPUs(t *testing.T) {
 	for _, x := range []struct {
 		taints openb.Taints
 		whole  bool
-	}{{openb.Taints{Pools: 1, Tolerating: 1}, true}, {openb.Taints{Pools: 1, Tolerating: 0.5}, true}, {openb.Taints{Pools: 1}, false}, {openb.Taints{Pools: 0.5}, false}} {
+	}{
+		{openb.Taints{Pools: 1, Tolerating: 1}, true}, {openb.Taints{Pools: 1, Tolerating: 0.5}, true}, {openb.Taints{Pools: 1}, false},
+		{openb.Taints{Pools: 0.5}, false},
+	} {
 		env := gpuEnvironment(t, x.taints)
 		if err := env.Reset(5); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ var (
 	_ encoding.TextUnmarshaler = &Threshold{}
 )
 
-// ParseThreshold parses a threshold. The error says which part is wrong.
+// ParseThreshold parses a threshold. The error names the wrong part.
 func ParseThreshold(text string) (Threshold, error) {
 	t, err := parseThreshold(text)
 	if err != nil {

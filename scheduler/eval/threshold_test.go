@@ -78,7 +78,8 @@ func TestJudge(t *testing.T) {
 	c := made(4) // cpuStd 0.1 and 0.05, unscheduled 2 and 3.5
 	c.Scenario.Thresholds = []Threshold{threshold(t, "other.unscheduled <= base.unscheduled")}
 	given := []Threshold{
-		threshold(t, "other.cpuStd<=0.5*base.cpuStd"), threshold(t, "moon: other.cpuStd > 7"), threshold(t, "ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2"),
+		threshold(t, "other.cpuStd<=0.5*base.cpuStd"), threshold(t, "moon: other.cpuStd > 7"),
+		threshold(t, "ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2"),
 	}
 	if err := c.Judge(given); err != nil {
 		t.Fatal(err)

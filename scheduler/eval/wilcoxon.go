@@ -11,12 +11,10 @@ import (
 // exactUpTo is the largest number of nonzero differences for which p is exact instead of approximated.
 const exactUpTo = 49
 
-// Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945) for the differences
-// of pairs: the probability of differences at least as one-sided as these if both signs were
-// equally likely. It leaves out differences of zero, as Wilcoxon did; if none is left, p is 1. For
-// up to 49 differences p is exact, also with ties in their absolute values. For more it is the normal
-// approximation with continuity correction and with the variance corrected for ties (Hollander & Wolfe
-// 1973, §3.1), which for few differences with ties would give a p that no signs can reach.
+// Wilcoxon returns the two-sided p-value of the signed-rank test (Wilcoxon 1945) for the differences of pairs: the probability of
+// differences at least as one-sided as these if both signs were equally likely. It leaves out differences of zero; if none is left, p is 1.
+// Up to 49 differences p is exact, also with ties. For more it is the normal approximation with continuity correction and with the variance
+// corrected for ties (Hollander & Wolfe 1973, §3.1).
 func Wilcoxon(differences []float64) float64 {
 	ranks, positive, ties := signedRanks(differences)
 	n := len(ranks)
@@ -32,9 +30,8 @@ func Wilcoxon(differences []float64) float64 {
 	return min(2*distuv.UnitNormal.Survival(distance/math.Sqrt(variance)), 1)
 }
 
-// signedRanks returns twice the ranks of the nonzero differences by absolute value, in ascending order. Equal ones get the
-// mean of their ranks. positive is the sum of those of the positive differences, and ties the sum of t³ - t over the
-// groups of t equal ones.
+// signedRanks returns twice the ranks of the nonzero differences by absolute value, in ascending order. Equal ones get the mean of their
+// ranks. positive is the sum of the positive differences' ranks, and ties the sum of t³ - t over the groups of t equal ones.
 func signedRanks(differences []float64) (ranks []int, positive int, ties float64) {
 	d := slices.DeleteFunc(slices.Clone(differences), func(x float64) bool { return x == 0 })
 	slices.SortFunc(d, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
@@ -77,9 +74,8 @@ func exactWilcoxon(ranks []int, sum int) float64 {
 	return min(2*tail/math.Exp2(float64(len(ranks))), 1)
 }
 
-// holm returns p values that are adjusted for their number by Holm's step-down procedure (Holm 1979). If
-// those below 0.05 are taken for significant, the probability that any of them is so by chance alone is at
-// most 5%, however the comparisons depend on each other.
+// holm returns p values that are adjusted for their number by Holm's step-down procedure (Holm 1979). If values below 0.05 count as
+// significant, the probability of any false one is at most 5%, for any dependence of the comparisons.
 func holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

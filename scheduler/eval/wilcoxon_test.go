@@ -24,7 +24,7 @@ func TestWilcoxon(t *testing.T) {
 		{"even", []float64{1, -2, -3, 4}, 1},
 		{"ties", []float64{1, 1, 2, 3}, 2.0 / 16},
 		{"five equal ones", []float64{1, 1, 1, 1, 1}, 2.0 / 32}, // the normal approximation would give 0.037
-		// Ranks 1.5 1.5 3, of which 1.5 is negative: 4 of the 8 signs have a sum of 1.5 or less, or of 4.5 or more.
+		// Ranks 1.5 1.5 3; one 1.5 is negative: 4 of the 8 signs have a sum of 1.5 or less, or of 4.5 or more.
 		{"a tie of two signs", []float64{-1, 1, 2}, 6.0 / 8},
 		{"a zero leaves three", []float64{0, 1, 2, 3}, 2.0 / 8},
 		// By hand: fifty equal ones have ranks 25.5: W = 1275, mean 637.5, variance 10731.25 - 124950/48.
@@ -36,7 +36,7 @@ func TestWilcoxon(t *testing.T) {
 	}
 }
 
-// For few differences, also with zeros and ties, p equals the share of the signs that are at least as one-sided.
+// For few differences, also with zeros and ties, p equals the fraction of sign patterns that are at least as one-sided.
 func TestExactWilcoxonAgainstEnumeration(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Map(rapid.IntRange(-6, 6), func(i int) float64 { return float64(i) }), 1, 9).Draw(t, "differences")

@@ -1,4 +1,4 @@
-// Package experience carries what a scheduler saw and did to whoever learns from it.
+// Package experience carries a scheduler's states and placements to a learner.
 //
 // A scheduler that learns while it works makes one Step of each placement and offers it to a
 // Sink. A learner takes steps from a Source. Between the two lies a transport. This package has

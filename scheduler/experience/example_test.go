@@ -9,8 +9,8 @@ import (
 	"gnnsched/scheduler/experience"
 )
 
-// A scheduler writes steps to a stream, and a learner takes them from it. The second step follows
-// the first, so its state and its cost are what the first one led to.
+// A scheduler writes steps to a stream, and a learner reads them. The second step follows the first, so its state and cost are the result
+// of the first.
 func Example() {
 	var pipe bytes.Buffer
 	w, err := experience.NewWriter(&pipe)
@@ -18,7 +18,9 @@ func Example() {
 		panic(err)
 	}
 	for number, cost := range []float64{0.5, 0.25} {
-		g := &graph.Graph{Zones: 1, PodX: make([]float32, feature.Default().Widths.Pod), ClusterX: make([]float32, feature.Default().Widths.Cluster)}
+		g := &graph.Graph{
+			Zones: 1, PodX: make([]float32, feature.Default().Widths.Pod), ClusterX: make([]float32, feature.Default().Widths.Cluster),
+		}
 		g.Resize(1)
 		g.ResizeCandidates(1)
 		s := experience.Step{Actor: "host/gnn", Epoch: 7, Number: uint64(number + 1), State: g, Before: cost, After: cost / 2}

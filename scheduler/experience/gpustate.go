@@ -8,9 +8,9 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// GPUState is the state in which a network on the GPU graph decided. The graph of a whole GPU cluster would take
-// a hundred kilobytes a step, so it holds the vertices of some nodes only, drawn at random, and of every node
-// what a learner needs for the targets.
+// GPUState is the state in which a network on the GPU graph decided. The graph of a whole GPU cluster would take a hundred kilobytes a
+// step. So GPUState holds the vertices of some nodes only, drawn at random, and of every node the data that a learner needs for the
+// targets.
 type GPUState struct {
 	Cluster []float32     // features of the cluster
 	Kinds   []MachineKind // kinds of the nodes
@@ -25,14 +25,14 @@ type GPUState struct {
 	Before, After []graph.GPUNode
 }
 
-// MachineKind describes nodes that offer the same.
+// MachineKind describes nodes with equal capacity.
 type MachineKind struct {
 	MilliCPU, Memory int64 // thousandths of a core, bytes
 	Devices          int64
 	Model            string // of the devices; at most maxActor bytes
 }
 
-// GPUAmounts is what a learner needs to know of every node.
+// GPUAmounts holds the data of a node that a learner needs.
 type GPUAmounts struct {
 	ID   uint64  // hash of the node's name
 	Kind int32   // index in GPUState.Kinds
@@ -56,7 +56,8 @@ const maxDevices = 1 << 10
 func (g *GPUState) validate() error {
 	for i, k := range g.Kinds {
 		if k.MilliCPU < 0 || k.Memory < 0 || k.Devices < 1 || k.Devices > maxDevices || len(k.Model) > maxActor {
-			return fmt.Errorf("kind %d of machines has %d thousandths of a core, %d bytes and %d devices, of a model of %d letters", i, k.MilliCPU, k.Memory, k.Devices, len(k.Model))
+			return fmt.Errorf("kind %d of machines has %d thousandths of a core, %d bytes and %d devices, of a model of %d letters",
+				i, k.MilliCPU, k.Memory, k.Devices, len(k.Model))
 		}
 	}
 	for i, n := range g.Nodes {
@@ -71,7 +72,8 @@ func (g *GPUState) validate() error {
 		return fmt.Errorf("waiting pods request %v devices", g.Waiting)
 	}
 	if len(g.Rows) != len(g.Vertices) || len(g.Before) != len(g.After) {
-		return fmt.Errorf("%d rows with %d vertices, %d candidates before and %d after the placement", len(g.Rows), len(g.Vertices), len(g.Before), len(g.After))
+		return fmt.Errorf("%d rows with %d vertices, %d candidates before and %d after the placement", len(g.Rows), len(g.Vertices),
+			len(g.Before), len(g.After))
 	}
 	for _, r := range g.Rows {
 		if r < 0 || int(r) >= len(g.Nodes) {
@@ -117,7 +119,7 @@ func (g *GPUState) validateFeatures() error {
 //	waiting float64, rows uint32, rows × int32,
 //	vertices, nodes before, nodes after: each uint32, and for each of them features and free parts as floats
 //
-// where floats are a uint32, their number, and so many float32.
+// where floats are a uint32, their number, and then the float32 values.
 func appendGPU(b []byte, g *GPUState) []byte {
 	b = appendList(b, g.Cluster)
 	b = order.AppendUint32(b, uint32(len(g.Kinds)))
@@ -150,7 +152,7 @@ func appendList(b []byte, values []float32) []byte {
 	return appendFloats(order.AppendUint32(b, uint32(len(values))), values)
 }
 
-// gpu takes what appendGPU appended. It is of no use if c is short afterwards.
+// gpu reads a state that appendGPU wrote. The result is invalid if c is short afterwards.
 func (c *cursor) gpu() *GPUState {
 	g := &GPUState{Cluster: c.list()}
 	for range c.number(24) {
@@ -174,7 +176,7 @@ func (c *cursor) vertices() (out []graph.GPUNode) {
 
 func (c *cursor) list() []float32 { return c.floats(c.number(4)) }
 
-// number takes the number of things that follow, of at least so many bytes each. It is 0 if not so many are left.
+// number reads the number of the following items, each of at least size bytes. It is 0 if fewer bytes are left.
 func (c *cursor) number(size int) int {
 	n := c.count()
 	if n > len(c.b)/size {

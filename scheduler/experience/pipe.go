@@ -8,18 +8,18 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// PipeConfig says which trainer a Pipe runs and what it reports.
+// PipeConfig holds the trainer of a Pipe and the callbacks.
 type PipeConfig struct {
 	Command []string // the trainer program and its arguments; it reads the stream from its standard input
-	Queue   int      // how many steps may wait for the trainer before Offer drops them
+	Queue   int      // number of steps that may wait for the trainer before Offer drops further ones
 	Clock   clock.Clock
-	// Begin is closed when the trainer is to be started; nil starts it at once.
+	// Begin starts the trainer when it is closed; nil starts it at once.
 	Begin <-chan struct{}
 
 	// Each function is called from one goroutine at a time.
 
 	Sent     func()            // called after each step that was written to the trainer
-	Output   func(line string) // called with each line that the trainer prints, but for reports
+	Output   func(line string) // called with each line of the trainer, except reports
 	Reported func(Report)      // called with each report of the trainer; nil drops them
 	// Ended is called when the trainer ended or could not be started. The pipe starts it again
 	// after the given wait.
@@ -33,8 +33,7 @@ const (
 	longestWait = time.Minute
 )
 
-// grace is the time that a trainer gets, after its stream has ended, to write what it has
-// learned. Then it is killed.
+// grace is the time after the end of its stream in which a trainer may write its weights. Then it is killed.
 const grace = 20 * time.Second
 
 // errEnded is the error of a trainer that exited with code 0 before its stream ended.
@@ -135,7 +134,7 @@ func (p *Pipe) serve(ctx context.Context) error {
 		trainer.kill()
 		<-trainer.ended
 	}
-	if trainer.err != nil { // says more than that the stream broke
+	if trainer.err != nil { // tells more than that the stream broke
 		return trainer.err
 	}
 	return err

@@ -92,7 +92,10 @@ type harness struct {
 func startPipe(t *testing.T, kind string, queue int, c clock.Clock) *harness {
 	t.Helper()
 	t.Setenv(trainerEnv, kind)
-	h := &harness{lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000), heard: make(chan Report, 1000)}
+	h := &harness{
+		lines: make(chan string, 1000), ended: make(chan error, 100), again: make(chan time.Duration, 100), sent: make(chan struct{}, 1000),
+		heard: make(chan Report, 1000),
+	}
 	h.pipe = StartPipe(context.Background(), PipeConfig{
 		Command: []string{os.Args[0]}, Queue: queue, Clock: c,
 		Sent: func() { h.sent <- struct{}{} }, Output: func(l string) { h.lines <- l }, Reported: func(r Report) { h.heard <- r },
@@ -172,7 +175,7 @@ func TestFullQueueDrops(t *testing.T) {
 			taken++
 		}
 	}
-	if taken < 3 || taken > 4 { // the queue, and the one that is being written
+	if taken < 3 || taken > 4 { // the queue, and the step being written
 		t.Errorf("%d steps were taken, the queue holds 3", taken)
 	}
 	h.pipe.stop()
@@ -230,7 +233,7 @@ func TestRestarts(t *testing.T) {
 	h.pipe.Close()
 }
 
-// The trainer after one that died gets the following steps.
+// The trainer after a dead one gets the following steps.
 func TestGoesOnAfterADeath(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))

@@ -45,14 +45,14 @@ func start(command []string, output func(string)) (*process, error) {
 }
 
 // close ends the stream. It may be called more than once.
-func (p *process) close() { _ = p.stdin.Close() } // the only error is that it is closed already
+func (p *process) close() { _ = p.stdin.Close() } // the only possible error: it is closed already
 
 // kill ends the trainer and every process that it started.
 func (p *process) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the only error is that the group has ended
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the only possible error: the group has ended
 }
 
-// lineWriter splits what is written to it into lines and passes on those that are not blank.
+// lineWriter splits its input into lines and passes on the lines that are not blank.
 type lineWriter struct {
 	write func(string)
 	rest  []byte // the beginning of a line without its end

@@ -98,7 +98,7 @@ func decode(frame []byte) (Step, error) {
 	return s, nil
 }
 
-// graph takes what appendGraph appended. It is of no use if c is short afterwards.
+// graph reads a graph that appendGraph wrote. The result is invalid if c is short afterwards.
 func (c *cursor) graph() (*graph.Graph, error) {
 	g := &graph.Graph{}
 	nodes := c.count()

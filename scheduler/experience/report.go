@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Report is how far a trainer is. A trainer tells it to the scheduler that started it, as a line on its standard output
-// or standard error, so that no port is needed. The counts are of the trainer's process.
+// Report is the progress of a trainer. A trainer sends it to the scheduler that started it, as a line on its standard output or standard
+// error, so that no port is needed. The counts belong to the trainer's process.
 type Report struct {
 	Read    uint64 `json:"read"`    // steps that the trainer got
 	Missing uint64 `json:"missing"` // steps that are missing between these
@@ -16,15 +16,14 @@ type Report struct {
 	Passed  uint64 `json:"passed"`  // networks that the guard let pass
 	Refused uint64 `json:"refused"` // networks that it refused
 
-	// Figures are the figures of learning by name, such as loss, most of them means since the report before. What is not known yet is
-	// not in it.
+	// Figures are the figures of learning by name, such as loss, most of them means since the previous report. Unknown figures are missing.
 	Figures map[string]float64 `json:"figures,omitempty"`
 }
 
 // reportPrefix begins the line of a report. Every other line that a trainer prints is for the log.
 const reportPrefix = "gnnsched-trainer-report "
 
-// maxFigures and longestFigure bound what a scheduler takes of a report: each figure becomes a metric.
+// maxFigures and longestFigure bound a report, because each figure becomes a metric of the scheduler.
 const (
 	maxFigures    = 32
 	longestFigure = 40

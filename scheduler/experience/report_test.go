@@ -8,7 +8,9 @@ import (
 )
 
 func TestReport(t *testing.T) {
-	r := Report{Read: 300, Missing: 2, Stale: 1, Updates: 70, Passed: 3, Refused: 1, Figures: map[string]float64{"loss": 0.25, "reward": -1e-9}}
+	r := Report{
+		Read: 300, Missing: 2, Stale: 1, Updates: 70, Passed: 3, Refused: 1, Figures: map[string]float64{"loss": 0.25, "reward": -1e-9},
+	}
 	line := r.Line()
 	if strings.ContainsAny(line, "\r\n") || len(line) > longestLine {
 		t.Errorf("%q is not a line", line)
@@ -16,16 +18,19 @@ func TestReport(t *testing.T) {
 	if got, ok := parseReport(line); !ok || !reflect.DeepEqual(got, r) {
 		t.Errorf("%+v, %v, want %+v", got, ok, r)
 	}
-	r.Figures = map[string]float64{"loss": math.NaN(), "reward": math.Inf(-1), "norm": 1, "Bad Name": 1, "": 1, strings.Repeat("a", longestFigure+1): 1}
+	r.Figures = map[string]float64{
+		"loss": math.NaN(), "reward": math.Inf(-1), "norm": 1, "Bad Name": 1, "": 1, strings.Repeat("a", longestFigure+1): 1,
+	}
 	if got, ok := parseReport(r.Line()); !ok || !reflect.DeepEqual(got.Figures, map[string]float64{"norm": 1}) {
 		t.Errorf("%+v, %v", got, ok)
 	}
 }
 
-// What a trainer prints for the log is no report.
+// A trainer's log lines are no reports.
 func TestNoReport(t *testing.T) {
 	for _, line := range []string{
-		"", "learned from 300 placements", `{"read":1}`, reportPrefix, reportPrefix + "{", reportPrefix + `{"read":-1}`, reportPrefix + `{"figures":{"loss":"high"}}`,
+		"", "learned from 300 placements", `{"read":1}`, reportPrefix, reportPrefix + "{", reportPrefix + `{"read":-1}`,
+		reportPrefix + `{"figures":{"loss":"high"}}`,
 		" " + reportPrefix + "{}", reportPrefix + `{"figures":{"a":1` + strings.Join(many(maxFigures), "") + `}}`,
 	} {
 		if r, ok := parseReport(line); ok {
@@ -51,8 +56,8 @@ func many(n int) []string {
 	return out
 }
 
-// Whatever a trainer prints, the figures that become metrics are few, named simply, and finite; and a report that was
-// read is written and read again as the same.
+// For any output of a trainer, the figures that become metrics are few, named simply, and finite. A report stays equal when it is written
+// and read again.
 func FuzzReport(f *testing.F) {
 	f.Add(Report{Read: 1, Figures: map[string]float64{"loss": 0.5}}.Line())
 	f.Add(reportPrefix + `{"figures":{"a b":1,"c":1e308}}`)

@@ -14,9 +14,9 @@ import (
 type Step struct {
 	Actor string // who made the placement; at most maxActor bytes
 	Epoch uint64 // which life of the actor: it differs after each restart
-	// Number counts the actor's placements in this epoch, those that never arrive too: lost steps, pods that did not get
-	// their node, and placements among several nodes that the network did not see or could not score. A
-	// pod with one feasible node counts as no placement: there was nothing to choose.
+	// Number counts the actor's placements in this epoch, including steps that never arrive: lost steps, pods that did not get their node, and
+	// placements among several nodes that the network did not see or could not score. A pod with one feasible node counts as no placement:
+	// there was nothing to choose.
 	Number uint64
 
 	State *graph.Graph // nil for a network on the GPU graph
@@ -31,8 +31,8 @@ type Step struct {
 	// the same lengths.
 	Features string
 	Log      float64 // log-probability with which an actor-critic drew the action; 0 for other networks
-	// Overruled tells that the network chose another node than Action, and that other scores outweighed its own.
-	// Log is 0 then: the probability of Action is not known.
+	// Overruled is true if other scores outweighed the network's, which chose another node than Action. Log is 0 then: the probability of
+	// Action is not known.
 	Overruled bool
 }
 
@@ -53,8 +53,7 @@ func (s Step) Follows(before Step) bool {
 	return s.SameLife(before) && s.Number == before.Number+1
 }
 
-// SameLife reports whether one life of one actor made both steps, so that their Number and
-// Waited count the same things.
+// SameLife reports whether one life of one actor made both steps, so that their Number and Waited have the same origin.
 func (s Step) SameLife(other Step) bool {
 	return s.Actor == other.Actor && s.Epoch == other.Epoch
 }

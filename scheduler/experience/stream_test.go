@@ -34,7 +34,9 @@ func drawGPUState(t *rapid.T) *GPUState {
 	}), 1, 3).Draw(t, "kinds")
 	for range rapid.IntRange(1, 5).Draw(t, "nodes") {
 		kind := rapid.Int32Range(0, int32(len(g.Kinds)-1)).Draw(t, "kind")
-		g.Nodes = append(g.Nodes, GPUAmounts{rapid.Uint64().Draw(t, "id"), kind, rapid.Float32Range(0, float32(g.Kinds[kind].Devices)).Draw(t, "idle")})
+		g.Nodes = append(g.Nodes, GPUAmounts{
+			rapid.Uint64().Draw(t, "id"), kind, rapid.Float32Range(0, float32(g.Kinds[kind].Devices)).Draw(t, "idle"),
+		})
 	}
 	g.Rows = rapid.SliceOfN(rapid.Int32Range(0, int32(len(g.Nodes)-1)), 0, 4).Draw(t, "rows")
 	g.Vertices = vertices(len(g.Rows), "vertices")
@@ -60,7 +62,10 @@ func drawClusterStep(t *rapid.T) Step {
 	g := &graph.Graph{Zones: zones}
 	if rapid.Bool().Draw(t, "other features") {
 		width := rapid.IntRange(0, 4)
-		g.Widths = feature.Widths{Node: width.Draw(t, "node width"), Group: width.Draw(t, "group width"), Pod: width.Draw(t, "pod width"), Cluster: 1, Candidate: width.Draw(t, "candidate width")}
+		g.Widths = feature.Widths{
+			Node: width.Draw(t, "node width"), Group: width.Draw(t, "group width"), Pod: width.Draw(t, "pod width"), Cluster: 1,
+			Candidate: width.Draw(t, "candidate width"),
+		}
 	}
 	w := g.FeatureWidths()
 	g.Resize(nodes)
@@ -79,14 +84,14 @@ func drawClusterStep(t *rapid.T) Step {
 	return Step{
 		Actor: rapid.String().Draw(t, "actor"), Features: rapid.StringN(0, 16, 64).Draw(t, "features"), Epoch: rapid.Uint64().Draw(t, "epoch"),
 		Number: rapid.Uint64().Draw(t, "number"), State: g,
-		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"), After: rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
+		Action: rapid.IntRange(0, len(g.Candidates)-1).Draw(t, "action"), Before: rapid.Float64Range(-1e9, 1e9).Draw(t, "before"),
+		After:  rapid.Float64Range(-1e9, 1e9).Draw(t, "after"),
 		Waited: rapid.Uint64().Draw(t, "waited"), Network: rapid.Uint64().Draw(t, "network"), Log: rapid.Float64Range(-1e3, 0).Draw(t, "log"),
 		Overruled: rapid.Bool().Draw(t, "overruled"),
 	}
 }
 
-// A reader gives what a writer got, except for the stamps, which are valid only in the process
-// that made them.
+// A reader returns the steps that a writer got, except for the stamps, which are valid only in the process that made them.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 4).Draw(t, "steps")

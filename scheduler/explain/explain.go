@@ -1,5 +1,5 @@
-// Package explain says why a pod got its node: it compares the chosen node of a record.Record with another one,
-// feature by feature, and looks for the smallest change that would have turned the choice.
+// Package explain explains why a pod got its node: it compares the chosen node of a record.Record with another one, feature by feature, and
+// looks for the smallest change that would have turned the choice.
 package explain
 
 import (
@@ -16,14 +16,14 @@ import (
 	"gnnsched/scheduler/policy/linear"
 )
 
-// comparison is why the score of one node is higher than that of another.
+// comparison explains why the score of one node is higher than another's.
 type comparison struct {
 	chosen, other record.Candidate
-	// parts add up to the difference of the scores. Linear policies: exactly, but for rounding. Networks: as
+	// parts add up to the difference of the scores. Linear policies: exactly, except for rounding. Networks: as
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
 	flip  *flip               // nil if none was found
-	// changes says that the values of features are by how much the placement changes them.
+	// changes is true if the values of features are the placement's changes of them.
 	changes bool
 }
 
@@ -33,7 +33,7 @@ type flip struct {
 	from, to float64
 }
 
-// errNoReading is the error of a comparison with nodes of which the record says only the scores.
+// errNoReading is the error of a comparison with nodes for which the record has only the scores.
 var errNoReading = errors.New("the record does not say what the policy read of both nodes")
 
 // Weights are the network of a record's fingerprint. Both are nil if it is not at hand.
@@ -69,13 +69,14 @@ func compare(chosen, other record.Candidate, net Weights) (*comparison, error) {
 	return c, nil
 }
 
-// margin returns by how much the chosen node's score is higher.
+// margin returns the chosen node's score minus the other's.
 func (c *comparison) margin() float64 { return float64(c.chosen.Score) - float64(c.other.Score) }
 
 // agrees checks that a score computed from a reading is the recorded one.
 func agrees(c record.Candidate, score float64) error {
 	if math.Abs(score-float64(c.Score)) > 1e-3*(1+math.Abs(float64(c.Score))) {
-		return fmt.Errorf("what was read of %s gives the score %.4g, but %.4g is recorded: the weights are others, or the policy explored", c.Node, score, c.Score)
+		return fmt.Errorf("what was read of %s gives the score %.4g, but %.4g is recorded: the weights are others, or the policy explored",
+			c.Node, score, c.Score)
 	}
 	return nil
 }
@@ -99,14 +100,14 @@ func (c *comparison) linear() error {
 	return errors.Join(agrees(c.chosen, ours), agrees(c.other, theirs))
 }
 
-// consider keeps a flip if it changes its feature less than the one that is kept.
+// consider keeps a flip if it changes its feature less than the present one.
 func (c *comparison) consider(f flip) {
 	if c.flip == nil || math.Abs(f.to-f.from) < math.Abs(c.flip.to-c.flip.from) {
 		c.flip = &f
 	}
 }
 
-// network divides the difference by what a network read.
+// network divides the difference by the features that a network read.
 func (c *comparison) network(net *infer.Network) (err error) {
 	for _, candidate := range []record.Candidate{c.chosen, c.other} {
 		score, err := net.ScoreOf(candidate.Read.Features)
@@ -138,7 +139,7 @@ func (c *comparison) network(net *infer.Network) (err error) {
 const farthest = 4
 
 // turn returns the smallest change of feature j, on a grid of steps that grow by a tenth and to 0 and 1, with which a reading's score
-// reaches the goal. The feature must be able to have the new value, as possible says.
+// reaches the goal. possible reports whether the feature can have the new value.
 func turn(net *infer.Network, reading []float32, j int, goal float64, possible func(float64) bool) (change float64, found bool) {
 	x, from := slices.Clone(reading), float64(reading[j])
 	steps := []float64{math.Abs(from), math.Abs(1 - from)}
@@ -160,7 +161,8 @@ func turn(net *infer.Network, reading []float32, j int, goal float64, possible f
 	return 0, false
 }
 
-// value compares a value network's values, and what made them if the network is at hand and the record says what it read.
+// value compares a value network's values, and divides the difference by features if the network is at hand and the record has its
+// features.
 func (c *comparison) value(net *infer.GPUNetwork) error {
 	for _, candidate := range []record.Candidate{c.chosen, c.other} {
 		x := candidate.Read.Features
@@ -184,11 +186,11 @@ func (c *comparison) value(net *infer.GPUNetwork) error {
 	return nil
 }
 
-// reserveAndPower is the part of a value that is not the network's.
+// reserveAndPower is the part of a value that does not come from the network.
 const reserveAndPower = "reserve and power"
 
-// steps divides the difference by what the placement changes on the two nodes. A feature's values are its changes. Each changed
-// device of either node has a part of its own.
+// steps divides the difference by the placement's changes on the two nodes. A feature's values are its changes. Each changed device of
+// either node has a part of its own.
 func (c *comparison) steps(net *infer.GPUNetwork) error {
 	by := map[string]*infer.Attribution{}
 	var order []string

@@ -88,7 +88,10 @@ func TestText(t *testing.T) {
 	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), Weights{}))
 	golden.Check(t, "unschedulable.txt", text(t, record.Of(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
-		Refused: []decision.Refusal{{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3}, {Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2}},
+		Refused: []decision.Refusal{
+			{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3},
+			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2},
+		},
 		Failure: "0/5 nodes are available", Nominated: "node-a",
 	}), Weights{}))
 	watched := recorded(t, linear.Tuned("linear"), 0)
@@ -102,7 +105,8 @@ func TestText(t *testing.T) {
 	}
 	golden.Check(t, "shadow-unschedulable.txt", text(t, record.Of(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
-		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available", Really: "node-b",
+		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available",
+		Really: "node-b",
 	}), Weights{}))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
@@ -158,13 +162,14 @@ func gpuNetwork(t *testing.T) (*infer.GPUNetwork, *neural.GPUPolicy) {
 	}))
 }
 
-// For a network for GPUs, the parts of features, of each changed device, and of the reserve add up to the difference of the scores. Without the
-// network, there are the two values.
+// For a network for GPUs, the parts of features, of each changed device, and of the reserve add up to the difference of the scores. Without
+// the network, there are the two values.
 func TestGPUParts(t *testing.T) {
 	net, p := gpuNetwork(t)
 	for _, requests := range []cluster.Resources{policytest.Share(500), policytest.Whole(2)} {
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{
-			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2), policytest.GPUNode(64_000, 4, policytest.Whole(1)),
+			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2),
+			policytest.GPUNode(64_000, 4, policytest.Whole(1)),
 		}}
 		for i, n := range s.Nodes {
 			n.Name = "node-" + string(rune('a'+i))
@@ -275,11 +280,14 @@ func TestMixedPartsAddUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := neural.New("mixed", net)
-	p.Know(fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1}}))
+	p.Know(fragmentation.NewTypical([]fragmentation.Demand{
+		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
+	}))
 	ordinary := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 1}
 	for _, requests := range []cluster.Resources{ordinary, policytest.Share(500), policytest.Whole(2)} {
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{
-			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2), policytest.GPUNode(64_000, 3, policytest.Whole(1)),
+			policytest.GPUNode(64_000, 4, policytest.Share(500)), policytest.GPUNode(64_000, 8), policytest.GPUNode(32_000, 2),
+			policytest.GPUNode(64_000, 3, policytest.Whole(1)),
 		}}
 		if requests == ordinary {
 			s.Nodes[0], s.Nodes[2] = policytest.GPUNode(64_000, 0), policytest.GPUNode(16_000, 0)
@@ -307,7 +315,7 @@ func TestNegativeZero(t *testing.T) {
 	}
 }
 
-// A record that was made by other weights, or that somebody changed, is not explained by wrong parts.
+// A record from other weights, or a manipulated one, is not explained by wrong parts.
 func TestOtherWeights(t *testing.T) {
 	r := recorded(t, linear.Tuned("linear"), 0)
 	r.Best[0].Score++

@@ -13,10 +13,11 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// Write writes why the pod of a record got its node, or none. Of a decision in the shadow it writes where the pod would go.
+// Write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
 func Write(w io.Writer, r record.Record, net Weights) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"), r.Profile, inShadow(r))
+	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
+		r.Profile, inShadow(r))
 	if r.Node == "" {
 		fmt.Fprintf(&b, "It %s no node: %s.\n", tense(r, "found", "would find"), r.Failure)
 		if r.Nominated != "" {

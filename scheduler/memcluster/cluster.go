@@ -34,13 +34,13 @@ import (
 // Config describes a Cluster.
 type Config struct {
 	Client kubernetes.Interface
-	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read; clusters may share those of kuberelease
+	Shared informers.SharedInformerFactory // for services, namespaces and other objects that plugins read; clusters may share kuberelease's
 	// Dynamic serves plugins that watch resources by their names. It may be nil if the profile enables no such plugin.
 	Dynamic dynamicinformer.DynamicSharedInformerFactory
-	// Profile decides. Policies that count typical pods count those that have its SchedulerName.
+	// Profile decides. Policies that count typical pods count pods with its SchedulerName.
 	Profile   config.KubeSchedulerProfile
 	Objective objective.Term
-	Clock     clock.PassiveClock // measures how long choices take, and says when pods start
+	Clock     clock.PassiveClock // measures the durations of choices, and gives the start times of pods
 	Seed      uint64             // of the draws among equal nodes
 	Recording plugin.Recording   // if it has a book, choices have their decisions; the owner hands them to it
 }
@@ -62,7 +62,7 @@ type Cluster struct {
 	wait       func(context.Context) error // until the handlers of upstream's own cache have seen all objects
 }
 
-// stockName is the scheduler name under which upstream's profile runs beside the one that decides. No pod has it.
+// stockName is the scheduler name of upstream's profile, which runs beside the deciding one. No pod has it.
 const stockName = "gnnsched.memcluster/upstream"
 
 // New makes an empty cluster. ctx ends its plugins.
@@ -95,13 +95,14 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	}
 	// The scheduler's own cache follows the informers. This one follows the events in their order.
 	return &Cluster{
-		Cache: kuberelease.Cache(ctx), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName], preemption: preemption,
-		ledger: &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
+		Cache: kuberelease.Cache(ctx), snapshot: snapshot, profile: profile, filters: filters, stock: sched.Profiles[stockName],
+		preemption: preemption,
+		ledger:     &ledger{term: c.Objective}, log: klog.FromContext(ctx), clock: c.Clock, draw: rand.New(rand.NewPCG(c.Seed, c.Seed)),
 		wait: sched.WaitForHandlersSync,
 	}, nil
 }
 
-// WaitForHandlers waits until the plugins have seen what the informers have read. The error is that of ctx.
+// WaitForHandlers waits until the plugins have seen all objects that the informers have read. It returns ctx's error if ctx ends.
 func (c *Cluster) WaitForHandlers(ctx context.Context) error { return c.wait(ctx) }
 
 // Log returns the log that the methods of the cache want.
@@ -131,7 +132,7 @@ func (c *Cluster) Cost() (float64, error) {
 	return c.ledger.now(), nil
 }
 
-// Nodes returns the nodes that are there now, with what their pods request. Nobody may change them.
+// Nodes returns the present nodes with their pods' requests. The caller must not change them.
 func (c *Cluster) Nodes() ([]*values.Node, error) {
 	if err := c.sync(); err != nil {
 		return nil, err
@@ -139,12 +140,12 @@ func (c *Cluster) Nodes() ([]*values.Node, error) {
 	return c.ledger.nodes, nil
 }
 
-// Choice is what the profile would do with a pod.
+// Choice is the profile's decision about a pod.
 type Choice struct {
 	Node     string            // "" if no node fits
 	Best     []string          // the nodes that kube-scheduler would draw among; Node is one of them
 	Feasible int               // number of nodes that fit
-	Refused  map[string]string // the reasons of the others by name
+	Refused  map[string]string // the reasons of the refused nodes, by name
 	Fallback bool              // upstream's scoring decided instead of the profile's
 	Took     time.Duration     // for filtering and scoring
 
@@ -154,7 +155,7 @@ type Choice struct {
 	RunnerUp      string
 	RunnerUpScore int64
 
-	// Decision is what a record of the choice says; nil if nobody records the decisions, or the profile has no LearnedScore.
+	// Decision is the record of the choice; nil if decisions are not recorded, or the profile has no LearnedScore.
 	Decision *decision.Decision
 }
 
@@ -214,7 +215,7 @@ func (c *Choice) rank(scores []fwk.NodePluginScores) {
 	}
 }
 
-// decision returns what a record of a choice says.
+// decision returns the record of a choice.
 func (c *Cluster) decision(state fwk.CycleState, pod *v1.Pod, ch Choice) *decision.Decision {
 	d, scored := plugin.Considered(state)
 	if !scored && ch.Feasible > 1 {
@@ -237,7 +238,9 @@ func (c *Cluster) decision(state fwk.CycleState, pod *v1.Pod, ch Choice) *decisi
 }
 
 // best returns the nodes with the highest total score, and all scores.
-func (c *Cluster) best(ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo) ([]string, []fwk.NodePluginScores, error) {
+func (c *Cluster) best(
+	ctx context.Context, state fwk.CycleState, pod *v1.Pod, feasible []fwk.NodeInfo,
+) ([]string, []fwk.NodePluginScores, error) {
 	if st := c.profile.RunPreScorePlugins(ctx, state, pod, feasible); !st.IsSuccess() {
 		return nil, nil, fmt.Errorf("score the nodes: %w", st.AsError())
 	}
@@ -266,8 +269,7 @@ func (c *Cluster) After(pod *v1.Pod, node string) (cost float64, known bool) {
 	return c.ledger.after(pod, node)
 }
 
-// Alike reports whether two nodes offer the same, in the same zone, and the same is requested of them. On which of them a
-// pod runs makes no difference to any objective.
+// Alike reports whether two nodes have the same capacity, zone and requests. The choice between them makes no difference to any objective.
 func (c *Cluster) Alike(a, b string) bool { return c.ledger.alike(a, b) }
 
 // Admits returns why upstream's default filters refuse a node for the pod; "" if they do not.
@@ -293,7 +295,7 @@ func (c *Cluster) Admits(ctx context.Context, pod *v1.Pod, node string) (string,
 	return "", fmt.Errorf("upstream's filters: %w", st.AsError())
 }
 
-// On returns the pod with another node. It shares all else with the original, which nobody changes.
+// On returns the pod with another node. It shares all else with the original, which must not change.
 func On(pod *v1.Pod, node string) *v1.Pod {
 	c := *pod
 	c.Spec.NodeName = node

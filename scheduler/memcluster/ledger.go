@@ -18,7 +18,7 @@ type ledger struct {
 	generations []int64 // of upstream's node that each was converted from
 	row         map[string]int
 	cost        float64
-	known       bool // whether cost is that of the nodes
+	known       bool // whether cost is up to date
 }
 
 // follow converts the nodes that changed.
@@ -52,7 +52,7 @@ func convert(info fwk.NodeInfo) *values.Node {
 	n.Power, _ = kube.Power(info.Node()) // the default counts where the annotation is faulty
 	var running []kube.RunningPod
 	for _, p := range info.GetPods() {
-		r, _ := kube.Running(p.GetPod()) // what can be trusted of a contradictory GPU request counts
+		r, _ := kube.Running(p.GetPod()) // the trustworthy part of a contradictory GPU request counts
 		running = append(running, r)
 	}
 	kube.Place(n, running)
@@ -84,8 +84,7 @@ func (l *ledger) after(pod *v1.Pod, node string) (cost float64, known bool) {
 	return cost, true
 }
 
-// alike reports whether two nodes offer the same, in the same zone, and the same is requested of them. On which of them a
-// pod runs makes no difference to any objective.
+// alike reports whether two nodes have the same capacity, zone and requests. The choice between them makes no difference to any objective.
 func (l *ledger) alike(a, b string) bool {
 	i, known := l.row[a]
 	j, too := l.row[b]

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 // noon is the time of the tests' clock.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// placements returns a cluster of nodes with 4 cores, whose profile packs, and what it tells its follower.
+// placements returns a cluster of nodes with 4 cores, whose profile packs, and its follower.
 func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 	t.Helper()
 	profile, err := server.ProfileNamed("most-allocated")
@@ -53,14 +53,15 @@ func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		c.AddNode(c.Log(), st.MakeNode().Name(n).Label(v1.LabelHostname, n).Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())
+		c.AddNode(c.Log(), st.MakeNode().Name(n).Label(v1.LabelHostname, n).
+			Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())
 	}
 	o, f := NewPlacements(c), &follower{}
 	o.Follow = f
 	return o, f
 }
 
-// follower writes down what it is told.
+// follower writes down its calls.
 type follower struct{ told []string }
 
 func (f *follower) Placed(p *v1.Pod, _ Choice) { f.note("placed", p) }

@@ -10,31 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Placements are the pods of a cluster, placed by its profile or fixed on nodes, and those that wait.
+// Placements holds the pods of a cluster: placed by its profile, fixed on nodes, or waiting.
 type Placements struct {
 	*Cluster
 	Running  map[types.UID]*v1.Pod  // the pods that count, with their nodes here
-	Chosen   map[types.UID]struct{} // of these, the ones that the profile placed
+	Chosen   map[types.UID]struct{} // the subset that the profile placed
 	Waiting  []*v1.Pod              // in the order in which they were tried first
 	Freed    bool                   // whether any waiting pod may fit now
 	round    []turn                 // the waiting pods that are still to be tried
 	triggers map[template]*trigger  // of the templates whose waiting pods have any
 
-	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which wait then. Those of DaemonSets wait for their
-	// node.
+	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which then wait. Pods of DaemonSets wait for their node.
 	Preempts bool
-	// Follow is told of what the profile does; by default nobody.
+	// Follow receives the profile's actions; nil by default.
 	Follow Follower
 }
 
-// Follower is told which pods come and go other than by their owners.
+// Follower receives the pods' changes that their owners did not cause.
 type Follower interface {
-	// Placed is told of a pod that the profile placed on the node that the pod names. If that was not the node of the choice, which has
-	// none, other pods were preempted.
+	// Placed is called with a pod that the profile placed on the pod's node. If the choice has no node, other pods were preempted.
 	Placed(pod *v1.Pod, by Choice)
 	Preempted(pod *v1.Pod) // the pod, which names its node, made room for another one
 	Lost(pod *v1.Pod)      // the node that the pod names is gone
-	// Refused is told of a pod that the plugins cannot handle. It no longer waits.
+	// Refused is called with a pod that the plugins cannot handle. It no longer waits.
 	Refused(pod *v1.Pod, why error)
 }
 
@@ -47,7 +45,9 @@ func (nobody) Refused(*v1.Pod, error) {}
 
 // NewPlacements returns the placements of an empty cluster.
 func NewPlacements(c *Cluster) *Placements {
-	return &Placements{Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, triggers: map[template]*trigger{}, Follow: nobody{}}
+	return &Placements{
+		Cluster: c, Running: map[types.UID]*v1.Pod{}, Chosen: map[types.UID]struct{}{}, triggers: map[template]*trigger{}, Follow: nobody{},
+	}
 }
 
 // Has reports whether the pod was seen: it counts on a node, or waits.
@@ -142,8 +142,8 @@ func (o *Placements) Remove(uid types.UID) {
 	}
 }
 
-// Lose makes the pods that the profile placed on a node that is gone wait. The others are bound to it: they stay until
-// they really end, as in the real cluster, for the node may come back.
+// Lose makes the pods that the profile placed on a removed node wait. The others are bound to it: they stay until they really end, as in
+// the real cluster, because the node may come back.
 func (o *Placements) Lose(node string) {
 	var lost []*v1.Pod
 	for _, p := range o.Running {

@@ -10,7 +10,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 )
 
-// at returns a time so many seconds after noon.
+// at returns a time the given seconds after noon.
 func at(seconds int) metav1.Time {
 	return metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second))
 }
@@ -23,7 +23,7 @@ func daemonOf(name string, cores int) *st.PodWrapper {
 	return p
 }
 
-// A node that goes takes the pods that the profile placed there, in the order in which they were made. Those that were bound stay.
+// A removed node takes along the pods that the profile placed there, in the order of their creation. Bound pods stay.
 func TestLose(t *testing.T) {
 	o, f := placements(t, "a")
 	o.Fix(pod("bound", 1).Node("a").Obj())
@@ -41,7 +41,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// An update counts for pods that run and for those that wait, and leaves the node as it is.
+// An update counts for running and waiting pods, and leaves the node as it is.
 func TestUpdate(t *testing.T) {
 	o, f := placements(t, "a")
 	o.Fix(pod("runs", 4).Node("a").Obj())
@@ -85,7 +85,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// Who makes room for whom.
+// The preempted pods, by the priorities and nodes of pods.
 func TestPreempt(t *testing.T) {
 	never := v1.PreemptNever
 	low := func(name, node string) *st.PodWrapper { return pod(name, 3).Priority(1).Node(node).StartTime(at(0)) }
@@ -105,7 +105,10 @@ func TestPreempt(t *testing.T) {
 		{"the lowest priority", []*st.PodWrapper{low("mid", "a").Priority(3), low("low", "b")}, pod("high", 3).Priority(5), false, []string{"preempted low b", "placed high b"}, []string{"low"}},
 		{
 			"the lowest sum",
-			[]*st.PodWrapper{low("a1", "a"), pod("a2", 1).Priority(1).Node("a").StartTime(at(0)), low("b1", "b"), pod("b2", 1).Priority(0).Node("b").StartTime(at(0))},
+			[]*st.PodWrapper{
+				low("a1", "a"), pod("a2", 1).Priority(1).Node("a").StartTime(at(0)), low("b1", "b"),
+				pod("b2", 1).Priority(0).Node("b").StartTime(at(0)),
+			},
 			pod("high", 4).Priority(5), false, []string{"preempted b1 b", "preempted b2 b", "placed high b"}, []string{"b1", "b2"},
 		},
 		{

@@ -25,9 +25,10 @@ type candidate struct {
 	victims []*v1.Pod // the most important first
 }
 
-// newPreemption returns upstream's preemption, of which only the choice of each node's victims is used.
+// newPreemption returns upstream's preemption. Only its choice of each node's victims is used.
 func newPreemption(ctx context.Context, profile framework.Framework) (*defaultpreemption.DefaultPreemption, error) {
-	p, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 1}, profile, feature.Features{})
+	p, err := defaultpreemption.New(ctx, &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: 1},
+		profile, feature.Features{})
 	if err != nil {
 		return nil, fmt.Errorf("set up preemption: %w", err)
 	}

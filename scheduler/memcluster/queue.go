@@ -33,9 +33,9 @@ func (o *Placements) Wait(pod *v1.Pod) {
 // Settled reports whether Retry has nothing to try.
 func (o *Placements) Settled() bool { return len(o.round) == 0 && (!o.Freed || len(o.Waiting) == 0) }
 
-// Retry tries the waiting pods that may fit, higher priorities first: those that are new, and all if room was freed. Each round
-// tries every pod once, and goes on at the next call after as many failures as given. Pods that share their containers and all
-// else but the name fail together. The error is that of ctx.
+// Retry tries the waiting pods that may fit, higher priorities first: new pods, and all pods if room was freed. Each round tries every pod
+// once, and continues at the next call after the given number of failures. Pods that share their containers and all else but the name fail
+// together. It returns ctx's error if ctx ends.
 func (o *Placements) Retry(ctx context.Context, failures int) error {
 	if len(o.round) == 0 && o.Freed {
 		o.Freed = false
@@ -44,7 +44,7 @@ func (o *Placements) Retry(ctx context.Context, failures int) error {
 		}
 		slices.SortStableFunc(o.round, func(a, b turn) int { return cmp.Compare(b.priority, a.priority) })
 	}
-	alike := map[template]bool{} // those of which a pod was tried in vain
+	alike := map[template]bool{} // templates whose pods were tried in vain
 	for failed := 0; len(o.round) > 0 && failed < failures; {
 		i := o.indexOf(o.round[0].uid)
 		o.round = o.round[1:]

@@ -59,7 +59,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Pods that share their containers fail together, as one failure. Those of DaemonSets do not.
+// Pods that share their containers fail together, as one failure. Pods of DaemonSets do not.
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -121,7 +121,7 @@ func labelled(app string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
 }
 
-// A placed pod wakes those that must be near it or spread together with it, and no others.
+// A placed pod wakes the pods that must be near it or spread together with it, and no others.
 func TestWakes(t *testing.T) {
 	odd := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}
 	web := func() *st.PodWrapper { return pod("web", 1).Label("app", "web").Node("a") }
@@ -156,7 +156,7 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// Replicas share one trigger, whatever way they come to wait. It goes with the last of them.
+// Replicas share one trigger, no matter how they come to wait. It goes with the last of them.
 func TestTriggers(t *testing.T) {
 	o, _ := placements(t, "a")
 	near := pod("near", 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj()
@@ -200,7 +200,7 @@ func TestTriggers(t *testing.T) {
 	count("end", 0, 0)
 }
 
-// Pods without containers and those of DaemonSets have triggers of their own.
+// Pods without containers and pods of DaemonSets have triggers of their own.
 func TestOwnTriggers(t *testing.T) {
 	o, _ := placements(t, "a")
 	bare := func(name string) *v1.Pod {

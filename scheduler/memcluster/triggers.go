@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// template identifies pods that share their containers, as those that were made from one template in memory do. They share all
-// else but the name. Pods of DaemonSets, which differ in their nodes, and pods without containers have their own.
+// template identifies pods that share their containers, such as pods made from one template in memory. They share all else but the name.
+// Pods of DaemonSets, which differ in their nodes, and pods without containers have their own.
 type template struct {
 	shared *v1.Container
 	own    types.UID
@@ -23,15 +23,15 @@ func templateOf(pod *v1.Pod) template {
 	return template{shared: &pod.Spec.Containers[0]}
 }
 
-// trigger says which placed pods may let the waiting pods of a template fit.
+// trigger selects the placed pods that may let the waiting pods of a template fit.
 type trigger struct {
-	pods      int // of the template that wait
+	pods      int // waiting pods of the template
 	namespace string
 	near      []labels.Selector // of required affinity
 	beside    []labels.Selector // of required spreading over topology domains
 }
 
-// triggerOf compiles the selectors of a pod. It returns nil if there are none; one that cannot be compiled selects nothing.
+// triggerOf compiles the selectors of a pod. It returns nil if there are none; an invalid selector selects nothing.
 func triggerOf(pod *v1.Pod) *trigger {
 	t := &trigger{namespace: pod.Namespace}
 	add := func(to *[]labels.Selector, selector *metav1.LabelSelector) {
@@ -68,7 +68,7 @@ func (o *Placements) enqueue(pod *v1.Pod) {
 	o.addTrigger(pod)
 }
 
-// dequeue takes a pod out of those that wait.
+// dequeue removes a pod from the waiting pods.
 func (o *Placements) dequeue(i int) {
 	o.dropTrigger(o.Waiting[i])
 	o.Waiting = slices.Delete(o.Waiting, i, i+1)
@@ -99,8 +99,8 @@ func (o *Placements) dropTrigger(pod *v1.Pod) {
 	}
 }
 
-// wakes reports whether a pod that got a node may let a waiting one fit: one that must be near it, or that spreads over
-// topology domains together with it.
+// wakes reports whether a placed pod may let a waiting one fit: one that must be near it, or that spreads over topology domains together
+// with it.
 func (o *Placements) wakes(placed *v1.Pod) bool {
 	for _, t := range o.triggers {
 		if t.firesOn(placed) {

@@ -7,11 +7,9 @@ import (
 	"gnnsched/internal/spread"
 )
 
-// Balance measures how unevenly the available nodes are used. It is the mean of two or three
-// population standard deviations: that of the nodes' CPU fractions, that of their memory fractions,
-// and that of the GPU fractions of nodes with GPUs, if there are any. A fraction is requested /
-// allocatable, so small and large nodes count equally. The cost is between 0 and 0.5 while no node
-// is overcommitted.
+// Balance measures how unevenly the available nodes are used. It is the mean of two or three population standard deviations: of the nodes'
+// CPU fractions, of their memory fractions, and of the GPU fractions of nodes with GPUs, if there are any. A fraction is requested /
+// allocatable, so small and large nodes count equally. The cost is between 0 and 0.5 while no node is overcommitted.
 type Balance struct{}
 
 // Name implements Term.
@@ -48,7 +46,7 @@ func (Balance) Cost(nodes []*cluster.Node) float64 {
 	return sum / resources
 }
 
-// Rows of the resources that are balanced: CPU, memory, GPUs.
+// Rows of the balanced resources: CPU, memory, GPUs.
 const (
 	balanced = 3
 	gpuRow   = 2

@@ -5,8 +5,8 @@ import (
 	"gnnsched/internal/power"
 )
 
-// energy measures what the nodes draw now, as a share of what they draw at full load. A node's CPU in use is the
-// measured one and what that lacks of pods that came since, or what its pods request if nothing was measured.
+// energy measures the nodes' present power as a fraction of their power at full load. A node's CPU in use is the measured CPU plus the
+// expected use of pods bound since, or its pods' requests if nothing was measured.
 type energy struct{}
 
 // Name implements Term.
@@ -32,7 +32,7 @@ func (energy) Cost(nodes []*cluster.Node) float64 {
 	return watts / full
 }
 
-// drawn returns what a node draws, in watts.
+// drawn returns a node's power, in watts.
 func drawn(n *cluster.Node) float64 {
 	capacity := n.Capacity(cluster.UsedCPU)
 	if capacity <= 0 {

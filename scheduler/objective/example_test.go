@@ -7,7 +7,7 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// idleGPUs is the share of the GPUs that are idle on nodes that run pods.
+// idleGPUs is the share of idle GPUs on nodes that run pods.
 type idleGPUs struct{}
 
 func (idleGPUs) Name() string { return "idle-gpus" }

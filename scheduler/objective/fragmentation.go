@@ -2,8 +2,7 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// largePod is how many large pods fill the largest node: a large pod requests 1/largePod of its CPU
-// and of its memory.
+// largePod is the number of large pods that fill the largest node: a large pod requests 1/largePod of its CPU and of its memory.
 const largePod = 4
 
 // Fragmentation measures the share of the cluster that is free in pieces too small for a large pod.
@@ -12,10 +11,9 @@ const largePod = 4
 //
 //	(P - F) / E
 //
-// where F is the number of large pods that fit on the nodes, P the number that would fit if
-// all free resources were on one node, in fractions of a pod, and E is P for an empty cluster. The
-// idea is that of Weng et al. 2023 (Beware of fragmentation, USENIX ATC), with one kind of pod.
-// Unlike Pack, it distinguishes between the nodes in use that a small pod may go to.
+// where F is the number of large pods that fit on the nodes, P the number that would fit if all free resources were on one node, in
+// fractions of a pod, and E is P for an empty cluster. The idea comes from Weng et al. 2023 (Beware of fragmentation, USENIX ATC), with one
+// kind of pod. Unlike Pack, it distinguishes between the nodes in use that a small pod may go to.
 type Fragmentation struct{}
 
 // Name implements Term.
@@ -48,7 +46,7 @@ func Room(nodes []*cluster.Node) float64 {
 // largePods is the tracker of Fragmentation.
 type largePods struct {
 	nodes   []*cluster.Node
-	pod     cluster.Resources   // what a large pod requests
+	pod     cluster.Resources   // the large pod's requests
 	free    cluster.Resources   // sum over the available nodes
 	offered cluster.Resources   // sum over the available nodes
 	fits    int64               // large pods that fit on the available nodes

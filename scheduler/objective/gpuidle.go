@@ -2,8 +2,8 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// GPUIdle measures how much of the GPUs no pod uses: the idle thousandths of devices, over all of them. Nodes with
-// taints count, since many clusters taint their nodes with GPUs; unschedulable ones do not. The cost is 0 without GPUs.
+// GPUIdle measures the unused part of the GPUs: the idle thousandths of devices, over all of them. Nodes with taints count, since many
+// clusters taint their nodes with GPUs; unschedulable ones do not. The cost is 0 without GPUs.
 type GPUIdle struct{}
 
 // Name implements Term.

@@ -61,7 +61,7 @@ func (pods) Cost(nodes []*cluster.Node) (sum float64) {
 	return sum
 }
 
-// A tracker of a changing cluster gives the costs that are computed anew from each state.
+// A tracker of a changing cluster gives the same costs as a computation from each state.
 func TestTrackerFollows(t *testing.T) {
 	mix := Mix{{pods{}, 2}}
 	for _, term := range Terms {
@@ -71,7 +71,9 @@ func TestTrackerFollows(t *testing.T) {
 		nodes := make([]*cluster.Node, rapid.IntRange(0, 12).Draw(t, "nodes"))
 		for i := range nodes {
 			a := rapid.Custom(func(t *rapid.T) int64 { return rapid.Int64Range(0, 64).Draw(t, "amount") })
-			nodes[i] = &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 100 * a.Draw(t, "cpu"), Memory: a.Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 2).Draw(t, "gpu"), Pods: 110}, Zone: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone")}
+			nodes[i] = &cluster.Node{Name: "n", Allocatable: cluster.Resources{
+				MilliCPU: 100 * a.Draw(t, "cpu"), Memory: a.Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 2).Draw(t, "gpu"), Pods: 110,
+			}, Zone: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "zone")}
 			if rapid.IntRange(0, 4).Draw(t, "tainted") == 0 {
 				tainted(nodes[i])
 			}
@@ -91,7 +93,10 @@ func TestTrackerFollows(t *testing.T) {
 			if g := nodes[i].Groups; len(g) > 0 && rapid.Bool().Draw(t, "remove") {
 				nodes[i].Remove(g[0].Each, 0)
 			} else {
-				nodes[i].Add(cluster.Resources{MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26, GPU: rapid.Int64Range(0, 1).Draw(t, "gpu")})
+				nodes[i].Add(cluster.Resources{
+					MilliCPU: 100 * rapid.Int64Range(0, 9).Draw(t, "cpu"), Memory: rapid.Int64Range(0, 9).Draw(t, "mem") << 26,
+					GPU: rapid.Int64Range(0, 1).Draw(t, "gpu"),
+				})
 			}
 			tracker.Update(i)
 		}
@@ -188,7 +193,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkCost compares updating a tracker of 1,000 nodes with computing the cost anew.
+// BenchmarkCost compares updating a tracker of 1,000 nodes with computing the whole cost.
 func BenchmarkCost(b *testing.B) {
 	nodes := make([]*cluster.Node, 1000)
 	for i := range nodes {

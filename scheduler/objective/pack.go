@@ -2,7 +2,7 @@ package objective
 
 import "gnnsched/internal/cluster"
 
-// Pack measures how many nodes are in use: the share of the available nodes that run pods, 0 to 1.
+// Pack measures the number of nodes in use: the fraction of the available nodes that run pods, 0 to 1.
 type Pack struct{}
 
 // Name implements Term.

@@ -11,7 +11,7 @@ type Term interface {
 	Cost(nodes []*cluster.Node) float64
 }
 
-// Described is a term that says in a few words what it measures, for help texts and the reference.
+// Described is a term with a short description for help texts and the reference.
 type Described interface {
 	Term
 	About() string
@@ -19,14 +19,13 @@ type Described interface {
 
 // Tracker keeps the cost of one cluster up to date while its nodes change.
 type Tracker interface {
-	// Update records that the pods on node i may have changed. What a node offers and whether it
-	// is available must not change while the tracker is used.
+	// Update records that the pods on node i may have changed. A node's capacity and availability must not change while the tracker is used.
 	Update(i int)
 	// Cost returns the term's cost of the state after all updates, up to rounding.
 	Cost() float64
 }
 
-// Trackable is a term whose cost is cheaper to update than to compute anew.
+// Trackable is a term whose cost is cheaper to update than to compute from all nodes.
 type Trackable interface {
 	Term
 	// Track returns a tracker of the given nodes. The slice must not change while the tracker is
@@ -34,8 +33,7 @@ type Trackable interface {
 	Track(nodes []*cluster.Node) Tracker
 }
 
-// Track returns a tracker of t for the given nodes. If t is not Trackable, the tracker computes the
-// cost anew at every call.
+// Track returns a tracker of t for the given nodes. If t is not Trackable, the tracker computes the cost from all nodes at every call.
 func Track(t Term, nodes []*cluster.Node) Tracker {
 	if own, ok := t.(Trackable); ok {
 		return own.Track(nodes)

@@ -84,7 +84,8 @@ func TestTermsAreFractions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes []*cluster.Node
 		for range rapid.IntRange(0, 8).Draw(t, "nodes") {
-			n := in(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"), at(rapid.Int64Range(0, 10).Draw(t, "cpu"), rapid.Int64Range(0, 10).Draw(t, "mem")))
+			n := in(rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone"),
+				at(rapid.Int64Range(0, 10).Draw(t, "cpu"), rapid.Int64Range(0, 10).Draw(t, "mem")))
 			nodes = append(nodes, n)
 		}
 		for _, term := range Terms {

@@ -4,8 +4,7 @@ import "gnnsched/internal/cluster"
 
 // The terms of this file are about what pods exchange (cluster.Node.Traffic). They are 0 where that is not known.
 
-// traffic measures how far pods send: the mean distance of a byte, as a share of the farthest distance of the
-// network (cluster.Path).
+// traffic measures the mean distance of a byte that pods send, as a fraction of the farthest distance of the network (cluster.Path).
 type traffic struct{}
 
 // Name implements Term.

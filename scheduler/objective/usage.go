@@ -22,11 +22,11 @@ func Measured(t Term) bool {
 	return slices.ContainsFunc(measured, func(m Term) bool { return m.Name() == t.Name() })
 }
 
-// measuredTracker computes a term about measured usage anew only after a measurement.
+// measuredTracker computes a term about measured usage again only after a measurement.
 type measuredTracker struct {
 	term  Term
 	nodes []*cluster.Node
-	at    float64 // sum of the times of the measurements that the cost is of
+	at    float64 // sum of the times of the measurements behind the cost
 	n     int     // number of nodes that counted
 	cost  float64
 
@@ -34,7 +34,7 @@ type measuredTracker struct {
 	stale bool // it was told of a measurement since
 }
 
-// trackMeasured returns the tracker of a term that depends on nothing but measurements and on which nodes count.
+// trackMeasured returns the tracker of a term that depends only on measurements and on which nodes count.
 func trackMeasured(t Term, nodes []*cluster.Node) Tracker {
 	return &measuredTracker{term: t, nodes: nodes, n: -1}
 }
@@ -60,8 +60,8 @@ func (m *measuredTracker) Cost() float64 {
 	return m.cost
 }
 
-// Told promises that the returned function is called after each measurement of the nodes that a tracker tracks, so that it
-// need not look for one whenever it is asked for the cost.
+// Told promises a call of the returned function after each measurement of the tracked nodes, so that the tracker need not look for one
+// whenever it is asked for the cost.
 func Told(t Tracker) (measured func()) {
 	var all []*measuredTracker
 	add := func(t Tracker) {
@@ -137,8 +137,7 @@ func (usageBalance) Cost(nodes []*cluster.Node) float64 {
 // hotFraction is the fraction in use over which a node is hot.
 const hotFraction = 0.8
 
-// hotNodes measures how many nodes are hot: the share of the nodes that use over 80 % of their CPU, network or
-// disk.
+// hotNodes measures the fraction of the nodes that are hot: that use over 80 % of their CPU, network or disk.
 type hotNodes struct{}
 
 // Name implements Term.
@@ -170,8 +169,8 @@ func (hotNodes) Cost(nodes []*cluster.Node) float64 {
 	return hot / max(n, 1)
 }
 
-// Throttled measures what services lose to their neighbours: the CPU that they wanted and did not get, as a
-// share of what they wanted. On a cluster it is that of all pods, by the counters of cgroups; it is 0 where nobody measures it.
+// Throttled measures the services' loss to their neighbours: the CPU that they wanted and did not get, as a fraction of the wanted CPU. On
+// a cluster it covers all pods, by the counters of cgroups; it is 0 where it is not measured.
 type Throttled struct{}
 
 // Name implements Term.
@@ -199,7 +198,7 @@ func (Throttled) Cost(nodes []*cluster.Node) float64 {
 	return lost / wanted
 }
 
-// unusedCPU measures how much of the nodes' CPU nobody uses: 1 minus the mean utilisation.
+// unusedCPU measures the unused fraction of the nodes' CPU: 1 minus the mean utilisation.
 type unusedCPU struct{}
 
 // Name implements Term.

@@ -21,9 +21,9 @@ type budget struct {
 	spec            policyv1.PodDisruptionBudgetSpec
 	status          *policyv1.PodDisruptionBudgetStatus // of the disruption controller; nil if the record does not say
 	pods            int                                 // that it selects
-	replicas        int                                 // of these, the ones that have a controller and are not being deleted
+	replicas        int                                 // the subset with a controller that is not being deleted
 	healthy         int                                 // pods that are ready and not being deleted
-	scaleless       string                              // the kind of a controller of its pods of which the disruption controller finds no scale
+	scaleless       string                              // kind of a controller whose scale the disruption controller cannot find
 }
 
 // readBudget reads a row of the table objects.
@@ -64,13 +64,13 @@ func (b *budget) count(r *record.Pod, health string, placed bool) {
 	}
 }
 
-// scaled reports whether the budget's limit goes by the number of replicas that controllers want.
+// scaled reports whether the budget's limit depends on the number of replicas that controllers want.
 func (b *budget) scaled() bool {
 	return b.spec.MaxUnavailable != nil || b.spec.MinAvailable != nil && b.spec.MinAvailable.Type == intstr.String
 }
 
-// expected returns how many pods there should be, as the disruption controller counts. A record does not say how many replicas an owner
-// wants; those that are there count instead.
+// expected returns how many pods there should be, as the disruption controller counts. A record does not hold an owner's wanted replicas,
+// so the present ones count.
 func (b *budget) expected() int {
 	switch {
 	case b.status != nil:
@@ -81,7 +81,7 @@ func (b *budget) expected() int {
 	return b.pods
 }
 
-// desired returns how many pods must stay healthy.
+// desired returns the number of pods that must stay healthy.
 func (b *budget) desired() (int, error) {
 	limit, name := b.spec.MinAvailable, "minAvailable"
 	if b.spec.MaxUnavailable != nil {
@@ -100,8 +100,8 @@ func (b *budget) desired() (int, error) {
 	return max(n, 0), nil
 }
 
-// allowed returns how many healthy pods may be evicted now: what the disruption controller says, or else what it would reckon. It allows
-// none for a budget without a limit, and none if it cannot tell how many replicas there should be.
+// allowed returns how many healthy pods may be evicted now: the disruption controller's number, or else the number that it would compute.
+// It allows none for a budget without a limit, and none if it cannot tell how many replicas there should be.
 func (b *budget) allowed() (int, error) {
 	desired, err := b.desired()
 	switch {
@@ -115,7 +115,7 @@ func (b *budget) allowed() (int, error) {
 	return max(b.healthy-desired, 0), nil
 }
 
-// spares reports whether the API server evicts a pod in this state whatever the budget allows.
+// spares reports whether the API server evicts a pod in this state even if the budget allows none.
 func (b *budget) spares(health string) (bool, error) {
 	if health != record.NotReady {
 		return false, nil
@@ -130,7 +130,7 @@ func (b *budget) spares(health string) (bool, error) {
 	return b.ready() >= desired && desired > 0, err
 }
 
-// ready returns how many of the budget's pods are healthy.
+// ready returns the number of the budget's healthy pods.
 func (b *budget) ready() int {
 	if b.status != nil {
 		return int(b.status.CurrentHealthy)

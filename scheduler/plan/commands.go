@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// commands returns the commands that empty the freed nodes in their order, each with kubectl's flag for a dry run. The first
-// keeps the scheduler from these nodes and from those that are empty. Nodes whose names Kubernetes does not allow, which a file may have,
-// are left out.
+// commands returns the commands that empty the freed nodes in their order, each with kubectl's flag for a dry run. The first one keeps the
+// scheduler from these nodes and from the empty ones. Nodes with names that Kubernetes does not allow, which a file may have, are left out.
 func commands(freed, empty []string, l Limits) []string {
 	out := []string{}
 	if len(freed) == 0 {

@@ -35,7 +35,7 @@ type FewestOf struct {
 	Ended
 }
 
-// Ended is how a search ended.
+// Ended is the end of a search.
 type Ended struct {
 	Evaluations int    `json:"evaluations"`
 	Cut         string `json:"cut,omitempty"` // why it ended early
@@ -47,12 +47,17 @@ const (
 	cutInterrupt = "it was interrupted"
 )
 
-// FindFewest removes recorded nodes as long as the rest holds the recorded work, for each profile. The smallest nodes are removed
-// first. The search removes many nodes at once and halves their number where that fails; a node that cannot be removed stays, and so
-// do those that differ from it by name only. If ctx ends, it returns what was found. progress is told the evaluations.
-func FindFewest(ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int)) (Fewest, error) {
+// FindFewest removes recorded nodes as long as the rest holds the recorded work, for each profile. The smallest nodes are removed first.
+// The search removes many nodes at once and halves their number where that fails. A node that cannot be removed stays, and so do nodes that
+// differ from it by name only. If ctx ends, FindFewest returns its findings so far. progress gets the number of evaluations.
+func FindFewest(
+	ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int),
+) (Fewest, error) {
 	list, control := workers(&s)
-	out := Fewest{From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control), Wait: t.Wait.Seconds(), Percentile: 100 * t.Share, Lacks: s.Lacks(), Notes: s.Notes}
+	out := Fewest{
+		From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control), Wait: t.Wait.Seconds(),
+		Percentile: 100 * t.Share, Lacks: s.Lacks(), Notes: s.Notes,
+	}
 	slices.SortStableFunc(list, func(a, b record.Node) int { return cmp.Compare(size(&a, list), size(&b, list)) })
 	s = anew(s)
 	for _, p := range profiles {
@@ -169,8 +174,8 @@ func (r *removal) result(all []record.Node) FewestOf {
 	return r.out
 }
 
-// leastNodes returns the number of nodes, the largest in each dimension, that offer what is needed together with those that stay. by
-// names the dimension that needs most.
+// leastNodes returns the number of nodes, the largest in each dimension, that cover the need together with the nodes that stay. by names
+// the dimension that needs most.
 func leastNodes(asks amounts, nodes, stay []record.Node) (most int, by string) {
 	for d, ask := range asks {
 		for i := range stay {

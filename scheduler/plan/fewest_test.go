@@ -41,7 +41,7 @@ func job(name string, cores, second int64) record.Pod {
 // span is a time, in seconds since t0.
 type span struct{ from, to int64 }
 
-// recorded writes a source down and reads it again, with gaps in which nobody watched. The record is of 100 seconds.
+// recorded writes a source to a record and reads it again, with gaps in the recording. The record is of 100 seconds.
 func recorded(t *testing.T, s replay.Source, gaps ...span) replay.Source {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "x.record")
@@ -73,7 +73,7 @@ func recorded(t *testing.T, s replay.Source, gaps ...span) replay.Source {
 	return s
 }
 
-// Jobs that arrive while nobody watches may wait for any time, and so may the others then.
+// In a gap of the recording, arriving jobs may wait for any time, and so may the others.
 func TestBoundLeavesOutGaps(t *testing.T) {
 	two := []record.Node{node("a"), node("b")}
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestBoundLeavesOutGaps(t *testing.T) {
 	}
 }
 
-// Records of nodes with four cores, whose fewest nodes can be reckoned by hand.
+// Records of nodes with four cores, whose fewest nodes can be computed by hand.
 func TestFewest(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
 	main, small := node("main"), node("small")
@@ -144,7 +144,7 @@ func TestFewest(t *testing.T) {
 	}
 }
 
-// No subset of the nodes with fewer nodes than the bound holds the work, whatever the times of the pods and of the gaps.
+// No subset of the nodes with fewer nodes than the bound holds the work, for any times of the pods and the gaps.
 func TestBoundAgainstAllSubsets(t *testing.T) {
 	reached := 0
 	for seed := range uint64(24) {
@@ -204,7 +204,7 @@ func TestBoundAgainstAllSubsets(t *testing.T) {
 	}
 }
 
-// A search that is limited or interrupted gives what it has found.
+// A search that is limited or interrupted returns its findings so far.
 func TestFewestEndsEarly(t *testing.T) {
 	s := replay.Source{From: t0, To: t0 + 100_000}
 	for i := range 8 {

@@ -40,7 +40,7 @@ func (e *MisfitError) Error() string {
 
 // class are pods that fit the same types.
 type class struct {
-	on      []bool // by type: whether an empty node of it takes such a pod
+	on      []bool // by type: whether its empty node takes such a pod
 	control bool   // whether a control-plane node does
 	pods    int
 }
@@ -108,7 +108,7 @@ func (f *fleet) empty(ctx context.Context, p Profile) (*memcluster.Placements, e
 	return cluster, err
 }
 
-// refused returns why each node of empty does not take a pod, "" if it does: first those of the types, then one text for the
+// refused returns why each node of empty refuses a pod, "" if it does not: first the nodes of the types, then one text for the
 // control-plane nodes together.
 func (f *fleet) refused(ctx context.Context, cluster *memcluster.Placements, pod *v1.Pod) ([]string, error) {
 	choice, err := cluster.Choose(ctx, pod)
@@ -191,7 +191,7 @@ func (f *fleet) classOf(refused []string) class {
 
 func (c class) nowhere() bool { return !c.control && !slices.Contains(c.on, true) }
 
-// within reports whether the pods of c fit no node but those on which pods of o fit.
+// within reports whether the pods of c fit only nodes on which pods of o fit.
 func (c class) within(o class) bool {
 	for k, on := range c.on {
 		if on && !o.on[k] {
@@ -201,7 +201,7 @@ func (c class) within(o class) bool {
 	return !c.control || o.control
 }
 
-// why says what keeps a pod from each type.
+// why lists each type's reason for refusing a pod.
 func (f *fleet) why(refused []string) string {
 	var out []string
 	for k := range f.types {
@@ -225,7 +225,7 @@ func (x *fitting) sets(types int) []class {
 // maxSets is the number of classes that are bounded besides all pods together.
 const maxSets = 8
 
-// counts returns which pods fit no node but those of a set.
+// counts returns a function that reports whether a pod fits only nodes of a set.
 func (x *fitting) counts(set class) func(*record.Pod) bool {
 	return func(p *record.Pod) bool {
 		at := x.of[shapeOf(p)]

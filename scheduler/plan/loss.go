@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Loss says which pods have no node before and after a cluster loses nodes.
+// Loss lists the pods without a node before and after a cluster loses nodes.
 type Loss struct {
 	Profile string     `json:"profile"`
 	Before  []Unplaced `json:"before"`
@@ -29,22 +29,22 @@ type Unplaced struct {
 	Why      string `json:"why"` // upstream's reasons, each with its number of nodes
 }
 
-// Lost is what goes with nodes, whatever the profile.
+// Lost describes what goes with nodes, for any profile.
 type Lost struct {
 	Nodes     int      `json:"nodes"` // of the cluster before
 	Lost      []string `json:"lost"`
-	Displaced int      `json:"displaced"`  // pods that their controllers make anew
-	Bare      []string `json:"bare"`       // pods without a controller, which nobody makes anew
+	Displaced int      `json:"displaced"`  // pods that their controllers replace
+	Bare      []string `json:"bare"`       // pods without a controller, which are not replaced
 	EmptyDirs int      `json:"empty_dirs"` // displaced pods that lose the data of their emptyDir volumes
 	// Unjudged are displaced pods with claims of volumes, hostPath volumes, ResourceClaims or shares of a GPU. They are placed as if they
 	// had none.
 	Unjudged int `json:"unjudged"`
-	// Unknown are displaced pods of which the record does not say whether they have any of these but claims of volumes.
+	// Unknown counts displaced pods for which the record does not tell any of these except claims of volumes.
 	Unknown int `json:"unknown"`
 }
 
-// Lose returns the source without the nodes that gone selects at the end of its window. The pods on them wait there, except those that
-// nobody makes anew.
+// Lose returns the source without the nodes that gone selects at the end of its window. The pods on them wait there, except pods that are
+// not replaced.
 func Lose(s replay.Source, gone func(*record.Node) bool) (replay.Source, Lost) {
 	out := Lost{Lost: []string{}, Bare: []string{}}
 	lost := map[string]bool{}
@@ -82,7 +82,7 @@ func Lose(s replay.Source, gone func(*record.Node) bool) (replay.Source, Lost) {
 	return s, out
 }
 
-// count counts what a displaced pod held.
+// count counts the resources that a displaced pod held.
 func (l *Lost) count(p *record.Pod) {
 	holds, known := listOf(p.Holds)
 	switch {
@@ -101,8 +101,8 @@ func present(p *record.Pod, s *replay.Source) bool {
 	return p.Arrived < s.To && (p.Ended == 0 || p.Ended >= s.To)
 }
 
-// unplaceable lets the profile place the pods that wait at the end of the window, higher priorities first and with preemption. It
-// returns those that get no node, by name.
+// unplaceable lets the profile place the pods that wait at the end of the window, higher priorities first and with preemption. It returns
+// the pods without a node, by name.
 func unplaceable(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfile) ([]Unplaced, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the plugins
@@ -142,7 +142,7 @@ func unplaceable(ctx context.Context, s replay.Source, profile config.KubeSchedu
 	return out, nil
 }
 
-// refusing is a follower that tells each of the pods that the plugins cannot handle.
+// refusing is a follower that reports the pods that the plugins cannot handle.
 type refusing struct {
 	memcluster.Follower
 	each func(pod *v1.Pod, why error)
@@ -164,9 +164,9 @@ func refusals(ctx context.Context, cluster *memcluster.Placements, p *v1.Pod) (s
 	return fmt.Sprintf("0 of %d nodes take it%s", len(choice.Refused), list(reasons)), nil
 }
 
-// busiest returns the time in the window at which the pods that are there, running or waiting, request the largest share of the
-// nodes' CPU or memory, in milliseconds since 1970: the last millisecond before that changes. Pods that belong to their node do not
-// count. It is the end of the window unless another time is busier.
+// busiest returns the time in the window, in milliseconds since 1970, at which the present pods, running or waiting, request the largest
+// share of the nodes' CPU or memory: the last millisecond before that changes. Pods that belong to their node do not count. It is the end
+// of the window unless another time is busier.
 func busiest(s replay.Source) int64 {
 	type change struct {
 		at          int64

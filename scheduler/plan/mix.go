@@ -51,13 +51,15 @@ type MixOf struct {
 	Ended
 }
 
-// Types are what mixes are made of, in any order.
+// Types are the node types of mixes, in any order.
 type Types []Type
 
-// FindMixes looks for the cheapest mix of the types that holds the recorded work, for each profile. If ctx ends, it returns what was
-// found. progress is told the evaluations. The error is a *MisfitError if more pods fit no type than go without a node on the recorded
-// nodes.
-func (l Types) FindMixes(ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int)) (Mixes, error) {
+// FindMixes looks for the cheapest mix of the types that holds the recorded work, for each profile. If ctx ends, it returns its findings so
+// far. progress gets the number of evaluations. The error is a *MisfitError if the number of pods that fit no type exceeds the number
+// without a node on the recorded nodes.
+func (l Types) FindMixes(
+	ctx context.Context, s replay.Source, profiles []Profile, t Target, progress func(profile string, evaluations int),
+) (Mixes, error) {
 	list, control := workers(&s)
 	out := Mixes{
 		From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Workers: len(list), Control: len(control),
@@ -69,10 +71,12 @@ func (l Types) FindMixes(ctx context.Context, s replay.Source, profiles []Profil
 	}
 	sets, static := daemonSets(&s)
 	if len(sets) > 0 {
-		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], fmt.Sprintf("%d DaemonSets have a pod on each node of the mix that takes it", len(sets)))
+		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
+			fmt.Sprintf("%d DaemonSets have a pod on each node of the mix that takes it", len(sets)))
 	}
 	if static > 0 {
-		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)], fmt.Sprintf("%d static pods of recorded workers have none on the nodes of the mix", static))
+		out.Notes = append(out.Notes[:len(out.Notes):len(out.Notes)],
+			fmt.Sprintf("%d static pods of recorded workers have none on the nodes of the mix", static))
 	}
 	f, err := newFleet(s, l)
 	if err != nil {
@@ -93,7 +97,7 @@ func (l Types) FindMixes(ctx context.Context, s replay.Source, profiles []Profil
 	return out, nil
 }
 
-// Recorded returns what the recorded workers cost an hour, on average over the window; known is false if a price is missing.
+// Recorded returns the cost of the recorded workers per hour, on average over the window; known is false if a price is missing.
 func Recorded(s *replay.Source, prices *replay.Prices) (perHour float64, known bool) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -120,8 +124,8 @@ type purchase struct {
 	target   Target
 	progress func(string, int)
 
-	rows   []covering.Row // what every mix that holds the work offers
-	peaks  []float64      // what the pods of the same rows request when they request most
+	rows   []covering.Row // offers that every mix needs to hold the work
+	peaks  []float64      // the largest sums of the requests of the pods of the same rows
 	there  []float64      // of that, what control-plane nodes offer
 	names  []string       // of the rows
 	tried  map[string]Outcome
@@ -181,8 +185,8 @@ func (b *purchase) stop(ctx context.Context, err error) error {
 	return err
 }
 
-// bound finds out what every mix offers at least. Each row is an amount that the pods of a set need of the nodes on which they fit. Of a
-// node counts what pods of their sizes can fill.
+// bound computes what every mix must offer at least. Each row is an amount that the pods of a set need of the nodes on which they fit. A
+// node counts with the part that pods of their sizes can fill.
 func (b *purchase) bound(x *fitting) {
 	f := b.fleet
 	for i, set := range x.sets(len(f.types)) {
@@ -232,8 +236,8 @@ func (f *fleet) offer(k int) (most amounts) {
 	return most
 }
 
-// problem returns the cover of a level: 0 is what is needed at least, 1 what the pods request when they request most. Levels between
-// are as far from both, and 2 is twice what they request.
+// problem returns the cover of a level. Level 0 is the least need and 1 the pods' peak requests. Levels between are interpolated, and 2 is
+// twice the peak.
 func (b *purchase) problem(level float64) covering.Problem {
 	p := covering.Problem{}
 	for i, r := range b.rows {

@@ -19,7 +19,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// typeOf makes a type of nodes with so many cores, in no zone.
+// typeOf makes a type of nodes with the given cores, in no zone.
 func typeOf(name string, cores int64, price float64, limit int, change ...func(*record.Node)) Type {
 	n := node("any")
 	n.MilliCPU = 1000 * cores
@@ -62,7 +62,7 @@ func everywhere(pods []record.Pod) []record.Pod {
 	return pods
 }
 
-// Records whose cheapest mix can be reckoned by hand. The recorded nodes have four cores.
+// Records whose cheapest mix can be computed by hand. The recorded nodes have four cores.
 func TestMix(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
 	small, big := typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9)
@@ -222,11 +222,16 @@ func cheapestOf(t *testing.T, s replay.Source, types Types, target Target, p Mix
 	return least
 }
 
-// Pods that fit no type are named, with what keeps them from each. Those that fit no recorded node either are not missed.
+// Pods that fit no type are named, with each type's reason. Pods that fit no recorded node either do not count.
 func TestMisfits(t *testing.T) {
 	two := []record.Node{node("a"), node("b")}
-	types := Types{typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9, func(n *record.Node) { n.Taints = `[{"key":"spot","effect":"NoSchedule"}]` })}
-	pods := []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("db-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` }), pod("x-1", "a", 0)}
+	types := Types{
+		typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 9, func(n *record.Node) { n.Taints = `[{"key":"spot","effect":"NoSchedule"}]` }),
+	}
+	pods := []record.Pod{
+		pod("web-1", "a", 3), pod("web-2", "b", 3),
+		pod("db-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` }), pod("x-1", "a", 0),
+	}
 	_, err := mixes(t, replay.Source{Pods: pods, Nodes: two}, types, Target{Share: 1})
 	var misfit *MisfitError
 	want := "3 pods fit no type under default-scheduler\n" +
@@ -262,7 +267,7 @@ func TestNoMix(t *testing.T) {
 	}
 }
 
-// A search that is limited or interrupted gives what it has found, and equal searches find the same.
+// A search that is limited or interrupted returns its findings so far, and equal searches find the same.
 func TestMixEndsEarly(t *testing.T) {
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b")}}
 	for i := range 12 {
@@ -290,13 +295,17 @@ func TestMixEndsEarly(t *testing.T) {
 			t.Errorf("%d: %v, %+v", at, err, m)
 		}
 	}
-	m, err := types.FindMixes(t.Context(), s, profiles(t, server.DefaultProfile, "most-allocated"), Target{Share: 1, Evaluations: 100}, func(string, int) {})
+	m, err := types.FindMixes(t.Context(), s, profiles(t, server.DefaultProfile, "most-allocated"),
+		Target{Share: 1, Evaluations: 100}, func(string, int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	paid := 12.5
 	m.Paid = &paid
-	m.Profiles = append(m.Profiles, MixOf{Profile: "unlucky", Why: "all nodes of the types together miss the target", Bound: 3, By: "CPU", Ended: Ended{Evaluations: 7, Cut: cutLimit}})
+	m.Profiles = append(m.Profiles, MixOf{
+		Profile: "unlucky", Why: "all nodes of the types together miss the target", Bound: 3, By: "CPU",
+		Ended: Ended{Evaluations: 7, Cut: cutLimit},
+	})
 	var b bytes.Buffer
 	if err := m.WriteText(&b); err != nil {
 		t.Fatal(err)
@@ -326,7 +335,7 @@ func TestRecordedTypes(t *testing.T) {
 	}
 }
 
-// What the recorded workers cost counts the time at which they were there.
+// The cost of the recorded workers counts the time in which they existed.
 func TestRecordedPrice(t *testing.T) {
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b"), node("main")}}
 	s.Nodes[1].To, s.Nodes[1].Gone = t0+25_000, true
@@ -346,7 +355,7 @@ func TestRecordedPrice(t *testing.T) {
 	}
 }
 
-// What pods of some sizes fill of a room, against all sums.
+// The part of a room that pods of some sizes can fill, against all sums.
 func TestFilled(t *testing.T) {
 	for _, c := range []struct {
 		sizes []int64

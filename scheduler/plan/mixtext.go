@@ -13,17 +13,22 @@ import (
 // WriteText writes the mixes for people.
 func (m Mixes) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "The work of %s to %s on the cheapest mix of %d types of nodes.", m.From.Format(time.RFC3339), m.To.Format(time.RFC3339), len(m.Types))
+	fmt.Fprintf(&b, "The work of %s to %s on the cheapest mix of %d types of nodes.", m.From.Format(time.RFC3339),
+		m.To.Format(time.RFC3339), len(m.Types))
 	if m.Control > 0 {
 		fmt.Fprintf(&b, " Control-plane nodes that stay: %d.", m.Control)
 	}
-	fmt.Fprintf(&b, "\nTarget: %g %% of the pods wait %v at most, and no more pods are without a node than on the recorded nodes.\n", m.Percentile, seconds(m.Wait))
+	fmt.Fprintf(&b, "\nTarget: %g %% of the pods wait %v at most, and no more pods are without a node than on the recorded nodes.\n",
+		m.Percentile, seconds(m.Wait))
 	if m.Paid != nil {
 		fmt.Fprintf(&b, "The %d recorded workers cost %s an hour.\n", m.Workers, money(*m.Paid))
 	}
 	var rows [][]string
 	for _, t := range m.Types {
-		rows = append(rows, []string{plain(t.Name), money(t.Price), fmt.Sprintf("%g", float64(t.MilliCPU)/1000), fmt.Sprintf("%.1f", float64(t.Memory)/(1<<30)), fmt.Sprint(t.GPU), fmt.Sprint(t.Pods), fmt.Sprint(t.Limit)})
+		rows = append(rows, []string{
+			plain(t.Name), money(t.Price), fmt.Sprintf("%g", float64(t.MilliCPU)/1000), fmt.Sprintf("%.1f", float64(t.Memory)/(1<<30)),
+			fmt.Sprint(t.GPU), fmt.Sprint(t.Pods), fmt.Sprint(t.Limit),
+		})
 	}
 	if err := table(&b, []string{"type", "price/h", "CPU", "GiB", "GPUs", "pods", "nodes at most"}, rows); err != nil {
 		return err
@@ -70,5 +75,5 @@ func mixText(mix map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-// money writes a price with as many digits as tell small prices apart.
+// money writes a price with enough digits to distinguish small prices.
 func money(x float64) string { return fmt.Sprintf("%.4f", x) }

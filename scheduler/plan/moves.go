@@ -22,7 +22,7 @@ type Limits struct {
 	EmptyDirs bool
 }
 
-// Moves is a list of moves and what it leads to.
+// Moves is a list of moves and their effect.
 type Moves struct {
 	Nodes   int       `json:"nodes"` // of the cluster
 	Empty   []string  `json:"empty"` // nodes that are empty before any move
@@ -31,7 +31,7 @@ type Moves struct {
 	Moves   []Move    `json:"moves"` // in their order
 	Stay    []Blocked `json:"stay"`  // nodes that stay in use
 	Waiting int       `json:"waiting"`
-	// Commands carry the moves out. As they stand, kubectl only says what they would do.
+	// Commands carry out the moves. As printed, kubectl only does a dry run.
 	Commands []string `json:"commands"`
 	Notes    []string `json:"notes,omitempty"`
 }
@@ -50,7 +50,7 @@ type Move struct {
 // Blocked is a node that stays in use.
 type Blocked struct {
 	Node string `json:"node"`
-	Pods int    `json:"pods"` // without those that belong to the node
+	Pods int    `json:"pods"` // without pods that belong to the node
 	Why  string `json:"why"`
 }
 
@@ -69,7 +69,7 @@ type search struct {
 	takes  map[string]bool      // nodes that took a pod
 	steps  []step
 	freed  []string
-	why    map[string]string // of the nodes that stay
+	why    map[string]string // why nodes stay
 	memory int64             // of the steps
 }
 
@@ -80,7 +80,7 @@ var orders = []func(a, b load) int{
 	func(a, b load) int { return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.pods, b.pods)) },
 }
 
-// load is what a node has to lose.
+// load is the movable load of a node.
 type load struct {
 	name   string
 	pods   int
@@ -89,8 +89,8 @@ type load struct {
 	kept   string // why the node stays in use even without any pod; "" if it does not
 }
 
-// Find looks for the moves that empty most nodes within the limits. It leaves the cluster as it was. progress is told the share of
-// the work that is done.
+// Find looks for the moves that empty most nodes within the limits. It restores the cluster at the end. progress gets the fraction of the
+// work that is done.
 func Find(ctx context.Context, s *State, l Limits, progress func(done float64)) (Moves, error) {
 	nodes, err := s.cluster.Nodes()
 	if err != nil {
@@ -128,7 +128,8 @@ func (s *State) byNode() map[string][]*v1.Pod {
 	for _, list := range out {
 		slices.SortFunc(list, func(a, b *v1.Pod) int {
 			x, y := kube.Requests(a), kube.Requests(b)
-			return cmp.Or(cmp.Compare(y.Memory, x.Memory), cmp.Compare(y.MilliCPU, x.MilliCPU), cmp.Compare(nameOf(a), nameOf(b)), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(cmp.Compare(y.Memory, x.Memory), cmp.Compare(y.MilliCPU, x.MilliCPU), cmp.Compare(nameOf(a), nameOf(b)),
+				cmp.Compare(a.UID, b.UID))
 		})
 	}
 	return out
@@ -147,7 +148,7 @@ func (s *State) loadOf(n *values.Node, pods []*v1.Pod) load {
 	return out
 }
 
-// fill returns the share of a node that is requested, of CPU or memory, whichever is more, with more on it.
+// fill returns the requested fraction of a node, of CPU or memory, whichever is higher, with more on it.
 func fill(n *values.Node, more values.Resources) float64 {
 	r := n.Requested.Plus(more)
 	return max(values.Fraction(r.MilliCPU, n.Allocatable.MilliCPU), values.Fraction(r.Memory, n.Allocatable.Memory))
@@ -205,7 +206,7 @@ func (x *search) refuses(l load) string {
 	return ""
 }
 
-// drain moves all pods of a node, or none; why says what is in the way.
+// drain moves all pods of a node, or none; why describes the obstacle.
 func (x *search) drain(ctx context.Context, l load) (why string, err error) {
 	began := len(x.steps)
 	x.barred[l.name] = true
@@ -230,7 +231,7 @@ func (x *search) drain(ctx context.Context, l load) (why string, err error) {
 	return "", nil
 }
 
-// place moves a pod to the fullest node that takes it. If none does, the pod stays, and why says so.
+// place moves a pod to the fullest node that takes it. If none does, the pod stays, and why is the reason.
 func (x *search) place(ctx context.Context, p *v1.Pod) (to, why string, err error) {
 	x.cluster.Remove(p.UID)
 	choice, err := x.cluster.Choose(ctx, p)
@@ -291,5 +292,6 @@ func (x *search) undo(n int) {
 
 // better reports whether a search found more, or the same for less.
 func (x *search) better(than *search) bool {
-	return cmp.Or(cmp.Compare(len(x.freed), len(than.freed)), cmp.Compare(len(than.steps), len(x.steps)), cmp.Compare(than.memory, x.memory)) > 0
+	return cmp.Or(cmp.Compare(len(x.freed), len(than.freed)), cmp.Compare(len(than.steps), len(x.steps)),
+		cmp.Compare(than.memory, x.memory)) > 0
 }

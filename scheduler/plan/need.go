@@ -39,7 +39,7 @@ func lives(s *replay.Source, counts func(*record.Pod) bool) (out []life) {
 		if p.Ended != 0 {
 			l.to = min(p.Ended, s.To)
 			if p.Bound > s.From && (p.End == record.Succeeded || p.End == record.Failed) {
-				l.to = min(l.from+p.Ended-p.Bound, s.To) // it runs as long as it did, from when it gets a node
+				l.to = min(l.from+p.Ended-p.Bound, s.To) // it runs for its recorded duration, from when it gets a node
 			}
 		}
 		out = append(out, l)
@@ -47,8 +47,8 @@ func lives(s *replay.Source, counts func(*record.Pod) bool) (out []life) {
 	return out
 }
 
-// need returns a lower bound of what nodes must offer that hold the work, in each dimension. It takes the pods that counts
-// selects. refs is the outcome on the reference's nodes.
+// need returns a lower bound, in each dimension, of the capacity of nodes that hold the work. It takes the pods that counts selects. refs
+// is the outcome on the reference's nodes.
 //
 // At the end, all pods that are there have nodes, except as many as the reference leaves without. And in each stretch of time of length L,
 // a pod that is there all the time and waits no longer than Wait in all is on a node for L-Wait. So the nodes offer on average what
@@ -152,7 +152,7 @@ func sizesOf(s *replay.Source, counts func(*record.Pod) bool) (out sizes) {
 // maxSteps is the number of sums that filled looks at. Of more, it takes the room itself.
 const maxSteps = 1 << 17
 
-// filled returns how much of each room the pods can fill at most, in a dimension: the largest sum of their sizes, each as often as
+// filled returns the part of each room that the pods can fill at most, in a dimension: the largest sum of their sizes, each as often as
 // wanted, that is not larger.
 func (z sizes) filled(d int, rooms []float64) []float64 {
 	out := slices.Clone(rooms)

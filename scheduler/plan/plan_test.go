@@ -30,10 +30,13 @@ const t0 = 1_700_000_000_000
 
 // node makes a row of a node with 4 cores.
 func node(name string) record.Node {
-	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: fmt.Sprintf(`{"kubernetes.io/hostname":%q}`, name), DoNotDisrupt: "[]"}
+	return record.Node{
+		Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: fmt.Sprintf(`{"kubernetes.io/hostname":%q}`, name),
+		DoNotDisrupt: "[]",
+	}
 }
 
-// pod makes a row of a running pod of an owner. Its name begins with that of its app.
+// pod makes a row of a running pod of an owner. Its name begins with its app's name.
 func pod(name, on string, cores int64, change ...func(*record.Pod)) record.Pod {
 	app, _, _ := strings.Cut(name, "-")
 	p := record.Pod{
@@ -47,7 +50,10 @@ func pod(name, on string, cores int64, change ...func(*record.Pod)) record.Pod {
 }
 
 func budgetOf(app, limit string) record.Object {
-	return record.Object{Kind: record.KindBudget, Namespace: "shop", Name: app, From: t0, Spec: fmt.Sprintf(`{%s,"selector":{"matchLabels":{"app":%q}}}`, limit, app)}
+	return record.Object{
+		Kind: record.KindBudget, Namespace: "shop", Name: app, From: t0,
+		Spec: fmt.Sprintf(`{%s,"selector":{"matchLabels":{"app":%q}}}`, limit, app),
+	}
 }
 
 func at(t testing.TB, s replay.Source) *State {
@@ -79,8 +85,8 @@ func find(t testing.TB, s replay.Source, l Limits) Moves {
 	return m
 }
 
-// check makes the moves on a new cluster and fails if a filter refuses one, a round moves more pods of a budget than it
-// allows, or a node is not empty that is said to be.
+// check makes the moves on a new cluster and fails if a filter refuses one, a round moves more pods of a budget than it allows, or a node
+// reported as empty is not.
 func check(t testing.TB, s replay.Source, m Moves) {
 	t.Helper()
 	st := at(t, s)
@@ -179,13 +185,14 @@ func holding(kinds ...string) func(*record.Pod) {
 	return func(p *record.Pod) { p.Holds = `["` + strings.Join(kinds, `","`) + `"]` }
 }
 
-// A record of an earlier version does not say what pods hold, what their owners ask and how they are, and the plan says so.
+// A record of an earlier version lacks the pods' holdings, their owners' requests and their health, and the plan notes it.
 func TestWhatARecordLacks(t *testing.T) {
 	old := func(p *record.Pod) { p.Holds, p.DoNotDisrupt, p.Health = "", "", "" }
 	unmarked := node("a")
 	unmarked.DoNotDisrupt = ""
 	s := replay.Source{
-		Nodes: []record.Node{unmarked, node("b")}, Pods: []record.Pod{pod("web-1", "a", 1, old), pod("web-2", "b", 2)}, Objects: []record.Object{budgetOf("web", `"maxUnavailable":1`)},
+		Nodes: []record.Node{unmarked, node("b")}, Pods: []record.Pod{pod("web-1", "a", 1, old), pod("web-2", "b", 2)},
+		Objects: []record.Object{budgetOf("web", `"maxUnavailable":1`)},
 	}
 	m := find(t, s, Limits{})
 	out := text(t, m)
@@ -203,7 +210,7 @@ func TestWhatARecordLacks(t *testing.T) {
 	}
 }
 
-// A pod's health is that of the time of the plan. What the record has of a later time says nothing about it.
+// The plan uses a pod's health at the time of the plan. Later health does not count.
 func TestHealthOfTheTime(t *testing.T) {
 	for _, c := range []struct {
 		health  string
@@ -220,7 +227,8 @@ func TestHealthOfTheTime(t *testing.T) {
 		second := pod("web-2", "b", 1, c.change)
 		second.Health, second.HealthSince = c.health, c.since
 		m := find(t, replay.Source{
-			Nodes: []record.Node{node("a"), node("b"), node("c")}, Objects: c.budgets, Pods: []record.Pod{pod("web-1", "a", 1), second, pod("x-1", "c", 1, bare)},
+			Nodes: []record.Node{node("a"), node("b"), node("c")}, Objects: c.budgets,
+			Pods: []record.Pod{pod("web-1", "a", 1), second, pod("x-1", "c", 1, bare)},
 		}, Limits{})
 		if out := text(t, m); len(m.Freed) != c.freed || !strings.Contains(out, c.says) {
 			t.Errorf("%s:\n%s", c.health, out)
@@ -245,7 +253,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// A control-plane node is neither empty nor emptied, whatever runs on it.
+// A control-plane node is neither empty nor emptied, whichever pods run on it.
 func TestControlPlane(t *testing.T) {
 	main := node("main")
 	main.Labels = `{"node-role.kubernetes.io/control-plane":""}`
@@ -283,7 +291,10 @@ func text(t *testing.T, m Moves) string {
 // A budget of an old record that no program can read is left out, and a note names it.
 func TestUnreadableBudget(t *testing.T) {
 	for _, spec := range []string{"{", `{"minAvailable":"many","selector":{}}`, `{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}`} {
-		s := replay.Source{Pods: []record.Pod{pod("web-1", "a", 1)}, Nodes: []record.Node{node("a")}, Objects: []record.Object{{Kind: record.KindBudget, Namespace: "shop", Name: "web", From: t0, Spec: spec}}}
+		s := replay.Source{
+			Pods: []record.Pod{pod("web-1", "a", 1)}, Nodes: []record.Node{node("a")},
+			Objects: []record.Object{{Kind: record.KindBudget, Namespace: "shop", Name: "web", From: t0, Spec: spec}},
+		}
 		st, err := stateOf(t, s)
 		if err != nil || !strings.Contains(strings.Join(st.notes, "\n"), "it protects no pod: PodDisruptionBudget shop/web") {
 			t.Errorf("%s: %+v, %v", spec, st, err)

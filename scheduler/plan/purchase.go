@@ -48,8 +48,8 @@ const (
 	maxFleet = 20_000
 )
 
-// grow looks for a mix that holds the work: the cheapest cover of what is needed at least, and then of more and more. Between the last
-// cover that fails and the first that holds the work, it bisects.
+// grow looks for a mix that holds the work: first the cheapest cover of the least need, then of more and more. Between the last cover that
+// fails and the first that holds the work, it bisects.
 func (b *purchase) grow(ctx context.Context) error {
 	low, high, more := -1.0, 0.0, 0.05
 	for {
@@ -137,9 +137,9 @@ func (b *purchase) search(ctx context.Context) error {
 	return err
 }
 
-// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. When no step is left, it tries the mixes that differ little from the best one, the dearest first:
-// those most probably hold the work. Steps to fewer nodes than did not hold the work are left out. They may hold it all the same, where
-// a profile spreads pods over all nodes and leaves no room for large ones.
+// improve takes nodes away, or exchanges them for cheaper ones of another type, as long as the work is held. When no step is left, it tries
+// the mixes that differ little from the best one, the dearest first: those most probably hold the work. Steps to fewer nodes than did not
+// hold the work are left out. They may hold it all the same, where a profile spreads pods over all nodes and leaves no room for large ones.
 func (b *purchase) improve(ctx context.Context, order func(sorted [][]int) [][]int) error {
 	for {
 		better, err := b.try(ctx, slices.DeleteFunc(order(b.steps()), b.dominated))
@@ -168,13 +168,13 @@ func (b *purchase) worth(counts []int) bool {
 	return b.saves(p) && !slices.ContainsFunc(b.rows, func(r covering.Row) bool { return !r.Met(counts) })
 }
 
-// saves reports whether a price is lower than that of the best mix, and not lower than the bound.
+// saves reports whether a price is lower than the best mix's, and not lower than the bound.
 func (b *purchase) saves(price float64) bool {
 	return price < b.price(b.best)*(1-1e-9) && price >= b.out.Bound*(1-1e-9)
 }
 
-// near returns the mixes that are worth a try and have up to two nodes more or less of each type than the best one. With many types it
-// is one, and of the types those that have been tried. The dearest come first.
+// near returns the mixes worth a try that have up to two nodes more or less of each type than the best one. With more than five types the
+// limit is one node, and only types of played mixes vary. The dearest come first.
 func (b *purchase) near() (out [][]int) {
 	var kinds []int
 	for k, t := range b.fleet.types {
@@ -257,8 +257,8 @@ func halving(sorted [][]int) (out [][]int) {
 	return out
 }
 
-// batches returns how many of the nodes of a type a step takes away: powers of two, and as many as cost just more than one node of
-// another type.
+// batches returns the numbers of nodes of a type that a step may remove: powers of two, and the number that costs just more than one node
+// of another type.
 func (b *purchase) batches(from, have int) (out []int) {
 	for n := 1; n <= have; n *= 2 {
 		out = append(out, n)
@@ -273,7 +273,7 @@ func (b *purchase) batches(from, have int) (out []int) {
 	return slices.Compact(out)
 }
 
-// inPlace returns how many nodes of another type come in the place of n: as many as are cheaper together, and half as many.
+// inPlace returns the numbers of nodes of another type that may replace n: as many as are cheaper together, and half of that.
 func (b *purchase) inPlace(from, n, to int) []int {
 	if from == to {
 		return nil

@@ -13,7 +13,10 @@ import (
 
 // result orders the steps in rounds and describes them.
 func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error) {
-	out := Moves{Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{}, Waiting: x.waiting, Notes: x.notes}
+	out := Moves{
+		Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{},
+		Waiting: x.waiting, Notes: x.notes,
+	}
 	for _, n := range nodes {
 		switch why, stays := x.why[n.Name]; {
 		case stays:
@@ -81,7 +84,7 @@ func (x *search) rounds(inOrder bool) ([]int, error) {
 	return out, nil
 }
 
-// holds reports whether all nodes take their pods when the steps are made round by round. It leaves the cluster as it was.
+// holds reports whether all nodes take their pods when the steps are made round by round. It restores the cluster at the end.
 func (x *search) holds(ctx context.Context, rounds []int) (bool, error) {
 	order := make([]int, len(rounds))
 	for i := range order {

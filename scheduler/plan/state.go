@@ -24,7 +24,7 @@ type State struct {
 	at      int64                 // milliseconds since 1970
 	own     map[types.UID]bool    // pods that belong to their node, or are going
 	stays   map[types.UID]string  // why a pod may not be moved
-	covers  map[types.UID]*budget // of the pods that are evicted as one budget allows
+	covers  map[types.UID]*budget // the budgets of evictable pods
 	empties map[types.UID]bool    // pods with emptyDir volumes
 	kept    map[string]string     // why a node stays in use that has no pods
 	lacks   lacks
@@ -33,16 +33,17 @@ type State struct {
 	notes   []string
 }
 
-// At returns the cluster at the end of the source's window. The profile's filters say where pods fit. ctx ends the plugins. A
-// PodDisruptionBudget that cannot be read is left out, and a note says so.
+// At returns the cluster at the end of the source's window. The profile's filters determine where pods fit. ctx ends the plugins. A
+// PodDisruptionBudget that cannot be read is left out with a note.
 func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfile) (*State, error) {
 	cluster, notes, err := replay.End(ctx, s, profile)
 	if err != nil {
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{}, empties: map[types.UID]bool{},
-		kept: map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
+		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{},
+		empties: map[types.UID]bool{},
+		kept:    map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
 	budgets := st.budgetsAt(s)
 	if len(budgets) == 0 {
@@ -66,7 +67,9 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		}
 	}
 	if st.going > 0 {
-		st.notes = append(st.notes, fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone", st.going))
+		st.notes = append(st.notes,
+			fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone",
+				st.going))
 	}
 	st.notes = append(st.notes, st.lacks.notes()...)
 	return st, st.limit(covering)
@@ -91,16 +94,16 @@ func (s *State) keep(source replay.Source) {
 	}
 }
 
-// leave begins the reason of what stays because its owner says so.
+// leave begins the reason of objects that stay because their owner asks for it.
 const leave = "its owner asks to leave it: "
 
-// lacks counts what a record does not say.
+// lacks counts missing parts of a record.
 type lacks struct {
 	holds, marks, health int // pods
 	nodeMarks            int // nodes
 }
 
-// notes says what a record lacks that would matter.
+// notes describes the missing parts of a record that would matter.
 func (l lacks) notes() (out []string) {
 	if l.holds > 0 {
 		out = append(out, fmt.Sprintf("the record does not say of %d pods whether they have emptyDir or hostPath volumes or ResourceClaims: "+
@@ -111,12 +114,14 @@ func (l lacks) notes() (out []string) {
 			"cluster-autoscaler.kubernetes.io/safe-to-evict and karpenter.sh/do-not-disrupt: moves may disrupt them", l.marks, l.nodeMarks))
 	}
 	if l.health > 0 {
-		out = append(out, fmt.Sprintf("the record does not say of %d pods with a PodDisruptionBudget whether they are ready at this time; they count as ready", l.health))
+		out = append(out,
+			fmt.Sprintf("the record does not say of %d pods with a PodDisruptionBudget whether they are ready at this time; they count as ready",
+				l.health))
 	}
 	return out
 }
 
-// budgetsAt returns the budgets at the end of the window. Those of an old record may be such that no API server takes them.
+// budgetsAt returns the budgets at the end of the window. An old record may hold budgets that no API server accepts.
 func (s *State) budgetsAt(source replay.Source) (out []*budget) {
 	for i := range source.Objects {
 		o := &source.Objects[i]
@@ -159,7 +164,7 @@ func (s *State) judge(r *record.Pod) {
 	}
 }
 
-// marks returns the annotations by which the pod's owner asks now to leave it. Karpenter's may say for how long after the start.
+// marks returns the annotations with which the pod's owner now asks to leave it. Karpenter's may name a time after the start.
 func (s *State) marks(r *record.Pod) (out []string, known bool) {
 	all, known := listOf(r.DoNotDisrupt)
 	for _, m := range all {
@@ -172,7 +177,7 @@ func (s *State) marks(r *record.Pod) (out []string, known bool) {
 	return out, known
 }
 
-// judgeHolds finds out what the pod would lose.
+// judgeHolds sets what the pod would lose.
 func (s *State) judgeHolds(r *record.Pod) {
 	uid := types.UID(r.UID)
 	holds, known := listOf(r.Holds)

@@ -18,7 +18,8 @@ const maxText = 200
 // WriteText writes the moves for people.
 func (m Moves) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%d of %d nodes become empty. Pods to move: %d, rounds: %d. Nothing has been moved.\n", len(m.Freed), m.Nodes, len(m.Moves), m.Rounds)
+	fmt.Fprintf(&b, "%d of %d nodes become empty. Pods to move: %d, rounds: %d. Nothing has been moved.\n", len(m.Freed),
+		m.Nodes, len(m.Moves), m.Rounds)
 	for _, l := range []struct {
 		what  string
 		nodes []string
@@ -38,7 +39,9 @@ func (m Moves) WriteText(w io.Writer) error {
 	}
 	var rows [][]string
 	for _, x := range m.Moves {
-		rows = append(rows, []string{fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(x.To), plain(x.Budget)})
+		rows = append(rows, []string{
+			fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(x.To), plain(x.Budget),
+		})
 	}
 	if err := table(&b, []string{"round", "pod", "GiB", "from", "to", "budget"}, rows); err != nil {
 		return err
@@ -60,7 +63,7 @@ func (m Moves) WriteText(w io.Writer) error {
 	return err
 }
 
-// losing returns how many of the moved pods lose data.
+// losing returns the number of moved pods that lose data.
 func (m Moves) losing() (n int) {
 	for _, x := range m.Moves {
 		if x.Loses != "" {

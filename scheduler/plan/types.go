@@ -36,7 +36,7 @@ func (t *Type) node(i int, from int64) record.Node {
 	return n
 }
 
-// labelsOf returns a node's labels; those that cannot be read are left out.
+// labelsOf returns a node's labels without the unreadable ones.
 func labelsOf(n *record.Node) map[string]string {
 	out := map[string]string{}
 	if json.Unmarshal([]byte(n.Labels), &out) != nil || out == nil {
@@ -53,8 +53,8 @@ func textOf(labels map[string]string) string {
 	return string(text)
 }
 
-// RecordedTypes returns the types of the window's workers by the value of a label, by name and without prices. A type offers what the
-// first of its nodes by name offers, in all zones in which it has nodes.
+// RecordedTypes returns the types of the window's workers by the value of a label, by name and without prices. A type has the capacity of
+// its first node by name, in all zones in which it has nodes.
 func RecordedTypes(s *replay.Source, label string) (out []Type) {
 	list, _ := workers(s)
 	zones := map[string][]string{}
@@ -128,7 +128,7 @@ func newFleet(s replay.Source, types []Type) (*fleet, error) {
 	return f, nil
 }
 
-// with returns the source with so many nodes of each type. They are there all the time, with the pods of their DaemonSets.
+// with returns the source with the given number of nodes of each type. They exist all the time, with the pods of their DaemonSets.
 func (f *fleet) with(counts []int) replay.Source {
 	s := f.source
 	s.Nodes, s.Pods = slices.Clip(s.Nodes), slices.Clip(s.Pods)

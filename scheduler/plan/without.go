@@ -17,13 +17,13 @@ type Profile struct {
 	config.KubeSchedulerProfile
 }
 
-// Losses say what happens to a cluster that loses nodes: at the end of the record, and at its busiest time if that is another one.
+// Losses are the effects on a cluster that loses nodes: at the end of the record, and at its busiest time if that is another one.
 type Losses struct {
 	Times []LossAt `json:"times"`
 	Notes []string `json:"notes,omitempty"`
 }
 
-// LossAt is what happens at a time.
+// LossAt is the effect of a loss at a time.
 type LossAt struct {
 	At       time.Time `json:"at"`
 	What     string    `json:"what"` // which time this is
@@ -31,10 +31,11 @@ type LossAt struct {
 	Profiles []Loss `json:"profiles"`
 }
 
-// Without takes the nodes that gone selects out of the cluster, at the end of the source's window and at its busiest time. Each profile
-// places the pods that wait and those that were on these nodes. All others stay where they are. progress is told the share of the work
-// that is done.
-func Without(ctx context.Context, s replay.Source, gone func(*record.Node) bool, profiles []Profile, progress func(done float64)) (Losses, error) {
+// Without removes the nodes that gone selects, at the end of the source's window and at its busiest time. Each profile places the waiting
+// pods and the pods that were on these nodes. All others stay where they are. progress gets the fraction of the work that is done.
+func Without(
+	ctx context.Context, s replay.Source, gone func(*record.Node) bool, profiles []Profile, progress func(done float64),
+) (Losses, error) {
 	out := Losses{Notes: s.Notes}
 	times, names := []int64{s.To - 1}, []string{"the time of the plan"}
 	if busy := busiest(s); busy != s.To-1 {

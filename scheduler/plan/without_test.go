@@ -39,14 +39,15 @@ func without(t *testing.T, s replay.Source, names ...string) Losses {
 	if s.To == 0 {
 		s.From, s.To = t0, t0+1000
 	}
-	out, err := Without(t.Context(), s, func(n *record.Node) bool { return slices.Contains(names, n.Name) }, profiles(t, server.DefaultProfile, "most-allocated"), func(float64) {})
+	out, err := Without(t.Context(), s, func(n *record.Node) bool { return slices.Contains(names, n.Name) },
+		profiles(t, server.DefaultProfile, "most-allocated"), func(float64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// Three nodes of four cores. What is left after a loss can be reckoned by hand.
+// Three nodes of four cores. The rest after a loss can be computed by hand.
 func TestWithout(t *testing.T) {
 	three := []record.Node{node("a"), node("b"), node("c")}
 	for _, c := range []struct {
@@ -97,11 +98,12 @@ func podsOf(list []Unplaced) (out []string) {
 	return out
 }
 
-// At the busiest time more pods are there than at the end. The output says what is lost and what cannot be judged.
+// At the busiest time more pods are there than at the end. The output names the losses and what cannot be judged.
 func TestWithoutText(t *testing.T) {
 	named := func(p *record.Pod) { p.Workload = "Deployment/web" }
 	s := replay.Source{From: t0, To: t0 + 100_000, Nodes: []record.Node{node("a"), node("b")}, Pods: []record.Pod{
-		pod("x-1", "a", 0, bare), pod("db-1", "a", 1, holding("emptyDir")), pod("data-1", "a", 0, func(p *record.Pod) { p.Claims = `["d"]` }), pod("old-1", "a", 0, func(p *record.Pod) { p.Holds = "" }),
+		pod("x-1", "a", 0, bare), pod("db-1", "a", 1, holding("emptyDir")), pod("data-1", "a", 0, func(p *record.Pod) { p.Claims = `["d"]` }),
+		pod("old-1", "a", 0, func(p *record.Pod) { p.Holds = "" }),
 	}}
 	for i := range 3 {
 		s.Pods = append(s.Pods, pod(fmt.Sprintf("web-%d", i), "ab"[i%2:i%2+1], 2, named, func(p *record.Pod) {

@@ -30,7 +30,8 @@ func (l Losses) WriteText(w io.Writer) error {
 }
 
 func (t LossAt) write(b *bytes.Buffer) error {
-	fmt.Fprintf(b, "At %s, %s, %d of %d nodes go: %s\n", t.At.Format(time.RFC3339), t.What, len(t.Lost.Lost), t.Nodes, plain(strings.Join(t.Lost.Lost, ", ")))
+	fmt.Fprintf(b, "At %s, %s, %d of %d nodes go: %s\n", t.At.Format(time.RFC3339), t.What, len(t.Lost.Lost),
+		t.Nodes, plain(strings.Join(t.Lost.Lost, ", ")))
 	fmt.Fprintf(b, "Pods that need another node: %d\n", t.Displaced)
 	for _, n := range []struct {
 		pods int

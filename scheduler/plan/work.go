@@ -15,8 +15,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Target says when nodes hold the recorded work: a share of its pods waits no longer than Wait, and no more pods go without a node than
-// on the reference's nodes.
+// Target is the condition under which nodes hold the recorded work: a share of its pods waits no longer than Wait, and no more pods go
+// without a node than on the reference's nodes.
 type Target struct {
 	Wait  time.Duration
 	Share float64 // over 0, to 1
@@ -25,7 +25,7 @@ type Target struct {
 	Evaluations int
 }
 
-// Outcome is how the recorded work fares on some nodes.
+// Outcome is the performance of the recorded work on some nodes.
 type Outcome struct {
 	Wait     float64 `json:"wait_s"`   // that the target's share of the pods does not exceed, in seconds
 	Unplaced int     `json:"unplaced"` // pods that never get a node, or have none at the end
@@ -38,7 +38,7 @@ func (o Outcome) holds(t Target, reference Outcome) bool {
 	return o.Wait <= t.Wait.Seconds() && o.Unplaced <= reference.Unplaced
 }
 
-// anew returns the source with all of its work to be placed: pods that run at the beginning arrive there.
+// anew returns the source with all of its work still to place: pods that run at the beginning arrive there.
 func anew(s replay.Source) replay.Source {
 	s.Pods = slices.Clone(s.Pods)
 	for i := range s.Pods {
@@ -49,7 +49,7 @@ func anew(s replay.Source) replay.Source {
 	return s
 }
 
-// on returns the source with the nodes that keep selects and, of the pods that belong to a node, theirs.
+// on returns the source with the nodes that keep selects, without pods that belong to another node.
 func on(s replay.Source, keep func(name string) bool) replay.Source {
 	s.Nodes = slices.DeleteFunc(slices.Clone(s.Nodes), func(n record.Node) bool { return !keep(n.Name) })
 	s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(p record.Pod) bool { return p.Daemon && !keep(p.Node) })
@@ -75,7 +75,7 @@ func isControl(n *record.Node) bool {
 	return is
 }
 
-// workers returns the nodes of the window that may be removed, and those of the control plane, by name. Each has the largest amounts
+// workers returns the nodes of the window that may be removed, and the nodes of the control plane, by name. Each has the largest amounts
 // that it offers in the window.
 func workers(s *replay.Source) (workers, control []record.Node) {
 	last := map[string]record.Node{}

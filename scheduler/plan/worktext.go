@@ -13,11 +13,13 @@ import (
 // WriteText writes the fewest nodes for people.
 func (f Fewest) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "The work of %s to %s on the fewest of %d recorded workers.", f.From.Format(time.RFC3339), f.To.Format(time.RFC3339), f.Workers)
+	fmt.Fprintf(&b, "The work of %s to %s on the fewest of %d recorded workers.", f.From.Format(time.RFC3339),
+		f.To.Format(time.RFC3339), f.Workers)
 	if f.Control > 0 {
 		fmt.Fprintf(&b, " Control-plane nodes that stay: %d.", f.Control)
 	}
-	fmt.Fprintf(&b, "\nTarget: %g %% of the pods wait %v at most, and no more pods are without a node than on all workers.\n", f.Percentile, seconds(f.Wait))
+	fmt.Fprintf(&b, "\nTarget: %g %% of the pods wait %v at most, and no more pods are without a node than on all workers.\n",
+		f.Percentile, seconds(f.Wait))
 	var rows [][]string
 	for _, p := range f.Profiles {
 		rows = append(rows, p.row())
@@ -40,7 +42,9 @@ func (f Fewest) WriteText(w io.Writer) error {
 }
 
 func (p FewestOf) row() []string {
-	line := []string{plain(p.Profile), seconds(p.All.Wait).String(), fmt.Sprint(p.All.Unplaced), "-", "-", "-", "-", "-", fmt.Sprint(p.Evaluations)}
+	line := []string{
+		plain(p.Profile), seconds(p.All.Wait).String(), fmt.Sprint(p.All.Unplaced), "-", "-", "-", "-", "-", fmt.Sprint(p.Evaluations),
+	}
 	if p.Evaluations == 0 {
 		line[1], line[2] = "-", "-"
 	}

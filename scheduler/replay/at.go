@@ -11,10 +11,10 @@ import (
 	"gnnsched/workload/record"
 )
 
-// End returns the cluster at the end of the window, with its pods on the nodes that they really had. Its filters are those of the
-// profile. Notes say what of the record could not be read. ctx ends the plugins.
+// End returns the cluster at the end of the window, with its pods on their real nodes and with the profile's filters. Notes describe
+// unreadable parts of the record. ctx ends the plugins.
 func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cluster *memcluster.Placements, notes []string, err error) {
-	s.From = s.To - 1 // what happened before does not matter
+	s.From = s.To - 1 // earlier events do not matter
 	p, err := begin(ctx, s, Config{Profile: profile, Objective: objective.Balance{}, Blocks: 1}, really{})
 	if err != nil {
 		return nil, nil, err
@@ -25,5 +25,5 @@ func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cl
 	return p.Placements, p.objects.Notes(), nil
 }
 
-// Pod returns the pod of a row as Kubernetes' API has it, without its node. What cannot be read is left out.
+// Pod returns the pod of a row as an object of Kubernetes' API, without its node. It leaves out unreadable values.
 func Pod(r *record.Pod) *v1.Pod { return newObjects().pod(r) }

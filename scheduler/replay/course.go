@@ -10,7 +10,7 @@ const (
 	Waiting    Metric = iota // pods without a node
 	Nodes                    // nodes in use
 	Unevenness               // standard deviation of the requested fraction of CPU over the nodes
-	Watts                    // what the nodes draw by their requests (package internal/power)
+	Watts                    // the nodes' power by their requests (package internal/power)
 	Price                    // of the nodes in use, an hour
 	Cost                     // of the objective
 	metrics
@@ -18,9 +18,9 @@ const (
 
 // Block is a stretch of time of a course.
 type Block struct {
-	Seconds float64          // in which somebody watched
+	Seconds float64          // recorded seconds
 	sums    [metrics]float64 // metric times seconds
-	Pods    float64          // of Course.Pods, those that began to wait in it
+	Pods    float64          // the pods of Course.Pods that began to wait in it
 	Waited  float64          // seconds that these waited, whenever
 }
 
@@ -41,7 +41,7 @@ func (b Block) Mean(m Metric) float64 {
 	return b.sums[m] / b.Seconds
 }
 
-// Wait returns the mean wait of the pods that began to wait in the stretch, in seconds; 0 without any.
+// Wait returns the mean wait, in seconds, of the pods that began to wait in the stretch; 0 without any.
 func (b Block) Wait() float64 {
 	if b.Pods == 0 {
 		return 0
@@ -49,16 +49,16 @@ func (b Block) Wait() float64 {
 	return b.Waited / b.Pods
 }
 
-// Course is what happened on a cluster: really, or under a profile.
+// Course holds the events of a cluster: the real ones, or a profile's.
 type Course struct {
-	// Blocks are stretches of equal length; those of all courses of one source are at the same times.
+	// Blocks are stretches of equal length, at the same times in all courses of one source.
 	Blocks []Block
-	// Waits has the seconds that each of Pods waited. A pod that never got a node waited until it went or the window ended. Times in
-	// which nobody watched do not count.
+	// Waits has the waiting time of each of Pods, in seconds. A pod that never got a node waited until it went or the window ended. Gaps of
+	// the recording do not count.
 	Waits []float64
 
-	// Pods is the number of pods that waited in the window, if for no time: those that arrived in it, those that waited already, and
-	// those that lost their node. Pods of DaemonSets, static pods, and those that began to wait while nobody watched are left out.
+	// Pods counts pods pending at any moment of the window, even for zero time: arrivals, pods that waited already, and pods that lost their
+	// node. Pods of DaemonSets, static pods, and pods that began to wait in a gap of the recording are left out.
 	Pods        int
 	Unscheduled int // pods that wait at the end
 	NeverRan    int // pods that went before they got a node

@@ -25,9 +25,9 @@ func (s *Source) Newest(namespace, name string) int {
 	return -1
 }
 
-// Decide returns the profile's decision about the pod of a row, on the cluster as it really was a millisecond before the pod got its node. For a pod
-// that never got one, the time is the last at which it waited. The decision has all that a record of decisions holds; it is nil if the profile
-// has no network or policy. Notes say what of the source could not be read. An error says what the source does not know.
+// Decide returns the profile's decision about the pod of a row, on the real cluster a millisecond before the pod got its node. For a pod
+// that never got one, the time is the last at which it waited. The decision has everything that a record of decisions holds; it is nil if
+// the profile has no network or policy. Notes describe unreadable parts of the source. An error names data that the source lacks.
 func Decide(ctx context.Context, s Source, row int, profile config.KubeSchedulerProfile) (*decision.Decision, []string, error) {
 	pod := &s.Pods[row]
 	if pod.Daemon {

@@ -7,8 +7,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A decision is made on the cluster as it was just before the pod got its node: with the pods that were bound before, and without
-// the one that came later.
+// A decision is made on the cluster just before the pod got its node: with the pods that were bound before, and without the later one.
 func TestDecide(t *testing.T) {
 	on := func(node string) func(*record.Pod) { return func(p *record.Pod) { p.Node = node } }
 	never := func(p *record.Pod) { p.Bound, p.Node = 0, "" }

@@ -50,11 +50,11 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// settling is how long after a node's coming the pods of DaemonSets may get it and still count as part of it, in milliseconds.
+// settling is the time after a node's arrival in which pods of DaemonSets may get it and still count as part of it, in milliseconds.
 const settling = 30_000
 
-// agendaOf returns what happens in the window and what leads to the state at its beginning. If a profile places the pods, the pods of DaemonSets
-// take their part of a new node at once. Otherwise pods that wait would have filled it before they come.
+// agendaOf returns the events of the window and the events that lead to the state at its beginning. If a profile places the pods, the pods
+// of DaemonSets take their part of a new node at once. Otherwise waiting pods would have filled it before they come.
 func agendaOf(s *Source, follows bool) agenda {
 	var a agenda
 	came := map[string][]int64{}

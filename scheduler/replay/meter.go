@@ -9,8 +9,7 @@ import (
 // state holds the metrics while nothing changes.
 type state [metrics]float64
 
-// stateOf reckons the metrics of nodes. used holds the number of pods on each that do not belong to it, and prices what it
-// costs an hour.
+// stateOf computes the metrics of nodes. used holds the number of pods on each that do not belong to it, and prices its cost per hour.
 func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float64) (out state) {
 	var load spread.Sums
 	for _, v := range nodes {
@@ -35,7 +34,7 @@ type meter struct {
 
 func newMeter(s *Source, blocks int) *meter { return &meter{s, make([]Block, blocks)} }
 
-// starts returns when a block begins; that of the number of blocks is the end of the window.
+// starts returns the begin of a block. Block number `blocks` begins at the end of the window.
 func (m *meter) starts(block int) int64 {
 	return m.source.From + int64(float64(m.source.To-m.source.From)*float64(block)/float64(len(m.blocks)))
 }

@@ -47,6 +47,6 @@ func (o *objects) pod(r *record.Pod) *v1.Pod {
 	return &p
 }
 
-// staticPriority is the least priority of a static pod, whatever a record says: that of system-node-critical, so that only system
-// pods preempt it.
+// staticPriority is the least priority of a static pod, even if its record has a lower one: system-node-critical, so that only system pods
+// preempt it.
 const staticPriority = scheduling.SystemCriticalPriority + 1000

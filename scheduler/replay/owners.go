@@ -20,8 +20,8 @@ import (
 // owner names a controller of pods.
 type owner struct{ kind, namespace, name string }
 
-// selectors returns for each ReplicaSet and StatefulSet the labels that all its pods share. Upstream's default spreading goes by the
-// owner's selector, which a record does not have. Owners that are gone have theirs too.
+// selectors returns for each ReplicaSet and StatefulSet the labels that all its pods share. Upstream's default spreading uses the owner's
+// selector, which a record does not have. Removed owners are included.
 func selectors(pods []record.Pod) map[owner]map[string]string {
 	out := map[owner]map[string]string{}
 	for i := range pods {
@@ -73,14 +73,14 @@ func fill(shared informers.SharedInformerFactory, s *Source) error {
 	return nil
 }
 
-// Lack is something of the record that a replay leaves aside.
+// Lack is a part of the record that a replay leaves out.
 type Lack struct {
 	What string `json:"what"`
 	Pods int    `json:"pods"` // that have it
 }
 
-// Lacks returns what a replay of the source leaves aside, each with the number of pods that have it. Pods of DaemonSets and those
-// outside the window do not count.
+// Lacks returns the parts of the source that a replay leaves out, each with its number of pods. Pods of DaemonSets and pods outside the
+// window do not count.
 func (s *Source) Lacks() (out []Lack) {
 	budgets, schedulers := 0, map[string]int{}
 	for i := range s.Objects {

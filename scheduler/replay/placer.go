@@ -33,8 +33,8 @@ type profiled struct{}
 
 func (profiled) follows() bool { return false }
 
-// settle tries the pods that wait until nothing changes any more. Preempted pods wait too; they have a lower
-// priority than those that they made room for, so it ends.
+// settle tries the waiting pods until nothing changes any more. Preempted pods wait too; their priority is lower than the preemptor's, so
+// it ends.
 func (profiled) settle(ctx context.Context, p *course) error {
 	for !p.Settled() {
 		if err := p.Retry(ctx, len(p.Placements.Waiting)+1); err != nil {
@@ -55,7 +55,7 @@ func (p *course) Placed(pod *v1.Pod, by memcluster.Choice) {
 	}
 }
 
-// Preempted implements memcluster.Follower. A pod that finishes by itself begins anew.
+// Preempted implements memcluster.Follower. A pod that finishes by itself begins again.
 func (p *course) Preempted(pod *v1.Pod) {
 	p.out.Preempted++
 	p.Lost(pod)
@@ -90,7 +90,7 @@ func (p *course) Refused(pod *v1.Pod, why error) {
 
 const (
 	namedRefusals = 5   // number of refused pods that notes name
-	maxNote       = 400 // bytes of a note about one, which may quote what a pod's owner wrote
+	maxNote       = 400 // bytes of one note, which may quote text of a pod's owner
 )
 
 // gotNode counts a pod on a node.

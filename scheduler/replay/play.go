@@ -31,9 +31,9 @@ type Config struct {
 	Prices    *Prices // nil: nothing costs anything
 	Blocks    int     // number of the stretches of time
 	Seed      uint64  // of the draws among equal nodes
-	// Progress is told the share of the window that is played; nil for nobody.
+	// Progress gets the played fraction of the window; may be nil.
 	Progress func(done float64)
-	Watch    Watcher // nil: nobody
+	Watch    Watcher // may be nil
 	Frames   int     // how often Watch sees the cluster, at equal distances; at least 2, or 0 for never
 
 	recording plugin.Recording // has a book if choices shall have their decisions
@@ -42,7 +42,7 @@ type Config struct {
 // Real returns what really happened.
 func Real(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, really{}) }
 
-// Run plays the source under the profile. The error of a context that ended is the context's.
+// Run plays the source under the profile. If ctx ends, it returns ctx's error.
 func Run(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, profiled{}) }
 
 // course is a Course in the making.
@@ -57,10 +57,10 @@ type course struct {
 	by      placer
 
 	rows    map[types.UID]int
-	ends    map[int]int64 // when a pod ends that runs as long as it did
+	ends    map[int]int64 // end times of pods that run for their recorded duration
 	since   map[int]int64 // since when a pod waits
 	began   map[int]int64 // when it first did
-	waits   map[int]int64 // how long it has waited, in milliseconds
+	waits   map[int]int64 // waiting time so far, in milliseconds
 	ran     map[int]bool
 	used    map[string]int
 	nodes   map[string]*v1.Node
@@ -117,7 +117,7 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	}
 	c.Profile.SchedulerName = v1.DefaultSchedulerName
 	v := &virtual{time.UnixMilli(s.From)}
-	// A search plays hundreds of courses. What the plugins say when they start is the same for each, so it is for level debug.
+	// A search plays hundreds of courses. The plugins log the same at each start, so it is for level debug.
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).V(1))
 	cluster, err := memcluster.New(ctx, memcluster.Config{
 		Client: client, Shared: shared, Profile: c.Profile, Objective: c.Objective, Clock: v, Seed: c.Seed, Recording: c.recording,
@@ -126,9 +126,12 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 		return nil, err
 	}
 	p := &course{
-		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, by.follows()), objects: newObjects(), meter: newMeter(&s, c.Blocks),
-		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{}, waits: map[int]int64{},
-		ran: map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{}, now: s.From, changed: true,
+		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, by.follows()), objects: newObjects(),
+		meter: newMeter(&s, c.Blocks),
+		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{},
+		waits: map[int]int64{},
+		ran:   map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{},
+		now: s.From, changed: true,
 	}
 	p.Preempts, p.Follow = true, p
 	for i := range s.Pods {
@@ -137,7 +140,7 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 	return p, nil
 }
 
-// run works off the agenda, one time after another.
+// run handles the agenda, one time after another.
 func (p *course) run(ctx context.Context) error {
 	for len(p.agenda) > 0 && p.agenda[0].at < p.source.To {
 		if err := ctx.Err(); err != nil {
@@ -262,7 +265,7 @@ func (p *course) fix(row int) {
 	p.gotNode(row, r.Node)
 }
 
-// ended takes a pod away, if the event is the one that ends it here.
+// ended removes a pod, if the event is the one that ends it here.
 func (p *course) ended(e event) {
 	r := &p.source.Pods[e.row]
 	if at, own := p.ends[e.row]; own && at != e.at || !own && p.runsItsTime(e.row) {
@@ -279,7 +282,7 @@ func (p *course) ended(e event) {
 	}
 }
 
-// runsItsTime reports whether a pod that the profile places runs as long as it did, because it finished by itself.
+// runsItsTime reports whether a pod that the profile places runs for its recorded duration, because it finished by itself.
 func (p *course) runsItsTime(row int) bool {
 	r := &p.source.Pods[row]
 	own := r.End == record.Succeeded || r.End == record.Failed
@@ -295,7 +298,7 @@ func (p *course) finish() Course {
 	}
 	for _, row := range slices.Sorted(maps.Keys(p.began)) {
 		if p.source.Watched(p.began[row], p.began[row]+1) == 0 {
-			continue // nobody knows which other pods came and went then
+			continue // the other pods' changes at that time are unknown
 		}
 		seconds := float64(p.waits[row]) / 1000
 		p.meter.waited(p.began[row], seconds)
@@ -308,7 +311,8 @@ func (p *course) finish() Course {
 	p.out.Blocks = p.meter.blocks
 	p.out.Notes = append(p.out.Notes, p.objects.Notes()...)
 	if n := len(p.unknown); n > 0 {
-		p.out.Notes = append(p.out.Notes, fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
+		p.out.Notes = append(p.out.Notes,
+			fmt.Sprintf("the prices say nothing of %d nodes, such as %s; they cost nothing", n, slices.Min(slices.Collect(maps.Keys(p.unknown)))))
 	}
 	return p.out
 }

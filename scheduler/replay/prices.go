@@ -11,16 +11,16 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Prices say what nodes cost an hour, in any currency.
+// Prices holds hourly prices of nodes, in any currency.
 type Prices struct {
 	// Label is the label of nodes whose value Nodes prices; by default node.kubernetes.io/instance-type.
 	Label string             `json:"label,omitempty"`
 	Nodes map[string]float64 `json:"nodes,omitempty"` // by the label's value
-	// Other is for nodes that Nodes does not have: what they offer, each at its price.
+	// Other prices nodes that are not in Nodes, by their capacity.
 	Other Amounts `json:"other,omitempty"`
 }
 
-// Amounts are prices an hour of what a node offers.
+// Amounts are hourly prices of the parts of a node's capacity.
 type Amounts struct {
 	Core float64 `json:"core,omitempty"`
 	GiB  float64 `json:"gib,omitempty"` // of memory
@@ -52,7 +52,7 @@ func ParsePrices(text []byte) (*Prices, error) {
 
 func price(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
 
-// Of returns what a node costs an hour; known is false if nothing prices it.
+// Of returns the hourly price of a node; known is false if it has no price.
 func (p *Prices) Of(n *record.Node) (perHour float64, known bool) {
 	if p == nil {
 		return 0, true

@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A pod that arrives when room is freed does not get the room before one that waits already.
+// A pod that arrives when room is freed does not get the room before a pod that already waits.
 func TestArrivalsQueue(t *testing.T) {
 	full := func(p *record.Pod) { p.MilliCPU, p.Preemption = 4000, "Never" }
 	pods := []record.Pod{
@@ -91,10 +91,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Times in which nobody watched are no part of waits, and neither are the pods that arrived in them.
+// Gaps of the recording do not count as waiting, and pods that arrived in them do not count at all.
 func TestGaps(t *testing.T) {
 	full := func(p *record.Pod) { p.MilliCPU, p.Preemption = 4000, "Never" }
-	s := source([]record.Pod{pod("holds", -5, full, func(p *record.Pod) { p.Ended, p.End = seconds(60), record.Deleted }), pod("waits", 10, full), pod("unseen", 30, full)}, node("a"))
+	s := source([]record.Pod{
+		pod("holds", -5, full, func(p *record.Pod) { p.Ended, p.End = seconds(60), record.Deleted }), pod("waits", 10, full),
+		pod("unseen", 30, full),
+	}, node("a"))
 	s.gaps = []span{{seconds(20), seconds(50)}}
 	out, homes := packs(t, s)
 	if homes["waits"] != "a" || !slices.Equal(out.Waits, []float64{20}) || out.Pods != 1 || out.Whole().Pods != 1 || out.Whole().Waited != 20 {

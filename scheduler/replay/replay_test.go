@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // t0 is when the records of the tests begin, in milliseconds.
 const t0 = 1_700_000_000_000
 
-// seconds returns the time so many seconds after t0.
+// seconds returns the time s seconds after t0.
 func seconds(s int64) int64 { return t0 + 1000*s }
 
 // node makes a row of a node with 4 cores that is there all the time.
@@ -43,9 +43,11 @@ func node(name string, labels ...string) record.Node {
 	return record.Node{Name: name, From: t0, MilliCPU: 4000, Memory: 16 << 30, Pods: 110, Labels: "{" + strings.Join(all, ",") + "}"}
 }
 
-// pod makes a row of a pod of one core that arrived after so many seconds, was bound two seconds later, and stays.
+// pod makes a row of a pod of one core that arrived the given seconds after t0, was bound two seconds later, and stays.
 func pod(name string, after int64, change ...func(*record.Pod)) record.Pod {
-	p := record.Pod{UID: name, Namespace: "shop", Name: name, MilliCPU: 1000, Memory: 1 << 30, Arrived: seconds(after), Bound: seconds(after + 2), Node: "a"}
+	p := record.Pod{
+		UID: name, Namespace: "shop", Name: name, MilliCPU: 1000, Memory: 1 << 30, Arrived: seconds(after), Bound: seconds(after + 2), Node: "a",
+	}
 	for _, c := range change {
 		c(&p)
 	}
@@ -217,7 +219,7 @@ func TestTime(t *testing.T) {
 		pod("gone", 11, full, never, ends(30, record.Deleted)),                               // waits until 30, and is deleted
 		pod("later", 12, full, never, ends(64, record.Succeeded)),                            // would run 50 s, from 60
 		pod("urgent", 13, full, never, urgent, ends(60, record.Deleted)),                     // waits until 40, runs until 60
-		pod("static", 50, ends(80, record.Deleted), func(p *record.Pod) { p.Daemon = true }), // is where it is, whatever fits
+		pod("static", 50, ends(80, record.Deleted), func(p *record.Pod) { p.Daemon = true }), // stays where it is, even if it does not fit
 	}
 	out, homes := packs(t, source(pods, node("a")))
 	if len(homes) != 1 || homes["later"] != "a" || out.Pods != 4 || out.NeverRan != 1 || out.Unscheduled != 0 {
@@ -235,7 +237,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// The first row is what really happened: nodes, times and waits of the record, and nothing decided anew.
+// The first row holds the real events: nodes, times and waits of the record, without new decisions.
 func TestReal(t *testing.T) {
 	pods := []record.Pod{
 		pod("old", -50), pod("web", 10, func(p *record.Pod) { p.Node, p.Ended, p.End = "b", seconds(62), record.Preempted }),
@@ -282,7 +284,8 @@ func TestNodes(t *testing.T) {
 // Equal seeds give equal courses, with a network too; no goroutine is left.
 func TestDeterministic(t *testing.T) {
 	// Upstream's recorders of metrics see the end of their context a second later.
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("k8s.io/kubernetes/pkg/scheduler/metrics.(*MetricAsyncRecorder).run"))
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(),
+		goleak.IgnoreAnyFunction("k8s.io/kubernetes/pkg/scheduler/metrics.(*MetricAsyncRecorder).run"))
 	var pods []record.Pod
 	for i := range 60 {
 		pods = append(pods, pod(fmt.Sprint("p", i), int64(i), func(p *record.Pod) {
@@ -327,7 +330,7 @@ func TestStartsSilently(t *testing.T) {
 	}
 }
 
-// The pod of a DaemonSet has its part of a node that comes, though it was bound a moment later: a pod that waits finds the rest.
+// The pod of a DaemonSet takes its part of a new node, though it was bound a moment later: a waiting pod finds the rest.
 func TestDaemonsComeWithTheirNode(t *testing.T) {
 	late := node("b")
 	late.From = seconds(20)
@@ -336,7 +339,9 @@ func TestDaemonsComeWithTheirNode(t *testing.T) {
 	whole := func(p *record.Pod) { p.MilliCPU, p.Bound, p.Node = 4000, 0, "" }
 	rest := func(p *record.Pod) { p.MilliCPU, p.Bound, p.Node = 3000, 0, "" }
 	daemon := func(p *record.Pod) { p.Daemon, p.OwnerKind, p.Node = true, "DaemonSet", "b" }
-	s := source([]record.Pod{pod("full", -50, func(p *record.Pod) { p.MilliCPU = 4000 }), pod("whole", 5, whole), pod("rest", 6, rest), pod("daemon", 20, daemon)}, node("a"), late, changed)
+	s := source([]record.Pod{
+		pod("full", -50, func(p *record.Pod) { p.MilliCPU = 4000 }), pod("whole", 5, whole), pod("rest", 6, rest), pod("daemon", 20, daemon),
+	}, node("a"), late, changed)
 	if _, homes := packs(t, s); homes["daemon"] != "b" || homes["rest"] != "b" || homes["whole"] != "" {
 		t.Errorf("%v", homes)
 	}

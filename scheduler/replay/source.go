@@ -11,17 +11,17 @@ import (
 	"gnnsched/workload/record/restore"
 )
 
-// Source is what a replay needs of a record. Whoever asks "what if" may change pods and nodes before the replay.
+// Source holds the parts of a record that a replay needs. Callers that ask "what if" may change pods and nodes before the replay.
 type Source struct {
 	Pods    []record.Pod // by arrival
 	Nodes   []record.Node
 	Objects []record.Object
 	// From and To are the window, in milliseconds since 1970.
 	From, To int64
-	// Notes say what is wrong with the record and what the figures leave out.
+	// Notes describe faults of the record and omissions of the figures.
 	Notes []string
 
-	gaps []span // times within the window in which nobody watched
+	gaps []span // times within the window without recording
 }
 
 // Window is the time of a record that is replayed. Zero times are the record's own beginning and end.
@@ -36,8 +36,8 @@ type Window struct {
 // span is a time in milliseconds.
 type span struct{ from, to int64 }
 
-// Read reads a record and corrects what cannot be, such as pods that end before they begin. Errors are those of a record
-// that cannot be replayed.
+// Read reads a record and corrects impossible data, such as pods that end before they begin. It returns an error if the record cannot be
+// replayed.
 func Read(r *record.Record, w Window) (Source, error) {
 	var s Source
 	var errs [4]error
@@ -69,7 +69,7 @@ func Read(r *record.Record, w Window) (Source, error) {
 	return s, nil
 }
 
-// correct puts times into an order that can be, and says of how many rows.
+// correct puts times into a possible order, and notes the number of corrected rows.
 func (s *Source) correct() {
 	var pods, nodes, nowhere, timeless int
 	for i := range s.Pods {
@@ -102,7 +102,8 @@ func (s *Source) correct() {
 			nodes++
 		}
 	}
-	s.note(pods, "pods were bound before they arrived or ended before they began, as after a clock was set back; the earlier time counts as the later one")
+	s.note(pods,
+		"pods were bound before they arrived or ended before they began, as after a clock was set back; the earlier time counts as the later one")
 	s.note(nowhere, "pods were bound to a node without a name; they count as waiting")
 	s.note(timeless, "pods have a node, but not the time at which they got it; they count as waiting")
 	s.note(nodes, "states of nodes ended before they began, as after a clock was set back; they count for no time")
@@ -160,7 +161,9 @@ func (s *Source) limit(runs []record.Run, w Window) error {
 		}
 	}
 	if missing > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("nobody watched for %v (gaps: %d); figures and waits leave this time out, and waits also the pods that arrived in it", time.Duration(missing)*time.Millisecond, len(s.gaps)))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("nobody watched for %v (gaps: %d); figures and waits leave this time out, and waits also the pods that arrived in it",
+				time.Duration(missing)*time.Millisecond, len(s.gaps)))
 	}
 	return nil
 }
@@ -180,7 +183,7 @@ func (s *Source) stateAt(t time.Time) error {
 
 func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// extent returns the time that pods and nodes name, for a record that does not say when it was watched.
+// extent returns the time that pods and nodes name, for a record without recording times.
 func (s *Source) extent() span {
 	out := span{s.Nodes[0].From, s.Nodes[0].From}
 	for _, n := range s.Nodes {
@@ -206,14 +209,14 @@ func union(list []span) []span {
 	return out
 }
 
-// Bound reports whether the source says of any pod of the window that it got a node, and when. Records of traces do not.
+// Bound reports whether the source knows of any pod of the window that it got a node, and when. Records of traces do not.
 func (s *Source) Bound() bool {
 	return slices.ContainsFunc(s.Pods, func(p record.Pod) bool {
 		return !p.Daemon && p.Bound != 0 && p.Arrived < s.To && (p.Ended == 0 || p.Ended > s.From)
 	})
 }
 
-// Watched returns how many milliseconds from a time to another one somebody watched. Both are milliseconds since 1970.
+// Watched returns how many milliseconds between two times were recorded. Both are milliseconds since 1970.
 func (s *Source) Watched(from, to int64) int64 {
 	out := to - from
 	for _, g := range s.gaps {

@@ -6,13 +6,13 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Watcher is told of a course while it is played. Times are seconds since the beginning of the window.
+// Watcher receives the events of a course while it is played. Times are seconds since the beginning of the window.
 type Watcher interface {
-	// Frame is told of the nodes at a time, which it must not keep, and of the number of pods that wait.
+	// Frame gets the nodes at a time, which it must not keep, and the number of waiting pods.
 	Frame(at float64, nodes []*cluster.Node, waiting int)
-	// Placed is told of a pod that gets a node in the window.
+	// Placed is called for a pod that gets a node in the window.
 	Placed(p Placement)
-	// Waited is told, at the end, of each pod of Course.Waits, and whether it got a node in the end.
+	// Waited is called at the end with each pod of Course.Waits, and whether it got a node in the end.
 	Waited(pod *record.Pod, seconds float64, placed bool)
 }
 
@@ -48,7 +48,7 @@ func (p *course) film(now int64) error {
 	return nil
 }
 
-// watchPlacement tells the watcher of a pod that gets a node, and still counts as waiting.
+// watchPlacement calls the watcher for a pod that gets a node, while it still counts as waiting.
 func (p *course) watchPlacement(row int, node string, by *memcluster.Choice) {
 	if p.config.Watch == nil {
 		return
@@ -57,5 +57,7 @@ func (p *course) watchPlacement(row int, node string, by *memcluster.Choice) {
 	if from, waits := p.since[row]; waits {
 		waited += p.source.Watched(from, p.now)
 	}
-	p.config.Watch.Placed(Placement{At: float64(p.now-p.source.From) / 1000, Pod: &p.source.Pods[row], Node: node, Waited: float64(waited) / 1000, By: by})
+	p.config.Watch.Placed(Placement{
+		At: float64(p.now-p.source.From) / 1000, Pod: &p.source.Pods[row], Node: node, Waited: float64(waited) / 1000, By: by,
+	})
 }

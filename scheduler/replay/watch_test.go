@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// notes is a watcher that writes down what it is told.
+// notes is a watcher that writes down its calls.
 type notes struct{ frames, placed, waited []string }
 
 func (n *notes) Frame(at float64, nodes []*cluster.Node, waiting int) {
@@ -48,14 +48,18 @@ func TestWatch(t *testing.T) {
 	}{
 		{
 			"really", func(n *notes) (Course, error) {
-				return Real(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 10, Watch: n, Frames: 5})
+				return Real(t.Context(), s, Config{
+					Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 10, Watch: n, Frames: 5,
+				})
 			},
 			[]string{"0: 0 wait, a 1, b 0", "25: 1 wait, a 1, b 1", "50: 1 wait, a 2, b 1", "75: 1 wait, a 2, b 0", "100: 1 wait, a 2, b 0"},
 			[]string{"12: web on b after 2"}, []string{"web 2 true", "big 80 false"},
 		},
 		{
 			"simulated", func(n *notes) (Course, error) {
-				return Run(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 10, Watch: n, Frames: 3})
+				return Run(t.Context(), s, Config{
+					Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 10, Watch: n, Frames: 3,
+				})
 			},
 			[]string{"0: 0 wait, a 1, b 0", "50: 1 wait, a 3, b 0", "100: 1 wait, a 2, b 0"},
 			[]string{`10: web on a after 0, 2 fit, "b" is next`}, []string{"web 0 true", "big 80 false"},

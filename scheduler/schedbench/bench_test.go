@@ -17,7 +17,9 @@ func TestSmall(t *testing.T) {
 	a := app()
 	var out, progress bytes.Buffer
 	a.Writer, a.ErrWriter = &out, &progress
-	code := cli.RunContext(t.Context(), a, []string{"schedbench", "--nodes", "20", "--loop-nodes", "20", "--pods", "40", "--pods-fixed", "30", "--pairs", "1", "--profile-dir", t.TempDir()})
+	code := cli.RunContext(t.Context(), a, []string{
+		"schedbench", "--nodes", "20", "--loop-nodes", "20", "--pods", "40", "--pods-fixed", "30", "--pairs", "1", "--profile-dir", t.TempDir(),
+	})
 	if code != exit.OK {
 		t.Fatalf("code %d\n%s%s", code, &out, &progress)
 	}

@@ -15,7 +15,7 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 )
 
-// block is what a block of pods takes, of the whole process.
+// block is the process's cost of a block of pods.
 type block struct {
 	cpu, wall float64 // microseconds a pod
 	allocated float64 // KB a pod
@@ -27,7 +27,7 @@ type collection struct {
 	live float64 // KB that are in use after it
 }
 
-// settles is how long a block goes on after its last pod, for what goes on without anyone waiting for it, such as records.
+// settles is the time for which a block goes on after its last pod, for unawaited work such as records.
 const settles = 20 * time.Millisecond
 
 // clean deletes the pods, collects the garbage and begins to watch pods.
@@ -52,7 +52,7 @@ func (r *recordingCost) clean(ctx context.Context, b *testbed.Bed) (out collecti
 	return collection{cpu: micros(now().cpu - before), live: readMemory().live}, nil
 }
 
-// block creates pods for the scheduler of a way and waits until each runs, or is there if nobody schedules it.
+// block creates pods for the scheduler of a way and waits until each runs, or exists if there is no scheduler.
 func (r *recordingCost) block(ctx context.Context, b *testbed.Bed, way int) (out block, err error) {
 	scheduler, awaited := r.scheduler(way), map[string]bool{}
 	for i := range r.pods {
@@ -77,7 +77,7 @@ func (r *recordingCost) block(ctx context.Context, b *testbed.Bed, way int) (out
 	}, nil
 }
 
-// await returns once the named pods run, or are there if nobody schedules them.
+// await returns once the named pods run, or exist if there is no scheduler.
 func await(ctx context.Context, w watch.Interface, names map[string]bool, unscheduled bool) error {
 	for len(names) > 0 {
 		select {
@@ -98,7 +98,7 @@ func await(ctx context.Context, w watch.Interface, names map[string]bool, unsche
 	return nil
 }
 
-// memory is what the process has allocated since it began and what was in use after the last collection, in KB.
+// memory is the process's total allocation since its start, and the live memory after the last collection, in KB.
 type memory struct{ allocated, live float64 }
 
 func readMemory() memory {

@@ -28,7 +28,8 @@ func (u *upstream) measure(ctx context.Context, w workload, profile string, numb
 		out.rate, err = throughput(dir)
 		out.cpu = 1000 * cpu.Seconds() / float64(w.params[measured])
 		if u.profileDir != "" {
-			name := strings.NewReplacer("/", "-", " ", "-").Replace(fmt.Sprintf("%s %s %s %s run %d.pprof", w.suite, w.testCase, w.name, profile, number))
+			name := strings.NewReplacer("/", "-", " ", "-").
+				Replace(fmt.Sprintf("%s %s %s %s run %d.pprof", w.suite, w.testCase, w.name, profile, number))
 			err = errors.Join(err, os.Rename(filepath.Join(dir, cpuProfile), filepath.Join(u.profileDir, name)))
 		}
 		return err

@@ -26,7 +26,8 @@ func (o *options) measureCluster(ctx context.Context, add func(result, error) er
 	start := time.Now()
 	c := testbed.Config{Name: "bench", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: pools(o.nodes)}}
 	return testbed.Run(ctx, c, func(ctx context.Context, b *testbed.Bed) error {
-		fmt.Fprintf(o.progress, "%s  cluster of %d nodes is ready after %.0f s\n", time.Now().Format(time.TimeOnly), o.nodes, time.Since(start).Seconds())
+		fmt.Fprintf(o.progress, "%s  cluster of %d nodes is ready after %.0f s\n", time.Now().Format(time.TimeOnly),
+			o.nodes, time.Since(start).Seconds())
 		for _, s := range o.shares() {
 			what := fmt.Sprintf("cluster, %d nodes, %v", o.nodes, s)
 			err := add(o.compare(ctx, what, o.inProcess(what, func(ctx context.Context, profile string) (run, error) {

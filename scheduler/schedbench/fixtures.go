@@ -14,12 +14,15 @@ var zones = []string{"a", "b", "c"}
 
 // pools are the nodes of the simulated cluster, as `kwokcluster up --pools` reads them.
 func pools(nodes int) []byte {
-	return fmt.Appendf(nil, "pools: [{name: node, count: %d, capacity: {cpu: 64, memory: 256Gi, pods: 110}, zones: [%s]}]\n", nodes, strings.Join(zones, ", "))
+	return fmt.Appendf(nil, "pools: [{name: node, count: %d, capacity: {cpu: 64, memory: 256Gi, pods: 110}, zones: [%s]}]\n",
+		nodes, strings.Join(zones, ", "))
 }
 
 // nodeCapacity returns the capacity of kwokcluster's default node.
 func nodeCapacity() v1.ResourceList {
-	return v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110")}
+	return v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110"),
+	}
 }
 
 // node returns node number i of the loop's cluster.
@@ -40,10 +43,14 @@ func pod(schedulerName string, i int) *v1.Pod {
 	name := fmt.Sprintf("%s-%d", schedulerName, i)
 	s := shapes[i%len(shapes)]
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault, UID: types.UID(name), Labels: map[string]string{"app": "bench"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: metav1.NamespaceDefault, UID: types.UID(name), Labels: map[string]string{"app": "bench"},
+		},
 		Spec: v1.PodSpec{SchedulerName: schedulerName, Containers: []v1.Container{{
 			Name: "main", Image: "registry.k8s.io/pause:3.10",
-			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(s.cpu), v1.ResourceMemory: resource.MustParse(s.memory)}},
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+				v1.ResourceCPU: resource.MustParse(s.cpu), v1.ResourceMemory: resource.MustParse(s.memory),
+			}},
 		}}},
 	}
 }

@@ -32,7 +32,7 @@ func (o *options) measureLoop(ctx context.Context, nodes int, s share) (result, 
 func (o *options) runLoop(ctx context.Context, profile string, nodes int, s share) (run, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The fake client's watches panic when they are full, and nobody reads while the backlog is created.
+	// The fake client's watches panic when they are full, and they have no reader while the backlog is created.
 	watch.DefaultChanSize = int32(max(watch.DefaultChanSize, int32(4*(nodes+s.pods))))
 	client := fake.NewSimpleClientset()
 	for i := range nodes {

@@ -84,7 +84,8 @@ func parse(c *ucli.Context) (o options, cleanup func(), err error) {
 		cluster: c.String("only") != "loop", loop: c.String("only") != "cluster",
 		nodes: c.Int("nodes"), loopNodes: c.IntSlice("loop-nodes"), pods: c.Int("pods"), fixed: c.Int("pods-fixed"), pairs: c.Int("pairs"),
 		percentages: c.IntSlice("percentages"), parallelism: c.Int("parallelism"),
-		variant: c.String("variant"), checkpoint: c.String("checkpoint"), preferences: preference.Mode(c.String("preferences")), profileDir: c.String("profile-dir"), gate: c.Float64("gate"),
+		variant: c.String("variant"), checkpoint: c.String("checkpoint"), preferences: preference.Mode(c.String("preferences")),
+		profileDir: c.String("profile-dir"), gate: c.Float64("gate"),
 		out: c.App.Writer, progress: c.App.ErrWriter,
 	}
 	switch only := c.String("only"); {
@@ -151,7 +152,8 @@ func (o *options) run(ctx context.Context) error {
 		debug.SetGCPercent(300)
 		gogc = "300"
 	}
-	fmt.Fprintf(o.out, "%s against %s, both in one process, parallelism %d and client QPS %d for both\n", o.variant, defaultProfile, o.parallelism, loopQPS)
+	fmt.Fprintf(o.out, "%s against %s, both in one process, parallelism %d and client QPS %d for both\n",
+		o.variant, defaultProfile, o.parallelism, loopQPS)
 	fmt.Fprintf(o.out, "machine: %d CPUs, GOGC=%s, load %s\n", runtime.NumCPU(), gogc, load())
 	var results []result
 	add := func(r result, err error) error {

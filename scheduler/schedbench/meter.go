@@ -67,7 +67,8 @@ func (m *meter) wait(ctx context.Context) (run, error) {
 			left := m.left
 			m.mu.Unlock()
 			if left == before {
-				return run{}, fmt.Errorf("%d of %d pods are not bound, and none was bound in the last %v: %w", left, m.total, stalled, os.ErrDeadlineExceeded)
+				return run{}, fmt.Errorf("%d of %d pods are not bound, and none was bound in the last %v: %w",
+					left, m.total, stalled, os.ErrDeadlineExceeded)
 			}
 			before = left
 		}

@@ -42,7 +42,10 @@ func outageCommand() *ucli.Command {
 			&ucli.DurationFlag{Name: "within", Usage: "end with exit code 99 if our scheduler ever needs more than `TIME`; 0 for no limit"},
 		},
 		Action: func(c *ucli.Context) error {
-			o := &outage{length: c.Duration("length"), kind: c.String("kind"), pairs: c.Int("pairs"), within: c.Duration("within"), out: c.App.Writer, log: c.App.ErrWriter}
+			o := &outage{
+				length: c.Duration("length"), kind: c.String("kind"), pairs: c.Int("pairs"), within: c.Duration("within"), out: c.App.Writer,
+				log: c.App.ErrWriter,
+			}
 			switch {
 			case c.NArg() > 0:
 				return exit.Usagef("unexpected argument %q", c.Args().First())
@@ -137,7 +140,7 @@ func (o *outage) measure(ctx context.Context) error {
 	return nil
 }
 
-// pair starts both schedulers, cuts them off, and returns how long each needed after that for a new pod.
+// pair starts both schedulers, cuts them off, and returns the time that each needed after that for a new pod.
 func (o *outage) pair(ctx context.Context) (ours, theirs time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var started []*exec.Cmd
@@ -147,7 +150,9 @@ func (o *outage) pair(ctx context.Context) (ours, theirs time.Duration, err erro
 			_ = c.Wait() // it was killed
 		}
 	}()
-	for _, args := range [][]string{{ourCommandName, o.kubeconfig()}, {upstreamCommandName, "--kubeconfig=" + o.kubeconfig(), "--leader-elect=false", "--secure-port=0"}} {
+	for _, args := range [][]string{
+		{ourCommandName, o.kubeconfig()}, {upstreamCommandName, "--kubeconfig=" + o.kubeconfig(), "--leader-elect=false", "--secure-port=0"},
+	} {
 		c, err := o.start(ctx, args)
 		if err != nil {
 			return 0, 0, err
@@ -194,10 +199,10 @@ func (o *outage) away(ctx context.Context) error {
 	return o.proxy.Restore()
 }
 
-// placeLimit is how long a scheduler may need for a pod.
+// placeLimit limits a scheduler's time for a pod.
 const placeLimit = 5 * time.Minute
 
-// place creates a pod for each scheduler, and returns how long each needed.
+// place creates a pod for each scheduler, and returns the time that each needed.
 func (o *outage) place(ctx context.Context) (ours, theirs time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, placeLimit)
 	defer cancel()
@@ -212,7 +217,8 @@ func (o *outage) place(ctx context.Context) (ours, theirs time.Duration, err err
 	}
 	for len(took) < 2 {
 		for _, s := range []string{ourProfile, defaultProfile} {
-			list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pod(s, o.pods).Name).String()})
+			list, err := pods.List(ctx,
+				metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", pod(s, o.pods).Name).String()})
 			if err != nil {
 				return 0, 0, fmt.Errorf("wait for the pods, of which %d got a node: %w", len(took), err)
 			}

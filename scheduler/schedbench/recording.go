@@ -28,7 +28,9 @@ import (
 
 // recordings are the ways to record, with the file that each writes. The first one is not to record. Pods of the last one
 // get no node: its blocks cost what creating the pods costs, which is not the scheduler's.
-var recordings = []struct{ name, file string }{{"off", ""}, {"ring", ""}, {"ring and JSON lines", "d.jsonl"}, {"ring and Parquet", "d.parquet"}, {"nobody", ""}}
+var recordings = []struct{ name, file string }{
+	{"off", ""}, {"ring", ""}, {"ring and JSON lines", "d.jsonl"}, {"ring and Parquet", "d.parquet"}, {"nobody", ""},
+}
 
 // tidy is the number of rounds after which pods and garbage are cleared away.
 const tidy = 4
@@ -58,7 +60,10 @@ func recordingCommand() *ucli.Command {
 			&ucli.Float64Flag{Name: "gate", Usage: "end with exit code 99 if a way's throughput by CPU time is under `RATIO`"},
 		},
 		Action: func(c *ucli.Context) error {
-			r := &recordingCost{nodes: c.Int("nodes"), pods: c.Int("pods"), rounds: c.Int("rounds"), variant: c.String("variant"), gate: c.Float64("gate"), out: c.App.Writer, progress: c.App.ErrWriter}
+			r := &recordingCost{
+				nodes: c.Int("nodes"), pods: c.Int("pods"), rounds: c.Int("rounds"), variant: c.String("variant"), gate: c.Float64("gate"),
+				out: c.App.Writer, progress: c.App.ErrWriter,
+			}
 			if c.NArg() > 0 {
 				return exit.Usagef("unexpected argument %q", c.Args().First())
 			}
@@ -88,7 +93,8 @@ func (r *recordingCost) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(r.dir)
-	fmt.Fprintf(r.out, "%s, %d nodes, %d pods a block, %d rounds; %d CPUs, load %s\n", r.variant, r.nodes, r.pods, r.rounds, runtime.NumCPU(), load())
+	fmt.Fprintf(r.out, "%s, %d nodes, %d pods a block, %d rounds; %d CPUs, load %s\n",
+		r.variant, r.nodes, r.pods, r.rounds, runtime.NumCPU(), load())
 	var all [][]block // by way
 	var cleaned []collection
 	c := testbed.Config{Name: "bench", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: pools(r.nodes)}}
@@ -102,7 +108,8 @@ func (r *recordingCost) run(ctx context.Context) (err error) {
 			}
 			defer func() { err = errors.Join(err, stop()) }()
 		}
-		all, cleaned, err = r.turns(ctx, func(way int) (block, error) { return r.block(ctx, b, way) }, func() (collection, error) { return r.clean(ctx, b) })
+		all, cleaned, err = r.turns(ctx, func(way int) (block, error) { return r.block(ctx, b, way) },
+			func() (collection, error) { return r.clean(ctx, b) })
 		return err
 	})
 	if err != nil {
@@ -126,7 +133,7 @@ func (r *recordingCost) start(ctx context.Context, b *testbed.Bed, way int) (sto
 			}
 			done = journal.Close
 		}
-		// The share is of all time, also of the blocks of the others.
+		// The share is relative to all time, including the others' blocks.
 		records = plugin.Recording{Book: record.NewBook(record.DefaultSize, journal), DefaultShare: 0.01 / float64(len(recordings))}
 	}
 	p := server.Profile{SchedulerName: r.scheduler(way), Args: plugin.Args{Variant: r.variant}}
@@ -137,9 +144,11 @@ func (r *recordingCost) start(ctx context.Context, b *testbed.Bed, way int) (sto
 	return func() error { end(); return done() }, nil
 }
 
-// turns makes the blocks of all rounds, each round in another order. After every few rounds it clears away what they left. The first
-// rounds do not count, as the first pods of a scheduler take longer.
-func (r *recordingCost) turns(ctx context.Context, once func(way int) (block, error), clean func() (collection, error)) (all [][]block, cleaned []collection, err error) {
+// turns makes the blocks of all rounds, each round in another order. After every few rounds it deletes their objects. The first rounds do
+// not count, because a scheduler's first pods take longer.
+func (r *recordingCost) turns(
+	ctx context.Context, once func(way int) (block, error), clean func() (collection, error),
+) (all [][]block, cleaned []collection, err error) {
 	all = make([][]block, len(recordings))
 	order := rand.New(rand.NewPCG(1, 1))
 	for round := -tidy; round < r.rounds; round++ {
@@ -163,13 +172,14 @@ func (r *recordingCost) turns(ctx context.Context, once func(way int) (block, er
 			}
 		}
 		if n := round + 1; n > 0 && (n%50 == 0 || n == r.rounds) {
-			fmt.Fprintf(r.progress, "%s  round %d of %d: without recording %.2f ms CPU a pod\n", time.Now().Format(time.TimeOnly), n, r.rounds, mean(all[0], cpuOf)/1e3)
+			fmt.Fprintf(r.progress, "%s  round %d of %d: without recording %.2f ms CPU a pod\n", time.Now().Format(time.TimeOnly),
+				n, r.rounds, mean(all[0], cpuOf)/1e3)
 		}
 	}
 	return all, cleaned, nil
 }
 
-// sumUp prints what a pod takes with each way, and checks the gate.
+// sumUp prints the cost of a pod with each way, and checks the gate.
 func (r *recordingCost) sumUp(all [][]block, cleaned []collection) error {
 	perKB := collecting(cleaned)
 	cpu := func(b block) float64 { return b.cpu + b.allocated*perKB }
@@ -193,8 +203,8 @@ func (r *recordingCost) sumUp(all [][]block, cleaned []collection) error {
 	return missed
 }
 
-// collecting returns the CPU time, in microseconds, that collecting the garbage takes for each KB allocated: a collection comes when
-// gcPercent of what is live has been allocated.
+// collecting returns the CPU time of garbage collection per allocated KB, in microseconds: a collection comes when gcPercent of the live
+// memory has been allocated.
 func collecting(cleaned []collection) float64 {
 	var cpu, live float64
 	for _, c := range cleaned {

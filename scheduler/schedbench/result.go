@@ -40,7 +40,8 @@ func (o *options) compare(ctx context.Context, what string, runProfile runner) (
 			if err != nil {
 				return r, fmt.Errorf("%s with %s: %w", what, profile, err)
 			}
-			fmt.Fprintf(o.progress, "%s  %s, pair %d of %d: %s %.0f pods/s\n", time.Now().Format(time.TimeOnly), what, pair+1, o.pairs, profile, got.rate)
+			fmt.Fprintf(o.progress, "%s  %s, pair %d of %d: %s %.0f pods/s\n", time.Now().Format(time.TimeOnly),
+				what, pair+1, o.pairs, profile, got.rate)
 			if profile == defaultProfile {
 				r.baseline = append(r.baseline, got)
 			} else {
@@ -61,7 +62,8 @@ func (o *options) inProcess(what string, runProfile runner) runner {
 			return run{}, err
 		}
 		runs[profile]++
-		got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, runs[profile]), func() (run, error) { return runProfile(ctx, profile) })
+		got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, runs[profile]),
+			func() (run, error) { return runProfile(ctx, profile) })
 		if err != nil {
 			return run{}, err
 		}
@@ -120,7 +122,8 @@ func (r result) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n", r.what)
 	for i := range r.baseline {
 		ours, base := r.ours[i], r.baseline[i]
-		fmt.Fprintf(w, "  pair %d   %s %6.0f pods/s %6.2f ms CPU   %s %6.0f pods/s %6.2f ms CPU   %.2f", i+1, r.learned, ours.rate, ours.cpu, defaultProfile, base.rate, base.cpu, ours.rate/base.rate)
+		fmt.Fprintf(w, "  pair %d   %s %6.0f pods/s %6.2f ms CPU   %s %6.0f pods/s %6.2f ms CPU   %.2f",
+			i+1, r.learned, ours.rate, ours.cpu, defaultProfile, base.rate, base.cpu, ours.rate/base.rate)
 		if ours.fallbacks > 0 {
 			fmt.Fprintf(w, "   (%d decisions by upstream's scoring)", ours.fallbacks)
 		}

@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// suites are the topics of Kubernetes' scheduler_perf that upstream runs by default, and preemption, which Kubernetes 1.37 took out of misc.
+// suites are the topics of Kubernetes' scheduler_perf that upstream runs by default, and preemption, which Kubernetes 1.37 took out of
+// misc.
 var suites = []string{"misc", "affinity", "topology_spreading", "event_handling", "volumes", "default_preemption"}
 
 // integrationSuites have workloads for integration tests besides: pod groups, batches, claims, and pods that must not starve.
@@ -81,7 +82,10 @@ func newWorkload(suite string, testCase map[string]any, entry any) (workload, er
 			return workload{}, err
 		}
 	}
-	w := workload{suite: suite, testCase: c.Name, name: e.Name, labels: slices.Concat(c.Labels, e.Labels), gates: map[string]bool{}, params: map[string]int{}, all: testCase}
+	w := workload{
+		suite: suite, testCase: c.Name, name: e.Name, labels: slices.Concat(c.Labels, e.Labels), gates: map[string]bool{},
+		params: map[string]int{}, all: testCase,
+	}
 	for name, v := range e.Params {
 		if n, is := v.(float64); is {
 			w.params[name] = int(n)
@@ -107,9 +111,8 @@ func labelled(all []workload, label string) []workload {
 	return slices.DeleteFunc(slices.Clone(all), func(w workload) bool { return !slices.Contains(w.labels, label) })
 }
 
-// representatives returns one workload of each test case, not larger than size: of those whose feature
-// gates are nearest to the release's defaults the one that then measures the most pods, and of equal
-// ones the one that upstream made smallest.
+// representatives returns one workload of each test case, not larger than size: among the workloads whose feature gates are nearest to the
+// release's defaults the one that measures the most pods, and among equal ones upstream's smallest.
 func representatives(all []workload, size int) []workload {
 	better := func(a, b workload) int {
 		return cmp.Or(

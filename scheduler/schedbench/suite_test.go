@@ -95,8 +95,8 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// The file for scheduler_perf holds one workload with its new sizes and without upstream's threshold,
-// and the rest of the test case as it was.
+// The file for scheduler_perf holds one workload with its new sizes and without upstream's threshold. The rest of the test case is
+// unchanged.
 func TestConfig(t *testing.T) {
 	all, err := readSuite(upstreamFolder(t), "misc")
 	if err != nil {
@@ -134,7 +134,7 @@ func tree(t *testing.T, text string) (out any) {
 	return out
 }
 
-// The suites of the Kubernetes that go.mod names can be read, and each has workloads for both commands.
+// The suites of go.mod's Kubernetes can be read, and each has workloads for both commands.
 func TestUpstreamSuites(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {

@@ -58,7 +58,9 @@ type upstream struct {
 
 func parseUpstream(c *ucli.Context) (*upstream, error) {
 	u := &upstream{
-		options:     options{variant: c.String("variant"), pairs: c.Int("pairs"), profileDir: c.String("profile-dir"), out: c.App.Writer, progress: c.App.ErrWriter},
+		options: options{
+			variant: c.String("variant"), pairs: c.Int("pairs"), profileDir: c.String("profile-dir"), out: c.App.Writer, progress: c.App.ErrWriter,
+		},
 		integration: c.Bool("integration"), list: c.Bool("list"),
 	}
 	switch {
@@ -123,8 +125,8 @@ func makeProfileDir(dir string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// selected returns the workloads to run: for the integration test those that upstream runs for it, for
-// the benchmark one of each test case with the label performance.
+// selected returns the workloads to run: for the integration test the ones that upstream runs, for the benchmark one of each test case with
+// the label performance.
 func selected(perf string, suites []string, integration bool, size int) ([]workload, error) {
 	var out []workload
 	for _, suite := range suites {
@@ -133,7 +135,8 @@ func selected(perf string, suites []string, integration bool, size int) ([]workl
 			return nil, err
 		}
 		if integration {
-			out = append(out, slices.DeleteFunc(labelled(all, labelIntegration), func(w workload) bool { return slices.Contains(w.labels, labelPerformance) })...)
+			out = append(out, slices.DeleteFunc(labelled(all, labelIntegration),
+				func(w workload) bool { return slices.Contains(w.labels, labelPerformance) })...)
 			continue
 		}
 		out = append(out, representatives(labelled(all, labelPerformance), size)...)
@@ -201,7 +204,8 @@ func summed(failed []error, of int) error {
 	if len(failed) == 0 {
 		return nil
 	}
-	return exit.New(exit.Internal, fmt.Errorf("%d of %d workloads failed, the first: %w", len(failed), of, failed[0]), "read the output that the error names")
+	return exit.New(exit.Internal, fmt.Errorf("%d of %d workloads failed, the first: %w", len(failed), of, failed[0]),
+		"read the output that the error names")
 }
 
 var errNoSamples = errors.New("scheduler_perf took no sample of the throughput, which it does once a second; give a larger --size")

@@ -77,8 +77,8 @@ func leftovers(t *testing.T) []string {
 	return left
 }
 
-// Each workload runs through both profiles, and its line ends in the ratio. One that fails does not
-// stop the others, but fails the command, and its output stays.
+// Each workload runs through both profiles, and its line ends in the ratio. A failing workload does not stop the others, but fails the
+// command, and its output stays.
 func TestUpstreamBenchmark(t *testing.T) {
 	args := fakeUpstream(t, fakeSuite)
 	profiles := t.TempDir()
@@ -125,7 +125,7 @@ func TestUpstreamIntegration(t *testing.T) {
 	}
 }
 
-// An interrupted run takes what it started along, and leaves no files.
+// An interrupted run ends its child processes and leaves no files.
 func TestUpstreamInterrupted(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pid")
 	args := fakeUpstream(t, "#!/bin/bash\nsleep 600 &\necho $! >"+pids+".new; mv "+pids+".new "+pids+"\nwait\n")

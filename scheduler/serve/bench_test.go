@@ -29,10 +29,10 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// BenchmarkExtender measures how long the choice of a node for a pod takes with upstream's scores alone, with the plugin
-// and with the extender, and the ratio of the last two. The three choose in turn, each in a kube-scheduler of its own
-// with all nodes feasible, and each pod counts on its node for the next one. Filters are included, binding is not.
-// "both" calls the verbs filter and prioritize, "prioritize" only the latter.
+// BenchmarkExtender measures the time to choose a node for a pod with upstream's scores only, with the plugin and with the extender, and
+// the ratio of the last two. The three choose in turn, each in a kube-scheduler of its own with all nodes feasible, and each pod counts on
+// its node for the next one. Filters are included, binding is not. "both" calls the verbs filter and prioritize, "prioritize" only the
+// latter.
 func BenchmarkExtender(b *testing.B) {
 	for _, nodes := range []int{100, 1000} {
 		for _, filters := range []bool{true, false} {
@@ -62,7 +62,8 @@ func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 		asking.Extenders[0].FilterVerb = ""
 	}
 	learned := configured(b, server.Config{Profiles: []server.Profile{network}, QPS: 1}.YAML)
-	plain, inside, outside := newChooser(b, client, asking.Profiles, nil), newChooser(b, client, learned.Profiles, nil), newChooser(b, client, asking.Profiles, asking.Extenders)
+	plain, inside, outside := newChooser(b, client, asking.Profiles, nil), newChooser(b, client, learned.Profiles, nil),
+		newChooser(b, client, asking.Profiles, asking.Extenders)
 	before := 0.
 	if m, err := plugin.Fallbacks(server.DefaultProfile); err == nil {
 		before = float64(m)
@@ -147,7 +148,7 @@ func newChooser(b *testing.B, client kubernetes.Interface, profiles []config.Kub
 	return &chooser{s, p, p.SnapshotSharedLister().(*cache.Snapshot)}
 }
 
-// choose returns how long the choice of a node takes. The pod then counts there.
+// choose returns the time to choose a node. The pod then counts there.
 func (c *chooser) choose(b *testing.B, i int) time.Duration {
 	pod := benchPod(i, fmt.Sprintf("new-%d", i))
 	pod.UID = types.UID(fmt.Sprintf("%p-%d", c, i))

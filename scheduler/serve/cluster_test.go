@@ -76,7 +76,9 @@ func TestStockKubeScheduler(t *testing.T) {
 	own := credentials(t)
 	s := open(t, advisor, own, nil)
 	port := func(c *Config) { c.Port = s.socket.Addr().(*net.TCPAddr).Port }
-	l.schedule(t, Extender{URL: "https://" + s.Address(), CAFile: own.CAFile, CertFile: own.ClientCert, KeyFile: own.ClientKey, Timeout: patience})
+	l.schedule(t, Extender{
+		URL: "https://" + s.Address(), CAFile: own.CAFile, CertFile: own.ClientCert, KeyFile: own.ClientKey, Timeout: patience,
+	})
 
 	l.byNetwork(t, s, 5)
 	t.Run("rights", func(t *testing.T) { recorded.check(t) })
@@ -134,8 +136,11 @@ func counted(t *testing.T, path, result string) float64 {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	capacity := v1.ResourceList{v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110")}
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 24, Capacity: capacity}}})
+	capacity := v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110"),
+	}
+	cluster, err := kwok.Start(context.Background(),
+		kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 24, Capacity: capacity}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +234,7 @@ func (l *lab) pod() *v1.Pod {
 	return p
 }
 
-// place creates the pod and returns its node, and how many pods were there before.
+// place creates the pod and returns its node, and the number of pods that were there before.
 func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 	t.Helper()
 	if _, err := l.client.CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
@@ -339,7 +344,7 @@ func (l *lab) testShare(t *testing.T) {
 	}
 }
 
-// recorder records which resources are asked for, and how.
+// recorder records the requested resources and verbs.
 type recorder struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -357,7 +362,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(req)
 }
 
-// check compares the requests with the printed role: neither has what the other lacks.
+// check compares the requests with the printed role: they must be equal.
 func (r *recorder) check(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

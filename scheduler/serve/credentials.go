@@ -23,7 +23,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Credentials are the files of a server that made its own, for development on one machine.
+// Credentials holds the paths of the self-made credentials of a server for development on one machine.
 type Credentials struct {
 	CAFile                string // signs both certificates
 	CertFile, KeyFile     string // of the server
@@ -32,16 +32,16 @@ type Credentials struct {
 	Fresh                 bool // whether they were made now
 }
 
-// ownName is the name of whoever asks with Credentials.
+// ownName is the name of a client with Credentials.
 const ownName = "gnnsched-development"
 
-// ownLife is how long Credentials are valid, and ownRenew how long before that they are made anew.
+// ownLife is the validity of Credentials, and ownRenew the time before its end at which they are made anew.
 const (
 	ownLife  = 365 * 24 * time.Hour
 	ownRenew = 7 * 24 * time.Hour
 )
 
-// CredentialsIn returns the files of a folder that NewCredentials writes.
+// CredentialsIn returns the files that NewCredentials writes into a folder.
 func CredentialsIn(dir string) Credentials {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	return Credentials{

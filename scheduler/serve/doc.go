@@ -1,8 +1,6 @@
-// Package serve answers over HTTPS where pods should go: to a kube-scheduler that cannot be replaced, as an
-// extender of it (extender.go), and to people and programs, which post a pod and get ranked nodes with
-// reasons (suggestions.go). The answers come from an advise.Advisor.
+// Package serve recommends nodes for pods over HTTPS: to a kube-scheduler that cannot be replaced, as an extender of it (extender.go), and
+// to people and programs, which post a pod and get ranked nodes with reasons (suggestions.go). The answers come from an advise.Advisor.
 //
-// Every path but the health checks needs a client certificate or a bearer token (door.go). Requests are
-// bounded in size, number and time (limits.go); what is over a bound gets an error at once, so that an
-// ignorable extender lets kube-scheduler decide alone.
+// Every path but the health checks needs a client certificate or a bearer token (door.go). Requests are bounded in size, number and time
+// (limits.go); a request over a bound gets an error at once, so that an ignorable extender lets kube-scheduler decide alone.
 package serve

@@ -47,7 +47,7 @@ func (d *door) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, ok, err := d.who.AuthenticateRequest(r)
 		switch {
-		case err != nil || !ok: // what exactly is wrong is nobody's business
+		case err != nil || !ok: // the answer does not tell the exact fault
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			refuse(w, "door", &fault{http.StatusUnauthorized, "unauthorized", errNoCredentials})
 		case !d.config.allowed(caller.User.GetName()):

@@ -28,8 +28,8 @@ type question struct {
 	nodes *v1.NodeList // nil if the extender is configured as nodeCacheCapable
 }
 
-// parseQuestion parses the body of a request to an extender. It takes the nodes by name, or as whole objects, of which
-// only the names count: the state of the nodes comes from the cluster.
+// parseQuestion parses the body of a request to an extender. It takes the nodes by name, or as whole objects, of which only the names
+// count: the state of the nodes comes from the cluster.
 func parseQuestion(body []byte) (question, error) {
 	var args extenderv1.ExtenderArgs
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -55,7 +55,7 @@ func parseQuestion(body []byte) (question, error) {
 	return q, nil
 }
 
-// filter passes all nodes but those on which nobody would assign the pod's GPU devices.
+// filter passes all nodes except those where no scheduler would assign the pod's GPU devices.
 func (s *Server) filter(ctx context.Context, body []byte) (any, error) {
 	q, err := parseQuestion(body)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// limits bounds how many requests are worked on, and how long.
+// limits bounds the number and the time of concurrent requests.
 type limits struct {
 	slots   chan struct{} // holds a value for each request that is worked on
 	timeout time.Duration
@@ -43,7 +43,7 @@ func (f *fault) Error() string { return f.err.Error() }
 // Unwrap returns the error.
 func (f *fault) Unwrap() error { return f.err }
 
-// bad is the fault of a request that nobody can answer.
+// bad returns the fault of a malformed request.
 func bad(format string, a ...any) *fault {
 	return &fault{http.StatusBadRequest, "bad_request", fmt.Errorf(format, a...)}
 }
@@ -124,7 +124,9 @@ func read(w http.ResponseWriter, r *http.Request, maxBytes int64, before time.Ti
 		return nil, nil
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, &fault{http.StatusUnsupportedMediaType, "bad_request", errors.New("the body must be JSON, with Content-Type: application/json")}
+		return nil, &fault{
+			http.StatusUnsupportedMediaType, "bad_request", errors.New("the body must be JSON, with Content-Type: application/json"),
+		}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(before) // a recorder in a test has none
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))

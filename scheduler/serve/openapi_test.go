@@ -12,7 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// The served document is valid OpenAPI, describes exactly the paths that are served, and what they answer.
+// The served document is valid OpenAPI, and describes exactly the served paths and their answers.
 func TestOpenAPI(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	_, text := s.ask(t, http.MethodGet, "/openapi.json", "")

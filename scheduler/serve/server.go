@@ -23,10 +23,10 @@ import (
 	"gnnsched/scheduler/advise"
 )
 
-// Config says where and to whom to answer.
+// Config sets the addresses, credentials and limits of a server.
 type Config struct {
 	Address string // an IP address
-	Port    int    // 0 for one that the system chooses
+	Port    int    // 0: the system chooses
 
 	CertFile, KeyFile string // of the server, in PEM; read again when they change
 	ClientCAFile      string // who signs client certificates, in PEM; read again when it changes. Empty: none are taken
@@ -48,9 +48,11 @@ func (c Config) Validate() error {
 	case c.Port < 0 || c.Port > 65535:
 		return exit.Usagef("port %d: choose 1 to 65535", c.Port)
 	case c.CertFile == "" || c.KeyFile == "":
-		return exit.New(exit.Usage, errors.New("there is no certificate to serve with: nothing is served over plain HTTP"), "name --tls-cert-file and --tls-private-key-file")
+		return exit.New(exit.Usage, errors.New("there is no certificate to serve with: nothing is served over plain HTTP"),
+			"name --tls-cert-file and --tls-private-key-file")
 	case c.ClientCAFile == "" && c.TokenFile == "":
-		return exit.New(exit.Usage, errors.New("nobody could ask: there is neither a CA for client certificates nor a file of tokens"), "name --client-ca-file, --token-auth-file or both")
+		return exit.New(exit.Usage, errors.New("nobody could ask: there is neither a CA for client certificates nor a file of tokens"),
+			"name --client-ca-file, --token-auth-file or both")
 	case c.Timeout <= 0 || c.InFlight <= 0 || c.MaxBytes <= 0:
 		return exit.Usagef("time, number and size of requests must be more than 0, not %v, %d and %d", c.Timeout, c.InFlight, c.MaxBytes)
 	}
@@ -146,7 +148,7 @@ func (s *Server) serving() (*genericserver.SecureServingInfo, error) {
 // route is a path that the server answers.
 type route struct {
 	method, path string
-	open         bool // to everybody
+	open         bool // open to everybody
 	handler      http.Handler
 }
 

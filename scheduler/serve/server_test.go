@@ -46,7 +46,9 @@ func (*canned) Admit(_ context.Context, p *v1.Pod, names []string) (map[string]s
 func (*canned) Suggest(context.Context, *v1.Pod) (advise.Suggestion, error) {
 	return advise.Suggestion{
 		Policy: "gnn", Fingerprint: 17, Took: time.Millisecond,
-		Nodes:    []advise.Suggested{{Node: "a", Score: 100, Raw: 0.5, Preferred: true, Reasons: []string{"best"}, CPU: advise.Share{Now: 0.1, WithPod: 0.2}}},
+		Nodes: []advise.Suggested{{
+			Node: "a", Score: 100, Raw: 0.5, Preferred: true, Reasons: []string{"best"}, CPU: advise.Share{Now: 0.1, WithPod: 0.2},
+		}},
 		Refusals: []advise.Refusal{{Reason: "full", Count: 7, Nodes: []string{"b", "c"}}},
 	}, nil
 }
@@ -183,7 +185,7 @@ const (
 	goodPod    = `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1"}}}]}}`
 )
 
-// Every path is asked without credentials, with wrong ones, with a certificate and with a token.
+// Every path is requested without credentials, with wrong ones, with a certificate and with a token.
 func TestDoor(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	stranger := credentials(t) // of another CA
@@ -306,8 +308,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A request that takes too long gets an answer in time, and keeps its slot until it ends; what has no slot is
-// refused at once.
+// A request that takes too long gets an answer in time, and keeps its slot until it ends; a request without a slot is refused at once.
 func TestLimits(t *testing.T) {
 	entered, leave := make(chan struct{}, 8), make(chan struct{})
 	stuck := func(context.Context, []string) ([]advise.Ranked, error) {
@@ -369,7 +370,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What is configured wrong ends with exit code 2 before anything is served.
+// A wrong configuration ends with exit code 2 before anything is served.
 func TestConfig(t *testing.T) {
 	own := credentials(t)
 	busy := open(t, &canned{rank: falling}, own, nil)

@@ -41,8 +41,8 @@ func (e Extender) YAML() ([]byte, error) {
 	})
 }
 
-// decisiveWeight returns the weight from which on one step of the extender's score outweighs the default profile's
-// score plugins, each of which gives 0 to 100 times its weight, and weightHeadroom more.
+// decisiveWeight returns the weight at which one step of the extender's score outweighs the default profile's score plugins, each of which
+// gives 0 to 100 times its weight, with weightHeadroom to spare.
 func decisiveWeight() (int64, error) {
 	cfg, err := configlatest.Default()
 	if err != nil {
@@ -69,7 +69,7 @@ func rule(group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch"}}
 }
 
-// Rules returns the rights to read what an Advisor watches.
+// Rules returns the rights to read the objects that an Advisor watches.
 func Rules() []rbacv1.PolicyRule { return slices.Clone(reads) }
 
 // DelegatedRules returns the rights of system:auth-delegator, which Role.Delegates adds.
@@ -83,7 +83,7 @@ func DelegatedRules() []rbacv1.PolicyRule {
 // RoleName is the usual name of the server's role, its binding and its service account.
 const RoleName = "gnnsched-serve"
 
-// Role describes the rights of a program that reads a cluster as an Advisor does, and does nothing else.
+// Role describes the rights of a program that only reads a cluster as an Advisor does.
 type Role struct {
 	Name      string // of the ServiceAccount, the ClusterRole and the bindings
 	Namespace string // of the ServiceAccount

@@ -14,11 +14,14 @@ import (
 	"gnnsched/internal/golden"
 )
 
-// What is printed for kube-scheduler is what upstream decodes strictly and finds valid, and one step of the
-// extender's score outweighs all of upstream's score plugins.
+// Upstream decodes the printed configuration strictly and finds it valid, and one step of the extender's score outweighs all of upstream's
+// score plugins.
 func TestSnippet(t *testing.T) {
 	const dir = "/etc/kubernetes/gnnsched/"
-	e := Extender{URL: "https://127.0.0.1:10270", CAFile: dir + "ca.crt", CertFile: dir + "client.crt", KeyFile: dir + "client.key", Timeout: 750 * time.Millisecond}
+	e := Extender{
+		URL: "https://127.0.0.1:10270", CAFile: dir + "ca.crt", CertFile: dir + "client.crt", KeyFile: dir + "client.key",
+		Timeout: 750 * time.Millisecond,
+	}
 	text, err := e.YAML()
 	if err != nil {
 		t.Fatal(err)

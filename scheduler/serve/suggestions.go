@@ -113,7 +113,7 @@ func parsePod(body []byte) (*v1.Pod, error) {
 	return p, nil
 }
 
-// state is the answer about the server and what it knows of the cluster.
+// state is the answer about the server and its view of the cluster.
 type state struct {
 	Ready       bool    `json:"ready"`
 	Policy      string  `json:"policy,omitempty"`
@@ -124,7 +124,7 @@ type state struct {
 	Uptime      float64 `json:"uptimeSeconds"`
 }
 
-// state answers with what the adviser knows.
+// state answers with the adviser's state.
 func (s *Server) state(ctx context.Context, _ []byte) (any, error) {
 	found, err := s.adviser.State(ctx)
 	if err != nil {

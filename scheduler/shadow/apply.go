@@ -24,7 +24,7 @@ const (
 	backlogReason = "too many events waited"
 )
 
-// maxText is the number of bytes of a reason, which may quote what a pod's owner wrote.
+// maxText bounds a reason in bytes, because it may quote text of a pod's owner.
 const maxText = 200
 
 func (w *Watcher) behind(events int) {
@@ -135,8 +135,8 @@ func (w *Watcher) pending(ctx context.Context, p *v1.Pod) error {
 	return w.place(ctx, p)
 }
 
-// place lets the profile place a pod in its cluster in memory, after the pods that wait there. Those that are left over when
-// one fits nowhere are tried after the events.
+// place lets the profile place a pod in its cluster in memory, after the pods that wait there. If one fits nowhere, the remaining ones are
+// tried after the events.
 func (w *Watcher) place(ctx context.Context, p *v1.Pod) error {
 	w.ours.Wait(p)
 	return w.ours.Retry(ctx, 1)

@@ -35,7 +35,7 @@ const maxBlocks = 2048
 type timeline struct {
 	length float64 // of a block, in seconds
 	full   []Block
-	last   Block // the one that is not full yet
+	last   Block // the unfinished block
 }
 
 // add adds a stretch of time, in which nothing changed.
@@ -84,8 +84,8 @@ func estimate(list []Block, value func(Block) float64) Estimate {
 	return Estimate{mean, mean - half, mean + half}
 }
 
-// gained is how much lower the cost is with the profile's choices.
+// gained is the reduction of the cost by the profile's choices.
 func gained(b Block) float64 { return b.Theirs - b.Ours }
 
-// waitedLonger is how many more pods wait with the profile's choices.
+// waitedLonger is the number of additional waiting pods with the profile's choices.
 func waitedLonger(b Block) float64 { return b.OursWaiting - b.TheirsWaiting }

@@ -1,10 +1,9 @@
-// Package shadow watches what another scheduler places and works out what a profile of ours would have done. It
-// places nothing and only reads from the cluster.
+// Package shadow watches the placements of another scheduler and computes what a profile of ours would have done. It places nothing and
+// only reads from the cluster.
 //
-// A Watcher keeps two clusters in memory (package memcluster). Theirs is the real one,
-// as the watch on pods tells it, one event after the other. When a pod appears bound, the profile decides on the
-// state just before (judge.go), and the two choices are compared. Ours is a cluster in memory that begins
-// equal and then takes the profile's choices for all pods, which leave when they really leave.
-// The costs of both are averaged over blocks of time, and the difference gets an interval (blocks.go). A
-// Report holds all figures, and Verdict says what follows from them.
+// A Watcher keeps two clusters in memory (package memcluster). Theirs is the real one, by the events of the watch on pods, one after the
+// other. When a pod appears bound, the profile decides on the state just before (judge.go), and the two choices are compared. Ours is a
+// cluster in memory that begins equal and then takes the profile's choices for all pods, which leave when they really leave. The costs of
+// both are averaged over blocks of time, and the difference gets an interval (blocks.go). A Report holds all figures, and Verdict draws the
+// conclusion.
 package shadow

@@ -36,7 +36,9 @@ func (w *Watcher) frame(now time.Time, anyway bool) {
 }
 
 func frameOf(contender string, at time.Duration, nodes []*cluster.Node, waiting int) runfolder.Frame {
-	return runfolder.Frame{Scenario: folderScenario, Contender: contender, At: runfolder.Round(at.Seconds()), Waiting: waiting, Nodes: runfolder.Workers(nodes)}
+	return runfolder.Frame{
+		Scenario: folderScenario, Contender: contender, At: runfolder.Round(at.Seconds()), Waiting: waiting, Nodes: runfolder.Workers(nodes),
+	}
 }
 
 // keepDecision keeps a comparison: the first hundred, and then one in ever more.
@@ -45,14 +47,15 @@ func (w *Watcher) keepDecision(p *v1.Pod, j judgement) {
 		return
 	}
 	w.film.decisions = w.counts.Compared + 1 + w.counts.Compared/100
-	asks, _ := kube.Pod(p) // what can be trusted of a faulty GPU request
+	asks, _ := kube.Pod(p) // the trustworthy part of a faulty GPU request
 	now, waited := w.config.Clock.Now(), 0.0
 	if made := p.CreationTimestamp; !made.IsZero() {
 		waited = max(now.Sub(made.Time).Truncate(time.Second).Seconds(), 0) // it has whole seconds
 	}
 	w.config.Keep(runfolder.Decision{
 		Scenario: folderScenario, Contender: ourName(w.config.Name), At: runfolder.Round(now.Sub(w.begun).Seconds()), Waited: waited,
-		Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), Class: runfolder.ClassOf(asks.Requests), Feasible: j.Feasible, Node: advise.Shorten(j.Node, maxText),
+		Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), Class: runfolder.ClassOf(asks.Requests), Feasible: j.Feasible,
+		Node:  advise.Shorten(j.Node, maxText),
 		Score: float64(j.Score), RunnerUp: advise.Shorten(j.RunnerUp, maxText), RunnerUpScore: float64(j.RunnerUpScore),
 		Note: advise.Shorten("really on "+p.Spec.NodeName+": "+says[j.outcome], maxText),
 	})

@@ -51,7 +51,7 @@ func TestFilm(t *testing.T) {
 	}
 }
 
-// Frames of large clusters come less often, so that those of a day fit into their file.
+// Frames of large clusters come less often, so that a day's frames fit into their file.
 func TestFramesOfADay(t *testing.T) {
 	for _, nodes := range []int{10, 1000, 10_000} {
 		at, n := time.Duration(0), 0

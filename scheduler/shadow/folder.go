@@ -17,7 +17,7 @@ const folderScenario = "shadow"
 func theirName(of []string) string  { return plain(strings.Join(of, ", ")) }
 func ourName(profile string) string { return plain(profile) + " (in the shadow)" }
 
-// Points returns what is known now, for the curves over time of a run folder. The gain has three curves as soon as it has an interval.
+// Points returns the present points of a run folder's curves over time. The gain has three curves as soon as it has an interval.
 func (r Report) Points() []runfolder.Row {
 	c, at := r.Counts, r.To.Sub(r.From).Seconds()
 	values := map[string]float64{
@@ -50,9 +50,16 @@ func (r Report) Rows() []runfolder.Row {
 			Objective: plain(r.Objective), Baseline: theirs, Samples: len(r.Batches), TimeUnit: "seconds",
 			Metrics: []runfolder.Metric{{Name: "cost", Title: "cost", Digits: 5}, {Name: "waiting", Title: "pods waiting", Digits: 2}},
 		},
-		runfolder.Verdict{Scenario: folderScenario, Contender: ours, State: r.Verdict.state(), Text: strings.Join(append([]string{string(r.Verdict.Answer)}, r.Verdict.Why...), "; ")},
-		runfolder.Episode{Scenario: folderScenario, Contender: theirs, Values: map[string]float64{"cost": r.Whole.Theirs, "waiting": r.Whole.TheirsWaiting}},
-		runfolder.Episode{Scenario: folderScenario, Contender: ours, Values: map[string]float64{"cost": r.Whole.Ours, "waiting": r.Whole.OursWaiting}},
+		runfolder.Verdict{
+			Scenario: folderScenario, Contender: ours, State: r.Verdict.state(),
+			Text: strings.Join(append([]string{string(r.Verdict.Answer)}, r.Verdict.Why...), "; "),
+		},
+		runfolder.Episode{
+			Scenario: folderScenario, Contender: theirs, Values: map[string]float64{"cost": r.Whole.Theirs, "waiting": r.Whole.TheirsWaiting},
+		},
+		runfolder.Episode{
+			Scenario: folderScenario, Contender: ours, Values: map[string]float64{"cost": r.Whole.Ours, "waiting": r.Whole.OursWaiting},
+		},
 	}
 	for _, note := range r.Verdict.Notes {
 		out = append(out, runfolder.Verdict{Scenario: folderScenario, Contender: ours, State: runfolder.Note, Text: note})
@@ -95,15 +102,18 @@ func (r Report) agreement() runfolder.Table {
 	t.Rows = append(t.Rows, counted(says[only], c.Results[only], c.Compared))
 	s := r.OneStep
 	steps := s.Better + s.Equal + s.Worse
-	t.Rows = append(t.Rows, counted("one step: lower cost with the profile", s.Better, steps), counted("one step: equal cost", s.Equal, steps), counted("one step: higher cost with the profile", s.Worse, steps))
+	t.Rows = append(t.Rows, counted("one step: lower cost with the profile", s.Better, steps), counted("one step: equal cost", s.Equal, steps),
+		counted("one step: higher cost with the profile", s.Worse, steps))
 	return t
 }
 
 func (r Report) refusals() runfolder.Table {
 	c := r.Counts
 	t := runfolder.Table{Scenario: folderScenario, Title: "Refusals", Columns: []string{"", "pods", "share"}, Rows: [][]string{
-		counted(says[unschedulableForUs], c.Results[unschedulableForUs], c.Compared), counted(says[infeasible], c.Results[infeasible], c.Compared),
-		counted("decided by upstream's scores after a failure", c.Fallbacks, c.Compared), counted("their node is refused by our filters", c.Skewed, c.Compared),
+		counted(says[unschedulableForUs], c.Results[unschedulableForUs], c.Compared),
+		counted(says[infeasible], c.Results[infeasible], c.Compared),
+		counted("decided by upstream's scores after a failure", c.Fallbacks, c.Compared),
+		counted("their node is refused by our filters", c.Skewed, c.Compared),
 	}}
 	for _, why := range slices.Sorted(maps.Keys(c.NotCompared)) {
 		t.Rows = append(t.Rows, counted("not compared: "+plain(why), c.NotCompared[why], c.Bound))
@@ -123,7 +133,9 @@ func (r Report) latency() runfolder.Table {
 
 // lastFailures is the table of the last pods that would have failed.
 func (r Report) lastFailures() runfolder.Table {
-	t := runfolder.Table{Scenario: folderScenario, Title: "Would have failed, the last ones", Columns: []string{"pod", "what", "really on", "why"}}
+	t := runfolder.Table{
+		Scenario: folderScenario, Title: "Would have failed, the last ones", Columns: []string{"pod", "what", "really on", "why"},
+	}
 	for _, f := range r.Failures {
 		t.Rows = append(t.Rows, []string{plain(f.Pod), plain(strings.TrimSpace(string(f.What) + " " + f.Node)), plain(f.Theirs), plain(f.Why)})
 	}

@@ -52,8 +52,11 @@ const patience = 2 * time.Minute
 // Upstream's own scheduler places pods, and a network that packs watches it, with the printed rights and no others. It places
 // nothing, asks for no lease, and finds that it would have used fewer nodes.
 func TestBesideTheDefaultScheduler(t *testing.T) {
-	capacity := v1.ResourceList{v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110")}
-	cluster, err := kwok.Start(context.Background(), kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 8, Capacity: capacity}}})
+	capacity := v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("64Gi"), v1.ResourcePods: resource.MustParse("110"),
+	}
+	cluster, err := kwok.Start(context.Background(),
+		kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 8, Capacity: capacity}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +170,8 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	book := record.NewBook(record.DefaultSize, nil)
 	w, err = New(plugins, Config{
 		Client: o.Client, Dynamic: dynamic.NewForConfigOrDie(o.REST), Profile: o.Scheduler.Profiles[0], Name: "acgnn-pack",
-		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{}, Recording: plugin.Recording{Book: book},
+		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{},
+		Recording: plugin.Recording{Book: book},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ type outcome string
 const (
 	// same: the profile chooses the same node.
 	same outcome = "same"
-	// equal: the profile would draw among nodes of which one is theirs, or chooses one that is exactly like theirs.
+	// equal: the profile would draw among tied nodes, one of which is theirs, or chooses a node exactly like theirs.
 	equal outcome = "equal"
 	// different: the profile chooses another node.
 	different outcome = "different"
@@ -35,7 +35,7 @@ var outcomes = []outcome{same, equal, different, only, unschedulableForUs, infea
 type judgement struct {
 	outcome
 	memcluster.Choice
-	skewed bool    // the profile's filters refuse the node that the pod got: the state is not the one that they saw
+	skewed bool    // the profile's filters refuse the pod's node: the other scheduler saw another state
 	gained float64 // cost after their choice minus cost after ours; over 0 if ours is better
 	why    string  // for unschedulableForUs and infeasible
 }

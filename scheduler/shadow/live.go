@@ -16,19 +16,19 @@ import (
 	"gnnsched/scheduler/advise"
 )
 
-// Comparison is a pod that the other scheduler bound, with what the profile would have chosen for it.
+// Comparison is a pod that the other scheduler bound, with the profile's choice for it.
 type Comparison struct {
 	Time   time.Time `json:"time"`
 	Pod    string    `json:"pod"`
 	What   outcome   `json:"what"`
 	Theirs string    `json:"theirs"`         // the node that it got
-	Node   string    `json:"node,omitempty"` // the one that the profile chooses; empty if none fits
+	Node   string    `json:"node,omitempty"` // the profile's choice; empty if none fits
 	Gained float64   `json:"gained"`         // cost after their choice minus cost after ours; over 0 if ours is better
 	Took   float64   `json:"took"`           // seconds
 	Why    string    `json:"why,omitempty"`  // of a failure
 }
 
-// Live is what a running Watcher has found so far. Its report has no batches.
+// Live holds the findings so far of a running Watcher. Its report has no batches.
 type Live struct {
 	Report
 	Results   []Result     `json:"results"`
@@ -37,17 +37,17 @@ type Live struct {
 	Course    []Block      `json:"course"`    // the time so far, in blocks of equal length
 }
 
-// Path is where a scheduler in the shadow serves its Live.
+// Path is the path of a shadow scheduler's Live.
 const Path = "/debug/shadow"
 
 const (
-	// keptComparisons is how many comparisons are kept for Live.
+	// keptComparisons is the number of comparisons kept for Live.
 	keptComparisons = 100
-	// mostCourse is how many blocks a Live has at most. Of more, each two become one.
+	// mostCourse bounds the blocks of a Live. If there are more, each two become one.
 	mostCourse = 240
 )
 
-// Live asks a Watcher that runs what it has found so far. It waits until the events at hand are worked off, Run or ctx ends.
+// Live returns the findings so far of a running Watcher. It waits until the pending events are handled, or Run or ctx ends.
 func (w *Watcher) Live(ctx context.Context) (Live, error) {
 	reply := make(chan Live, 1)
 	for asked := w.asked; ; {
@@ -67,7 +67,11 @@ func (w *Watcher) Live(ctx context.Context) (Live, error) {
 // live answers Live.
 func (w *Watcher) live() Live {
 	r := w.Report()
-	l := Live{Report: r, Results: r.results(), Agreement: r.Counts.agreement(), Recent: append([]Comparison{}, w.recent...), Course: append([]Block{}, w.blocks.full...)} // lists in JSON, also without elements
+	// lists in JSON, also without elements
+	l := Live{
+		Report: r, Results: r.results(), Agreement: r.Counts.agreement(), Recent: append([]Comparison{}, w.recent...),
+		Course: append([]Block{}, w.blocks.full...),
+	}
 	slices.Reverse(l.Recent)
 	l.Batches = nil
 	for len(l.Course) > mostCourse {
@@ -102,14 +106,15 @@ func (w *Watcher) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	_, _ = out.Write(text) // the caller may have gone
 }
 
-// ParseLive reads what a Watcher serves. Its errors are those of Parse.
+// ParseLive reads the answer of a Watcher. It returns the same errors as Parse.
 func ParseLive(text []byte) (Live, error) {
 	if _, err := Parse(text); err != nil {
 		return Live{}, err
 	}
 	var l Live
 	if err := json.Unmarshal(text, &l); err != nil {
-		return Live{}, exit.New(exit.Usage, fmt.Errorf("it does not say what a scheduler in the shadow has found: %w", err), "are both programs of the same version?")
+		return Live{}, exit.New(exit.Usage, fmt.Errorf("it does not say what a scheduler in the shadow has found: %w", err),
+			"are both programs of the same version?")
 	}
 	return l, nil
 }
@@ -117,8 +122,9 @@ func ParseLive(text []byte) (Live, error) {
 // note keeps a comparison for Live.
 func (w *Watcher) note(p *v1.Pod, j judgement) {
 	w.recent = append(w.recent, Comparison{
-		Time: w.config.Clock.Now(), Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), What: j.outcome, Theirs: advise.Shorten(p.Spec.NodeName, maxText),
-		Node: advise.Shorten(j.Node, maxText), Gained: j.gained, Took: j.Took.Seconds(), Why: advise.Shorten(j.why, maxText),
+		Time: w.config.Clock.Now(), Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), What: j.outcome,
+		Theirs: advise.Shorten(p.Spec.NodeName, maxText),
+		Node:   advise.Shorten(j.Node, maxText), Gained: j.gained, Took: j.Took.Seconds(), Why: advise.Shorten(j.why, maxText),
 	})
 	if len(w.recent) > keptComparisons {
 		w.recent = slices.Delete(w.recent, 0, 1)

@@ -75,7 +75,7 @@ func TestLiveAsks(t *testing.T) {
 	}
 }
 
-// A watcher that runs serves what it has found, with the words for each result; one that has not read the cluster says so.
+// A running watcher serves its findings, with the words for each result; a watcher that has not read the cluster says so.
 func TestServe(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	ask := func(method string) *httptest.ResponseRecorder {

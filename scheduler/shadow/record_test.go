@@ -10,8 +10,8 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// The book has the decision about each pod that was compared: where it would go, where it really is, and what the policy read of
-// both. The choices of the cluster in memory are not in it.
+// The book has the decision about each compared pod: the profile's node, the real node, and the features that the policy read of both. The
+// choices of the cluster in memory are not in it.
 func TestRecords(t *testing.T) {
 	book := record.NewBook(10, nil)
 	b := recordingBench(t, plugin.Recording{Book: book, DefaultShare: 1}, "linear", "a", "b", "c", "d", "e", "f", "g")
@@ -45,7 +45,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// A network has its own name in records, not that of the watched scheduler.
+// A network has its own name in records, not the watched scheduler's.
 func TestRecordsNameNetworks(t *testing.T) {
 	b := newBench(t, "linear", "a")
 	if got := b.policy("default-scheduler", 7); got != "linear" {

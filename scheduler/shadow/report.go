@@ -14,7 +14,7 @@ import (
 // version is the schema version of reports.
 const version = "gnnsched.shadow/v1"
 
-// Report is what a Watcher has found.
+// Report holds the findings of a Watcher.
 type Report struct {
 	Version     string    `json:"version"`
 	Profile     string    `json:"profile"`
@@ -31,11 +31,11 @@ type Report struct {
 	Time     Times     `json:"time"`
 	Failures []Failure `json:"failures,omitempty"` // the last ones
 
-	// Placed is the share of the pods that run in the cluster in memory, and that the profile placed. While it is low, the two
-	// clusters are still alike because of what ran before.
+	// Placed is the fraction of the pods in the cluster in memory that the profile placed. While it is low, the two clusters are still alike
+	// because of the initial pods.
 	Placed float64 `json:"placed"`
 	Whole  Block   `json:"whole"` // means over the whole time
-	// Batches are the stretches of time behind the intervals, and Correlation is that of a stretch with the next one.
+	// Batches are the stretches of time behind the intervals, and Correlation is the correlation of a stretch with the next one.
 	Batches     []Block   `json:"batches,omitempty"`
 	Correlation float64   `json:"correlation"`
 	Gain        *Estimate `json:"gain,omitempty"`        // of the objective's cost; over 0 if the profile is better
@@ -53,7 +53,7 @@ type Counts struct {
 	Skewed      int             `json:"skewed"`    // pods whose real node the profile's filters refuse
 	Waited      int             `json:"waited"`    // pods that the other scheduler found no node for, at first
 	WaitingOurs int             `json:"waitingOurs"`
-	Errors      int             `json:"errors"` // of the program: what it could not count
+	Errors      int             `json:"errors"` // of the program: events that it could not count
 
 	behind bool // whether too many events wait
 }
@@ -64,8 +64,8 @@ func (c Counts) chosen() int { return c.Results[same] + c.Results[equal] + c.Res
 // agreement returns the share of the same and equally good nodes among the pods with a choice.
 func (c Counts) agreement() float64 { return share(c.Results[same]+c.Results[equal], c.chosen()) }
 
-// OneStep compares the costs right after the single choices, each from the real state. They do not add up: every choice
-// begins again from what the other scheduler made.
+// OneStep compares the costs right after the single choices, each from the real state. They do not add up: every choice begins again from
+// the other scheduler's state.
 type OneStep struct {
 	Better int     `json:"better"` // choices of ours that leave the lower cost
 	Equal  int     `json:"equal"`
@@ -73,7 +73,7 @@ type OneStep struct {
 	Mean   float64 `json:"mean"` // of cost after theirs minus cost after ours
 }
 
-// Times are those of the profile's decisions, filters included, in seconds.
+// Times are the durations of the profile's decisions, filters included, in seconds.
 type Times struct {
 	Median float64 `json:"median"`
 	P99    float64 `json:"p99"`
@@ -85,7 +85,7 @@ type Failure struct {
 	Pod    string  `json:"pod"`
 	What   outcome `json:"what"`
 	Theirs string  `json:"theirs"`         // the node that it got
-	Node   string  `json:"node,omitempty"` // the one that the profile chooses
+	Node   string  `json:"node,omitempty"` // the profile's choice
 	Why    string  `json:"why"`
 }
 
@@ -153,7 +153,7 @@ func (g *gains) oneStep() OneStep {
 	return OneStep{g.better, g.equal, g.worse, g.sum / float64(max(g.better+g.equal+g.worse, 1))}
 }
 
-// recent is the number of durations of which quantiles are taken.
+// recent is the number of durations behind the quantiles.
 const recent = 10_000
 
 // durations keeps the last ones.

@@ -51,7 +51,7 @@ func blocksOf(gains ...float64) []Block {
 	return out
 }
 
-// The interval is that of Student's t: for 1 to 5 with four degrees of freedom, 3 ± 2.7764 · 1.5811 / √5.
+// The interval is Student's t interval: for 1 to 5 with four degrees of freedom, 3 ± 2.7764 · 1.5811 / √5.
 func TestEstimate(t *testing.T) {
 	e := estimate(blocksOf(1, 2, 3, 4, 5), gained)
 	if math.Abs(e.Mean-3) > 1e-12 || math.Abs(e.High-e.Mean-1.9632) > 1e-4 || math.Abs(e.Mean-e.Low-1.9632) > 1e-4 {
@@ -64,7 +64,10 @@ func good() Report {
 	return Report{
 		Version: version, Profile: "gnn", Policy: "gnn", Fingerprint: "c0ffee", Of: []string{"default-scheduler"}, Objective: "balance",
 		From: time.Unix(1e9, 0).UTC(), To: time.Unix(1e9+7200, 0).UTC(), Limits: DefaultLimits,
-		Counts:  Counts{Bound: 2100, Compared: 2000, Results: map[outcome]int{same: 700, equal: 300, different: 900, only: 100}, NotCompared: map[string]int{volumeReason: 100}},
+		Counts: Counts{
+			Bound: 2100, Compared: 2000, Results: map[outcome]int{same: 700, equal: 300, different: 900, only: 100},
+			NotCompared: map[string]int{volumeReason: 100},
+		},
 		OneStep: OneStep{500, 200, 200, 0.0001}, Time: Times{0.001, 0.004, 0.02}, Placed: 0.9,
 		Whole: Block{7200, 0.1, 0.08, 0, 0}, Batches: slices.Repeat([]Block{{240, 0.1, 0.08, 0, 0}}, 30), Correlation: 0.05,
 		Gain: &Estimate{0.02, 0.015, 0.025}, MoreWaiting: &Estimate{0, 0, 0},
@@ -103,10 +106,12 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// The text is for people. What pods' owners wrote cannot command their terminal.
+// The text is for people. Text from pods' owners cannot command their terminal.
 func TestText(t *testing.T) {
 	r := good()
-	r.Failures = []Failure{{Pod: "x/\x1b[31mred\ny", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient\r cpu " + strings.Repeat("z", 1000)}}
+	r.Failures = []Failure{{
+		Pod: "x/\x1b[31mred\ny", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient\r cpu " + strings.Repeat("z", 1000),
+	}}
 	r.Counts.Results[infeasible], r.Counts.Waited, r.Placed = 1, 3, 0.3
 	r.Verdict = judgeReport(r)
 	var b strings.Builder
@@ -119,7 +124,7 @@ func TestText(t *testing.T) {
 	golden.Check(t, "report.txt", b.String())
 }
 
-// A report is read as it was written; other files are refused.
+// A written report is read back equal; other files are refused.
 func TestParse(t *testing.T) {
 	text, err := json.Marshal(good())
 	if err != nil {

@@ -35,7 +35,8 @@ func (r Report) WriteText(w io.Writer) error {
 		if i == 0 {
 			fmt.Fprintln(&b, "\nwould have failed, the last ones")
 		}
-		fmt.Fprintf(&b, "  %s: %s (really on %s): %s\n", plain(f.Pod), plain(strings.TrimSpace(string(f.What)+" "+f.Node)), plain(f.Theirs), plain(f.Why))
+		fmt.Fprintf(&b, "  %s: %s (really on %s): %s\n", plain(f.Pod), plain(strings.TrimSpace(string(f.What)+" "+f.Node)),
+			plain(f.Theirs), plain(f.Why))
 	}
 	_, err := w.Write(b.Bytes())
 	return err
@@ -43,10 +44,11 @@ func (r Report) WriteText(w io.Writer) error {
 
 func plain(text string) string { return advise.Shorten(text, 2*maxText) }
 
-// Title says in a line what was compared, for how long and by which objective.
+// Title names, in a line, the compared schedulers, the duration and the objective.
 func (r Report) Title() string {
 	length := r.To.Sub(r.From).Round(time.Second)
-	return fmt.Sprintf("%s (%s) in the shadow of %s for %v, by %s", plain(r.Profile), plain(r.decider()), plain(strings.Join(r.Of, ", ")), length, plain(r.Objective))
+	return fmt.Sprintf("%s (%s) in the shadow of %s for %v, by %s", plain(r.Profile), plain(r.decider()), plain(strings.Join(r.Of, ", ")),
+		length, plain(r.Objective))
 }
 
 // decider names what decides.
@@ -106,7 +108,7 @@ type Result struct {
 	Text  string  `json:"text"`            // What for people
 	Fails bool    `json:"fails,omitempty"` // the pod would have failed
 	Pods  int     `json:"pods"`
-	Share float64 `json:"share"` // of the pods with a choice for the same, an equal and another node; else of all that were compared
+	Share float64 `json:"share"` // of the pods with a choice for the same, an equal and another node; else of all compared pods
 }
 
 // results counts the comparisons by outcome, in the order in which they are shown.
@@ -125,7 +127,8 @@ func (r Report) results() []Result {
 
 func (r Report) writePods(w io.Writer) {
 	c := r.Counts
-	fmt.Fprintf(w, "\npods\n  bound by %s\t%d\n  compared\t%d\t%.1f %%\n", plain(strings.Join(r.Of, ", ")), c.Bound, c.Compared, 100*share(c.Compared, c.Bound))
+	fmt.Fprintf(w, "\npods\n  bound by %s\t%d\n  compared\t%d\t%.1f %%\n", plain(strings.Join(r.Of, ", ")),
+		c.Bound, c.Compared, 100*share(c.Compared, c.Bound))
 	for _, x := range r.results() {
 		fmt.Fprintf(w, "    %s\t%d\t%.1f %%\n", x.Text, x.Pods, 100*x.Share)
 	}
@@ -140,6 +143,8 @@ func (r Report) writePods(w io.Writer) {
 		fmt.Fprintf(w, "  errors of this program\t%d\n", c.Errors)
 	}
 	s := r.OneStep
-	fmt.Fprintf(w, "\none step from the real state\tbetter %d\tequal %d\tworse %d\tcost %+.6f on average\n", s.Better, s.Equal, s.Worse, -s.Mean)
-	fmt.Fprintf(w, "time of a decision with filters\tmedian %.2f ms\t99 %% %.2f ms\tmost %.2f ms\n", 1000*r.Time.Median, 1000*r.Time.P99, 1000*r.Time.Max)
+	fmt.Fprintf(w, "\none step from the real state\tbetter %d\tequal %d\tworse %d\tcost %+.6f on average\n",
+		s.Better, s.Equal, s.Worse, -s.Mean)
+	fmt.Fprintf(w, "time of a decision with filters\tmedian %.2f ms\t99 %% %.2f ms\tmost %.2f ms\n",
+		1000*r.Time.Median, 1000*r.Time.P99, 1000*r.Time.Max)
 }

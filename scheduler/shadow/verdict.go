@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/blocks"
 )
 
-// Answer says whether to switch.
+// Answer is the advice whether to switch.
 type Answer string
 
 const (
@@ -21,10 +21,10 @@ const (
 type Verdict struct {
 	Answer Answer   `json:"answer"`
 	Why    []string `json:"why"`
-	Notes  []string `json:"notes,omitempty"` // what to bear in mind, whatever the answer
+	Notes  []string `json:"notes,omitempty"` // caveats for any answer
 }
 
-// Limits are what a verdict goes by.
+// Limits are the thresholds of a verdict.
 type Limits struct {
 	Pods     int     `json:"pods"`     // that must be compared
 	Failures float64 `json:"failures"` // the share of pods that may fail: unschedulable, infeasible, fallbacks; each counts by itself
@@ -57,7 +57,7 @@ const (
 	maxSkewed = 0.05
 )
 
-// judgeReport says what follows from the figures of r.
+// judgeReport returns the verdict on the figures of r.
 func judgeReport(r Report) Verdict {
 	v := Verdict{Notes: notes(r)}
 	if why := lacking(r); len(why) > 0 {
@@ -65,11 +65,13 @@ func judgeReport(r Report) Verdict {
 		return v
 	}
 	if r.MoreWaiting.Low > rounding {
-		v.Answer, v.Why = notWorth, []string{fmt.Sprintf("%.3g pods more would wait on average (%.3g to %.3g)", r.MoreWaiting.Mean, r.MoreWaiting.Low, r.MoreWaiting.High)}
+		v.Answer, v.Why = notWorth,
+			[]string{fmt.Sprintf("%.3g pods more would wait on average (%.3g to %.3g)", r.MoreWaiting.Mean, r.MoreWaiting.Low, r.MoreWaiting.High)}
 		return v
 	}
 	real := r.Whole.Theirs
-	text := fmt.Sprintf("the cost would change by %s (%s to %s)", percent(-r.Gain.Mean, real), percent(-r.Gain.High, real), percent(-r.Gain.Low, real))
+	text := fmt.Sprintf("the cost would change by %s (%s to %s)", percent(-r.Gain.Mean, real), percent(-r.Gain.High, real),
+		percent(-r.Gain.Low, real))
 	if r.Gain.High < 0 {
 		v.Answer, v.Why = notWorth, []string{text}
 		return v
@@ -97,7 +99,7 @@ func percent(d, of float64) string {
 	return fmt.Sprintf("%+.2f %%", 100*d/of)
 }
 
-// lacking says which figures are missing.
+// lacking names the missing figures.
 func lacking(r Report) (why []string) {
 	if n := r.Counts.Compared; n < r.Limits.Pods {
 		why = append(why, fmt.Sprintf("%d of %d pods were compared", n, r.Limits.Pods))
@@ -105,10 +107,13 @@ func lacking(r Report) (why []string) {
 	if r.Gain == nil {
 		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", blocks.Min))
 	} else if r.Correlation > blocks.MaxLag {
-		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed", len(r.Batches), r.Correlation, blocks.MaxLag))
+		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed",
+			len(r.Batches), r.Correlation, blocks.MaxLag))
 	}
 	if share(r.Counts.Skewed, r.Counts.Compared) > maxSkewed {
-		why = append(why, fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw", r.Counts.Skewed, r.Counts.Compared))
+		why = append(why,
+			fmt.Sprintf("%d of %d pods are on nodes that the filters refuse: the state that was compared is not the one that the scheduler saw",
+				r.Counts.Skewed, r.Counts.Compared))
 	}
 	if n := r.Counts.NotCompared[lateReason] + r.Counts.NotCompared[backlogReason] + r.Counts.Errors; share(n, r.Counts.Bound) > maxUnseen {
 		why = append(why, fmt.Sprintf("%d of %d pods were missed", n, r.Counts.Bound))
@@ -116,7 +121,7 @@ func lacking(r Report) (why []string) {
 	return why
 }
 
-// failing says what fails too often.
+// failing names the parts that fail too often.
 func failing(r Report) (why []string) {
 	for _, x := range []struct {
 		n    int
@@ -138,7 +143,7 @@ func failing(r Report) (why []string) {
 
 func share(n, of int) float64 { return float64(n) / float64(max(of, 1)) }
 
-// notes says what limits the figures.
+// notes describes the limits of the figures.
 func notes(r Report) (out []string) {
 	if r.Counts.Compared > 0 && r.Placed < 0.5 {
 		out = append(out, fmt.Sprintf("only %.0f %% of the pods that run were placed since the start; the effect is not complete", 100*r.Placed))

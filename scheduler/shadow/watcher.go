@@ -35,14 +35,14 @@ import (
 type Config struct {
 	Client  kubernetes.Interface // only read from
 	Dynamic dynamic.Interface    // nil: none of upstream's plugins that watch by name of a resource
-	// Profile is what would decide, as kube-scheduler's configuration has it, and Name names it in reports.
-	// Policies that count typical pods count those that have the profile's SchedulerName, so it should be one of Of.
+	// Profile would decide, in the form of kube-scheduler's configuration, and Name names it in reports. Policies that count typical pods
+	// count pods with the profile's SchedulerName, so it should be one of Of.
 	Profile config.KubeSchedulerProfile
 	Name    string
 	// Of are the schedulerNames whose pods are compared. The other pods stay where they really are.
 	Of []string
-	// Objective is what the two clusters are compared by. Terms about measured usage are not possible:
-	// nobody can measure the cluster with the profile's choices.
+	// Objective compares the two clusters. Terms about measured usage are not possible, because the cluster with the profile's choices cannot
+	// be measured.
 	Objective objective.Mix
 	Block     time.Duration // length of the blocks of time, at first
 	Limits    Limits
@@ -112,7 +112,8 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	}
 	registerMetrics()
 	w := &Watcher{
-		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}), log: klog.FromContext(ctx).WithName(logging.ProjectLogger),
+		config: c, queue: newQueue(c.Clock), asked: make(chan chan<- Live), ended: make(chan struct{}),
+		log:     klog.FromContext(ctx).WithName(logging.ProjectLogger),
 		shared:  kuberelease.Informers(c.Client),
 		waiting: sets.New[types.UID](), blocks: timeline{length: c.Block.Seconds()},
 		counts: Counts{Results: map[outcome]int{}, NotCompared: map[string]int{}},
@@ -120,20 +121,24 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	if c.Dynamic != nil {
 		w.named = dynamicinformer.NewDynamicSharedInformerFactory(c.Dynamic, 0)
 	}
-	of := memcluster.Config{Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed, Recording: c.Recording}
+	of := memcluster.Config{
+		Client: c.Client, Shared: w.shared, Dynamic: w.named, Profile: c.Profile, Objective: c.Objective, Clock: c.Clock, Seed: c.Seed,
+		Recording: c.Recording,
+	}
 	var err error
 	if w.theirs, err = memcluster.New(ctx, of); err != nil {
 		return nil, err
 	}
 	of.Seed++
-	of.Recording = plugin.Recording{} // the choices of the second cluster are about a state that nobody sees
-	// What the plugins say when they start was logged for the first cluster.
+	of.Recording = plugin.Recording{} // the second cluster's choices are not recorded: their state is hypothetical
+	// The plugins' start was logged for the first cluster.
 	second, err := memcluster.New(klog.NewContext(ctx, klog.FromContext(ctx).V(1)), of)
 	if err != nil {
 		return nil, err
 	}
 	w.ours = memcluster.NewPlacements(second)
-	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled, func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
+	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled,
+		func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
 	pods, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods())
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
@@ -158,7 +163,7 @@ const (
 	step = time.Second // how often time is accounted for, and waiting pods are tried again
 	tell = time.Minute
 
-	// retries is how many waiting pods may be tried without success before the rest waits for the next step.
+	// retries is the number of waiting pods that may be tried without success before the rest waits for the next step.
 	retries = 20
 )
 
@@ -209,7 +214,7 @@ func (w *Watcher) tell() {
 	}
 }
 
-// start takes what the informers have seen so far as the state at the beginning.
+// start takes the informers' present objects as the initial state.
 func (w *Watcher) start(ctx context.Context) {
 	w.begun = w.config.Clock.Now()
 	w.last = w.begun
@@ -255,7 +260,7 @@ func (w *Watcher) advance(now time.Time) {
 	w.blocks.add(Block{d.Seconds(), theirs, own, float64(len(w.waiting)), float64(len(w.ours.Waiting))})
 }
 
-// watched reports whether the pod is of a scheduler that is watched.
+// watched reports whether the pod belongs to a watched scheduler.
 func (w *Watcher) watched(p *v1.Pod) bool { return slices.Contains(w.config.Of, p.Spec.SchedulerName) }
 
 // network returns what decides now.
@@ -269,7 +274,7 @@ func (w *Watcher) network() plugin.Network {
 	return n
 }
 
-// policy names what decides. A network has the name of its profile, which is that of the watched scheduler.
+// policy names the decider. For a network it is the configured name, because the profile has the watched scheduler's name.
 func (w *Watcher) policy(name string, fingerprint uint64) string {
 	if fingerprint != 0 {
 		return w.config.Name

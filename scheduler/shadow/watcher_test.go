@@ -54,7 +54,8 @@ func recordingBench(t testing.TB, recording plugin.Recording, policy string, nod
 	b := &bench{t: t, clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
 	b.Watcher, err = New(ctx, Config{
 		Client: fake.NewClientset(), Profile: decoded.Profiles[0], Name: policy, Of: []string{server.DefaultProfile},
-		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock, Recording: recording,
+		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock,
+		Recording: recording,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +189,7 @@ func TestWaiting(t *testing.T) {
 	}
 }
 
-// A pod that waits when watching begins takes no room of pods that run, whatever the order of the first lists.
+// A pod that waits when watching begins takes no room of running pods, in any order of the first lists.
 func TestWaitsAtTheBeginning(t *testing.T) {
 	b := newBench(t, "most-allocated")
 	waits := pod("waits").Req(map[v1.ResourceName]string{v1.ResourceCPU: "6"}).Obj()
@@ -263,7 +264,7 @@ func TestEveryWaitingPodHasItsTurn(t *testing.T) {
 	}
 }
 
-// What would have failed is counted with its reason: here, a pod on a node that our filters refuse.
+// Would-be failures are counted with their reason: here, a pod on a node that our filters refuse.
 func TestUnschedulableForUs(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	p := pod("x").NodeSelector(map[string]string{v1.LabelHostname: "none"}).Obj()
@@ -308,7 +309,7 @@ func TestInfeasible(t *testing.T) {
 	}
 }
 
-// Pods that leave the profile no free choice, those of other schedulers and those that were bound unseen keep their nodes.
+// Pods that leave the profile no free choice, other schedulers' pods and pods that were bound unseen keep their nodes.
 func TestFixed(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	b.binds(pod("0").Obj(), "a")
@@ -331,8 +332,8 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// When a node is gone, the pods that the profile had put there wait for another one. Those that were really there stay until
-// they really end, because the node may come back.
+// When a node is gone, the pods that the profile had put there wait for another one. Pods that were really there stay until they really
+// end, because the node may come back.
 func TestNodeGone(t *testing.T) {
 	b := newBench(t, "most-allocated", "a", "b")
 	mine := b.binds(pod("0").Obj(), "b")
@@ -353,8 +354,8 @@ func TestNodeGone(t *testing.T) {
 	}
 }
 
-// Whatever happens, the real cluster's cost is that of the pods that are bound, and every bound pod is in the cluster in memory
-// once: on a node, or waiting.
+// After any events, the real cluster's cost counts the bound pods, and every bound pod is in the cluster in memory once: on a node, or
+// waiting.
 func TestClustersFollow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t, rapid.SampledFrom([]string{"most-allocated", "kube-scheduler"}).Draw(rt, "policy"), "a", "b", "c")
@@ -406,7 +407,9 @@ func TestClustersFollow(t *testing.T) {
 
 // Terms about measured usage, and other configurations without a meaning, are refused.
 func TestValidate(t *testing.T) {
-	good := Config{Of: []string{"x"}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Second, Limits: DefaultLimits}
+	good := Config{
+		Of: []string{"x"}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Second, Limits: DefaultLimits,
+	}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}

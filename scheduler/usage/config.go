@@ -35,7 +35,7 @@ type Config struct {
 	CertFile  string `json:"certFile,omitempty"`
 	KeyFile   string `json:"keyFile,omitempty"`
 	TokenFile string `json:"tokenFile,omitempty"`
-	// ServerName is the name that Prometheus' certificate must have, if it is not that of Address.
+	// ServerName is the name in Prometheus' certificate, if it differs from the host of Address.
 	ServerName string `json:"serverName,omitempty"`
 	// Interval is the time between two measurements, 15s by default, and Timeout that after which one is given up,
 	// 10s by default, but at most MaxAge.
@@ -43,13 +43,13 @@ type Config struct {
 	Timeout  metav1.Duration `json:"timeout,omitempty"`
 	// MaxAge is the age from which a measurement is not used any more, 3m by default.
 	MaxAge metav1.Duration `json:"maxAge,omitempty"`
-	// NetworkCapacity and DiskCapacity are what a node can send, receive, read and write in bytes a second. The
-	// defaults are 125M (1 Gbit/s) and 200M.
+	// NetworkCapacity and DiskCapacity are the capacity of a node's network and disk in bytes a second. The defaults are 125M (1 Gbit/s) and
+	// 200M.
 	NetworkCapacity resource.Quantity `json:"networkCapacity,omitzero"`
 	DiskCapacity    resource.Quantity `json:"diskCapacity,omitzero"`
 }
 
-// Default fills in what is left out, and returns an error for the first invalid value.
+// Default fills in missing values, and returns an error for the first invalid value.
 func (c *Config) Default() error {
 	for _, d := range []struct {
 		to    *metav1.Duration
@@ -87,7 +87,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("usage: maxAge is %v, want at least interval (%v)", c.MaxAge.Duration, c.Interval.Duration)
 	}
 	if c.MaxAge.Duration < c.Timeout.Duration {
-		return fmt.Errorf("usage: maxAge is %v, want at least timeout (%v), or a source that hangs would be told too late", c.MaxAge.Duration, c.Timeout.Duration)
+		return fmt.Errorf("usage: maxAge is %v, want at least timeout (%v), or a source that hangs would be told too late",
+			c.MaxAge.Duration, c.Timeout.Duration)
 	}
 	if c.NetworkCapacity.Sign() < 0 || c.DiskCapacity.Sign() < 0 {
 		return errors.New("usage: networkCapacity and diskCapacity must be positive")
@@ -96,8 +97,10 @@ func (c *Config) validate() error {
 	case PrometheusSource:
 		return c.validatePrometheus()
 	case MetricsAPISource:
-		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" || c.ServerName != "" {
-			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s", MetricsAPISource, PrometheusSource)
+		if c.Address != "" || len(c.Queries) > 0 || c.TokenFile != "" || c.CAFile != "" || c.CertFile != "" || c.KeyFile != "" ||
+			c.ServerName != "" {
+			return fmt.Errorf("usage: source %s is asked over the API server: address, queries, files and serverName are for %s",
+				MetricsAPISource, PrometheusSource)
 		}
 		return nil
 	}
@@ -116,7 +119,7 @@ func (c *Config) validatePrometheus() error {
 	return nil
 }
 
-// KnowsThrottled reports whether the source says what pods wanted and did not get.
+// KnowsThrottled reports whether the source measures the CPU that pods wanted and did not get.
 func (c *Config) KnowsThrottled() bool {
 	query, replaced := c.Queries[throttledQuery]
 	return c.Source == PrometheusSource && (!replaced || query != "")
@@ -132,5 +135,7 @@ func (c *Config) CheckFiles() error {
 }
 
 func (c *Config) server() promapi.Server {
-	return promapi.Server{Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName}
+	return promapi.Server{
+		Address: c.Address, CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile, ServerName: c.ServerName,
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// listers implements objects by what the scheduler's informers know.
+// listers implements objects by the scheduler's informers.
 type listers struct {
 	nodes corelisters.NodeLister
 	pods  corelisters.PodLister

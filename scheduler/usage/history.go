@@ -58,7 +58,7 @@ func index(n int64, length int) int {
 	return int(((n % int64(length)) + int64(length)) % int64(length))
 }
 
-// statistics returns what the samples until now say. There must be one.
+// statistics returns the statistics of the samples until now. There must be one.
 func (s *series) statistics(now float64) cluster.Statistics {
 	for s.count > 1 && s.times[s.begin] <= now-cluster.UsageWindow {
 		s.begin, s.count = (s.begin+1)%ringSize, s.count-1

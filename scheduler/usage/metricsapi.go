@@ -48,7 +48,7 @@ func (a *metricsAPI) Measure(ctx context.Context) (m measurement, err error) {
 }
 
 func (m *measurement) addNodes(nodes []metricsv1beta1.NodeMetrics, now time.Time) {
-	// The clock of the nodes is not ours. The newest sample counts as of now, and the others are older by comparison.
+	// The clock of the nodes is not ours. The newest sample counts as of now, and the others are older by their difference from it.
 	newest := time.Time{}
 	for i := range nodes {
 		if t := nodes[i].Timestamp.Time; t.After(newest) && t.Before(now.Add(clockError)) {
@@ -68,7 +68,7 @@ func (m *measurement) addNodes(nodes []metricsv1beta1.NodeMetrics, now time.Time
 	}
 }
 
-// clockError is by how much another clock may be off.
+// clockError is the accepted error of another clock.
 const clockError = 90 * time.Second
 
 func (m *measurement) addPod(p *metricsv1beta1.PodMetrics) {

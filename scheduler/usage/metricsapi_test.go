@@ -23,7 +23,7 @@ func list(cpu, memory string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 }
 
-// The clock of the nodes is off by so much. a's sample is 30 s older than b's.
+// The error of the nodes' clock. a's sample is 30 s older than b's.
 func TestMetricsAPI(t *testing.T) {
 	for _, c := range []struct {
 		off  time.Duration

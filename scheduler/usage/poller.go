@@ -21,8 +21,7 @@ type poller struct {
 	asks      poll.Poll
 }
 
-// newPoller returns a poller of the source that a configuration names. It reads the files of the configuration.
-// api reaches the cluster's API server.
+// newPoller returns a poller of a configuration's source. It reads the configuration's files. api reaches the cluster's API server.
 func newPoller(c Config, api *rest.Config, directory objects, clk clock.WithTicker) (*poller, error) {
 	if err := c.Default(); err != nil {
 		return nil, err
@@ -75,16 +74,17 @@ func (p *poller) report(err error, changed bool, log klog.Logger) {
 	polls.WithLabelValues(result).Inc()
 	switch {
 	case changed && err != nil:
-		log.Error(err, "Measuring usage failed; nodes without fresh usage are scored by requests", "source", p.config.Source, "again", p.config.Interval.Duration)
+		log.Error(err, "Measuring usage failed; nodes without fresh usage are scored by requests", "source", p.config.Source, "again",
+			p.config.Interval.Duration)
 	case changed:
 		log.Info("Measuring usage works again", "source", p.config.Source)
 	}
 }
 
-// named is how many nodes one log line names.
+// named is the number of nodes in one log line.
 const named = 5
 
-// log says which nodes are scored by requests from now on, and which by usage again.
+// log logs which nodes are scored by requests from now on, and which by usage again.
 func (o *outcome) log(log klog.Logger) {
 	for _, reason := range []degradation{usageAbsent, usageStale, usageInvalid, usageFailed} {
 		if nodes := o.Changed[reason]; len(nodes) > 0 {
@@ -93,7 +93,8 @@ func (o *outcome) log(log klog.Logger) {
 	}
 	for _, state := range powerStates {
 		if nodes := o.Power.Lost[state]; len(nodes) > 0 {
-			log.Info("The power of nodes is no longer measured; their annotation or the default counts", "reason", state, "nodes", len(nodes), "some", some(nodes))
+			log.Info("The power of nodes is no longer measured; their annotation or the default counts", "reason", state, "nodes", len(nodes),
+				"some", some(nodes))
 		}
 	}
 	if nodes := o.Changed[""]; len(nodes) > 0 {

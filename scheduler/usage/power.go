@@ -15,53 +15,55 @@ const (
 	fitHalfLife = 6 * 3600.0 // seconds in which a sample loses half its weight
 	fitSamples  = 20         // that a curve needs at least
 	fitSpread   = 0.05       // standard deviation of the CPU in use, as a share, that a curve needs at least
-	fitStep     = 0.02       // share of the watts at full load by which a curve must move to replace the one in use
+	fitStep     = 0.02       // a curve must move by this share of the watts at full load to replace the present one
 
-	// usualFull is what a machine may draw at full load, in watts, even if its model says less. The default model goes by the
-	// hardware threads alone.
+	// usualFull is a machine's possible power at full load, in watts, even if its model is lower. The default model depends on the hardware
+	// threads only.
 	usualFull = 500
 )
 
-// powerState says how a node's power is known.
+// powerState is the source of a node's power model.
 type powerState string
 
-// The states. In all but the first the node's annotation or the default model counts. The others are those of
-// degradation.
+// The states. In all but the first, the node's annotation or the default model counts. The others are the reasons of degradation.
 const (
 	powerCalibrated powerState = "calibrated" // the machine's curve follows from measured watts
 	powerGathering  powerState = "gathering"  // the samples are too few, or of too similar use, for a curve
 	powerGPU        powerState = "gpu"        // the node has GPUs, whose part of the watts is not known
 )
 
-var powerStates = []powerState{powerCalibrated, powerGathering, powerGPU, powerState(usageAbsent), powerState(usageStale), powerState(usageInvalid), powerState(usageFailed)}
+var powerStates = []powerState{
+	powerCalibrated, powerGathering, powerGPU, powerState(usageAbsent), powerState(usageStale), powerState(usageInvalid),
+	powerState(usageFailed),
+}
 
 // measured reports whether there are fresh watts.
 func (s powerState) measured() bool { return s == powerCalibrated || s == powerGathering }
 
-// wattsSample is what a node draws.
+// wattsSample is one sample of a node's power.
 type wattsSample struct {
-	Names []string // by which the source knows the node, the best first
+	Names []string // the node's names in the source, the best first
 	Watts float64
 }
 
-// powerHistory is what was measured of a node's power. Its size is fixed.
+// powerHistory holds the measurements of a node's power. Its size is fixed.
 type powerHistory struct {
 	declared cluster.PowerModel // that fit and model go by
 	fit      powerFit
 	fitted   float64             // time of the last sample in fit
-	since    float64             // time from which on there are samples without a gap
+	since    float64             // start of the samples without a gap
 	at       float64             // time of the last sample
 	watts    float64             // of the last sample
 	model    *cluster.PowerModel // in use; nil: the node's annotation or the default
 	state    powerState
 }
 
-// powerOutcome says what a measurement brought about power.
+// powerOutcome is a measurement's effect on the power models.
 type powerOutcome struct {
 	Nodes    map[powerState]int
 	Lost     map[powerState][]string // nodes whose watts were measured until now, by the new state
 	Measured float64                 // watts of the nodes with fresh ones
-	Modelled float64                 // what the same nodes draw by the models in use
+	Modelled float64                 // the same nodes' power by the models in use
 }
 
 // observeWatts pairs the watts of nodes with the CPU that they use, and adjusts their curves. invalid returns the nodes
@@ -86,7 +88,7 @@ func (s *store) observeWatts(m *measurement, now float64, known map[string]nodeI
 		h := s.node(name)
 		cpu, at := h.series[cluster.UsedCPU], h.measured[cluster.UsedCPU]
 		if cpu == nil || at <= h.power.at || now-at > s.config.MaxAge.Seconds() {
-			continue // there is no use to pair it with
+			continue // it has no matching use
 		}
 		n := infos[name]
 		if at-h.power.at > s.config.MaxAge.Seconds() {
@@ -150,8 +152,8 @@ func withPoints(form *cluster.PowerModel, idle, full float64) *cluster.PowerMode
 	return m
 }
 
-// judgePower decides by which model a node's power counts, and notes it. otherwise is the reason if the source gave no watts
-// that can be used; empty if it simply gave none.
+// judgePower chooses the model by which a node's power counts, and notes it. otherwise is the reason if the source gave no usable watts;
+// empty if it simply gave none.
 func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *powerOutcome) {
 	h := s.node(n.Name)
 	p, before := &h.power, h.power.state
@@ -180,12 +182,12 @@ func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *
 		out.Measured += p.watts
 		out.Modelled += model.At(h.series[cluster.UsedCPU].last() / float64(max(n.Allocatable.MilliCPU, 1)))
 	case before.measured():
-		p.model = nil // the next good sample makes it anew
+		p.model = nil // the next good sample makes a new one
 		out.Lost[p.state] = append(out.Lost[p.state], n.Name)
 	}
 }
 
-// machine returns what a node's machine draws without measurements.
+// machine returns the power model of a node's machine without measurements.
 func (n nodeInfo) machine() cluster.PowerModel {
 	return power.Machine(&cluster.Node{Allocatable: n.Allocatable, Power: n.Power})
 }
@@ -210,8 +212,8 @@ func (f *powerFit) add(after, use, watts float64) {
 	f.product = keep*f.product + du*(watts-f.watts)
 }
 
-// line returns the watts at use 0 and 1. Idle is at least 0 and full at least idle: where the best line is not so, the best
-// of those that are. fits is false if the samples say too little.
+// line returns the watts at use 0 and 1. Idle is at least 0 and full at least idle: if the best line violates this, it returns the best
+// line that does not. fits is false if the samples do not suffice.
 func (f *powerFit) line() (idle, full float64, fits bool) {
 	if f.samples < fitSamples || f.squares < fitSpread*fitSpread*f.weight {
 		return 0, 0, false

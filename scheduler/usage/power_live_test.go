@@ -33,8 +33,8 @@ func (rackOfTwo) Nodes() map[string]nodeInfo {
 	return map[string]nodeInfo{"node-0": {Name: "node-0", Allocatable: offers}, "node-1": {Name: "node-1", Allocatable: offers}}
 }
 
-// TestPowerFromACluster measures a simulated cluster through a real Prometheus, with the default queries but for their windows. The curve that
-// follows is that of the node's annotation, which nothing but its watts tell.
+// TestPowerFromACluster measures a simulated cluster through a real Prometheus, with the default queries except for their windows. The
+// resulting curve equals the node's annotation, which is known from the watts only.
 func TestPowerFromACluster(t *testing.T) {
 	monitoring := filepath.Join("..", "..", "compose", "monitoring")
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -61,10 +61,11 @@ func TestPowerFromACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String() // free in a moment; Prometheus cannot say which port it chose
+	address := l.Addr().String() // free in a moment; Prometheus does not report which port it chose
 	_ = l.Close()
 	server := exec.CommandContext(ctx, filepath.Join(monitoring, "prometheus.sh"), c.Kubeconfig())
-	server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s", "PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
+	server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s",
+		"PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
 	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
@@ -80,7 +81,8 @@ func TestPowerFromACluster(t *testing.T) {
 	}()
 	// Our clock runs 30 times as fast as Prometheus', so that two minutes are four seconds.
 	clk := clocktesting.NewFakeClock(time.Now())
-	p, err := newPoller(Config{Source: PrometheusSource, Address: "http://" + address, Queries: QueriesOver(4 * time.Second)}, nil, rackOfTwo{}, clk)
+	p, err := newPoller(Config{Source: PrometheusSource, Address: "http://" + address, Queries: QueriesOver(4 * time.Second)}, nil,
+		rackOfTwo{}, clk)
 	if err != nil {
 		t.Fatal(err)
 	}

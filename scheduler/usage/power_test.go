@@ -42,7 +42,7 @@ func newMachineRoom(t testing.TB, nodes poweredNodes) *machineRoom {
 	return &machineRoom{newStore(config(t)), nodes, 100_000}
 }
 
-// measure takes in what the node uses, as a share of its CPU, and draws; no watts if there are none.
+// measure takes in a node's use, as a fraction of its CPU, and its power; no watts if there are none.
 func (r *machineRoom) measure(used float64, watts ...float64) outcome {
 	r.now += 15
 	m := measurement{Nodes: both("a", 4000*used, 1<<30)}
@@ -52,7 +52,7 @@ func (r *machineRoom) measure(used float64, watts ...float64) outcome {
 	return r.Observe(m, false, r.now, r.poweredNodes)
 }
 
-// spread takes in n measurements of a machine with uses from 0.1 to 0.7, after those that do not count.
+// spread takes in n measurements of a machine with uses from 0.1 to 0.7, after some that do not count.
 func (r *machineRoom) spread(n int, draws func(used float64) float64) (out outcome) {
 	for r.now < 100_000+fitFrom {
 		r.measure(0.9, 1500)
@@ -123,7 +123,7 @@ func TestPowerIsCalibrated(t *testing.T) {
 	}
 }
 
-// near compares a model, but for the step by which a curve may lag behind its samples.
+// near compares a model, with a tolerance of the step by which a curve may lag behind its samples.
 func near(m cluster.PowerModel, idle, half, full float64) bool {
 	off := max(math.Abs(m.Idle-idle), math.Abs(m.At(0.5)-half), math.Abs(m.Full-full))
 	return off <= fitStep*full
@@ -234,7 +234,7 @@ func TestPowerIsDeclaredAnew(t *testing.T) {
 	}
 }
 
-// What is measured now outweighs what was measured days ago.
+// Present measurements outweigh those from days ago.
 func TestPowerForgets(t *testing.T) {
 	r := newMachineRoom(t, poweredNodes{})
 	r.spread(400, line(60, 240))
@@ -245,11 +245,13 @@ func TestPowerForgets(t *testing.T) {
 	}
 }
 
-// Whatever is measured, the model is one of a machine.
+// For any measurements, the model is possible for a machine.
 func TestPowerIsAlwaysPossible(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		sleep := rapid.Float64Range(0, 50).Draw(rt, "sleep")
-		r := newMachineRoom(t, poweredNodes{model: &cluster.PowerModel{Idle: 50, Full: 100, Curve: []float64{rapid.Float64Range(0, 100).Draw(rt, "curve")}, Sleep: &sleep}})
+		r := newMachineRoom(t, poweredNodes{model: &cluster.PowerModel{
+			Idle: 50, Full: 100, Curve: []float64{rapid.Float64Range(0, 100).Draw(rt, "curve")}, Sleep: &sleep,
+		}})
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		for range 60 {
 			r.measure(rng.Float64()*1.5, 2000*math.Pow(rng.Float64(), 4))
@@ -283,11 +285,12 @@ func TestPowerChangesTheVersion(t *testing.T) {
 	}
 }
 
-// The default query takes what Kepler or node-exporter has; labels say which node it is.
+// The default query takes Kepler's or node-exporter's metrics; labels identify the node.
 func TestPrometheusWatts(t *testing.T) {
 	f := &fakePrometheus{vector: func(query string) string {
 		if query == defaultQueries[wattsQuery] {
-			return sample(`"node_name":"b","instance":"10.9.9.9:28282"`, "120") + "," + sample(`"exported_instance":"a","instance":"10.9.9.8:9103"`, "80") +
+			return sample(`"node_name":"b","instance":"10.9.9.9:28282"`, "120") + "," +
+				sample(`"exported_instance":"a","instance":"10.9.9.8:9103"`, "80") +
 				"," + sample(`"instance":"10.0.0.1:9100"`, "90")
 		}
 		return twoNodes(query)
@@ -299,7 +302,7 @@ func TestPrometheusWatts(t *testing.T) {
 	}
 }
 
-// The directory knows what an annotation says; a faulty one counts as none.
+// The directory knows an annotation's model; a faulty annotation counts as none.
 func TestDirectoryKnowsPower(t *testing.T) {
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	for name, text := range map[string]string{"good": `{"idle": 60, "full": 240}`, "bad": `{"idle": -1}`} {

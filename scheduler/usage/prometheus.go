@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/promapi"
 )
 
-const atOnce = 4 // queries that are asked at the same time
+const atOnce = 4 // concurrent queries
 
 // prometheus asks a Prometheus server.
 type prometheus struct {

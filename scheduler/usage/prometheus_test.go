@@ -27,7 +27,7 @@ import (
 	"gnnsched/internal/promapi"
 )
 
-// fakePrometheus answers each query with a vector, and other requests as it is told to.
+// fakePrometheus answers each query with a vector, and other requests as the test sets.
 type fakePrometheus struct {
 	vector  func(query string) string // the result, in JSON
 	handler atomic.Pointer[http.HandlerFunc]
@@ -60,7 +60,8 @@ func twoNodes(query string) string {
 	case defaultQueries[ageQuery]:
 		return sample(`"instance":"10.0.0.1:9100"`, "4990")
 	case defaultQueries["node_cpu"]:
-		return sample(`"instance":"10.0.0.1:9100"`, "1.5") + "," + sample(`"node":"b","instance":"elsewhere:1"`, "0.5") + "," + sample(`"node":"b"`, "0.4")
+		return sample(`"instance":"10.0.0.1:9100"`, "1.5") + "," + sample(`"node":"b","instance":"elsewhere:1"`, "0.5") + "," +
+			sample(`"node":"b"`, "0.4")
 	case defaultQueries["node_memory"]:
 		return sample(`"node":"a"`, "1e9") + "," + sample(`"node":"b"`, "2e9")
 	case defaultQueries["node_disk_read"]:
@@ -166,7 +167,7 @@ func TestPrometheusHangs(t *testing.T) {
 	})
 	server := httptest.NewServer(f)
 	defer server.Close()
-	defer server.CloseClientConnections() // ends the handlers, whatever the client does
+	defer server.CloseClientConnections() // ends the handlers, even if the client does not
 	clk := clocktesting.NewFakeClock(time.Unix(100_000, 0))
 	p, err := newPoller(Config{Source: PrometheusSource, Address: server.URL}, nil, webPods, clk)
 	if err != nil {

@@ -16,11 +16,11 @@ const wattsQuery = "node_watts"
 // throttledQuery is the name of the query for the CPU that pods wanted and did not get.
 const throttledQuery = "node_throttled"
 
-// defaultQueries holds the queries in PromQL by name. The result of a node_ query has one of the labels node,
-// node_name, kubernetes_node, nodename, exported_instance and instance, that of a pod_ query the labels namespace and pod. Units
-// are cores, bytes, bytes a second and watts; node_time is the Unix time of the newest sample. They read the kubelet's resource metrics,
-// node-exporter and cAdvisor, whichever is there. Several jobs may scrape the same exporter, and a cgroup may be shown twice, so the
-// largest value of each container, device or node counts.
+// defaultQueries holds the queries in PromQL by name. The result of a node_ query has one of the labels node, node_name, kubernetes_node,
+// nodename, exported_instance and instance; of a pod_ query the labels namespace and pod. Units are cores, bytes, bytes a second and watts;
+// node_time is the Unix time of the newest sample. The queries read the kubelet's resource metrics, node-exporter and cAdvisor, whichever
+// is there. Several jobs may scrape the same exporter, and a cgroup may be shown twice, so the largest value of each container, device or
+// node counts.
 var defaultQueries = map[string]string{
 	ageQuery: `max by (node, instance) (timestamp(node_cpu_usage_seconds_total))` +
 		` or max by (node, instance) (timestamp(node_cpu_seconds_total{mode="idle"}))` +
@@ -55,7 +55,7 @@ var defaultQueries = map[string]string{
 		` or max by (namespace, pod) (pod_memory_working_set_bytes)`,
 	"pod_network_in":  sumOf(`namespace, pod`, `interface`, `rate(container_network_receive_bytes_total{pod!=""}[2m])`),
 	"pod_network_out": sumOf(`namespace, pod`, `interface`, `rate(container_network_transmit_bytes_total{pod!=""}[2m])`),
-	// The cgroup of a pod counts what those of its containers do.
+	// The cgroup of a pod includes its containers'.
 	"pod_disk_read": sumOf(`namespace, pod`, `container, device`, `rate(container_fs_reads_bytes_total{pod!="",container!=""}[2m])`) +
 		` or ` + sumOf(`namespace, pod`, `device`, `rate(container_fs_reads_bytes_total{pod!="",container=""}[2m])`),
 	"pod_disk_write": sumOf(`namespace, pod`, `container, device`, `rate(container_fs_writes_bytes_total{pod!="",container!=""}[2m])`) +
@@ -65,14 +65,14 @@ var defaultQueries = map[string]string{
 // containerLabels tell containers apart.
 const containerLabels = "namespace, pod, container"
 
-// sumOf returns a query that adds up, by some labels, what is measured of parts with further labels. Of several series of a part the
-// largest counts.
+// sumOf returns a query that adds up, by some labels, the series of parts with further labels. Of several series of a part the largest
+// counts.
 func sumOf(by, parts, series string) string {
 	return "sum by (" + by + ") (max by (" + by + ", " + parts + ") (" + series + "))"
 }
 
-// QueriesOver returns the default queries with rates and means over another time than two minutes, which must hold two
-// scrapes. It is for clusters that play usage faster than it is.
+// QueriesOver returns the default queries with rates and means over another window than two minutes. The window must hold two scrapes. It
+// is for clusters that play usage faster than real time.
 func QueriesOver(window time.Duration) map[string]string {
 	out := map[string]string{}
 	for name, q := range defaultQueries {
@@ -91,5 +91,5 @@ const (
 	interfaces = `interface!~"` + virtual + `"`
 )
 
-// factors turn the units of queries into those of dimensions.
+// factors convert the units of queries into the units of dimensions.
 var factors = [cluster.Dimensions]float64{1000, 1, 1, 1, 1, 1}

@@ -11,10 +11,10 @@ import (
 // Path is the path at which the scheduler answers with its reports.
 const Path = "/debug/usage"
 
-// mostNamed is how many nodes a report names at most.
+// mostNamed bounds the nodes that a report names.
 const mostNamed = 20
 
-// Report says what a source has measured, and which nodes are scored by requests nevertheless.
+// Report describes a source's measurements, and which nodes are nevertheless scored by requests.
 type Report struct {
 	Source   string     `json:"source"`
 	Polled   int64      `json:"polled"`   // when it was last asked, in Unix seconds; 0: not yet

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A report says which nodes are scored by requests, and why, and how old the newest value is.
+// A report names the nodes scored by requests, with the reasons, and the age of the newest value.
 func TestReport(t *testing.T) {
 	s := newStore(config(t))
 	if d := cmp.Diff(Report{Source: s.config.Source, Named: []Degraded{}}, s.current().Report); d != "" {
@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// The reports of sources that are asked are served, and are read as they were.
+// The reports of the asked sources are served and read back equal.
 func TestServeReports(t *testing.T) {
 	s := newStore(config(t))
 	s.Observe(measurement{Nodes: both("a", 1000, 1<<30)}, false, 100_000, fakeDirectory{})

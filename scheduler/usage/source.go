@@ -8,7 +8,7 @@ import (
 
 // Source measures usage.
 type source interface {
-	// Measure returns what is used now. With an error it returns what it could measure in spite of it.
+	// Measure returns the present usage. With an error it returns the measurements that it could make.
 	Measure(ctx context.Context) (measurement, error)
 }
 
@@ -24,13 +24,13 @@ type measurement struct {
 
 // throttledSample is the CPU that the pods of a node wanted and did not get, in thousandths of a core.
 type throttledSample struct {
-	Names []string // by which the source knows the node, the best first
+	Names []string // the node's names in the source, the best first
 	Value float64
 }
 
 // nodeSample is a node's use in one dimension, in the dimension's unit.
 type nodeSample struct {
-	Names     []string // by which the source knows the node, the best first
+	Names     []string // the node's names in the source, the best first
 	Dimension cluster.Dimension
 	Value     float64
 }
@@ -42,7 +42,7 @@ type podSample struct {
 	Value          float64
 }
 
-// nodeAge is how old the samples of a node are, by the clock of the source. A node without one has samples of now.
+// nodeAge is the age of a node's samples, by the clock of the source. A node without one has samples of now.
 type nodeAge struct {
 	Names   []string
 	Seconds float64

@@ -19,8 +19,8 @@ type startedKey struct {
 	config   string
 }
 
-// Start returns a view of what the source of c measures, from now on and until ctx is done. Without a configuration the
-// view attaches nothing.
+// Start returns a view of the measurements of c's source, from now on and until ctx is done. Without a configuration the view attaches
+// nothing.
 func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View, error) {
 	if c == nil {
 		return &View{}, nil

@@ -13,8 +13,8 @@ const (
 	maxWorkloads = 4096 // whose history is kept; those seen last
 	maxNodes     = 20_000
 
-	// absurd is how many times of what a node offers a measured amount of CPU or memory may be, and absurdRate
-	// the most bytes a second.
+	// absurd bounds a measured amount of CPU or memory, as a multiple of the node's capacity, and absurdRate a measured rate, in bytes a
+	// second.
 	absurd     = 4
 	absurdRate = 1e12
 )
@@ -26,7 +26,7 @@ type table struct {
 	Report    Report
 }
 
-// degradation says why a node is scored by requests.
+// degradation is the reason why a node is scored by requests.
 type degradation string
 
 // The reasons.
@@ -71,7 +71,7 @@ func newStore(c Config) *store {
 // current returns the state after the last measurement. It never waits.
 func (s *store) current() *table { return s.table.Load() }
 
-// outcome says what a measurement brought.
+// outcome is the effect of a measurement.
 type outcome struct {
 	Measured int                      // nodes with usage that is fresh
 	Degraded map[degradation]int      // nodes without
@@ -81,9 +81,12 @@ type outcome struct {
 	Power    powerOutcome
 }
 
-// Observe takes in a measurement of the given time, in seconds. failed says that the source gave an error.
+// Observe takes in a measurement of the given time, in seconds. failed reports an error of the source.
 func (s *store) Observe(m measurement, failed bool, now float64, directory objects) outcome {
-	out := outcome{Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Power: powerOutcome{Nodes: map[powerState]int{}, Lost: map[powerState][]string{}}}
+	out := outcome{
+		Degraded: map[degradation]int{}, Changed: map[degradation][]string{},
+		Power: powerOutcome{Nodes: map[powerState]int{}, Lost: map[powerState][]string{}},
+	}
 	known := directory.Nodes()
 	invalid := map[string]bool{}
 	fresh := s.observeNodes(&m, now, known, invalid, &out)
@@ -112,7 +115,7 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 	return out
 }
 
-// whyNot returns the reason if the source gave no value of a node that can be used; empty if it simply gave none.
+// whyNot returns the reason if the source gave no usable value of a node; empty if it simply gave none.
 func whyNot(invalid, failed bool) degradation {
 	switch {
 	case invalid:
@@ -133,7 +136,9 @@ func (s *store) node(name string) *nodeHistory {
 }
 
 // observeNodes adds the samples of nodes to their histories and returns the nodes that have new ones.
-func (s *store) observeNodes(m *measurement, now float64, known map[string]nodeInfo, invalid map[string]bool, out *outcome) map[string]bool {
+func (s *store) observeNodes(
+	m *measurement, now float64, known map[string]nodeInfo, invalid map[string]bool, out *outcome,
+) map[string]bool {
 	type slot struct {
 		node string
 		d    cluster.Dimension
@@ -189,7 +194,7 @@ func find(known map[string]nodeInfo, names []string) (n nodeInfo, is bool) {
 	return n, false
 }
 
-// possible reports whether a node that offers so much may use an amount.
+// possible reports whether a node with the given capacity may use an amount.
 func possible(value float64, d cluster.Dimension, offers cluster.Resources) bool {
 	most := absurdRate
 	switch d {
@@ -201,7 +206,7 @@ func possible(value float64, d cluster.Dimension, offers cluster.Resources) bool
 	return value >= 0 && value <= most // false for NaN
 }
 
-// observePods adds what the pods of each workload use on average to its history.
+// observePods adds the average usage of each workload's pods to its history.
 func (s *store) observePods(m *measurement, now float64, directory objects, out *outcome) {
 	type slot struct {
 		key string
@@ -253,8 +258,8 @@ func (s *store) forgetWorkloads() {
 	}
 }
 
-// observeThrottled notes what the pods of nodes with new samples did not get. A source that knows it of some nodes has none of those
-// without limits, where nothing is lost.
+// observeThrottled notes the CPU that pods of nodes with new samples wanted and did not get. If a source knows it for some nodes, the
+// others have no limits and lose nothing.
 func (s *store) observeThrottled(m *measurement, now float64, known map[string]nodeInfo, fresh map[string]bool, out *outcome) {
 	if len(m.Throttled) == 0 {
 		return
@@ -323,7 +328,9 @@ func (s *store) judge(name string, now float64, otherwise degradation, out *outc
 
 // publish makes the table of the present state.
 func (s *store) publish(r Report) {
-	t := &table{Report: r, Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads))}
+	t := &table{
+		Report: r, Nodes: make(map[string]*cluster.NodeUsage, len(s.nodes)), Workloads: make(map[string]*cluster.PodUsage, len(s.workloads)),
+	}
 	for name, h := range s.nodes {
 		if h.usage != nil {
 			t.Nodes[name] = h.usage

@@ -16,7 +16,9 @@ type fakeDirectory struct{ pods map[string]string }
 
 func (fakeDirectory) Nodes() map[string]nodeInfo {
 	offers := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30}
-	return map[string]nodeInfo{"a": {Name: "a", Allocatable: offers}, "10.0.0.1": {Name: "a", Allocatable: offers}, "b": {Name: "b", Allocatable: offers}}
+	return map[string]nodeInfo{
+		"a": {Name: "a", Allocatable: offers}, "10.0.0.1": {Name: "a", Allocatable: offers}, "b": {Name: "b", Allocatable: offers},
+	}
 }
 
 func (d fakeDirectory) Workload(namespace, pod string) (string, bool) {
@@ -70,7 +72,7 @@ func TestStoreKeepsStatistics(t *testing.T) {
 	}
 }
 
-// Each case is a second measurement after one that was good. a degrades for the reason; b stays measured.
+// Each case is a second measurement after a good one. a degrades for the reason; b stays measured.
 func TestStoreDegrades(t *testing.T) {
 	good := append(both("a", 1000, 1<<30), both("b", 2000, 1<<30)...)
 	b := both("b", 2000, 1<<30)
@@ -107,7 +109,9 @@ func TestStoreDegrades(t *testing.T) {
 				t.Errorf("rejected %d and unknown %d, want %d and %d", got.Rejected, got.Unknown, c.rejected, c.unknown)
 			}
 			got.Power = powerOutcome{} // see power_test.go
-			want := outcome{Measured: 2, Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Rejected: c.rejected, Unknown: c.unknown}
+			want := outcome{
+				Measured: 2, Degraded: map[degradation]int{}, Changed: map[degradation][]string{}, Rejected: c.rejected, Unknown: c.unknown,
+			}
 			if c.reason != "" {
 				want.Measured, want.Degraded, want.Changed = 1, map[degradation]int{c.reason: 1}, map[degradation][]string{c.reason: {"a"}}
 			}
@@ -124,7 +128,7 @@ func TestStoreDegrades(t *testing.T) {
 	}
 }
 
-// A workload's usage is that of one pod. Its history outlives its pods.
+// A workload's usage is the usage of one pod. Its history outlives its pods.
 func TestStoreKeepsWorkloads(t *testing.T) {
 	s, d := newStore(config(t)), fakeDirectory{map[string]string{"ns/web-1": "ns/Deployment/web", "ns/web-2": "ns/Deployment/web"}}
 	s.Observe(measurement{Pods: []podSample{
@@ -152,7 +156,7 @@ func TestAverageHalfLife(t *testing.T) {
 	}
 }
 
-// Memory is bounded, whatever the source says.
+// Memory is bounded for any measurements.
 func TestStoreIsBounded(t *testing.T) {
 	s, d := newStore(config(t)), fakeDirectory{map[string]string{}}
 	for round := range 3 {

@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/objective"
 )
 
-// What pods wanted and did not get counts with the measurement that it came with. Where nobody says it, and where it cannot be, it is not known.
+// Throttled CPU counts with its measurement. Where it is missing or impossible, it is unknown.
 func TestThrottled(t *testing.T) {
 	type at struct{ wanted, lost float64 }
 	lost := func(values ...float64) (out []throttledSample) {
@@ -37,7 +37,8 @@ func TestThrottled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(config(t))
-			out := s.Observe(measurement{Nodes: append(both("a", 2000, 1<<30), both("b", 1000, 1<<30)...), Throttled: c.samples}, false, 100_000, fakeDirectory{})
+			out := s.Observe(measurement{Nodes: append(both("a", 2000, 1<<30), both("b", 1000, 1<<30)...), Throttled: c.samples}, false, 100_000,
+				fakeDirectory{})
 			for node, want := range map[string]at{"a": c.a, "b": c.b} {
 				if u := s.current().Nodes[node]; u.Wanted != want.wanted || u.Throttled != want.lost {
 					t.Errorf("node %s wanted %v and lost %v, want %+v", node, u.Wanted, u.Throttled, want)

@@ -41,8 +41,7 @@ type recentPod struct {
 	cluster.RecentPod
 }
 
-// Attach sets the time and the usage of a snapshot's nodes and of the pending pod. infos are those that the nodes were
-// converted from. It never waits.
+// Attach sets the time and the usage of a snapshot's nodes and of the pending pod. The nodes were converted from infos. It never waits.
 func (v *View) Attach(s *cluster.Snapshot, infos []fwk.NodeInfo, pending *v1.Pod, pod *cluster.Pod) {
 	if v == nil || v.store == nil {
 		return
@@ -107,8 +106,8 @@ func (r *viewRow) followPower(n *cluster.Node) {
 	}
 }
 
-// boundAt returns when a pod was bound: what its condition says, or now if it has none yet. The condition's time is of
-// the API server, whose clock may be ahead.
+// boundAt returns when a pod was bound: its condition's time, or now if it has none yet. The condition's time comes from the API server,
+// whose clock may be ahead.
 func boundAt(pod *v1.Pod, now float64) float64 {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
@@ -118,8 +117,8 @@ func boundAt(pod *v1.Pod, now float64) float64 {
 	return now
 }
 
-// usage returns what the row's node uses: what was measured, and the pods that the measurement lacks. It drops the pods
-// that no measurement lacks any more.
+// usage returns the usage of the row's node: the measured one, and the pods that the measurement lacks. It drops the pods that later
+// measurements include.
 func (v *View) usage(r *viewRow, now float64) *cluster.NodeUsage {
 	r.recent = slices.DeleteFunc(r.recent, func(p recentPod) bool {
 		return p.At <= now-cluster.UsageWindow && (r.measured == nil || p.At <= r.measured.At-cluster.UsageWindow)

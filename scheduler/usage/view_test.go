@@ -52,7 +52,8 @@ func (w *world) measure(cpu float64, pods map[string]string, samples ...podSampl
 }
 
 func web(name, uid string) *v1.Pod {
-	p := st.MakePod().Namespace("ns").Name(name).UID(uid).Req(map[v1.ResourceName]string{"cpu": "1"}).Lim(map[v1.ResourceName]string{"cpu": "2"}).
+	p := st.MakePod().Namespace("ns").Name(name).UID(uid).Req(map[v1.ResourceName]string{"cpu": "1"}).
+		Lim(map[v1.ResourceName]string{"cpu": "2"}).
 		OwnerReference("web-5d8f", v1.SchemeGroupVersion.WithKind("ReplicaSet")).Label("pod-template-hash", "5d8f").Obj()
 	controller := true
 	p.OwnerReferences[0].Controller = &controller

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// workloadOf returns the key of the workload that a pod belongs to, which later pods of it share: its Deployment,
-// StatefulSet, CronJob or other controller. It is false for a pod without one.
+// workloadOf returns the key of a pod's workload, which its later pods share: its Deployment, StatefulSet, CronJob or other controller. It
+// is false for a pod without one.
 func workloadOf(pod *v1.Pod) (key string, belongs bool) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {

@@ -57,7 +57,7 @@ func configMap(namespace, name string, labels map[string]string) runtime.Object 
 func inhabited() *fakecluster.Cluster {
 	objects := []runtime.Object{
 		namespace("gnnsched-sim", ours("a")), namespace("shared", ours("a")), namespace("theirs", nil), namespace("b-only", ours("b")),
-		// objects of the project that no run made, and objects of others with similar labels
+		// objects of the project that no run made, and foreign objects with similar labels
 		deployment("gnnsched-system", "scheduler", map[string]string{workload.LabelManagedBy: workload.ManagedBy}),
 		deployment("theirs", "theirs", map[string]string{workload.LabelManagedBy: "helm", workload.LabelRun: "a"}),
 		deployment("theirs", "plain", nil), pod("theirs", "plain-1", nil),
@@ -65,11 +65,14 @@ func inhabited() *fakecluster.Cluster {
 		pod("shared", "mine", map[string]string{"app": "mine"}), configMap("shared", "mine", nil),
 		// objects that Kubernetes makes in each namespace
 		configMap("gnnsched-sim", "kube-root-ca.crt", nil), &corev1.ServiceAccount{ObjectMeta: object("gnnsched-sim", "default", nil)},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "gnnsched-sim", Name: "default-token-x", Annotations: map[string]string{"kubernetes.io/service-account.name": "default"}}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "gnnsched-sim", Name: "default-token-x", Annotations: map[string]string{"kubernetes.io/service-account.name": "default"},
+		}},
 	}
 	for _, at := range [][2]string{{"gnnsched-sim", "a"}, {"gnnsched-sim", "b"}, {"shared", "a"}, {"theirs", "a"}, {"b-only", "b"}} {
 		ns, run := at[0], at[1]
-		objects = append(objects, deployment(ns, "d-"+run, ours(run)), replicaSet(ns, "d-"+run+"-1", ours(run)), pod(ns, "d-"+run+"-1-x", ours(run)), pod(ns, "d-"+run+"-1-y", ours(run)))
+		objects = append(objects, deployment(ns, "d-"+run, ours(run)), replicaSet(ns, "d-"+run+"-1", ours(run)),
+			pod(ns, "d-"+run+"-1-x", ours(run)), pod(ns, "d-"+run+"-1-y", ours(run)))
 	}
 	return fakecluster.New(objects...)
 }

@@ -48,8 +48,7 @@ func New(c *rest.Config) (*Client, error) {
 	return &Client{Metadata: m, Kinds: d, Clock: clock.RealClock{}}, nil
 }
 
-// Scope selects objects that runs made: those of one run or of every run, in one namespace or in
-// all namespaces.
+// Scope selects objects that runs made: of one run or of every run, in one namespace or in all namespaces.
 type Scope struct {
 	Run       string // empty means every run
 	Namespace string // empty means every namespace
@@ -101,14 +100,17 @@ const (
 	classes = "priorityclasses"
 )
 
-// absent reports whether an error says that the cluster has no claims, or that the user, who can then have made none, has
-// no right to claims or priority classes.
+// absent reports whether an error means that the cluster has no claims, or that the user has no right to claims or priority classes, and so
+// can have made none.
 func absent(kind schema.GroupVersionResource, err error) bool {
-	return kind.Resource == claims && apierrors.IsNotFound(err) || (kind.Resource == claims || kind.Resource == classes) && apierrors.IsForbidden(err)
+	return kind.Resource == claims && apierrors.IsNotFound(err) || (kind.Resource == claims || kind.Resource == classes) &&
+		apierrors.IsForbidden(err)
 }
 
 // each calls f for every object of a kind, page by page, until f returns false.
-func (c *Client) each(ctx context.Context, kind schema.GroupVersionResource, namespace, selector string, f func(*metav1.PartialObjectMetadata) bool) error {
+func (c *Client) each(
+	ctx context.Context, kind schema.GroupVersionResource, namespace, selector string, f func(*metav1.PartialObjectMetadata) bool,
+) error {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return c.Metadata.Resource(kind).Namespace(namespace).List(ctx, o)
 	})

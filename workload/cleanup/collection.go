@@ -14,13 +14,11 @@ import (
 )
 
 const (
-	// pageMax is how many objects one request deletes at most. An API server ends a request after
-	// a minute (its --request-timeout), in which it may delete a few hundred objects or a few
-	// thousand. A page is halved whenever it fails.
+	// pageMax bounds the objects that one request deletes. An API server ends a request after a minute (its --request-timeout), in which it
+	// may delete a few hundred objects or a few thousand. A page is halved whenever it fails.
 	pageMax = 500
 	pageMin = 10
-	// attempts is how often a request is made that fails each time. The pauses between them add
-	// up to about half a minute.
+	// attempts is the number of attempts for a request that fails each time. The pauses between them add up to about half a minute.
 	attempts = 8
 )
 

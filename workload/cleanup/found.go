@@ -89,7 +89,7 @@ func (f Found) Groups() []Group {
 	return out
 }
 
-// namespaces returns the namespaces of the objects, sorted. That of priority classes is "".
+// namespaces returns the namespaces of the objects, sorted. Priority classes have the namespace "".
 func (f Found) namespaces() []string {
 	var out []string
 	for _, o := range f.Objects {

@@ -60,7 +60,7 @@ func removable(all []Namespace) []Namespace {
 
 // Progress is the state of RemoveAll under way.
 type Progress struct {
-	Done       float64 // fraction of the objects that are gone, 0 to 1
+	Done       float64 // removed fraction of the objects, 0 to 1
 	Left       Counts  // objects still there
 	Namespaces int     // namespaces being removed; 0 until the objects are gone
 }
@@ -80,9 +80,8 @@ func (p Progress) String() string {
 	return fmt.Sprintf("removing: %d objects left, %d of them pods", p.Left.Total(), p.Left.Pods)
 }
 
-// RemoveAll deletes the scope's objects, then the namespaces that are empty without them. It
-// returns all namespaces that the scope's runs made; those that stay have a reason. progress is
-// called repeatedly from the caller's goroutine.
+// RemoveAll deletes the scope's objects, then the namespaces that are empty without them. It returns all namespaces that the scope's runs
+// made; a namespace that stays has a reason. progress is called repeatedly from the caller's goroutine.
 func (c *Client) RemoveAll(ctx context.Context, s Scope, progress func(Progress)) ([]Namespace, error) {
 	total := 0
 	err := c.Remove(ctx, s, func(left Counts) {
@@ -96,7 +95,7 @@ func (c *Client) RemoveAll(ctx context.Context, s Scope, progress func(Progress)
 	if err != nil {
 		return nil, err
 	}
-	// Look again: somebody may have put objects into a namespace in the meantime.
+	// Look again: a namespace may have got new objects in the meantime.
 	var spaces []Namespace
 	err = c.retry(ctx, func() error {
 		spaces, err = c.Namespaces(ctx, s)

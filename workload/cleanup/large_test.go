@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/driver/fakecluster"
 )
 
-// crowded returns a cluster with so many pods of run a, and one that no run made.
+// crowded returns a cluster with the given number of pods of run a, and a pod that no run made.
 func crowded(pods int) *fakecluster.Cluster {
 	objects := []runtime.Object{pod("gnnsched-sim", "mine", nil)}
 	for i := range pods {
@@ -43,7 +43,7 @@ func TestRemoveMoreThanOneRequestDeletes(t *testing.T) {
 	}
 }
 
-// A connection that breaks is no reason to give up, as long as it is there again soon.
+// A broken connection is no reason to give up, if it comes back soon.
 func TestRemoveSurvivesBrokenConnections(t *testing.T) {
 	c := crowded(3)
 	broken := 4

@@ -127,7 +127,7 @@ func automatic(resource string, o *metav1.PartialObjectMetadata) bool {
 func (c *Client) RemoveNamespaces(ctx context.Context, list []Namespace) error {
 	for _, n := range removable(list) {
 		err := c.retry(ctx, func() error {
-			// The precondition protects a namespace that somebody created again under the same name.
+			// The precondition protects a namespace that was created again under the same name.
 			err := c.Metadata.Resource(namespaces).Delete(ctx, n.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &n.uid}})
 			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 				return nil

@@ -73,7 +73,7 @@ func (c *Client) deleteAndWatch(ctx context.Context, s Scope, left Found, progre
 	}
 	cancel()
 	if done != nil {
-		<-done // whatever was still to be requested: nothing is left
+		<-done // no further request is needed: nothing is left
 	}
 	return left, nil
 }

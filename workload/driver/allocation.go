@@ -6,7 +6,7 @@ import "gnnsched/internal/cluster"
 type GPUSummary struct {
 	Capacity  int64 `json:"capacity"`  // of the schedulable nodes
 	Asked     int64 `json:"asked"`     // requested by the pods that were not deleted
-	Allocated int64 `json:"allocated"` // requested by those of them that have a node
+	Allocated int64 `json:"allocated"` // requested by the pods with a node
 	// AllocatedAtFull is Allocated at the first arrival with which Asked reached Capacity,
 	// counting only pods that had arrived by then. It is 0 if Asked never reached Capacity, or
 	// if pods were deleted.

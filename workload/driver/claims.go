@@ -30,7 +30,7 @@ const (
 	Mixed GPURequests = "mixed"
 )
 
-// Of returns the way in which the pods of a Deployment request GPUs: g, or one of the others if g is Mixed.
+// Of returns the form of the requests for GPUs by the pods of a Deployment: g, or one of the others if g is Mixed.
 func (g GPURequests) Of(d workload.Deployment) GPURequests {
 	if g != Mixed {
 		return g
@@ -44,7 +44,7 @@ func (g GPURequests) Of(d workload.Deployment) GPURequests {
 	return ways[h.Sum32()%uint32(len(ways))]
 }
 
-// Count returns how many claims the pods of a plan get.
+// Count returns the number of claims of a plan's pods.
 func (g GPURequests) Count(p workload.Plan) (n int) {
 	for _, s := range p.Steps {
 		if s.Action == workload.Add && g.Of(s.Deployment).claims(s.Deployment.Shape) {

@@ -26,10 +26,11 @@ func gpuClass() *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: kube.GPUDriver}}
 }
 
-// describe says how a pod requests GPUs.
+// describe describes a pod's requests for GPUs.
 func describe(p *corev1.Pod) string {
 	app := p.Spec.Containers[0].Resources
-	out := fmt.Sprintf("%s: requests %d whole and %d milli, %d annotations", p.Name, app.Limits.Name(kube.GPUResource, "").Value(), app.Requests.Name(kube.GPUMilliResource, "").Value(), len(p.Annotations))
+	out := fmt.Sprintf("%s: requests %d whole and %d milli, %d annotations", p.Name, app.Limits.Name(kube.GPUResource, "").Value(),
+		app.Requests.Name(kube.GPUMilliResource, "").Value(), len(p.Annotations))
 	for _, c := range p.Spec.ResourceClaims {
 		out += ", claim " + *c.ResourceClaimName
 		if len(app.Claims) == 1 && app.Claims[0].Name == c.Name {
@@ -37,7 +38,8 @@ func describe(p *corev1.Pod) string {
 		}
 	}
 	if p.Spec.Affinity != nil {
-		out += fmt.Sprint(", models ", p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values)
+		out += fmt.Sprint(", models ",
+			p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0].Values)
 	}
 	return out
 }
@@ -107,14 +109,16 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. The other
-// ways are those of all pods.
+// A pod with mixed requests always has the same way, each way is taken by many pods, and only whole GPUs are extended resources. With any
+// other value, all pods have this way.
 func TestMixed(t *testing.T) {
 	const pods = 300
 	for gpus := range int64(2) {
 		count := map[GPURequests]int{}
 		for i := range pods {
-			d := workload.Deployment{Name: fmt.Sprint("pod-", i), Shape: workload.Shape{Requests: cluster.Resources{GPU: gpus, GPUMilli: 500 * (1 - gpus)}}}
+			d := workload.Deployment{
+				Name: fmt.Sprint("pod-", i), Shape: workload.Shape{Requests: cluster.Resources{GPU: gpus, GPUMilli: 500 * (1 - gpus)}},
+			}
 			way := Mixed.Of(d)
 			count[way]++
 			if again := Mixed.Of(d); again != way {
@@ -151,10 +155,13 @@ func TestClaimsNeedAClass(t *testing.T) {
 	}
 }
 
-// The GPUs of a node are those of its slices, unless its capacity has them.
+// A node's GPUs come from its slices, unless its capacity has them.
 func TestMeasureCountsSlices(t *testing.T) {
 	node := func(name string, gpus int64) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: kube.Capacity(cluster.Resources{MilliCPU: 1000, Pods: 10, GPU: gpus})}}
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Allocatable: kube.Capacity(cluster.Resources{MilliCPU: 1000, Pods: 10, GPU: gpus})},
+		}
 	}
 	slice := func(of string, gpus int) *resourceapi.ResourceSlice {
 		s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: of}}

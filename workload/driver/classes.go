@@ -33,9 +33,9 @@ func (s *stage) priorityOf(p *record.Pod) priority {
 // maxPriority is the highest priority that a class of a user can have.
 const maxPriority = 1_000_000_000
 
-// createClasses finds or creates a PriorityClass for each priority of the plan's pods. An API server takes a pod's priority
-// from its class only. The cluster's own system classes are for simulated clusters only: they preempt, and other software
-// goes by their names.
+// createClasses finds or creates a PriorityClass for each priority of the plan's pods, because an API server sets a pod's priority only
+// from its class. It uses the cluster's own system classes on simulated clusters only: they preempt, and other software depends on their
+// names.
 func (s *stage) createClasses(ctx context.Context) error {
 	wanted, high := map[priority]string{}, 0
 	s.parts(func(_ string, p play.Part) { wanted[s.priorityOf(p.Row)] = p.Row.PriorityClass })
@@ -71,7 +71,8 @@ func (s *stage) createClasses(ctx context.Context) error {
 		s.classes[want] = name
 	}
 	if high > 0 {
-		s.Log.Warn().Int("priorities", high).Msgf("priorities over %d that no class of the cluster has are played as %d", maxPriority, maxPriority)
+		s.Log.Warn().Int("priorities", high).Msgf("priorities over %d that no class of the cluster has are played as %d",
+			maxPriority, maxPriority)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// columnChanges are changes of each column of the table pods. Of an affinity, the two sides of a column that is read in part.
+// columnChanges are changes of each column of the table pods. A partly read affinity column has changes for both of its parts.
 var columnChanges = map[string][]func(*record.Pod){
 	"uid":         {func(p *record.Pod) { p.UID += "x" }},
 	"namespace":   {func(p *record.Pod) { p.Namespace = "other" }},
@@ -67,7 +67,7 @@ var columnChanges = map[string][]func(*record.Pod){
 	},
 }
 
-// What the documentation says of each column is what the commands do: a column is read if what is played changes with it.
+// The documentation of each column agrees with the commands: a column counts as read if the played pods change with it.
 func TestColumnsThatAreRead(t *testing.T) {
 	documented := documentedColumns(t)
 	before := played(t, func(*record.Pod) {})
@@ -131,11 +131,14 @@ func documentedColumns(t *testing.T) map[string][2]string {
 	return out
 }
 
-// played returns what runsim --replay creates and when, and the trace that a scenario plays, of a record with a pod that ran at the
-// beginning and one that comes later, both changed.
+// played returns the pods that runsim --replay creates with their times, and the trace that a scenario plays, for a record with an initial
+// pod and a later one, both changed.
 func played(t *testing.T, change func(*record.Pod)) [2]string {
 	t.Helper()
-	pod := record.Pod{Namespace: "shop", OwnerKind: "ReplicaSet", OwnerName: "web-1", Workload: "Deployment/web", MilliCPU: 100, Memory: 1 << 20, GPUMilli: 500, Labels: `{"a":"b"}`, End: record.Deleted, Node: "x"}
+	pod := record.Pod{
+		Namespace: "shop", OwnerKind: "ReplicaSet", OwnerName: "web-1", Workload: "Deployment/web", MilliCPU: 100, Memory: 1 << 20, GPUMilli: 500,
+		Labels: `{"a":"b"}`, End: record.Deleted, Node: "x",
+	}
 	early, late := pod, pod
 	early.UID, early.Name, early.Arrived, early.Bound, early.Ended = "1", "early", 1000, 2000, 60_000
 	late.UID, late.Name, late.Arrived, late.Bound, late.Ended = "2", "late", 20_000, 21_000, 50_000

@@ -45,24 +45,22 @@ type Config struct {
 	// Bare creates pods without Deployments. The pods then appear in the plan's order, which
 	// controllers do not keep.
 	Bare bool
-	// Replay, if not nil, holds what a record says of the plan's pods, by their names. They are created with all their
-	// constraints, in a new namespace for each one of the record, whose names begin with Namespace. Needs Bare.
+	// Replay, if not nil, holds the recorded parts of the plan's pods, by their names. The pods are created with all their constraints. Each
+	// namespace of the record becomes a new one, whose name begins with Namespace. Needs Bare.
 	Replay *play.Replay
-	// Simulated says that all nodes of the cluster are simulated. On any other cluster, pods of a record preempt nobody.
+	// Simulated states that all nodes of the cluster are simulated. On any other cluster, pods of a record preempt nothing.
 	Simulated bool
-	// GPUs says how pods request GPUs. All ways but Annotated need Bare. Default: Annotated.
+	// GPUs is the form of the pods' requests for GPUs. All forms but Annotated need Bare. Default: Annotated.
 	GPUs GPURequests
 	// Interval is the pause after each Deployment.
 	Interval time.Duration
-	// Speed is the number of seconds of the plan that pass in one real second: each step then
-	// waits for its time. 0 ignores the steps' times.
+	// Speed is the number of seconds of the plan that pass in one real second: each step then waits for its time. 0 ignores the steps' times.
 	Speed float64
-	// Settle is how long a fill waits without any new binding before it reports the remaining
-	// pods as pending. Default: DefaultSettle.
+	// Settle limits how long a fill waits without any new binding before it reports the remaining pods as pending. Default: DefaultSettle.
 	Settle time.Duration
 
-	// Static says that no pod leaves and no node joins while a fill settles. The fill then ends as soon
-	// as the scheduler has found each of the remaining pods unschedulable.
+	// Static states that no pod leaves and no node joins while a fill settles. The fill then ends as soon as the scheduler has found each of
+	// the remaining pods unschedulable.
 	Static bool
 
 	// Progress, if not nil, is called from Run's goroutine, at least once a second and at most
@@ -70,8 +68,8 @@ type Config struct {
 	Progress func(Progress)
 	// Record, if not nil, is called from Run's goroutine after each step. An error ends the run.
 	Record func(workload.Step) error
-	// Waited, if not nil, is called from Run's goroutine at the end of each fill, for each pod that arrived in it: with its requests, how
-	// long it waited for a node after it was seen, and whether it got one.
+	// Waited, if not nil, is called from Run's goroutine at the end of each fill, for each pod that arrived in it: with its requests, its wait
+	// for a node after it was seen, and whether it got one.
 	Waited func(requests cluster.Resources, wait time.Duration, placed bool)
 
 	Clock clock.WithTicker // default: the real clock

@@ -31,15 +31,14 @@ func (c *Config) deployment(d workload.Deployment, fill int) *appsv1.Deployment 
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: c.Namespace, Labels: all},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(d.Replicas)),
-			// The name alone could also match pods of somebody else.
+			// The name alone could also match foreign pods.
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{workload.LabelName: d.Name, workload.LabelRun: c.RunID}},
 			Template: c.template(d, all),
 		},
 	}
 }
 
-// pods returns the pods of a Deployment that is not created itself. A single pod has the
-// Deployment's name; several have numbers behind it.
+// pods returns the pods of a Deployment that is not created itself. A single pod has the Deployment's name; several have a number after it.
 func (c *Config) pods(d workload.Deployment, fill int) []*corev1.Pod {
 	out := make([]*corev1.Pod, d.Replicas)
 	template := c.template(d, c.deployment(d, fill).Labels)
@@ -71,7 +70,7 @@ func (c *Config) template(d workload.Deployment, run map[string]string) corev1.P
 			SchedulerName:                c.SchedulerName,
 			NodeSelector:                 s.NodeSelector,
 			Tolerations:                  kube.Tolerations(workload.Tolerations([]workload.Shape{s})),
-			AutomountServiceAccountToken: ptr.To(false), // the pods call nobody
+			AutomountServiceAccountToken: ptr.To(false), // the pods never call the API server
 			EnableServiceLinks:           ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: c.Image,

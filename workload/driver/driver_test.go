@@ -37,7 +37,7 @@ func arrival(name string, pods int) workload.Step {
 	}}}
 }
 
-// twoFills has 5 pods, a reset, then 4 pods of which the plan deletes 1.
+// twoFills has 5 pods, a reset, then 4 pods; the plan deletes 1 of these.
 var twoFills = workload.Plan{Steps: []workload.Step{
 	arrival("a", 2), arrival("b", 3), {Action: workload.Reset},
 	arrival("c", 3), arrival("d", 1), {Action: workload.Delete, Deployment: arrival("d", 1).Deployment},
@@ -48,7 +48,9 @@ func config(t *testing.T, c *fakecluster.Cluster) Config {
 	return Config{
 		Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: k}, Plan: twoFills,
 		SchedulerName: "gnn", RunID: "test", Clock: k, Interval: 200 * time.Millisecond, Settle: 10 * time.Minute,
-		Room: Room{Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 100 << 30, Pods: 100}, Used: cluster.Resources{MilliCPU: 1000, Pods: 2}},
+		Room: Room{
+			Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 100 << 30, Pods: 100}, Used: cluster.Resources{MilliCPU: 1000, Pods: 2},
+		},
 	}
 }
 
@@ -80,7 +82,7 @@ func TestRunFillsAndResets(t *testing.T) {
 		}
 	}
 	checkProgress(t, seen)
-	// The pods of the last fill stay, those of the first are deleted.
+	// The pods of the last fill stay, the first fill's are deleted.
 	pods, _ := c.Client.CoreV1().Pods(DefaultNamespace).List(context.Background(), metav1.ListOptions{})
 	for _, p := range pods.Items {
 		if p.Labels[workload.LabelFill] != "2" || p.Labels[workload.LabelName] != "c" {
@@ -303,7 +305,8 @@ func TestDeployment(t *testing.T) {
 	d.Shape.Tolerations = []cluster.Toleration{{Key: "k", Value: "v", Effect: cluster.NoSchedule}}
 	got := cfg.deployment(d, 2)
 	ours := map[string]string{
-		workload.LabelManagedBy: "gnnsched", workload.LabelRun: "r1", workload.LabelFill: "2", workload.LabelShape: "web", workload.LabelName: "brave-otter",
+		workload.LabelManagedBy: "gnnsched", workload.LabelRun: "r1", workload.LabelFill: "2", workload.LabelShape: "web",
+		workload.LabelName: "brave-otter",
 	}
 	if d := cmp.Diff(ours, got.Labels); d != "" {
 		t.Errorf("labels:\n%s", d)
@@ -326,7 +329,8 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("tolerations:\n%s", d)
 	}
 	r := p.Containers[0].Resources
-	text := fmt.Sprintf("%v %v, limits %v of %d, %d pods for %s on %s", r.Requests.Cpu(), r.Requests.Memory(), r.Limits.Cpu(), len(r.Limits), *got.Spec.Replicas, p.SchedulerName, p.NodeSelector["pool"])
+	text := fmt.Sprintf("%v %v, limits %v of %d, %d pods for %s on %s", r.Requests.Cpu(), r.Requests.Memory(), r.Limits.Cpu(), len(r.Limits),
+		*got.Spec.Replicas, p.SchedulerName, p.NodeSelector["pool"])
 	if text != "500m 1Gi, limits 1 of 1, 7 pods for gnn on x" {
 		t.Errorf("got %q", text)
 	}
@@ -334,7 +338,10 @@ func TestDeployment(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	node := func(name string, edit func(*corev1.Node)) runtime.Object {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: kube.ResourceList(cluster.Resources{MilliCPU: 4000, Memory: 8 << 30})}}
+		n := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     corev1.NodeStatus{Allocatable: kube.ResourceList(cluster.Resources{MilliCPU: 4000, Memory: 8 << 30})},
+		}
 		n.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
 		edit(n)
 		return n
@@ -351,7 +358,8 @@ func TestMeasure(t *testing.T) {
 	c := fakecluster.New(
 		node("plain", func(*corev1.Node) {}), node("soft", taint("a", corev1.TaintEffectPreferNoSchedule)),
 		node("kwok", taint(workload.NodeTaint, corev1.TaintEffectNoSchedule)), node("tolerated", taint("mine", corev1.TaintEffectNoExecute)),
-		node("cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }), node("control-plane", taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)),
+		node("cordoned", func(n *corev1.Node) { n.Spec.Unschedulable = true }),
+		node("control-plane", taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)),
 		pod("a", "plain", corev1.PodRunning), pod("b", "kwok", corev1.PodPending), pod("done", "plain", corev1.PodSucceeded),
 		pod("elsewhere", "control-plane", corev1.PodRunning), pod("waiting", "", corev1.PodPending),
 	)

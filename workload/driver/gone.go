@@ -23,7 +23,7 @@ func (r *runner) noteGone(ctx context.Context) error {
 			_, err := r.Client.CoreV1().Pods(p.namespace).Get(call, p.name, metav1.GetOptions{})
 			return err
 		})
-		if err == nil { // one that came later, under the same name
+		if err == nil { // a later one under the same name
 			continue
 		}
 		if !apierrors.IsNotFound(err) {
@@ -50,7 +50,7 @@ func (r *runner) lose(d workload.Deployment, n int) {
 	r.fill.Lost += n
 }
 
-// leave deletes a Deployment because the plan does. Pods of it that were not there any more are lost.
+// leave deletes a Deployment because the plan does. Its missing pods are lost.
 func (r *runner) leave(ctx context.Context, d workload.Deployment) error {
 	before, here := r.existing[d.Name]
 	if !here { // it was left out, or is lost
@@ -115,7 +115,9 @@ func onNode(a *corev1.Affinity, node string) *corev1.Affinity {
 	}
 	for i := range (*terms).NodeSelectorTerms {
 		t := &(*terms).NodeSelectorTerms[i]
-		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}})
+		t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
 	}
 	return a
 }

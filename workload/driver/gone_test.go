@@ -67,7 +67,7 @@ func (s stepper) add(d workload.Deployment) {
 	}
 }
 
-// others lets somebody else delete a pod.
+// others deletes a pod as a foreign program would.
 func (s stepper) others(name string, seen bool) {
 	s.t.Helper()
 	p := s.get(name)
@@ -107,7 +107,7 @@ func (s stepper) check(want FillSummary) {
 	}
 }
 
-// Pods of a record that others delete come again if an owner would create them, and are lost otherwise.
+// If others delete pods of a record, pods with an owner that would create them come again, and the rest are lost.
 func TestReplacements(t *testing.T) {
 	owned := part{row: record.Pod{Name: "owned", OwnerKind: "ReplicaSet", OwnerName: "web-1"}, node: "n1"}
 	agent := part{row: record.Pod{Name: "agent", OwnerKind: "DaemonSet", Daemon: true, Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Exists"}]}]}}}`}, node: "n1"}
@@ -144,10 +144,13 @@ func TestReplacements(t *testing.T) {
 	s.others("owned", true)
 	s.remove(s.existing["owned"])
 	s.see(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "owned", Namespace: "gnnsched-sim-shop"}})
-	// Nobody has seen that it was deleted when it is to leave.
+	// The run has not noticed its deletion when it is to leave.
 	s.others("late", false)
 	s.remove(s.existing["late"])
-	s.check(FillSummary{Deployments: 5, Arrived: 5, Placed: 5, Deleted: 1, Left: 1, Lost: 2, Replaced: 4, Pods: 2, Created: 2, Pending: 2, Reasons: []Reason{{2, "no room"}}})
+	s.check(FillSummary{
+		Deployments: 5, Arrived: 5, Placed: 5, Deleted: 1, Left: 1, Lost: 2, Replaced: 4, Pods: 2, Created: 2, Pending: 2,
+		Reasons: []Reason{{2, "no room"}},
+	})
 	var out bytes.Buffer
 	want := "\ndeleted by others in fill 1, such as by preemption: 6 pod(s), of which 4 came again, as their owners would create them\n"
 	if err := (Report{Summary: s.sum}).Write(&out, "table"); err != nil || !strings.Contains(out.String(), want) {

@@ -15,8 +15,8 @@ import (
 	"gnnsched/workload"
 )
 
-// create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so
-// that the record agrees with the cluster; its own time limit is short. here is false for a pod of a record that is left out.
+// create creates a Deployment, or its pods with Bare. The end of ctx does not interrupt it, so that the record agrees with the cluster; its
+// own time limit is short. here is false for a pod of a record that is left out.
 func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, err error) {
 	fill := len(r.sum.Fills) + 1
 	switch {
@@ -69,7 +69,7 @@ func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int
 	return nil
 }
 
-// withRetry calls ask, again after errors that may pass. That what it creates is there already is no error from the second time on.
+// withRetry calls ask, and again after transient errors. From the second call on, an AlreadyExists error counts as success.
 func withRetry(ctx context.Context, ask func(context.Context) error) error {
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -88,11 +88,13 @@ func withRetry(ctx context.Context, ask func(context.Context) error) error {
 func temporary(err error) bool {
 	// An API server refuses pods of a new class until its cache has the class.
 	unknownClass := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "no PriorityClass with name")
-	return unknownClass || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
-		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
+	return unknownClass || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// remove deletes a Deployment, or its pods with Bare. It returns how many pods were still there.
+// remove deletes a Deployment, or its pods with Bare. It returns the number of pods that still existed.
 func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int, err error) {
 	if !r.Bare {
 		background := metav1.DeletePropagationBackground

@@ -6,7 +6,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// podWaits notes how long the pods of a fill wait for their first node. A nil one notes nothing.
+// podWaits notes the waiting times of a fill's pods for their first node. A nil one notes nothing.
 type podWaits struct {
 	clock clock.PassiveClock
 	of    map[string]*podWait // by pod.who
@@ -56,7 +56,7 @@ func (w *podWatch) takeWaits() (out []podWait) {
 	return out
 }
 
-// tellWaits tells Waited of the fill's pods, without those of a record that no scheduler had to place.
+// tellWaits calls Waited with the fill's pods, without recorded pods that no scheduler had to place.
 func (r *runner) tellWaits() {
 	for _, x := range r.pods.takeWaits() {
 		d, known := r.existing[x.deployment]

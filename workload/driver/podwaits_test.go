@@ -30,7 +30,8 @@ func TestWaits(t *testing.T) {
 	c := fakecluster.New(&corev1.Node{})
 	c.Slots, c.Reason = 0, "no room"
 	s := stepped(t, c, Config{
-		Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock}, Plan: workload.Plan{Steps: steps}, SchedulerName: "gnn", RunID: "r", Bare: true, Clock: clock,
+		Client: c.Client, Cleaner: &cleanup.Client{Metadata: c.Metadata, Kinds: c, Clock: clock}, Plan: workload.Plan{Steps: steps},
+		SchedulerName: "gnn", RunID: "r", Bare: true, Clock: clock,
 		Waited: func(r cluster.Resources, wait time.Duration, placed bool) {
 			told = append(told, fmt.Sprintf("%s %v %v", names[r.MilliCPU-500], wait, placed))
 		},

@@ -16,24 +16,24 @@ import (
 
 // podWatch counts the run's pods on the cluster.
 type podWatch struct {
-	changed chan struct{} // has an item after a change, until somebody takes it
+	changed chan struct{} // has an item after a change, until it is received
 	stop    func()
-	bare    bool // a pod's own name is that of its Deployment: its labels are those of a record
+	bare    bool // a pod has its Deployment's name, because its labels come from a record
 
 	mu       sync.Mutex
 	pods     map[types.UID]pod
 	byName   map[string]*tally // by Deployment
 	had      map[string]bool   // who ever had a node, by pod.who
 	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
-	gone     []pod             // pods that the API server has deleted, until somebody takes them
-	waits    *podWaits         // nil: nobody asks
+	gone     []pod             // pods that the API server has deleted, until they are taken
+	waits    *podWaits         // nil: not needed
 	changes  int               // of existing pods, and of bound pods
 }
 
 // pod is the state of one pod.
 type pod struct {
 	namespace, name, deployment string
-	// who counts once. It is the UID, or the name of a pod of a record, which may be created again.
+	// who identifies a pod that counts once: the UID, or the name of a pod of a record, which may be created again.
 	who     string
 	bound   bool
 	reason  string // the scheduler's reason why it is pending; empty if there is none
@@ -44,7 +44,10 @@ type pod struct {
 type tally struct{ created, bound int }
 
 func newPodWatch(bare bool) *podWatch {
-	return &podWatch{changed: make(chan struct{}, 1), bare: bare, pods: map[types.UID]pod{}, byName: map[string]*tally{}, had: map[string]bool{}, unplaced: map[string]pod{}}
+	return &podWatch{
+		changed: make(chan struct{}, 1), bare: bare, pods: map[types.UID]pod{}, byName: map[string]*tally{}, had: map[string]bool{},
+		unplaced: map[string]pod{},
+	}
 }
 
 // watchPods starts the watch and waits until it has seen every pod of the run.
@@ -100,9 +103,12 @@ func stripPod(o any) (any, error) {
 		return o, nil
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels, DeletionTimestamp: p.DeletionTimestamp},
-		Spec:       corev1.PodSpec{NodeName: p.Spec.NodeName},
-		Status:     corev1.PodStatus{Conditions: p.Status.Conditions},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: p.Name, Namespace: p.Namespace, UID: p.UID, ResourceVersion: p.ResourceVersion, Labels: p.Labels,
+			DeletionTimestamp: p.DeletionTimestamp,
+		},
+		Spec:   corev1.PodSpec{NodeName: p.Spec.NodeName},
+		Status: corev1.PodStatus{Conditions: p.Status.Conditions},
 	}, nil
 }
 
@@ -146,7 +152,9 @@ func (w *podWatch) set(p *corev1.Pod) {
 
 // pod returns the state of a pod, without the scheduler's reason.
 func (w *podWatch) pod(p *corev1.Pod) pod {
-	out := pod{namespace: p.Namespace, name: p.Name, deployment: p.Labels[workload.LabelName], who: string(p.UID), bound: p.Spec.NodeName != ""}
+	out := pod{
+		namespace: p.Namespace, name: p.Name, deployment: p.Labels[workload.LabelName], who: string(p.UID), bound: p.Spec.NodeName != "",
+	}
 	if w.bare {
 		out.deployment, out.who = p.Name, p.Name
 	}
@@ -217,7 +225,7 @@ func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress i
 	return t, w.changes
 }
 
-// placed returns how many pods ever had a node since the watch began.
+// placed returns the number of pods that ever had a node since the watch began.
 func (w *podWatch) placed() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +245,7 @@ func (w *podWatch) leftUnplaced(of map[string]workload.Deployment) map[string]in
 	return out
 }
 
-// bound returns how many pods of a Deployment have a node.
+// bound returns the number of a Deployment's pods with a node.
 func (w *podWatch) bound(deployment string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -247,7 +255,7 @@ func (w *podWatch) bound(deployment string) int {
 	return 0
 }
 
-// refused returns how many pods of the Deployments the scheduler has found unschedulable.
+// refused returns the number of the Deployments' pods that the scheduler has found unschedulable.
 func (w *podWatch) refused(of map[string]workload.Deployment) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,13 +22,13 @@ type Progress struct {
 	Phase       Phase
 	Fill, Fills int // number of the current fill, from 1, and of all fills
 
-	Pods     int // replicas of the Deployments that exist
+	Pods     int // replicas of the present Deployments
 	Created  int // pods of theirs that exist
 	Bound    int // pods of theirs that have a node
 	Arrivals int // pods of a plan with times; 0 if steps ignore their times
 	Arrived  int // pods created so far by a plan with times, including pods that have left
-	Placed   int // how many of them ever had a node
-	gone     int // how many of them have left
+	Placed   int // the ones that ever had a node
+	gone     int // the ones that have left
 	deleting int // objects that a reset has yet to delete
 
 	Load    workload.Load // requested, including the pods of others
@@ -38,9 +38,8 @@ type Progress struct {
 	Left    time.Duration // estimated; negative if there is no estimate yet
 }
 
-// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s to go". For a
-// plan with times it begins with "300/500 pods arrived, 280 placed, 200 left, 5 wait for a node". It also
-// says what the run waits for.
+// String formats the progress as "fill 1/2: 120/210 bound, cpu 12% mem 8% pods 11%, 8s to go". For a plan with times it begins with
+// "300/500 pods arrived, 280 placed, 200 left, 5 wait for a node". It also names what the run waits for.
 func (p Progress) String() string {
 	if p.Phase == Resetting {
 		return fmt.Sprintf("fill %d/%d: deleting, %d objects left", p.Fill, p.Fills, p.deleting)
@@ -50,7 +49,8 @@ func (p Progress) String() string {
 		text = fmt.Sprintf("fill %d/%d: creating the first pods, %v", p.Fill, p.Fills, p.Load)
 	}
 	if p.Arrivals > 0 {
-		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v", p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
+		text = fmt.Sprintf("%d/%d pods arrived, %d placed, %d left, %d wait for a node, %v",
+			p.Arrived, p.Arrivals, p.Placed, p.gone, p.Pods-p.Bound, p.Load)
 	}
 	switch {
 	case p.Phase == Settling && p.Bound < p.Pods:
@@ -109,7 +109,7 @@ func (r *runner) report(phase Phase, deleting int, now bool) {
 	r.Progress(p)
 }
 
-// countedProgress sets how far a plan without times is, by the pods that are bound.
+// countedProgress sets the progress of a plan without times, by the pods that are bound.
 func (r *runner) countedProgress(p *Progress) {
 	total, done := 0, r.podsBefore
 	for _, f := range r.fills {
@@ -126,8 +126,7 @@ func (r *runner) countedProgress(p *Progress) {
 	}
 }
 
-// timedProgress sets how far a plan with times is, by the clock. After the last step it is unknown
-// how long pods take to be bound.
+// timedProgress sets the progress of a plan with times, by the clock. After the last step, the time until pods are bound is unknown.
 func (r *runner) timedProgress(p *Progress) {
 	p.Arrived, p.Placed, p.gone = r.arrived, r.pods.placed(), r.gone
 	for _, f := range r.fills {

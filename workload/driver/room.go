@@ -25,11 +25,11 @@ type Room struct {
 	Used        cluster.Resources // requested by the pods that are bound to them
 }
 
-// Load returns the load of the pods that are already there.
+// Load returns the load of the present pods.
 func (r Room) Load() workload.Load { return workload.LoadOf(r.Used, r.Allocatable) }
 
-// Measure returns the capacity of the nodes that accept pods with the tolerations, and how much
-// of it is used. GPUs are those of the nodes' capacity or of their ResourceSlices.
+// Measure returns the capacity of the nodes that accept pods with the tolerations, and its used part. GPUs come from the nodes' capacity or
+// their ResourceSlices.
 func Measure(ctx context.Context, client kubernetes.Interface, tolerations []cluster.Toleration) (Room, error) {
 	var r Room
 	inSlices, err := gpusInSlices(ctx, client)
@@ -75,8 +75,8 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 	return r, nil
 }
 
-// gpusInSlices returns how many GPUs the ResourceSlices of each node offer. Clusters before Kubernetes 1.34 have none, and
-// a user who may not see them has no use for them.
+// gpusInSlices returns the number of GPUs in the ResourceSlices of each node. Clusters before Kubernetes 1.34 have none, and a user who may
+// not read them does not need them.
 func gpusInSlices(ctx context.Context, client kubernetes.Interface) (map[string]int64, error) {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return client.ResourceV1().ResourceSlices().List(ctx, o)

@@ -16,7 +16,10 @@ func Run(ctx context.Context, c Config) (Summary, error) {
 	if err := c.complete(); err != nil {
 		return Summary{}, err
 	}
-	r := &runner{Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Bare: c.Bare, Namespace: c.Namespace}, fills: c.Plan.Fills(), start: c.Clock.Now()}
+	r := &runner{
+		Config: c, sum: Summary{RunID: c.RunID, Scheduler: c.SchedulerName, Bare: c.Bare, Namespace: c.Namespace}, fills: c.Plan.Fills(),
+		start: c.Clock.Now(),
+	}
 	err := c.checkClass(ctx)
 	if err != nil {
 		return r.sum, err
@@ -49,10 +52,10 @@ func (r *runner) prepare(ctx context.Context) (err error) {
 // runner is the state of a run under way.
 type runner struct {
 	Config
-	stage *stage // nil unless the pods are those of a record
+	stage *stage // nil unless the pods come from a record
 	pods  *podWatch
 	fills []workload.Fill // of the plan
-	sum   Summary         // of the fills that have ended
+	sum   Summary         // over the fills that have ended
 	start time.Time
 
 	// The current fill.
@@ -170,7 +173,8 @@ func (r *runner) reset(ctx context.Context) error {
 		return err
 	}
 	r.end()
-	r.Log.Info().Int("fill", len(r.sum.Fills)).Int("bound", r.fill.Bound).Int("pending", r.fill.Pending).Msg("reset: deleting everything that was deployed")
+	r.Log.Info().Int("fill", len(r.sum.Fills)).Int("bound", r.fill.Bound).Int("pending", r.fill.Pending).
+		Msg("reset: deleting everything that was deployed")
 	err := r.Cleaner.Remove(ctx, cleanup.Scope{Run: r.RunID, Namespace: r.Namespace}, func(left cleanup.Counts) {
 		r.report(Resetting, left.Total(), true)
 	})
@@ -253,7 +257,8 @@ func (r *runner) settle(ctx context.Context) error {
 		case <-r.pods.changed:
 		case <-tick.C():
 		case <-stalled.C():
-			r.Log.Warn().Int("fill", len(r.sum.Fills)+1).Int("pending", r.fill.Pods-t.bound).Dur("waited", r.Settle).Msg("pods stay pending; continuing without them")
+			r.Log.Warn().Int("fill", len(r.sum.Fills)+1).Int("pending", r.fill.Pods-t.bound).Dur("waited", r.Settle).
+				Msg("pods stay pending; continuing without them")
 			return nil
 		}
 	}

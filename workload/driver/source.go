@@ -43,9 +43,11 @@ func (g Generated) Plan(room Room) (workload.Plan, error) {
 	switch {
 	case errors.Is(err, workload.ErrNoCapacity):
 		err = fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, room.Excluded)
-		return p, exit.New(exit.Usage, err, "check with `kubectl get nodes` that nodes are Ready; shapes with tolerations make tainted nodes schedulable")
+		return p, exit.New(exit.Usage, err,
+			"check with `kubectl get nodes` that nodes are Ready; shapes with tolerations make tainted nodes schedulable")
 	case errors.Is(err, workload.ErrLoaded):
-		return p, exit.New(exit.Usage, err, "remove earlier runs with `cleancluster`, or set higher targets with --cpu-load, --mem-load and --pod-load")
+		return p, exit.New(exit.Usage, err,
+			"remove earlier runs with `cleancluster`, or set higher targets with --cpu-load, --mem-load and --pod-load")
 	}
 	return p, err
 }
@@ -74,7 +76,7 @@ type Traced struct {
 	Arrivals workload.Trace
 	Speed    float64  // seconds of the trace that pass in one real second
 	Limit    int      // pods to deploy; 0 for all
-	Lacks    []string // warnings about what the trace lacks
+	Lacks    []string // warnings about the trace's missing parts
 }
 
 func (t Traced) Tolerations() []cluster.Toleration {
@@ -104,7 +106,8 @@ func (i Inflated) Pace(c *Config)                    { c.Bare = true }
 func (i Inflated) Plan(room Room) (workload.Plan, error) {
 	pods, err := openb.Inflate(i.Pods, i.Factor, room.Allocatable.GPU*cluster.DeviceMilli, i.Random)
 	if err != nil {
-		return workload.Plan{}, exit.New(exit.Usage, err, "`kwokcluster up --nodes-file openb_node_list_gpu_node.csv` makes a cluster with the trace's GPUs")
+		return workload.Plan{}, exit.New(exit.Usage, err,
+			"`kwokcluster up --nodes-file openb_node_list_gpu_node.csv` makes a cluster with the trace's GPUs")
 	}
 	return firstPods(openb.InOrder(pods), i.Limit).Plan(), nil
 }

@@ -38,8 +38,8 @@ func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay
 // stage lists the objects that the pods of a record need on the cluster.
 type stage struct {
 	Config
-	reader  restore.Reader    // package play has noted what it cannot read
-	spaces  map[string]string // namespaces of the cluster by those of the record
+	reader  restore.Reader    // package play has already noted unreadable parts
+	spaces  map[string]string // namespaces of the cluster, by the record's
 	classes map[priority]string
 	nodes   map[string]string // hostname labels of the cluster's nodes, by name
 	left    map[string]bool   // DaemonSet pods whose nodes are not there, by name
@@ -91,8 +91,8 @@ func (s *stage) listNodes(ctx context.Context) error {
 	return nil
 }
 
-// node returns the cluster's name of a node of the record: the same, or that of its simulation by kwokcluster up --pools.
-// It is empty if the cluster has neither.
+// node returns the cluster's name for a node of the record: the same, or the name that kwokcluster up --pools gave its simulation. It is
+// empty if the cluster has neither.
 func (s *stage) node(name string) string {
 	for _, n := range []string{name, play.SimulatedName(name)} {
 		if s.nodes[n] != "" {
@@ -111,7 +111,7 @@ func (s *stage) hostname(label string) string {
 	return s.nodes[s.node(label)]
 }
 
-// checkNodes says which pods cannot be where they were.
+// checkNodes warns about pods that cannot be on their recorded nodes.
 func (s *stage) checkNodes() {
 	moved := 0
 	s.parts(func(name string, p play.Part) {
@@ -126,7 +126,8 @@ func (s *stage) checkNodes() {
 	})
 	if n := len(s.left); n > 0 {
 		s.planned -= n
-		s.Log.Warn().Int("pods", n).Msg("the cluster lacks nodes of the record; their DaemonSet pods are left out. `kwokcluster up --pools RECORD` makes the nodes")
+		s.Log.Warn().Int("pods", n).
+			Msg("the cluster lacks nodes of the record; their DaemonSet pods are left out. `kwokcluster up --pools RECORD` makes the nodes")
 	}
 	if moved > 0 {
 		s.Log.Warn().Int("pods", moved).Msg("the cluster lacks nodes on which pods ran at the beginning; the scheduler places these pods")
@@ -150,7 +151,7 @@ func (s *stage) space(name string) string {
 	return s.spaces[name]
 }
 
-// createSpaces creates a namespace for each one of the record that has pods. None may exist: its pods would take part in the
+// createSpaces creates a namespace for each namespace of the record with pods. None may exist already: its pods would take part in the
 // affinity and spreading of the record's.
 func (s *stage) createSpaces(ctx context.Context) error {
 	created := map[string]bool{}
@@ -168,7 +169,8 @@ func (s *stage) createSpaces(ctx context.Context) error {
 			return err
 		})
 		if apierrors.IsAlreadyExists(err) {
-			return exit.New(exit.Usage, fmt.Errorf("namespace %s exists already, and a replay needs new ones", n.Name), "remove earlier runs with `cleancluster`, or choose another prefix with --namespace")
+			return exit.New(exit.Usage, fmt.Errorf("namespace %s exists already, and a replay needs new ones", n.Name),
+				"remove earlier runs with `cleancluster`, or choose another prefix with --namespace")
 		}
 		if err != nil {
 			return fmt.Errorf("create namespace %s: %w", n.Name, err)
@@ -177,7 +179,7 @@ func (s *stage) createSpaces(ctx context.Context) error {
 	return nil
 }
 
-// spaceLabels returns the labels of a namespace of the record with those by which cleancluster finds it.
+// spaceLabels returns the labels of a namespace of the record plus the labels for cleancluster.
 func (s *stage) spaceLabels(name string) map[string]string {
 	out := s.labels()
 	for k, v := range s.Replay.Namespaces[name] {
@@ -196,7 +198,7 @@ func (s *stage) create(ctx context.Context, d workload.Deployment) (here bool, e
 	return s.submit(ctx, s.pod(d.Name))
 }
 
-// firstRefusals is how many pods the API server must refuse, and accept none, for a replay to end.
+// firstRefusals is the number of pods that the API server must refuse, without accepting any, for a replay to end.
 const firstRefusals = 20
 
 // submit creates a pod. A pod that the API server does not accept is counted.
@@ -225,14 +227,16 @@ func (s *stage) submit(ctx context.Context, p *corev1.Pod) (here bool, err error
 
 // refusal reports whether an error is about the pod, so that others may be accepted.
 func refusal(err error) bool {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // somebody removes the run
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // the run is being removed
 		return false
 	}
-	webhook := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "failed calling webhook") // these choose their own status
-	return webhook || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	// these choose their own status
+	webhook := strings.Contains(err.Error(), "denied the request") || strings.Contains(err.Error(), "failed calling webhook")
+	return webhook || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// refusalReason returns what the API server says of a pod, without what differs between pods that it refuses for one reason.
+// refusalReason returns the API server's reason for refusing a pod, without the parts that differ between pods refused for the same reason.
 func refusalReason(err error, pod string) string {
 	text := err.Error()
 	for _, before := range []string{fmt.Sprintf("pods %q is forbidden: ", pod), fmt.Sprintf("Pod %q is invalid: ", pod)} {

@@ -29,14 +29,14 @@ import (
 	"gnnsched/workload/record/play"
 )
 
-// part is a pod of a record that arrives after some seconds, and leaves after others; 0: it stays.
+// part is a pod of a record with its arrival and departure in seconds; departure 0: it stays.
 type part struct {
 	row         record.Pod
 	node        string
 	come, leave float64
 }
 
-// replayOf returns a configuration that plays pods. Their names are those of their rows.
+// replayOf returns a configuration that plays pods. They have their rows' names.
 func replayOf(t *testing.T, c *fakecluster.Cluster, parts ...part) Config {
 	t.Helper()
 	r := play.Replay{Parts: map[string]play.Part{}, Namespaces: map[string]map[string]string{}}
@@ -48,7 +48,9 @@ func replayOf(t *testing.T, c *fakecluster.Cluster, parts ...part) Config {
 		}
 		p.row.Namespace = "shop"
 		r.Parts[p.row.Name] = play.Part{Row: &p.row, Node: p.node}
-		r.Trace = append(r.Trace, workload.Arrival{At: p.come, Lifetime: life, Deployment: workload.Deployment{Name: p.row.Name, Replicas: 1, Shape: arrival("x", 1).Deployment.Shape}})
+		r.Trace = append(r.Trace, workload.Arrival{
+			At: p.come, Lifetime: life, Deployment: workload.Deployment{Name: p.row.Name, Replicas: 1, Shape: arrival("x", 1).Deployment.Shape},
+		})
 	}
 	cfg := config(t, c)
 	source := Replayed{Record: r, Speed: 1}
@@ -177,11 +179,17 @@ func TestReplayEndsWithRefusals(t *testing.T) {
 	}
 }
 
-// On a cluster with real nodes, pods of a record preempt nobody, and have no class of the system.
+// On a cluster with real nodes, pods of a record preempt nothing, and have no system class.
 func TestReplayPriorities(t *testing.T) {
 	system := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "system-node-critical"}, Value: 2_000_001_000}
-	own := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Value: 7, GlobalDefault: true, PreemptionPolicy: ptr.To(corev1.PreemptNever)}
-	rows := []part{named("none"), {row: record.Pod{Name: "default", Priority: 7, Preemption: "Never"}}, {row: record.Pod{Name: "critical", Priority: 2_000_001_000, PriorityClass: "system-node-critical"}}, {row: record.Pod{Name: "polite", Priority: 5, Preemption: "Never"}}, {row: record.Pod{Name: "rude", Priority: 5}}}
+	own := &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "own"}, Value: 7, GlobalDefault: true, PreemptionPolicy: ptr.To(corev1.PreemptNever),
+	}
+	rows := []part{
+		named("none"), {row: record.Pod{Name: "default", Priority: 7, Preemption: "Never"}},
+		{row: record.Pod{Name: "critical", Priority: 2_000_001_000, PriorityClass: "system-node-critical"}},
+		{row: record.Pod{Name: "polite", Priority: 5, Preemption: "Never"}}, {row: record.Pod{Name: "rude", Priority: 5}},
+	}
 	type played struct {
 		class  string
 		value  int32
@@ -255,12 +263,14 @@ func TestReplayNamespaces(t *testing.T) {
 
 // Pods are where they were if the cluster has the node, under the name of either kind.
 func TestReplayNodes(t *testing.T) {
-	c := fakecluster.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real.example"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a-b-0"}})
+	c := fakecluster.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "real.example"}},
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a-b-0"}})
 	c.Slots, c.Reason = 0, "no room"
 	daemon := func(name, node string) part {
 		return part{row: record.Pod{Name: name, Daemon: true, OwnerKind: "DaemonSet"}, node: node, leave: 5}
 	}
-	cfg := replayOf(t, c, part{row: record.Pod{Name: "same"}, node: "real.example"}, part{row: record.Pod{Name: "simulated"}, node: "a.b"}, part{row: record.Pod{Name: "moved"}, node: "gone"}, daemon("agent", "a.b"), daemon("lost", "gone"))
+	cfg := replayOf(t, c, part{row: record.Pod{Name: "same"}, node: "real.example"}, part{row: record.Pod{Name: "simulated"}, node: "a.b"},
+		part{row: record.Pod{Name: "moved"}, node: "gone"}, daemon("agent", "a.b"), daemon("lost", "gone"))
 	cfg.Static = true
 	sum, err := Run(context.Background(), cfg)
 	if err != nil {

@@ -15,7 +15,9 @@ import (
 func (s *stage) pod(name string) *corev1.Pod {
 	part := s.Replay.Parts[name]
 	p := s.reader.Pod(part.Row)
-	meta := metav1.ObjectMeta{Name: name, Namespace: s.space(part.Row.Namespace), Labels: s.podLabels(p.Labels), Annotations: map[string]string{}}
+	meta := metav1.ObjectMeta{
+		Name: name, Namespace: s.space(part.Row.Namespace), Labels: s.podLabels(p.Labels), Annotations: map[string]string{},
+	}
 	for k, v := range p.Annotations {
 		if k != corev1.MirrorPodAnnotationKey {
 			meta.Annotations[k] = v
@@ -27,7 +29,7 @@ func (s *stage) pod(name string) *corev1.Pod {
 	spec := p.Spec
 	spec.SchedulerName = s.SchedulerName
 	spec.Priority, spec.PreemptionPolicy, spec.PriorityClassName = nil, nil, s.classes[s.priorityOf(part.Row)]
-	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false) // the pods call nobody
+	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false) // the pods never call the API server
 	if host := s.hostname(spec.NodeSelector[corev1.LabelHostname]); host != "" {
 		spec.NodeSelector[corev1.LabelHostname] = host
 	}
@@ -49,7 +51,7 @@ func (s *stage) pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: meta, Spec: spec}
 }
 
-// podLabels returns the labels of a pod of the record with those by which cleancluster finds it.
+// podLabels returns the labels of a pod of the record plus the labels for cleancluster.
 func (s *stage) podLabels(own map[string]string) map[string]string {
 	out := s.labels()
 	out[workload.LabelFill] = "1"
@@ -110,7 +112,7 @@ func (s *stage) nodeTerm(t *corev1.NodeSelectorTerm) {
 	}
 }
 
-// replace puts another value for each one that has one.
+// replace replaces each value that has a replacement.
 func replace(values []string, by func(string) string) {
 	for i, v := range values {
 		if other := by(v); other != "" {
@@ -148,8 +150,8 @@ func (s *stage) podTerm(t *corev1.PodAffinityTerm, labels map[string]string) {
 	}
 }
 
-// unmerge takes out of a selector what the API server has merged into it from the keys. It merges again when the pod is
-// created, and refuses a selector that has it already.
+// unmerge removes from a selector the terms that the API server has merged into it from the keys. The API server merges again when the pod
+// is created, and refuses a selector that already has them.
 func unmerge(selector *metav1.LabelSelector, match, mismatch []string, labels map[string]string) {
 	if selector == nil {
 		return

@@ -14,16 +14,19 @@ import (
 	"gnnsched/workload/record"
 )
 
-// bareStage returns a stage with two nodes, of which one is a simulation of a record's.
+// bareStage returns a stage with two nodes, one of which simulates a record's.
 func bareStage(t *testing.T, parts ...part) *stage {
 	t.Helper()
 	cfg := replayOf(t, fakecluster.New(), parts...)
 	cfg.Namespace, cfg.Image = "sim", "img"
 	cfg.Replay.Hostnames = map[string]string{"worker-1": "ip-1.ec2", "worker-9": "n1", "worker-8": "gone"}
-	return &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"}, nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{}}
+	return &stage{
+		Config: cfg, spaces: map[string]string{}, classes: map[priority]string{{0, corev1.PreemptLowerPriority}: "zero"},
+		nodes: map[string]string{"n1": "host-1", "ip-1-ec2-0": "ip-1-ec2-0"}, left: map[string]bool{}, refused: map[string]int{},
+	}
 }
 
-// What a row says becomes what a pod of the run says.
+// A pod of the run has the values of its row.
 func TestStagePod(t *testing.T) {
 	const terms = `[{"topologyKey":"zone","labelSelector":{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"hash","operator":"In","values":["5d"]},{"key":"hash","operator":"In","values":["5d","6e"]}]},` +
 		`"matchLabelKeys":["hash"],"namespaces":["db"],"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"db","team":"x"},"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["shop"]},{"key":"team","operator":"In","values":["shop"]}]}}]`
@@ -52,8 +55,10 @@ func TestStagePod(t *testing.T) {
 		{name: "node affinity by another hostname", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[` +
 			`{"key":"kubernetes.io/hostname","operator":"In","values":["worker-1","n1","worker-8"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["worker-1","n1"]}]}]}}}`}, want: func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"}}},
-				MatchFields:      []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"},
+				}},
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
 			}}}}}
 		}},
 		{name: "node affinity", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["ip-1.ec2","n1","gone"]}]}]},` +
@@ -67,7 +72,10 @@ func TestStagePod(t *testing.T) {
 			p.Labels["hash"] = "5d"
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 				TopologyKey: "zone", MatchLabelKeys: []string{"hash"}, Namespaces: []string{"sim-db"},
-				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}, MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "hash", Operator: "In", Values: []string{"5d", "6e"}}}},
+				LabelSelector: &metav1.LabelSelector{
+					MatchLabels:      map[string]string{"app": "web"},
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "hash", Operator: "In", Values: []string{"5d", "6e"}}},
+				},
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "sim-db", "team": "x"},
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "NotIn", Values: []string{"sim-shop"}}, {Key: "team", Operator: "In", Values: []string{"shop"}}}},
 			}}}}
@@ -83,17 +91,23 @@ func TestStagePod(t *testing.T) {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: "Exists"}, {Key: "kwok.x-k8s.io/node", Operator: "Exists"}}
 		}},
 		{name: "host ports", row: record.Pod{HostPorts: `["TCP/0.0.0.0/80","TCP//80","UDP/127.0.0.1/53"]`}, want: func(p *corev1.Pod) {
-			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Protocol: "TCP", HostPort: 80, ContainerPort: 80}, {Protocol: "UDP", HostIP: "127.0.0.1", HostPort: 53, ContainerPort: 53}}
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{
+				{Protocol: "TCP", HostPort: 80, ContainerPort: 80}, {Protocol: "UDP", HostIP: "127.0.0.1", HostPort: 53, ContainerPort: 53},
+			}
 		}},
 	} {
 		c.row.Name = "p"
 		s := bareStage(t, part{row: c.row, node: c.node})
 		got := s.pod("p")
 		want := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "sim-shop", Annotations: map[string]string{}, Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "test", workload.LabelFill: "1"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "p", Namespace: "sim-shop", Annotations: map[string]string{},
+				Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "test", workload.LabelFill: "1"},
+			},
 			Spec: corev1.PodSpec{
 				SchedulerName: "gnn", PriorityClassName: "zero", AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
-				Tolerations: []corev1.Toleration{{Key: "kwok.x-k8s.io/node", Operator: "Exists"}}, Containers: []corev1.Container{{Name: "app", Image: "img"}},
+				Tolerations: []corev1.Toleration{{Key: "kwok.x-k8s.io/node", Operator: "Exists"}},
+				Containers:  []corev1.Container{{Name: "app", Image: "img"}},
 			},
 		}
 		c.want(want)

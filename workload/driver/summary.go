@@ -23,19 +23,19 @@ type Summary struct {
 type FillSummary struct {
 	Deployments int      `json:"deployments"`       // created Deployments
 	Deleted     int      `json:"deleted"`           // created Deployments that the plan deleted
-	Pods        int      `json:"pods"`              // replicas of the Deployments that remain
+	Pods        int      `json:"pods"`              // replicas of the remaining Deployments
 	Created     int      `json:"created"`           // pods at the fill's end; fewer than Pods if controllers lag behind
 	Bound       int      `json:"bound"`             // pods with a node at the fill's end
 	Pending     int      `json:"pending"`           // pods without a node at the fill's end
 	Reasons     []Reason `json:"reasons,omitempty"` // why pods are pending, the most frequent first
 
 	Arrived      int      `json:"arrived"`                // pods from the fill's beginning to its end, with pods that have left
-	Placed       int      `json:"placed"`                 // how many of them ever had a node
-	Left         int      `json:"left"`                   // how many of them the plan deleted
-	Lost         int      `json:"lost,omitempty"`         // how many of them others deleted for good
-	Replaced     int      `json:"replaced,omitempty"`     // how often others deleted one of a record that then came again, as its owner would create it
+	Placed       int      `json:"placed"`                 // pods that ever had a node
+	Left         int      `json:"left"`                   // pods that the plan deleted
+	Lost         int      `json:"lost,omitempty"`         // pods that others deleted for good
+	Replaced     int      `json:"replaced,omitempty"`     // recreated pods of a record that others had deleted
 	LeftUnplaced []Reason `json:"leftUnplaced,omitempty"` // why some left or were lost without ever having a node
-	Refused      []Reason `json:"refused,omitempty"`      // why pods of a record never came: what the API server said
+	Refused      []Reason `json:"refused,omitempty"`      // why pods of a record never came: the API server's reasons
 
 	Load    workload.Load `json:"load"`          // requested, including the pods of others
 	GPU     *GPUSummary   `json:"gpu,omitempty"` // nil on a cluster without GPUs

@@ -22,7 +22,10 @@ import (
 // gpuArrival returns the arrival of one pod.
 func gpuArrival(name string, at, lifetime float64, r cluster.Resources, models ...string) workload.Arrival {
 	r.MilliCPU, r.Pods = 100, 1
-	return workload.Arrival{At: at, Lifetime: lifetime, Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: workload.Shape{Weight: 1, Requests: r, GPUModels: models}}}
+	return workload.Arrival{
+		At: at, Lifetime: lifetime,
+		Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: workload.Shape{Weight: 1, Requests: r, GPUModels: models}},
+	}
 }
 
 // The pods of a trace are created and deleted at its times divided by Speed, in its order and
@@ -32,7 +35,8 @@ func TestTraceInTime(t *testing.T) {
 	cfg := config(t, c)
 	stays := math.Inf(1)
 	cfg.Plan = workload.Trace{
-		gpuArrival("a", 0, 7200, cluster.Resources{GPU: 1}), gpuArrival("b", 3600, 3600, cluster.Resources{}), gpuArrival("c", 7200, stays, cluster.Resources{GPUMilli: 300}),
+		gpuArrival("a", 0, 7200, cluster.Resources{GPU: 1}), gpuArrival("b", 3600, 3600, cluster.Resources{}),
+		gpuArrival("c", 7200, stays, cluster.Resources{GPUMilli: 300}),
 	}.Plan()
 	cfg.Bare = true
 	cfg.Speed, cfg.Interval = 60, 0
@@ -74,8 +78,10 @@ func TestGPUSummary(t *testing.T) {
 	cfg := config(t, c)
 	stays := math.Inf(1)
 	cfg.Plan = workload.Trace{
-		gpuArrival("a", 0, stays, cluster.Resources{GPU: 1}), gpuArrival("b", 1, stays, cluster.Resources{GPUMilli: 400}), gpuArrival("c", 2, stays, cluster.Resources{GPUMilli: 600}),
-		gpuArrival("d", 3, stays, cluster.Resources{GPUMilli: 700}), gpuArrival("e", 4, stays, cluster.Resources{GPU: 2}), gpuArrival("f", 5, stays, cluster.Resources{}),
+		gpuArrival("a", 0, stays, cluster.Resources{GPU: 1}), gpuArrival("b", 1, stays, cluster.Resources{GPUMilli: 400}),
+		gpuArrival("c", 2, stays, cluster.Resources{GPUMilli: 600}),
+		gpuArrival("d", 3, stays, cluster.Resources{GPUMilli: 700}), gpuArrival("e", 4, stays, cluster.Resources{GPU: 2}),
+		gpuArrival("f", 5, stays, cluster.Resources{}),
 	}.Plan()
 	cfg.Bare = true
 	cfg.Interval, cfg.Settle = 0, time.Minute
@@ -131,7 +137,8 @@ func TestTraceProgress(t *testing.T) {
 	c.Slots = 1
 	cfg := config(t, c)
 	cfg.Plan = workload.Trace{
-		gpuArrival("a", 0, 600, cluster.Resources{}), gpuArrival("b", 700, math.Inf(1), cluster.Resources{}), gpuArrival("c", 1200, math.Inf(1), cluster.Resources{}),
+		gpuArrival("a", 0, 600, cluster.Resources{}), gpuArrival("b", 700, math.Inf(1), cluster.Resources{}),
+		gpuArrival("c", 1200, math.Inf(1), cluster.Resources{}),
 	}.Plan()
 	cfg.Bare = true
 	cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second
@@ -164,8 +171,7 @@ func TestTraceProgress(t *testing.T) {
 	}
 }
 
-// Pods that a trace takes away stay in the summary, as pods: how many came, how many of them got a node,
-// and why the others did not.
+// Pods that a trace removes stay in the summary, as pods: the number that came, the number that got a node, and the reasons of the others.
 func TestTraceSummary(t *testing.T) {
 	for name, c := range map[string]struct {
 		slots                    int
@@ -184,7 +190,8 @@ func TestTraceSummary(t *testing.T) {
 			f.Slots, f.Reason = c.slots, c.reason
 			cfg := config(t, f)
 			cfg.Plan = workload.Trace{
-				gpuArrival("a", 0, 600, cluster.Resources{}), gpuArrival("b", 300, 200, cluster.Resources{}), gpuArrival("c", 1200, math.Inf(1), cluster.Resources{}),
+				gpuArrival("a", 0, 600, cluster.Resources{}), gpuArrival("b", 300, 200, cluster.Resources{}),
+				gpuArrival("c", 1200, math.Inf(1), cluster.Resources{}),
 			}.Plan()
 			cfg.Bare = true
 			cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second

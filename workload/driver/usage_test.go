@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// Pods carry the model of their shape, and one that no annotation can hold is refused.
+// Pods carry the model of their shape. A model that does not fit an annotation is refused.
 func TestUsageOnPods(t *testing.T) {
 	want := &usage.Model{Work: 60, Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(0.5)}}
 	d := workload.Deployment{Name: "web", Replicas: 1, Shape: workload.Shape{Usage: want}}
@@ -25,7 +25,9 @@ func TestUsageOnPods(t *testing.T) {
 	}
 
 	d.Shape.Requests.Pods = 1
-	d.Shape.Usage = &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: &usage.Series{Step: 1, Scale: 0.001, Values: make([]float32, 20_000)}}}
+	d.Shape.Usage = &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: &usage.Series{
+		Step: 1, Scale: 0.001, Values: make([]float32, 20_000),
+	}}}
 	for i := range 20_000 {
 		d.Shape.Usage.Curves[usage.CPU].(*usage.Series).Values[i] = 0.123456
 	}

@@ -51,7 +51,9 @@ func (s Report) writeProblems(w io.Writer, fill int, f FillSummary) {
 	s.writeReasons(w, fmt.Sprintf("left without ever having a node in fill %d", fill), f.LeftUnplaced, f.Placed)
 	s.writeReasons(w, fmt.Sprintf("refused by the API server in fill %d", fill), f.Refused, f.Placed)
 	if n := f.Lost + f.Replaced; n > 0 {
-		fmt.Fprintf(w, "\ndeleted by others in fill %d, such as by preemption: %d pod(s), of which %d came again, as their owners would create them", fill, n, f.Replaced)
+		fmt.Fprintf(w,
+			"\ndeleted by others in fill %d, such as by preemption: %d pod(s), of which %d came again, as their owners would create them",
+			fill, n, f.Replaced)
 	}
 	if g := f.GPU; g != nil && g.Asked > 0 {
 		fmt.Fprintf(w, "\nGPUs in fill %d: %s\n", fill, gpuLine(*g))
@@ -87,12 +89,11 @@ func (s Report) writeReasons(w io.Writer, what string, reasons []Reason, placed 
 	}
 }
 
-// reasonsShown is how many reasons get a line. On a full cluster with nodes and pods of many
-// kinds, almost every pod has a different one.
+// reasonsShown is the number of reasons with a line of their own. On a full cluster with nodes and pods of many kinds, almost every pod has
+// a different one.
 const reasonsShown = 10
 
-// frequent returns the most frequent reasons, and the others added up to one. That one has no
-// pods if there are no others.
+// frequent returns the most frequent reasons, and the sum of the others, which has no pods if there are no others.
 func frequent(all []Reason) (shown []Reason, more Reason) {
 	if len(all) <= reasonsShown {
 		return all, more
@@ -104,14 +105,16 @@ func frequent(all []Reason) (shown []Reason, more Reason) {
 	return all[:reasonsShown], more
 }
 
-// gpuLine says how full the GPUs are: "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods
-// without GPU, 90 with a share of one, 20 with whole ones".
+// gpuLine describes the allocation of the GPUs: "95.1% of 6212 allocated, 130.0% asked for; without a node: 3 pods without GPU, 90 with a
+// share of one, 20 with whole ones".
 func gpuLine(g GPUSummary) string {
-	text := fmt.Sprintf("%.2f%% of %d allocated, %.1f%% asked for", 100*g.Allocation(), g.Capacity/cluster.DeviceMilli, 100*cluster.Fraction(g.Asked, g.Capacity))
+	text := fmt.Sprintf("%.2f%% of %d allocated, %.1f%% asked for", 100*g.Allocation(),
+		g.Capacity/cluster.DeviceMilli, 100*cluster.Fraction(g.Asked, g.Capacity))
 	if g.AllocatedAtFull > 0 {
 		text += fmt.Sprintf(" (%.2f%% of what came until 100%% were)", 100*g.AllocationAtFull())
 	}
-	return text + fmt.Sprintf("; without a node: %d pods without GPU, %d with a share of one, %d with whole ones", g.UnscheduledCPU, g.UnscheduledShare, g.UnscheduledWhole)
+	return text + fmt.Sprintf("; without a node: %d pods without GPU, %d with a share of one, %d with whole ones",
+		g.UnscheduledCPU, g.UnscheduledShare, g.UnscheduledWhole)
 }
 
 // writeFills writes a row for each fill, and their sum.
@@ -153,8 +156,8 @@ func (f FillSummary) countPods() string {
 	return fmt.Sprintf("%d\t%d\t%d\t%d", f.Arrived, f.Placed, f.Arrived-f.Placed, f.Left)
 }
 
-// pace returns how long a fill took, and PODS/S: the number of pods that got a node, divided by the time
-// from the fill's first Deployment to its last binding.
+// pace returns the duration of a fill, and PODS/S: the number of pods that got a node, divided by the time from the fill's first Deployment
+// to its last binding.
 func (f FillSummary) pace() string {
 	rate := "-"
 	if f.Binding > 0 {

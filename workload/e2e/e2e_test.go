@@ -73,7 +73,9 @@ func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := driver.Run(ctx, driver.Config{Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it"})
+	sum, err := driver.Run(ctx, driver.Config{
+		Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +150,10 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 				continue
 			}
 			next = (next + 1) % 4
-			b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", next)}}
+			b := &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", next)},
+			}
 			if err := client.CoreV1().Pods(p.Namespace).Bind(ctx, b, metav1.CreateOptions{}); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				t.Errorf("bind %s: %v", p.Name, err)
 			}
@@ -175,7 +180,7 @@ func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, w
 	}
 }
 
-// clean removes the run, first with an object of somebody else in its namespace, then without.
+// clean removes the run, first with a foreign object in its namespace, then without.
 func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, cleaner *cleanup.Client, checkOther func()) {
 	t.Helper()
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}

@@ -73,15 +73,17 @@ func removeManyPods(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	}
 }
 
-// createPods creates pods of one run, and one that no run made.
+// createPods creates pods of one run, and a pod that no run made.
 func createPods(ctx context.Context, t *testing.T, client kubernetes.Interface, n int) {
 	t.Helper()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range n + 1 {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p-%d", i), Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "large"}},
-			Spec:       corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "app", Image: "img"}}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("p-%d", i), Labels: map[string]string{workload.LabelManagedBy: workload.ManagedBy, workload.LabelRun: "large"},
+			},
+			Spec: corev1.PodSpec{SchedulerName: "nobody", Containers: []corev1.Container{{Name: "app", Image: "img"}}},
 		}
 		if i == n {
 			p.Name, p.Labels = "mine", nil

@@ -68,7 +68,7 @@ func TestReplayOfARecord(t *testing.T) {
 	}
 }
 
-// constrained creates pods with every kind of constraint in two namespaces, and returns how many.
+// constrained creates pods with every kind of constraint in two namespaces, and returns their number.
 func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 	t.Helper()
 	must := func(err error) {
@@ -78,22 +78,28 @@ func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 		}
 	}
 	for _, ns := range []string{"shop", "db"} {
-		_, err := b.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"team": ns}}}, metav1.CreateOptions{})
+		_, err := b.Client.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"team": ns}}}, metav1.CreateOptions{})
 		must(err)
 	}
-	_, err := b.Client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000, PreemptionPolicy: ptr.To(corev1.PreemptNever)}, metav1.CreateOptions{})
+	_, err := b.Client.SchedulingV1().PriorityClasses().Create(ctx,
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000, PreemptionPolicy: ptr.To(corev1.PreemptNever)},
+		metav1.CreateOptions{})
 	must(err)
 	labels := map[string]string{"app.kubernetes.io/name": "web", "app": "web"}
 	spec := corev1.PodSpec{
 		SchedulerName: "test-binder", PriorityClassName: "high", NodeSelector: map[string]string{"kubernetes.io/hostname": "node-1"},
-		Tolerations: []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpEqual, Value: "yes", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](60)}},
+		Tolerations: []corev1.Toleration{{
+			Key: "gpu", Operator: corev1.TolerationOpEqual, Value: "yes", Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](60),
+		}},
 		Affinity: &corev1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}}, MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node-2"}}}}}}},
 			PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: corev1.PodAffinityTerm{
 				TopologyKey: "zone", Namespaces: []string{"db"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}}},
 			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-				TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: labels}, MatchLabelKeys: []string{"pod-template-hash"},
+				TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+				MatchLabelKeys:    []string{"pod-template-hash"},
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}}},
 		},
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway,
@@ -113,7 +119,7 @@ func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 	return 4
 }
 
-// recordUntil records the cluster into a new folder until it has so many bound pods in all.
+// recordUntil records the cluster into a new folder until it has the given number of bound pods.
 func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (dir string) {
 	t.Helper()
 	waitForPods(ctx, t, b, pods)
@@ -196,7 +202,10 @@ func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (p
 	}
 	source := driver.Replayed{Record: r, Speed: 1000}
 	log := &lines{}
-	c := driver.Config{Client: b.Client, Cleaner: cleaner, SchedulerName: "test-binder", RunID: "20260101-Re_play", Namespace: "sim", Simulated: true, Log: zerolog.New(log)}
+	c := driver.Config{
+		Client: b.Client, Cleaner: cleaner, SchedulerName: "test-binder", RunID: "20260101-Re_play", Namespace: "sim", Simulated: true,
+		Log: zerolog.New(log),
+	}
 	source.Pace(&c)
 	if c.Plan, err = source.Plan(driver.Room{}); err != nil {
 		t.Fatal(err)
@@ -219,7 +228,7 @@ func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (p
 	return played, before
 }
 
-// constraints returns what must be equal of a pod and the one that was played for it. was tells that the row is the former.
+// constraints returns the fields that must be equal in a pod and its replayed copy. was is true for the original.
 func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
 	t.Helper()
 	shape := cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli}
@@ -230,7 +239,8 @@ func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
 		delete(labels, own)
 	}
 	if was {
-		affinity = strings.NewReplacer(`["db"]`, `["sim-db"]`, `"kubernetes.io/metadata.name":"shop"`, `"kubernetes.io/metadata.name":"sim-shop"`).Replace(affinity)
+		affinity = strings.NewReplacer(`["db"]`, `["sim-db"]`, `"kubernetes.io/metadata.name":"shop"`,
+			`"kubernetes.io/metadata.name":"sim-shop"`).Replace(affinity)
 		kwok := `{"key":"kwok.x-k8s.io/node","operator":"Exists"}]`
 		if tolerations == "" {
 			tolerations = "[" + kwok

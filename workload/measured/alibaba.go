@@ -7,10 +7,9 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// alibaba is the format of the containers in Alibaba's cluster-trace-v2018: container_meta.csv with a line for each
-// change of a container, and container_usage.csv with a line for each measurement. Neither has a header. Memory,
-// network and disk are in thousandths of something that was not published, so only CPU is read. Values of -1 and 101
-// per cent are marked as invalid by the record.
+// alibaba is the format of the containers in Alibaba's cluster-trace-v2018: container_meta.csv with a line for each change of a container,
+// and container_usage.csv with a line for each measurement. Neither has a header. Memory, network and disk are in thousandths of an
+// unpublished unit, so only CPU is read. Values of -1 and 101 per cent are marked as invalid by the record.
 type alibaba struct{}
 
 func (alibaba) Name() string { return "alibaba-2018" }
@@ -57,9 +56,8 @@ func (alibaba) read(r *reading, files []File) error {
 	return known.close(r)
 }
 
-// alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each
-// instance of a task. Instances that did not end, or whose times lie outside of the record, are left out. What an
-// instance was given is not in the file.
+// alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each instance of a task.
+// Instances that did not end, or whose times lie outside of the record, are left out. The file lacks the instances' requests.
 type alibabaBatch struct{}
 
 func (alibabaBatch) Name() string { return "alibaba-2018-batch" }

@@ -6,9 +6,8 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// azure is the format of Azure's public dataset of virtual machines, versions 1 and 2: vmtable.csv with a line for
-// each machine, and vm_cpu_readings-file-*.csv with a line for each reading. Neither has a header. Memory is what a
-// machine was given only.
+// azure is the format of Azure's public dataset of virtual machines, versions 1 and 2: vmtable.csv with a line for each machine, and
+// vm_cpu_readings-file-*.csv with a line for each reading. Neither has a header. Memory is known only as the machine's size.
 type azure struct{}
 
 func (azure) Name() string { return "azure" }

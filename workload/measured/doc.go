@@ -1,5 +1,4 @@
-// Package measured reads public records of what machines and jobs really used, and makes pod shapes and arrivals of
-// them.
+// Package measured reads public records of the real usage of machines and jobs, and makes pod shapes and arrivals from them.
 //
 //	w, err := measured.Read(measured.Options{Step: 300}, files...)
 //	shapes, err := w.Shapes(0)

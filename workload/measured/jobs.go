@@ -9,7 +9,7 @@ import (
 //
 //	arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille
 //
-// Times are in seconds, and what a job used in thousandths of its cores. Jobs that used nothing are left out.
+// Times are in seconds, and a job's usage in thousandths of its cores. Jobs that used nothing are left out.
 type jobs struct{}
 
 func (jobs) Name() string { return "jobs" }

@@ -13,7 +13,7 @@ import (
 // maxLine is the longest line that is read, in bytes. A year of values for five minutes takes 500 KB.
 const maxLine = 16 << 20
 
-// table reads the lines of a file that has cells.
+// table reads the lines of a file as cells.
 type table struct {
 	r     *reading
 	file  string

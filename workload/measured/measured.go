@@ -17,10 +17,10 @@ import (
 type Workload struct {
 	Machines []Machine // in the order of their first measurements
 	Jobs     []Job     // in the order of the file
-	Notes    []string  // what a person should know about the reading
+	Notes    []string  // caveats of the reading, for people
 }
 
-// Machine is a virtual machine or a container, and what it used.
+// Machine is a virtual machine or a container with its usage.
 type Machine struct {
 	Name   string
 	Cores  float64 // that it was given
@@ -39,12 +39,12 @@ type Job struct {
 	Mean, Max         float64 // cores that it used on average and at most
 }
 
-// Options say how a record is read.
+// Options control the reading of a record.
 type Options struct {
 	Format Format  // nil: chosen by the first line of the first file
 	Step   float64 // seconds of a step; at least 1
-	Days   float64 // machines: how many days from the first value on are kept; 0: all
-	Limit  int     // how many machines or jobs are read at most; 0: all
+	Days   float64 // machines: number of days to keep, from the first value on; 0: all
+	Limit  int     // largest number of machines or jobs to read; 0: all
 	Part   Part    // which of them are kept
 	// Progress is called now and then with the number of bytes read so far. An error ends the reading.
 	Progress func(bytes int64) error
@@ -60,11 +60,11 @@ type File struct {
 type Format interface {
 	// Name is the format's name in flags.
 	Name() string
-	// About says in a few words what the format's files are.
+	// About describes the format's files in a few words.
 	About() string
 	// matches reports whether a file may begin with a line.
 	matches(line string) bool
-	// read adds what the files hold.
+	// read adds the content of the files.
 	read(r *reading, files []File) error
 }
 
@@ -85,15 +85,15 @@ func Named(name string) (Format, error) {
 	return nil, choice.Unknown("format", name, names)
 }
 
-// Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so a part is the
-// same with whatever other options a record is read. The instances of one job belong together.
+// Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so the other options of a reading do not
+// change a part. The instances of one job belong together.
 type Part string
 
 // The parts.
 const (
 	All      Part = "all"
 	Training Part = "training" // three of four
-	Judging  Part = "judging"  // the others
+	Judging  Part = "judging"  // the rest
 )
 
 // Parts returns all parts.
@@ -170,7 +170,7 @@ func (r *reading) finish() {
 		switch {
 		case !ok:
 			empty[name] = true
-		case m.Cores == 0 && m.Used[usage.CPU] != nil: // what it used is a share of its cores
+		case m.Cores == 0 && m.Used[usage.CPU] != nil: // the usage is a fraction of its unknown cores
 			unsized[name] = true
 		default:
 			r.out.Machines = append(r.out.Machines, m)
@@ -212,7 +212,7 @@ func (r *reading) note(format string, a ...any) {
 	r.out.Notes = append(r.out.Notes, fmt.Sprintf(format, a...))
 }
 
-// wanted returns the samples of the machine with a name, which is made of its id in the record; nil if it belongs to another part, the
+// wanted returns the samples of the machine with a name, which is derived from its id in the record; nil if it belongs to another part, the
 // limit is reached, or a machine with another id has the name.
 func (r *reading) wanted(name, id string) *samples {
 	if s := r.machines[name]; s != nil {
@@ -230,7 +230,7 @@ func (r *reading) wanted(name, id string) *samples {
 	return s
 }
 
-// job adds a job if it belongs to the part and the limit allows. What is called the same goes to the same part.
+// job adds a job if it belongs to the part and the limit allows. Jobs with the same name belong to the same part.
 func (r *reading) job(called string, j Job) {
 	switch {
 	case !r.Part.has(called), r.full():
@@ -239,7 +239,7 @@ func (r *reading) job(called string, j Job) {
 	}
 }
 
-// full reports whether as many machines or jobs as may be are known.
+// full reports whether the limit of machines or jobs is reached.
 func (r *reading) full() bool {
 	return r.Limit > 0 && max(len(r.out.Jobs), len(r.order)) >= r.Limit
 }

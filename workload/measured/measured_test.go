@@ -104,7 +104,8 @@ func TestReadBackwards(t *testing.T) {
 		fmt.Fprintf(&forth, "%d,one,1,1,%d\n", 300*i, i)
 		fmt.Fprintf(&back, "%d,one,1,1,%d\n", 300*(299-i), 299-i)
 	}
-	want, got := read(t, Options{Step: 300, Format: azure{}}, forth.String()).Machines[0], read(t, Options{Step: 300, Format: azure{}}, back.String()).Machines[0]
+	want, got := read(t, Options{Step: 300, Format: azure{}}, forth.String()).Machines[0],
+		read(t, Options{Step: 300, Format: azure{}}, back.String()).Machines[0]
 	if got.First != want.First || len(got.Used[usage.CPU]) != 300 {
 		t.Errorf("first %v, %d values", got.First, len(got.Used[usage.CPU]))
 	}
@@ -132,7 +133,7 @@ func TestReadEveryDimension(t *testing.T) {
 	}
 }
 
-// A pod of a shape uses what the machine used, at the same time of day.
+// A pod of a shape has the machine's usage at the same time of day.
 func TestShapesFollowTheTimeOfDay(t *testing.T) {
 	values := make([]float32, 3*288+10) // three days and a bit of five minutes
 	for i := range values {
@@ -161,7 +162,7 @@ func TestShapesFollowTheTimeOfDay(t *testing.T) {
 	}
 }
 
-// A shape may request a percentile of what its machine used instead of what it was given.
+// A shape may request a percentile of its machine's usage instead of the machine's size.
 func TestShapesRequestAPercentile(t *testing.T) {
 	w := read(t, Options{Step: 300}, gwaText) // uses 1, 2, 2, 2 and 4 cores
 	for percentile, want := range map[float64]int64{0: 4000, 1: 1000, 20: 1000, 21: 2000, 80: 2000, 81: 4000, 100: 4000} {
@@ -249,7 +250,7 @@ func TestBatchInstances(t *testing.T) {
 	}
 }
 
-// Every machine is in one of the parts, whatever the other options, and a quarter is for judging.
+// Every machine is in one of the parts, for any other options, and a quarter is for judging.
 func TestParts(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(vmsHeader + "\n")
@@ -282,7 +283,8 @@ func TestParts(t *testing.T) {
 }
 
 func TestLimitAndDays(t *testing.T) {
-	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure{}}, "one,s,d,0,9,9,1,8,I,4,8\ntwo,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n50000,one,1,1,25\n100000,one,1,1,75\n0,two,1,1,1\n")
+	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure{}},
+		"one,s,d,0,9,9,1,8,I,4,8\ntwo,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n50000,one,1,1,25\n100000,one,1,1,75\n0,two,1,1,1\n")
 	if len(w.Machines) != 1 || len(w.Machines[0].Used[usage.CPU]) != 2 {
 		t.Errorf("machines %+v", w.Machines)
 	}
@@ -331,7 +333,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What has no counterpart in the other table, or no value, is counted and named.
+// Rows without a counterpart in the other table, or without a value, are counted and named.
 func TestLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		format Format

@@ -13,7 +13,7 @@ type roster struct {
 	strangers   map[string]bool // measured machines that the table lacks
 }
 
-// size is what a machine was given: cores and bytes.
+// size is a machine's size: cores and bytes.
 type size struct {
 	cores  float64
 	memory int64
@@ -23,10 +23,10 @@ func newRoster(what, table string) *roster {
 	return &roster{what, table, map[string]size{}, map[string]bool{}, map[string]bool{}}
 }
 
-// is notes what a machine was given.
+// is notes the size of a machine.
 func (o *roster) is(name string, s size) { o.given[strings.Clone(name)] = s }
 
-// of returns what the machine of a measurement was given. ok is false if the table lacks the machine.
+// of returns the size of a measurement's machine. ok is false if the table lacks the machine.
 func (o *roster) of(t *table, name string) (s size, ok bool) {
 	s, ok = o.given[name]
 	switch {
@@ -40,7 +40,7 @@ func (o *roster) of(t *table, name string) (s size, ok bool) {
 	return s, ok
 }
 
-// close notes what has no counterpart. It is an error if nothing has one.
+// close notes the rows without a counterpart. It returns an error if no row has one.
 func (o *roster) close(r *reading) error {
 	silent := map[string]bool{}
 	for name := range o.given {

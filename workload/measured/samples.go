@@ -7,8 +7,7 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// maxSteps is how many steps a series has at most; five years of minutes. A time that is further away is taken for a
-// fault.
+// maxSteps bounds the steps of a series: five years of minutes. A time that is further away is treated as a fault.
 const maxSteps = 5 * 366 * 24 * 60
 
 // samples gathers what one machine used.
@@ -56,8 +55,8 @@ func (s *samples) add(d usage.Dimension, at, value float64) bool {
 	return true
 }
 
-// prepend makes room for at least so many steps before the first, and says for how many. It doubles the room, so that
-// a record in reverse order is not copied for each line. ok is false if there would be too many steps.
+// prepend makes room for at least the given number of steps before the first, and returns the actual number. It doubles the room, so that a
+// record in reverse order is not copied for each line. ok is false if there would be too many steps.
 func (s *samples) prepend(least int) (steps int, ok bool) {
 	longest := s.longest()
 	if longest+least > maxSteps {

@@ -10,16 +10,16 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// levels is how many different values a series has, so that it stays short as text.
+// levels is the number of different values in a series, so that it stays short as text.
 const levels = 1000
 
 // day is the number of seconds in a day.
 const day = 86400
 
-// Shapes returns a shape for each machine: it requests what the machine was given, and uses what the machine used, at
-// the same time of day. Each pod begins on another day of the series; a series of more than a day is cut to whole ones.
-// Where a day has no whole number of steps, or the series is shorter than one, pods begin anywhere in it.
-// With a percentile over 0 it requests that percentile of what the machine used, where that was measured.
+// Shapes returns a shape for each machine: it requests the machine's size, and has the machine's usage at the same time of day. Each pod
+// begins on another day of the series; a series of more than a day is cut to whole days. If a day has no whole number of steps, or the
+// series is shorter than one, pods begin anywhere in it. With a percentile over 0 the shape requests that percentile of the machine's
+// usage, where it was measured.
 func (w *Workload) Shapes(percentile float64) ([]workload.Shape, error) {
 	out := make([]workload.Shape, 0, len(w.Machines))
 	for _, m := range w.Machines {
@@ -64,7 +64,7 @@ func (m Machine) stepsOfDay() int {
 	return int(steps)
 }
 
-// percentileOf returns the smallest value that so many per cent of the values do not exceed.
+// percentileOf returns the smallest value that the given per cent of the values do not exceed.
 func percentileOf(values []float32, percent float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	i := int(math.Ceil(percent/100*float64(len(sorted)))) - 1
@@ -103,8 +103,8 @@ func (m Machine) curve(values []float32, full float64) usage.Curve {
 // longestBurst is the longest time between the begins of two bursts of a job, in seconds.
 const longestBurst = 3600
 
-// Arrivals returns an arrival for each job. A job requests what it was given, or nothing without requests. It has the
-// work that it did, and uses its most in bursts, or evenly if its mean is close to that.
+// Arrivals returns an arrival for each job. A job requests its size, or nothing without requests. It has its recorded work, and its peak
+// usage in bursts, or an even usage if its mean is close to its peak.
 func (w *Workload) Arrivals(requests bool) (workload.Trace, error) {
 	out := make(workload.Trace, 0, len(w.Jobs))
 	for _, j := range w.Jobs {

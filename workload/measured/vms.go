@@ -11,8 +11,8 @@ import (
 //
 //	vm,cores,cpu_mhz,memory_mb,cpu_permille
 //
-// The last cell has a value for each five minutes, in thousandths of what the machine was given, between spaces. The
-// column memory_mb holds kilobytes, as the original does; a machine of 4 cores has 6,213,632.
+// The last cell has a value for each five minutes, in thousandths of the machine's CPU, separated by spaces. The column memory_mb holds
+// kilobytes, as the original does; a machine of 4 cores has 6,213,632.
 type vms struct{}
 
 func (vms) Name() string { return "vms" }

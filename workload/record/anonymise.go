@@ -16,12 +16,11 @@ import (
 )
 
 // Anonymiser replaces names by pseudonyms: of pods, namespaces, owners, nodes, images, claims, classes and schedulers, and the keys and
-// values of labels, taints and selectors. Equal names get equal pseudonyms, wherever they are, so selectors match
-// as before. Only whoever has the key can tell which name a pseudonym stands for, by trying names.
+// values of labels, taints and selectors. Equal names get equal pseudonyms everywhere, so selectors match as before. Only the key's owner
+// can find the name behind a pseudonym, by trying names.
 //
-// Well-known keys of labels stay (see wellKnown), and so do the values of those that name an operating system or an
-// architecture. Node affinity with Gt and Lt compares values as numbers, which pseudonyms are not; such terms match
-// nothing afterwards.
+// Well-known keys of labels stay (see wellKnown), and the values of keys for the operating system or the architecture stay, too. Node
+// affinity with Gt and Lt compares values as numbers, which pseudonyms are not; such terms match nothing afterwards.
 //
 // Its methods may be called from several goroutines.
 type Anonymiser struct {
@@ -84,7 +83,7 @@ func (a *Anonymiser) labelValue(key, value string) string {
 	return a.name(value)
 }
 
-// resource returns the pseudonym of a resource's name. Those of Kubernetes itself and of usual devices stay.
+// resource returns the pseudonym of a resource's name. Names of Kubernetes' own resources and of usual devices stay.
 func (a *Anonymiser) resource(name string) string {
 	domain, _, extended := strings.Cut(name, "/")
 	if !extended || openResources[domain] {
@@ -178,7 +177,7 @@ func (a *Anonymiser) pod(p *Pod) {
 	})
 }
 
-// anyAddress is the host address of a port that takes it on all addresses.
+// anyAddress is the host address of a port on all addresses.
 const anyAddress = "0.0.0.0"
 
 func (a *Anonymiser) class(s string) string {

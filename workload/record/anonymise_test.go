@@ -15,13 +15,16 @@ import (
 func TestAnonymise(t *testing.T) {
 	secret := "secret"
 	p := Pod{
-		UID: "secret-uid", Namespace: "secret-ns", Name: "secret-web-1", OwnerKind: "SecretSet", OwnerName: "secret-web", Workload: "SecretSet/secret-web", Scheduler: "secret-scheduler",
+		UID: "secret-uid", Namespace: "secret-ns", Name: "secret-web-1", OwnerKind: "SecretSet", OwnerName: "secret-web",
+		Workload: "SecretSet/secret-web", Scheduler: "secret-scheduler",
 		PriorityClass: "secret-high", GPUModels: `["secret-gpu"]`, Extended: `{"secret.io/fpga":"1","ephemeral-storage":"1Gi"}`,
-		Labels: `{"app":"secret-web","secret/team":"secret-red","topology.kubernetes.io/zone":"secret-zone"}`, NodeSelector: `{"node-role.kubernetes.io/secret":"","kubernetes.io/arch":"arm64"}`,
-		Affinity:    `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"secret","operator":"In","values":["secret-a"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["secret-node"]}]}]},"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[{"key":"secret","operator":"Exists"}]}}]},"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"secret-web"}},"namespaces":["secret-ns"],"topologyKey":"secret/rack"}],"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":2,"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["secret-web"]}]},"topologyKey":"topology.kubernetes.io/zone","matchLabelKeys":["secret"]}}]}}`,
-		Spread:      `[{"maxSkew":1,"topologyKey":"secret/rack","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"secret-web"}}}]`,
-		Tolerations: `[{"key":"secret","operator":"Equal","value":"secret-v","effect":"NoSchedule"}]`,
-		HostPorts:   `["TCP/0.0.0.0/80","TCP/secret-address/81"]`, Claims: `["secret-claim"]`, Images: `["registry.secret/app:1"]`, Arrived: 1, Node: "secret-node",
+		Labels:       `{"app":"secret-web","secret/team":"secret-red","topology.kubernetes.io/zone":"secret-zone"}`,
+		NodeSelector: `{"node-role.kubernetes.io/secret":"","kubernetes.io/arch":"arm64"}`,
+		Affinity:     `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"secret","operator":"In","values":["secret-a"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["secret-node"]}]}]},"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[{"key":"secret","operator":"Exists"}]}}]},"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"secret-web"}},"namespaces":["secret-ns"],"topologyKey":"secret/rack"}],"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":2,"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["secret-web"]}]},"topologyKey":"topology.kubernetes.io/zone","matchLabelKeys":["secret"]}}]}}`,
+		Spread:       `[{"maxSkew":1,"topologyKey":"secret/rack","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"secret-web"}}}]`,
+		Tolerations:  `[{"key":"secret","operator":"Equal","value":"secret-v","effect":"NoSchedule"}]`,
+		HostPorts:    `["TCP/0.0.0.0/80","TCP/secret-address/81"]`, Claims: `["secret-claim"]`, Images: `["registry.secret/app:1"]`, Arrived: 1,
+		Node: "secret-node",
 	}
 	n := Node{Name: "secret-node", GPUModel: "secret-gpu", Extended: `{"secret.io/fpga":"1"}`, Capacity: `{"cpu":"1","secret.io/fpga":"1"}`,
 		Labels: `{"kubernetes.io/hostname":"secret-node","secret":"secret-a"}`, Taints: `[{"key":"secret","value":"secret-v","effect":"NoSchedule"}]`}

@@ -11,8 +11,8 @@ import (
 var mergeSizes = []int{12, 288}
 
 // Merge merges small parts into larger ones and drops rows that later ones replaced. With a cutoff over 0 it also drops, from the parts
-// that were last written before it, pods, nodes and objects that ended before, and samples of before. Readers see the record as before, or with the cutoff less of it, at
-// every moment. Parts that cannot be merged are not tried again. Calls must not overlap.
+// that were last written before it, pods, nodes and objects that ended before, and samples of before. At every moment, readers see the
+// whole record, or with a cutoff its remaining part. Parts that cannot be merged are not tried again. Calls must not overlap.
 func (w *Writer) Merge(cutoff int64) error {
 	w.mu.Lock()
 	next := w.next
@@ -72,8 +72,7 @@ func (w *Writer) mergeTable(parts []part, next int, cutoff int64) error {
 	return errors.Join(errs...)
 }
 
-// old reports whether a file was last written before the cutoff. Rewriting it makes it young, so that it is looked at once in the time for
-// which rows are kept.
+// old reports whether a file was last written before the cutoff. Rewriting it makes it young, so it is examined once in the retention time.
 func old(dir string, p part, cutoff int64) bool {
 	info, err := os.Stat(filepath.Join(dir, p.file()))
 	return err == nil && info.ModTime().UnixMilli() < cutoff
@@ -100,8 +99,8 @@ func groups(parts []part, next int) (out [][]part) {
 	return out
 }
 
-// mergeParts merges parts into one, or rewrites a single one. It reads the newest first, so that of a key it needs to keep only that it was there. A part that
-// cannot be read stays as it is, and so do the others of its group.
+// mergeParts merges parts into one, or rewrites a single one. It reads the newest first, so that it needs to keep only the keys that it has
+// seen. An unreadable part stays as it is, and so do the others of its group.
 func mergeParts[T row](dir string, group []part, cutoff int64) error {
 	to := part{group[0].table, group[0].first, group[len(group)-1].last}
 	seen, kept := map[key]bool{}, 0

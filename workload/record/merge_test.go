@@ -86,7 +86,7 @@ func TestMergeMakesFewFiles(t *testing.T) {
 	}
 }
 
-// A damaged part keeps its hour from being merged. That is said once, and the other hours are merged.
+// A damaged part keeps its hour from being merged. That is reported once, and the other hours are merged.
 func TestMergeLeavesDamageAlone(t *testing.T) {
 	dir := t.TempDir()
 	w := create(t, dir, Options{})
@@ -108,8 +108,8 @@ func TestMergeLeavesDamageAlone(t *testing.T) {
 	}
 }
 
-// A process that is killed while it merges leaves both the merged file and its sources. Readers count rows once, and the next
-// writer removes what is no longer needed.
+// A process that is killed while it merges leaves both the merged file and its sources. Readers count rows once, and the next writer
+// removes the superfluous files.
 func TestKilledWhileMerging(t *testing.T) {
 	dir := t.TempDir()
 	w := create(t, dir, Options{})

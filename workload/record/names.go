@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxWord is the length in bytes of the texts that name one thing, as API servers limit names.
+	// maxWord bounds names in bytes, as API servers do.
 	maxWord = validation.DNS1123SubdomainMaxLength
 	// maxColumn is the length in bytes of any other text. API servers accept objects up to 3 MiB, which escapes in JSON make longer.
 	maxColumn = 16 << 20
@@ -77,8 +77,8 @@ func plain(text string) bool {
 	return true
 }
 
-// Word returns a text that names one thing and that no API server has checked, such as the name of a pod's owner, as a record
-// holds it: without control characters, and at most as long as a name.
+// Word returns a record's form of a name that no API server has checked, such as the name of a pod's owner: without control characters, and
+// at most as long as a name.
 func Word(text string) string {
 	if len(text) <= maxWord && plain(text) {
 		return text

@@ -82,7 +82,7 @@ const (
 // groupRows is the largest number of rows in a row group. It bounds the memory of writers and readers.
 const groupRows = 1 << 16
 
-// batch is the number of rows that are read or written at once.
+// batch is the number of rows per read or write.
 const batch = 512
 
 // write writes a part: give calls its argument with the rows, a batch at a time. The file has its name only when it is
@@ -135,8 +135,8 @@ func syncDir(dir string) error {
 // errVersion is the error of a file of another version of the format.
 var errVersion = errors.New("another version of the format")
 
-// read calls each with the rows of a part, a batch at a time, in their order. A row that Check refuses is left out if bad, which is
-// called with the error, returns nil; else read returns bad's error. It returns an error, and never panics, whatever the file holds.
+// read calls each with the rows of a part, a batch at a time, in their order. If Check refuses a row, read calls bad with the error: it
+// leaves the row out if bad returns nil, else it returns bad's error. For any file it returns an error instead of panicking.
 func read[T row](r io.ReaderAt, size int64, each func([]T) error, bad func(error) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil { // the library panics on some malformed files
@@ -179,7 +179,7 @@ func read[T row](r io.ReaderAt, size int64, each func([]T) error, bad func(error
 	}
 }
 
-// described checks what a file says of itself.
+// described checks the metadata of a file.
 func described[T row](f *parquet.File, size int64) error {
 	found, ok := f.Lookup(versionKey)
 	if !ok {

@@ -26,8 +26,7 @@ func Is(path string) bool {
 	return err == nil && len(parts) > 0
 }
 
-// Open opens a record. Nothing is read before a table is asked for. A record may be read while it is written; it then has what had been
-// flushed.
+// Open opens a record. Nothing is read before a table is requested. A record may be read while it is written; it then has the flushed rows.
 func Open(dir string) (*Record, error) {
 	parts, _, err := list(dir)
 	if err != nil {
@@ -39,7 +38,7 @@ func Open(dir string) (*Record, error) {
 	return &Record{dir: dir, parts: parts}, nil
 }
 
-// Damaged says which parts, and how many rows of others, could not be read so far, and why.
+// Damaged lists the parts, and the number of rows in other parts, that could not be read so far, and why.
 func (r *Record) Damaged() []string { return r.damaged }
 
 // Pods returns all pods by their arrival.
@@ -62,12 +61,13 @@ func (r *Record) Nodes() ([]Node, error) {
 func (r *Record) Objects() ([]Object, error) {
 	out, err := fold[Object](r)
 	slices.SortFunc(out, func(a, b Object) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.From, b.From))
 	})
 	return out, err
 }
 
-// Runs returns the times in which somebody watched, by their beginning.
+// Runs returns the recorded times, by their beginning.
 func (r *Record) Runs() ([]Run, error) {
 	out, err := fold[Run](r)
 	slices.SortFunc(out, func(a, b Run) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.ID, b.ID)) })
@@ -175,17 +175,18 @@ func (i interning) of(fields ...*string) {
 	}
 }
 
-// intern replaces the texts of a row that other rows are likely to have too.
+// intern shares the texts of a row that other rows are likely to have, too.
 func intern[T row](words interning, r *T) {
 	if p, ok := any(r).(*Pod); ok {
 		words.of(&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
-			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.End, &p.Node)
+			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt,
+			&p.Health, &p.End, &p.Node)
 	}
 }
 
-// State is what a record holds of things that had not ended when it was last written.
+// State holds a record's objects that had not ended when it was last written.
 type State struct {
-	Pods    []Pod // that nobody deleted, as far as is known; they may have ended
+	Pods    []Pod // that were not deleted, as far as is known; they may have ended
 	Nodes   []Node
 	Objects []Object
 }

@@ -11,10 +11,10 @@ import (
 // version is the version of the format that this package writes.
 const version = 1
 
-// Pod is a row of the table pods: a pod as far as it is known. Its key is UID.
+// Pod is a row of the table pods: the known properties of a pod. Its key is UID.
 type Pod struct {
 	UID string `parquet:"uid"` // as in the pod
-	// Namespace and Name are those of the pod.
+	// Namespace and Name are the pod's namespace and name.
 	Namespace string `parquet:"namespace,dict"`
 	Name      string `parquet:"name"`
 
@@ -25,41 +25,42 @@ type Pod struct {
 	Daemon    bool   `parquet:"daemon"`                  // whether it belongs to a DaemonSet, or is a static pod of its node
 	Scheduler string `parquet:"scheduler,optional,dict"` // its schedulerName
 
-	// Priority, PriorityClass and Preemption are those of the pod. A preemption policy is PreemptLowerPriority or Never.
+	// Priority, PriorityClass and Preemption are the pod's priority, class and preemption policy: PreemptLowerPriority or Never.
 	Priority      int32  `parquet:"priority"`
 	PriorityClass string `parquet:"priority_class,optional,dict"`
 	Preemption    string `parquet:"preemption_policy,optional,dict"`
 
-	// MilliCPU and Memory are what it requests as kube-scheduler counts it: with init containers, sidecars and overhead, and during a
-	// resize the larger of spec and status. At most 10,000 cores and 16 TiB.
+	// MilliCPU and Memory are its requests as kube-scheduler counts them: with init containers, sidecars and overhead, and during a resize the
+	// larger of spec and status. At most 10,000 cores and 16 TiB.
 	MilliCPU  int64  `parquet:"cpu_milli,dict"`
 	Memory    int64  `parquet:"memory_bytes,dict"`
 	GPU       int64  `parquet:"gpu,dict"`                 // whole devices
 	GPUMilli  int64  `parquet:"gpu_milli,dict"`           // a share of one device
-	GPUModels string `parquet:"gpu_models,optional,dict"` // list of the models that it accepts; null: any
+	GPUModels string `parquet:"gpu_models,optional,dict"` // list of the accepted models; null: any
 	Extended  string `parquet:"extended,optional,dict"`   // other requests: name to quantity
 	// CPULimit and MemoryLimit are its limits; null without one.
 	CPULimit    int64 `parquet:"cpu_limit_milli,optional,dict"`
 	MemoryLimit int64 `parquet:"memory_limit_bytes,optional,dict"`
 
-	// Labels, NodeSelector, Affinity and Spread are those of the pod, without the node's name in the affinity of a DaemonSet's pod.
+	// Labels, NodeSelector, Affinity and Spread are the pod's labels and constraints, without the node's name in the affinity of a
+	// DaemonSet's pod.
 	Labels       string `parquet:"labels,optional,dict"`
 	NodeSelector string `parquet:"node_selector,optional,dict"`
 	Affinity     string `parquet:"affinity,optional,dict"`        // spec.affinity
 	Spread       string `parquet:"topology_spread,optional,dict"` // spec.topologySpreadConstraints
-	Tolerations  string `parquet:"tolerations,optional,dict"`     // spec.tolerations, without those of not-ready and unreachable nodes that every pod has
+	Tolerations  string `parquet:"tolerations,optional,dict"`     // spec.tolerations, without the default ones for not-ready and unreachable nodes
 	HostPorts    string `parquet:"host_ports,optional,dict"`      // list such as "TCP/0.0.0.0/80", of containers and native sidecars
 	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
 	Images       string `parquet:"images,optional,dict"`          // list, of all containers and of volumes
 	Holds        string `parquet:"holds,optional,dict"`           // which of emptyDir, hostPath and resourceClaim it has; null: not recorded
-	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // list of annotations by which its owner asks to leave it, as key=value; null: not recorded
+	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // annotations with which its owner asks to leave it, as a list of key=value; null: not recorded
 
-	// Arrived is when it was created or lost the last of its scheduling gates. If it lost them while nobody watched, it is when the pod got
+	// Arrived is the time of its creation or of the loss of its last scheduling gate. If the recorder missed the loss, it is when the pod got
 	// its node, else when it was listed again; if this run never saw its gates, when it was created.
 	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
 	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"` // when it got its node
 	Ended   int64  `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
-	End     string `parquet:"end,optional,dict"`                     // Succeeded, Failed, Deleted, Preempted, Evicted, or Unseen if it went while nobody recorded; null: not ended
+	End     string `parquet:"end,optional,dict"`                     // Succeeded, Failed, Deleted, Preempted, Evicted, or Unseen if it went while not recorded; null: not ended
 	Node    string `parquet:"node,optional,dict"`                    // its node
 
 	// Health and HealthSince are the last change that was seen: Ready, NotReady, Pending (not all containers have started) or
@@ -91,7 +92,7 @@ const (
 	Deleted   = "Deleted" // deleted while it ran or waited
 	Preempted = "Preempted"
 	Evicted   = "Evicted"
-	// Unseen marks a pod that went while nobody recorded; Ended is then when that was noticed.
+	// Unseen marks a pod that went while not recorded; Ended is then the time at which it was noticed.
 	Unseen = "Unseen"
 )
 
@@ -105,7 +106,7 @@ const (
 // Node is a row of the table nodes: a node's state from one change to the next. Its key is Name and From.
 type Node struct {
 	Name string `parquet:"name,dict"` // of the node
-	// From and To are the time of this state; Gone says that the node left the cluster at To.
+	// From and To are the time of this state; Gone is true if the node left the cluster at To.
 	From int64 `parquet:"from,timestamp(millisecond)"`
 	To   int64 `parquet:"to,optional,timestamp(millisecond)"`
 	Gone bool  `parquet:"gone"`
@@ -128,7 +129,7 @@ type Node struct {
 // Name and From.
 type Object struct {
 	Kind string `parquet:"kind,dict"` // Namespace, PriorityClass or PodDisruptionBudget
-	// Namespace and Name are those of the object.
+	// Namespace and Name are the object's namespace and name.
 	Namespace string `parquet:"namespace,optional,dict"`
 	Name      string `parquet:"name,dict"`
 	// From, To and Gone are as of a node.
@@ -137,33 +138,32 @@ type Object struct {
 	Gone bool  `parquet:"gone"`
 	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget.
 	Spec string `parquet:"spec,optional,dict"`
-	// Status is what the disruption controller found out of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy,
-	// desiredHealthy and expectedPods; null: not known.
+	// Status is the disruption controller's status of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy, desiredHealthy
+	// and expectedPods; null: not known.
 	Status string `parquet:"status,optional,dict"`
 }
 
-// Sample is a row of the table usage: what a node or a pod used at a time. Its key is all that names it.
+// Sample is a row of the table usage: the usage of a node or a pod at a time. Its key is all that names it.
 type Sample struct {
 	Time      int64  `parquet:"time,timestamp(millisecond),delta"` // of the measurement
 	Namespace string `parquet:"namespace,optional,dict"`           // null for a node
 	Name      string `parquet:"name,dict"`                         // of the node or pod
-	// MilliCPU and Memory are what it used.
+	// MilliCPU and Memory are its usage.
 	MilliCPU int64 `parquet:"cpu_milli,delta"`
 	Memory   int64 `parquet:"memory_bytes,delta"`
 }
 
-// Run is a row of the table runs: a time in which somebody watched. What happened between two runs is not known. Its
-// key is ID.
+// Run is a row of the table runs: a time of recording. The events between two runs are not known. Its key is ID.
 type Run struct {
 	ID     string `parquet:"id,dict"`     // of the run
 	Source string `parquet:"source,dict"` // live, kubectl, prometheus, openb, …
-	// From and To are the time in which somebody watched.
+	// From and To are the time of recording.
 	From       int64  `parquet:"from,timestamp(millisecond)"`
 	To         int64  `parquet:"to,timestamp(millisecond)"`
 	Anonymised bool   `parquet:"anonymised"`       // whether names are pseudonyms
 	Lost       int64  `parquet:"lost"`             // rows that no disk took
 	Missing    string `parquet:"missing,optional"` // what was forbidden or not asked for
-	Program    string `parquet:"program,optional"` // version of the program that wrote it
+	Program    string `parquet:"program,optional"` // version of the writing program
 }
 
 // row is a row of some table.
@@ -215,8 +215,7 @@ func keyOf[T row](r *T) key {
 // maxTime is the end of the year 9999.
 const maxTime = 253402300799999
 
-// Check returns what is wrong with a row. No record holds such a row: a Writer refuses it, and readers leave it out, because a file
-// may come from anyone.
+// Check returns an error for an invalid row. A Writer refuses such rows, and readers leave them out, because a file may come from anyone.
 func Check[T row](r *T) error {
 	if err := texts(r); err != nil {
 		return err
@@ -246,10 +245,11 @@ func (p *Pod) check() error {
 	if p.UID == "" {
 		return fmt.Errorf("pod %q has no uid", p.Name)
 	}
-	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no better one
+	if len(p.UID) > 2*maxWord+1 { // NAMESPACE/NAME where there is no UID
 		return fmt.Errorf("the uid of pod %q has %d bytes", Word(p.Name), len(p.UID))
 	}
-	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node), names("a priority class", p.PriorityClass))
+	err := cmp.Or(names("a pod", p.Name), names("a namespace", p.Namespace), names("a node", p.Node),
+		names("a priority class", p.PriorityClass))
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,12 @@ import (
 	"syscall"
 )
 
-// Options are those of a Writer.
+// Options configure a Writer.
 type Options struct {
-	Limit int // rows of a table that wait in memory for the disk at most; 0: defaultLimit
+	Limit int // largest number of rows of a table that wait in memory for the disk; 0: defaultLimit
 }
 
-// defaultLimit is the number of rows of a table that wait for a disk that takes none. Rows of pods take about 700
-// bytes each.
+// defaultLimit is the largest number of rows of a table that wait for a full disk. Rows of pods take about 700 bytes each.
 const defaultLimit = 200_000
 
 // Writer adds to a record. Rows stay in memory until Flush. Rows that Check refuses are left out, and Flush counts them. Its methods
@@ -41,8 +40,8 @@ type Writer struct {
 // ErrLocked is the error of a record that another process writes.
 var ErrLocked = errors.New("another process writes this record")
 
-// Create opens a record for writing. It makes the folder if it is missing, goes on with a record that is there, and removes what a
-// process left behind that was killed. A folder with other files is refused.
+// Create opens a record for writing. It makes the folder if it is missing, goes on with an existing record, and removes the remains of a
+// killed process. A folder with other files is refused.
 func Create(dir string, o Options) (*Writer, error) {
 	if o.Limit == 0 {
 		o.Limit = defaultLimit
@@ -131,7 +130,7 @@ func (w *Writer) Object(o Object) { put(w, &w.objects, o, w.objects.put) }
 // Sample adds a measurement, once for each time and name.
 func (w *Writer) Sample(s Sample) { put(w, &w.samples, s, w.samples.add) }
 
-// Run adds the time in which the caller watched. Flush adds to it the rows that were lost.
+// Run adds a time of recording. Flush adds to it the rows that were lost.
 func (w *Writer) Run(r Run) { put(w, &w.runs, r, w.runs.put) }
 
 // put adds a row, unless Check refuses it.
@@ -147,7 +146,7 @@ func put[T row](w *Writer, to *pending[T], r T, add func(T)) {
 	to.drop(w.options.Limit)
 }
 
-// Flushed tells what a flush did.
+// Flushed describes a flush.
 type Flushed struct {
 	Rows    int   // written now
 	Pending int   // still in memory, because the disk did not take them
@@ -158,7 +157,7 @@ type Flushed struct {
 // Refused are the rows that a Writer has left out since Create, because Check refuses them.
 type Refused struct {
 	Rows  int64
-	First error // what is wrong with the first one
+	First error // the first one's fault
 }
 
 // Flush writes all rows to the disk. If that fails, rows stay in memory for the next Flush, up to Options.Limit of a

@@ -124,7 +124,7 @@ func (r arrivalRow) arrival(i int) (a workload.Arrival, column string, err error
 	return a, "", nil
 }
 
-// WriteArrivals writes a trace in the format arrivals. It is an error if pods have a property that the format omits.
+// WriteArrivals writes a trace in the format arrivals. It returns an error if pods have a property that the format omits.
 func WriteArrivals(w io.Writer, t workload.Trace) error {
 	c := csv.NewWriter(w)
 	e := csvutil.NewEncoder(c)

@@ -38,7 +38,7 @@ type File struct {
 	Format   Format // of the file, never Auto; nil for a record
 	Arrivals workload.Trace
 	Pods     []openb.Pod // the rows of an openb pod list, in the file's order; nil in other formats
-	Notes    []string    // what the trace lacks of a record, for people
+	Notes    []string    // the record's data that the trace lacks, for people
 }
 
 // formats are all formats. If the columns of a file match several, the first one reads it.

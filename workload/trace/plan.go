@@ -47,7 +47,7 @@ func (f planFormat) read(rows *records.Reader, file string) (File, error) {
 // PlanFile is the content of a plan's file.
 type PlanFile struct {
 	workload.Plan
-	Notes []string // what a person should know about the reading: renamed Deployments
+	Notes []string // caveats of the reading, for people: renamed Deployments
 }
 
 // ReadPlan reads the CSV of a plan, as runsim or AAML wrote it. Errors begin with the given
@@ -196,9 +196,11 @@ func (r planRow) validate() (column string, err error) {
 	case r.PodCount < 1:
 		return "pod_count", errors.New("a deployment needs at least 1 pod")
 	case r.CPULimit != 0 && r.CPULimit < r.CPURequest:
-		return "cpu_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatCPU(int64(r.CPULimit)), cluster.FormatCPU(int64(r.CPURequest)))
+		return "cpu_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatCPU(int64(r.CPULimit)),
+			cluster.FormatCPU(int64(r.CPURequest)))
 	case r.MemLimit != 0 && r.MemLimit < r.MemRequest:
-		return "mem_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatMemory(int64(r.MemLimit)), cluster.FormatMemory(int64(r.MemRequest)))
+		return "mem_limit", fmt.Errorf("%s is less than the request of %s", cluster.FormatMemory(int64(r.MemLimit)),
+			cluster.FormatMemory(int64(r.MemRequest)))
 	}
 	return "", nil
 }

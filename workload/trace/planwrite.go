@@ -10,11 +10,10 @@ import (
 	"gnnsched/workload"
 )
 
-// PlanWriter writes the steps of a plan as CSV and flushes each row, so that an interrupted
-// run leaves a complete record of what it did.
+// PlanWriter writes the steps of a plan as CSV and flushes each row, so that an interrupted run leaves a complete record of its steps.
 //
-// The columns hold no labels, node selectors, tolerations, GPUs or usage. [Lost] with the format
-// [Plan] names the shapes that have them; repeat such a plan by its seed instead.
+// The columns hold no labels, node selectors, tolerations, GPUs or usage. [Lost] with the format [Plan] names the shapes with such
+// properties; repeat such a plan by its seed instead.
 type PlanWriter struct {
 	csv     *csv.Writer
 	encoder *csvutil.Encoder

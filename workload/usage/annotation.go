@@ -31,15 +31,16 @@ func ParseAnnotation(value string) (*Model, error) {
 	return m, nil
 }
 
-// FormatAnnotation returns the annotation of a pod with a model. It is an error if the annotation would be
-// longer than maxAnnotation, which only long series are.
+// FormatAnnotation returns the annotation of a pod with a model. It returns an error if the annotation would be longer than maxAnnotation,
+// which happens only with long series.
 func FormatAnnotation(m *Model) (string, error) {
 	b, err := json.Marshal(m)
 	if err != nil {
 		return "", err
 	}
 	if len(b) > maxAnnotation {
-		return "", fmt.Errorf("the model has %d bytes as an annotation of a pod, more than %d; use fewer values or a larger step", len(b), maxAnnotation)
+		return "", fmt.Errorf("the model has %d bytes as an annotation of a pod, more than %d; use fewer values or a larger step", len(b),
+			maxAnnotation)
 	}
 	return string(b), nil
 }

@@ -6,7 +6,7 @@ import "math"
 type Curve interface {
 	// at returns the amount. now and age are finite and 0 or more, see Model.At.
 	at(seed uint64, now, age float64) float64
-	// holds returns for how many seconds the amount is sure to stay the same; 0 or less if that is not known.
+	// holds returns the number of seconds for which the amount stays the same; 0 or less if that is not known.
 	holds(seed uint64, now, age float64) float64
 	// clocked reports whether at depends on nothing but now.
 	clocked() bool
@@ -150,7 +150,7 @@ func brownian(seed, k uint64) float64 {
 	return high
 }
 
-// middle draws the position in the middle of so many steps, between the positions at their ends.
+// middle draws the position in the middle of the given number of steps, between the positions at their ends.
 func middle(low, high float64, steps, bits uint64) float64 {
 	return (low+high)/2 + math.Sqrt(float64(steps))/2*normal(bits)
 }
@@ -187,8 +187,8 @@ func (c *Series) at(seed uint64, now, age float64) float64 {
 	return float64(c.Values[i]) * c.Scale
 }
 
-// start returns the place that the seed draws. With Clock it is a number of whole days, if the series has several and
-// a day has whole steps, so that the time of day stays.
+// start returns the begin in the series that the seed draws. With Clock it is a number of whole days, if the series has several and a day
+// has whole steps, so that the time of day stays.
 func (c *Series) start(seed uint64) uint64 {
 	n := uint64(len(c.Values))
 	if day := day / c.Step; c.Clock && day == math.Floor(day) && uint64(day) <= n {
@@ -212,7 +212,7 @@ func (c *Series) clocked() bool { return c.Clock && !c.RandomStart }
 // safety is the time, in seconds, for which nothing is sure before a change, for the sake of rounding.
 const safety = 1e-3
 
-// rest returns for how long a time is sure to stay within its step.
+// rest returns the time that certainly stays within its step.
 func rest(at, step float64) float64 { return float64(index(at/step)+1)*step - at - safety }
 
 // index returns the whole part of a number of steps, which is not negative.

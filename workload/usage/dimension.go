@@ -2,7 +2,7 @@ package usage
 
 import "gnnsched/internal/cluster"
 
-// Dimension is one thing that a pod uses.
+// Dimension is one kind of usage of a pod.
 type Dimension = cluster.Dimension
 
 // The dimensions.
@@ -27,7 +27,7 @@ func shared(d Dimension) bool { return d != Memory }
 // maxRate is the largest rate of network and disk, in bytes per second.
 const maxRate = 1e12
 
-// most is the largest amount of a dimension that a model or a node may have. A larger one is taken for a wrong unit.
+// most is the largest amount of a dimension in a model or a node. A larger one is rejected as a wrong unit.
 func most(d Dimension) float64 {
 	switch d {
 	case CPU:

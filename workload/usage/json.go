@@ -69,7 +69,7 @@ type seriesEntry struct {
 	RandomStart bool `json:"randomStart,omitempty"`
 }
 
-// amount is a number or a quantity as it was written; empty if it is absent.
+// amount is the text of a number or a quantity; empty if it is absent.
 type amount string
 
 func (a *amount) UnmarshalJSON(b []byte) error {
@@ -128,8 +128,8 @@ func unmarshalStrict(b []byte, into any) error {
 	return errors.Join(append(strict, err)...)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Unknown and repeated fields and values that Validate refuses are
-// errors, each of which begins with its field.
+// UnmarshalJSON implements json.Unmarshaler. Unknown and repeated fields and values that Validate refuses are errors; each error begins
+// with its field.
 func (m *Model) UnmarshalJSON(b []byte) error {
 	var e modelEntry
 	if err := unmarshalStrict(b, &e); err != nil {
@@ -213,7 +213,9 @@ func (e *burstsEntry) curve(f *fields) Curve {
 }
 
 func (e *walkEntry) curve(f *fields) Curve {
-	c := Walk{Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation), Step: 60}
+	c := Walk{
+		Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation), Step: 60,
+	}
 	if e.Step != nil {
 		c.Step = *e.Step
 	}
@@ -255,9 +257,13 @@ func entryOf(c Curve) any {
 	case Bursts:
 		return curveEntry{Bursts: &burstsEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Every: c.Every, Length: c.Length}}
 	case Walk:
-		return curveEntry{Walk: &walkEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Deviation: formatAmount(c.Deviation), Step: &c.Step}}
+		return curveEntry{Walk: &walkEntry{
+			Low: formatAmount(c.Low), High: formatAmount(c.High), Deviation: formatAmount(c.Deviation), Step: &c.Step,
+		}}
 	case *Series:
-		return curveEntry{Series: &seriesEntry{Step: c.Step, Scale: formatAmount(c.Scale), Values: c.Values, Offset: c.Offset, Once: c.Once, Clock: c.Clock, RandomStart: c.RandomStart}}
+		return curveEntry{Series: &seriesEntry{
+			Step: c.Step, Scale: formatAmount(c.Scale), Values: c.Values, Offset: c.Offset, Once: c.Once, Clock: c.Clock, RandomStart: c.RandomStart,
+		}}
 	}
 	panic(fmt.Sprintf("usage: unknown kind of curve %T", c))
 }

@@ -11,7 +11,7 @@ import (
 // LimitsAnnotation is the annotation of a node with its Limits as JSON, such as {"network": "1250M", "disk": 500000000}.
 const LimitsAnnotation = "gnnsched.io/usage-limits"
 
-// maxLimits is the longest annotation of a node that is read, in bytes.
+// maxLimits bounds the annotation of a node, in bytes.
 const maxLimits = 1 << 10
 
 // Limits are a node's rates in each direction, in bytes per second; 0: not limited. Share and Divide give each pod its part,

@@ -11,14 +11,13 @@ import (
 type Model struct {
 	Curves [Dimensions]Curve // by Dimension; nil: nothing
 
-	// Work makes the pod a batch job: it ends when it has used so many core-seconds of CPU, so it takes
-	// longer where it gets less. 0: the pod is a service.
+	// Work makes the pod a batch job: it ends when it has used this many core-seconds of CPU, so it takes longer where it gets less. 0: the
+	// pod is a service.
 	Work float64
 }
 
-// At returns what a pod uses. now is the time in seconds since a midnight UTC, such as the Unix time; age is
-// the number of seconds since the pod started. Values below 0 count as 0. Equal arguments give equal
-// amounts. At does not allocate.
+// At returns a pod's usage. now is the time in seconds since a midnight UTC, such as the Unix time; age is the number of seconds since the
+// pod started. Values below 0 count as 0. Equal arguments give equal amounts. At does not allocate.
 func (m *Model) At(seed uint64, now, age float64) Amounts {
 	now, age = sane(now), sane(age)
 	var out Amounts
@@ -30,8 +29,8 @@ func (m *Model) At(seed uint64, now, age float64) Amounts {
 	return out
 }
 
-// AtFor returns what At says of one dimension, and for how many seconds of now and age it is sure to hold: 0 or less if it
-// changes all the time. recall is of the same pod; it may be nil if the model is Clocked.
+// AtFor returns At's value of one dimension, and for how many seconds of now and age it holds: 0 or less if it changes all the time. recall
+// belongs to the same pod; it may be nil if the model is Clocked.
 func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall) (amount, hold float64) {
 	switch c := m.Curves[d].(type) {
 	case nil:
@@ -51,7 +50,7 @@ func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall
 	return amount, c.holds(seed, now, age)
 }
 
-// Clocked reports whether what a pod uses depends on nothing but the time, so that all pods with the model always use the same.
+// Clocked reports whether a pod's usage depends on the time only, so that all pods with the model always use the same.
 func (m *Model) Clocked() bool {
 	for _, c := range m.Curves {
 		if c != nil && !c.clocked() {

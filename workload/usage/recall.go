@@ -19,8 +19,8 @@ type stretch struct {
 	end     float64 // position of the Brownian motion after the last step
 }
 
-// next returns the stretch of a walk that begins with a step. It draws the positions as brownian does, each once. at is the
-// stretch before it, or any other, or nil.
+// next returns the stretch of a walk that begins with a step. It draws the positions as brownian does, each once. at is the previous
+// stretch, any other, or nil.
 func (at *stretch) next(seed, first uint64, c Walk) *stretch {
 	var p [stretchSteps + 1]float64
 	halve := func(from, to uint64) {

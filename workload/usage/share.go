@@ -7,20 +7,17 @@ type Demand struct {
 	Limit   float64 // cores that the pod may use at most; 0: no limit
 }
 
-// minWeight is the weight of a pod that requests no CPU, in cores: the least of cgroup's CPU shares, 2 of 1024
-// a core.
+// minWeight is the weight of a pod that requests no CPU, in cores: the least of cgroup's CPU shares, 2 of 1024 a core.
 const minWeight = 2.0 / 1024
 
-// Share sets got[i] to what demands[i] gets of a node's capacity; got has the same length. A capacity of 0
-// means that the dimension is not limited.
+// Share sets got[i] to the part of a node's capacity that demands[i] gets; got has the same length. A capacity of 0 means that the
+// dimension is not limited.
 //
-// CPU is divided by weighted max-min fairness: a pod gets what it wants, or at least its weight's part of what
-// the others leave. Weights are the requests, as with cgroup's CPU shares, so a pod gets its request before
-// anybody gets more. A pod never gets more than its limit. Network and disk are divided likewise with equal
-// weights. Memory is not shared: each pod gets what it wants.
+// CPU is divided by weighted max-min fairness: a pod gets its demand, or at least its weight's part of the others' remainder. Weights are
+// the requests, as with cgroup's CPU shares, so a pod gets its request before any pod gets more. A pod never gets more than its limit.
+// Network and disk are divided likewise with equal weights. Memory is not shared: each pod gets its demand.
 //
-// Unlike in a kubelet's cgroups, pods without requests do not have one small weight together but one each.
-// Share does not allocate.
+// Unlike in a kubelet's cgroups, pods without requests do not have one small weight together but one each. Share does not allocate.
 func Share(capacity Amounts, demands []Demand, got []Amounts) {
 	for d := range Dimension(Dimensions) {
 		share(d, capacity[d], demands, got)
@@ -49,7 +46,7 @@ func share(d Dimension, capacity float64, demands []Demand, got []Amounts) {
 	}
 }
 
-// wants returns what the pod wants of a dimension, within its limit.
+// wants returns the pod's demand in a dimension, within its limit.
 func (p *Demand) wants(d Dimension) float64 {
 	if d == CPU && p.Limit > 0 {
 		return min(p.Want[CPU], p.Limit)
@@ -64,12 +61,11 @@ func (p *Demand) weight(d Dimension) float64 {
 	return 1
 }
 
-// Weight returns the weight, when CPU is short, of a pod that requests so many cores.
+// Weight returns the weight of a pod with the given CPU request in cores, when CPU is short.
 func Weight(request float64) float64 { return max(request, minWeight) }
 
-// Divide sets got to the parts of a capacity that is less than the sum of what the pods want. Round by round, pods that want
-// no more than their weight's part of what is left get what they want; the others then get their parts. The slices have the
-// same length.
+// Divide sets got to the parts of a capacity that is less than the sum of wants. Round by round, pods whose demand is at most their
+// weight's part of the remainder get their demand; the others then get their parts. The slices have the same length.
 func Divide(capacity float64, wants, weights, got []float64) {
 	const open = -1
 	weights, got = weights[:len(wants)], got[:len(wants)]

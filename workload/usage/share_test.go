@@ -32,8 +32,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Nobody gets more than they want; a node that has too little is used up; and a pod gets less than it wants
-// only if nobody gets more for their weight.
+// No pod gets more than its demand; a node with too little is used up; and a pod gets less than its demand only if no pod gets more for its
+// weight.
 func TestShareIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		amount := rapid.Float64Range(0, 10)

@@ -206,8 +206,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// FuzzParseAnnotation checks, for any text, that an error is short and printable, and that a model has
-// amounts within the bounds and reads back as it is.
+// FuzzParseAnnotation checks, for any text, that an error is short and printable, and that a model has amounts within the bounds and reads
+// back equal.
 func FuzzParseAnnotation(f *testing.F) {
 	f.Add(everything, uint64(1), 5.0)
 	f.Add(`{"cpu":"1e999"}`, uint64(1), -1.0)
@@ -240,7 +240,7 @@ func BenchmarkAt(b *testing.B) {
 	}
 }
 
-// Whatever AtFor recalls, it returns what At returns, and what it says to hold does.
+// AtFor returns the same as At for any recalled state, and its promised validity holds.
 func TestAtForIsAt(t *testing.T) {
 	m := parse(t, everything)
 	walk := Walk{Low: 1, High: 3, Deviation: 2, Step: 7}

@@ -27,8 +27,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A cluster's default scheduler places pods with constraints while `gnnsched record` follows. In `gnnsched compare` of the
-// record, what really happened agrees with what the API server said, and the simulated default scheduler is near it.
+// A cluster's default scheduler places pods with constraints while `gnnsched record` follows. `gnnsched compare` then agrees with the API
+// server about the real outcome, and the simulated default scheduler comes close to it.
 func TestChain(t *testing.T) {
 	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
@@ -52,7 +52,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// kubeconfigOf remembers the kubeconfig of the cluster that it launches.
+// kubeconfigOf remembers the kubeconfig of its launched cluster.
 type kubeconfigOf struct {
 	testbed.Launcher
 	path string
@@ -87,7 +87,9 @@ func (c *chain) follow(kubeconfig string) (stop func()) {
 	app := &ucli.App{Name: "gnnsched", Writer: &errs, ErrWriter: &errs, Commands: []*ucli.Command{recordcommand.Command()}}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.RunContext(ctx, app, []string{"gnnsched", "record", "--log-dir", "", "--kubeconfig", kubeconfig, "--out", c.dir, "--flush", "1s", "--usage", "0"})
+		ended <- cli.RunContext(ctx, app, []string{
+			"gnnsched", "record", "--log-dir", "", "--kubeconfig", kubeconfig, "--out", c.dir, "--flush", "1s", "--usage", "0",
+		})
 	}()
 	return func() {
 		cancel()
@@ -108,7 +110,7 @@ func (c *chain) until(what string, ok func() bool) {
 	}
 }
 
-// nodes returns those that the record has so far.
+// nodes returns the nodes recorded so far.
 func (c *chain) nodes() []record.Node {
 	r, err := record.Open(c.dir)
 	if err != nil {
@@ -121,7 +123,7 @@ func (c *chain) nodes() []record.Node {
 	return out
 }
 
-// recorded returns the number of pods of the record that have ended so far, and the end of the record.
+// recorded returns the number of recorded pods that have ended, and the end of the record.
 func (c *chain) recorded() (ended int, to int64) {
 	r, err := record.Open(c.dir)
 	if err != nil {
@@ -147,7 +149,9 @@ func (c *chain) recorded() (ended int, to int64) {
 func chainPod(name, tier, cpu string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": tier}}, Spec: corev1.PodSpec{
 		TerminationGracePeriodSeconds: ptr.To[int64](0), NodeSelector: map[string]string{"tier": tier},
-		Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")}}}},
+		Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi"),
+		}}}},
 	}}
 	if change != nil {
 		change(p)
@@ -203,7 +207,9 @@ func (c *chain) deploy() {
 	}
 	web := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	spread := func(p *corev1.Pod) {
-		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web}}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: web,
+		}}
 	}
 	alone := func(p *corev1.Pod) {
 		p.Labels["app"] = "alone"
@@ -216,7 +222,8 @@ func (c *chain) deploy() {
 	class := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.PriorityClassName = name }
 	}
-	c.create(chainPod("web-0", "web", "1", spread), chainPod("web-1", "web", "1", spread), chainPod("web-2", "web", "1", spread), chainPod("web-3", "web", "1", spread))
+	c.create(chainPod("web-0", "web", "1", spread), chainPod("web-1", "web", "1", spread), chainPod("web-2", "web", "1", spread),
+		chainPod("web-3", "web", "1", spread))
 	c.create(chainPod("alone-0", "web", "1", alone), chainPod("alone-1", "web", "1", alone), chainPod("gpu", "gpu", "1", func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 	}))
@@ -232,10 +239,10 @@ func (c *chain) deploy() {
 	c.create(chainPod("urgent", "big", "6", class("high"))) // preempts filler
 	c.bound("urgent")
 	c.remove("refused")
-	c.remove("gpu") // its node is empty then, whoever placed the other pods
+	c.remove("gpu") // its node is empty then, even if the other pods were placed differently
 }
 
-// What deploy leaves, by what the test itself did.
+// The expected counts of pods after deploy, by the test's own actions.
 const (
 	chainPods      = 13
 	chainEnded     = 4 // port-0, filler, refused, gpu
@@ -306,7 +313,7 @@ func (c *chain) checkHold(h held) {
 	}
 }
 
-// checkWhole compares the whole record with what the test did, and the simulated default scheduler with what really happened.
+// checkWhole compares the whole record with the test's actions, and the simulated default scheduler with the real one.
 func (c *chain) checkWhole(h held) {
 	c.Helper()
 	r := c.compare()
@@ -321,7 +328,8 @@ func (c *chain) checkWhole(h held) {
 	}
 	late := real.Figures["waiting_pods"] - present.Figures["waiting_pods"] // pods that waited for the scheduler's answer, on average
 	if late < -0.1 || present.Figures["wait_s"] > real.Figures["wait_s"]+0.1 {
-		c.Errorf("simulated pods wait longer: %v and %v, really %v and %v", present.Figures["waiting_pods"], present.Figures["wait_s"], real.Figures["waiting_pods"], real.Figures["wait_s"])
+		c.Errorf("simulated pods wait longer: %v and %v, really %v and %v",
+			present.Figures["waiting_pods"], present.Figures["wait_s"], real.Figures["waiting_pods"], real.Figures["wait_s"])
 	}
 	if d := math.Abs(present.Figures["nodes_in_use"] - real.Figures["nodes_in_use"]); d > math.Abs(late)+0.5 {
 		c.Errorf("%v nodes in use, really %v, with %v fewer pods that wait", present.Figures["nodes_in_use"], real.Figures["nodes_in_use"], late)

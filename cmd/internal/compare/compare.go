@@ -217,7 +217,7 @@ func (p *player) play(ctx context.Context, contender string, seed uint64, play p
 	return out, nil
 }
 
-// show says how far a part is.
+// show reports the progress of a part.
 func (p *player) show(name string, done float64, text string) {
 	p.bar.Show((float64(p.done)+done)/float64(p.parts), name, text)
 }

@@ -47,7 +47,10 @@ func recorded(t *testing.T) string {
 	}
 	for i := range 3 {
 		name := fmt.Sprint("node-", i)
-		w.Node(record.Node{Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name + `","node.kubernetes.io/instance-type":"m"}`})
+		w.Node(record.Node{
+			Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110,
+			Labels: `{"kubernetes.io/hostname":"` + name + `","node.kubernetes.io/instance-type":"m"}`,
+		})
 	}
 	for i := range int64(60) {
 		at := t0 + i*10_000
@@ -100,7 +103,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A record that does not say when pods got their nodes has no row of what really happened, and the output says why.
+// A record without the pods' binding times has no row of the real placements, and the output explains why.
 func TestUnbound(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "trace.record")
 	w, err := record.Create(dir, record.Options{})
@@ -108,7 +111,9 @@ func TestUnbound(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Node(record.Node{Name: "a", From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
-	w.Pod(record.Pod{UID: "1", Name: "x", MilliCPU: 1000, Arrived: t0 + 1000, Ended: t0 + 50_000, End: record.Deleted, Holds: `["resourceClaim"]`})
+	w.Pod(record.Pod{
+		UID: "1", Name: "x", MilliCPU: 1000, Arrived: t0 + 1000, Ended: t0 + 50_000, End: record.Deleted, Holds: `["resourceClaim"]`,
+	})
 	w.Run(record.Run{ID: "1", Source: "openb", From: t0, To: t0 + 60_000})
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -261,7 +266,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// The cluster's scheduler has a configuration that packs. The first line, the baseline and the row are those of the file.
+// The cluster's scheduler has a configuration that packs. The first line, the baseline and the row use this configuration.
 func TestPresentFile(t *testing.T) {
 	dir, folder := recorded(t), t.TempDir()
 	file := filepath.Join(folder, "packs.yaml")

@@ -17,7 +17,10 @@ const scenarioName = "record"
 // folder returns the rows of a run folder.
 func (r result) folder() []runfolder.Row {
 	present := r.Rows[r.baseline()]
-	s := runfolder.Scenario{Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds", Soon: soon, Rule: fmt.Sprintf(rule, "Better and worse mark", present.Name, "unclear marks")}
+	s := runfolder.Scenario{
+		Name: scenarioName, About: r.about(), Objective: r.Objective, Baseline: present.Name, Samples: 1, TimeUnit: "seconds", Soon: soon,
+		Rule: fmt.Sprintf(rule, "Better and worse mark", present.Name, "unclear marks"),
+	}
 	for i := range r.shown() { // the objective first
 		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
 		digits, _ := strconv.Atoi(strings.Trim(f.format, "%.f"))
@@ -27,7 +30,9 @@ func (r result) folder() []runfolder.Row {
 	for _, v := range r.Verdicts {
 		rows = append(rows, runfolder.Verdict{Scenario: scenarioName, Contender: v.Profile, State: v.State, Text: v.Text})
 	}
-	rows = append(rows, runfolder.Verdict{Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), ".")})
+	rows = append(rows, runfolder.Verdict{
+		Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), "."),
+	})
 	rows = append(rows, r.liveRows()...)
 	var differences []runfolder.Row
 	for i, x := range r.Rows {
@@ -81,7 +86,7 @@ func (r result) about() string {
 	return fmt.Sprintf("a record of %s to %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 }
 
-// reversed returns the difference of a and b for that of b and a.
+// reversed turns the difference b - a into a - b.
 func (d difference) reversed() difference {
 	out := difference{Mean: -d.Mean}
 	if d.Low != nil {
@@ -92,9 +97,13 @@ func (d difference) reversed() difference {
 }
 
 func (r result) counts() runfolder.Table {
-	t := runfolder.Table{Scenario: scenarioName, Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"}}
+	t := runfolder.Table{
+		Scenario: scenarioName, Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"},
+	}
 	for _, x := range r.withLive() {
-		t.Rows = append(t.Rows, []string{x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)})
+		t.Rows = append(t.Rows, []string{
+			x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted),
+		})
 	}
 	return t
 }

@@ -43,7 +43,8 @@ func (j *journal) follow(c *replay.Config, contender string, s *replay.Source, c
 		}
 	}
 	sample := runfolder.Decisions(courses)
-	c.Watch, c.Frames = &watch{journal: j, contender: contender, every: max((arrivals+sample-1)/sample, 1)}, runfolder.Frames(len(names), courses)
+	c.Watch, c.Frames = &watch{journal: j, contender: contender, every: max((arrivals+sample-1)/sample, 1)},
+		runfolder.Frames(len(names), courses)
 }
 
 // rows returns the waits by class.
@@ -53,16 +54,18 @@ func (j *journal) rows() []runfolder.Row { return j.waits.Rows(scenarioName, j.c
 type watch struct {
 	*journal
 	contender string
-	every     int // one placement in so many is kept
+	every     int // every how many placements one is kept
 	placed    int
 }
 
 // Frame implements replay.Watcher.
 func (w *watch) Frame(at float64, nodes []*cluster.Node, waiting int) {
-	w.w.Add(runfolder.Frame{Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: runfolder.Workers(nodes)})
+	w.w.Add(runfolder.Frame{
+		Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: runfolder.Workers(nodes),
+	})
 }
 
-// Placed implements replay.Watcher. What really happened has no scores.
+// Placed implements replay.Watcher. Real placements have no scores.
 func (w *watch) Placed(p replay.Placement) {
 	if w.placed++; (w.placed-1)%w.every != 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
-// liveConfig is how --live plays.
+// liveConfig holds the settings of --live.
 type liveConfig struct {
 	launcher testbed.Launcher
 	dir      string // of the record
@@ -26,7 +26,7 @@ type liveConfig struct {
 // liveRow has the figures of a profile's real scheduler on a simulated cluster.
 type liveRow struct {
 	row                  // with its differences from the simulated row
-	Late    liverun.Late `json:"late"`    // how much later than in the record pods came
+	Late    liverun.Late `json:"late"`    // delay of pods against the record
 	Differs []string     `json:"differs"` // why it may differ from the simulated row
 }
 
@@ -86,7 +86,7 @@ func (p *player) confirm(ctx context.Context, r *result, simulated []runs) error
 	return nil
 }
 
-// confirmed says how far the live rows are from the simulated ones, and why they may differ. It is empty without --live.
+// confirmed describes the differences between the live rows and the simulated ones, and their possible causes. It is empty without --live.
 func (r result) confirmed() (lines []string) {
 	if r.Speed == 0 {
 		return nil
@@ -104,7 +104,8 @@ func (r result) confirmed() (lines []string) {
 				why = append(why, w)
 			}
 		}
-		why = append(why, fmt.Sprintf("%s: pods came %.1f s of the record late on average, %.1f s at most", x.Name, x.Live.Late.Mean, x.Live.Late.Most))
+		why = append(why, fmt.Sprintf("%s: pods came %.1f s of the record late on average, %.1f s at most",
+			x.Name, x.Live.Late.Mean, x.Live.Late.Most))
 	}
 	if len(why) > 0 {
 		lines = append(lines, "They may differ because")

@@ -42,7 +42,10 @@ func forced(t *testing.T) string {
 		w.Node(record.Node{Name: "node." + tier, From: t0 + 100, MilliCPU: 4000, Memory: 32 << 30, Pods: 110, Labels: `{"tier":"` + tier + `"}`})
 	}
 	pod := func(name, tier string, cpu int64, arrived, bound, ended int64) {
-		p := record.Pod{UID: name, Namespace: "shop", Name: name, MilliCPU: cpu, Memory: 1 << 30, NodeSelector: `{"tier":"` + tier + `"}`, Arrived: t0 + arrived*1000}
+		p := record.Pod{
+			UID: name, Namespace: "shop", Name: name, MilliCPU: cpu, Memory: 1 << 30, NodeSelector: `{"tier":"` + tier + `"}`,
+			Arrived: t0 + arrived*1000,
+		}
 		if bound != 0 {
 			p.Bound, p.Node = t0+bound*1000+100, "node."+tier
 		}

@@ -29,7 +29,9 @@ func large(t *testing.T) string {
 		return fmt.Sprintf("gke-production-europe-west4-pool-%d-%08x", i%7, uint32(i)*2654435761)
 	}
 	for i := range nodes {
-		w.Node(record.Node{Name: name(i), From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name(i) + `"}`})
+		w.Node(record.Node{
+			Name: name(i), From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name(i) + `"}`,
+		})
 	}
 	for i := range int64(pods) {
 		at := t0 + i*7000
@@ -58,8 +60,10 @@ func TestPage(t *testing.T) {
 		t.Errorf("%d bytes", n)
 	}
 	for _, part := range []string{
-		"compare on large.record", "a record of 2023-11-14T22:13:20Z to", "Against default-scheduler", "Every metric", "The cluster over time", "Waiting by class", "Pods that waited more than 1 second, by class",
-		"under 4 CPU", "Decisions", "shop-0/checkout-with-a-long-name-0", "CPU of each node over time with really: at the end 600 nodes", "Do it again",
+		"compare on large.record", "a record of 2023-11-14T22:13:20Z to", "Against default-scheduler", "Every metric", "The cluster over time",
+		"Waiting by class", "Pods that waited more than 1 second, by class",
+		"under 4 CPU", "Decisions", "shop-0/checkout-with-a-long-name-0", "CPU of each node over time with really: at the end 600 nodes",
+		"Do it again",
 	} {
 		if !strings.Contains(page.String(), part) {
 			t.Errorf("the page lacks %q", part)

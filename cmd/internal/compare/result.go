@@ -9,18 +9,18 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
-// unrecorded says why there is no row of what really happened.
+// unrecorded explains why the row of the real placements is missing.
 const unrecorded = "the record does not say when and where pods got their nodes"
 
 // reality is the name of the first row.
 const reality = "really"
 
-// result is what the command prints.
+// result holds the figures that the command prints.
 type result struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
 	Objective string    `json:"objective"`
-	// The rows are in this order: what really happened, the present profile, the others. If the first is missing, Unrecorded says why.
+	// The rows are in this order: the real placements, the present profile, the others. If the first is missing, Unrecorded explains why.
 	Rows       []row         `json:"rows"`
 	Unrecorded string        `json:"unrecorded,omitempty"`
 	Lacks      []replay.Lack `json:"lacks"`
@@ -48,7 +48,7 @@ type row struct {
 	Preempted   float64            `json:"preempted"`
 	Fallbacks   int                `json:"fallbacks,omitempty"` // of all seeds together
 	Refused     int                `json:"refused,omitempty"`   // of all seeds together
-	// Differences are by figure. The present profile is compared with what really happened, and the others with the present profile.
+	// Differences are by figure. The present profile is compared with the real placements, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
 	Live        *liveRow              `json:"live,omitempty"`
 }
@@ -59,7 +59,8 @@ func rowOf(name string, all runs) row {
 	n := float64(len(all))
 	for _, c := range all {
 		out.P95 += c.WaitQuantile(0.95) / n
-		out.Unscheduled, out.NeverRan, out.Preempted = out.Unscheduled+float64(c.Unscheduled)/n, out.NeverRan+float64(c.NeverRan)/n, out.Preempted+float64(c.Preempted)/n
+		out.Unscheduled, out.NeverRan, out.Preempted = out.Unscheduled+float64(c.Unscheduled)/n, out.NeverRan+float64(c.NeverRan)/n,
+			out.Preempted+float64(c.Preempted)/n
 		out.Fallbacks, out.Refused = out.Fallbacks+c.Fallbacks, out.Refused+c.Refused
 	}
 	whole := all.whole()
@@ -88,7 +89,7 @@ type difference struct {
 type figure struct {
 	name, title, format string
 	of                  func(replay.Block) float64
-	amount              func(replay.Block) float64 // of what the mean is over: seconds or pods
+	amount              func(replay.Block) float64 // denominator of the mean: seconds or pods
 }
 
 func metric(m replay.Metric) func(replay.Block) float64 {
@@ -120,7 +121,9 @@ func (r result) baseline() int {
 
 // compare makes the rows of contenders. Without what really happened, the first is the present profile.
 func compare(s *replay.Source, names []string, courses []runs, seeds []uint64) result {
-	out := result{Seeds: seeds, From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes)}
+	out := result{
+		Seeds: seeds, From: time.UnixMilli(s.From).UTC(), To: time.UnixMilli(s.To).UTC(), Lacks: s.Lacks(), Notes: slices.Clone(s.Notes),
+	}
 	if !s.Bound() {
 		out.Unrecorded = unrecorded
 	}
@@ -184,9 +187,9 @@ const (
 	resampling = 1
 )
 
-// differ returns by how much a figure of b is over that of a. The interval is the percentile bootstrap over stretches of time,
-// which are joined until they hardly depend on each other, and over seeds. Stretches that have nothing of what the mean is over are left
-// out. There is no interval if fewer than joined.Min have some of it in both contenders.
+// differ returns the figure of b minus the figure of a. The interval is a percentile bootstrap over seeds and over stretches of time;
+// adjacent stretches are joined until they hardly correlate. Stretches without any amount (seconds or pods) are left out. There is no
+// interval if fewer than joined.Min stretches have some amount in both contenders.
 func differ(a, b runs, f figure, rng *rand.Rand) difference {
 	value := func(s stretch) float64 { return f.of(total(s.b)) - f.of(total(s.a)) }
 	var list []stretch
@@ -219,8 +222,8 @@ func differ(a, b runs, f figure, rng *rand.Rand) difference {
 	return out
 }
 
-// resampled returns the difference of a figure over stretches that are drawn with replacement, and over one seed less than there are,
-// drawn likewise: so many have the variance that the mean over all seeds has.
+// resampled returns the difference of a figure over stretches drawn with replacement, and over one seed less than there are, also drawn
+// with replacement: the mean of these has the variance of the mean over all seeds.
 func resampled(list []stretch, f figure, rng *rand.Rand) float64 {
 	first := list[0]
 	a, b := make([]replay.Block, len(first.a)), make([]replay.Block, len(first.b))

@@ -8,23 +8,24 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// verdict says how a profile does beside the present one.
+// verdict judges a profile against the present one.
 type verdict struct {
 	Profile string          `json:"profile"`
 	State   runfolder.State `json:"state"`
 	Text    string          `json:"text"` // a sentence without a full stop
 }
 
-// rule says how differences are marked. It has the words for a mark and for an unclear one, and the name of the present profile.
+// rule explains how differences are marked. Its arguments are the words for a mark and for an unclear one, and the name of the present
+// profile.
 const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; %s one whose interval excludes only 0."
 
-// distance returns how far a figure of the simulated present profile is from what really happened; 0 if that is not known.
+// distance returns the difference of a figure between the simulated present profile and the real placements; 0 if it is not known.
 func (r result) distance(f figure) float64 {
 	return math.Abs(r.Rows[r.baseline()].Differences[f.name].Mean)
 }
 
-// mark returns what a difference from the present profile shows. Where the distance is not known, nothing is shown beyond it,
-// and where no pod came, nothing at all.
+// mark returns the mark of a difference from the present profile, which must exceed the replay's distance from reality. An unknown distance
+// counts as infinite. The mark is Unmarked if there is no interval or no pod came.
 func (r result) mark(d difference, f figure) eval.Mark {
 	if d.Low == nil || r.nothingCame() {
 		return eval.Unmarked
@@ -60,7 +61,8 @@ func (r result) verdict(x row) verdict {
 		if r.Unrecorded != "" {
 			off = "how far the replay is from what really happened is not known"
 		}
-		out.State, out.Text = runfolder.Unclear, fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
+		out.State, out.Text = runfolder.Unclear,
+			fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
 	case eval.Higher:
 		out.State, out.Text = runfolder.Worse, fmt.Sprintf("%s costs more than %s: %s, and %s", x.Name, present, amount, off)
 	case eval.Lower:

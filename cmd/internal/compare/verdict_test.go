@@ -100,7 +100,9 @@ func drawing(t *testing.T) string {
 	}
 	for i := range 4 {
 		name := fmt.Sprint("node-", i)
-		w.Node(record.Node{Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name + `"}`})
+		w.Node(record.Node{
+			Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name + `"}`,
+		})
 	}
 	for i := range int64(60) {
 		at := t0 + i*10_000

@@ -65,7 +65,7 @@ func (r result) shown() []figure {
 	return out
 }
 
-// accuracy says how far the simulated present profile is from what really happened.
+// accuracy describes the difference of the simulated present profile from the real placements.
 func (r result) accuracy() string {
 	present := r.Rows[r.baseline()]
 	if r.Unrecorded != "" {
@@ -88,7 +88,8 @@ func writeTable(w io.Writer, r result) error {
 		p.say("", line)
 	}
 	seeds := fmt.Sprintf("the seeds %d to %d", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
-	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
+	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
+		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
 	if err := p.table(r.figures()); err != nil {
 		return err
 	}
@@ -106,13 +107,15 @@ func writeTable(w io.Writer, r result) error {
 	return err
 }
 
-// writeDifferences writes how far the simulated present profile is from what really happened, and the others from it.
+// writeDifferences writes the differences of the simulated present profile from the real placements, and of the others from the present
+// profile.
 func (r result) writeDifferences(p *printer) error {
 	present, rows := r.Rows[r.baseline()].Name, r.Rows[1:]
 	if len(rows) == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("Differences from the simulated %s, with 95 %% intervals where there are enough independent stretches of time.", present)
+	text := fmt.Sprintf("Differences from the simulated %s, with 95 %% intervals where there are enough independent stretches of time.",
+		present)
 	if r.Unrecorded == "" {
 		text = fmt.Sprintf("%s The column %s has its distance from what really happened.", text, present)
 	}

@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// caseOf describes a folder of testdata/cases: what people bring, and what convert and plan have to say of it.
+// caseOf describes a folder of testdata/cases: the input files, and the expected messages of convert and plan.
 type caseOf struct {
 	About     string               `json:"about"`
 	Convert   []string             `json:"convert"` // the files, as they are named
@@ -28,7 +28,7 @@ type caseOf struct {
 	PlanNever []string             `json:"planNever"`
 }
 
-// What people bring becomes the right record, or an error or a warning says what is wrong with it.
+// Each input becomes the right record, or an error or a warning explains its fault.
 func TestCases(t *testing.T) {
 	cases, err := filepath.Glob("testdata/cases/*")
 	if err != nil || len(cases) == 0 {
@@ -71,7 +71,10 @@ func (c *caseOf) check(t *testing.T, dir string) {
 		return
 	}
 	var out bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Commands: []*ucli.Command{plan.Command()}, Writer: &out, ErrWriter: &bytes.Buffer{}, ExitErrHandler: func(*ucli.Context, error) {}}
+	app := &ucli.App{
+		Name: "gnnsched", Commands: []*ucli.Command{plan.Command()}, Writer: &out, ErrWriter: &bytes.Buffer{},
+		ExitErrHandler: func(*ucli.Context, error) {},
+	}
 	if err := app.RunContext(context.Background(), []string{"gnnsched", "plan", "--log-dir=", "--log-level=error", "x.record"}); err != nil {
 		t.Fatalf("plan: %v", err)
 	}

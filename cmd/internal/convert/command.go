@@ -158,7 +158,7 @@ func options(c *ucli.Context) (measured.Options, error) {
 	return o, nil
 }
 
-// read reads the files of the record and shows how far it is.
+// read reads the files of the record and shows its progress.
 func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Workload, error) {
 	files, total, err := list(c.Args().Slice())
 	if err != nil {

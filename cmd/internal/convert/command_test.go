@@ -16,11 +16,14 @@ import (
 	"gnnsched/workload/trace"
 )
 
-// convert runs the command and returns what it printed.
+// convert runs the command and returns its output.
 func convert(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Version: "v1.2.3", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out, ExitErrHandler: func(*ucli.Context, error) {}}
+	app := &ucli.App{
+		Name: "gnnsched", Version: "v1.2.3", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out,
+		ExitErrHandler: func(*ucli.Context, error) {},
+	}
 	err := app.RunContext(context.Background(), append([]string{"gnnsched", "convert", "--log-dir=", "--log-level=error"}, args...))
 	return out.String(), err
 }
@@ -49,7 +52,7 @@ func TestMachines(t *testing.T) {
 	if err != nil || len(shapes) != 2 || shapes[0].Name != "vm-116" || shapes[0].Requests.MilliCPU != 4000 || shapes[0].Usage == nil {
 		t.Errorf("shapes %+v, %v", shapes, err)
 	}
-	printed, err := convert(t, dir) // the folder has this CSV file, and out.yaml, which is none
+	printed, err := convert(t, dir) // the folder has this CSV file, and out.yaml, which is not one
 	if err != nil || printed != string(text) {
 		t.Errorf("printed %q, %v", printed, err)
 	}

@@ -20,7 +20,7 @@ const (
 	broken  = "a file that is cut off, packed or malformed may lack pods; make it anew, or take it out of the folder"
 )
 
-// readFiles reads files and the files of folders. It is an error if none has a node or a pod.
+// readFiles reads files and the files of folders. It returns an error if none has a node or a pod.
 func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 	found := false
 	for _, path := range paths {
@@ -61,7 +61,7 @@ func readFiles(paths []string) (out []observe.File, all sayings, err error) {
 type inside struct {
 	files  []string
 	folder bool
-	passed []string // files of the folder that are not read
+	passed []string // skipped files of the folder
 }
 
 // endings are the endings of file names that are read in a folder.
@@ -83,7 +83,7 @@ func dumped(path string) (out inside, err error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		file, _ := filepath.EvalSymlinks(p) // of a link to nowhere, isFile says so
+		file, _ := filepath.EvalSymlinks(p) // for a broken link, isFile returns the error
 		switch {
 		case read[file]: // by another name
 		case slices.Contains(endings, strings.ToLower(filepath.Ext(p))) && isFile(p):

@@ -10,8 +10,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// A file of a folder that may have had objects is an error. Others that have none are left out and named, and so are those that are not
-// read.
+// A file of a folder that may have held objects is an error. Files without objects and unreadable files are left out and named.
 func TestFolder(t *testing.T) {
 	pod := `{"kind":"PodList","items":[{"metadata":{"name":"q","namespace":"y"},"spec":{"nodeName":"n1"}}]}`
 	for what, c := range map[string]struct {
@@ -69,7 +68,7 @@ func logged(t *testing.T, args ...string) (string, error) {
 	return string(log), err
 }
 
-// Links to files are read, each file once, and so is a link to a folder that is named. What is no file is not opened.
+// Links to files are read, each file once; a named folder may be a link, too. Anything that is not a regular file is not opened.
 func TestLinks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	folder(t, nil)
@@ -89,7 +88,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// What a record cannot have as the objects say it is counted and named.
+// Parts of objects that a record cannot hold as they are get counted and named.
 func TestSaidOfObjects(t *testing.T) {
 	budget := func(spec string) string {
 		return `{"kind":"PodDisruptionBudget","apiVersion":"policy/v1","metadata":{"name":"b","namespace":"x"},"spec":{` + spec + `}}`

@@ -12,8 +12,7 @@ import (
 	"gnnsched/workload/measured"
 )
 
-// list returns files, and the CSV files of folders in the order of their names. total is about how many bytes there
-// are to read.
+// list returns files, and the CSV files of folders in the order of their names. total is the approximate number of bytes.
 func list(paths []string) (files []measured.File, total int64, err error) {
 	paths, err = inFolders(paths)
 	for _, path := range paths {

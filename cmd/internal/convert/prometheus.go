@@ -28,7 +28,7 @@ func prometheusFlags() []ucli.Flag {
 	}, promflags.Flags("")...)
 }
 
-// historyToRecord makes a record of what Prometheus has kept, or goes on with one that an earlier call made.
+// historyToRecord makes a record of Prometheus' data, or continues the record of an earlier call.
 func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if c.NArg() > 0 {
 		return exit.Usagef("%s: --prometheus reads no files", c.Args().First())

@@ -35,7 +35,10 @@ func TestRecordOfPrometheus(t *testing.T) {
 		return cut
 	})
 	to := filepath.Join(t.TempDir(), "a.record")
-	args := []string{"--out", to, "--prometheus", s.URL, "--from", historytest.Begin.Format(time.RFC3339), "--to", historytest.End.Format(time.RFC3339), "--chunk", historytest.Chunk.String(), "--usage", historytest.Usage.String()}
+	args := []string{
+		"--out", to, "--prometheus", s.URL, "--from", historytest.Begin.Format(time.RFC3339), "--to", historytest.End.Format(time.RFC3339),
+		"--chunk", historytest.Chunk.String(), "--usage", historytest.Usage.String(),
+	}
 	_, err := convert(t, args...)
 	if exit.Code(err) != exit.Unreachable || !strings.Contains(err.Error(), "the record is complete until "+historytest.Begin.Add(40*time.Minute).Format(time.RFC3339)) {
 		t.Fatalf("cut off: %v", err)

@@ -75,7 +75,7 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	return nil
 }
 
-// spaces is a record that keeps the rows that say which namespaces pods select.
+// spaces is a record that keeps the rows which determine the namespaces that pods select.
 type spaces struct {
 	*record.Writer
 	pods    []record.Pod
@@ -96,7 +96,7 @@ func (s *spaces) Object(o record.Object) {
 	s.objects = append(s.objects, o)
 }
 
-// warnOfOrder says whether the files' times contradict those in them.
+// warnOfOrder warns if the files' times contradict the times in them.
 func warnOfOrder(looks [][]observe.File, log zerolog.Logger) {
 	if earlier, later, object := observe.Disorder(looks); earlier != "" {
 		log.Warn().Str("earlier", earlier).Str("later", later).Str("object", object).
@@ -104,7 +104,7 @@ func warnOfOrder(looks [][]observe.File, log zerolog.Logger) {
 	}
 }
 
-// warnOf says what a look leaves open.
+// warnOf logs the assumptions that a look needed.
 func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	last := look[len(look)-1].Path
 	if a.Pods > 0 {

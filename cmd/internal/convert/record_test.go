@@ -15,7 +15,8 @@ import (
 func TestAbsurdAmounts(t *testing.T) {
 	dir := t.TempDir()
 	absurd := func(name, list, amount string) string {
-		return `{"kind":"Pod","metadata":{"name":"` + name + `","namespace":"x","uid":"` + name + `"},"spec":{"containers":[{"name":"c","resources":{"` + list + `":{"cpu":"` + amount + `"}}}]}},`
+		return `{"kind":"Pod","metadata":{"name":"` + name + `","namespace":"x","uid":"` + name +
+			`"},"spec":{"containers":[{"name":"c","resources":{"` + list + `":{"cpu":"` + amount + `"}}}]}},`
 	}
 	pods := absurd("greedy", "limits", "1e30") + absurd("huge", "requests", "999999999999999999999999Gi") + absurd("large", "limits", "1000")
 	from := file(t, filepath.Join(dir, "1.json"), strings.Replace(listed, `"items":[`, `"items":[`+pods, 1))
@@ -54,7 +55,8 @@ const listed = `{"kind":"List","items":[
 
 func TestRecordOfKubectl(t *testing.T) {
 	dir := t.TempDir()
-	first, second := file(t, filepath.Join(dir, "1.json"), listed), file(t, filepath.Join(dir, "2.json"), strings.Replace(listed, `"uid":"u"`, `"uid":"v"`, 1))
+	first, second := file(t, filepath.Join(dir, "1.json"), listed),
+		file(t, filepath.Join(dir, "2.json"), strings.Replace(listed, `"uid":"u"`, `"uid":"v"`, 1))
 	to := filepath.Join(dir, "now.record")
 	if _, err := convert(t, "--out", to, first, second); err != nil {
 		t.Fatal(err)

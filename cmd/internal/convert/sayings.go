@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/record/observe"
 )
 
-// sayings are what is said of files that become a record: all that the record does not hold as the files have it.
+// sayings collects the differences between files and the record made of them.
 type sayings struct {
 	skipped map[string]int         // objects that a record has no place for, by kind
 	leftOut map[string]observe.Few // objects that cannot be read, by kind
@@ -21,11 +21,11 @@ type sayings struct {
 	unsized observe.Few
 	doubted observe.Few // objects with times long after their files
 	older   observe.Few // files that are older than something in them
-	other   observe.Few // files of a folder that hold no objects
-	passed  []string    // files of a folder that are not read
+	other   observe.Few // files of a folder without objects
+	passed  []string    // skipped files of a folder
 }
 
-// add takes what is said of a file.
+// add collects the differences of one file.
 func (s *sayings) add(f *observe.File) {
 	if s.skipped == nil {
 		s.skipped, s.leftOut = map[string]int{}, map[string]observe.Few{}
@@ -43,11 +43,11 @@ func (s *sayings) add(f *observe.File) {
 	s.unsized.Join(f.Path, f.Unsized)
 }
 
-// day is the most by which clocks and time zones are taken to be wrong.
+// day is the largest expected error of clocks and time zones.
 const day = int64(24 * time.Hour / time.Millisecond)
 
-// date corrects the times of files that are older than something in them, as after the clock of a machine or its time zone was wrong: each
-// is at least as new as the newest time in it. All files are as late as the latest of them, so that they are as far apart as they were.
+// date corrects the times of files that are older than something in them, because a machine's clock or time zone was wrong: each is at
+// least as new as the newest time in it. All files move with the latest of them, so that their distances stay.
 func (s *sayings) date(files []observe.File) {
 	late := int64(0)
 	for _, f := range files {
@@ -66,7 +66,7 @@ func (s *sayings) date(files []observe.File) {
 
 func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// log says all of it, each thing once.
+// log logs all differences, each once.
 func (s *sayings) log(log zerolog.Logger) {
 	if s.other.Objects > 0 {
 		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).
@@ -105,7 +105,7 @@ func (s *sayings) log(log zerolog.Logger) {
 	}
 }
 
-// kinds lists what a record has no place for, such as "Service: 3, ConfigMap: 2".
+// kinds lists the kinds that a record cannot hold, such as "Service: 3, ConfigMap: 2".
 func (s *sayings) kinds() string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(s.skipped)) {
@@ -114,7 +114,7 @@ func (s *sayings) kinds() string {
 	return strings.Join(out, ", ")
 }
 
-// missing says what the record lacks of its cluster.
+// missing describes the parts of the cluster that the record lacks.
 func (s *sayings) missing() string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
@@ -126,7 +126,7 @@ func (s *sayings) missing() string {
 	return strings.Join(out, ", ")
 }
 
-// instead says what files have that have no node and no pod; empty if they have nothing.
+// instead describes the content of files without nodes and pods; empty if they have no content.
 func (s *sayings) instead() string {
 	for _, kind := range slices.Sorted(maps.Keys(s.leftOut)) {
 		return fmt.Sprintf("; left out, because it cannot be read: %s", s.leftOut[kind].First)

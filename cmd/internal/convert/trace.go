@@ -19,7 +19,7 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// traceMissing is what the record of a trace lacks.
+// traceMissing names the parts of a cluster that the record of a trace lacks.
 const traceMissing = "nodes of pods and when pods got them, affinity, spreading, priorities, usage"
 
 // traceToRecord makes a new record of a trace, and of an openb node list if there is one among the files.
@@ -53,7 +53,9 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 	if err != nil {
 		return exit.New(exit.Usage, err, "name another folder with --out")
 	}
-	run := record.Run{ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight, Missing: traceMissing, Program: c.App.Version}
+	run := record.Run{
+		ID: "1", Source: cmp.Or(source, "openb"), From: play.Midnight, To: play.Midnight, Missing: traceMissing, Program: c.App.Version,
+	}
 	for _, n := range nodes {
 		out.Node(n)
 	}
@@ -67,11 +69,12 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		}
 	}
 	out.Run(run)
-	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).Str("lacks", traceMissing).Msg("converted")
+	log.Info().Str("out", c.String("out")).Str("source", run.Source).Int("nodes", len(nodes)).Int("pods", len(pods)).
+		Str("lacks", traceMissing).Msg("converted")
 	return closed(out, log)
 }
 
-// closed closes a record, and says what it has refused.
+// closed closes a record and logs the rows that it refused.
 func closed(w *record.Writer, log zerolog.Logger) error {
 	done, err := w.Close()
 	if r := done.Refused; r.Rows > 0 {

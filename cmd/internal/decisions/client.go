@@ -1,5 +1,5 @@
-// Package decisions asks a running scheduler for its last decisions, and for how its learning goes. It holds the flags that say which scheduler and
-// with what token, so that every command that asks has the same.
+// Package decisions asks a running scheduler for its last decisions and for its learning curves. It holds the flags for the scheduler's
+// address and token, so that all commands that ask have the same.
 package decisions
 
 import (
@@ -34,14 +34,17 @@ import (
 // defaultServer is a scheduler on this machine with the default port.
 const defaultServer = "https://127.0.0.1:10259"
 
-// Flags returns the flags that [New] reads, besides those of the cluster.
+// Flags returns the flags that [New] reads, without the cluster's flags.
 func Flags() []ucli.Flag {
 	return append([]ucli.Flag{&ucli.StringFlag{Name: "server", Value: defaultServer, Usage: "`URL` of the scheduler's port"}}, access()...)
 }
 
-// FlagsOfSeveral returns the flags that [NewOfEach] reads, besides those of the cluster.
+// FlagsOfSeveral returns the flags that [NewOfEach] reads, without the cluster's flags.
 func FlagsOfSeveral() []ucli.Flag {
-	return append([]ucli.Flag{&ucli.StringSliceFlag{Name: "server", Value: ucli.NewStringSlice(defaultServer), Usage: "`URL` of a scheduler's port; may be repeated, to see several schedulers side by side"}}, access()...)
+	return append([]ucli.Flag{&ucli.StringSliceFlag{
+		Name: "server", Value: ucli.NewStringSlice(defaultServer),
+		Usage: "`URL` of a scheduler's port; may be repeated, to see several schedulers side by side",
+	}}, access()...)
 }
 
 // access are the flags about certificates and tokens.
@@ -99,8 +102,8 @@ func clientOf(c *ucli.Context, server string) (*Client, error) {
 // Host returns HOST:PORT of the scheduler.
 func (c *Client) Host() string { return strings.TrimPrefix(c.server, "https://") }
 
-// Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit these are as
-// many as the scheduler likes. Texts in them are safe to print. Errors have exit codes.
+// Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit, the scheduler chooses their
+// number. Texts in them are safe to print. Errors have exit codes.
 func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, error) {
 	values := url.Values{}
 	if q.Pod != "" {
@@ -111,7 +114,8 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	}
 	body, err := c.get(ctx, record.Path, values)
 	if errors.Is(err, errNotFound) {
-		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"), "it was started with --decisions 0, or is an older version")
+		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"),
+			"it was started with --decisions 0, or is an older version")
 	}
 	if err != nil {
 		return nil, err
@@ -119,12 +123,12 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	return parse(body, q.Limit)
 }
 
-// Learning returns samples of how the scheduler's learning goes; they are empty if no profile learns. Errors are as
-// those of Last.
+// Learning returns samples of the scheduler's learning; they are empty if no profile learns. It returns the same errors as Last.
 func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 	body, err := c.get(ctx, course.Path, nil)
 	if errors.Is(err, errNotFound) {
-		return course.Samples{}, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"), "it is an older version, or places nothing (--shadow)")
+		return course.Samples{}, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"),
+			"it is an older version, or places nothing (--shadow)")
 	}
 	if err != nil {
 		return course.Samples{}, err
@@ -136,7 +140,7 @@ func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
 	return s, nil
 }
 
-// Usage returns what the scheduler's sources of usage have measured; nothing if it has none. Errors are as those of Last.
+// Usage returns the measurements of the scheduler's sources of usage; nil if it has no source. It returns the same errors as Last.
 func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
 	body, err := c.get(ctx, usage.Path, nil)
 	if errors.Is(err, errNotFound) {
@@ -152,11 +156,12 @@ func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
 	return reports, nil
 }
 
-// Shadow returns what a scheduler in the shadow of another one has found so far. Errors are as those of Last.
+// Shadow returns the findings so far of a scheduler that shadows another one. It returns the same errors as Last.
 func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 	body, err := c.get(ctx, shadow.Path, nil)
 	if errors.Is(err, errNotFound) {
-		return shadow.Live{}, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"), "rungnn --shadow is; --server names a scheduler on another port")
+		return shadow.Live{}, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"),
+			"rungnn --shadow is; --server names a scheduler on another port")
 	}
 	if err != nil {
 		return shadow.Live{}, err
@@ -164,10 +169,10 @@ func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 	return shadow.ParseLive(body)
 }
 
-// errNotFound says that the scheduler does not know a path.
+// errNotFound reports a path that the scheduler does not know.
 var errNotFound = errors.New("not found")
 
-// get returns what the scheduler answers at a path. Errors have exit codes, but for errNotFound.
+// get returns the scheduler's answer at a path. All errors except errNotFound have exit codes.
 func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -197,7 +202,8 @@ func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byt
 	case http.StatusNotFound:
 		return nil, errNotFound
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status), "the user of the token needs the verb get on the path "+path)
+		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status),
+			"the user of the token needs the verb get on the path "+path)
 	default:
 		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, quote.Message(string(body), 200)), "")
 	}
@@ -223,7 +229,8 @@ func parse(body []byte, limit int) ([]record.Record, error) {
 		Records []json.RawMessage `json:"records"`
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
-		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no page of decisions: %w", err), "does --server name a scheduler of gnnsched?")
+		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no page of decisions: %w", err),
+			"does --server name a scheduler of gnnsched?")
 	}
 	if limit > 0 && len(page.Records) > limit {
 		page.Records = page.Records[:limit] // a scheduler would not send more
@@ -243,7 +250,8 @@ func parse(body []byte, limit int) ([]record.Record, error) {
 func connection(c *ucli.Context, server string) (*http.Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", server), "for example https://127.0.0.1:10259")
+		return nil, exit.New(exit.Usage, fmt.Errorf("--server %q is not an address that begins with https://", server),
+			"for example https://127.0.0.1:10259")
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if path := c.String("ca-file"); path != "" {
@@ -256,7 +264,8 @@ func connection(c *ucli.Context, server string) (*http.Client, error) {
 		}
 	} else {
 		if !onThisMachine(u.String()) {
-			return nil, exit.New(exit.Usage, errors.New("a scheduler on another machine must prove who it is before it gets a token"), "name the CA of its certificate with --ca-file")
+			return nil, exit.New(exit.Usage, errors.New("a scheduler on another machine must prove who it is before it gets a token"),
+				"name the CA of its certificate with --ca-file")
 		}
 		config.InsecureSkipVerify = true // the certificate is self-signed, and the connection does not leave loopback
 	}
@@ -294,7 +303,8 @@ func tokenOf(c *ucli.Context) (func() (string, error), error) {
 			return func() (string, error) { return rest.BearerToken, nil }, nil
 		}
 		if path == "" {
-			return nil, exit.New(exit.Usage, errors.New("the kubeconfig has no token, and the scheduler accepts nothing else"), "make one with kubectl create token, and name its file with --token-file")
+			return nil, exit.New(exit.Usage, errors.New("the kubeconfig has no token, and the scheduler accepts nothing else"),
+				"make one with kubectl create token, and name its file with --token-file")
 		}
 	}
 	return func() (string, error) {

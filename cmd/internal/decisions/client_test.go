@@ -38,7 +38,9 @@ func TestLast(t *testing.T) {
 	}
 	book := record.NewBook(100, nil)
 	for i := range 5 {
-		book.Decided(decision.Decision{Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a\x1b[2J"})
+		book.Decided(decision.Decision{
+			Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a\x1b[2J",
+		})
 	}
 	s := httptest.NewTLSServer(book)
 	defer s.Close()
@@ -89,7 +91,9 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 	write("first")
 	book := record.NewBook(100, nil)
 	for i := range 50 {
-		book.Decided(decision.Decision{Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a"})
+		book.Decided(decision.Decision{
+			Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a",
+		})
 	}
 	var got []string
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,8 +124,7 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 	}
 }
 
-// A scheduler in the shadow is asked for what it has found; of another one, and of an answer that is something else, the error says
-// so.
+// A shadow scheduler reports its findings. For another scheduler, or an answer of another form, the error says so.
 func TestShadow(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {

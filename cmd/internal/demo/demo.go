@@ -19,7 +19,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// config says how much the demo does and where it writes.
+// config holds the size of the demo and its output.
 type config struct {
 	Seeds   int    // number of workloads of each part; each goes through both schedulers
 	Seed    uint64 // of the first workload

@@ -36,8 +36,14 @@ func both(t *testing.T) (mixed, gpus part) {
 func TestOutput(t *testing.T) {
 	mixed, gpus := both(t)
 	c := config{Seeds: 2, Seed: 1}
-	learned := result{scheduler: "gnn", attempt: 210 * time.Microsecond, rounds: []round{{pods: 349, bound: 349, cpuStd: 0.03, memoryStd: 0.04}, {pods: 321, bound: 320, cpuStd: 0.05, memoryStd: 0.06}}}
-	base := result{scheduler: "default-scheduler", attempt: 180 * time.Microsecond, rounds: []round{{pods: 349, bound: 347, cpuStd: 0.07, memoryStd: 0.1}, {pods: 321, bound: 320, cpuStd: 0.09, memoryStd: 0.1}}}
+	learned := result{
+		scheduler: "gnn", attempt: 210 * time.Microsecond,
+		rounds: []round{{pods: 349, bound: 349, cpuStd: 0.03, memoryStd: 0.04}, {pods: 321, bound: 320, cpuStd: 0.05, memoryStd: 0.06}},
+	}
+	base := result{
+		scheduler: "default-scheduler", attempt: 180 * time.Microsecond,
+		rounds: []round{{pods: 349, bound: 347, cpuStd: 0.07, memoryStd: 0.1}, {pods: 321, bound: 320, cpuStd: 0.09, memoryStd: 0.1}},
+	}
 	var b bytes.Buffer
 	d := newDirector(c, mixed)
 	d.results["gnn"], d.results[server.DefaultProfile] = &learned, &base
@@ -55,8 +61,14 @@ func TestOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = newDirector(c, gpus)
-	learned = result{scheduler: "gpu-gnn", attempt: 300 * time.Microsecond, fallbacks: 3, rounds: []round{{pods: 155, bound: 140, gpus: 116_000, allocated: 112_000, asked: 120_000}}}
-	base = result{scheduler: "default-scheduler", attempt: 301 * time.Microsecond, rounds: []round{{pods: 155, bound: 145, gpus: 116_000, allocated: 100_000, asked: 120_000}}}
+	learned = result{
+		scheduler: "gpu-gnn", attempt: 300 * time.Microsecond, fallbacks: 3,
+		rounds: []round{{pods: 155, bound: 140, gpus: 116_000, allocated: 112_000, asked: 120_000}},
+	}
+	base = result{
+		scheduler: "default-scheduler", attempt: 301 * time.Microsecond,
+		rounds: []round{{pods: 155, bound: 145, gpus: 116_000, allocated: 100_000, asked: 120_000}},
+	}
 	d.results["gpu-gnn"], d.results[server.DefaultProfile] = &learned, &base
 	d.config.Seeds = 1
 	if err := d.write(&b, fixed(gpus, sim.Outcome{GPU: &sim.GPUOutcome{Allocation: 0.9}, Unscheduled: 8}, sim.Outcome{GPU: &sim.GPUOutcome{Allocation: 0.96}, Unscheduled: 15})); err != nil {
@@ -107,7 +119,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// If the default's choice is at once more even, the sentences say so.
+// If the default's choice is more even at first, the sentences mention it.
 func TestSentencesAreHonest(t *testing.T) {
 	e := explanation{scheduler: "gnn", chosen: "a", other: "b", nodes: []candidate{
 		{"a", 1, 80, shares{}, shares{}, 0.07}, {"b", 0, 80, shares{}, shares{}, 0.06},
@@ -122,8 +134,7 @@ func TestSentencesAreHonest(t *testing.T) {
 	}
 }
 
-// The decision that is explained is sought among those that the network wins by the scores, the largest gain
-// first.
+// The demo explains one of the decisions that the network wins by the scores; decisions with the largest gain are tried first.
 func TestByGain(t *testing.T) {
 	p, _ := both(t)
 	plan, err := p.plan(2)

@@ -40,17 +40,17 @@ type candidate struct {
 // shares are the requested fractions of a node.
 type shares struct{ cpu, memory float64 }
 
-// explainAt is the part of a workload that the default scheduler has placed when the decision is made. With
-// few pods every node would do, with nearly all of them few nodes have room.
+// explainAt is the fraction of the workload that the default scheduler has placed before the explained decision. With few pods every node
+// would do; with nearly all pods few nodes have room.
 const explainAt = 0.8
 
-// explainOf is the number of the following pods, of which one is explained.
+// explainOf is the number of following pods from which the explained one is chosen.
 const explainOf = 20
 
 // explainTries is the number of pods that are put through both schedulers at most.
 const explainTries = 5
 
-// outlook counts pods by what both would choose for them, by the scores of the nodes.
+// outlook counts pods by the choice of both for them, by the scores of the nodes.
 type outlook struct {
 	same int // nodes that are equally even
 	more int // the learned scheduler the more even one
@@ -95,8 +95,8 @@ func (d *director) explain(ctx context.Context) error {
 	})
 }
 
-// byGain returns the steps in the order of how much more even the learned choice for their pod is than the
-// default one, each in the state of the snapshot, and counts them. Pods that fit nowhere are left out.
+// byGain returns the steps by the gain of evenness of the learned choice over the default one, each in the state of the snapshot, and
+// counts them. Pods that fit nowhere are left out.
 func (d *director) byGain(s *cluster.Snapshot, steps []workload.Step) ([]workload.Step, outlook, error) {
 	var fitting []workload.Step
 	var count outlook
@@ -127,11 +127,10 @@ func (d *director) byGain(s *cluster.Snapshot, steps []workload.Step) ([]workloa
 	return fitting, count, nil
 }
 
-// tiny is a difference of the objective that comes from rounding.
+// tiny is the largest difference of the objective that counts as rounding.
 const tiny = 1e-9
 
-// defaultUneven returns the objective after the default scoring's choice: the mean over its best nodes, of
-// which kube-scheduler draws one.
+// defaultUneven returns the objective after the default scoring's choice, averaged over its tied best nodes.
 func defaultUneven(nodes []candidate) float64 {
 	best := slices.MaxFunc(nodes, func(a, b candidate) int { return cmp.Compare(a.byDefault, b.byDefault) }).byDefault
 	sum, n := 0.0, 0
@@ -185,8 +184,8 @@ func (d *director) nodeOf(ctx context.Context, step workload.Step, scheduler str
 // balance is the objective that the networks of the demo's first part were trained for.
 func balance(nodes []*cluster.Node) float64 { return objective.Balance{}.Cost(nodes) }
 
-// candidates returns what a learned policy and the default scoring make of each node with room for a pod, the
-// learned policy's best first. The policies are those that the scheduler runs.
+// candidates scores each node with room for a pod by a learned policy and by the default scoring, and sorts by the learned policy, best
+// first. The scheduler runs the same policies.
 func candidates(s *cluster.Snapshot, pod *cluster.Pod, learned string) ([]candidate, error) {
 	rows := s.Feasible(pod, nil)
 	var scores [2][]float32
@@ -228,5 +227,5 @@ func (e *explanation) rank(node string) int {
 // of returns the candidate with a name.
 func (e *explanation) of(node string) candidate { return e.nodes[e.rank(node)-1] }
 
-// gain returns how much more even the nodes are after the learned choice than after the default one.
+// gain returns the difference of the objective between the default choice and the learned one.
 func (e *explanation) gain() float64 { return e.of(e.other).uneven - e.of(e.chosen).uneven }

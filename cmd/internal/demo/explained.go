@@ -8,7 +8,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// shownBest is how many of the network's best nodes the table shows.
+// shownBest is the number of the network's best nodes in the table.
 const shownBest = 3
 
 // write writes the decision: a table of the best nodes, and what distinguishes them in sentences.
@@ -17,7 +17,8 @@ func (e *explanation) write(w io.Writer) error {
 	fmt.Fprintln(w)
 	o := e.outlook
 	paragraph(w, "One decision, after %s placed %.0f%% of the first workload: pod %s requests %s CPU and %s, and %d nodes have room. %s By the scores in this state, %s chooses the more even node for %d of them, the default scoring for %d, and for %d it makes no difference.",
-		server.DefaultProfile, 100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), e.why(), e.scheduler, o.more, o.less, o.same)
+		server.DefaultProfile, 100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), e.why(),
+		e.scheduler, o.more, o.less, o.same)
 	t := newTable(w, "node", e.scheduler+"'s score", "default's", "CPU", "memory", "mean std")
 	for i, c := range e.nodes {
 		if i >= shownBest && c.node != e.chosen && c.node != e.other {
@@ -35,10 +36,11 @@ func (e *explanation) write(w io.Writer) error {
 
 func change(from, to float64) string { return fmt.Sprintf("%.0f%% → %.0f%%", 100*from, 100*to) }
 
-// sentences say what was chosen and why.
+// sentences describe the choice and its reason.
 func (e *explanation) sentences() string {
 	chosen, other := e.of(e.chosen), e.of(e.other)
-	text := fmt.Sprintf("%s chose %s, which has its %s score. %s took %s", e.scheduler, e.chosen, ordinal(e.rank(e.chosen)), server.DefaultProfile, e.other)
+	text := fmt.Sprintf("%s chose %s, which has its %s score. %s took %s", e.scheduler, e.chosen, ordinal(e.rank(e.chosen)),
+		server.DefaultProfile, e.other)
 	if other.byDefault > chosen.byDefault {
 		text += fmt.Sprintf(", because it scores each node by itself, by how much is free and by how well CPU and memory balance there: %s has %.0f points, and %s %.0f", e.other, other.byDefault, e.chosen, chosen.byDefault)
 	}
@@ -50,7 +52,7 @@ func (e *explanation) sentences() string {
 	return text
 }
 
-// why says why this decision was chosen.
+// why returns the reason for this decision.
 func (e *explanation) why() string {
 	among := fmt.Sprintf("the next %d", e.outlook.more+e.outlook.less+e.outlook.same)
 	if e.gain() > 0 {

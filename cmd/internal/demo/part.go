@@ -26,8 +26,8 @@ type part struct {
 	explains bool      // whether it explains a decision
 	measures []measure // of a result
 	usually  []figure  // of an outcome in the simulator
-	note     string    // what the table does not say
-	legend   string    // what the others are
+	note     string    // adds what the table leaves out
+	legend   string    // describes the other policies
 }
 
 // parts returns the parts of the demo, the first one with a variant.
@@ -93,7 +93,7 @@ func (p part) plan(seed uint64) (workload.Plan, error) {
 	return plan, nil
 }
 
-// The seeds of the comparison in the simulator, far from those of the workloads on the cluster.
+// The seeds of the comparison in the simulator, far from the workloads' seeds on the cluster.
 const (
 	usualSeed  = 101
 	usualSeeds = 40
@@ -111,7 +111,7 @@ func (p part) usual(ctx context.Context) (*eval.Comparison, error) {
 	return eval.Compare(ctx, p.scenario, contenders, eval.Seeds(usualSeed, usualSeeds), nil)
 }
 
-// policies are those of the comparison in the simulator, the baseline first and the learned one last.
+// policies returns the policies to compare in the simulator, the baseline first and the learned one last.
 func (p part) policies() []string {
 	return append(append([]string{baseline}, p.others...), p.learned)
 }
@@ -119,5 +119,7 @@ func (p part) policies() []string {
 // pod returns the pod of a step as policies see it.
 func pod(s workload.Step) *cluster.Pod {
 	d := s.Deployment
-	return &cluster.Pod{Name: d.Name, Namespace: namespace, Requests: d.Shape.Requests, GPUModels: d.Shape.GPUModels, Tolerations: workload.Tolerations(nil)}
+	return &cluster.Pod{
+		Name: d.Name, Namespace: namespace, Requests: d.Shape.Requests, GPUModels: d.Shape.GPUModels, Tolerations: workload.Tolerations(nil),
+	}
 }

@@ -27,7 +27,7 @@ type director struct {
 	results     map[string]*result // by scheduler name
 	explanation *explanation       // nil if nothing is explained
 
-	line     atomic.Pointer[string] // what the demo is doing, for the view
+	line     atomic.Pointer[string] // the demo's current step, for the view
 	plain    atomic.Bool            // the view was closed: print lines, although Draw is set
 	reported time.Time              // when the last line was printed
 }
@@ -64,11 +64,13 @@ func (d *director) run(ctx context.Context) error {
 	return d.explain(ctx)
 }
 
-// namespace is that of the pods.
+// namespace holds the pods.
 const namespace = driver.DefaultNamespace
 
 // deploy puts the steps through a scheduler and calls inspect while the pods are there.
-func (d *director) deploy(ctx context.Context, steps []workload.Step, scheduler, what string, inspect func(driver.FillSummary) error) error {
+func (d *director) deploy(
+	ctx context.Context, steps []workload.Step, scheduler, what string, inspect func(driver.FillSummary) error,
+) error {
 	return d.bed.Deploy(ctx, driver.Config{
 		Plan: workload.Plan{Steps: steps}, SchedulerName: scheduler, Namespace: namespace, Bare: true, Static: true, Log: d.config.Log,
 		Progress: func(p driver.Progress) { d.progress(ctx, progress{what, workload.Plan{Steps: steps}, p.Bound}) },
@@ -90,7 +92,8 @@ func (d *director) round(ctx context.Context, i int, scheduler string) error {
 		}
 		r, this := d.results[scheduler], measured(s, plan, fill)
 		r.rounds = append(r.rounds, this)
-		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods), d.part.figure(this)))
+		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods),
+			d.part.figure(this)))
 		return nil
 	})
 }
@@ -126,7 +129,7 @@ func snapshot(ctx context.Context, client kubernetes.Interface) (*cluster.Snapsh
 // lineEvery is the time between two lines of progress without a view.
 const lineEvery = 2 * time.Second
 
-// progress is how far a workload is.
+// progress is the progress of a workload.
 type progress struct {
 	what  string // begins the line
 	plan  workload.Plan
@@ -171,7 +174,7 @@ func (d *director) report(text string) {
 // viewing tells whether the view is on the terminal.
 func (d *director) viewing() bool { return d.config.Draw && !d.plain.Load() }
 
-// status returns the view's line about what the demo is doing.
+// status returns the view's line about the demo's current step.
 func (d *director) status() string {
 	if s := d.line.Load(); s != nil {
 		return *s

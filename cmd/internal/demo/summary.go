@@ -106,10 +106,11 @@ func names(list []string) string {
 	return strings.Join(list, "; ")
 }
 
-// writeUsual writes what is typical in the simulator, and the command that shows more of it.
+// writeUsual writes the typical result in the simulator, and the command that shows more of it.
 func (p part) writeUsual(w io.Writer, c *eval.Comparison) error {
 	fmt.Fprintln(w)
-	paragraph(w, "Typical: %d other workloads in the simulator. %s scores there as %s does; %s", len(c.Seeds), baseline, server.DefaultProfile, p.legend)
+	paragraph(w, "Typical: %d other workloads in the simulator. %s scores there as %s does; %s", len(c.Seeds),
+		baseline, server.DefaultProfile, p.legend)
 	first := p.usually[0]
 	header := []string{"policy"}
 	for _, f := range p.usually {

@@ -49,7 +49,7 @@ func run(c *ucli.Context) error {
 	return err
 }
 
-// output returns what the flags ask for.
+// output returns the output that the flags select.
 func output(c *ucli.Context) ([]byte, error) {
 	switch {
 	case c.Bool("print-values"):

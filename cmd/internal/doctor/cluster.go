@@ -57,7 +57,7 @@ func (x *examination) server(c kubernetes.Interface) {
 	x.add(f)
 }
 
-// nodes says whether the nodes are simulated: then commands that change the cluster do not ask first.
+// nodes reports whether the nodes are simulated: then commands that change the cluster do not ask first.
 func (x *examination) nodes(ctx context.Context, count func(context.Context) (cleanup.NodeCounts, error)) {
 	f := finding{what: "nodes", code: exit.Unreachable}
 	n, err := count(ctx)

@@ -20,7 +20,7 @@ import (
 	"gnnsched/workload/cleanup"
 )
 
-// The commands whose needs are checked. Without arguments, what an optional one lacks is no failure.
+// The commands whose needs are checked. Without arguments, an unmet need of an optional command is no failure.
 var (
 	expected = []string{"rungnn", "ktop", "runsim", "cleancluster"}
 	optional = []string{"record", "shadow", "share", "explain", "usage", "convert", "kwokcluster", "gnntrain", "deploy", "compose"}
@@ -80,7 +80,7 @@ func run(c *ucli.Context) error {
 	return verdict(x.found)
 }
 
-// examination collects what the checks find.
+// examination collects the findings of the checks.
 type examination struct {
 	machine machine
 	only    []string // the commands that were named; empty for all
@@ -100,7 +100,7 @@ func (x *examination) asked(command string) bool {
 	return len(x.only) == 0 || slices.Contains(x.only, command)
 }
 
-// lacking returns the state of what a command lacks.
+// lacking returns the state of an unmet need of a command.
 func (x *examination) lacking(command string) state {
 	if slices.Contains(x.only, command) || slices.Contains(expected, command) {
 		return failed
@@ -163,7 +163,9 @@ func (x *examination) weights(file string) {
 	names := checkpoint.ShippedNames()
 	for _, name := range names {
 		if _, err := checkpoint.Shipped(name); err != nil {
-			x.add(finding{what: "built-in weights", state: failed, detail: name + ": " + err.Error(), hint: "build the program again", code: exit.Checkpoint})
+			x.add(finding{
+				what: "built-in weights", state: failed, detail: name + ": " + err.Error(), hint: "build the program again", code: exit.Checkpoint,
+			})
 			return
 		}
 	}

@@ -62,7 +62,7 @@ func broken() machine {
 	}
 }
 
-// cluster is an API server of a version that forbids what refused says.
+// cluster is an API server of a version that forbids the requests for which refused returns true.
 func cluster(gitVersion string, usage bool, refused func(*authorizationv1.ResourceAttributes) bool) *fake.Clientset {
 	c := fake.NewClientset()
 	d := c.Discovery().(*fakediscovery.FakeDiscovery)
@@ -82,13 +82,14 @@ func cluster(gitVersion string, usage bool, refused func(*authorizationv1.Resour
 	return c
 }
 
-// released returns the text with the newest release in place of the one that the test is built with.
+// released replaces the version that the test is built with by the newest release.
 func released(text string) string {
 	ours, newest := version.MustParseGeneric(kuberelease.Scheduler), version.MustParseGeneric("1.37")
 	supported := func(v *version.Version) string {
 		return fmt.Sprintf("kube-scheduler %s, which upstream supports on %s and %s", v, v, v.OffsetMinor(1))
 	}
-	return strings.NewReplacer(supported(ours), supported(newest), fmt.Sprintf("Kubernetes v%s.3", ours), fmt.Sprintf("Kubernetes v%s.3", newest)).Replace(text)
+	return strings.NewReplacer(supported(ours), supported(newest), fmt.Sprintf("Kubernetes v%s.3", ours),
+		fmt.Sprintf("Kubernetes v%s.3", newest)).Replace(text)
 }
 
 func TestReports(t *testing.T) {
@@ -108,7 +109,8 @@ func TestReports(t *testing.T) {
 	}{
 		{"healthy", nil, healthy(), cluster("v"+kuberelease.Scheduler+".3", true, nobody), counted(11, 0), exit.OK},
 		{"broken", nil, broken(), cluster("v1.33.1", false, func(r *authorizationv1.ResourceAttributes) bool {
-			return r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "binding" || r.Resource == "leases" || r.Resource == "events" ||
+			return r.Verb == "delete" || r.Verb == "deletecollection" || r.Subresource == "binding" || r.Resource == "leases" ||
+				r.Resource == "events" ||
 				r.Resource == "services" || r.Resource == "poddisruptionbudgets" || r.Resource == "priorityclasses" || r.Name == "/debug/decisions"
 		}), counted(5, 5), exit.Unreachable},
 		{"hostile", []string{"usage"}, healthy(), cluster("v1.36\x1b[2J\nFAIL everything", true, nobody), func(context.Context) (cleanup.NodeCounts, error) {
@@ -154,7 +156,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// The rights of the scheduler are those that the manifests give.
+// The scheduler's rights equal the rights in the manifests.
 func TestSchedulerRights(t *testing.T) {
 	all, err := schedulerRights()
 	if err != nil {
@@ -171,7 +173,7 @@ func TestSchedulerRights(t *testing.T) {
 	}
 }
 
-// What is asked of Prometheus is whether it answers with the series without which there is no record.
+// The check asks Prometheus for the series that a record needs.
 func TestPrometheus(t *testing.T) {
 	answers := map[string]string{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -214,7 +216,7 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// Every command that needs rights on a cluster has some, and the roles that commands print are those that are asked for.
+// Every command that needs rights on a cluster has some, and they equal the rights in the printed roles.
 func TestNeeds(t *testing.T) {
 	for _, command := range onClusters {
 		if n, err := needsOf(command); err != nil || len(n.always) == 0 || len(n.parts) > 0 && n.without == "" {

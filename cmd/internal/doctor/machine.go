@@ -25,7 +25,7 @@ type machine struct {
 	free   func(folder string) (bytes uint64, err error)
 }
 
-// programTimeout is how long a program may take to answer.
+// programTimeout is the time that a program has to answer.
 const programTimeout = 20 * time.Second
 
 // thisMachine returns the machine that this program runs on.
@@ -47,7 +47,7 @@ func find(program string) (string, error) {
 	return exec.LookPath(program)
 }
 
-// output returns what a program prints, the errors too.
+// output returns a program's output, including its standard error.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()
@@ -55,7 +55,7 @@ func output(ctx context.Context, program string, args ...string) (string, error)
 	return strings.TrimSpace(string(text)), err
 }
 
-// listen returns an error if nobody can listen on an address.
+// listen returns an error if an address cannot be listened on.
 func listen(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -64,7 +64,7 @@ func listen(address string) error {
 	return l.Close()
 }
 
-// free returns how many bytes a user may still write to the file system of a folder, or of the nearest parent that is there.
+// free returns the free bytes of a user in the file system of a folder, or of its nearest existing parent.
 func free(folder string) (uint64, error) {
 	for {
 		var s unix.Statfs_t

@@ -17,9 +17,9 @@ import (
 // needs are the rights that a command needs.
 type needs struct {
 	always  []right
-	parts   []right // that only parts of it need
+	parts   []right // needed for parts of it only
 	hint    string  // what to do if one of always is missing
-	without string  // what is missing without those of parts
+	without string  // what the command loses without the rights of parts
 }
 
 // needsOf returns the rights that a command needs; none if it is not in needsOfOthers and has no role of its own.
@@ -29,9 +29,14 @@ func needsOf(command string) (needs, error) {
 		all, err := schedulerRights()
 		return needs{always: all, hint: "bind the roles of `gnnsched deploy --print`, or use another user with --context"}, err
 	case "record":
-		return needs{always: rightsIn("", live.Rules(true)...), hint: "bind the role of `gnnsched record --print-rbac`; without metrics.k8s.io, add --usage 0"}, nil
+		return needs{
+			always: rightsIn("", live.Rules(true)...),
+			hint:   "bind the role of `gnnsched record --print-rbac`; without metrics.k8s.io, add --usage 0",
+		}, nil
 	case "shadow":
-		return needs{always: rightsIn("", slices.Concat(serve.Rules(), serve.DelegatedRules())...), hint: "bind the role of `gnnsched shadow --print-rbac`"}, nil
+		return needs{
+			always: rightsIn("", slices.Concat(serve.Rules(), serve.DelegatedRules())...), hint: "bind the role of `gnnsched shadow --print-rbac`",
+		}, nil
 	}
 	return needsOfOthers[command], nil
 }
@@ -62,18 +67,21 @@ const (
 // needsOfOthers are the needs of commands that have no role of their own.
 var needsOfOthers = map[string]needs{
 	"ktop": {
-		always:  slices.Concat(on("", "nodes", "list", "watch"), on("", "pods", "list", "watch")),
-		parts:   slices.Concat(on("", "events", "list"), on(devices, "resourceslices", "list", "watch"), on(devices, "resourceclaims", "list", "watch")),
+		always: slices.Concat(on("", "nodes", "list", "watch"), on("", "pods", "list", "watch")),
+		parts: slices.Concat(on("", "events", "list"), on(devices, "resourceslices", "list", "watch"),
+			on(devices, "resourceclaims", "list", "watch")),
 		without: "ktop shows no events, or no devices of dynamic resource allocation",
 	},
 	"runsim": {
-		always: slices.Concat(on("", "nodes", "list"), on("", "pods", "list", "watch"), on("", "namespaces", "get", "create"), on(apps, "deployments", "list", "create", "delete")),
+		always: slices.Concat(on("", "nodes", "list"), on("", "pods", "list", "watch"), on("", "namespaces", "get", "create"),
+			on(apps, "deployments", "list", "create", "delete")),
 		parts: slices.Concat(on("", "pods", "create", "get", "delete"), on(classes, "priorityclasses", "list", "create"),
 			on(devices, "deviceclasses", "get"), on(devices, "resourceslices", "list"), on(devices, "resourceclaims", "create", "delete")),
 		without: "they are for the pods of --trace and of a record that --replay plays, its priority classes, and --claims",
 	},
 	"cleancluster": {
-		always: slices.Concat(on("", "nodes", "list"), on(apps, "deployments", "list", "deletecollection"), on(apps, "replicasets", "list", "deletecollection"), on("", "pods", "list", "deletecollection")),
+		always: slices.Concat(on("", "nodes", "list"), on(apps, "deployments", "list", "deletecollection"),
+			on(apps, "replicasets", "list", "deletecollection"), on("", "pods", "list", "deletecollection")),
 		parts: slices.Concat(on("", "namespaces", "list", "get", "delete"), on(devices, "resourceclaims", "list", "deletecollection"),
 			on(classes, "priorityclasses", "list", "deletecollection")),
 		without: "namespaces, resource claims and priority classes of runs stay",
@@ -89,7 +97,7 @@ var needsOfOthers = map[string]needs{
 	"usage": {always: slices.Concat(on("metrics.k8s.io", "nodes", "list"), on("metrics.k8s.io", "pods", "list"))},
 }
 
-// schedulerRights returns the rights of the roles that `gnnsched deploy` prints.
+// schedulerRights returns the rights in the roles that `gnnsched deploy` prints.
 func schedulerRights() (out []right, err error) {
 	rules, err := deploy.Rules(deploy.Options{Name: "gnnsched", Namespace: "gnnsched"})
 	for _, r := range rules {

@@ -15,7 +15,7 @@ import (
 	"gnnsched/workload/record/history"
 )
 
-// checkPrometheus refuses flags about Prometheus that do not fit the commands that are asked for.
+// checkPrometheus refuses flags about Prometheus that do not fit the named commands.
 func (x *examination) checkPrometheus(c *ucli.Context) error {
 	const url = "prometheus"
 	if !c.IsSet(url) {
@@ -25,12 +25,14 @@ func (x *examination) checkPrometheus(c *ucli.Context) error {
 			}
 		}
 		if slices.Contains(x.only, "convert") {
-			return exit.New(exit.Usage, errors.New("convert needs something on another machine only with --prometheus"), "name the server with --prometheus URL")
+			return exit.New(exit.Usage, errors.New("convert needs something on another machine only with --prometheus"),
+				"name the server with --prometheus URL")
 		}
 		return nil
 	}
 	if !x.asked("convert") {
-		return exit.New(exit.Usage, errors.New("--prometheus is for convert, which is not among the commands"), "add convert, or leave out the flag")
+		return exit.New(exit.Usage, errors.New("--prometheus is for convert, which is not among the commands"),
+			"add convert, or leave out the flag")
 	}
 	if err := promflags.Server(c, "").Validate(); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), "")
@@ -41,7 +43,7 @@ func (x *examination) checkPrometheus(c *ucli.Context) error {
 // answerWithin is the time limit of Prometheus' answer.
 const answerWithin = 20 * time.Second
 
-// prometheus checks that a Prometheus server answers, and has the series without which there is no record.
+// prometheus checks that a Prometheus server answers, and has the series that a record needs.
 func (x *examination) prometheus(ctx context.Context, s promapi.Server) {
 	f := finding{what: "convert Prometheus", detail: s.Address + " answers, and has " + fmt.Sprint(history.Needed()), code: exit.Unreachable}
 	client, err := promapi.New(s)

@@ -14,8 +14,8 @@ type state string
 
 const (
 	fine    state = "ok"
-	missing state = "no"   // what a command needs that nobody asked for
-	failed  state = "FAIL" // what a command needs that was asked for
+	missing state = "no"   // an unmet need of an optional command that was not named
+	failed  state = "FAIL" // an unmet need of any other command
 )
 
 // finding is the outcome of one check.
@@ -27,7 +27,7 @@ type finding struct {
 	code   int    // exit code if it failed
 }
 
-// longest is the length of a detail, parts of which others wrote, such as the API server's version.
+// longest bounds a detail in bytes, because details may quote text from outside, such as the API server's version.
 const longest = 600
 
 // write prints findings as a list, one line each, with what to do below.

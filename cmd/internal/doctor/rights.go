@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// right is a verb on a resource, or on a path that is none.
+// right is a verb on a resource, or on a path that is not a resource.
 type right struct{ verb, group, resource, namespace, name, path string }
 
 func (r right) String() string {
@@ -30,10 +30,10 @@ func (r right) String() string {
 	return s
 }
 
-// askAtOnce is how many questions about rights are open at one time.
+// askAtOnce is the number of concurrent questions about rights.
 const askAtOnce = 16
 
-// allRights checks the rights that a command needs, and those that parts of it need.
+// allRights checks the rights that a command and its parts need.
 func (x *examination) allRights(ctx context.Context, c kubernetes.Interface, command string) {
 	n, err := needsOf(command)
 	if err != nil {
@@ -79,7 +79,8 @@ func (x *examination) rights(ctx context.Context, c kubernetes.Interface, need [
 	f := finding{code: exit.Unreachable, detail: fmt.Sprintf("all %d", len(need))}
 	switch err := errors.Join(errs...); {
 	case err != nil:
-		f.detail, f.state, f.hint = err.Error(), failed, "every user may ask for their own rights (SelfSubjectAccessReview); does the cluster answer?"
+		f.detail, f.state, f.hint = err.Error(),
+			failed, "every user may ask for their own rights (SelfSubjectAccessReview); does the cluster answer?"
 	case len(lack) > 0:
 		f.detail, f.state = fmt.Sprintf("%d of %d are missing: %s", len(lack), len(need), strings.Join(lack, ", ")), failed
 	}
@@ -93,9 +94,12 @@ func allowed(ctx context.Context, c kubernetes.Interface, r right) (bool, error)
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: r.verb, Path: r.path}
 	} else {
 		resource, sub, _ := strings.Cut(r.resource, "/")
-		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub, Namespace: r.namespace, Name: r.name}
+		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Verb: r.verb, Group: r.group, Resource: resource, Subresource: sub, Namespace: r.namespace, Name: r.name,
+		}
 	}
-	answer, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	answer, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: spec},
+		metav1.CreateOptions{})
 	if err != nil {
 		return false, err
 	}

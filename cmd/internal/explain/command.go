@@ -72,8 +72,8 @@ func run(c *ucli.Context) error {
 	return Write(c.App.Writer, *r, c.String("checkpoint"))
 }
 
-// Write writes why a record's pod got its node, or none. The weights that decided are looked for in the file, or among
-// those that the program carries if file is empty. It is an error if the file has others.
+// Write explains why a record's pod got its node, or none. It looks for the deciding weights in the file, or among the shipped ones if file
+// is empty. It returns an error if the file has other weights.
 func Write(w io.Writer, r record.Record, file string) error {
 	var net explain.Weights
 	if r.Fingerprint != "" { // else upstream's scoring decided, or a policy without weights
@@ -111,7 +111,7 @@ func fromServer(c *ucli.Context, q record.Query) (*record.Record, error) {
 	return &records[0], nil
 }
 
-// networkOf returns the network with the fingerprint, from a file or from those that the program carries; none if there is none.
+// networkOf returns the network with the fingerprint, from a file or from the shipped ones; nil if there is none.
 func networkOf(path, fingerprint string) (explain.Weights, error) {
 	var none explain.Weights
 	if path != "" {
@@ -120,7 +120,8 @@ func networkOf(path, fingerprint string) (explain.Weights, error) {
 			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint: %w", err), "")
 		}
 		if got := fmt.Sprintf("%016x", c.Fingerprint()); got != fingerprint {
-			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided", path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
+			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided",
+				path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
 		}
 		return weightsOf(c)
 	}

@@ -26,7 +26,10 @@ func call(args ...string) (string, error) {
 }
 
 func only(node string, at int64) decision.Decision {
-	return decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(at, 0), Node: node, Feasible: 1, Preferred: 1, Bound: true}
+	return decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(at, 0), Node: node, Feasible: 1,
+		Preferred: 1, Bound: true,
+	}
 }
 
 // The newest decision in a file is explained, torn lines or not. A file of something else is an error with its place.
@@ -48,7 +51,7 @@ func TestTrace(t *testing.T) {
 	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("%s: %v", out, err)
 	}
-	// Of a share, --checkpoint names the canary's weights, which decide nothing about the rest.
+	// For a share, --checkpoint names the canary's weights, which do not decide about the rest.
 	if out, err := call("--trace", path, "-n", "shop", "--checkpoint", "mine.safetensors", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("no weights decided: %s: %v", out, err)
 	}
@@ -101,8 +104,8 @@ func TestParquetTrace(t *testing.T) {
 	}
 }
 
-// A running scheduler's book is asked with the token. Neither is the token sent after a redirect, nor a huge or foreign
-// answer taken for a decision.
+// A running scheduler's book is requested with the token. The token is not sent after a redirect, and a huge or foreign answer does not
+// count as a decision.
 func TestServer(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {

@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// fromRecord returns what the profile of the flags would have done with a pod of a recorded cluster.
+// fromRecord returns the decision that the profile of the flags would have made about a pod of a recorded cluster.
 func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, error) {
 	for _, flag := range []string{"trace", "server", "ca-file", "token-file", "kubeconfig", "context"} {
 		if c.IsSet(flag) {
@@ -35,14 +35,16 @@ func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, er
 	}
 	row := source.Newest(q.Namespace, q.Pod)
 	if row < 0 {
-		return nil, exit.New(exit.Usage, fmt.Errorf("%s has no pod %s/%s", dir, quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)), "-n NAMESPACE names its namespace")
+		return nil, exit.New(exit.Usage, fmt.Errorf("%s has no pod %s/%s", dir, quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
+			"-n NAMESPACE names its namespace")
 	}
 	d, notes, err := replay.Decide(c.Context, source, row, config.Profiles[0])
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("pod %s/%s: %w", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253), err), "")
 	}
 	if d == nil {
-		return nil, exit.New(exit.Usage, errors.New("the profile has no network or policy whose scores could be explained"), "--profile kube-scheduler has the default profile's scores")
+		return nil, exit.New(exit.Usage, errors.New("the profile has no network or policy whose scores could be explained"),
+			"--profile kube-scheduler has the default profile's scores")
 	}
 	d.Profile = chosen.SchedulerName
 	if d.Fingerprint != 0 {
@@ -55,6 +57,6 @@ func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, er
 		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", n)
 	}
 	r := record.Of(d)
-	r.Outcome = record.Shadow // of a pod without a node too
+	r.Outcome = record.Shadow // also for a pod without a node
 	return &r, nil
 }

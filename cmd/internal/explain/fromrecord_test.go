@@ -20,7 +20,10 @@ func TestRecord(t *testing.T) {
 	for _, n := range []string{"a", "b"} {
 		w.Node(record.Node{Name: n, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
 	}
-	one := record.Pod{UID: "0", Namespace: "shop", Name: "db-0", MilliCPU: 1000, Memory: 1 << 30, Arrived: t0 + 1000, Bound: t0 + 2000, Node: "b", Scheduler: "default-scheduler"}
+	one := record.Pod{
+		UID: "0", Namespace: "shop", Name: "db-0", MilliCPU: 1000, Memory: 1 << 30, Arrived: t0 + 1000, Bound: t0 + 2000, Node: "b",
+		Scheduler: "default-scheduler",
+	}
 	two := one
 	two.UID, two.Name, two.Arrived, two.Bound, two.Node, two.Claims = "1", "web-0", t0+3000, t0+4000, "b", `["data"]`
 	big := one

@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// RecordingFlags returns the flags that say how a scheduler records its decisions.
+// RecordingFlags returns the flags that configure a scheduler's records of decisions.
 func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize, Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
@@ -26,7 +26,7 @@ func RecordingFlags() []ucli.Flag {
 // maxDecisions bounds the memory to about 4 GB.
 const maxDecisions = 1_000_000
 
-// Recording returns what the flags say. The caller must call done when the scheduler has ended. Errors have the exit code exit.Usage.
+// Recording reads the flags. The caller must call done when the scheduler has ended. Errors have the exit code exit.Usage.
 func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done func(), err error) {
 	size, share := c.Int("decisions"), c.Float64("decision-default")
 	if size < 0 || size > maxDecisions {

@@ -35,7 +35,10 @@ func Start(ctx context.Context, client kubernetes.Interface, w *runfolder.Writer
 	if err != nil {
 		return nil, err
 	}
-	f := &Film{writer: w, scenario: scenario, contender: contender, clock: clock.RealClock{}, frame: func() state.Frame { return source.Frame(0) }, stop: source.Stop}
+	f := &Film{
+		writer: w, scenario: scenario, contender: contender, clock: clock.RealClock{}, frame: func() state.Frame { return source.Frame(0) },
+		stop: source.Stop,
+	}
 	f.run(ctx)
 	return f, nil
 }
@@ -68,10 +71,15 @@ func (f *Film) End() {
 // take writes a frame of the worker nodes. Others get no ordinary pods.
 func (f *Film) take() {
 	now := f.frame()
-	out := runfolder.Frame{Scenario: f.scenario, Contender: f.contender, At: f.clock.Since(f.begin).Round(time.Millisecond).Seconds(), Waiting: now.PendingCount, Nodes: []runfolder.Node{}}
+	out := runfolder.Frame{
+		Scenario: f.scenario, Contender: f.contender, At: f.clock.Since(f.begin).Round(time.Millisecond).Seconds(), Waiting: now.PendingCount,
+		Nodes: []runfolder.Node{},
+	}
 	for _, n := range now.Nodes {
 		if n.Worker {
-			out.Nodes = append(out.Nodes, runfolder.Node{Name: n.Name, CPU: n.CPU.Fraction(), Memory: n.Memory.Fraction(), GPU: n.GPU.Fraction(), Pods: n.Pods.Requested})
+			out.Nodes = append(out.Nodes, runfolder.Node{
+				Name: n.Name, CPU: n.CPU.Fraction(), Memory: n.Memory.Fraction(), GPU: n.GPU.Fraction(), Pods: n.Pods.Requested,
+			})
 		}
 	}
 	f.nodes = len(out.Nodes)

@@ -25,7 +25,7 @@ import (
 	"gnnsched/scheduler/policy/wish"
 )
 
-// Flag is the name of the flag that asks for a front.
+// Flag is the name of the flag that selects a front.
 const Flag = "front"
 
 const singleFlag = "single"
@@ -38,7 +38,7 @@ func Flags() []ucli.Flag {
 	}
 }
 
-// shares are those of the second term in the five mixes.
+// shares are the weights of the second term in the five mixes.
 var shares = []float32{0, 0.25, 0.5, 0.75, 1}
 
 // baselines are the default of --policies.
@@ -139,7 +139,8 @@ func singles(c *ucli.Context, p *front.Plan) (out []front.Entrant, err error) {
 		text, file, given := strings.Cut(argument, ":")
 		m, err := objective.Parse(strings.ReplaceAll(text, "+", ","))
 		if err != nil || !given {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: want MIX:FILE: %w", singleFlag, argument, errors.Join(err)), "for example --single balance+energy=2.5:half.safetensors")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: want MIX:FILE: %w", singleFlag, argument, errors.Join(err)),
+				"for example --single balance+energy=2.5:half.safetensors")
 		}
 		if m, err = among(m, p.Mixes); err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s %q: %w", singleFlag, argument, err), "")

@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// section is that of programs for administrators.
+// section is the manual section for system administration commands.
 const section = 8
 
 // Command returns the hidden command man of a program, which writes a page for the program and one for each of its
@@ -80,7 +80,7 @@ func write(program *ucli.App, commands []*ucli.Command, version, dir string) err
 	return nil
 }
 
-// overview returns what the page of a program shows: what it does without a command, and its commands.
+// overview returns the content of a program's page: its behaviour without a command, and its commands.
 func overview(program *ucli.App, commands []*ucli.Command, version string) *ucli.App {
 	out := &ucli.App{Name: program.Name, Usage: program.Usage, UsageText: program.Name + " COMMAND [options]", Version: version}
 	var text strings.Builder
@@ -88,7 +88,7 @@ func overview(program *ucli.App, commands []*ucli.Command, version string) *ucli
 		text.WriteString(program.Description + "\n\n")
 	}
 	for _, f := range program.Flags {
-		if name := f.Names()[0]; name != "help" && name != "version" && name != "generate-bash-completion" { // those of every program
+		if name := f.Names()[0]; name != "help" && name != "version" && name != "generate-bash-completion" { // every program has these flags
 			out.Flags = append(out.Flags, f)
 			out.UsageText = program.Name + " [options]\n" + program.Name + " COMMAND [options]"
 		}
@@ -127,8 +127,7 @@ func exitStatus() string {
 	return out.String()
 }
 
-// markdown makes Markdown of a help text: its indented lines stay as they are, and stars and underscores
-// mean nothing.
+// markdown converts a help text to Markdown: its indented lines stay as they are, and stars and underscores are escaped.
 func markdown(help string) string {
 	help = strings.ReplaceAll(help, cli.More, "")
 	var out bytes.Buffer

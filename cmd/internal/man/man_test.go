@@ -53,7 +53,10 @@ func TestWrite(t *testing.T) {
 		fmt.Fprintf(&text, "== %s\n%s", filepath.Base(f), page)
 	}
 	golden.Check(t, "pages.txt", text.String())
-	alone := &ucli.App{Name: "train", Usage: "train it", Description: "It trains.\n\nExamples:\n   train --steps 5", Flags: []ucli.Flag{&ucli.IntFlag{Name: "steps", Usage: "`NUMBER` of steps"}, ucli.HelpFlag}}
+	alone := &ucli.App{
+		Name: "train", Usage: "train it", Description: "It trains.\n\nExamples:\n   train --steps 5",
+		Flags: []ucli.Flag{&ucli.IntFlag{Name: "steps", Usage: "`NUMBER` of steps"}, ucli.HelpFlag},
+	}
 	dir = t.TempDir()
 	if err := write(alone, commands[1:], "v1", dir); err != nil {
 		t.Fatal(err)

@@ -32,8 +32,8 @@ func writeReference(program *ucli.App, commands []*ucli.Command, file string) er
 	return nil
 }
 
-// reference returns a Markdown page with the part about a program's flags written anew. The part is between the comments
-// `<!-- generated: flags PROGRAM -->` and `<!-- end -->`.
+// reference returns a Markdown page with a new part about a program's flags. The part is between the comments `<!-- generated: flags
+// PROGRAM -->` and `<!-- end -->`.
 func reference(page []byte, program *ucli.App, commands []*ucli.Command) ([]byte, error) {
 	begin := fmt.Appendf(nil, "<!-- generated: flags %s -->\n", program.Name)
 	head, rest, found := bytes.Cut(page, begin)
@@ -77,7 +77,7 @@ type block struct {
 	flags   []ucli.Flag
 }
 
-// blocks returns the program, if it has flags of its own, its commands and their subcommands, without those that are hidden.
+// blocks returns the program, if it has flags of its own, and its visible commands and subcommands.
 func blocks(program *ucli.App, commands []*ucli.Command) (out []block) {
 	if own := overview(program, nil, "").Flags; len(own) > 0 {
 		out = append(out, block{name: program.Name, program: true, usage: program.Usage, flags: own})
@@ -100,7 +100,7 @@ func blocks(program *ucli.App, commands []*ucli.Command) (out []block) {
 	return out
 }
 
-// write writes a section, given those before it. One that has nearly the flags of an earlier one shows the difference.
+// write writes a section, given the sections before it. A section with nearly the flags of an earlier one shows only the difference.
 func (s block) write(w *strings.Builder, before []block) {
 	if !s.program {
 		fmt.Fprintf(w, "### %s\n\n", s.name)

@@ -26,7 +26,7 @@ import (
 	"gnnsched/scheduler/policy/partition"
 )
 
-// policies are compared by default: upstream's first fit, published rules, ours, and those that see a partition as a share of a GPU.
+// policies are compared by default: upstream's first fit, published rules, ours, and policies that treat a partition as a share of a GPU.
 const policies = "first-fit:kube-scheduler,mig:first-fit,mig:best-fit,mig:placements,mig:blocked,mig:fgd,mig:value,gpu-best-fit,fgd,gpu-gnn"
 
 var formats = []string{"table", "markdown", "csv", "json"}
@@ -121,7 +121,10 @@ const (
 
 // config reads the flags.
 func config(c *ucli.Context) (cfg migrun.Config, err error) {
-	cfg = migrun.Config{Machines: migrun.Machines{Each: c.Int("machines"), GPUs: c.Int("gpus")}, Steady: c.Bool("steady"), Loads: slices.Sorted(slices.Values(c.Float64Slice("load")))}
+	cfg = migrun.Config{
+		Machines: migrun.Machines{Each: c.Int("machines"), GPUs: c.Int("gpus")}, Steady: c.Bool("steady"),
+		Loads: slices.Sorted(slices.Values(c.Float64Slice("load"))),
+	}
 	switch n := c.Int("seeds"); {
 	case cfg.Machines.Each < 1 || cfg.Machines.Each > maxMachines:
 		return cfg, exit.Usagef("--machines %d is outside 1 to %d", cfg.Machines.Each, maxMachines)
@@ -200,12 +203,14 @@ func Tune(c *ucli.Context) error {
 	var left progress.Left
 	left.After(0)
 	v, weights, err := learn.Train(c.Context, cfg, func(g cem.Generation) {
-		fmt.Fprintf(c.App.ErrWriter, "generation %d: the elite leaves %.3f%% idle%s\n", g.Number, 100*g.Elite, left.After(float64(g.Number)/float64(cfg.Generations)))
+		fmt.Fprintf(c.App.ErrWriter, "generation %d: the elite leaves %.3f%% idle%s\n",
+			g.Number, 100*g.Elite, left.After(float64(g.Number)/float64(cfg.Generations)))
 	})
 	if err != nil {
 		return err
 	}
-	b, err := v.Marshal(fmt.Sprintf("gnnsched tune --method mig --seed %d --generations %d --population %d --episodes %d", cfg.Seed, cfg.Generations, cfg.Population, cfg.Episodes))
+	b, err := v.Marshal(fmt.Sprintf("gnnsched tune --method mig --seed %d --generations %d --population %d --episodes %d",
+		cfg.Seed, cfg.Generations, cfg.Population, cfg.Episodes))
 	if err != nil {
 		return err
 	}

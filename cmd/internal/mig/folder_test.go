@@ -23,7 +23,10 @@ func TestFolder(t *testing.T) {
 		"flow": {[]string{"--steady", "--load", "0.95"}, []string{"allocation95", "waiting95", "wait95"}, 3, 2, 2},
 	} {
 		dir := filepath.Join(t.TempDir(), name)
-		args := append([]string{"mig", "--machines", "1", "--gpus", "2", "--seeds", "3", "--mix", "bimodal", "--policies", "first-fit:kube-scheduler,mig:value,mig:fgd", "--out", dir}, c.args...)
+		args := append([]string{
+			"mig", "--machines", "1", "--gpus", "2", "--seeds", "3", "--mix", "bimodal", "--policies", "first-fit:kube-scheduler,mig:value,mig:fgd",
+			"--out", dir,
+		}, c.args...)
 		if code, _, errs := runMIG(t, args...); code != exit.OK {
 			t.Fatalf("%s: exit code %d: %s", name, code, errs)
 		}
@@ -39,7 +42,8 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 		if len(r.Episodes) != 3*c.contenders || len(r.Differences) != 2*c.judged || len(r.Tables) != c.tables || len(r.Verdicts) != 2 || r.Manifest.Kind != "eval" || r.Manifest.Ended == nil || len(r.Manifest.Seeds) != 3 {
-			t.Errorf("%s: %d episodes, %d differences, %d tables, %+v, %+v", name, len(r.Episodes), len(r.Differences), len(r.Tables), r.Verdicts, r.Manifest)
+			t.Errorf("%s: %d episodes, %d differences, %d tables, %+v, %+v", name, len(r.Episodes), len(r.Differences), len(r.Tables),
+				r.Verdicts, r.Manifest)
 		}
 		of := func(contender, metric string) (sum float64) {
 			for _, e := range r.Episodes {
@@ -55,7 +59,8 @@ func TestFolder(t *testing.T) {
 			}
 		}
 		if name == "fill" && (of("bound", "allocation130") < of("optimum", "allocation130") || of("optimum", "allocation130") < of("mig:value", "allocation130") || of("mig:value", "allocation130") < 50) {
-			t.Errorf("mig:value %v, optimum %v, bound %v", of("mig:value", "allocation130"), of("optimum", "allocation130"), of("bound", "allocation130"))
+			t.Errorf("mig:value %v, optimum %v, bound %v", of("mig:value", "allocation130"), of("optimum", "allocation130"),
+				of("bound", "allocation130"))
 		}
 		if !strings.Contains(r.Verdicts[0].Text, "% requested, mig:") {
 			t.Errorf("%s: %+v", name, r.Verdicts)

@@ -82,7 +82,7 @@ var modes = map[string]struct {
 	"types":   {append([]string{"types", "prices"}, work...), runTypes},
 }
 
-// modeOf returns the flag that says what to do; "" for moves. A flag that has no effect then is an error.
+// modeOf returns the flag that selects the mode; "" for moves. It returns an error for a flag without effect in the mode.
 func modeOf(c *ucli.Context) (string, error) {
 	mode := ""
 	for name := range modes {
@@ -111,7 +111,7 @@ func modeOf(c *ucli.Context) (string, error) {
 	return mode, nil
 }
 
-// takers names the flags with which a flag has an effect.
+// takers names the flags that a flag works with.
 func takers(flag string) string {
 	var out []string
 	for _, m := range slices.Sorted(maps.Keys(modes)) {
@@ -122,10 +122,10 @@ func takers(flag string) string {
 	return strings.Join(out, " or ")
 }
 
-// session shows how far the command is, and prints its result.
+// session shows the command's progress, and prints its result.
 type session struct{ bar *progress.Bar }
 
-// result is what a plan prints.
+// result is a plan that can be printed.
 type result interface{ WriteText(io.Writer) error }
 
 // print writes a result in the format of --output.
@@ -191,7 +191,8 @@ func failed(c *ucli.Context, err error) error {
 	if c.Bool("fewest") || c.IsSet("types") {
 		times = "--from and --to"
 	}
-	return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err), "the record has something that cannot be planned with; choose another time with "+times)
+	return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err),
+		"the record has something that cannot be planned with; choose another time with "+times)
 }
 
 func limitsOf(c *ucli.Context) (plan.Limits, error) {

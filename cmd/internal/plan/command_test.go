@@ -26,8 +26,14 @@ func write(t *testing.T, seconds int64) string {
 		t.Fatal(err)
 	}
 	for _, n := range []string{"a", "b"} {
-		w.Node(record.Node{Name: n, Labels: `{"topology.kubernetes.io/zone":"z-` + n + `","disk":"` + map[string]string{"a": "ssd", "b": "hdd"}[n] + `"}`, From: t0, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
-		w.Pod(record.Pod{UID: n, Namespace: "shop", Name: "web-" + n, OwnerKind: "ReplicaSet", OwnerName: "web", MilliCPU: 1000, Memory: 1 << 30, Arrived: t0 - 9000, Bound: t0 - 8000, Node: n})
+		w.Node(record.Node{
+			Name: n, Labels: `{"topology.kubernetes.io/zone":"z-` + n + `","disk":"` + map[string]string{"a": "ssd", "b": "hdd"}[n] + `"}`, From: t0,
+			MilliCPU: 4000, Memory: 8 << 30, Pods: 10,
+		})
+		w.Pod(record.Pod{
+			UID: n, Namespace: "shop", Name: "web-" + n, OwnerKind: "ReplicaSet", OwnerName: "web", MilliCPU: 1000, Memory: 1 << 30,
+			Arrived: t0 - 9000, Bound: t0 - 8000, Node: n,
+		})
 	}
 	w.Run(record.Run{ID: "1", From: t0, To: t0 + seconds*1000})
 	if _, err := w.Close(); err != nil {

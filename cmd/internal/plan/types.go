@@ -30,7 +30,8 @@ func runTypes(c *ucli.Context, s *session) error {
 		return err
 	}
 	if prices == nil {
-		return exit.New(exit.Usage, errors.New("--types needs --prices FILE: what a node of each type costs an hour"), "docs/how-to/compare.md shows such a file")
+		return exit.New(exit.Usage, errors.New("--types needs --prices FILE: what a node of each type costs an hour"),
+			"docs/how-to/compare.md shows such a file")
 	}
 	profiles, err := profilesOf(c)
 	if err != nil {
@@ -84,7 +85,8 @@ func typesOf(text string, s *replay.Source, prices *replay.Prices) (plan.Types, 
 		out[i].Price = price
 	}
 	if len(free) > 0 {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--prices says nothing of the types %s", strings.Join(free, ", ")), fmt.Sprintf("nodes: prices them by their label %s, and other: by what they offer", prices.Label))
+		return nil, exit.New(exit.Usage, fmt.Errorf("--prices says nothing of the types %s", strings.Join(free, ", ")),
+			fmt.Sprintf("nodes: prices them by their label %s, and other: by what they offer", prices.Label))
 	}
 	return out, nil
 }
@@ -96,8 +98,8 @@ func isFile(text string) bool {
 	return err == nil || !errors.Is(err, fs.ErrNotExist) || ext == ".yaml" || ext == ".yml"
 }
 
-// typesOfFile returns a type for each pool, whose count is the number of nodes that can be had. Its name stands for its label that
-// prices go by, if it has none.
+// typesOfFile reads a type for each pool; the pool's count limits the number of nodes. If a pool lacks the label that prices depend on, its
+// name becomes the label's value.
 func typesOfFile(path, label string) (out plan.Types, err error) {
 	pools, err := nodepool.Load(path)
 	if err != nil {
@@ -135,7 +137,8 @@ func typesOfRecord(list string, s *replay.Source, label string) (out plan.Types,
 		if i < 0 {
 			hint := "the record has nodes of " + strings.Join(known, ", ")
 			if len(known) == 0 {
-				hint = fmt.Sprintf("no worker of the record has the label %s; describe the types in a file of node pools as in docs/how-to/plan.md", label)
+				hint = fmt.Sprintf("no worker of the record has the label %s; describe the types in a file of node pools as in docs/how-to/plan.md",
+					label)
 			}
 			return nil, exit.New(exit.Usage, fmt.Errorf("--types %s: %q is no file, and the record has no worker of this type", list, name), hint)
 		}

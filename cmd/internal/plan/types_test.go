@@ -25,7 +25,7 @@ func file(t *testing.T, name, text string) string {
 	return path
 }
 
-// types have one that is cheap by its price and one that is cheap by what it offers, and one with devices.
+// types holds a type that is cheap by its price, one that is cheap by its capacity, and one with devices.
 const types = `
 pools:
 - {name: small, count: 5, capacity: {cpu: 1500m, memory: 4Gi, nvidia.com/gpu: 2}, zones: [a, b], labels: {disk: ssd}}
@@ -91,7 +91,8 @@ func TestTypes(t *testing.T) {
 		{"ssd", "{label: disk, nodes: {ssd: 2, hdd: 1}}", map[string]int{"ssd": 1}, 2, true},
 	} {
 		for _, seconds := range []int64{0, 60} {
-			out, err := runPlan(t, "--types", c.types, "--prices", file(t, "prices.yaml", c.prices), "--profile", "default", "-o", "json", write(t, seconds))
+			out, err := runPlan(t, "--types", c.types, "--prices", file(t, "prices.yaml", c.prices), "--profile", "default", "-o", "json",
+				write(t, seconds))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +106,8 @@ func TestTypes(t *testing.T) {
 			}
 		}
 	}
-	out, err := runPlan(t, "--types", "hdd", "--prices", file(t, "prices.yaml", "{label: disk, nodes: {ssd: 2, hdd: 1}}"), "--profile", "default", write(t, 60))
+	out, err := runPlan(t, "--types", "hdd", "--prices", file(t, "prices.yaml", "{label: disk, nodes: {ssd: 2, hdd: 1}}"), "--profile",
+		"default", write(t, 60))
 	if err != nil || !strings.Contains(out, "The 2 recorded workers cost 3.0000 an hour.") || !strings.Contains(out, "1 hdd") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -146,13 +148,16 @@ func TestNamesTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Node(record.Node{Name: "big-0", Labels: `{"node-role.kubernetes.io/control-plane":""}`, From: 1_700_000_000_000, MilliCPU: 4000, Memory: 8 << 30, Pods: 10})
+	w.Node(record.Node{
+		Name: "big-0", Labels: `{"node-role.kubernetes.io/control-plane":""}`, From: 1_700_000_000_000, MilliCPU: 4000, Memory: 8 << 30, Pods: 10,
+	})
 	w.Pod(record.Pod{UID: "x", Namespace: "shop", Name: "x", MilliCPU: 100, Arrived: 1_700_000_000_000})
 	w.Run(record.Run{ID: "1", From: 1_700_000_000_000, To: 1_700_000_060_000})
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = runPlan(t, "--types", file(t, "types.yaml", types), "--prices", file(t, "p.yaml", "{other: {core: 1}}"), "--profile", "default", dir)
+	_, err = runPlan(t, "--types", file(t, "types.yaml", types), "--prices", file(t, "p.yaml", "{other: {core: 1}}"), "--profile",
+		"default", dir)
 	var known *exit.Error
 	if !errors.As(err, &known) || !strings.Contains(err.Error(), "type big: its nodes would be named like the control-plane node big-0") || known.Hint != "give the type another name" {
 		t.Error(err)

@@ -19,7 +19,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// texts is the value of a flag that may be given several times and whose texts may have commas.
+// texts is the value of a repeatable flag whose texts may contain commas.
 type texts []string
 
 // Set implements flag.Value.
@@ -49,7 +49,8 @@ func nodesOf(values []string) (func(*record.Node) bool, error) {
 			err = errors.New("it selects every node")
 		}
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--without %q: %w", v, err), "write node=NAME, zone=NAME or a selector of labels such as disk=ssd")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--without %q: %w", v, err),
+				"write node=NAME, zone=NAME or a selector of labels such as disk=ssd")
 		}
 		selectors = append(selectors, s)
 	}
@@ -79,13 +80,15 @@ func runWithout(c *ucli.Context, s *session) error {
 		return err
 	}
 	if _, lost := plan.Lose(source, gone); len(lost.Lost) == 0 || len(lost.Lost) == lost.Nodes {
-		return exit.New(exit.Usage, fmt.Errorf("--without %s selects %d of the %d nodes at this time", strings.Join(values, " "), len(lost.Lost), lost.Nodes), hintOf(source.Nodes))
+		return exit.New(exit.Usage, fmt.Errorf("--without %s selects %d of the %d nodes at this time", strings.Join(values, " "), len(lost.Lost),
+			lost.Nodes), hintOf(source.Nodes))
 	}
 	profiles, err := profilesOf(c)
 	if err != nil {
 		return err
 	}
-	out, err := plan.Without(c.Context, source, gone, profiles, func(done float64) { s.bar.Show(done, "place", fmt.Sprintf("%.0f %%", 100*done)) })
+	out, err := plan.Without(c.Context, source, gone, profiles,
+		func(done float64) { s.bar.Show(done, "place", fmt.Sprintf("%.0f %%", 100*done)) })
 	s.bar.Close()
 	if err != nil {
 		return failed(c, err)

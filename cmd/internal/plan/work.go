@@ -60,14 +60,14 @@ func runFewest(c *ucli.Context, s *session) error {
 	return s.finish(c, out, err)
 }
 
-// replays shows how many replays a search has made.
+// replays shows the number of replays of a search.
 func (s *session) replays(t plan.Target) func(string, int) {
 	return func(profile string, n int) {
 		s.bar.Show(float64(n)/float64(t.Evaluations), profile, fmt.Sprintf("%s: replay %d of at most %d", profile, n, t.Evaluations))
 	}
 }
 
-// finish prints the result of a search, also of one that was interrupted.
+// finish prints the result of a search, even of an interrupted one.
 func (s *session) finish(c *ucli.Context, r result, err error) error {
 	s.bar.Close()
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Left estimates how long a job still takes, by the time that it took so far. It counts from the first call of After, and is not
-// safe for concurrent use. The zero value is ready.
+// Left estimates the remaining time of a job from its elapsed time. It counts from the first call of After, and is not safe for concurrent
+// use. The zero value is ready.
 type Left struct {
 	now   func() time.Time // nil: time.Now
 	begin time.Time
 	first float64 // done at the beginning
 }
 
-// The estimate of a job that has only begun would mislead.
+// Below these limits there is no estimate, because it would mislead.
 const (
 	leastDone = 0.02
 	leastTime = 3 * time.Second

@@ -1,5 +1,4 @@
-// Package progress shows how far a long command is: a bar that is drawn in place on a terminal,
-// and a log line now and then elsewhere.
+// Package progress shows the progress of a long command: a bar that is drawn in place on a terminal, and a log line now and then elsewhere.
 package progress
 
 import (
@@ -39,7 +38,8 @@ func New(w io.Writer, terminal bool, log zerolog.Logger) *Bar {
 		const width = 10
 		b.width = max(cli.Columns(os.Stderr)-width-12, 10) // a line that wraps could not be drawn over
 		b.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(w), progressbar.OptionSetWidth(width),
-			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(true))
+			progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(),
+			progressbar.OptionUseANSICodes(true))
 	}
 	return b
 }
@@ -52,8 +52,8 @@ func Stderr(w io.Writer) *Bar {
 	return New(w, false, zerolog.New(zerolog.ConsoleWriter{Out: w, NoColor: true, PartsExclude: []string{zerolog.TimestampFieldName}}))
 }
 
-// Show says which fraction of the job is done, from 0 to 1, and how long the rest takes. It logs the text if the phase is a
-// new one or the last line is old.
+// Show reports which fraction of the job is done, from 0 to 1, and the remaining time. It logs the text if the phase is a new one or the
+// last line is old.
 func (b *Bar) Show(done float64, phase, text string) {
 	text += b.left.After(done)
 	if b.bar != nil {

@@ -12,10 +12,10 @@ import (
 	"gnnsched/internal/reach"
 )
 
-// maxWarnings is how many different warnings of Prometheus are logged.
+// maxWarnings is the number of different warnings of Prometheus that are logged.
 const maxWarnings = 20
 
-// Flags returns the flags that say how to reach the server of --prometheus. Each name begins with the prefix.
+// Flags returns the flags for the connection to the server of --prometheus. Each name begins with the prefix.
 func Flags(prefix string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: prefix + "ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
@@ -49,7 +49,8 @@ func Explain(err error, prefix string) *exit.Error {
 	case explained:
 		return exit.New(exit.Unreachable, err, fault.Hint)
 	}
-	return exit.New(exit.Unreachable, err, "Prometheus must answer at this URL and scrape kube-state-metrics; docs/how-to/record.md names the series")
+	return exit.New(exit.Unreachable, err,
+		"Prometheus must answer at this URL and scrape kube-state-metrics; docs/how-to/record.md names the series")
 }
 
 // Client returns a client of the server of --prometheus. It logs each of the server's warnings once.

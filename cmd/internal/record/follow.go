@@ -41,7 +41,8 @@ func (s *recording) record(ctx context.Context, cfg live.Config) error {
 	err := s.wait(r, cfg.Follower, ended)
 	s.save(r, cfg.Follower, false)
 	if s.failing {
-		return exit.New(exit.Internal, fmt.Errorf("%s: the last rows could not be written", s.dir), "make room on the disk; what was written before can be read")
+		return exit.New(exit.Internal, fmt.Errorf("%s: the last rows could not be written", s.dir),
+			"make room on the disk; what was written before can be read")
 	}
 	return err
 }
@@ -63,7 +64,7 @@ func (s *recording) wait(r *live.Recorder, f *observe.Follower, ended chan error
 	}
 }
 
-// save flushes the rows and says how the recording goes.
+// save flushes the rows and reports the progress of the recording.
 func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 	s.run.To, s.run.Missing = s.now(), strings.Join(r.Lacks(), "; ")
 	s.out.Run(s.run)
@@ -98,7 +99,8 @@ func (s *recording) save(r *live.Recorder, f *observe.Follower, merge bool) {
 		s.trouble = t
 	}
 	c := f.Counts()
-	s.log.Info().Int("nodes", c.Nodes).Int("pods", c.Pods).Int("waiting", c.Waiting).Int("arrived", c.Arrived).Int("bound", c.Bound).Int("ended", c.Ended).
+	s.log.Info().Int("nodes", c.Nodes).Int("pods", c.Pods).Int("waiting", c.Waiting).Int("arrived", c.Arrived).Int("bound", c.Bound).
+		Int("ended", c.Ended).
 		Str("size", size(s.dir)).Msg("recorded")
 }
 

@@ -64,7 +64,8 @@ func flags() []ucli.Flag {
 
 func run(c *ucli.Context) error {
 	if c.NArg() > 0 {
-		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "gnnsched record takes flags only; name the folder with --out")
+		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()),
+			"gnnsched record takes flags only; name the folder with --out")
 	}
 	if c.Bool("print-rbac") {
 		role, err := live.RBAC(c.Duration("usage") > 0 && !c.IsSet("prometheus"))
@@ -139,7 +140,8 @@ func checkFlags(c *ucli.Context) error {
 	}
 	for _, f := range promflags.Flags(prefix) {
 		if name := f.Names()[0]; c.IsSet(name) && !c.IsSet("prometheus") {
-			return exit.New(exit.Usage, fmt.Errorf("--%s works with --prometheus only", name), "name the server, for example --prometheus https://prometheus:9090")
+			return exit.New(exit.Usage, fmt.Errorf("--%s works with --prometheus only", name),
+				"name the server, for example --prometheus https://prometheus:9090")
 		}
 	}
 	if c.IsSet("prometheus") && c.Duration("usage") == 0 {
@@ -148,10 +150,13 @@ func checkFlags(c *ucli.Context) error {
 	return nil
 }
 
-// open opens the record and reads what an earlier run left open.
+// open opens the record and reads the open state of an earlier run.
 func open(c *ucli.Context) (*recording, error) {
 	dir := strings.TrimRight(c.String("out"), "/")
-	s := &recording{flush: c.Duration("flush"), keep: c.Duration("keep"), length: c.Duration("for"), dir: dir, program: c.App.Version, now: func() int64 { return time.Now().UnixMilli() }}
+	s := &recording{
+		flush: c.Duration("flush"), keep: c.Duration("keep"), length: c.Duration("for"), dir: dir, program: c.App.Version,
+		now: func() int64 { return time.Now().UnixMilli() },
+	}
 	if record.Is(dir) {
 		if err := s.resume(c.Bool("anonymise")); err != nil {
 			return nil, err
@@ -198,7 +203,7 @@ func keyOf(path string, goesOn bool) ([]byte, error) {
 	return key, os.WriteFile(path, []byte(hex.EncodeToString(key)+"\n"), 0o600)
 }
 
-// resume reads what an earlier run left open.
+// resume reads the open state of an earlier run.
 func (s *recording) resume(anonymised bool) error {
 	old, err := record.Open(s.dir)
 	if err != nil {
@@ -211,7 +216,8 @@ func (s *recording) resume(anonymised bool) error {
 	}
 	for _, r := range runs {
 		if r.Anonymised != anonymised {
-			return exit.New(exit.Usage, fmt.Errorf("%s: the record has names of another kind: anonymised %v, now %v", s.dir, r.Anonymised, anonymised), "set --anonymise as before, or name another folder with --out")
+			return exit.New(exit.Usage, fmt.Errorf("%s: the record has names of another kind: anonymised %v, now %v",
+				s.dir, r.Anonymised, anonymised), "set --anonymise as before, or name another folder with --out")
 		}
 	}
 	s.open, s.damaged = open, old.Damaged()

@@ -14,11 +14,13 @@ import (
 	"gnnsched/workload/record"
 )
 
-// runCommand runs the command and returns what it printed.
+// runCommand runs the command and returns its output.
 func runCommand(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out, ExitErrHandler: func(*ucli.Context, error) {}}
+	app := &ucli.App{
+		Name: "gnnsched", Commands: []*ucli.Command{Command()}, Writer: &out, ErrWriter: &out, ExitErrHandler: func(*ucli.Context, error) {},
+	}
 	err := app.RunContext(context.Background(), append([]string{"gnnsched", "record", "--log-dir=", "--log-level=error"}, args...))
 	return out.String(), err
 }

@@ -21,8 +21,8 @@ func CheckpointFlag() ucli.Flag {
 // patience is the deadline of networks: a replay does not depend on how fast this machine is.
 const patience = time.Hour
 
-// Profiles returns the profiles that the flags name: that of --present first, if the command has it, those of --profile, and
-// those of the files of --checkpoint. Files replace the default of --profile.
+// Profiles returns the profiles of --present (first, if the command has this flag), of --profile, and of the files of --checkpoint. Files
+// replace the default of --profile.
 func Profiles(c *ucli.Context) ([]server.Profile, error) {
 	var out []server.Profile
 	if present := c.String("present"); present != "" {
@@ -71,7 +71,7 @@ func has(list []server.Profile, name string) bool {
 	return slices.ContainsFunc(list, func(p server.Profile) bool { return p.SchedulerName == name })
 }
 
-// presentOf returns the profile that the cluster has now: a built-in one, or that of a file.
+// presentOf returns the cluster's present profile: a built-in one, or the one in a file.
 func presentOf(name string) (server.Profile, error) {
 	if !isFile(name) {
 		return named("present", name)

@@ -1,4 +1,4 @@
-// Package recording reads what the commands about records share: the record itself, the window of time, and the profiles.
+// Package recording reads the flags and arguments that the commands on records share: the record, the window of time, and the profiles.
 package recording
 
 import (
@@ -33,10 +33,11 @@ func Window(c *ucli.Context) (w replay.Window) {
 	return w
 }
 
-// Source reads a window of the record that the only argument names. Its errors are usage errors.
+// Source reads a window of the record that the only argument names. Its errors have exit code exit.Usage.
 func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
 	if c.NArg() != 1 {
-		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()), "gnnsched record --out prod.record writes one")
+		return replay.Source{}, exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the folder of a record", c.NArg()),
+			"gnnsched record --out prod.record writes one")
 	}
 	return Open(c.Args().First(), w)
 }
@@ -45,7 +46,7 @@ func Source(c *ucli.Context, w replay.Window) (replay.Source, error) {
 func Open(dir string, w replay.Window) (replay.Source, error) {
 	r, err := record.Open(dir)
 	if err != nil {
-		hint := "" // the error says what the folder lacks
+		hint := "" // record.Open says which files the folder lacks
 		if errors.Is(err, os.ErrNotExist) {
 			hint = "gnnsched record --out prod.record writes a record"
 		}

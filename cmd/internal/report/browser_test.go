@@ -41,7 +41,8 @@ func TestInChromium(t *testing.T) {
 	const now = `document.querySelector(".now").textContent`
 	before := chromiumtest.Value[string](tab, now)
 	tab.Do(chromedp.Focus(chromedp.CSS(".time")), chromedp.KeyEvent(kb.Home), chromedp.KeyEvent(kb.ArrowRight))
-	after, label := chromiumtest.Value[string](tab, now), chromiumtest.Value[string](tab, `document.querySelector(".time").getAttribute("aria-valuetext")`)
+	after, label := chromiumtest.Value[string](tab, now),
+		chromiumtest.Value[string](tab, `document.querySelector(".time").getAttribute("aria-valuetext")`)
 	if before != "20" || after != "10" || label != "10 seconds" {
 		t.Errorf("the slider began at %s; Home and an arrow led to %s, %q", before, after, label)
 	}
@@ -80,7 +81,8 @@ func TestPolicyInChromium(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	smuggled := strings.Replace(string(text), "<main>", `<main><script>window.pwned = true</script><img src="https://example.com/x.png" onerror="window.pwned = true">`, 1)
+	smuggled := strings.Replace(string(text), "<main>",
+		`<main><script>window.pwned = true</script><img src="https://example.com/x.png" onerror="window.pwned = true">`, 1)
 	tab.Do(chromedp.Navigate(address(t, []byte(smuggled))), chromedp.WaitVisible(chromedp.CSS(".controls")))
 	if chromiumtest.Value[bool](tab, `window.pwned === true`) {
 		t.Error("a smuggled script ran")

@@ -8,7 +8,7 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// budget bounds what a page holds.
+// budget bounds the content of a page.
 type budget struct {
 	cells     int // loads in heat maps
 	decisions int // rows
@@ -79,7 +79,7 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	return out
 }
 
-// incomplete says why a run is not whole; nothing if it is.
+// incomplete explains why a run is incomplete; empty if it is complete.
 func incomplete(r *runfolder.Run) string {
 	switch m := r.Manifest; {
 	case m.Error != "":
@@ -121,7 +121,8 @@ func namesOf(r *runfolder.Run) (out []string) {
 
 // signs are the signs and words of states, and the words of the summary.
 var signs = map[runfolder.State][3]string{
-	runfolder.Better: {"▲", "Better", "better"}, runfolder.Worse: {"▼", "Worse", "worse"}, runfolder.Level: {"=", "Level", "no difference beyond chance"},
+	runfolder.Better: {"▲", "Better", "better"}, runfolder.Worse: {"▼", "Worse", "worse"},
+	runfolder.Level:   {"=", "Level", "no difference beyond chance"},
 	runfolder.Unclear: {"?", "Unclear", "unclear"},
 	runfolder.Pass:    {"✓", "Held", "held"}, runfolder.Fail: {"✗", "Missed", "missed"}, runfolder.Note: {"i", "Note", "noted"},
 }
@@ -224,7 +225,7 @@ func (b *builder) table(t runfolder.Table) table {
 	return b.cut(out)
 }
 
-// cut leaves out the rows beyond the budget, and says so.
+// cut leaves out the rows beyond the budget, and notes it.
 func (b *builder) cut(t table) table {
 	if n := len(t.Rows); n > b.rows {
 		t.Rows = t.Rows[:b.rows]

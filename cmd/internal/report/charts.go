@@ -51,7 +51,8 @@ func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) c
 	if m.More {
 		better = "Right of the line is better."
 	}
-	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where it is marked better or worse.", baseline, m.Title, better)
+	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where it is marked better or worse.",
+		baseline, m.Title, better)
 	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
 }
 
@@ -98,7 +99,8 @@ func strips(m runfolder.Metric, names []string, values map[string][]float64) cha
 		y := rowHeight * (float64(i) + 0.5)
 		d.text("end", labelWidth-10, y+4, clip(n, 18))
 		low, mid, high := quantile(v, 0.25), quantile(v, 0.5), quantile(v, 0.75)
-		tip := fmt.Sprintf("%s: median %s, middle half %s to %s, range %s to %s", n, number(mid, m.Digits), number(low, m.Digits), number(high, m.Digits), number(v[0], m.Digits), number(v[len(v)-1], m.Digits))
+		tip := fmt.Sprintf("%s: median %s, middle half %s to %s, range %s to %s", n, number(mid, m.Digits), number(low, m.Digits),
+			number(high, m.Digits), number(v[0], m.Digits), number(v[len(v)-1], m.Digits))
 		d.line("whisker", x.at(v[0]), y, x.at(v[len(v)-1]), y)
 		d.box("box "+series(i), [4]float64{x.at(low), y - 8, math.Max(x.at(high)-x.at(low), 1), 16}, tip)
 		for k, value := range v {

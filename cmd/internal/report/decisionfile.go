@@ -46,11 +46,12 @@ func readDecisions(path string) (*runfolder.Run, error) {
 	if len(r.Decisions) > 0 {
 		r.Manifest.Started, r.Manifest.Ended = first, &last
 	}
-	r.Notes = append(r.Notes, "Times are in seconds since the first decision of the file, and waits are since the first attempt that found no node.")
+	r.Notes = append(r.Notes,
+		"Times are in seconds since the first decision of the file, and waits are since the first attempt that found no node.")
 	return r, nil
 }
 
-// rowOf returns a record as a row, but for its times.
+// rowOf converts a record to a row, without its times.
 func rowOf(d record.Record) runfolder.Decision {
 	row := runfolder.Decision{Contender: d.Profile, Pod: d.Namespace + "/" + d.Pod, Feasible: d.Feasible, Node: d.Node, RunnerUp: d.RunnerUp}
 	for _, c := range d.Best {

@@ -20,7 +20,8 @@ func TestDecisionFile(t *testing.T) {
 	decisions := []decision.Decision{
 		{Profile: "gnn", Pod: pod, At: start, Failure: "0/3 nodes are available: 3 Insufficient cpu.", Nodes: 3},
 		{
-			Number: 1, Profile: "gnn", Pod: pod, At: start.Add(90 * time.Second), Policy: "gnn", Nodes: 3, Feasible: 2, Preferred: 2, Node: "b", Bound: true,
+			Number: 1, Profile: "gnn", Pod: pod, At: start.Add(90 * time.Second), Policy: "gnn", Nodes: 3, Feasible: 2, Preferred: 2, Node: "b",
+			Bound:   true,
 			Best:    []decision.Candidate{{Node: "b", Score: 0.75}, {Node: "a", Score: 0.25}},
 			Default: &decision.Default{Candidate: decision.Candidate{Node: "a", Score: 0.25}, Ties: 1, Preferred: true},
 		},

@@ -16,8 +16,8 @@ import (
 	"gnnsched/internal/runfolder"
 )
 
-// alphabet has the characters of levels: character i stands for a load of i·step. The last stands for a node that is
-// not there. None of them needs an escape in JSON or HTML.
+// alphabet has the characters of levels: character i stands for a load of i·step. The last one stands for an absent node. None of them
+// needs an escape in JSON or HTML.
 const (
 	alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 	step     = 0.02
@@ -218,7 +218,8 @@ func (f film) words(shown []runfolder.Frame, of func(runfolder.Node) float64) st
 		loads[i] = of(n)
 	}
 	slices.Sort(loads)
-	return fmt.Sprintf("at the end %d nodes, the median at %s, from %s to %s", len(loads), percent(quantile(loads, 0.5)), percent(loads[0]), percent(loads[len(loads)-1]))
+	return fmt.Sprintf("at the end %d nodes, the median at %s, from %s to %s", len(loads), percent(quantile(loads, 0.5)), percent(loads[0]),
+		percent(loads[len(loads)-1]))
 }
 
 // scaleColors are points of the colour map viridis (van der Walt and Smith 2015), from 0 to 100 % in equal steps. It
@@ -257,7 +258,7 @@ func blend(at float64) color.NRGBA {
 	return color.NRGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
 }
 
-// mostPixels is the height of a picture. More rows than that are painted over each other by the browser anyway.
+// mostPixels bounds the height of a picture. Browsers would paint further rows over each other anyway.
 const mostPixels = 1024
 
 // picture paints levels: time to the right, nodes from top to bottom.
@@ -283,14 +284,19 @@ func picture(kind, alt string, levels []string, rows int) (out imageData) {
 // timeTable shows the cluster at a few times.
 func timeTable(films []film, at []float64, unit string) *table {
 	const shown = 9
-	t := &table{Caption: "The cluster over time in figures", Columns: []string{"time in " + orElse(unit, "seconds"), "with", "CPU", "memory", "unevenness", "nodes in use", "fullest node", "pods waiting"}}
+	t := &table{Caption: "The cluster over time in figures", Columns: []string{
+		"time in " + orElse(unit, "seconds"), "with", "CPU", "memory", "unevenness", "nodes in use", "fullest node", "pods waiting",
+	}}
 	t.Numeric = []bool{true, false, true, true, true, true, false, true}
 	for i := range min(shown, len(at)) {
 		k := i * (len(at) - 1) / max(min(shown, len(at))-1, 1)
 		for _, f := range films {
 			x := f.at(at[k : k+1])[0]
 			s := summarise(x)
-			t.Rows = append(t.Rows, []string{short(at[k]), f.contender, percent(s.cpu), percent(s.memory), number(s.spread, 3), number(float64(s.used), 0), s.fullest, number(float64(x.Waiting), 0)})
+			t.Rows = append(t.Rows, []string{
+				short(at[k]), f.contender, percent(s.cpu), percent(s.memory), number(s.spread, 3), number(float64(s.used), 0), s.fullest,
+				number(float64(x.Waiting), 0),
+			})
 		}
 	}
 	return t

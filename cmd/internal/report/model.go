@@ -26,7 +26,7 @@ type run struct {
 	Command   string // quoted for a shell
 	Seeds     string
 	Verdicts  []verdict
-	Notes     []string // about the data: what is missing, what was thinned out
+	Notes     []string // about the data: missing or thinned parts
 	Scenarios []scenario
 	Tables    []table
 	Decisions *decisions

@@ -58,12 +58,13 @@ func policy() string {
 		sum := sha256.Sum256([]byte(text))
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
-	return "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) + "; img-src data:; base-uri 'none'; form-action 'none'"
+	return "default-src 'none'; script-src " + hash(script) + "; style-src " + hash(style) +
+		"; img-src data:; base-uri 'none'; form-action 'none'"
 }
 
 // config holds the page's title, and the program's version and command.
 type config struct {
-	title   string // empty: that of the only run
+	title   string // empty: the only run's title
 	version string
 	command string
 }

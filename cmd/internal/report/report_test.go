@@ -30,26 +30,36 @@ func runsOfTest() []*runfolder.Run {
 	r := &runfolder.Run{
 		Dir: "run",
 		Manifest: runfolder.Manifest{
-			Schema: 1, Kind: "eval", Title: "eval " + hostile, Command: []string{"gnnsched", "eval", "--scenario", hostile}, Version: "v1, Kubernetes v1.36.3",
-			Platform: "go1.26 linux/amd64", Started: started, Ended: &ended, Seeds: []uint64{1, 2, 3, 7}, Settings: map[string]string{"seeds": "3", hostile: hostile, "yaml": "a: 1\nb: " + hostile},
-			Notes: []string{hostile}, Dropped: map[string]int{"frames.jsonl": 1200},
+			Schema: 1, Kind: "eval", Title: "eval " + hostile, Command: []string{"gnnsched", "eval", "--scenario", hostile},
+			Version:  "v1, Kubernetes v1.36.3",
+			Platform: "go1.26 linux/amd64", Started: started, Ended: &ended, Seeds: []uint64{1, 2, 3, 7},
+			Settings: map[string]string{"seeds": "3", hostile: hostile, "yaml": "a: 1\nb: " + hostile},
+			Notes:    []string{hostile}, Dropped: map[string]int{"frames.jsonl": 1200},
 		},
 		Scenarios: []runfolder.Scenario{{
 			Name: "mixed" + hostile, About: hostile, Objective: hostile, Baseline: "default", Samples: 3, TimeUnit: "seconds",
-			Metrics: []runfolder.Metric{{Name: "cost", Title: "objective", Digits: 4}, {Name: "unscheduled", Title: "unscheduled " + hostile, Digits: 1}},
+			Metrics: []runfolder.Metric{
+				{Name: "cost", Title: "objective", Digits: 4}, {Name: "unscheduled", Title: "unscheduled " + hostile, Digits: 1},
+			},
 		}},
 		Verdicts: []runfolder.Verdict{
 			{Scenario: "mixed", Contender: "gnn", State: runfolder.Better, Text: "gnn is ahead of default " + hostile},
 			{State: runfolder.Fail, Text: "gnn.cost <= 0.1"},
 			{State: runfolder.State(hostile), Text: "a state that nobody knows"},
 		},
-		Differences: []runfolder.Difference{{Scenario: "mixed" + hostile, Contender: "gnn" + hostile, Metric: "cost", Mean: -0.02, Low: ptr(-0.03), High: ptr(-0.01), Relative: ptr(-0.2), P: ptr(0.01), Mark: runfolder.Better}},
-		Tables:      []runfolder.Table{{Title: hostile, Text: hostile, Columns: []string{hostile, "pods"}, Rows: [][]string{{hostile, "12"}}}},
-		Notes:       []string{"The last line of waits.jsonl was cut off and is left out."},
+		Differences: []runfolder.Difference{{
+			Scenario: "mixed" + hostile, Contender: "gnn" + hostile, Metric: "cost", Mean: -0.02, Low: ptr(-0.03), High: ptr(-0.01),
+			Relative: ptr(-0.2), P: ptr(0.01), Mark: runfolder.Better,
+		}},
+		Tables: []runfolder.Table{{Title: hostile, Text: hostile, Columns: []string{hostile, "pods"}, Rows: [][]string{{hostile, "12"}}}},
+		Notes:  []string{"The last line of waits.jsonl was cut off and is left out."},
 	}
 	for i, name := range []string{"default", "gnn" + hostile} {
 		for seed := range uint64(3) {
-			r.Episodes = append(r.Episodes, runfolder.Episode{Scenario: "mixed" + hostile, Contender: name, Seed: seed, Values: map[string]float64{"cost": 0.1 - 0.02*float64(i) + 0.001*float64(seed), "unscheduled": float64(seed)}})
+			r.Episodes = append(r.Episodes, runfolder.Episode{
+				Scenario: "mixed" + hostile, Contender: name, Seed: seed,
+				Values: map[string]float64{"cost": 0.1 - 0.02*float64(i) + 0.001*float64(seed), "unscheduled": float64(seed)},
+			})
 		}
 		for k := range 3 {
 			f := runfolder.Frame{Scenario: "mixed" + hostile, Contender: name, At: float64(10 * k), Waiting: k}
@@ -57,7 +67,9 @@ func runsOfTest() []*runfolder.Run {
 				if k == 2 && n == 3 {
 					continue // a node is lost
 				}
-				f.Nodes = append(f.Nodes, runfolder.Node{Name: fmt.Sprintf("node-%d%s", n, hostile), CPU: 0.2*float64(n) + 0.1*float64(k), Memory: 0.3, Pods: int64(k)})
+				f.Nodes = append(f.Nodes, runfolder.Node{
+					Name: fmt.Sprintf("node-%d%s", n, hostile), CPU: 0.2*float64(n) + 0.1*float64(k), Memory: 0.3, Pods: int64(k),
+				})
 			}
 			r.Frames = append(r.Frames, f)
 		}
@@ -67,13 +79,15 @@ func runsOfTest() []*runfolder.Run {
 	}
 	for i := range 3 {
 		r.Decisions = append(r.Decisions, runfolder.Decision{
-			Scenario: "mixed", Contender: "gnn", At: float64(i), Pod: fmt.Sprintf("shop/pod-%d%s", i, hostile), Class: "1 CPU", Feasible: 4, Node: fmt.Sprintf("node-%d", 3-i), Score: 0.5,
+			Scenario: "mixed", Contender: "gnn", At: float64(i), Pod: fmt.Sprintf("shop/pod-%d%s", i, hostile), Class: "1 CPU", Feasible: 4,
+			Node: fmt.Sprintf("node-%d", 3-i), Score: 0.5,
 			RunnerUp: "node-0", RunnerUpScore: -3e38, Note: hostile,
 		})
 	}
 	training := &runfolder.Run{Dir: "logs/gnn", Manifest: runfolder.Manifest{Schema: 1, Kind: "gnntrain"}}
 	for i := range 600 {
-		training.Scalars = append(training.Scalars, runfolder.Scalar{Tag: "losses/" + hostile, Step: float64(i), Value: 1 / float64(i+1)}, runfolder.Scalar{Tag: "eval/cost", Step: float64(i), Value: 0.2})
+		training.Scalars = append(training.Scalars, runfolder.Scalar{Tag: "losses/" + hostile, Step: float64(i), Value: 1 / float64(i+1)},
+			runfolder.Scalar{Tag: "eval/cost", Step: float64(i), Value: 0.2})
 	}
 	shadow := &runfolder.Run{Dir: "shadow", Manifest: runfolder.Manifest{Schema: 1, Kind: "shadow"}}
 	for i := range 5 {
@@ -91,7 +105,7 @@ func rendered(t testing.TB, runs []*runfolder.Run) []byte {
 	return text
 }
 
-// text returns what a reader without a browser's script sees, a line for each element, without style and data.
+// text returns the page as seen without scripts, a line for each element, without style and data.
 func text(t *testing.T, page []byte) string {
 	t.Helper()
 	root, err := html.Parse(bytes.NewReader(page))
@@ -115,7 +129,7 @@ func text(t *testing.T, page []byte) string {
 	return out.String()
 }
 
-// The page says what it always said.
+// The page equals the golden file.
 func TestGolden(t *testing.T) {
 	page := text(t, rendered(t, runsOfTest()))
 	golden.Check(t, "page.txt", strings.ReplaceAll(page, hostile, "⚠"))
@@ -182,7 +196,7 @@ func TestPolicyMatches(t *testing.T) {
 	}
 }
 
-// A run of thousands of nodes, many policies and long names fits into a page, which says what it leaves out.
+// A run of thousands of nodes, many policies and long names fits into a page, and the page names its omissions.
 func TestSize(t *testing.T) {
 	r := &runfolder.Run{Dir: "big", Manifest: runfolder.Manifest{Schema: 1, Kind: "eval"}}
 	long := strings.Repeat("x", 200)
@@ -190,13 +204,17 @@ func TestSize(t *testing.T) {
 		for k := range 40 {
 			f := runfolder.Frame{Scenario: "s", Contender: fmt.Sprintf("p%d", c), At: float64(k)}
 			for n := range 3000 {
-				f.Nodes = append(f.Nodes, runfolder.Node{Name: fmt.Sprintf("node-%d-%s", n, long[:40]), CPU: float64((n*7919+k*31+c)%100) / 100, Pods: 1})
+				f.Nodes = append(f.Nodes, runfolder.Node{
+					Name: fmt.Sprintf("node-%d-%s", n, long[:40]), CPU: float64((n*7919+k*31+c)%100) / 100, Pods: 1,
+				})
 			}
 			r.Frames = append(r.Frames, f)
 		}
 	}
 	for i := range 20000 {
-		r.Decisions = append(r.Decisions, runfolder.Decision{Contender: "p1", Pod: fmt.Sprintf("%d-%s", i, long), Node: long, RunnerUp: long, Note: long})
+		r.Decisions = append(r.Decisions, runfolder.Decision{
+			Contender: "p1", Pod: fmt.Sprintf("%d-%s", i, long), Node: long, RunnerUp: long, Note: long,
+		})
 		r.Scalars = append(r.Scalars, runfolder.Scalar{Tag: fmt.Sprintf("t%d", i%60), Step: float64(i), Value: float64(i % 13)})
 	}
 	r.Tables = []runfolder.Table{{Title: "long", Columns: []string{"a"}}}
@@ -214,23 +232,32 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Whatever a folder holds, a page comes of it, without a number that is none.
+// Every folder gives a page, without NaN or infinite numbers.
 func TestAnyFolder(t *testing.T) {
 	number := rapid.OneOf(rapid.Float64Range(-1e9, 1e9), rapid.Just(0.0), rapid.Float64Range(0, 1), rapid.Just(1e300))
 	name := rapid.SampledFrom([]string{"", "a", "b", hostile})
 	rapid.Check(t, func(t *rapid.T) {
 		r := &runfolder.Run{Dir: "any", Manifest: runfolder.Manifest{Schema: 1, Kind: "eval"}}
 		for range rapid.IntRange(0, 4).Draw(t, "frames") {
-			f := runfolder.Frame{Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), At: number.Draw(t, "at"), Waiting: rapid.IntRange(0, 3).Draw(t, "w")}
+			f := runfolder.Frame{
+				Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), At: number.Draw(t, "at"), Waiting: rapid.IntRange(0, 3).Draw(t, "w"),
+			}
 			for range rapid.IntRange(0, 3).Draw(t, "nodes") {
 				f.Nodes = append(f.Nodes, runfolder.Node{Name: name.Draw(t, "n"), CPU: number.Draw(t, "cpu")})
 			}
 			r.Frames = append(r.Frames, f)
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "episodes") {
-			r.Episodes = append(r.Episodes, runfolder.Episode{Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), Values: map[string]float64{name.Draw(t, "m"): number.Draw(t, "v")}})
-			r.Differences = append(r.Differences, runfolder.Difference{Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), Metric: name.Draw(t, "m"), Mean: number.Draw(t, "mean")})
-			r.Waits = append(r.Waits, runfolder.Waits{Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), Class: name.Draw(t, "class"), Pods: rapid.IntRange(0, 3).Draw(t, "pods"), Mean: number.Draw(t, "wait")})
+			r.Episodes = append(r.Episodes, runfolder.Episode{
+				Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), Values: map[string]float64{name.Draw(t, "m"): number.Draw(t, "v")},
+			})
+			r.Differences = append(r.Differences, runfolder.Difference{
+				Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), Metric: name.Draw(t, "m"), Mean: number.Draw(t, "mean"),
+			})
+			r.Waits = append(r.Waits, runfolder.Waits{
+				Scenario: name.Draw(t, "s"), Contender: name.Draw(t, "c"), Class: name.Draw(t, "class"), Pods: rapid.IntRange(0, 3).Draw(t, "pods"),
+				Mean: number.Draw(t, "wait"),
+			})
 			r.Scalars = append(r.Scalars, runfolder.Scalar{Tag: name.Draw(t, "tag"), Step: number.Draw(t, "step"), Value: number.Draw(t, "value")})
 		}
 		page, err := render(config{}, []*runfolder.Run{r})
@@ -243,7 +270,7 @@ func TestAnyFolder(t *testing.T) {
 	})
 }
 
-// The page and the command say that a run is incomplete, such as one whose disk was full when it began.
+// The page and the command report that a run is incomplete, such as one that began on a full disk.
 func TestIncomplete(t *testing.T) {
 	for manifest, want := range map[string]string{
 		`"started":"2026-03-01T12:00:00Z"`:                                "The run is incomplete: it has not noted its end",

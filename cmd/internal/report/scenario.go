@@ -91,7 +91,9 @@ func metricOf(s *runfolder.Scenario, name string) runfolder.Metric {
 
 // means returns the table of means.
 func means(s runfolder.Scenario, names []string, values map[string]map[string][]float64) *table {
-	t := &table{Caption: "Means over episodes; less is better unless marked", Columns: []string{"policy", "episodes"}, Numeric: []bool{false, true}}
+	t := &table{
+		Caption: "Means over episodes; less is better unless marked", Columns: []string{"policy", "episodes"}, Numeric: []bool{false, true},
+	}
 	for _, m := range s.Metrics {
 		title := m.Title
 		if m.More {
@@ -141,7 +143,11 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 	if len(order) == 0 {
 		return
 	}
-	t := table{Caption: "Differences from " + orElse(out.Baseline, "the baseline"), Columns: []string{"metric", "policy", "difference", "95 % interval", "relative", "adjusted p", "mark"}, Numeric: []bool{false, false, true, true, true, true, false}}
+	t := table{
+		Caption: "Differences from " + orElse(out.Baseline, "the baseline"),
+		Columns: []string{"metric", "policy", "difference", "95 % interval", "relative", "adjusted p", "mark"},
+		Numeric: []bool{false, false, true, true, true, true, false},
+	}
 	described := out.Scenario
 	for i, name := range order {
 		m := metricOf(&described, name)
@@ -316,7 +322,10 @@ func (b *builder) curves(all []runfolder.Scalar, caption, across string) (out []
 	if len(tags) == 0 {
 		return nil, nil
 	}
-	t := table{Caption: caption, Columns: []string{"curve", "values", "first", "lowest", "highest", "last", "last " + across}, Numeric: []bool{false, true, true, true, true, true, true}}
+	t := table{
+		Caption: caption, Columns: []string{"curve", "values", "first", "lowest", "highest", "last", "last " + across},
+		Numeric: []bool{false, true, true, true, true, true, true},
+	}
 	for i, tag := range tags {
 		points := by[tag]
 		first, last := points[0], points[len(points)-1]
@@ -324,7 +333,9 @@ func (b *builder) curves(all []runfolder.Scalar, caption, across string) (out []
 		for _, p := range points {
 			low, high = min(low, p.Value), max(high, p.Value)
 		}
-		t.Rows = append(t.Rows, []string{tag, number(float64(len(points)), 0), short(first.Value), short(low), short(high), short(last.Value), number(last.Step, 0)})
+		t.Rows = append(t.Rows, []string{
+			tag, number(float64(len(points)), 0), short(first.Value), short(low), short(high), short(last.Value), number(last.Step, 0),
+		})
 		if i >= mostCurves {
 			continue
 		}

@@ -27,14 +27,15 @@ func (d *drawing) dot(class string, x, y, r float64) {
 
 // box is a rectangle with a tooltip, which may be empty.
 func (d *drawing) box(class string, at [4]float64, tip string) {
-	fmt.Fprintf(&d.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s">`, class, pixel(at[0]), pixel(at[1]), pixel(at[2]), pixel(at[3]))
+	fmt.Fprintf(&d.body, `<rect class="%s" x="%s" y="%s" width="%s" height="%s">`, class, pixel(at[0]), pixel(at[1]),
+		pixel(at[2]), pixel(at[3]))
 	if tip != "" {
 		fmt.Fprintf(&d.body, `<title>%s</title>`, html.EscapeString(tip))
 	}
 	d.body.WriteString(`</rect>`)
 }
 
-// text draws a text. class says how it is anchored.
+// text draws a text. class determines its anchor.
 func (d *drawing) text(class string, x, y float64, s string) {
 	fmt.Fprintf(&d.body, `<text class="%s" x="%s" y="%s">%s</text>`, class, pixel(x), pixel(y), html.EscapeString(s))
 }

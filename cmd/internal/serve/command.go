@@ -82,7 +82,7 @@ func flags() []ucli.Flag {
 	}
 }
 
-// defaultDir returns the folder of own certificates, beside that of the simulated cluster.
+// defaultDir returns the folder of self-made certificates, beside the simulated cluster's folder.
 func defaultDir() string {
 	return filepath.Join(filepath.Dir(kubeconfig.SimulatedDir()), "serve")
 }
@@ -99,7 +99,8 @@ func run(c *ucli.Context) error {
 		return printed(c, serve.Role{Name: serve.RoleName, Namespace: c.String("namespace")}.RBAC)
 	case c.Bool("print-extender-config"):
 		if u, err := url.Parse(c.String("url")); err != nil || c.String("url") != "" && (u.Scheme != "https" || u.Host == "") {
-			return exit.New(exit.Usage, fmt.Errorf("--url %q is not an address that begins with https://", c.String("url")), "for example https://gnnsched.kube-system:10270")
+			return exit.New(exit.Usage, fmt.Errorf("--url %q is not an address that begins with https://", c.String("url")),
+				"for example https://gnnsched.kube-system:10270")
 		}
 		return printed(c, extender(c).YAML)
 	}
@@ -135,7 +136,8 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return err
 	}
-	refused := refusal.Requiring(serve.Rules(), "`gnnsched serve --print-rbac` prints the rights", cancel, func(text string) { say.log.Warn().Msg(text) })
+	refused := refusal.Requiring(serve.Rules(), "`gnnsched serve --print-rbac` prints the rights",
+		cancel, func(text string) { say.log.Warn().Msg(text) })
 	rest = refused.Config(rest)
 	client, err := kubeconfig.Typed(rest)
 	if err != nil {
@@ -145,7 +147,9 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	a, err := advise.New(refused.Quiet(ctx), advise.Config{Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{}})
+	a, err := advise.New(refused.Quiet(ctx), advise.Config{
+		Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{},
+	})
 	if err != nil {
 		return exit.New(exit.Usage, err, "see --help")
 	}
@@ -195,7 +199,7 @@ func profile(c *ucli.Context) (server.Profile, error) {
 	return p, nil
 }
 
-// serving returns where and to whom to answer. own is nil if the files are the user's.
+// serving returns the addresses and clients to answer. own is nil if the files are the user's.
 func serving(c *ucli.Context) (config serve.Config, own *serve.Credentials, err error) {
 	config = serve.Config{
 		Address: c.String("bind-address"), Port: c.Int("port"),
@@ -235,7 +239,9 @@ const (
 
 // extender describes the extender for the asking scheduler. That waits a little longer than an answer may take.
 func extender(c *ucli.Context) serve.Extender {
-	e := serve.Extender{URL: strings.TrimSuffix(c.String("url"), "/"), Timeout: c.Duration("request-timeout") + c.Duration("request-timeout")/2}
+	e := serve.Extender{
+		URL: strings.TrimSuffix(c.String("url"), "/"), Timeout: c.Duration("request-timeout") + c.Duration("request-timeout")/2,
+	}
 	if e.URL == "" {
 		e.URL = fmt.Sprintf("https://%s", net.JoinHostPort(c.String("bind-address"), fmt.Sprint(c.Int("port"))))
 	}
@@ -263,7 +269,8 @@ func (s sayer) hello(address, cluster string, c serve.Config) error {
 		if s.own.Fresh {
 			verb = "made"
 		}
-		s.log.Warn().Str("ca", s.own.CAFile).Str("client_cert", s.own.ClientCert).Str("client_key", s.own.ClientKey).Str("tokens", s.own.TokenFile).
+		s.log.Warn().Str("ca", s.own.CAFile).Str("client_cert", s.own.ClientCert).Str("client_key", s.own.ClientKey).
+			Str("tokens", s.own.TokenFile).
 			Msg(verb + " certificates and a token of its own, for development on this machine; name --tls-cert-file and --client-ca-file elsewhere")
 	}
 	s.log.Info().Str("url", "https://"+address).Str("sha256", print).Str("cluster", cluster).

@@ -23,7 +23,9 @@ func TestRefused(t *testing.T) {
 			app := &ucli.App{Name: "gnnsched", Writer: &out, ErrWriter: &out, Commands: []*ucli.Command{Command()}}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			code := cli.RunContext(ctx, app, []string{"gnnsched", "serve", "--kubeconfig", s.Kubeconfig(t), "--port", "0", "--cert-dir", t.TempDir(), "--log-dir", t.TempDir()})
+			code := cli.RunContext(ctx, app, []string{
+				"gnnsched", "serve", "--kubeconfig", s.Kubeconfig(t), "--port", "0", "--cert-dir", t.TempDir(), "--log-dir", t.TempDir(),
+			})
 			if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user "+request+";") || !strings.Contains(out.String(), "serve --print-rbac") {
 				t.Errorf("exit code %d: %s", code, out.String())
 			}

@@ -45,12 +45,14 @@ func read(c *ucli.Context) error {
 		return printRole(c)
 	}
 	if c.NArg() != 1 {
-		return exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the file of a report", c.NArg()), "rungnn --shadow --shadow-report FILE writes it")
+		return exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the file of a report", c.NArg()),
+			"rungnn --shadow --shadow-report FILE writes it")
 	}
 	path := c.Args().First()
 	text, err := inputfile.Read(path, inputfile.Text)
 	if err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("read the report: %w", err), "rungnn --shadow --shadow-report FILE writes it every minute, and at its end")
+		return exit.New(exit.Usage, fmt.Errorf("read the report: %w", err),
+			"rungnn --shadow --shadow-report FILE writes it every minute, and at its end")
 	}
 	r, err := shadow.Parse(text)
 	if err != nil {

@@ -37,7 +37,8 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 func report(t *testing.T, answer string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shadow.json")
-	text := `{"version":"gnnsched.shadow/v1","profile":"gnn","of":["default-scheduler"],"verdict":{"answer":"` + answer + `","why":["because"]}}`
+	text := `{"version":"gnnsched.shadow/v1","profile":"gnn","of":["default-scheduler"],"verdict":{"answer":"` + answer +
+		`","why":["because"]}}`
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,10 @@ func TestRefused(t *testing.T) {
 	}}
 	flags := append(Flags(), &ucli.StringFlag{Name: "bind-address"}, &ucli.IntFlag{Name: "port"})
 	var out, log bytes.Buffer
-	app := &ucli.App{Name: "rungnn", Writer: &out, ErrWriter: &out, Flags: flags, Action: func(c *ucli.Context) error { return scheduler.Run(c, zerolog.New(&log)) }}
+	app := &ucli.App{
+		Name: "rungnn", Writer: &out, ErrWriter: &out, Flags: flags,
+		Action: func(c *ucli.Context) error { return scheduler.Run(c, zerolog.New(&log)) },
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	code := cli.RunContext(ctx, app, []string{"rungnn", "--shadow", "--shadow-report", report})

@@ -10,7 +10,7 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// folder is the run folder of --out. A nil one is none.
+// folder is the run folder of --out. nil stands for no folder.
 type folder struct {
 	*runfolder.Writer
 	log    zerolog.Logger
@@ -48,7 +48,7 @@ func (f *folder) keep(rows ...runfolder.Row) {
 	}
 }
 
-// end adds what the whole time has shown, and closes the folder. failed is why the watch ended, or nil.
+// end adds the results of the whole watch and closes the folder. failed is the error that ended the watch, or nil.
 func (f *folder) end(r shadow.Report, failed error) error {
 	if f == nil {
 		return nil

@@ -66,12 +66,14 @@ func Check(c *ucli.Context) error {
 	if c.Bool(Flag) {
 		for _, name := range []string{"learn", "leader-elect"} {
 			if c.Bool(name) {
-				return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", name, Flag), "nothing is placed in the shadow, so nothing can be learned from it, and several may run")
+				return exit.New(exit.Usage, fmt.Errorf("--%s and --%s exclude each other", name, Flag),
+					"nothing is placed in the shadow, so nothing can be learned from it, and several may run")
 			}
 		}
 		for _, name := range []string{"decision-events", "leader-elect-resource-name"} {
 			if c.IsSet(name) {
-				return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --%s", name, Flag), "leave it out; --decision-log keeps the decisions, and --shadow-report what was compared")
+				return exit.New(exit.Usage, fmt.Errorf("--%s has no effect with --%s", name, Flag),
+					"leave it out; --decision-log keeps the decisions, and --shadow-report what was compared")
 			}
 		}
 		_, err := configOf(c)
@@ -92,8 +94,12 @@ func configOf(c *ucli.Context) (shadow.Config, error) {
 		return shadow.Config{}, exit.New(exit.Usage, fmt.Errorf("--shadow-objective: %w", err), "")
 	}
 	out := shadow.Config{
-		Of: c.StringSlice("shadow-of"), Objective: term, Block: c.Duration("shadow-block"), Clock: clock.RealClock{}, Seed: uint64(time.Now().UnixNano()),
-		Limits: shadow.Limits{Pods: c.Int("shadow-pods"), Failures: c.Float64("shadow-failures"), P99: c.Duration("shadow-latency").Seconds(), Matters: c.Float64("shadow-matters")},
+		Of: c.StringSlice("shadow-of"), Objective: term, Block: c.Duration("shadow-block"), Clock: clock.RealClock{},
+		Seed: uint64(time.Now().UnixNano()),
+		Limits: shadow.Limits{
+			Pods: c.Int("shadow-pods"), Failures: c.Float64("shadow-failures"), P99: c.Duration("shadow-latency").Seconds(),
+			Matters: c.Float64("shadow-matters"),
+		},
 	}
 	if err := out.Validate(); err != nil {
 		return out, exit.New(exit.Usage, err, "see --help")
@@ -145,7 +151,9 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	var none shadow.Report
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	o, err := server.NewObserver(ctx, s.File, server.Endpoint{Address: c.String("bind-address"), Port: c.Int("port"), FeatureGates: c.StringSlice("feature-gates")})
+	o, err := server.NewObserver(ctx, s.File, server.Endpoint{
+		Address: c.String("bind-address"), Port: c.Int("port"), FeatureGates: c.StringSlice("feature-gates"),
+	})
 	if err != nil {
 		return none, err
 	}
@@ -155,7 +163,8 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 		return none, err
 	}
 	config.Name, config.Recording = s.Name, s.Recording
-	refused := refusal.Requiring(serve.Rules(), "`gnnsched shadow --print-rbac` prints the rights", cancel, func(text string) { log.Warn().Msg(text) })
+	refused := refusal.Requiring(serve.Rules(), "`gnnsched shadow --print-rbac` prints the rights",
+		cancel, func(text string) { log.Warn().Msg(text) })
 	rest := refused.Config(o.REST)
 	if config.Client, err = kubernetes.NewForConfig(rest); err != nil {
 		return none, fmt.Errorf("make a client: %w", err)
@@ -196,7 +205,8 @@ func profileOf(c *config.KubeSchedulerConfiguration) (config.KubeSchedulerProfil
 		return config.KubeSchedulerProfile{}, err
 	}
 	if len(c.Extenders) > 0 {
-		return config.KubeSchedulerProfile{}, exit.New(exit.Usage, errors.New("the configuration has extenders, which would be asked about pods that they do not place"), "leave them out")
+		return config.KubeSchedulerProfile{}, exit.New(exit.Usage,
+			errors.New("the configuration has extenders, which would be asked about pods that they do not place"), "leave them out")
 	}
 	return c.Profiles[0], nil
 }
@@ -205,10 +215,11 @@ func single(profiles int) error {
 	if profiles == 1 {
 		return nil
 	}
-	return exit.New(exit.Usage, fmt.Errorf("there are %d profiles, and one can be in the shadow", profiles), "run a process for each, with ports of their own")
+	return exit.New(exit.Usage, fmt.Errorf("there are %d profiles, and one can be in the shadow", profiles),
+		"run a process for each, with ports of their own")
 }
 
-// Take gives the profile of the flags the name of the scheduler that it watches: it decides about that one's pods.
+// Take names the profile of the flags after the watched scheduler, so that the profile decides about that scheduler's pods.
 func Take(c *ucli.Context, config *server.Config) error {
 	if !c.Bool(Flag) {
 		return nil

@@ -67,7 +67,8 @@ func Take(c *ucli.Context, config *server.Config) error {
 		return nil
 	}
 	if n := len(config.Profiles); n != 1 {
-		return exit.New(exit.Usage, fmt.Errorf("--%s is for one profile, and --profiles names %d", flag, n), "name one, or write a file for --config")
+		return exit.New(exit.Usage, fmt.Errorf("--%s is for one profile, and --profiles names %d", flag, n),
+			"name one, or write a file for --config")
 	}
 	p := &config.Profiles[0]
 	if !c.IsSet("scheduler-name") {

@@ -31,15 +31,15 @@ const DefaultInterval = 2 * time.Second
 // the view can then stop its own work too.
 var ErrInterrupted = errors.New("interrupted")
 
-// Config says which cluster is shown and how. Client is needed.
+// Config selects the cluster and the form of its view. Client is needed.
 type Config struct {
 	Client   kubernetes.Interface
 	Title    string        // names the cluster in the view
 	Selector string        // label selector of the nodes; empty means all
 	Interval time.Duration // between two frames; 0 means DefaultInterval
 	Sort     query.Sort
-	Servers  []watch.Server // schedulers that are asked for their decisions
-	Status   func() string  // a line of the program that embeds the view; may be nil
+	Servers  []watch.Server // schedulers to ask for their decisions
+	Status   func() string  // a line of the embedding program; may be nil
 	Log      logr.Logger    // client-go's messages; the zero value drops them
 
 	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
@@ -76,10 +76,9 @@ func (c Config) source() watch.Config {
 	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
-// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns
-// nil. Ctrl-C returns [ErrInterrupted]. Run restores the terminal. If the cluster does not
-// answer at the start, Run returns an error with exit code 3; if it stops answering later,
-// the view says so.
+// Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns nil. Ctrl-C returns [ErrInterrupted]. Run
+// restores the terminal. If the cluster does not answer at the start, Run returns an error with exit code 3; if it stops answering later,
+// the view shows it.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -175,8 +174,8 @@ func Once(ctx context.Context, cfg Config, format report.Format) error {
 	return nil
 }
 
-// lookOf tells from the environment what the terminal can show. A non-empty NO_COLOR turns
-// colours off; a locale other than UTF-8 means ASCII.
+// lookOf derives the terminal's abilities from the environment. A non-empty NO_COLOR turns colours off; a locale other than UTF-8 means
+// ASCII.
 func lookOf(env []string) paint.Look {
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one wins, as in os/exec

@@ -39,7 +39,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func client() *fake.Clientset {
 	node := func(name, cpu string) *v1.Node {
-		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}
+		return &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"cpu": resource.MustParse(cpu)}},
+		}
 	}
 	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"}, Spec: v1.PodSpec{
 		NodeName: "node-b", SchedulerName: "gnn",
@@ -103,7 +105,9 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			done <- Run(ctx, Config{Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" }})
+			done <- Run(ctx, Config{
+				Client: client(), Title: "unit", in: keys, Out: out, Env: []string{"TERM=xterm-256color"}, Status: func() string { return "busy" },
+			})
 		}()
 		for _, text := range []string{"node-a", "node-b", "unit", "busy", "25%"} {
 			out.waitFor(t, text)
@@ -226,7 +230,9 @@ func TestIsScreen(t *testing.T) {
 // without the control plane.
 func TestTotalsAgreeWithRunsim(t *testing.T) {
 	node := func(name, model string, devices int64, taints ...v1.Taint) *v1.Node {
-		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kube.GPUModelLabel: model}}, Spec: v1.NodeSpec{Taints: taints}}
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{kube.GPUModelLabel: model}}, Spec: v1.NodeSpec{Taints: taints},
+		}
 		n.Status.Allocatable = kube.Capacity(cluster.Resources{MilliCPU: 96_000, Memory: 384 << 30, Pods: 110, GPU: devices})
 		n.Status.Capacity = n.Status.Allocatable
 		return n
@@ -243,7 +249,8 @@ func TestTotalsAgreeWithRunsim(t *testing.T) {
 	bare := pod("plain", "g", "", cluster.Resources{MilliCPU: 1000, GPU: 1}) // only nvidia.com/gpu
 	bare.Annotations = nil
 	client := fake.NewClientset(
-		node("c", "", 0, v1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}), node("g", "G2", 8), node("t", "T4", 2),
+		node("c", "", 0, v1.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}), node("g", "G2", 8),
+		node("t", "T4", 2),
 		pod("proxy", "c", "", cluster.Resources{MilliCPU: 100, Memory: 1 << 20}), bare,
 		pod("whole", "g", "0-1", cluster.Resources{MilliCPU: 8000, Memory: 1 << 30, GPU: 2}),
 		pod("share", "g", "7", cluster.Resources{MilliCPU: 3000, Memory: 1 << 30, GPUMilli: 470}),

@@ -21,7 +21,8 @@ type head struct {
 
 func (h head) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Score plugins of kube-scheduler (Kubernetes %s), tuned by gnnsched %s in the simulator:\n  %s\n\n", kuberelease.Scheduler, h.Version, h.command)
+	fmt.Fprintf(&b, "Score plugins of kube-scheduler (Kubernetes %s), tuned by gnnsched %s in the simulator:\n  %s\n\n",
+		kuberelease.Scheduler, h.Version, h.command)
 	fmt.Fprintf(&b, "Scenario %s, objective %s.\n", h.Scenario.Name, h.Scenario.Objective.Name())
 	h.results(&b)
 	b.WriteString("\nNodeAffinity, InterPodAffinity and ImageLocality were not played. Their weights keep the default profile's ratio\n" +
@@ -42,7 +43,8 @@ func (h head) results(b *strings.Builder) {
 		return
 	}
 	r := h.judged
-	fmt.Fprintf(b, "Means over the %d held-out seeds from %d on, less is better; difference with its 95%% interval:\n", len(r.Seeds), r.Seeds[0])
+	fmt.Fprintf(b, "Means over the %d held-out seeds from %d on, less is better; difference with its 95%% interval:\n",
+		len(r.Seeds), r.Seeds[0])
 	fmt.Fprintf(b, "  %-12s %9s %9s %11s\n", "", "default", "tuned", "difference")
 	for i, m := range judged() {
 		d := r.Differences(judged())[i][0]
@@ -73,10 +75,12 @@ func warnings(r *eval.Comparison) (lines []string) {
 			how = "one sample"
 		}
 		if d[0].Mean > 0 {
-			lines = append(lines, fmt.Sprintf("the tuned profile is worse than the default in %s: %.4g against %.4g (%s)", m.Title, r.Results[1].Mean(m), r.Results[0].Mean(m), how))
+			lines = append(lines, fmt.Sprintf("the tuned profile is worse than the default in %s: %.4g against %.4g (%s)",
+				m.Title, r.Results[1].Mean(m), r.Results[0].Mean(m), how))
 		}
 		if m.Name == eval.Objective.Name && d[0].Mean <= 0 && d[0].Mark != eval.Lower {
-			lines = append(lines, fmt.Sprintf("the tuned profile is not shown to be better than the default in %s (%s); the default will do", m.Title, how))
+			lines = append(lines, fmt.Sprintf("the tuned profile is not shown to be better than the default in %s (%s); the default will do",
+				m.Title, how))
 		}
 	}
 	return lines

@@ -12,8 +12,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// comparison has the default's outcomes and those that are more by add in the objective, drawn out by the
-// seed's number times wobble.
+// comparison returns the default's outcomes and a second contender's, whose objective is higher by add plus wobble times the seed's number.
 func comparison(add, wobble float64, unscheduled int) *eval.Comparison {
 	r := &eval.Comparison{Seeds: eval.Seeds(1, 10), Results: []eval.Result{{Name: "kube-scheduler"}, {Name: tuned}}}
 	for i := range r.Seeds {
@@ -58,7 +57,9 @@ func TestHeadGolden(t *testing.T) {
 	p := stock.Default()
 	p.NoDefaultSpread = true
 	h := head{
-		Config:  Config{Version: "v1", Scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}}},
+		Config: Config{
+			Version: "v1", Scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}},
+		},
 		profile: p, command: "gnnsched tune --stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
 	}
 	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))

@@ -18,7 +18,7 @@ import (
 	"gnnsched/scheduler/server/stockconfig"
 )
 
-// Config says what to tune and where to write.
+// Config holds the settings of a tuning and its output.
 type Config struct {
 	Tuner     cem.StockTuner
 	Scenario  eval.Scenario
@@ -40,7 +40,8 @@ const tuned = "stock"
 // ctx's error.
 func Run(ctx context.Context, c Config) error {
 	total := c.Tuner.Generations * len(c.Tuner.Strategies)
-	fmt.Fprintf(c.Err, "tuning on %s: %d generations for each of %d strategies, of %d profiles on %d episodes\n", c.Scenario.Name, c.Tuner.Generations, len(c.Tuner.Strategies), c.Tuner.Population, c.Tuner.Episodes)
+	fmt.Fprintf(c.Err, "tuning on %s: %d generations for each of %d strategies, of %d profiles on %d episodes\n",
+		c.Scenario.Name, c.Tuner.Generations, len(c.Tuner.Strategies), c.Tuner.Population, c.Tuner.Episodes)
 	search, stop := context.WithCancel(ctx)
 	defer stop()
 	done := 0
@@ -50,7 +51,8 @@ func Run(ctx context.Context, c Config) error {
 		if done++; done == c.StopAfter {
 			stop()
 		}
-		fmt.Fprintf(c.Err, "%s: generation %d of %d: best %.4f of the default profile's, elite %.4f%s\n", s, g.Number, c.Tuner.Generations, g.Best, g.Elite, left.After(float64(done)/float64(total)))
+		fmt.Fprintf(c.Err, "%s: generation %d of %d: best %.4f of the default profile's, elite %.4f%s\n",
+			s, g.Number, c.Tuner.Generations, g.Best, g.Elite, left.After(float64(done)/float64(total)))
 	})
 	if err != nil && (!errors.Is(err, context.Canceled) || len(found) == 0) {
 		return err // before the first generation has ended, there is nothing to write

@@ -108,7 +108,8 @@ func TestVersusInChromium(t *testing.T) {
 	if got := chromiumtest.Value[string](tab, first); got != "shop/"+hostile+"-12 shop/gnn-4" {
 		t.Errorf("the newest decisions are %s", got)
 	}
-	tab.Do(chromedp.Evaluate[chromedp.Void](`window.kept = document.querySelector("main .charts tbody tr")`), chromedp.Focus(chromedp.CSS("main input")))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`window.kept = document.querySelector("main .charts tbody tr")`),
+		chromedp.Focus(chromedp.CSS("main input")))
 	decide(30, 2, hostile)
 	s.clock.Step(tick)
 	tab.Becomes(`document.querySelector("main table tbody tr").innerText.includes("5\t5")`)
@@ -126,10 +127,11 @@ func TestVersusInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, a profile stands beside a scheduler that is no part of this process: the API says what that one has bound.
+// In a browser, a profile stands beside a scheduler of another process, with the pods that it has bound by the API.
 func TestVersusStockInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{}, frozen{frame: frameOf(3), placed: []state.Placed{stock(hostile), {Scheduler: "gnn", Bound: 5, Nodes: 1, Most: 5}}})
+	s := newTestServer(t, config{},
+		frozen{frame: frameOf(3), placed: []state.Placed{stock(hostile), {Scheduler: "gnn", Bound: 5, Nodes: 1, Most: 5}}})
 	s.book.Decided(decided(1, "web-1"))
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#versus"))
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
@@ -147,7 +149,7 @@ func TestVersusStockInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, the page of usage has bars of what is requested and used, and sorts as the reader likes.
+// In a browser, the page of usage has bars of requests and usage, and the reader can sort it.
 func TestUsedInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	frame := frameOf(250)
@@ -188,7 +190,7 @@ func TestUsedInChromium(t *testing.T) {
 	clean(t, tab)
 }
 
-// In a browser, the page of pending pods says why they wait, in the scheduler's words, and searches all of them.
+// In a browser, the page of pending pods shows the scheduler's reasons, and searches all of them.
 func TestPendingInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
@@ -197,11 +199,13 @@ func TestPendingInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelectorAll("main table").length === 2`)
 	// Waiting times go on, so they are left out.
 	got := regexp.MustCompile(`\|\d+[smhd]\|`).ReplaceAllString(chromiumtest.Value[string](tab, rows), "|age|")
-	const message = "0/3 nodes are available: 1 node(s) had untolerated taint {" + hostile + "}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found."
+	const message = "0/3 nodes are available: 1 node(s) had untolerated taint {" + hostile +
+		"}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found."
 	if want := strings.Join([]string{
 		"Why they wait: 3", "Insufficient cpu|2|3", "node(s) had untolerated taint {" + hostile + "}|1|1", "no scheduler has tried it yet|1|-",
 		"The oldest first: 3", "shop/" + hostile + "|Deployment/" + hostile + "|age|gnn|Unschedulable|" + message,
-		"shop/web-1|Deployment/web|age|gnn|Unschedulable|0/3 nodes are available: 3 Insufficient cpu.", "shop/new|-|age|" + hostile + "|-|no scheduler has tried it yet",
+		"shop/web-1|Deployment/web|age|gnn|Unschedulable|0/3 nodes are available: 3 Insufficient cpu.",
+		"shop/new|-|age|" + hostile + "|-|no scheduler has tried it yet",
 	}, "\n"); got != want {
 		t.Errorf("the page has\n%s\nwant\n%s", got, want)
 	}
@@ -214,7 +218,7 @@ func TestPendingInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelector("main p.bad")?.textContent.includes("needs a word after the !") === true && document.activeElement.tagName === "INPUT"`)
 }
 
-// In a browser, the page of devices says how much of each GPU is given, and to which pods, partitions and claims.
+// In a browser, the page of devices shows the used part of each GPU, and its pods, partitions and claims.
 func TestDevicesInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{}, frozen{frame: frameOf(3)})
@@ -284,7 +288,7 @@ func TestLearningInChromium(t *testing.T) {
 	}
 }
 
-// In a browser, the page of a scheduler in the shadow says what it would choose and whether to switch.
+// In a browser, the page of a shadow scheduler shows its choices and whether to switch.
 func TestShadowInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Shadow: watched}, frozen{frame: frameOf(3)})
@@ -294,7 +298,8 @@ func TestShadowInChromium(t *testing.T) {
 	tab.Becomes(`document.querySelectorAll("main table").length === 3`)
 	text := chromiumtest.Value[string](tab, `document.querySelector("main").innerText.replaceAll("\t", "|")`)
 	for _, want := range []string{
-		"NOT WORTH IT · gnn in the shadow of default-scheduler since", "the cost would be higher", "cost|0.2|0.25|+0.05 (+0.01 to +0.09)", "41 bound by default-scheduler, 40 compared; agreement 23%", "another node|30|77%", "waiting now with gnn: 1.",
+		"NOT WORTH IT · gnn in the shadow of default-scheduler since", "the cost would be higher", "cost|0.2|0.25|+0.05 (+0.01 to +0.09)",
+		"41 bound by default-scheduler, 40 compared; agreement 23%", "another node|30|77%", "waiting now with gnn: 1.",
 		"|shop/" + hostile + "|node-1|node-2|another node|-0.0125|1.5", "|node-1|none|no node fits: 3 Insufficient cpu||0.5",
 	} {
 		if !strings.Contains(text, want) {
@@ -314,8 +319,9 @@ func TestShadowDecisionsInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Shadow: watched}, frozen{frame: frameOf(3)})
 	s.book.Decided(decision.Decision{
-		Number: 1, Profile: "gnn", Policy: "best-fit", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: noon, Node: "node-2", Really: "node-1",
-		Nodes: 3, Feasible: 3, Preferred: 3, Best: []decision.Candidate{{Node: "node-2", Score: 3}, {Node: "node-1", Score: 1}},
+		Number: 1, Profile: "gnn", Policy: "best-fit", Pod: decision.Pod{Namespace: "shop", Name: "web-1", UID: "u"}, At: noon, Node: "node-2",
+		Really: "node-1",
+		Nodes:  3, Feasible: 3, Preferred: 3, Best: []decision.Candidate{{Node: "node-2", Score: 3}, {Node: "node-1", Score: 1}},
 	})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#decisions"))
 	tab.Becomes(`document.querySelector("main").innerText.replaceAll("\t", "|").includes("|shop/web-1|node-2|node-1|2|")`)
@@ -329,7 +335,7 @@ func TestShadowDecisionsInChromium(t *testing.T) {
 	}
 }
 
-// In a browser, news of the shadow change what is there: the reader keeps the focus on a link, and the row that it is in.
+// In a browser, shadow updates change the page in place: the reader keeps the focus on a link, and the link's row.
 func TestShadowStaysInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	var later atomic.Bool
@@ -337,7 +343,8 @@ func TestShadowStaysInChromium(t *testing.T) {
 		l, err := watched(ctx)
 		if later.Load() {
 			l.Counts.Compared, l.Verdict.Why, l.Gain = 41, append(l.Verdict.Why, "<b>one more</b>"), nil
-			l.Recent = append([]shadow.Comparison{{Time: noon.Add(time.Second), Pod: "shop/new", What: "same", Theirs: "node-2", Node: "node-2"}}, l.Recent[:1]...)
+			l.Recent = append([]shadow.Comparison{{Time: noon.Add(time.Second), Pod: "shop/new", What: "same", Theirs: "node-2", Node: "node-2"}},
+				l.Recent[:1]...)
 			l.Course = append(l.Course, shadow.Block{Seconds: 60, Theirs: 0.3, Ours: 0.2})
 		}
 		return l, err
@@ -351,7 +358,7 @@ func TestShadowStaysInChromium(t *testing.T) {
 		window.kept = [row, document.querySelector("main svg"), document.querySelector("main table")];
 	}`))
 	later.Store(true)
-	s.open(t) // a client that comes is told the newest state, and so are the others
+	s.open(t) // a new client gets the newest state, and so do the others
 	tab.Becomes(`document.querySelector("main").innerText.includes("41 compared")`)
 	for expression, want := range map[string]string{
 		`String(window.kept.every((e) => e.isConnected))`:                                                                "true",
@@ -373,13 +380,14 @@ func TestShadowStaysInChromium(t *testing.T) {
 	}
 }
 
-// In a browser, the sandbox plays, steps with the keyboard, and says what other nodes, weights and objectives change.
+// In a browser, the sandbox plays, steps with the keyboard, and shows the effect of other nodes, weights and objectives.
 func TestSandboxInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
 	s := newTestServer(t, config{Clock: clock.RealClock{}}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#sandbox"))
-	const ended, verdict = `document.querySelectorAll("main .charts table tbody tr").length === 2`, `document.querySelector("main p[role=status]").textContent`
+	const ended, verdict = `document.querySelectorAll("main .charts table tbody tr").length === 2`,
+		`document.querySelector("main p[role=status]").textContent`
 	tab.Becomes(ended)
 	if got := chromiumtest.Value[string](tab, verdict); !strings.Contains(got, "kube-scheduler would choose otherwise in ") {
 		t.Errorf("the first run says %q", got)

@@ -8,7 +8,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// shownPending is how many pending pods the page lists, the oldest ones.
+// shownPending is the number of pending pods on the page, the oldest ones.
 const shownPending = 200
 
 // trouble is why the cluster is not shown.

@@ -17,7 +17,7 @@ import (
 const (
 	mostPods      = 1000
 	mostDecisions = 50   // of a node
-	searched      = 3000 // decisions among which those of a node are looked for
+	searched      = 3000 // number of recent decisions searched for a node's
 	mostWorkloads = 1000
 	mostEvents    = 500
 	mostPlaced    = 20  // schedulers
@@ -63,7 +63,7 @@ type card struct {
 	More       int    `json:"more,omitempty"` // parts that are not listed
 }
 
-// part is the share of a GPU that one pod or claim has.
+// part is one pod's or claim's share of a GPU.
 type part struct {
 	Pod    string `json:"pod,omitempty"`
 	Claim  string `json:"claim,omitempty"`
@@ -100,7 +100,9 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 func cardsOf(all []state.Card, most int) []card {
 	out := make([]card, len(all))
 	for i, c := range all {
-		out[i] = card{Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0)}
+		out[i] = card{
+			Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0),
+		}
 		for _, p := range c.Parts[:min(len(c.Parts), most)] {
 			out[i].Parts = append(out[i].Parts, part{p.Pod, p.Claim, p.Device, p.Milli})
 		}
@@ -109,7 +111,10 @@ func cardsOf(all []state.Card, most int) []card {
 }
 
 func podOf(p *state.ListedPod) pod {
-	out := pod{Pod: p.Namespace + "/" + p.Name, Workload: p.Workload, Scheduler: p.Scheduler, CPU: p.CPU, Memory: p.Memory, GPU: p.GPU, Created: p.Created.UTC()}
+	out := pod{
+		Pod: p.Namespace + "/" + p.Name, Workload: p.Workload, Scheduler: p.Scheduler, CPU: p.CPU, Memory: p.Memory, GPU: p.GPU,
+		Created: p.Created.UTC(),
+	}
 	for i := range 64 {
 		if p.Devices.Has(i) {
 			out.Devices = append(out.Devices, i)
@@ -151,7 +156,7 @@ type placed struct {
 	Last      []json.RawMessage `json:"last"` // the pods that were bound last, as decisions
 }
 
-// placements answers with what each scheduler has placed, also those of other processes.
+// placements answers with each scheduler's bound pods, also for schedulers of other processes.
 func (s *server) placements(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Placed: true}, func(d state.Details) any {
 		return listOf(d.Placed, mostPlaced, func(p *state.Placed) placed {

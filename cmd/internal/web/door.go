@@ -13,7 +13,7 @@ import (
 // door lets in requests from this machine that have the key. Other users of the machine can reach the port too.
 type door struct {
 	key    string
-	cookie string // its name; cookies are shared by all ports of a host, so it differs from that of another scheduler
+	cookie string // its name; all ports of a host share cookies, so each scheduler has its own name
 }
 
 func newDoor() door {
@@ -30,7 +30,7 @@ func doorWith(key string) door {
 // contentPolicy allows the page's own files only.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// guard answers what the door does not let in.
+// guard answers the requests that the door refuses.
 func (d door) guard(next http.Handler) http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(next) // of requests that change or cost something
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,8 +65,8 @@ func (d door) knows(r *http.Request) bool {
 	return err == nil && d.is(c.Value)
 }
 
-// foreign reports whether the browser says that another page asks, for more than a link to this page. Pages at other
-// ports of this machine get the cookie too.
+// foreign reports whether the browser marks the request as another page's, unless it is only a link to this page. Pages at other ports of
+// this machine get the cookie, too.
 func foreign(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	link := r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate"

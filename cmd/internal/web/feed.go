@@ -39,8 +39,8 @@ func newFeed() *feed {
 	return &feed{kicked: make(chan struct{}, 1), messages: map[string]message{}, changed: make(chan struct{})}
 }
 
-// publish replaces the message of a topic, and wakes all who wait, unless it says the same as before. nil takes the
-// topic's message back. It fails for numbers that JSON does not have.
+// publish replaces the message of a topic, and wakes all waiting clients, unless it equals the previous one. nil withdraws the topic's
+// message. It fails for numbers that JSON does not have.
 func (f *feed) publish(topic string, v any) error {
 	var data []byte
 	if v != nil {
@@ -71,8 +71,7 @@ func (f *feed) wake() {
 	f.changed = make(chan struct{})
 }
 
-// since returns the messages that are newer than those that seen counts, which it updates, and a channel that is closed
-// at the next news.
+// since returns the messages newer than seen and updates seen. The returned channel is closed at the next news.
 func (f *feed) since(seen map[string]int) (fresh map[string][]byte, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

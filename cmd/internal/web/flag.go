@@ -17,7 +17,7 @@ import (
 	measured "gnnsched/scheduler/usage"
 )
 
-// Flag is the name of the flag that the schedulers have.
+// Flag is the name of the schedulers' flag.
 const Flag = "http"
 
 // Flags returns the flags of a scheduler that serves the page.
@@ -41,7 +41,7 @@ type Shown struct {
 	Title     string // names the cluster
 	Client    kubernetes.Interface
 	Recording plugin.Recording // of the scheduler; may hold nothing
-	// Shadow returns what a scheduler in the shadow has found so far; nil for one that places pods.
+	// Shadow returns the findings so far of a shadow scheduler; nil for a scheduler that places pods.
 	Shadow func(context.Context) (shadow.Live, error)
 }
 
@@ -55,7 +55,8 @@ func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 		return nil, err
 	}
 	return start(c.Context, config{
-		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Course: of.Recording.Course, Shadow: of.Shadow, Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
+		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Course: of.Recording.Course, Shadow: of.Shadow,
+		Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
 		Log: klog.Background(), Out: c.App.ErrWriter,
 	})
 }

@@ -2,13 +2,13 @@ package web
 
 import "gnnsched/scheduler/plugin/course"
 
-// learning is how the profiles that learn do so.
+// learning describes the profiles that learn.
 type learning struct {
 	Times    []int64   `json:"times"` // of the samples, Unix seconds
 	Profiles []learned `json:"profiles"`
 }
 
-// learned is how a profile learns.
+// learned describes a profile that learns.
 type learned struct {
 	Name     string         `json:"name"`
 	Reported bool           `json:"reported"` // by the trainer

@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/plugin/course"
 )
 
-// metrics are those of a scheduler that learns, which has sent so many steps.
+// metrics returns the metrics of a learning scheduler that has sent the given number of steps.
 func metrics(sent float64) []*dto.MetricFamily {
 	label := func(pairs ...string) (out []*dto.LabelPair) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -54,7 +54,7 @@ func taught(t *testing.T, n int) *course.Course {
 	return c
 }
 
-// A page gets the curves of a profile that learns as soon as it comes.
+// A new page gets the curves of a learning profile at once.
 func TestLearning(t *testing.T) {
 	s := newTestServer(t, config{Course: taught(t, 3)}, nil)
 	var got learning

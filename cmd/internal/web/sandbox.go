@@ -20,13 +20,13 @@ import (
 const (
 	// maxRequest bounds the bytes of a request to the sandbox.
 	maxRequest = 64 << 10
-	// sandboxWait is how long a request waits for the run before it, which ends soon after its client has left.
+	// sandboxWait limits how long a request waits for the previous run, which ends soon after its client has left.
 	sandboxWait = 2 * time.Second
 	// chunk is the number of bytes of output that are sent together.
 	chunk = 32 << 10
 )
 
-// sandboxOptions answers with what a request to the sandbox may hold.
+// sandboxOptions answers with the values that a sandbox request may have.
 func (s *server) sandboxOptions(w http.ResponseWriter, _ *http.Request) { respond(w, sandbox.List()) }
 
 // scenario answers with a request as a scenario file of gnnsched eval.
@@ -84,7 +84,7 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readJSON reads a request's body, and returns the status of an answer that refuses it.
+// readJSON reads a request's body. For a bad body it returns the status of the answer.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) (status int, err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return http.StatusUnsupportedMediaType, errors.New("the body must be JSON, with Content-Type: application/json")

@@ -117,7 +117,7 @@ func TestRunEndsWithItsClient(t *testing.T) {
 	waitUntil(t, func() bool { return len(s.playing) == 0 })
 }
 
-// Errors about the body use the words of JSON and of the fields, not those of the program.
+// Errors about the body use JSON's words and field names, not the program's.
 func TestErrorsInWords(t *testing.T) {
 	s := newTestServer(t, config{}, nil)
 	for body, want := range map[string]string{

@@ -18,7 +18,7 @@ const (
 	maxFilter   = 1000 // bytes
 )
 
-// filterOf returns the filter that a request has. It answers one that cannot be parsed, or is too long, with status 400.
+// filterOf returns the filter of a request. It answers an invalid or too long filter with status 400.
 func filterOf(w http.ResponseWriter, r *http.Request) (query.Filter, bool) {
 	text := r.URL.Query().Get("filter")
 	if len(text) > maxFilter {

@@ -25,14 +25,14 @@ import (
 	measured "gnnsched/scheduler/usage"
 )
 
-// config says what is served and where.
+// config holds the served sources and the address.
 type config struct {
 	Address    string // HOST:PORT, of addressOf
 	Title      string // names the cluster
 	Client     kubernetes.Interface
 	Book       *record.Book                          // the scheduler's decisions; nil if it keeps none
 	Shadow     inShadow                              // nil for a scheduler that places pods
-	Checkpoint string                                // file with the weights that decide; empty: those that the program carries
+	Checkpoint string                                // file with the deciding weights; empty: the shipped ones
 	Course     *course.Course                        // of the scheduler's learning; nil if it has none
 	Usage      func() []measured.Report              // of the scheduler's sources of usage; nil if it has none
 	Log        logr.Logger                           // client-go's messages; the zero value drops them
@@ -40,8 +40,8 @@ type config struct {
 	Clock      clock.WithTicker                      // nil means the real one
 	read       func(context.Context) (source, error) // nil means to watch Client
 	door       *door                                 // nil means a new key
-	patience   time.Duration                         // how long a client may take to read a message; 0 means 10 s
-	grace      time.Duration                         // how long requests may take after the end; then their connections are closed; 0 means 5 s
+	patience   time.Duration                         // time for a client to read a message; 0 means 10 s
+	grace      time.Duration                         // time for requests after the end, before connections close; 0: 5 s
 }
 
 // source is the state of the cluster, as ktop has it. A *watch.Source is one.
@@ -56,7 +56,7 @@ type server struct {
 	config  config
 	door    door
 	feed    *feed
-	heard   uint64        // decisions of which the clients were told
+	heard   uint64        // decisions already sent to the clients
 	asking  chan struct{} // holds a value while a question about details is answered
 	tasks   sync.WaitGroup
 	playing chan struct{}          // holds a value while the sandbox runs
@@ -99,7 +99,7 @@ func start(ctx context.Context, c config) (stop func(), err error) {
 		within, end := context.WithTimeout(context.WithoutCancel(ctx), s.config.grace)
 		defer end()
 		if h.Shutdown(within) != nil {
-			_ = h.Close() // what is left are connections, which close all the same
+			_ = h.Close() // only connections are left, and they close all the same
 		}
 	})
 	if c.Out != nil {
@@ -194,7 +194,7 @@ func (q *requests) begin() bool {
 	return !q.ended
 }
 
-// end refuses requests from now on, and waits for those that are being answered.
+// end refuses new requests and waits for the running ones.
 func (q *requests) end() {
 	q.mu.Lock()
 	q.ended = true

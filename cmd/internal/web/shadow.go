@@ -7,20 +7,20 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// shadowWait is how long the page waits for a scheduler in the shadow, which answers between events.
+// shadowWait limits the wait for a shadow scheduler, which answers between events.
 const shadowWait = 2 * time.Second
 
-// publishShadow publishes what a scheduler in the shadow has found, if this is one and it answers.
+// publishShadow publishes a shadow scheduler's findings, if this is one and it answers.
 func (s *server) publishShadow(ctx context.Context) {
 	if s.config.Shadow == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, shadowWait)
 	defer cancel()
-	if found, err := s.config.Shadow(ctx); err == nil { // else it is asked again in a moment
+	if found, err := s.config.Shadow(ctx); err == nil { // otherwise it is asked again soon
 		s.tell(topicShadow, found)
 	}
 }
 
-// inShadow asks a scheduler in the shadow what it has found so far.
+// inShadow asks a shadow scheduler for its findings so far.
 type inShadow func(context.Context) (shadow.Live, error)

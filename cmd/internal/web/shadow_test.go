@@ -26,8 +26,8 @@ func watched(context.Context) (shadow.Live, error) {
 	return l, err
 }
 
-// A page of a scheduler in the shadow gets what that has found, as soon as it comes and again when that changes. A watcher
-// that does not answer keeps nothing else from the page.
+// A page of a shadow scheduler gets its findings at once and again when they change. A watcher that does not answer delays nothing else on
+// the page.
 func TestShadow(t *testing.T) {
 	asked := make(chan shadow.Live)
 	s := newTestServer(t, config{Shadow: func(ctx context.Context) (shadow.Live, error) {

@@ -15,12 +15,11 @@ import (
 )
 
 const (
-	// maxClients is how many streams there may be at a time.
+	// maxClients bounds the number of concurrent streams.
 	maxClients = 16
 	// heartbeat is the time between two lines that show that the stream is alive.
 	heartbeat = 15 * time.Second
-	// newestDecisions is how many decisions a message holds at most. A client that takes part later, or has been
-	// slower than the scheduler, gets the newest of them.
+	// newestDecisions bounds the decisions in a message. A client that connects later, or falls behind the scheduler, gets the newest of them.
 	newestDecisions = 200
 )
 
@@ -110,8 +109,8 @@ func (s *server) decisionsAfter(n uint64) *decisions {
 	return &decisions{Total: total, Records: plain(records)}
 }
 
-// plain encodes records without what the policies read of nodes, which the page does not show in lists. It drops those
-// with scores that JSON cannot hold.
+// plain encodes records without the features that the policies read, which the page does not show in lists. It drops records with scores
+// that JSON cannot hold.
 func plain(records []record.Record) []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(records))
 	for i := range records {
@@ -156,7 +155,7 @@ func (s *server) publish(ctx context.Context) {
 	}
 }
 
-// publishTick publishes what is due at a tick.
+// publishTick publishes the parts that are due at a tick.
 func (s *server) publishTick(ctx context.Context, n int) {
 	if !s.feed.watched() {
 		return

@@ -1,6 +1,6 @@
 package web
 
-// publishUsage publishes what the scheduler's sources of usage have measured, if it has any.
+// publishUsage publishes the measurements of the scheduler's sources of usage, if it has any.
 func (s *server) publishUsage() {
 	if s.config.Usage == nil {
 		return

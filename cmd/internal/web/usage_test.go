@@ -10,9 +10,12 @@ import (
 )
 
 // scored is a report of usage that lacks one node.
-var scored = []measured.Report{{Source: "prometheus", Polled: noon.Unix(), Newest: noon.Unix() - 12, Measured: 2, Degraded: 1, Named: []measured.Degraded{{Node: hostile, Reason: "stale"}}}}
+var scored = []measured.Report{{
+	Source: "prometheus", Polled: noon.Unix(), Newest: noon.Unix() - 12, Measured: 2, Degraded: 1,
+	Named: []measured.Degraded{{Node: hostile, Reason: "stale"}},
+}}
 
-// A page hears by what the nodes are scored, unless nothing is measured.
+// A page gets the basis for scoring the nodes, unless nothing is measured.
 func TestUsage(t *testing.T) {
 	s := newTestServer(t, config{Usage: func() []measured.Report { return scored }}, nil)
 	var got []measured.Report

@@ -27,7 +27,7 @@ import (
 
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// hostile is text that the owner of a pod may write where nobody checks it.
+// hostile is text that a pod's owner may write unchecked.
 const hostile = `<script>window.pwned=true</script><img src=x onerror="window.pwned=true">`
 
 // frozen is a source that never changes.
@@ -48,7 +48,10 @@ func (f frozen) Stop() {}
 func (f frozen) Details(ask state.Ask) state.Details {
 	var d state.Details
 	if ask.Node != "" {
-		d.Node, d.Pods = ask.Node, []state.ListedPod{{Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10, Created: noon}}
+		d.Node, d.Pods = ask.Node, []state.ListedPod{{
+			Namespace: "shop", Name: hostile, Workload: "Deployment/web", Scheduler: "gnn", CPU: 500, Memory: 1 << 30, GPU: 500, Devices: 0b10,
+			Created: noon,
+		}}
 		d.Cards = []state.Card{
 			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
 			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
@@ -64,19 +67,30 @@ func (f frozen) Details(ask state.Ask) state.Details {
 			{Namespace: "shop", Name: "new", Scheduler: hostile, Created: noon.Add(time.Hour)},
 		}
 		for i := range f.waiting {
-			d.Pending = append(d.Pending, state.PendingPod{Namespace: "many", Name: fmt.Sprint("p-", i), Scheduler: "gnn", Created: noon.Add(time.Hour), Reason: fmt.Sprint("Reason", i)})
+			d.Pending = append(d.Pending, state.PendingPod{
+				Namespace: "many", Name: fmt.Sprint("p-", i), Scheduler: "gnn", Created: noon.Add(time.Hour), Reason: fmt.Sprint("Reason", i),
+			})
 		}
 	}
 	if ask.Devices {
-		node := state.Node{Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000}}
+		node := state.Node{
+			Name: "node-1", GPUModel: "A100", Devices: []int64{1000, 500, 0, 750}, GPU: state.Usage{Requested: 2250, Allocatable: 4000},
+		}
 		other := state.Node{Name: hostile, GPUModel: hostile, Devices: []int64{0}, GPU: state.Usage{Allocatable: 1000}}
-		d.Devices = []state.NodeCards{{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}}}
+		d.Devices = []state.NodeCards{
+			{Node: node, Cards: f.Details(state.Ask{Node: "node-1"}).Cards}, {Node: other, Cards: []state.Card{{Name: hostile}}},
+		}
 	}
 	if ask.Workloads {
-		d.Workloads = []state.Workload{{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30}, {Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30}}
+		d.Workloads = []state.Workload{
+			{Namespace: "shop", Name: "Deployment/web", Bound: 3, Pending: 1, Nodes: 2, CPU: 2000, Memory: 4 << 30},
+			{Namespace: "default", Bound: 1, Nodes: 1, CPU: 1000, Memory: 1 << 30},
+		}
 	}
 	if ask.Events {
-		d.Events = []state.Event{{Time: noon, Type: "Warning", Reason: "FailedScheduling", Object: "Pod shop/web-0", From: "gnn", Message: hostile, Count: 2}}
+		d.Events = []state.Event{{
+			Time: noon, Type: "Warning", Reason: "FailedScheduling", Object: "Pod shop/web-0", From: "gnn", Message: hostile, Count: 2,
+		}}
 		d.EventsErr = errors.New("list the events: forbidden")
 	}
 	return d
@@ -86,12 +100,16 @@ func (f frozen) Details(ask state.Ask) state.Details {
 func frameOf(n int) state.Frame {
 	f := state.Frame{Time: noon, PendingCount: 1, CPUSpread: state.Spread{Std: 0.123456},
 		Schedulers: []state.Scheduler{{Name: "gnn", Bound: 7, Pending: 1, Rate: 3.14159}},
-		Pending:    []state.PendingPod{{Namespace: "shop", Name: "waiting", Scheduler: "gnn", Created: noon, Reason: "Unschedulable", Message: hostile}},
+		Pending: []state.PendingPod{{
+			Namespace: "shop", Name: "waiting", Scheduler: "gnn", Created: noon, Reason: "Unschedulable", Message: hostile,
+		}},
 	}
 	for i := range n {
 		f.Nodes = append(f.Nodes, state.Node{
 			Name: fmt.Sprint("node-", i), Zone: "zone-" + string(rune('a'+i%3)), Status: "Ready", Ready: true, Worker: true,
-			CPU: state.Usage{Requested: int64(i%65) * 1000, Allocatable: 64_000}, Memory: state.Usage{Requested: int64(i%257) << 30, Allocatable: 256 << 30}, Pods: state.Usage{Requested: int64(i % 111), Allocatable: 110},
+			CPU:    state.Usage{Requested: int64(i%65) * 1000, Allocatable: 64_000},
+			Memory: state.Usage{Requested: int64(i%257) << 30, Allocatable: 256 << 30},
+			Pods:   state.Usage{Requested: int64(i % 111), Allocatable: 110},
 		})
 	}
 	f.Totals = state.Totals{Nodes: n, Ready: n, CPU: state.Usage{Requested: 1000, Allocatable: int64(n) * 64_000}}
@@ -235,7 +253,9 @@ func TestStream(t *testing.T) {
 	frame.Lost = &state.Lost{Since: noon, Reason: "connection refused"}
 	s := newTestServer(t, config{}, frozen{frame: frame})
 	s.book.Decided(decided(1, hostile))
-	s.book.Decided(decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "big", UID: "uid-0"}, At: noon, Nodes: 3, Failure: "0/3 nodes are available"})
+	s.book.Decided(decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "big", UID: "uid-0"}, At: noon, Nodes: 3, Failure: "0/3 nodes are available",
+	})
 	stream := s.open(t)
 	first, cluster := stream.next(eventDecisions), stream.next(topicCluster)
 	if strings.Contains(first+cluster, "<script") {
@@ -280,7 +300,7 @@ func TestManyNodes(t *testing.T) {
 	}
 }
 
-// There are only so many clients; one that leaves makes room.
+// The number of clients is limited; a client that leaves makes room.
 func TestTooManyClients(t *testing.T) {
 	s := newTestServer(t, config{}, frozen{frame: frameOf(1)})
 	var open []*openStream
@@ -314,7 +334,7 @@ type broken struct{ frozen }
 
 func (broken) Frame(int) state.Frame { panic("a bug") }
 
-// A fault in what the page shows, or a number that JSON does not have, ends neither the stream nor the scheduler.
+// A panic while the page's data are read, or a number that JSON lacks, ends neither the stream nor the scheduler.
 func TestFaults(t *testing.T) {
 	s := newTestServer(t, config{}, broken{})
 	stream := s.open(t)
@@ -384,7 +404,9 @@ func TestManyPending(t *testing.T) {
 func stock(name string) state.Placed {
 	p := state.Placed{Scheduler: name, Bound: 400, Nodes: 7, Most: 90}
 	for i := range 200 {
-		d := state.Decision{Counted: true, Record: record.Record{Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound}}
+		d := state.Decision{Counted: true, Record: record.Record{
+			Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound,
+		}}
 		if i < 3 {
 			d.Time = noon
 		}
@@ -393,7 +415,7 @@ func stock(name string) state.Placed {
 	return p
 }
 
-// What schedulers have placed is bounded, and no name is markup.
+// The list of placed pods is bounded, and no name is markup.
 func TestPlacements(t *testing.T) {
 	many := make([]state.Placed, 30)
 	for i := range many {
@@ -464,13 +486,13 @@ func TestStopWaitsForRequests(t *testing.T) {
 	select {
 	case <-stopped:
 		t.Error("it did not wait for the request")
-	case <-time.After(200 * time.Millisecond): // long enough for one that does not wait
+	case <-time.After(200 * time.Millisecond): // long enough for an operation that does not wait
 	}
 	close(src.answer)
 	<-stopped
 }
 
-// The cluster is read again until it answers; meanwhile the page says why there is none.
+// The cluster is read again until it answers; meanwhile the page explains its absence.
 func TestClusterAfterTrouble(t *testing.T) {
 	tries := 0
 	s := newTestServer(t, config{read: func(context.Context) (source, error) {

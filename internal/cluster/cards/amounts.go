@@ -9,7 +9,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Count adds what the results of an allocation take of the cards to milli, in thousandths of each card.
+// Count adds the parts of the cards that the results of an allocation take to milli, in thousandths of each card.
 func (s *Set) Count(milli []int64, results []resourceapi.DeviceRequestAllocationResult) {
 	for i := range results {
 		if card, taken := s.Taken(&results[i]); taken > 0 {
@@ -18,8 +18,8 @@ func (s *Set) Count(milli []int64, results []resourceapi.DeviceRequestAllocation
 	}
 }
 
-// Taken returns the card of a device that was allocated, and how many thousandths of it are taken; 0 if the device is
-// not one of the set, or for admin access.
+// Taken returns the card of an allocated device, and how many thousandths of it are taken; 0 if the device is not in the set, or for admin
+// access.
 func (s *Set) Taken(r *resourceapi.DeviceRequestAllocationResult) (card int, milli int64) {
 	if r.AdminAccess != nil && *r.AdminAccess {
 		return 0, 0
@@ -51,9 +51,8 @@ func Counters(in map[string]resourceapi.Counter) map[string]int64 {
 	return out
 }
 
-// Share returns which part of the whole the used counters are, in thousandths of a card, rounded up: the mean over the
-// whole's counters, without those of which there are none. The most used counter would not do, because a driver has a counter of 1 for
-// each memory slice.
+// Share returns used as a share of whole, in thousandths of a card, rounded up: the mean over the counters of whole that are not zero. The
+// most used counter would not do, because a driver has a counter of 1 for each memory slice.
 func Share(used, whole map[string]int64) int64 {
 	sum, n := int64(0), int64(0)
 	for name, w := range whole {
@@ -91,8 +90,8 @@ func Thousandths(used, whole float64) int64 {
 	return int64(math.Ceil(cluster.DeviceMilli*used/whole - 1e-9))
 }
 
-// Consumed returns which part of a shared device a claim takes, in thousandths: that of the capacity of
-// which it takes most. It computes as upstream's allocator does.
+// Consumed returns the part of a shared device that a claim takes, in thousandths: the largest share over the device's capacities. It
+// computes as upstream's allocator does.
 func Consumed(d *resourceapi.Device, request *resourceapi.CapacityRequirements) (milli int64) {
 	for name, c := range d.Capacity {
 		asked, has := resource.Quantity{}, false
@@ -111,7 +110,7 @@ func Consumed(d *resourceapi.Device, request *resourceapi.CapacityRequirements) 
 	return milli
 }
 
-// rounded returns what a claim takes that asks for an amount.
+// rounded returns the amount that a claim takes when it asks for an amount.
 func rounded(asked resource.Quantity, policy *resourceapi.CapacityRequestPolicy) resource.Quantity {
 	switch {
 	case policy == nil:

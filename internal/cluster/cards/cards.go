@@ -1,8 +1,8 @@
-// Package cards reads the GPUs of a node from its ResourceSlices, and what allocations take of them.
+// Package cards reads the GPUs of a node from its ResourceSlices, and computes how much of them allocations take.
 //
-// A card is a device that is given out whole or in shares, or one that partitions share, which is a set of
-// counters; a partition takes as much of it as of its counters in the mean. A driver's devices are GPUs if the driver's name begins with
-// "gpu.", as those of AMD, Intel and NVIDIA do. Devices of other drivers, and devices that several nodes can use, are left out.
+// A card is a device that is given out whole or in shares, or one that partitions share, which is a set of counters; a partition takes as
+// much of it as of its counters in the mean. A driver's devices are GPUs if the driver's name begins with "gpu.", as AMD's, Intel's and
+// NVIDIA's do. Devices of other drivers, and devices that several nodes can use, are left out.
 package cards
 
 import (
@@ -37,9 +37,9 @@ type Device struct {
 	*resourceapi.Device
 	Driver string
 	Card   int   // in Set.Cards
-	Milli  int64 // thousandths of the card that the whole device takes; those of a partition are rounded down
+	Milli  int64 // thousandths of the card that the whole device takes; rounded down for a partition
 
-	// Slices and Profile are those of a device on a card with MIG. A device without a known profile has none.
+	// Slices and Profile are set for a device on a card with MIG. A device without a known profile has none.
 	Slices  mig.Slices
 	Profile mig.Profile
 }
@@ -49,7 +49,7 @@ func (d *Device) Shared() bool {
 	return d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
 }
 
-// OfCard returns the thousandths of the card that a part of the device takes, which is in thousandths of the device.
+// OfCard converts a part of the device, in thousandths of it, to thousandths of the card.
 func (d *Device) OfCard(part int64) int64 {
 	return (part*d.Milli + cluster.DeviceMilli - 1) / cluster.DeviceMilli
 }

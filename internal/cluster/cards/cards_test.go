@@ -10,13 +10,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Shares are counted by the capacity of which most is used, as the allocator rounds them.
+// A share counts by its most used capacity, as the allocator rounds it.
 func TestConsumed(t *testing.T) {
 	q := func(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
 	device := func(policy *resourceapi.CapacityRequestPolicy) *resourceapi.Device {
 		return &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *q("100"), RequestPolicy: policy}}}
 	}
-	ranged := &resourceapi.CapacityRequestPolicy{Default: q("50"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("10"), Step: q("10")}}
+	ranged := &resourceapi.CapacityRequestPolicy{
+		Default: q("50"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("10"), Step: q("10")},
+	}
 	for _, c := range []struct {
 		name   string
 		policy *resourceapi.CapacityRequestPolicy
@@ -59,7 +61,7 @@ func TestCompareNatural(t *testing.T) {
 	}
 }
 
-// Values are those that all devices of a card agree on.
+// Values returns the values on which all devices of a card agree.
 func TestValues(t *testing.T) {
 	device := func(card int, attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute) Device {
 		return Device{Device: &resourceapi.Device{Attributes: attributes}, Driver: "gpu.example.com", Card: card}
@@ -77,7 +79,9 @@ func TestValues(t *testing.T) {
 	s.Cards = append(s.Cards, Card{}, Card{})
 	const standard = "resource.kubernetes.io/numaNode"
 	s.Devices = append(s.Devices,
-		device(5, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValues: []int64{2, 3}}, "numaNode": {IntValues: []int64{-1}}}),
+		device(5, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+			standard: {IntValues: []int64{2, 3}}, "numaNode": {IntValues: []int64{-1}},
+		}),
 		device(6, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValues: []int64{3, 2}}}),
 		device(6, map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{standard: {IntValue: ptr.To(int64(3))}}),
 	)
@@ -95,7 +99,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// A card of which the driver counts no encoders is whole when all the rest is used.
+// If the driver counts no encoders of a card, the card is whole when all the rest is used.
 func TestShare(t *testing.T) {
 	whole := map[string]int64{"memory": 8000, "slices": 7000, "encoders": 0}
 	for _, c := range []struct {

@@ -32,17 +32,20 @@ func partitionOf(p mig.Profile, start int) resourceapi.Device {
 
 func slicesOf(devices ...resourceapi.Device) []*resourceapi.ResourceSlice {
 	spec := func() resourceapi.ResourceSliceSpec {
-		return resourceapi.ResourceSliceSpec{Driver: "gpu.nvidia.com", NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "n", Generation: 1, ResourceSliceCount: 2}}
+		return resourceapi.ResourceSliceSpec{
+			Driver: "gpu.nvidia.com", NodeName: ptr.To("n"), Pool: resourceapi.ResourcePool{Name: "n", Generation: 1, ResourceSliceCount: 2},
+		}
 	}
 	counters, rest := spec(), spec()
 	counters.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0", Counters: partitionOf(mig.Seven, 0).ConsumesCounters[0].Counters}}
 	rest.Devices = devices
-	return []*resourceapi.ResourceSlice{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: counters}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: rest}}
+	return []*resourceapi.ResourceSlice{
+		{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: counters}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: rest},
+	}
 }
 
-// Partitions are found by their counters and profile attribute, with the thousandths that package mig computes. A GPU on which a
-// partition fits has room for its thousandths, whatever else is on it: six of 1g and one of 1g with twice the memory are no more than
-// the whole GPU.
+// Partitions are found by their counters and profile attribute, with the thousandths that package mig computes. If a partition fits on a
+// GPU, the GPU has room for its thousandths: six of 1g and one of 1g with twice the memory are no more than the whole GPU.
 func TestMIG(t *testing.T) {
 	var devices []resourceapi.Device
 	for _, p := range mig.Profiles() {

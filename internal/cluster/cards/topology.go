@@ -7,8 +7,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 )
 
-// Values returns an attribute of each card, as text: the value that the card's devices have, empty if none has one or if they
-// differ. A name without a domain is that of an attribute in each driver's own domain. A list counts as its first value: that of
+// Values returns an attribute of each card, as text: the value that the card's devices have, empty if none has one or if they differ. A
+// name without a domain means the attribute in each driver's own domain. Of a list only the first value counts:
 // resource.kubernetes.io/numaNode begins with the device's own node. Negative numbers count as no value: a NUMA node of -1 stands for none.
 func (s *Set) Values(name string) []string {
 	return s.common(func(d *Device) string { return d.text(name) })

@@ -7,9 +7,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Amounts are the amounts of a Kubernetes resource list that this module uses: what a node
-// offers or what a pod requests. A caller that has these numbers already, such as a
-// kube-scheduler plugin, fills it in without parsing quantities again.
+// Amounts holds the amounts of a Kubernetes resource list that this module uses: the capacity of a node or the request of a pod. A caller
+// that has these numbers already, such as a kube-scheduler plugin, fills it in without parsing quantities again.
 type Amounts struct {
 	MilliCPU int64 // thousandths of a core
 	Memory   int64 // bytes
@@ -38,12 +37,12 @@ func AmountsIn(list corev1.ResourceList) Amounts {
 	}
 }
 
-// counted says what of a pod counts, as in kube-scheduler: while a resize is in progress, the larger of what the specification wants and
-// what the status says that the kubelet still holds or has allocated.
+// counted selects the requests that count, as in kube-scheduler: while a resize is in progress, the larger of the specification and the
+// resources that the kubelet holds or has allocated by the status.
 var counted = resource.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
 
-// RequestList returns what a pod takes of its node as kube-scheduler counts it: its containers, sidecars, init containers and overhead, or
-// the requests of the whole pod, resizes in progress included.
+// RequestList returns the resources that a pod takes of its node as kube-scheduler counts them: its containers, sidecars, init containers
+// and overhead, or the requests of the whole pod, resizes in progress included.
 func RequestList(p *corev1.Pod) corev1.ResourceList { return resource.PodRequests(p, counted) }
 
 // Requests returns the amounts of RequestList.

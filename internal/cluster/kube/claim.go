@@ -26,11 +26,12 @@ const (
 // gpuDrivers begins the names of drivers whose devices are GPUs.
 const gpuDrivers = "gpu."
 
-// Claim writes a request for GPUs as the specification of a ResourceClaim: whole devices by their number, a share as
-// thousandths of GPUSharesCapacity, which the devices must have 1000 of. models are those that are accepted; none
-// means all. The request must be for GPUs.
+// Claim writes a request for GPUs as the specification of a ResourceClaim: whole devices by their number, a share as thousandths of
+// GPUSharesCapacity, of which the devices must have 1000. models are the accepted models; none means all. The request must be for GPUs.
 func Claim(r cluster.Resources, models []string) resourceapi.ResourceClaimSpec {
-	e := &resourceapi.ExactDeviceRequest{DeviceClassName: GPUDriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: max(r.GPU, 1)}
+	e := &resourceapi.ExactDeviceRequest{
+		DeviceClassName: GPUDriver, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: max(r.GPU, 1),
+	}
 	if r.GPU == 0 {
 		e.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{
 			GPUSharesCapacity: *resource.NewQuantity(r.GPUMilli, resource.DecimalSI),
@@ -60,8 +61,8 @@ func ModelAffinity(models []string) *corev1.Affinity {
 	}}}
 }
 
-// ClaimNames returns the names of the claims of a pod: those that it names, those that were made of its templates, and the one
-// that a scheduler made for its extended resources.
+// ClaimNames returns the names of a pod's claims: named claims, claims made from its templates, and the claim that a scheduler made for its
+// extended resources.
 func ClaimNames(p *corev1.Pod) (names []string) {
 	for _, c := range p.Spec.ResourceClaims {
 		if c.ResourceClaimName != nil {
@@ -80,7 +81,7 @@ func ClaimNames(p *corev1.Pod) (names []string) {
 	return names
 }
 
-// Claimed holds the devices of a pool that a claim has. They are named gpu-0, gpu-1 and so on.
+// Claimed holds a claim's devices of one pool. They are named gpu-0, gpu-1 and so on.
 type Claimed struct {
 	Pool    string            // in which each node's devices have the node's name
 	Devices cluster.DeviceSet // by the numbers in their names
@@ -115,8 +116,8 @@ func ReadClaimed(c *resourceapi.ResourceClaim) (out Claimed, err error) {
 	return out, nil
 }
 
-// GPUsInSlices returns how many GPUs the slices of each node offer: the devices that are given out whole or in shares,
-// and those of which partitions use counters. Only the newest generation of a pool counts.
+// GPUsInSlices returns how many GPUs the slices of each node offer: devices given out whole or in shares, and sets of counters that
+// partitions use. Only the newest generation of a pool counts.
 func GPUsInSlices(all []resourceapi.ResourceSlice) map[string]int64 {
 	type pool struct{ driver, name string }
 	newest := map[pool]int64{}

@@ -85,7 +85,9 @@ func TestReadClaimed(t *testing.T) {
 
 func TestGPUsInSlices(t *testing.T) {
 	slice := func(driver, node string, generation int64, devices, counters int) resourceapi.ResourceSlice {
-		s := resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Driver: driver, NodeName: ptr.To(node), Pool: resourceapi.ResourcePool{Name: node, Generation: generation}}}
+		s := resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{
+			Driver: driver, NodeName: ptr.To(node), Pool: resourceapi.ResourcePool{Name: node, Generation: generation},
+		}}
 		s.Spec.Devices, s.Spec.SharedCounters = make([]resourceapi.Device, devices), make([]resourceapi.CounterSet, counters)
 		return s
 	}
@@ -104,11 +106,14 @@ func TestGPUsInSlices(t *testing.T) {
 	}
 }
 
-// A pod's claims are those that it names, those of its templates once they are made, and the one for its extended resources.
+// A pod's claims are its named claims, the claims made from its templates, and the one for its extended resources.
 func TestClaimNames(t *testing.T) {
 	text := func(s string) *string { return &s }
 	p := &corev1.Pod{}
-	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "a", ResourceClaimName: text("named")}, {Name: "b", ResourceClaimTemplateName: text("t")}, {Name: "c", ResourceClaimTemplateName: text("t")}}
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{
+		{Name: "a", ResourceClaimName: text("named")}, {Name: "b", ResourceClaimTemplateName: text("t")},
+		{Name: "c", ResourceClaimTemplateName: text("t")},
+	}
 	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "c", ResourceClaimName: text("made")}, {Name: "b"}}
 	p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "extended"}
 	if got := strings.Join(kube.ClaimNames(p), " "); got != "named made extended" {

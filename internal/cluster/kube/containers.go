@@ -7,8 +7,8 @@ import (
 )
 
 // Containers yields the containers of a pod that upstream counts: init containers, native sidecars among them, and then the main ones.
-// Ephemeral containers request nothing and take no ports, so no filter or score looks at them. Sums of what they request are more
-// than what the pod requests; see Requests.
+// Ephemeral containers request nothing and take no ports, so no filter or score looks at them. The sum of their requests exceeds the pod's
+// request; see Requests.
 func Containers(p *corev1.Pod) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [...][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -40,7 +40,7 @@ func sidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// HostPorts returns the ports of its node that a pod takes. Those of init containers that end do not count, as in upstream's filter.
+// HostPorts returns the ports of its node that a pod takes. Ports of init containers that end do not count, as in upstream's filter.
 func HostPorts(p *corev1.Pod) (out []corev1.ContainerPort) {
 	for c := range Lasting(p) {
 		for _, port := range c.Ports {
@@ -52,7 +52,7 @@ func HostPorts(p *corev1.Pod) (out []corev1.ContainerPort) {
 	return out
 }
 
-// Images returns the images that upstream's ImageLocality counts, those of all containers and of volumes. One may be there twice.
+// Images returns the images of all containers and of volumes, as upstream's ImageLocality counts them. An image may be there twice.
 func Images(p *corev1.Pod) (out []string) {
 	for c := range Containers(p) {
 		out = append(out, c.Image)

@@ -6,9 +6,8 @@
 //
 // # GPUs
 //
-// Kubernetes counts whole GPUs as the extended resource nvidia.com/gpu, which device plugins
-// publish. It has no standard names for shares of a GPU, for GPU models and for the devices that a
-// pod runs on. This package uses the names of the tools that belong to the openb trace:
+// Kubernetes counts whole GPUs as the extended resource nvidia.com/gpu, which device plugins publish. It has no standard names for shares
+// of a GPU, for GPU models and for the devices that a pod runs on. This package uses the names of the openb trace's tools:
 //
 //	on a node
 //	  label        alibabacloud.com/gpu-card-model  the model of its GPUs
@@ -21,8 +20,7 @@
 //	               alibabacloud.com/gpu-index       the devices it runs on, set by the scheduler: 0-1
 //	  request      alibabacloud.com/gpu-milli       can replace the first two annotations
 //
-// If a pod has both nvidia.com/gpu and annotations, they must request the same. The owner of a pod
-// can change its annotations at any time. An annotation that contradicts the requested resources,
-// or names a device without room, is therefore ignored. The scheduler goes by what the annotations
-// said when it first saw the pod; see package scheduler/plugin.
+// If a pod has both nvidia.com/gpu and annotations, they must request the same. The owner of a pod can change its annotations at any time.
+// An annotation that contradicts the requested resources, or names a device without room, is therefore ignored. The scheduler uses the
+// annotations as it first saw them; see package scheduler/plugin.
 package kube

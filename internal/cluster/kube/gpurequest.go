@@ -23,12 +23,11 @@ type GPURequest struct {
 // None reports whether the pod requests no GPU.
 func (r GPURequest) None() bool { return r.GPU == 0 && r.GPUMilli == 0 }
 
-// GPURequestOf reads a pod's request for GPUs from its annotations and requested resources. A pod
-// that requests no GPU has no models, whatever its annotations say.
+// GPURequestOf reads a pod's request for GPUs from its annotations and requested resources. A pod that requests no GPU has no models, even
+// if its annotations name some.
 //
-// The error says what is wrong. The request then holds what can be trusted: if amounts contradict
-// each other, those of the resources, which the owner of a running pod cannot change; and if the
-// models are malformed, none.
+// The error describes the fault. The request then holds the trustworthy part: if amounts contradict each other, the resources' amount,
+// which the owner of a running pod cannot change; and if the models are malformed, no models.
 func GPURequestOf(annotations map[string]string, requests Amounts) (GPURequest, error) {
 	amount, words, err := gpuAmount(annotations, requests.GPU, requests.GPUMilli)
 	out := GPURequest{GPU: amount.GPU, GPUMilli: amount.GPUMilli}
@@ -44,8 +43,8 @@ func GPURequestOf(annotations map[string]string, requests Amounts) (GPURequest, 
 	return out, err
 }
 
-// gpuAmount returns the GPU fields of a request, given the requested GPUResource and
-// GPUMilliResource. words tells that the resource or an annotation for shares is used.
+// gpuAmount returns the GPU fields of a request, given the requested GPUResource and GPUMilliResource. words is true if the resource or an
+// annotation for shares is used.
 func gpuAmount(annotations map[string]string, whole, milli int64) (amount cluster.Resources, words bool, err error) {
 	annotated, err := annotatedAmount(annotations)
 	if err != nil {
@@ -97,7 +96,8 @@ func annotatedAmount(annotations map[string]string) (r cluster.Resources, err er
 	case each == cluster.DeviceMilli:
 		return cluster.Resources{GPU: devices}, nil
 	case devices > 1:
-		return r, fmt.Errorf("annotation %s is %d with a %s of %d; only a pod on one device may share it", GPUMilliAnnotation, each, GPUCountAnnotation, devices)
+		return r, fmt.Errorf("annotation %s is %d with a %s of %d; only a pod on one device may share it",
+			GPUMilliAnnotation, each, GPUCountAnnotation, devices)
 	}
 	return cluster.Resources{GPUMilli: each}, nil
 }
@@ -136,7 +136,8 @@ func parseModels(s string) (out []string, err error) {
 		case m == "":
 			return nil, fmt.Errorf("annotation %s names no model before, after or between two |", GPUModelAnnotation)
 		case len(m) > maxModelName:
-			return nil, fmt.Errorf("annotation %s names a model of %d characters; a node's label has %d at most", GPUModelAnnotation, len(m), maxModelName)
+			return nil, fmt.Errorf("annotation %s names a model of %d characters; a node's label has %d at most",
+				GPUModelAnnotation, len(m), maxModelName)
 		}
 		if !slices.Contains(out, m) {
 			out = append(out, m)

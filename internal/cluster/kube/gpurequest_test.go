@@ -119,7 +119,9 @@ func FuzzGPURequestOf(f *testing.F) {
 	f.Add("", "1", strings.Repeat("T4|", 99), strings.Repeat("0-", 999)+"0", int64(0), int64(900))
 	f.Add("0", "0", " T4 | T4 ", "0-1-63", int64(9), int64(9000))
 	f.Fuzz(func(t *testing.T, count, milli, model, index string, whole, request int64) {
-		annotations := map[string]string{GPUCountAnnotation: count, GPUMilliAnnotation: milli, GPUModelAnnotation: model, GPUIndexAnnotation: index}
+		annotations := map[string]string{
+			GPUCountAnnotation: count, GPUMilliAnnotation: milli, GPUModelAnnotation: model, GPUIndexAnnotation: index,
+		}
 		amounts := Amounts{GPU: max(whole, 0), GPUMilli: max(request, 0)} // the API server rejects negative amounts
 		r, err := GPURequestOf(annotations, amounts)
 		if r.GPU < 0 || r.GPUMilli < 0 || r.GPUMilli >= cluster.DeviceMilli || r.GPU > 0 && r.GPUMilli > 0 {

@@ -14,7 +14,7 @@ const (
 
 	// GPUCountAnnotation is the number of GPUs that a pod requests.
 	GPUCountAnnotation = GPUCountResource
-	// GPUMilliAnnotation is how many thousandths of each GPU a pod requests.
+	// GPUMilliAnnotation holds the thousandths of each GPU that a pod requests.
 	GPUMilliAnnotation = GPUMilliResource
 	// GPUModelAnnotation lists the GPU models that a pod accepts, separated by |.
 	GPUModelAnnotation = GPUModelLabel

@@ -46,10 +46,9 @@ func SetGPUs(n *cluster.Node, object *corev1.Node, allocatable Amounts) {
 	}
 }
 
-// CloseLost counts as full the devices of n that its capacity has and its allocatable amounts lack, and
-// returns them. Kubernetes tells only their number. So devices that pods use are kept, and idle ones are
-// closed: first those of before, which were closed before, and then those with the highest numbers. If
-// too few are idle, the lost devices are among those in use, and no more are closed.
+// CloseLost counts devices of n as full that are in its capacity but not in its allocatable amounts, and returns them. Kubernetes tells
+// only their number. So devices that pods use stay open, and idle ones are closed: first the devices in before, which were closed before,
+// then the highest numbers. If too few are idle, the lost devices are among the used ones, and no more are closed.
 func CloseLost(n *cluster.Node, before cluster.DeviceSet) (lost cluster.DeviceSet) {
 	missing := int64(len(n.GPUs)) - n.Allocatable.GPU
 	for _, candidates := range []cluster.DeviceSet{before, ^before} {

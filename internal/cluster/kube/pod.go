@@ -7,12 +7,10 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Pod translates a pod: what it requests, the GPU models it accepts, its node selector and its
-// tolerations. Node affinity is left out, and so are tolerations with an operator other than Equal
-// or Exists.
+// Pod translates a pod: its requests, the GPU models it accepts, its node selector and its tolerations. Node affinity is left out, and so
+// are tolerations with an operator other than Equal or Exists.
 //
-// The error says what is wrong with the pod's GPU request. The pod then holds the part of the
-// request that can be trusted; see GPURequestOf.
+// The error describes the fault of the pod's GPU request. The pod then holds the request's trustworthy part; see GPURequestOf.
 func Pod(p *corev1.Pod) (cluster.Pod, error) {
 	requests := Requests(p)
 	gpu, err := GPURequestOf(p.Annotations, requests)

@@ -11,7 +11,7 @@ import (
 	"gnnsched/internal/quote"
 )
 
-// PowerAnnotation is a node's annotation with what its machine draws, as JSON:
+// PowerAnnotation is a node's annotation with the power of its machine in watts, as JSON:
 //
 //	{"idle": 60, "full": 240, "curve": [100, 140, 190], "sleep": 5}
 const PowerAnnotation = "gnnsched.io/power"

@@ -15,11 +15,11 @@ type RunningPod struct {
 	Devices  cluster.DeviceSet // from GPUIndexAnnotation; empty if the pod has none or requests no GPU
 }
 
-// Running translates a pod that runs on a node. The error says what is wrong with its GPU request;
-// the result then holds the part that can be trusted, as in Pod.
+// Running translates a pod that runs on a node. The error describes the fault of its GPU request; the result then holds the request's
+// trustworthy part, as in Pod.
 func Running(p *corev1.Pod) (RunningPod, error) { return RunningWith(p, Requests(p)) }
 
-// RunningWith is Running for a caller that knows already what the pod requests.
+// RunningWith is Running for a caller that already knows the pod's requests.
 func RunningWith(p *corev1.Pod, requests Amounts) (RunningPod, error) {
 	gpu, err := GPURequestOf(p.Annotations, requests)
 	r := RunningPod{Requests: podResources(requests, gpu)}

@@ -14,7 +14,9 @@ import (
 func TestPlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := rapid.IntRange(1, 8).Draw(t, "devices")
-		n := &cluster.Node{Name: "n", Allocatable: cluster.Resources{MilliCPU: 1, Memory: 1, GPU: int64(devices), Pods: 100}, GPUs: make([]int64, devices)}
+		n := &cluster.Node{
+			Name: "n", Allocatable: cluster.Resources{MilliCPU: 1, Memory: 1, GPU: int64(devices), Pods: 100}, GPUs: make([]int64, devices),
+		}
 		empty := *n
 		var running []RunningPod
 		unknown := false // the device of some share is unknown
@@ -101,8 +103,7 @@ func running(r cluster.Resources, on ...int) (p RunningPod) {
 	return p
 }
 
-// Whatever the annotations say, no device is overcommitted while there are enough of them, and the
-// order of the pods does not matter.
+// For any annotations, no device is overcommitted while there are enough of them, and the order of the pods does not matter.
 func TestPlaceWithRandomAnnotations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices := rapid.IntRange(1, 8).Draw(t, "devices")

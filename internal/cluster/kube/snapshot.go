@@ -10,11 +10,11 @@ import (
 )
 
 // Snapshot translates a cluster: the nodes, in their order, with the pods that run on them.
-// unbound is the number of pods that run on none of the nodes. A pod counts whatever its phase, so
+// unbound is the number of pods that run on none of the nodes. A pod counts in any phase, so
 // callers leave out pods that have finished.
 //
-// The error names every pod with a contradictory GPU request. The snapshot then counts for these
-// pods what can be trusted, as Running does.
+// The error names every pod with a contradictory GPU request. The snapshot then counts the trustworthy part of their requests, as Running
+// does.
 func Snapshot(nodes []corev1.Node, pods []corev1.Pod) (snapshot cluster.Snapshot, unbound int, err error) {
 	running := make(map[string][]RunningPod, len(nodes))
 	for i := range nodes {

@@ -11,8 +11,7 @@ import (
 	"gnnsched/internal/quote"
 )
 
-// TrafficAnnotation is a pod's annotation with what it exchanges with other workloads of its namespace, such as
-// "api=3e6,db=1e6"; see Traffic.
+// TrafficAnnotation is a pod's annotation with its traffic to other workloads of its namespace, such as "api=3e6,db=1e6"; see Traffic.
 const TrafficAnnotation = "gnnsched.io/traffic"
 
 // MaxTraffic is the longest TrafficAnnotation that is read, in bytes.

@@ -49,7 +49,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Whatever the text, flows are within their bounds, and errors are short and can be shown on a terminal.
+// For any text, flows are within their bounds, and errors are short and can be shown on a terminal.
 func FuzzTraffic(f *testing.F) {
 	for _, s := range []string{"api=3e6,db=1e6", "api", "=", "a=1,a=1", "a=0x1p4", "\x00=\xff", strings.Repeat("a=1,", 70)} {
 		f.Add(s)

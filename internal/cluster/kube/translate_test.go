@@ -16,9 +16,13 @@ import (
 )
 
 var (
-	drawnTaints = []cluster.Taint{{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Key: "b", Effect: cluster.PreferNoSchedule}, {Key: "c", Effect: cluster.NoExecute}}
+	drawnTaints = []cluster.Taint{
+		{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Key: "b", Effect: cluster.PreferNoSchedule}, {Key: "c", Effect: cluster.NoExecute},
+	}
 	drawnModels = []string{"T4", "A10"}
-	drawnTolers = []cluster.Toleration{{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Exists: true}, {Key: "b", Exists: true, Effect: cluster.NoExecute}}
+	drawnTolers = []cluster.Toleration{
+		{Key: "a", Value: "1", Effect: cluster.NoSchedule}, {Exists: true}, {Key: "b", Exists: true, Effect: cluster.NoExecute},
+	}
 )
 
 func drawRequests(t *rapid.T) cluster.Resources {
@@ -40,7 +44,9 @@ func TestNodeRoundTrip(t *testing.T) {
 			Labels:        map[string]string{"disk": "ssd"},
 			Taints:        drawnTaints[:rapid.IntRange(0, 3).Draw(t, "taints")],
 			Unschedulable: rapid.Bool().Draw(t, "cordoned"),
-			Allocatable:   cluster.Resources{MilliCPU: rapid.Int64Range(1, 1<<20).Draw(t, "cpu"), Memory: rapid.Int64Range(1, 1<<40).Draw(t, "memory"), Pods: 110},
+			Allocatable: cluster.Resources{
+				MilliCPU: rapid.Int64Range(1, 1<<20).Draw(t, "cpu"), Memory: rapid.Int64Range(1, 1<<40).Draw(t, "memory"), Pods: 110,
+			},
 		}
 		if devices := rapid.Int64Range(0, 8).Draw(t, "devices"); devices > 0 {
 			want.Allocatable.GPU = devices
@@ -108,7 +114,7 @@ func TestPodRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want.Requests.TotalGPUMilli() == 0 {
-			devices = 0 // a pod without GPUs has none, whatever its annotation says
+			devices = 0 // a pod without GPUs has none, even if its annotation names some
 		}
 		if d := cmp.Diff(RunningPod{Requests: want.Requests, Devices: devices}, running); d != "" {
 			t.Fatal(d)
@@ -130,7 +136,9 @@ func TestNonzeroResourceList(t *testing.T) {
 // the whole pod.
 func TestRequests(t *testing.T) {
 	container := func(cpu string, restart *corev1.ContainerRestartPolicy) corev1.Container {
-		return corev1.Container{RestartPolicy: restart, Resources: corev1.ResourceRequirements{Requests: requests("cpu", cpu, GPUMilliResource, "100")}}
+		return corev1.Container{
+			RestartPolicy: restart, Resources: corev1.ResourceRequirements{Requests: requests("cpu", cpu, GPUMilliResource, "100")},
+		}
 	}
 	sidecar := container("300m", ptr.To(corev1.ContainerRestartPolicyAlways))
 	for _, c := range []struct {
@@ -186,7 +194,9 @@ func TestSnapshot(t *testing.T) {
 	pod := func(name, on string, r cluster.Resources, devices string) corev1.Pod {
 		p := corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: GPUAnnotations(r, nil)},
-			Spec:       corev1.PodSpec{NodeName: on, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: ResourceList(r)}}}},
+			Spec: corev1.PodSpec{
+				NodeName: on, Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: ResourceList(r)}}},
+			},
 		}
 		if devices != "" {
 			p.Annotations[GPUIndexAnnotation] = devices

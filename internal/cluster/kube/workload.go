@@ -8,9 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Workload returns what a pod belongs to, as Kind/name: its controller, for a ReplicaSet the Deployment above it, and
-// for a Job of a CronJob the CronJob. A pod without a controller may name it in an annotation, as those of a replay do; else it
-// is empty.
+// Workload returns the owner of a pod, as Kind/name: its controller, for a ReplicaSet the Deployment above it, and for a Job of a CronJob
+// the CronJob. A pod without a controller may name its owner in an annotation, as a replay's pods do; else the result is empty.
 func Workload(p *v1.Pod) string {
 	o := metav1.GetControllerOfNoCopy(p)
 	if o == nil {
@@ -27,10 +26,10 @@ func Workload(p *v1.Pod) string {
 	return o.Kind + "/" + o.Name
 }
 
-// WorkloadAnnotation names what a pod of a replay belonged to in its record, such as Deployment/web.
+// WorkloadAnnotation names the recorded owner of a replay's pod, such as Deployment/web.
 const WorkloadAnnotation = "gnnsched.io/workload"
 
-// named returns an annotation if it has the form Kind/name, else "". Anybody may write it.
+// named returns an annotation if it has the form Kind/name, else "". Any owner of a pod may write it.
 func named(text string) string {
 	kind, name, ok := strings.Cut(text, "/")
 	if !ok || kind == "" || len(kind) > 63 || len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -64,7 +64,7 @@ func GPUAnnotations(r cluster.Resources, models []string) map[string]string {
 	return out
 }
 
-// Capacity writes what a node offers: CPU, memory, pod slots and GPUs.
+// Capacity writes a node's capacity: CPU, memory, pod slots and GPUs.
 func Capacity(r cluster.Resources) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI),

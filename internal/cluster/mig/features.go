@@ -1,7 +1,7 @@
 package mig
 
-// feature is a number that tells what the state of a GPU is worth to the pods of one profile. Under a mix of profiles it is the mean
-// over the pods.
+// feature is a number that describes the value of a GPU's state to the pods of one profile. Under a mix of profiles it is the mean over the
+// pods.
 type feature struct {
 	Name, About string
 	Of          func(used Slices, p Profile) float64
@@ -40,7 +40,7 @@ var Features = []feature{
 	}},
 }
 
-// Wasted returns how many free memory slices partitions of a profile cannot use.
+// Wasted returns the number of free memory slices that partitions of a profile cannot use.
 func Wasted(used Slices, p Profile) int {
 	free := Memory - used.Len()
 	for s := range p.Free(used) { // starts are as far apart as partitions are wide, or further, so the lowest one never blocks two
@@ -52,10 +52,10 @@ func Wasted(used Slices, p Profile) int {
 	return free
 }
 
-// Room returns how many partitions of the profile fit beside the used slices at the same time.
+// Room returns the number of partitions of the profile that fit beside the used slices at the same time.
 func (p Profile) Room(used Slices) int {
 	return (Memory - used.Len() - Wasted(used, p)) / p.Memory()
 }
 
-// Computing returns how many of the slices have a compute slice of their own: all but the last.
+// Computing returns the number of slices with a compute slice of their own: all but the last.
 func (s Slices) Computing() int { return (s & (1<<Compute - 1)).Len() }

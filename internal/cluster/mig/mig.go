@@ -1,8 +1,8 @@
 // Package mig knows the geometry of NVIDIA's MIG: the profiles of partitions, and where on a GPU each may lie.
 //
-// A GPU has eight memory slices and seven compute slices. A partition takes adjacent memory slices from one of the starts of its
-// profile, and compute slices, of which there are always enough: at the starts that are allowed, partitions that do not
-// overlap take seven compute slices at most. So the set of used memory slices says what still fits.
+// A GPU has eight memory slices and seven compute slices. A partition takes adjacent memory slices from one of the starts of its profile,
+// and compute slices, of which there are always enough: at the starts that are allowed, partitions that do not overlap take seven compute
+// slices at most. So the set of used memory slices determines which profiles still fit.
 package mig
 
 import (
@@ -75,19 +75,19 @@ func (p Profile) Starts() []int { return shapes[p].starts }
 // counters is the number of counters that a ResourceSlice has for a GPU: one for the compute slices, and one for each memory slice.
 const counters = 1 + Memory
 
-// Used returns which part of a GPU some compute and memory slices are, in thousandths, rounded up. It is the mean over the counters.
+// Used returns the share of a GPU that some compute and memory slices take, in thousandths, rounded up. It is the mean over the counters.
 func Used(compute, memory int) int64 {
 	sum := (1000*compute+Compute-1)/Compute + 1000*memory
 	return int64((sum + counters - 1) / counters)
 }
 
-// Milli returns which part of a GPU a partition is, in thousandths, rounded down: a partition that fits beside others then fits
-// by thousandths, too. No two profiles have the same.
+// Milli returns the share of a GPU that a partition takes, in thousandths, rounded down: a partition that fits beside others then also fits
+// by thousandths. It differs for each profile.
 func (p Profile) Milli() int64 {
 	return int64((1000*p.Compute()/Compute + 1000*p.Memory()) / counters)
 }
 
-// OfMilli returns the profile whose partitions are so many thousandths of a GPU, and None if there is none.
+// OfMilli returns the profile with the given Milli, and None if there is none.
 func OfMilli(milli int64) Profile {
 	for _, p := range Profiles() {
 		if p.Milli() == milli {
@@ -97,7 +97,7 @@ func OfMilli(milli int64) Profile {
 	return None
 }
 
-// Name returns the profile's name on a GPU with so many GB, such as 3g.20gb.
+// Name returns the profile's name on a GPU with the given GB, such as 3g.20gb.
 func (p Profile) Name(gigabytes int) string {
 	return fmt.Sprintf("%dg.%dgb", p.Compute(), gigabytes*p.Memory()/Memory)
 }
@@ -124,8 +124,8 @@ func (p Profile) Fits(used Slices) bool {
 	return false
 }
 
-// Find returns the profile of a partition that takes some memory slices and so many compute slices; None if there is no such profile,
-// or if none of its starts is there.
+// Find returns the profile of a partition that takes the given memory slices and number of compute slices; None if there is no such
+// profile, or if the slices begin at none of its starts.
 func Find(on Slices, compute int) Profile {
 	for _, p := range Profiles() {
 		for _, s := range p.Starts() {
@@ -137,7 +137,7 @@ func Find(on Slices, compute int) Profile {
 	return None
 }
 
-// Placements returns how many placements of all profiles are free beside the used slices, which Siavashi and Momtazpour call the
+// Placements returns the number of free placements of all profiles beside the used slices. Siavashi and Momtazpour call it the
 // configuration capability of a GPU ("A Multi-Objective Framework for Optimizing GPU-Enabled VM Placement in Cloud Data Centers with
 // Multi-Instance GPU Technology", 2025).
 func Placements(used Slices) (n int) {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Names are those of NVIDIA's guide.
+// Names follow NVIDIA's guide.
 func TestNames(t *testing.T) {
 	for gigabytes, want := range map[int][]string{
 		40: {"1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"},
@@ -58,7 +58,7 @@ func TestMilli(t *testing.T) {
 	}
 }
 
-// How many partitions of one profile a GPU takes, as in the guide's column of instances.
+// The number of partitions of one profile on a GPU, as in the guide's column of instances.
 func TestInstances(t *testing.T) {
 	for p, want := range map[Profile]int{One: 7, OneWide: 4, Two: 3, Three: 2, Four: 1, Seven: 1} {
 		used, n := Slices(0), 0

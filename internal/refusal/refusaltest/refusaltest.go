@@ -52,7 +52,7 @@ func (s *Server) Forbid(requests ...string) {
 	}
 }
 
-// Refused returns how many requests were refused so far.
+// Refused returns the number of refused requests so far.
 func (s *Server) Refused() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record/play"
 )
 
-// Pools returns a pool of one node for each node that a record had at a time, and notes about what is left out.
+// Pools returns a pool of one node for each node of a record at a time, and notes about omissions.
 func Pools(m record.Moment) ([]nodepool.Pool, []string, error) {
 	machines, notes, err := play.Machines(m)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"gnnsched/scheduler/decision"
 )
 
-// DefaultSize is the number of decisions that a scheduler keeps in memory unless it is told otherwise. One takes
-// about 4 KB.
+// DefaultSize is the default number of decisions that a scheduler keeps in memory. One takes about 4 KB.
 const DefaultSize = 2048
 
 // Book keeps the last decisions in memory, and hands all of them to a Journal if it has one. It is safe for
@@ -55,7 +54,7 @@ func (b *Book) Decided(d decision.Decision) {
 type Query struct {
 	Namespace, Pod string
 	UID            string
-	Limit          int // at most so many, 0 for all
+	Limit          int // at most this many, 0 for all
 }
 
 // Last returns the chosen records, the newest first.
@@ -111,7 +110,7 @@ func (b *Book) Held() (held int, total uint64) {
 	return len(b.ring), b.total
 }
 
-// Path is where a scheduler serves its book.
+// Path is the path of a scheduler's book.
 const Path = "/debug/decisions"
 
 // page is the answer of a Book over HTTP.

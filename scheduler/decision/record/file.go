@@ -9,8 +9,8 @@ import (
 // maxLine is the longest line that is read, in bytes.
 const maxLine = 2 << 20
 
-// ReadFile calls each with the records of a file that a Journal wrote, in its order: JSON lines or Parquet. The last line or group
-// may be cut off. What is no such file is an error that names the file and, for lines, the line.
+// ReadFile calls each with the records of a file that a Journal wrote, in their order: JSON lines or Parquet. The last line or group may be
+// cut off. For any other file it returns an error with the file and, for lines, the line.
 func ReadFile(path string, each func(Record)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -36,14 +36,14 @@ func readLines(f *os.File, path string, each func(Record)) error {
 			continue
 		}
 		r, err := Parse(lines.Bytes())
-		if err != nil { // a torn line of a writer that was killed, unless no line is a record
+		if err != nil { // a torn line of a killed writer, unless no line is a record
 			faulty = fmt.Errorf("%s:%d: %w", path, number, err)
 			continue
 		}
 		records++
 		each(r)
 	}
-	if err := lines.Err(); err != nil { // what follows may be newer
+	if err := lines.Err(); err != nil { // the rest may be newer
 		return fmt.Errorf("%s:%d: %w", path, number+1, err)
 	}
 	if records == 0 && faulty != nil {

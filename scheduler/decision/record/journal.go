@@ -27,10 +27,10 @@ type Journal interface {
 	Close() error
 }
 
-// OpenJournal opens the file, which only its owner may read: it names pods. If its name ends in .parquet, it is a Parquet file,
-// else one JSON object a line. failed is called for the first record of several that cannot be written, for example because
-// the disk is full, and once more when writing works again, with a nil error and the number of lost ones. It is also called, with a
-// nil error and 1, if the last record in the file was written in part, and is cut off.
+// OpenJournal opens the file, which only its owner may read: it names pods. A file whose name ends in .parquet is a Parquet file, any other
+// has one JSON object a line. failed is called for the first of several records that cannot be written, for example on a full disk, and
+// once more when writing works again, with a nil error and the number of lost records. It is also called, with a nil error and 1, if the
+// last record in the file is partial and was cut off.
 func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
 	if strings.HasSuffix(path, ".parquet") {
 		return openTable(path, failed)
@@ -67,9 +67,9 @@ func openLines(path string, failed func(err error, lost uint64)) (*lines, error)
 	return &lines{path: path, file: file, failed: failed, torn: torn}, nil
 }
 
-// whole cuts off the record at the end of the file that a process wrote in part: it was killed, or the disk was full. Other text without
-// a line feed stays: a record that lacks nothing else, or a file of another kind. torn reports whether there is such text. whole fails for
-// what is no file, such as a folder or a pipe.
+// whole cuts off a partial record at the end of the file: the writer was killed, or the disk was full. Other text without a line feed
+// stays: a record that lacks nothing else, or a file of another kind. torn reports whether there is such text. whole fails for folders,
+// pipes and the like.
 func whole(f *os.File) (cut, torn bool, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -131,7 +131,7 @@ func (j *lines) write(r Record) {
 	}
 }
 
-// takeBack cuts the last bytes off the file, which are the part of a line that the disk took.
+// takeBack cuts the last bytes off the file: the part of a line that reached the disk.
 func (j *lines) takeBack(bytes int) error {
 	if err := j.file.Close(); err != nil { // the next write opens it again
 		return err

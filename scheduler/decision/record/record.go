@@ -57,7 +57,7 @@ type Record struct {
 
 	Best     []Candidate `json:"best,omitempty"`
 	RunnerUp string      `json:"runnerUp,omitempty"` // the best candidate that was not chosen
-	Margin   *float64    `json:"margin,omitempty"`   // score of the node minus that of the runner-up; absent if one is not known
+	Margin   *float64    `json:"margin,omitempty"`   // score of the node minus the runner-up's score; absent if one is not known
 	Default  *Default    `json:"default,omitempty"`
 
 	Failure   string `json:"failure,omitempty"`
@@ -288,7 +288,9 @@ func (r *Record) check() error {
 	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64 || len(r.Claimed) > maxClaimed:
 		return errors.New("a list in the record is too long")
 	}
-	for _, s := range []*string{&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really} {
+	for _, s := range []*string{
+		&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really,
+	} {
 		*s = short(*s, maxName)
 	}
 	r.Failure = short(r.Failure, maxFailure)

@@ -29,7 +29,10 @@ func chosen(i int) decision.Decision {
 		Best:    []decision.Candidate{{Node: "a", Score: 0.5, Read: read, Cards: []string{"gpu.example.com/a/gpu-0"}}, {Node: "b", Score: 0.25}},
 		Default: &decision.Default{Candidate: decision.Candidate{Node: "b", Score: 0.25}, Ties: 2, Preferred: true},
 		Node:    "a", Devices: 0b101, Bound: true,
-		Claimed: []decision.ClaimedDevice{{Claim: "c", Request: "gpu", Driver: "gpu.example.com", Pool: "a", Name: "gpu-0", Milli: 460}, {Request: "r", Driver: "d", Pool: "p", Name: "n"}},
+		Claimed: []decision.ClaimedDevice{
+			{Claim: "c", Request: "gpu", Driver: "gpu.example.com", Pool: "a", Name: "gpu-0", Milli: 460},
+			{Request: "r", Driver: "d", Pool: "p", Name: "n"},
+		},
 	}
 }
 
@@ -63,7 +66,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// The book keeps the last decisions, the newest first, and finds those of a pod.
+// The book keeps the last decisions, the newest first, and finds them by pod.
 func TestBook(t *testing.T) {
 	b := NewBook(3, nil)
 	if got := b.Last(Query{}); len(got) != 0 {
@@ -96,7 +99,7 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// After gives what is new since a number of decisions, as far as the book still has it.
+// After returns the records since a number of decisions, as far as the book still has them.
 func TestAfter(t *testing.T) {
 	b := NewBook(4, nil)
 	if got, total := b.After(0, 10); len(got) != 0 || total != 0 {
@@ -192,7 +195,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// faulty is a file on a disk that is full until it is not. It takes a half of what is written then.
+// faulty is a file on a disk that can become full. A full disk takes half of each write.
 type faulty struct {
 	*os.File
 	full bool
@@ -208,7 +211,7 @@ func (f *faulty) Write(b []byte) (int, error) {
 
 func (f *faulty) Close() error { return nil }
 
-// A full disk is said once, and so is that writing works again. The memory has all, and the file has whole lines.
+// A full disk is reported once, and so is its recovery. The memory has all records, and the file has whole lines.
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -247,8 +250,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A file goes on after its last whole record. A part of a record is cut off; text that is none stays, and so does a record that lacks
-// only the line feed.
+// A file continues after its last whole record. A partial record is cut off; other text stays, and so does a record that lacks only the
+// line feed.
 func TestJournalAfterAKill(t *testing.T) {
 	d := chosen(0)
 	record, err := json.Marshal(Of(&d))

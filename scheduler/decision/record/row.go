@@ -50,7 +50,8 @@ func rowOf(r *Record) (row, error) {
 	out := row{
 		Time: r.Time.UnixNano(), Profile: r.Profile, Number: r.Number, Namespace: r.Namespace, Pod: r.Pod, UID: r.UID, Outcome: r.Outcome,
 		Node: r.Node, Group: r.Group, Policy: r.Policy, Fingerprint: r.Fingerprint, Fallback: r.Fallback, Latency: r.Latency,
-		Nodes: int64(r.Nodes), Feasible: int64(r.Feasible), Preferred: int64(r.Preferred), RunnerUp: r.RunnerUp, Margin: r.Margin, Failure: r.Failure, Nominated: r.Nominated, Really: r.Really,
+		Nodes: int64(r.Nodes), Feasible: int64(r.Feasible), Preferred: int64(r.Preferred), RunnerUp: r.RunnerUp, Margin: r.Margin,
+		Failure: r.Failure, Nominated: r.Nominated, Really: r.Really,
 	}
 	var errs [5]error
 	if len(r.Devices) > 0 {
@@ -76,17 +77,22 @@ func column(v any) (string, error) {
 	return string(text), err
 }
 
-// record returns the record of a row that was read. Its texts are safe to print.
+// record returns the record of a row from a file. Its texts are safe to print.
 func (w *row) record() (Record, error) {
 	r := Record{
-		Schema: schemaVersion, Time: time.Unix(0, w.Time).UTC(), Profile: w.Profile, Number: w.Number, Namespace: w.Namespace, Pod: w.Pod, UID: w.UID, Outcome: w.Outcome,
+		Schema: schemaVersion, Time: time.Unix(0, w.Time).UTC(), Profile: w.Profile, Number: w.Number, Namespace: w.Namespace, Pod: w.Pod,
+		UID: w.UID, Outcome: w.Outcome,
 		Node: w.Node, Group: w.Group, Policy: w.Policy, Fingerprint: w.Fingerprint, Fallback: w.Fallback, Latency: w.Latency,
-		Nodes: int(w.Nodes), Feasible: int(w.Feasible), Preferred: int(w.Preferred), RunnerUp: w.RunnerUp, Margin: w.Margin, Failure: w.Failure, Nominated: w.Nominated, Really: w.Really,
+		Nodes: int(w.Nodes), Feasible: int(w.Feasible), Preferred: int(w.Preferred), RunnerUp: w.RunnerUp, Margin: w.Margin, Failure: w.Failure,
+		Nominated: w.Nominated, Really: w.Really,
 	}
 	for _, c := range []struct {
 		name, text string
 		into       any
-	}{{"devices", w.Devices, &r.Devices}, {"claimed", w.Claimed, &r.Claimed}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best}, {"default", w.Default, &r.Default}} {
+	}{
+		{"devices", w.Devices, &r.Devices}, {"claimed", w.Claimed, &r.Claimed}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best},
+		{"default", w.Default, &r.Default},
+	} {
 		switch {
 		case len(c.text) > maxRecordBytes:
 			return r, fmt.Errorf("column %s has more than %d bytes", c.name, maxRecordBytes)

@@ -20,7 +20,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// A row group is written when it has groupRows rows, or when its first row is groupAge old: a crash loses so much at most.
+// A row group is written when it has groupRows rows, or when its first row is groupAge old: a crash loses at most that much.
 const (
 	groupRows = 1024
 	groupAge  = 5 * time.Minute
@@ -30,9 +30,8 @@ const (
 // versionKey is the metadata's key of schemaVersion.
 const versionKey = "gnnsched.decisions.schema"
 
-// table is a journal in Parquet. After each row group it writes a footer that lists all groups so far, and it never
-// overwrites: the file is complete after every group, and one that is cut off is complete up to its last whole footer. The
-// footers before the last one are dead bytes.
+// table is a journal in Parquet. After each row group it writes a footer that lists all groups so far, and it never overwrites: the file is
+// complete after every group, and a truncated file is complete up to its last whole footer. The footers before the last one are dead bytes.
 type table struct {
 	path   string
 	now    func() time.Time
@@ -51,7 +50,7 @@ type table struct {
 	limit   int64 // of size, above which a new file begins
 }
 
-// openTable opens a file. What a killed process left behind the last whole group is cut off when the next group is written.
+// openTable opens a file. The next group replaces the remains of a killed process behind the last whole group.
 func openTable(path string, failed func(err error, lost uint64)) (*table, error) {
 	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	t := &table{path: path, now: time.Now, after: after, failed: failed, limit: maxMegabytes << 20}
@@ -160,7 +159,7 @@ func (t *table) append(rows []row) error {
 	if err != nil {
 		return err
 	}
-	if err := t.file.Truncate(t.size); err != nil { // a part of a group that could not be written
+	if err := t.file.Truncate(t.size); err != nil { // a partial group
 		return err
 	}
 	if _, err := t.file.WriteAt(text, t.size); err != nil {
@@ -179,7 +178,10 @@ func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
 	out, before := &t.buffer, t.meta
 	out.Reset()
 	if t.writer == nil {
-		options := []parquet.WriterOption{parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)), parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), "")}
+		options := []parquet.WriterOption{
+			parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.KeyValueMetadata(versionKey, strconv.Itoa(schemaVersion)),
+			parquet.CreatedBy("gnnsched", strconv.Itoa(schemaVersion), ""),
+		}
 		for _, c := range longColumns {
 			options = append(options, parquet.SkipPageBounds(c))
 		}
@@ -216,13 +218,16 @@ func (t *table) encode(rows []row) ([]byte, format.FileMetaData, error) {
 	return out.Bytes(), meta, nil
 }
 
-// shift moves a row group by some bytes and numbers it. It drops the page index: readers expect those of all groups in one place.
+// shift moves a row group by some bytes and numbers it. It drops the page index: readers expect the page indexes of all groups in one
+// place.
 func shift(g *format.RowGroup, by int64, number int16) {
 	g.FileOffset, g.Ordinal = g.FileOffset+by, number
 	for i := range g.Columns {
 		c := &g.Columns[i]
 		c.OffsetIndexOffset, c.OffsetIndexLength, c.ColumnIndexOffset, c.ColumnIndexLength = 0, 0, 0, 0
-		for _, offset := range []*int64{&c.FileOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset} {
+		for _, offset := range []*int64{
+			&c.FileOffset, &c.MetaData.DataPageOffset, &c.MetaData.IndexPageOffset, &c.MetaData.DictionaryPageOffset,
+		} {
 			if *offset != 0 {
 				*offset += by
 			}

@@ -88,15 +88,20 @@ func some() []decision.Decision {
 	full.Devices, full.Group, full.Fallback, full.Bound = cluster.DeviceSet(5), "canary", "deadline", true
 	full.Claimed = []decision.ClaimedDevice{{Claim: "gpu", Request: "one", Driver: "gpu.example.com", Pool: "node", Name: "gpu-0", Milli: 500}}
 	full.Refused = []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 3}}
-	full.Best = []decision.Candidate{{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1}}
+	full.Best = []decision.Candidate{
+		{Node: full.Node, Score: 0.5, Read: &policy.Reading{Kind: policy.ValueReading, Features: []float32{1, 2.5}}}, {Node: "b", Score: -1},
+	}
 	full.Default = &decision.Default{Candidate: decision.Candidate{Node: "b", Score: -1}, Ties: 2, Preferred: true}
-	failed := decision.Decision{Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes", Nominated: "c"}
+	failed := decision.Decision{
+		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "huge", UID: "u"}, At: time.Unix(5, 123456789), Nodes: 7, Failure: "0/7 nodes",
+		Nominated: "c",
+	}
 	watched := chosen(2)
 	watched.Really = "b"
 	return []decision.Decision{chosen(0), full, failed, watched}
 }
 
-// What is written as Parquet is read as it would be from JSON lines.
+// Parquet holds the same records as JSON lines.
 func TestTableHasWhatLinesHave(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.parquet")
 	j, _ := tableOf(t, path)
@@ -255,7 +260,7 @@ func TestTableRotates(t *testing.T) {
 	}
 }
 
-// A file of a release with other columns is kept as it is, and a new one begins.
+// A file of a release with other columns stays unchanged, and a new one begins.
 func TestTableOfAnotherRelease(t *testing.T) {
 	type older struct {
 		Time    int64  `parquet:"time,timestamp(nanosecond)"`
@@ -302,14 +307,15 @@ func TestTableOfAnotherRelease(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is said once, and so is that writing works again.
+// A failing file is reported once, and so is its recovery.
 func TestTableThatFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	var said []string
-	j, c := withHand(t, filepath.Join(dir, "d.parquet"), func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
+	j, c := withHand(t, filepath.Join(dir, "d.parquet"),
+		func(err error, lost uint64) { said = append(said, fmt.Sprint(err == nil, " ", lost)) })
 	b := NewBook(1, j)
 	if err := j.file.Close(); err != nil { // as if the disk were gone
 		t.Fatal(err)
@@ -337,7 +343,7 @@ func TestTableThatFails(t *testing.T) {
 	}
 }
 
-// What is no file of decisions is refused and stays as it is.
+// Files without decisions are refused and stay unchanged.
 func TestTableRefuses(t *testing.T) {
 	dir := t.TempDir()
 	var other bytes.Buffer
@@ -410,7 +416,7 @@ func FuzzReadTable(f *testing.F) {
 	})
 }
 
-// The footers, of which each lists all groups, stay small: long values are not repeated in them.
+// Footers, each of which lists all groups, stay small: they do not repeat long values.
 func TestTableFooters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d.parquet")
 	j, h := tableOf(t, path)

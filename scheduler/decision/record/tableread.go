@@ -23,8 +23,8 @@ func footerLength(end []byte) int {
 	return int(binary.LittleEndian.Uint32(end[len(end)-tail:]))
 }
 
-// lastWhole returns the size up to which a file is whole, and the footer there; nil if no footer is whole. The error is of what is no
-// file of decisions.
+// lastWhole returns the size up to which a file is whole, and the footer there; nil if no footer is whole. It returns an error if the file
+// holds no decisions.
 func lastWhole(r io.ReaderAt, size int64) (int64, *format.FileMetaData, error) {
 	head := make([]byte, min(size, int64(len(magic))))
 	if _, err := r.ReadAt(head, 0); err != nil {
@@ -123,8 +123,8 @@ func isTable(f *os.File) bool {
 	return err == nil && string(head) == magic
 }
 
-// readTable calls each with the records of a Parquet file, in their order. Of a file that is cut off, these are those up to its last
-// whole row group, and cut is true.
+// readTable calls each with the records of a Parquet file, in their order. If the file is cut off, it reads up to the last whole row group,
+// and cut is true.
 func readTable(f *os.File, each func(Record)) (cut bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {

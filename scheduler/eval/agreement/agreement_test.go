@@ -51,7 +51,9 @@ func scenario() eval.Scenario {
 // gpuScenario has a few nodes with shared GPUs, and more pods than fit, some of which leave.
 func gpuScenario() eval.Scenario {
 	size := func(milliCPU, gpus int64, model string) sim.NodeSize {
-		return sim.NodeSize{Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: 64 << 30, GPU: gpus, Pods: 110}, GPUModel: model}
+		return sim.NodeSize{
+			Weight: 1, Allocatable: cluster.Resources{MilliCPU: milliCPU, Memory: 64 << 30, GPU: gpus, Pods: 110}, GPUModel: model,
+		}
 	}
 	shape := func(name string, r cluster.Resources, models ...string) workload.Shape {
 		r.MilliCPU += 400
@@ -62,7 +64,8 @@ func gpuScenario() eval.Scenario {
 		Nodes: sim.Exactly(4), Sizes: []sim.NodeSize{size(7100, 2, "T4"), size(9300, 4, "T4"), size(13700, 3, "G2")},
 		Shapes: []workload.Shape{
 			shape("share", cluster.Resources{GPUMilli: 300}), shape("large", cluster.Resources{GPUMilli: 700}, "T4", "A10"),
-			shape("whole", cluster.Resources{GPU: 1}, "T4"), shape("two", cluster.Resources{GPU: 2, MilliCPU: 900}), shape("none", cluster.Resources{MilliCPU: 500}),
+			shape("whole", cluster.Resources{GPU: 1}, "T4"), shape("two", cluster.Resources{GPU: 2, MilliCPU: 900}),
+			shape("none", cluster.Resources{MilliCPU: 500}),
 		},
 		Replicas: sim.IntRange{Min: 1, Max: 3}, Load: sim.FloatRange{Min: 0.9, Max: 0.9}, Turnover: 1,
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
@@ -107,8 +110,8 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	inFolder(t, dir, r)
 }
 
-// inFolder checks that a folder has what a report of one seed says: the metrics of cluster and simulator, and how the cluster looked, which
-// nodes the scheduler chose and how long pods waited.
+// inFolder checks that a folder has the data of a report of one seed: the metrics of cluster and simulator, frames of the cluster, the
+// chosen nodes and the waiting times.
 func inFolder(t *testing.T, dir string, want *Report) {
 	t.Helper()
 	got, err := runfolder.Read(dir)
@@ -137,7 +140,8 @@ func inFolder(t *testing.T, dir string, want *Report) {
 			}
 		}
 		if len(frames) < 2 || frames[len(frames)-1].Waiting != x.Cluster.Unscheduled || decisions == 0 || pods != x.Cluster.Arrived || never != x.Cluster.Unscheduled {
-			t.Errorf("%s: %d frames, %d decisions, %d pods, %d without a node; the trial has %+v", x.Policy, len(frames), decisions, pods, never, x.Cluster)
+			t.Errorf("%s: %d frames, %d decisions, %d pods, %d without a node; the trial has %+v", x.Policy, len(frames),
+				decisions, pods, never, x.Cluster)
 		}
 		for _, e := range got.Episodes {
 			if e.Contender == x.Policy && e.Scenario == "test on a cluster" && e.Values["cost"] != x.Cluster.Cost {
@@ -180,7 +184,8 @@ func TestClusterAgreesOnStock(t *testing.T) {
 	p.Weights = stock.Weights{Fit: 13, Balanced: 7, Spread: 31, Taints: 30, NodeAffinity: 20, PodAffinity: 20, ImageLocality: 10}
 	p.Fit = []stock.Weighted{{Resource: stock.CPU, Weight: 3}, {Resource: stock.Memory, Weight: 17}}
 	shaped, packed := p, p
-	shaped.Strategy, shaped.Shape = stock.RequestedToCapacityRatio, []stock.Point{{Utilization: 0, Score: 4}, {Utilization: 50, Score: 10}, {Utilization: 100, Score: 1}}
+	shaped.Strategy, shaped.Shape = stock.RequestedToCapacityRatio,
+		[]stock.Point{{Utilization: 0, Score: 4}, {Utilization: 50, Score: 10}, {Utilization: 100, Score: 1}}
 	packed.Strategy, packed.NoDefaultSpread, packed.Weights.Balanced = stock.MostAllocated, true, 0
 	var contenders []Contender
 	for name, profile := range map[string]stock.Profile{"least": p, "shaped": shaped, "packed": packed} {

@@ -1,5 +1,4 @@
-// Package agreement repeats episodes of the simulator on a test bed with the real kube-scheduler and
-// reports how much the two differ.
+// Package agreement repeats episodes of the simulator on a test bed with the real kube-scheduler and reports the differences.
 //
 // The simulator drives the episode and counts time in arrivals. For each arrival a pod is created
 // on the cluster, kube-scheduler binds it, and the simulator's state takes over the node that

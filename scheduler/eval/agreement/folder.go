@@ -12,8 +12,7 @@ import (
 // OnCluster returns the name that a scenario has in run folders for its episodes on a cluster.
 func OnCluster(s eval.Scenario) string { return s.Name + " on a cluster" }
 
-// Folder returns the rows of a run folder: a scenario for the episodes on the cluster, one for those in the simulator, and
-// how much the two differ.
+// Folder returns the rows of a run folder: a scenario for the episodes on the cluster, one for the simulator's, and their differences.
 func (r *Report) Folder() []runfolder.Row {
 	var metrics []runlog.Metric
 	for _, m := range r.metrics() {
@@ -21,8 +20,10 @@ func (r *Report) Folder() []runfolder.Row {
 	}
 	cluster := OnCluster(r.Scenario)
 	rows := r.verdicts(cluster)
-	rows = append(rows, runlog.Rows(r.comparison(cluster, func(t Trial) sim.Outcome { return t.Cluster }), metrics, eval.Objective, eval.Unscheduled)...)
-	rows = append(rows, runlog.Rows(r.comparison(r.Scenario.Name+" in the simulator", func(t Trial) sim.Outcome { return t.Simulated }), metrics, eval.Objective, eval.Unscheduled)...)
+	rows = append(rows, runlog.Rows(r.comparison(cluster, func(t Trial) sim.Outcome { return t.Cluster }),
+		metrics, eval.Objective, eval.Unscheduled)...)
+	rows = append(rows, runlog.Rows(r.comparison(r.Scenario.Name+" in the simulator", func(t Trial) sim.Outcome { return t.Simulated }),
+		metrics, eval.Objective, eval.Unscheduled)...)
 	placements, means := r.placements(), r.means()
 	return append(rows,
 		runfolder.Table{Scenario: cluster, Title: "Placements", Columns: placements[0], Rows: placements[1:]},

@@ -24,9 +24,8 @@ import (
 )
 
 const (
-	namespace = "default" // nobody else uses the cluster
-	// patience is how long kube-scheduler may take for one pod. It decides within milliseconds
-	// unless the machine stands still.
+	namespace = "default" // the cluster has no other user
+	// patience limits kube-scheduler's time for one pod. It decides within milliseconds unless the machine stands still.
 	patience = time.Minute
 )
 
@@ -110,11 +109,16 @@ func (f *follower) pod(name string, p *cluster.Pod) *corev1.Pod {
 		labels[workload.LabelName] = p.Owner
 	}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels)},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace, Labels: labels, Annotations: kube.GPUAnnotations(p.Requests, p.GPUModels),
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName: f.scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
 			EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](0),
-			Containers: []corev1.Container{{Name: "app", Image: "none", Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)}}},
+			Containers: []corev1.Container{{
+				Name: "app", Image: "none",
+				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)},
+			}},
 		},
 	}
 }
@@ -129,7 +133,8 @@ func (f *follower) create(ctx context.Context, p *corev1.Pod) error {
 // place creates the pending pod and returns the candidate and the devices that kube-scheduler chose
 // for it.
 func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, fmt.Errorf("after %v kube-scheduler still binds pods to deleted nodes", 2*patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience,
+		fmt.Errorf("after %v kube-scheduler still binds pods to deleted nodes", 2*patience))
 	defer cancel()
 	arrival := f.env.Next()
 	for {
@@ -144,7 +149,8 @@ func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
 			continue
 		}
 		if p.Spec.NodeName == "" {
-			return choice, fmt.Errorf("kube-scheduler finds no node for pod %s, but the simulator finds %d: %s", p.Name, len(f.env.Candidates()), unschedulable(p).Message)
+			return choice, fmt.Errorf("kube-scheduler finds no node for pod %s, but the simulator finds %d: %s", p.Name, len(f.env.Candidates()),
+				unschedulable(p).Message)
 		}
 		f.running[arrival] = runningPod{p.Name, p.Spec.NodeName}
 		return f.choice(p)
@@ -163,7 +169,8 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 		return out, nil
 	}
 	if out.Devices = kube.Devices(p.Annotations); !n.FitsOn(f.env.Pending().Requests, out.Devices) {
-		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it according to the simulator", p.Name, p.Annotations[kube.GPUIndexAnnotation], p.Spec.NodeName)
+		return out, fmt.Errorf("kube-scheduler put pod %s on the GPUs %q of %s, which have no room for it according to the simulator",
+			p.Name, p.Annotations[kube.GPUIndexAnnotation], p.Spec.NodeName)
 	}
 	return out, nil
 }
@@ -213,7 +220,7 @@ func (f *follower) waitDecision(ctx context.Context, name string) (*corev1.Pod, 
 	}
 }
 
-// unschedulable returns the condition that says why a pod has no node, or nil.
+// unschedulable returns the condition with the reason why a pod has no node, or nil.
 func unschedulable(p *corev1.Pod) *corev1.PodCondition {
 	for i, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -14,7 +14,7 @@ import (
 // metrics names the metrics that can be measured on a cluster at the end of an episode.
 var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
 
-// usageMetrics names those of an episode with usage, whose costs are about what nodes use. All but unscheduled are means over time.
+// usageMetrics names the metrics of an episode with usage, whose costs depend on the nodes' usage. All but unscheduled are means over time.
 var usageMetrics = []string{"usageImbalance", "resourcesUnused", "cpuUnused", "hotTime", "throttledPart", "unscheduled"}
 
 // metrics returns the metrics of the report.

@@ -35,10 +35,12 @@ type Report struct {
 // clusters are deleted, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Scenario.Traffic != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic, which pods of a simulated cluster do not send", c.Scenario.Name), "leave --live out, or choose another scenario")
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic, which pods of a simulated cluster do not send", c.Scenario.Name),
+			"leave --live out, or choose another scenario")
 	}
 	if c.Scenario.OpenB != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them", c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them",
+			c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	for i := range c.Seeds {
@@ -88,7 +90,7 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 	}
 	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
 	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
-		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts, so that it knows them for the first pod
+		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts
 			return err
 		}
 		source, end, err := c.usageSource(ctx, b)

@@ -14,12 +14,12 @@ import (
 // asked is the time between two measurements of the schedulers.
 const asked = 5 * time.Second
 
-// window is the time over which Prometheus' rates are. It is shorter than that of the default queries because scenarios with usage are played
-// faster than their pods would live, and holds two samples of the cluster at least.
+// window is the window of Prometheus' rates. It is shorter than the default queries' window, because scenarios with usage are played faster
+// than their pods would live. It holds at least two samples of the cluster.
 const window = 3 * samplesApart
 
-// usageSource returns where the profiles find measured usage: Prometheus, if the configuration has it, else the cluster's own metrics.k8s.io; nil for
-// scenarios without usage. Call stop at the end.
+// usageSource returns where the profiles find measured usage: Prometheus, if the configuration has it, else the cluster's own
+// metrics.k8s.io; nil for scenarios without usage. Call stop at the end.
 func (c Config) usageSource(ctx context.Context, b *testbed.Bed) (source *measured.Config, stop func(), err error) {
 	if c.Scenario.Usage == nil {
 		return nil, func() {}, nil

@@ -17,7 +17,7 @@ import (
 type Contender struct {
 	eval.Contender
 	Profile server.Profile
-	Running bool // a network whose typical pods are those that run: its profile has no workload
+	Running bool // a network that takes its typical pods from the running pods: its profile has no workload
 }
 
 // Trial is one episode in the simulator and on a cluster.
@@ -120,8 +120,8 @@ func (e *episode) step(ctx context.Context) error {
 	return e.follower.remove(ctx)
 }
 
-// atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no
-// averages over the episode but those of usage, which alone are measured on a cluster.
+// atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no averages over the episode except of usage,
+// the only averages that a cluster measures.
 func atEnd(env *sim.Env) sim.Outcome {
 	nodes := env.Snapshot().Nodes
 	all := env.Outcome()
@@ -134,7 +134,7 @@ func atEnd(env *sim.Env) sim.Outcome {
 	return o
 }
 
-// judge tells whether a decision is one that a policy could have taken.
+// judge checks whether a policy could have taken a decision.
 type judge struct {
 	policy policy.Policy
 	scores []float32

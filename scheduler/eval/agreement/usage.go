@@ -25,8 +25,8 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// longest is how long an episode with usage may take. It is played in real time, since the sampler, the source of measured
-// usage and the scheduler go by the clock.
+// longest limits an episode with usage. It is played in real time, since the sampler, the source of measured usage and the scheduler use
+// the clock.
 const longest = time.Hour
 
 // samplesApart is the time between two samples of what pods use, and between two measurements if the scenario says nothing.
@@ -84,17 +84,17 @@ type player struct {
 	sum    totals
 }
 
-// counters holds what a node has used and lost since the cluster began. memory is its use now.
+// counters holds a node's use and losses since the cluster began. memory is its present use.
 type counters struct {
 	used usage.Amounts
 	lost float64            // core-seconds
-	jobs map[string]seconds // of them, those of batch jobs, by pod
+	jobs map[string]seconds // batch jobs' part of them, by pod
 }
 
 // seconds holds core-seconds that a pod has got, and that it wanted and did not get.
 type seconds struct{ got, lost float64 }
 
-// totals are sums over time of what the scenario's nodes used.
+// totals holds sums over time of the use of the scenario's nodes.
 type totals struct {
 	seconds, nodeTime, hotTime, uneven, inUse float64
 	cpu, capacity                             float64 // core-seconds
@@ -126,7 +126,7 @@ func newPlayer(ctx context.Context, client kubernetes.Interface, env *sim.Env) (
 	return p, p.sampled(ctx)
 }
 
-// limit tells the sampler what each node can do, as in the simulator.
+// limit tells the sampler each node's limits, as in the simulator.
 func (p *player) limit(ctx context.Context, l usage.Limits) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{usage.LimitsAnnotation: usage.FormatLimits(l)}}})
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *player) describe(pod *corev1.Pod, m *usage.Model) error {
 	return nil
 }
 
-// follow waits until the cluster's time is that of the simulator, and measures in between.
+// follow waits until the cluster's time reaches the simulator's, and measures in between.
 func (p *player) follow(ctx context.Context) error {
 	if p == nil || !p.env.Filled() {
 		return nil
@@ -199,7 +199,7 @@ func (p *player) follow(ctx context.Context) error {
 	return p.until(ctx, now)
 }
 
-// until waits until so many seconds have passed since the start.
+// until waits until the given seconds have passed since the start.
 func (p *player) until(ctx context.Context, seconds float64) error {
 	at := p.start.Add(time.Duration(seconds * float64(time.Second)))
 	select {
@@ -240,14 +240,14 @@ func (p *player) measure(ctx context.Context) error {
 	return nil
 }
 
-// ofNode names the families with what a whole node uses.
+// ofNode names the families with the use of a whole node.
 var ofNode = map[string]usage.Dimension{
 	cpuFamily: usage.CPU, "container_memory_working_set_bytes": usage.Memory,
 	"container_network_receive_bytes_total": usage.NetworkIn, "container_network_transmit_bytes_total": usage.NetworkOut,
 	"container_fs_reads_bytes_total": usage.DiskRead, "container_fs_writes_bytes_total": usage.DiskWrite,
 }
 
-// The families with the core-seconds that were used, and those that were wanted and not given.
+// The families with the used core-seconds, and with the wanted but not given ones.
 const cpuFamily, lostFamily = "container_cpu_usage_seconds_total", "container_cpu_cfs_throttled_seconds_total"
 
 // parsePage reads a node's page in Prometheus' text format. jobs are the names of the batch jobs.
@@ -291,7 +291,7 @@ func (c *counters) addJob(pod, family string, v float64) {
 // hot is the fraction of a node's CPU, network or disk over which the node is hot, as in the simulator.
 const hot = 0.8
 
-// add adds a time. A rate may exceed what a node offers by rounding, and by the memory that pods do not share.
+// add adds a time. A rate may exceed a node's capacity by rounding, and by the memory that pods do not share.
 func (t *totals) add(offers []usage.Amounts, before, now []counters, passed float64) {
 	if passed <= 0 {
 		return
@@ -341,8 +341,8 @@ func (s seconds) plus(o seconds) seconds { return seconds{s.got + o.got, s.lost 
 // part returns the part of what was wanted that was not given.
 func (s seconds) part() float64 { return s.lost / max(s.got+s.lost, 1e-9) }
 
-// jobsSince returns what batch jobs have got and lost since an earlier measurement. What a job that has ended got after that is
-// not known any more.
+// jobsSince returns the core-seconds that batch jobs have got and lost since an earlier measurement. It lacks the last core-seconds of jobs
+// that have ended.
 func (c counters) jobsSince(before counters) (out seconds) {
 	for pod, now := range c.jobs {
 		was := before.jobs[pod]

@@ -31,7 +31,10 @@ func using(t *testing.T) eval.Scenario {
 	}
 	return eval.Scenario{Name: "using", About: "pods that use what they do not request", Config: sim.Config{
 		Nodes: sim.Exactly(2), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, Pods: 110}}},
-		Shapes:   []workload.Shape{shape("much", `{"cpu": "1500m", "memory": "1Gi"}`), shape("little", `{"cpu": "50m", "memory": "1Gi", "networkOut": 1000000}`), shape("job", `{"cpu": 1, "memory": "1Gi", "work": 2}`)},
+		Shapes: []workload.Shape{
+			shape("much", `{"cpu": "1500m", "memory": "1Gi"}`), shape("little", `{"cpu": "50m", "memory": "1Gi", "networkOut": 1000000}`),
+			shape("job", `{"cpu": 1, "memory": "1Gi", "work": 2}`),
+		},
 		Replicas: sim.IntRange{Min: 1, Max: 2}, Load: sim.FloatRange{Min: 0.7, Max: 0.7}, Turnover: 1,
 		Usage:     &sim.Usage{Unit: 0.3, Tick: 2, Known: 1, Network: 1e7},
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
@@ -39,7 +42,7 @@ func using(t *testing.T) eval.Scenario {
 }
 
 // The cluster plays usage in real time: pods carry their models, the sampler plays them, a profile places by metrics.k8s.io or Prometheus,
-// and what the nodes' pages say is near what the simulator says.
+// and the usage on the nodes' pages is close to the simulator's.
 func TestClusterPlaysUsage(t *testing.T) {
 	t.Run("metrics.k8s.io", func(t *testing.T) { playsUsage(t, "") })
 	t.Run("prometheus", func(t *testing.T) { playsUsage(t, prometheus(t)) })
@@ -80,7 +83,7 @@ func playsUsage(t *testing.T, prometheus string) {
 	}
 }
 
-// What a cluster cannot play is refused before it starts.
+// Scenarios that a cluster cannot play are refused before it starts.
 func TestUsageRefused(t *testing.T) {
 	long := using(t)
 	long.Usage.Unit = 10_000
@@ -96,13 +99,16 @@ func TestPrometheusThatEnds(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such flag\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: program, Progress: func(float64, string) {}, Contenders: []Contender{{}}}
+	c := Config{
+		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: program, Progress: func(float64, string) {},
+		Contenders: []Contender{{}},
+	}
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "Prometheus did not start: no such flag") {
 		t.Errorf("%v", err)
 	}
 }
 
-// The page is one that the sampler wrote for a test of its own.
+// The page is copied from a test of the sampler.
 func TestParsePage(t *testing.T) {
 	text, err := os.ReadFile("../../../kwok/usage/testdata/cadvisor.txt")
 	if err != nil {
@@ -125,7 +131,9 @@ func TestParsePage(t *testing.T) {
 // 1; one sent more than the network has, the other nothing.
 func TestTotals(t *testing.T) {
 	offer := usage.Amounts{usage.CPU: 4, usage.Memory: 100, usage.NetworkOut: 1000}
-	before := []counters{{used: usage.Amounts{usage.CPU: 7}, lost: 1, jobs: map[string]seconds{"job": {got: 3, lost: 1}, "ended": {got: 2}}}, {}}
+	before := []counters{
+		{used: usage.Amounts{usage.CPU: 7}, lost: 1, jobs: map[string]seconds{"job": {got: 3, lost: 1}, "ended": {got: 2}}}, {},
+	}
 	now := []counters{
 		{used: usage.Amounts{usage.CPU: 47, usage.Memory: 50, usage.NetworkOut: 30_000, usage.DiskRead: 9}, lost: 6, jobs: map[string]seconds{"job": {got: 13, lost: 3}}},
 		{used: usage.Amounts{usage.CPU: 10, usage.Memory: 50}},
@@ -134,7 +142,10 @@ func TestTotals(t *testing.T) {
 	p.sum.add([]usage.Amounts{offer, offer}, before, now, 10)
 	got := p.outcome()
 	// CPU 1 and 0.25, memory 0.5 twice, network 1 and 0; the disk has no capacity.
-	want := sim.UsageOutcome{Throttled: 3, ThrottledPart: 3. / 43, BatchSlowdown: 1.2, Utilisation: 0.625, InUse: (0.625 + 0.5 + 0.5) / 3, HotTime: 0.5, Imbalance: (0.375 + 0 + 0.5) / 3}
+	want := sim.UsageOutcome{
+		Throttled: 3, ThrottledPart: 3. / 43, BatchSlowdown: 1.2, Utilisation: 0.625, InUse: (0.625 + 0.5 + 0.5) / 3, HotTime: 0.5,
+		Imbalance: (0.375 + 0 + 0.5) / 3,
+	}
 	if *got != want {
 		t.Errorf("%+v, want %+v", *got, want)
 	}

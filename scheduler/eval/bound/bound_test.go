@@ -50,8 +50,7 @@ func total(t *testing.T, env *sim.Env, seed uint64, decide eval.Decide) float64 
 	return sum + o.Cost
 }
 
-// Rollouts to the end of the episode are at least as good as their policy: whatever they change, they can
-// still do what it would have done.
+// Rollouts to the end of the episode are at least as good as their policy: at each decision they can still follow it.
 func TestLookaheadImproves(t *testing.T) {
 	for _, name := range []string{"tiny", "hetero90"} {
 		env := started(t, name)
@@ -95,7 +94,7 @@ func TestExpectingImproves(t *testing.T) {
 	}
 }
 
-// A lookahead over drawn futures says what it cannot draw.
+// A lookahead over drawn futures refuses scenarios whose future it cannot draw.
 func TestExpectingRefuses(t *testing.T) {
 	env := started(t, "heavytail")
 	l := bound.NewExpecting(heuristic.Kubernetes{})

@@ -20,10 +20,10 @@ type Lookahead struct {
 	rollout.Rollout
 	Candidates int // to try at a decision; at least 1
 
-	// futures is the number of futures that are drawn at each decision (sim.Env.DrawFuture); each candidate meets all of
-	// them, and the least mean cost counts. Then the lookahead knows what a scheduler could know. 0: the true future.
+	// futures is the number of futures drawn at each decision (sim.Env.DrawFuture). Each candidate meets all of them, and the least mean cost
+	// counts. The lookahead then knows only what a scheduler could know. 0: the true future.
 	futures int
-	margin  float64 // how much better than the policy's own choice another must be, in standard errors of the difference over the futures
+	margin  float64 // minimum lead over the policy's own choice, in standard errors of the difference over the futures
 
 	rng   *rand.Rand // draws the futures
 	drawn sim.Env
@@ -43,7 +43,7 @@ func NewExpecting(p policy.Policy) *Lookahead {
 // Seed begins an episode: with the same seed, the same futures are drawn.
 func (l *Lookahead) Seed(seed uint64) { l.rng = rand.New(rand.NewPCG(seed, futureStream)) }
 
-// futureStream is the stream of random numbers of drawn futures, apart from those of sim and workload.
+// futureStream is the random stream of drawn futures, apart from the streams of sim and workload.
 const futureStream = 1 << 50
 
 // Decide is an eval.Decide.

@@ -9,8 +9,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Movable returns an error if the episode of a seed has pods that Moved cannot move: it knows neither the
-// devices of pods nor the nodes that they ask for.
+// Movable returns an error if the episode of a seed has pods that Moved cannot move: it handles neither devices nor node selectors of pods.
 func Movable(env *sim.Env, seed uint64) error {
 	if err := env.Reset(seed); err != nil {
 		return err
@@ -23,9 +22,8 @@ func Movable(env *sim.Env, seed uint64) error {
 	return nil
 }
 
-// Moved returns the objective's cost if the pods that run on the nodes could be moved freely: what a
-// descent finds that moves one pod or swaps two, from where they are. Nodes that are not available keep
-// their pods. The nodes are not changed, and pods must not use devices.
+// Moved returns the objective's cost after pods on the nodes were moved freely: a descent moves one pod or swaps two at a time, beginning
+// with the present placement. Nodes that are not available keep their pods. The nodes are not changed, and pods must not use devices.
 func Moved(nodes []*cluster.Node, mix objective.Mix) float64 {
 	d := descent{}
 	for _, n := range nodes {
@@ -47,7 +45,7 @@ func Moved(nodes []*cluster.Node, mix objective.Mix) float64 {
 
 const (
 	maxSweeps = 100
-	least     = 1e-9 // smallest fall of the cost that counts
+	least     = 1e-9 // smallest reduction of the cost that counts
 )
 
 // descent moves pods between copies of nodes.

@@ -12,7 +12,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// bounds makes players of a policy that have what no scheduler has: knowledge, time or pods that move. By the prefix of their names.
+// bounds makes players of a policy with an ability that no scheduler has: knowledge, time or movable pods. Keys are prefixes of names.
 var bounds = map[string]func(p policy.Policy, ties *rand.Rand) player{
 	"clairvoyant": func(p policy.Policy, _ *rand.Rand) player { return looking(bound.NewLookahead(p)) },
 	"expecting":   func(p policy.Policy, _ *rand.Rand) player { return looking(bound.NewExpecting(p)) },

@@ -100,8 +100,7 @@ func likeTerms(text string) bool {
 	return true
 }
 
-// Named returns the heuristic or the shipped network with that name, or what the name says of one
-// (boundOf).
+// Named returns the heuristic or the shipped network with that name, or the bound that the name describes (boundOf).
 func Named(name string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
 		return boundOf(prefix, of)
@@ -118,7 +117,7 @@ func Named(name string) (eval.Contender, error) {
 	switch {
 	case err == nil:
 		return eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, nil
-	case strings.Contains(name, ":"): // greedy:OBJECTIVE or linear:FILE; err says what is wrong with it
+	case strings.Contains(name, ":"): // greedy:OBJECTIVE or linear:FILE; err describes the fault
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
@@ -132,8 +131,8 @@ func Named(name string) (eval.Contender, error) {
 	return network(name, c)
 }
 
-// ofObjective returns the contender NETWORK:OBJECTIVE: a shipped network of many objectives that serves this one, whatever
-// the scenario's objective is. A plus sign separates the terms.
+// ofObjective returns the contender NETWORK:OBJECTIVE: a shipped network of many objectives that serves this objective instead of the
+// scenario's. A plus sign separates the terms.
 func ofObjective(network, text string) (eval.Contender, error) {
 	x, err := Named(network)
 	if err != nil {
@@ -194,8 +193,8 @@ func isStock(path string) bool {
 }
 
 // load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named
-// after its base name, with or without a prefix of departures before it. A file whose name ends in .json holds a table or linear weights, in .yaml or
-// .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
+// after its base name, with or without a prefix of departures before it. A file whose name ends in .json holds a table or linear weights,
+// in .yaml or .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
 func load(argument string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(argument, ":"); ok && departures[prefix] != nil {
 		x, err := load(of)
@@ -241,9 +240,11 @@ func tableOrLinear(name, path string) (eval.Contender, error) {
 		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return weights }}, nil
 	}
 	if errors.Is(notLinear, fs.ErrNotExist) {
-		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", notLinear), "write the file with gnnsched tune, or correct its path")
+		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", notLinear),
+			"write the file with gnnsched tune, or correct its path")
 	}
-	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
+	return eval.Contender{}, exit.New(exit.Checkpoint,
+		fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
 }
 
 // network makes a policy of a checkpoint.
@@ -254,7 +255,9 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 		if err != nil {
 			return damaged(err)
 		}
-		return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) }}, nil
+		return eval.Contender{
+			Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) },
+		}, nil
 	}
 	net, err := infer.New(c)
 	if err != nil {

@@ -127,7 +127,10 @@ func TestRunning(t *testing.T) {
 	}
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}}
 	node := func(gpus int) *cluster.Node {
-		return &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: int64(gpus), Pods: 9}, GPUs: make([]int64, gpus), Version: cluster.NextVersion()}
+		return &cluster.Node{
+			Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: int64(gpus), Pods: 9}, GPUs: make([]int64, gpus),
+			Version: cluster.NextVersion(),
+		}
 	}
 	nodes := &cluster.Snapshot{Nodes: []*cluster.Node{node(4), node(3)}}
 	best := func(s policy.Setting) int {
@@ -169,7 +172,9 @@ func TestLeaving(t *testing.T) {
 	typical := fragmentation.NewTypical([]fragmentation.Demand{demand(1, 24), demand(4, 1)})
 	var nodes []*cluster.Node
 	for i := range 11 {
-		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion()}
+		n := &cluster.Node{
+			Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion(),
+		}
 		if i > 2 {
 			n.GPUs[0], n.GPUs[1] = 1000, 1000
 		}
@@ -243,7 +248,7 @@ func TestFilesWherePodsLeave(t *testing.T) {
 	}
 }
 
-// A network of many objectives serves the objective of the scenario, or one that it is told, and refuses another.
+// A network of many objectives serves the scenario's objective, or a given one, and refuses another.
 func TestNetworkOfManyObjectives(t *testing.T) {
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
@@ -283,7 +288,8 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 	}
 	followed, fixed, balance := played(all[1], "energy"), played(told, "balance"), played(all[1], "balance")
 	if followed != fixed || followed == balance {
-		t.Errorf("imbalance %v where the scenario is about energy, %v where energy was told, %v where the scenario is about balance", followed, fixed, balance)
+		t.Errorf("imbalance %v where the scenario is about energy, %v where energy was told, %v where the scenario is about balance",
+			followed, fixed, balance)
 	}
 	if zones := played(all[1], "zones"); zones == followed || zones == balance {
 		t.Errorf("imbalance %v: with an objective that it does not know, it should serve its own", zones)
@@ -297,7 +303,7 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 	}
 }
 
-// NETWORK:OBJECTIVE serves its own objective whatever the scenario's is. On a cluster its profile says so.
+// NETWORK:OBJECTIVE serves its own objective instead of the scenario's. On a cluster its profile names it.
 func TestObjectiveOfShippedNetwork(t *testing.T) {
 	const name = "wishes:balance=0.5+energy=1.25"
 	x, err := contender.Named(name)
@@ -319,7 +325,7 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 	}
 }
 
-// A comma in an objective separates policies, so the hint joins the terms with a plus sign. Misspelt names get the one that was meant.
+// A comma in an objective separates policies, so the hint joins the terms with a plus sign. Misspelt names get the probable name.
 func TestUnknownNames(t *testing.T) {
 	for _, c := range []struct {
 		names []string

@@ -54,15 +54,15 @@ func ofLeaving(x eval.Contender) (eval.Contender, error) {
 	return keepingLonger(leaving, x, func(policy.Setting) bool { return true })
 }
 
-// ofLoad returns the contender by-load:NETWORK: running:NETWORK where pods request as many GPUs on average as there are or more, and
-// leaving:NETWORK elsewhere. In an overload some pod waits for every device, so a larger reserve for rare pods only moves the
-// waiting to others.
+// ofLoad returns the contender by-load:NETWORK: running:NETWORK where pods request at least as many GPUs on average as there are, and
+// leaving:NETWORK elsewhere. In an overload some pod waits for every device, so a larger reserve for rare pods only moves the waiting to
+// others.
 func ofLoad(x eval.Contender) (eval.Contender, error) {
 	return keepingLonger(byLoad, x, func(s policy.Setting) bool { return s.Load < 1 })
 }
 
-// keepingLonger returns the contender PREFIX:NETWORK: running:NETWORK with a reserve that keeps twice as much in some settings. A policy without a
-// reserve is an error.
+// keepingLonger returns the contender PREFIX:NETWORK: running:NETWORK with a reserve that keeps twice as much in some settings. A policy
+// without a reserve is an error.
 func keepingLonger(prefix string, x eval.Contender, longer func(policy.Setting) bool) (eval.Contender, error) {
 	name := x.Name
 	x, err := ofRunning(x)

@@ -46,11 +46,13 @@ func SVG(c *eval.Comparison) ([]byte, error) {
 	if c.OneWorkload {
 		panels[1].Title.Text += " of one workload"
 	}
-	panels[1].HideY() // the rows are those of the first
+	panels[1].HideY() // the first panel names the rows
 	width, height := panelWidth*vg.Length(len(panels)), margins+rowHeight*vg.Length(len(c.Results))
 	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
 	page := draw.New(canvas)
-	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Centimeter / 2, PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter, PadTop: 2 * vg.Millimeter}
+	tiles := draw.Tiles{
+		Rows: 1, Cols: len(panels), PadX: vg.Centimeter / 2, PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter, PadTop: 2 * vg.Millimeter,
+	}
 	for i, area := range plot.Align([][]*plot.Plot{panels}, tiles, page)[0] {
 		panels[i].Draw(area)
 	}

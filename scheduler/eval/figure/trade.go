@@ -30,12 +30,18 @@ type Point struct {
 }
 
 // lineColors are the colors of the lines, in their order.
-var lineColors = []color.NRGBA{baselineColor, {R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}, {R: 0x2c, G: 0xa0, B: 0x2c, A: 0xff}, {R: 0x94, G: 0x67, B: 0xbd, A: 0xff}, {R: 0x7f, G: 0x7f, B: 0x7f, A: 0xff}}
+var lineColors = []color.NRGBA{
+	baselineColor, {R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}, {R: 0x2c, G: 0xa0, B: 0x2c, A: 0xff}, {R: 0x94, G: 0x67, B: 0xbd, A: 0xff},
+	{R: 0x7f, G: 0x7f, B: 0x7f, A: 0xff},
+}
 
 // Trade draws policies by two metrics, with a bar for each interval.
 func Trade(title, x, y string, lines []Line) ([]byte, error) {
 	p := plot.New()
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font} {
+	for _, f := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
+		&p.Legend.TextStyle.Font,
+	} {
 		f.Variant = "Sans"
 	}
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y

@@ -8,7 +8,7 @@ import (
 	"gnnsched/scheduler/eval/runlog"
 )
 
-// label names a point among those of its mix.
+// label names a point within its mix.
 func (p Point) label() string {
 	if p.Group == Conditioned || p.Group == Single {
 		return p.Name + " (" + string(p.Group) + ")"
@@ -26,8 +26,12 @@ func (f *Front) Folder() (out []runfolder.Row) {
 	for _, m := range f.Plan.Mixes {
 		name := m.Name()
 		s := runfolder.Scenario{
-			Name: f.Plan.Scenario.Name + ", " + name, About: f.Plan.Scenario.About, Objective: name, Samples: len(f.Plan.Seeds), Rule: eval.Words.Rule(len(f.Plan.Seeds), comparisons),
-			Metrics: []runfolder.Metric{{Name: "cost", Title: "cost of the mix", Digits: 4}, {Name: "first", Title: a, Digits: 4}, {Name: "second", Title: b, Digits: 4}, {Name: "unscheduled", Title: "unscheduled", Digits: 1}},
+			Name: f.Plan.Scenario.Name + ", " + name, About: f.Plan.Scenario.About, Objective: name, Samples: len(f.Plan.Seeds),
+			Rule: eval.Words.Rule(len(f.Plan.Seeds), comparisons),
+			Metrics: []runfolder.Metric{
+				{Name: "cost", Title: "cost of the mix", Digits: 4}, {Name: "first", Title: a, Digits: 4}, {Name: "second", Title: b, Digits: 4},
+				{Name: "unscheduled", Title: "unscheduled", Digits: 1},
+			},
 		}
 		if i := f.reference(name); i >= 0 {
 			s.Baseline = f.Points[i].label()
@@ -56,14 +60,16 @@ func (r Row) change(s runfolder.Scenario) runfolder.Difference {
 	return runlog.DifferenceRow(r.Difference, runfolder.Difference{Scenario: s.Name, Contender: r.label(), Metric: "cost"}, false)
 }
 
-// phrases are what a verdict says of a policy beside the one made for the mix.
+// phrases compare a policy with the one made for the mix, for verdicts.
 var phrases = map[eval.Mark]string{
-	eval.Unmarked: "was compared on too few seeds with", eval.None: "is level with", eval.Unclear: "is not clearly apart from", eval.Lower: "is ahead of", eval.Higher: "is behind",
+	eval.Unmarked: "was compared on too few seeds with", eval.None: "is level with", eval.Unclear: "is not clearly apart from",
+	eval.Lower: "is ahead of", eval.Higher: "is behind",
 }
 
-// verdict says whether a policy is ahead of the one made for the mix.
+// verdict judges a policy against the one made for the mix.
 func (r Row) verdict(s runfolder.Scenario) runfolder.Verdict {
 	d := r.Difference
-	text := fmt.Sprintf("%s %s %s: cost %+.4f (%+.4f to %+.4f), %+.1f %% of the range of all policies", r.label(), phrases[d.Mark], s.Baseline, d.Mean, d.Low, d.High, 100*r.ofRange)
+	text := fmt.Sprintf("%s %s %s: cost %+.4f (%+.4f to %+.4f), %+.1f %% of the range of all policies", r.label(),
+		phrases[d.Mark], s.Baseline, d.Mean, d.Low, d.High, 100*r.ofRange)
 	return runfolder.Verdict{Scenario: s.Name, Contender: r.label(), State: runlog.StateOf(d.Mark, false), Text: text}
 }

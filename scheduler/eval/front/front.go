@@ -14,12 +14,12 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Group says what an entrant is.
+// Group is the kind of an entrant.
 type Group string
 
 // The groups.
 const (
-	Conditioned Group = "one network" // is told the mix
+	Conditioned Group = "one network" // gets the mix as input
 	Single      Group = "single"      // made for the mix
 	Greedy      Group = "greedy"      // looks one pod ahead, by the mix
 	Baseline    Group = "baseline"    // knows no mix
@@ -32,7 +32,7 @@ type Entrant struct {
 	Mix   objective.Mix // nil for a baseline
 }
 
-// Plan says what is compared.
+// Plan describes the comparison.
 type Plan struct {
 	Scenario eval.Scenario
 	Terms    [2]objective.Term
@@ -41,7 +41,7 @@ type Plan struct {
 	Seeds    []uint64
 }
 
-// Point is what an entrant reached. The slices are by seed.
+// Point holds an entrant's costs. The slices are by seed.
 type Point struct {
 	Name     string
 	Group    Group
@@ -97,7 +97,7 @@ var overTime, _ = eval.FindMetric("meanCost")
 // Row compares a point with the one made for the same mix.
 type Row struct {
 	Point
-	reference  string          // name of the point that the differences are from
+	reference  string          // name of the point that the differences refer to
 	Cost       float64         // of the mix, over time
 	Difference eval.Difference // of the mix's cost; Adjusted is for all rows with a reference
 	// ofRange is the mean difference as a share of the range of the mix's cost over all points.
@@ -143,7 +143,7 @@ func (f *Front) rows(m objective.Mix) (out []Row) {
 	return out
 }
 
-// reference returns the index of the point that others of a mix are compared with; -1 for none.
+// reference returns the index of the point that the others of a mix are compared with; -1 for none.
 func (f *Front) reference(mix string) int {
 	for _, g := range []Group{Single, Greedy} {
 		if i := slices.IndexFunc(f.Points, func(p Point) bool { return p.Mix == mix && p.Group == g }); i >= 0 {

@@ -33,8 +33,7 @@ func entrant(t *testing.T, name string, g Group, m objective.Mix) Entrant {
 	return Entrant{eval.Contender{Name: h.Name, New: func(s policy.Setting) policy.Policy { return h.New(s) }, RandomTies: h.RandomTies}, g, m}
 }
 
-// The costs of both terms are those of the same placements: together they are the cost of the mix that the simulator
-// computes.
+// The costs of both terms come from the same placements: together they are the mix's cost as the simulator computes it.
 func TestRunMeasuresBothTerms(t *testing.T) {
 	s, err := eval.Find("small8")
 	if err != nil {
@@ -73,7 +72,8 @@ func points(t *testing.T) *Front {
 	t.Helper()
 	a, b := mix(t, "balance"), mix(t, "balance=0.5,energy=1.25")
 	f := &Front{Plan: Plan{
-		Scenario: eval.Scenario{Name: "example"}, Terms: [2]objective.Term{b[0].Term, b[1].Term}, Mixes: []objective.Mix{a, b}, Seeds: eval.Seeds(7, 4),
+		Scenario: eval.Scenario{Name: "example"}, Terms: [2]objective.Term{b[0].Term, b[1].Term}, Mixes: []objective.Mix{a, b},
+		Seeds: eval.Seeds(7, 4),
 	}}
 	add := func(name string, g Group, m string, balance, energy float64, unscheduled int) {
 		p := Point{Name: name, Group: g, Mix: m}

@@ -18,7 +18,8 @@ func (f *Front) WriteTable(w io.Writer, markdown bool) error {
 	rows, comparisons := f.Rows()
 	fmt.Fprintf(&b, "%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
 		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n%s\n",
-		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds), f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1], eval.Signs.Rule(len(f.Plan.Seeds), comparisons))
+		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds),
+		f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1], eval.Signs.Rule(len(f.Plan.Seeds), comparisons))
 	for _, m := range f.Plan.Mixes {
 		title := "\n%s\n\n"
 		if markdown {
@@ -39,11 +40,17 @@ func (f *Front) WriteTable(w io.Writer, markdown bool) error {
 
 // columns returns the header of the table of a mix.
 func (f *Front) columns() []string {
-	return []string{"policy", f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name(), "mix", "difference", "95% interval", "relative", "of the range", "adjusted p", "unscheduled"}
+	return []string{
+		"policy", f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name(), "mix", "difference", "95% interval", "relative", "of the range", "adjusted p",
+		"unscheduled",
+	}
 }
 
 func (r Row) cells() []string {
-	out := []string{r.label(), number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost), "", "", "", "", "", fmt.Sprintf("%.1f", r.Unscheduled())}
+	out := []string{
+		r.label(), number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost), "", "", "", "", "",
+		fmt.Sprintf("%.1f", r.Unscheduled()),
+	}
 	if r.reference == "" {
 		return out
 	}
@@ -86,8 +93,9 @@ func (f *Front) WriteJSON(w io.Writer) error {
 	for _, m := range f.Plan.Mixes {
 		for _, r := range rows[m.Name()] {
 			x := row{
-				Mix: m.Name(), Policy: r.Name, Group: r.Group, Costs: r.Costs, Cost: r.Cost, Unscheduled: r.Unscheduled(), Reference: r.reference, OfRange: r.ofRange,
-				Means: [2]float64{stat.Mean(r.Costs[0], nil), stat.Mean(r.Costs[1], nil)},
+				Mix: m.Name(), Policy: r.Name, Group: r.Group, Costs: r.Costs, Cost: r.Cost, Unscheduled: r.Unscheduled(), Reference: r.reference,
+				OfRange: r.ofRange,
+				Means:   [2]float64{stat.Mean(r.Costs[0], nil), stat.Mean(r.Costs[1], nil)},
 			}
 			if r.reference != "" {
 				x.Difference, x.Relative, x.AdjustedP = &r.Difference.Interval, r.Difference.Relative, &r.Difference.Adjusted

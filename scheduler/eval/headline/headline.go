@@ -13,9 +13,8 @@ import (
 type Row struct {
 	Scenario         string
 	Baseline, Policy eval.Result
-	// Difference is the policy's objective over time minus the baseline's, and Left that of the pods that are unscheduled.
-	// The differences of all rows are judged together, in Of with those of all networks, since the best of them was chosen
-	// after the fact.
+	// Difference is the policy's objective over time minus the baseline's, and Left the same for the unscheduled pods. Of judges the
+	// differences of all rows together with all networks' differences, because the best network was chosen after the fact.
 	Difference, Left eval.Difference
 }
 
@@ -57,10 +56,13 @@ func Of(comparisons []*eval.Comparison) (h Headline) {
 func compared(c *eval.Comparison, baseline, r eval.Result) *Row {
 	against := *c
 	against.Results = []eval.Result{baseline}
-	return &Row{Scenario: c.Scenario.Name, Baseline: baseline, Policy: r, Difference: against.Difference(r, overTime), Left: against.Difference(r, eval.Unscheduled)}
+	return &Row{
+		Scenario: c.Scenario.Name, Baseline: baseline, Policy: r, Difference: against.Difference(r, overTime),
+		Left: against.Difference(r, eval.Unscheduled),
+	}
 }
 
-// overTime is the metric by which policies are ranked.
+// overTime is the metric that ranks policies.
 var overTime, _ = eval.FindMetric("meanCost")
 
 // best returns the result of a kind with the lowest objective over time, the first of equals; nil if there is none.
@@ -120,7 +122,9 @@ func (h Headline) WriteMarkdown(w io.Writer) error {
 		"The comparisons are every network on every scenario, in the objective and in the unscheduled pods. Ahead (behind):\n"+
 		"better (worse) in one of the two and not the contrary in the other. Mixed: better in one, worse in the other.\n\n",
 		eval.Signs.Rule(samples, h.comparisons))
-	rows := [][]string{{"scenario", "best without", "best network", "objective", "difference", "95% interval", "adjusted p", "unscheduled", "verdict"}}
+	rows := [][]string{{
+		"scenario", "best without", "best network", "objective", "difference", "95% interval", "adjusted p", "unscheduled", "verdict",
+	}}
 	for _, r := range h.Rows {
 		rows = append(rows, r.cells())
 	}
@@ -135,7 +139,10 @@ func (r Row) cells() []string {
 	arrow := func(m eval.Metric) string {
 		return fmt.Sprintf("%.*f → %.*f", m.Digits, r.Baseline.Mean(m), m.Digits, r.Policy.Mean(m))
 	}
-	row := []string{r.Scenario, r.Baseline.Name, r.Policy.Name, arrow(overTime), fmt.Sprintf("%+.*f", overTime.Digits, r.Difference.Mean), "", "", arrow(eval.Unscheduled), string(r.Verdict())}
+	row := []string{
+		r.Scenario, r.Baseline.Name, r.Policy.Name, arrow(overTime), fmt.Sprintf("%+.*f", overTime.Digits, r.Difference.Mean), "", "",
+		arrow(eval.Unscheduled), string(r.Verdict()),
+	}
 	if r.Difference.Relative != nil {
 		row[4] += fmt.Sprintf(" (%+.1f%%)", 100**r.Difference.Relative)
 	}

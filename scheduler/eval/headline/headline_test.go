@@ -19,7 +19,10 @@ func made(name string, seeds int, fraction float64, more int) *eval.Comparison {
 		kind   eval.Kind
 		factor float64
 		left   int
-	}{{"kube-scheduler", eval.Baseline, 1.2, 0}, {"linear", eval.Baseline, 1, 0}, {"gnn", eval.Network, fraction, more}, {"dqn", eval.Network, 1.5, 0}, {"clairvoyant", eval.Bound, 0.1, 0}} {
+	}{
+		{"kube-scheduler", eval.Baseline, 1.2, 0}, {"linear", eval.Baseline, 1, 0}, {"gnn", eval.Network, fraction, more},
+		{"dqn", eval.Network, 1.5, 0}, {"clairvoyant", eval.Bound, 0.1, 0},
+	} {
 		r := eval.Result{Name: p.name, Kind: p.kind}
 		for i := range seeds {
 			cost := 0.1 + 0.01*float64(i%7)

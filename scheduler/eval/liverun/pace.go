@@ -10,7 +10,7 @@ import (
 	"gnnsched/scheduler/replay"
 )
 
-// What one machine can play. The rates are of pods that come or go, in a real second.
+// Limits of one machine. The rates count pods that come or go, in a real second.
 const (
 	easyRate = 20.0 // without a speed, a run has at most this rate
 	mostRate = 100.0
@@ -18,21 +18,21 @@ const (
 	mostTime = 30 * time.Minute // a run takes at most this time
 )
 
-// What a cluster takes of memory, in bytes (docs/how-to/simulate.md, "What differs from a real cluster").
+// A cluster's use of memory, in bytes (docs/how-to/simulate.md, "What differs from a real cluster").
 const (
 	clusterMemory = 600 << 20
 	nodeMemory    = 1 << 20
 	podMemory     = 300 << 10
 )
 
-// narrower is what to do about a record that is too large.
+// narrower is the hint for a record that is too large.
 const narrower = "play a part of its time with --from and --to"
 
-// load is what a window asks of the machine.
+// load is the load of a window on the machine.
 type load struct {
 	seconds float64 // length of the window
 	changes int     // pods that come or go in it
-	most    int     // pods that are there at once
+	most    int     // largest number of pods at one time
 	nodes   int
 }
 
@@ -58,8 +58,8 @@ func loadOf(s *replay.Source) load {
 	return out
 }
 
-// Speed returns the number of seconds of the record that pass in a real second: the wanted one, or a suitable one for 0. The
-// error says that the window is too large for this machine, with exit code exit.Usage.
+// Speed returns the number of seconds of the record that pass in a real second: the wanted one, or a suitable one for 0. It returns an
+// error with exit code exit.Usage if the window is too large for this machine.
 func Speed(s *replay.Source, wanted float64) (float64, error) {
 	l := loadOf(s)
 	free, err := freeMemory()
@@ -72,13 +72,14 @@ func Speed(s *replay.Source, wanted float64) (float64, error) {
 	return l.speed(wanted)
 }
 
-// fits returns an error if a cluster would take more than so many bytes.
+// fits returns an error if a cluster would need more than free bytes.
 func (l load) fits(free uint64) error {
 	need := clusterMemory + uint64(l.nodes)*nodeMemory + uint64(l.most)*podMemory
 	if need <= free {
 		return nil
 	}
-	return exit.New(exit.Usage, fmt.Errorf("a cluster with %d nodes and %d pods at once takes about %d MiB, and this machine has %d MiB free", l.nodes, l.most, need>>20, free>>20), narrower)
+	return exit.New(exit.Usage, fmt.Errorf("a cluster with %d nodes and %d pods at once takes about %d MiB, and this machine has %d MiB free",
+		l.nodes, l.most, need>>20, free>>20), narrower)
 }
 
 func (l load) speed(wanted float64) (float64, error) {
@@ -90,10 +91,12 @@ func (l load) speed(wanted float64) (float64, error) {
 		}
 	}
 	if took := time.Duration(l.seconds / speed * float64(time.Second)); took > mostTime {
-		return 0, exit.New(exit.Usage, fmt.Errorf("%d pods come or go; at speed %.3g a profile would take %v, and %v is the most", l.changes, speed, took.Round(time.Second), mostTime), narrower)
+		return 0, exit.New(exit.Usage, fmt.Errorf("%d pods come or go; at speed %.3g a profile would take %v, and %v is the most",
+			l.changes, speed, took.Round(time.Second), mostTime), narrower)
 	}
 	if rate := float64(l.changes) * speed / l.seconds; rate > mostRate {
-		return 0, exit.New(exit.Usage, fmt.Errorf("at speed %.3g, %.0f pods would come or go in a second, and %.0f is the most", speed, rate, mostRate), "choose a lower --speed, or "+narrower)
+		return 0, exit.New(exit.Usage, fmt.Errorf("at speed %.3g, %.0f pods would come or go in a second, and %.0f is the most",
+			speed, rate, mostRate), "choose a lower --speed, or "+narrower)
 	}
 	return speed, nil
 }

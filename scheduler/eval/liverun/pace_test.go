@@ -62,7 +62,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// What a recorder saw becomes rows in the record's time.
+// The recorder's observations become rows in the record's time.
 func TestCourse(t *testing.T) {
 	s := replay.Source{From: 100_000, To: 200_000, Notes: []string{"old"}}
 	pods := []record.Pod{
@@ -100,8 +100,7 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// A pod of the beginning that is preempted ends, and comes again as another one that waits. It did not run since before the
-// beginning.
+// An initial pod that is preempted ends, and comes again as another pod that waits. It did not run before the beginning.
 func TestPreemptedFromTheBeginning(t *testing.T) {
 	s := replay.Source{From: 100_000, To: 200_000}
 	pods := []record.Pod{{UID: "1", Name: "old", OwnerKind: "ReplicaSet", MilliCPU: 100, Arrived: 50_000, Bound: 60_000, Node: "n"}}
@@ -124,9 +123,11 @@ func TestPreemptedFromTheBeginning(t *testing.T) {
 	}
 }
 
-// The cluster has the nodes that the recorder found at first, and says what it does not play.
+// The cluster has the nodes that the recorder found at first, and the notes name the unplayed parts.
 func TestNodesFrom(t *testing.T) {
-	s := &replay.Source{From: 1000, To: 100_000, Nodes: []record.Node{{Name: "a", From: 1200}, {Name: "b", From: 1900, To: 50_000, Gone: true}, {Name: "c", From: 60_000}}}
+	s := &replay.Source{From: 1000, To: 100_000, Nodes: []record.Node{
+		{Name: "a", From: 1200}, {Name: "b", From: 1900, To: 50_000, Gone: true}, {Name: "c", From: 60_000},
+	}}
 	at := nodesFrom(s)
 	if n := changes(s.Nodes, at, s.To); at != 1900 || n != 2 {
 		t.Errorf("at %d, %d changes", at, n)

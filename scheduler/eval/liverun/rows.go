@@ -51,10 +51,10 @@ func (r *rows) Node(n record.Node) {
 
 func (r *rows) Object(record.Object) {}
 
-// pace translates real times, in milliseconds since 1970, into those of the record.
+// pace translates real times, in milliseconds since 1970, into the record's times.
 type pace struct {
 	from  int64     // of the record
-	start time.Time // when it was that time
+	start time.Time // the real time that corresponds to it
 	speed float64
 }
 
@@ -65,13 +65,13 @@ func (p pace) at(real int64) int64 {
 	return p.from + int64(float64(real-p.start.UnixMilli())*p.speed)
 }
 
-// Late is how much later than in the record pods came, in seconds of the record.
+// Late is the delay of pods against the record, in seconds of the record.
 type Late struct {
 	Mean float64 `json:"mean"`
 	Most float64 `json:"most"`
 }
 
-// course puts what was recorded of a run into a copy of the source, and says how late pods came.
+// course puts the recording of a run into a copy of the source, and returns the pods' delays.
 func (r *rows) course(s replay.Source, played play.Replay, p pace) (replay.Source, Late) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *rows) course(s replay.Source, played play.Replay, p pace) (replay.Sourc
 		row := *part.Row
 		row.UID, row.Node, row.End = own.UID, own.Node, own.End
 		row.Arrived, row.Bound, row.Ended = p.at(own.Arrived), p.at(own.Bound), p.at(own.Ended)
-		if part.Node != "" && !row.Daemon && first[own.Name].UID == own.UID { // it ran at the beginning; one that was preempted waits anew
+		if part.Node != "" && !row.Daemon && first[own.Name].UID == own.UID { // it ran at the beginning; a preempted one waits anew
 			row.Arrived, row.Bound = part.Row.Arrived, part.Row.Bound
 		}
 		if row.Ended >= s.To { // the end of the run

@@ -36,20 +36,20 @@ type Config struct {
 	Progress func(done float64, text string)
 }
 
-// Outcome is what a scheduler made of the record.
+// Outcome is the result of a scheduler's run of the record.
 type Outcome struct {
 	Source    replay.Source // for replay.Real
 	Late      Late
 	Fallbacks int
-	// Differs says in which ways the run is not what a replay in memory plays.
+	// Differs lists the differences of the run from a replay in memory.
 	Differs []string
 }
 
 const (
-	// settling is how long the cluster gets to find its first nodes, and one pod of the beginning to be created, in real time.
+	// settling is the time that the cluster gets to find its first nodes, and to create one pod of the beginning, in real time.
 	settling  = 2 * time.Second
 	onePod    = 20 * time.Millisecond
-	beginning = 10_000 // nodes that come in so many milliseconds of the record belong to its beginning
+	beginning = 10_000 // nodes that come within this many milliseconds of the record belong to its beginning
 )
 
 // Run plays the record on a new cluster, which is gone when Run returns. After the end of ctx the error is its cause.
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	return out, err
 }
 
-// nodesFrom returns the time whose nodes the cluster has: that at which the last node of the window's beginning came.
+// nodesFrom returns the time from which the cluster takes its nodes: when the last node of the window's beginning came.
 func nodesFrom(s *replay.Source) int64 {
 	out := s.From
 	for _, n := range s.Nodes {
@@ -167,7 +167,8 @@ func (c Config) drive(ctx context.Context, b *testbed.Bed, played play.Replay) (
 	}
 	source := driver.Replayed{Record: played, Speed: c.Speed}
 	cfg := driver.Config{
-		Client: b.Client, Cleaner: cleaner, SchedulerName: c.Profile.SchedulerName, RunID: driver.NewRunID(time.Now()), Namespace: "live", Simulated: true, Log: c.Log,
+		Client: b.Client, Cleaner: cleaner, SchedulerName: c.Profile.SchedulerName, RunID: driver.NewRunID(time.Now()), Namespace: "live",
+		Simulated: true, Log: c.Log,
 		Settle: time.Millisecond, Progress: func(p driver.Progress) { c.Progress(p.Done, p.String()) },
 	}
 	source.Pace(&cfg)
@@ -184,8 +185,10 @@ func (c Config) drive(ctx context.Context, b *testbed.Bed, played play.Replay) (
 // differs lists what distinguishes the run from a replay in memory.
 func (c Config) differs(played play.Replay, sum driver.Summary) []string {
 	out := []string{
-		fmt.Sprintf("the live scheduler takes time, and the replay takes none: at this speed a real millisecond is %.3g s of the record", c.Speed/1000),
-		fmt.Sprintf("the live scheduler tries a pod that fits nowhere again after 1 to 10 real seconds, which are %.3g to %.3g s of the record", c.Speed, 10*c.Speed),
+		fmt.Sprintf("the live scheduler takes time, and the replay takes none: at this speed a real millisecond is %.3g s of the record",
+			c.Speed/1000),
+		fmt.Sprintf("the live scheduler tries a pod that fits nowhere again after 1 to 10 real seconds, which are %.3g to %.3g s of the record",
+			c.Speed, 10*c.Speed),
 		"chance decides among equal nodes, and which pod comes first of those that arrive almost together",
 	}
 	own := 0
@@ -201,7 +204,8 @@ func (c Config) differs(played play.Replay, sum driver.Summary) []string {
 		out = append(out, fmt.Sprintf("%d pods did not come: the live cluster refused them, or lacks their node", n))
 	}
 	if n := sum.Fills[0].Lost; n > 0 {
-		out = append(out, fmt.Sprintf("%d pods without an owner were preempted on the live cluster and did not come again; in the replay they wait", n))
+		out = append(out,
+			fmt.Sprintf("%d pods without an owner were preempted on the live cluster and did not come again; in the replay they wait", n))
 	}
 	for _, n := range played.Notes {
 		if strings.HasPrefix(n, "not played: ") && !slices.Contains(out, n) {

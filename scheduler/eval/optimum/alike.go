@@ -28,5 +28,6 @@ func sameNode(a, b *cluster.Node) bool {
 // samePod tells whether two pods differ in nothing but their names and owners. The optimum ignores
 // preferences.
 func samePod(a, b *cluster.Pod) bool {
-	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) && slices.Equal(a.GPUModels, b.GPUModels)
+	return a.Requests == b.Requests && maps.Equal(a.NodeSelector, b.NodeSelector) && slices.Equal(a.Tolerations, b.Tolerations) &&
+		slices.Equal(a.GPUModels, b.GPUModels)
 }

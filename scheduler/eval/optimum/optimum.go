@@ -20,9 +20,8 @@ const (
 // ErrTooLarge means that an episode has too many states for an exhaustive search.
 var ErrTooLarge = errors.New("too many placements to try; the optimum needs a scenario of a few nodes and a dozen pods")
 
-// Of returns the best outcome of the episode of a seed: the fewest unscheduled pods, and among
-// those placements the lowest cost. It returns an error for episodes in which nodes are lost, pods
-// leave or pods share GPUs, and for episodes that are too large.
+// Of returns the best outcome of the episode of a seed: the fewest unscheduled pods, and among these placements the lowest cost. It returns
+// an error for episodes in which nodes are lost, pods leave or pods share GPUs, and for episodes that are too large.
 func Of(env *sim.Env, seed uint64) (sim.Outcome, error) {
 	if env.Config().Lose > 0 {
 		return sim.Outcome{}, errors.New("the optimum cannot be computed for a scenario that loses nodes")

@@ -14,7 +14,7 @@ import (
 // such that every pod of shape k before T gets a node and none from T on. Then
 //
 //   - each k before T has a device without another k, with 1,000 - m thousandths left for pods that
-//     ask for no more than that. If all such pods together do not fill these remainders, the rest
+//     ask for at most that. If all such pods together do not fill these remainders, the rest
 //     stays idle:
 //     allocated ≤ capacity - (1,000 - m) · (number of k before T) + (sum of all requests ≤ 1,000 - m);
 //   - from T on, no pod gets a node that asks for at least as much as k of every resource:
@@ -31,7 +31,7 @@ func bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
 	return cluster.Fraction(best, capacity)
 }
 
-// share is the request of a pod that shares a device.
+// share is the request of a pod for part of a device.
 type share struct{ cpu, memory, milli int64 } // millicores, MiB, thousandths of a device
 
 // largeShares returns the shapes that ask for more than half a device of any model.
@@ -76,8 +76,8 @@ func boundBy(k share, capacity int64, arrivals []openb.Pod) (highest int64) {
 	}
 }
 
-// within tells whether p asks for at least as much as k of every resource, so that p does not fit
-// on a node on which k does not.
+// within reports whether p asks for at least as much as k of every resource, so that p fits only on
+// nodes on which k fits.
 func (k share) within(p openb.Pod) bool {
 	return p.GPUs > 0 && p.GPUMilli >= k.milli && p.MilliCPU >= k.cpu && p.MemoryMiB >= k.memory
 }

@@ -37,7 +37,10 @@ func TestBoundHolds(t *testing.T) {
 		var nodes []openb.Node
 		var real []*cluster.Node
 		for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
-			n := openb.Node{Name: fmt.Sprint(i), MilliCPU: rapid.Int64Range(4, 16).Draw(t, "cpu") * 1000, MemoryMiB: 1 << 20, GPUs: rapid.Int64Range(1, 4).Draw(t, "gpus"), Model: "T4"}
+			n := openb.Node{
+				Name: fmt.Sprint(i), MilliCPU: rapid.Int64Range(4, 16).Draw(t, "cpu") * 1000, MemoryMiB: 1 << 20,
+				GPUs: rapid.Int64Range(1, 4).Draw(t, "gpus"), Model: "T4",
+			}
 			nodes, real = append(nodes, n), append(real, n.Cluster())
 		}
 		var arrivals []openb.Pod

@@ -19,8 +19,7 @@ import (
 // Loads are the usual amounts of arrivals of a Curve, over the cluster's GPUs.
 var Loads = []float64{0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3, 1.5}
 
-// Curve is the result of RunCurve: how much policies allocate, and which pods they leave out, at every
-// load.
+// Curve is the result of RunCurve: the policies' allocations, and the pods that they leave out, at every load.
 type Curve struct {
 	loads  []float64
 	curves []curve
@@ -31,8 +30,8 @@ type curve struct {
 	bounds []float64 // of the allocation at each load, 0 to 1, means over the seeds
 }
 
-// RunCurve plays every workload with every contender and seed, once until the highest of c.Loads, and
-// notes the state at each of them. Progress is told as by Run.
+// RunCurve plays every workload with every contender and seed, once until the highest of c.Loads, and notes the state at each of them. It
+// calls progress as Run does.
 func RunCurve(ctx context.Context, c Config, progress func(workload string, done, total int)) (Curve, error) {
 	out := Curve{loads: c.Loads}
 	err := c.each(ctx, progress, func(r *eval.Comparison, bounds func(factor float64) ([]float64, error)) error {
@@ -56,7 +55,7 @@ func allocationAt(load int) eval.Metric {
 	return eval.Metric{Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Loads[load].Allocation }}
 }
 
-// leftAt is the number of pods of a class that are without a node at a load.
+// leftAt counts the pods of a class without a node at a load.
 func leftAt(load, class int) eval.Metric {
 	return eval.Metric{Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.Loads[load].Left[class]) }}
 }
@@ -74,7 +73,8 @@ func (c Curve) Write(w io.Writer, markdown bool) error {
 		return err
 	}
 	for _, x := range c.curves {
-		fmt.Fprintf(&b, "\n"+title+".\n\nGPU allocation in %%, means over %s, by the GPUs that were requested:\n\n", x.Scenario.Name, x.Scenario.About, seeds(x.Comparison))
+		fmt.Fprintf(&b, "\n"+title+".\n\nGPU allocation in %%, means over %s, by the GPUs that were requested:\n\n",
+			x.Scenario.Name, x.Scenario.About, seeds(x.Comparison))
 		if err := eval.Render(&b, c.allocations(x), markdown); err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func (c Curve) differences(x curve) [][]string {
 	return rows
 }
 
-// left returns the rows of the third table; a class of which all policies place all pods has none.
+// left returns the rows of the third table, without classes of which all policies place all pods.
 func (c Curve) left(x curve) [][]string {
 	rows := [][]string{c.head("class", "policy")}
 	for class := range sim.Classes {
@@ -191,8 +191,8 @@ func (c Curve) verdicts() [][]string {
 	return rows
 }
 
-// worst returns by how much r may be below the published policy that is best at a load, at the load
-// where this is most, and that load; -1 if no published policy took part.
+// worst returns the largest possible deficit of r from the published policy that is best at a load, and this load; -1 if no published
+// policy took part.
 func (c Curve) worst(x curve, r eval.Result) (loss float64, at int) {
 	at = -1
 	for k := range c.loads {
@@ -217,8 +217,8 @@ func (c Curve) worst(x curve, r eval.Result) (loss float64, at int) {
 	return loss, at
 }
 
-// neglected names the classes of which r leaves more pods out than base at a crowded load or below, with the largest
-// difference of the means.
+// neglected names the classes of which r leaves more pods out than base at a crowded load or below, with the largest difference of the
+// means.
 func (c Curve) neglected(r, base eval.Result) (out string) {
 	for class := range sim.Classes {
 		most, at := 0.0, 0
@@ -240,7 +240,7 @@ func (c Curve) neglected(r, base eval.Result) (out string) {
 	return out
 }
 
-// least returns the smallest mean by which r is ahead of base at loads of 1 and more, and the load.
+// least returns the smallest mean lead of r over base at loads of 1 and more, and the load.
 func (c Curve) least(r, base eval.Result) (gain float64, at int) {
 	at = -1
 	for k, load := range c.loads {
@@ -261,7 +261,9 @@ func (c Curve) WriteCSV(w io.Writer) error {
 		for _, r := range x.Results {
 			for i, o := range r.Outcomes {
 				for _, l := range o.GPU.Loads {
-					row := []string{x.Scenario.Name, r.Name, strconv.FormatUint(x.Seeds[i], 10), fmt.Sprint(l.Load), strconv.FormatFloat(l.Allocation, 'g', -1, 64)}
+					row := []string{
+						x.Scenario.Name, r.Name, strconv.FormatUint(x.Seeds[i], 10), fmt.Sprint(l.Load), strconv.FormatFloat(l.Allocation, 'g', -1, 64),
+					}
 					for _, n := range l.Left {
 						row = append(row, strconv.Itoa(n))
 					}

@@ -97,7 +97,10 @@ func TestRunCurve(t *testing.T) {
 	dir := t.TempDir()
 	writeTrace(t, dir, "sn,cpu_milli,memory_mib,gpu,model\na,8000,65536,2,T4\nb,16000,65536,4,P100\nc,4000,65536,1,T4\n",
 		"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,400,\np1,1000,64,1,1000,T4\np2,2000,64,0,0,\np3,2000,64,2,1000,\n")
-	c := Config{Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3), Loads: []float64{0.5, 1, 2}, Factor: 2}
+	c := Config{
+		Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3),
+		Loads: []float64{0.5, 1, 2}, Factor: 2,
+	}
 	curve, err := RunCurve(context.Background(), c, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +211,8 @@ func TestShippedNetworkAtEveryLoad(t *testing.T) {
 			}
 			for class := range l.Left {
 				if l.Load <= crowded && l.Left[class] > fgd[k].Left[class] {
-					t.Errorf("%s at %v: %d pods of class %s are left out, with FGD %d", x.Scenario.Name, l.Load, l.Left[class], sim.ClassNames[class], fgd[k].Left[class])
+					t.Errorf("%s at %v: %d pods of class %s are left out, with FGD %d",
+						x.Scenario.Name, l.Load, l.Left[class], sim.ClassNames[class], fgd[k].Left[class])
 				}
 			}
 		}

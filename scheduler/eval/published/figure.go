@@ -22,8 +22,8 @@ type figure struct {
 	SD130   float64 `json:"sd130"`
 }
 
-// tolerance returns how far a mean at the end may be from the published one, in percentage points:
-// twice the published standard deviation, but at least 0.3.
+// tolerance returns the accepted distance of a mean at the end from the published one, in percentage points: twice the published standard
+// deviation, but at least 0.3.
 func (f figure) tolerance() float64 { return max(2*f.SD130, 0.3) }
 
 // reproduces tells whether a mean at the end is within the tolerance of the published one.

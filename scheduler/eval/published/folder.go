@@ -64,7 +64,9 @@ func (c Curve) folder(all []runlog.Metric) (rows []runfolder.Row) {
 
 // Folder returns the rows of a run folder: a scenario for each workload and load.
 func (s Steady) Folder() (rows []runfolder.Row) {
-	all := []runlog.Metric{{Metric: steadyAllocation, More: true}, {Metric: steadyGPUHours}, {Metric: steadyWaiting}, {Metric: steadyTurnedAway}}
+	all := []runlog.Metric{
+		{Metric: steadyAllocation, More: true}, {Metric: steadyGPUHours}, {Metric: steadyWaiting}, {Metric: steadyTurnedAway},
+	}
 	for _, x := range s.runs {
 		c := *x.Comparison
 		if len(c.Seeds) == 0 {

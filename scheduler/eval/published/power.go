@@ -19,26 +19,25 @@ import (
 // (Lettich et al., CCGrid 2025).
 const PowerFactor = 1.2
 
-// PowerLoads are the loads at which power is told.
+// PowerLoads are the loads at which power is reported.
 var PowerLoads = []float64{0.2, 0.4, 0.6, 0.8, 1, PowerFactor}
 
-// PowerPolicies are the usual policies of a Power: FGD, the published ones that save power, and the network with
-// several prices on power.
+// PowerPolicies are the usual policies of a Power: FGD, the published power-saving ones, and the network with several prices on power.
 var PowerPolicies = []string{
 	"fgd", "pwr+fgd:0.05", "pwr+fgd:0.1", "pwr+fgd:0.2", "pwr",
-	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64", "power+gpu-gnn:256", "power+gpu-gnn:1e9",
+	"gpu-gnn", "power+gpu-gnn:0.5", "power+gpu-gnn:1", "power+gpu-gnn:2", "power+gpu-gnn:4", "power+gpu-gnn:16", "power+gpu-gnn:64",
+	"power+gpu-gnn:256", "power+gpu-gnn:1e9",
 }
 
-// publishedSavings holds the published savings of the mixes of PWR and FGD, by the list of pods: the range of
-// the means over ten repetitions, in % of FGD's power. They were read off slides and are whole numbers. For
-// multigpu20 and gpuspec10 they are those of all lists of the kind.
+// publishedSavings holds the published savings of the mixes of PWR and FGD, by the list of pods: the range of the means over ten
+// repetitions, in % of FGD's power. They were read off slides and are whole numbers. For multigpu20 and gpuspec10 they cover all lists of
+// the kind.
 var publishedSavings = map[string][2]float64{"default": {13, 16}, "multigpu20": {8, 15}, "gpuspec10": {10, 24}}
 
-// Power is the result of RunPower: what policies allocate, and what power they need for it.
+// Power is the result of RunPower: the policies' allocations, and the power that they need.
 type Power struct{ Curve }
 
-// RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads.
-// Progress is told as by Run.
+// RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads. It calls progress as Run does.
 func RunPower(ctx context.Context, c Config, progress func(workload string, done, total int)) (Power, error) {
 	curve, err := RunCurve(ctx, c, progress)
 	return Power{curve}, err
@@ -56,8 +55,8 @@ func meanKilowatts(load int) eval.Metric {
 
 func (p Power) last() int { return len(p.loads) - 1 }
 
-// Write writes three tables for each workload: allocation and mean power, the power at each load, and how the
-// other policies do beside each published one.
+// Write writes three tables for each workload: allocation and mean power, the power at each load, and a comparison of the other policies
+// with each published one.
 func (p Power) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
 	title := "%s: %s"
@@ -69,7 +68,8 @@ func (p Power) Write(w io.Writer, markdown bool) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, title+".\n\nGPU allocation at the end in %%, and mean power over the arrivals in kW, by the GPUs that were requested, over %s.\n"+
-			"The differences from %s have 95%% intervals; a saving is in %% of its power:\n\n", x.Scenario.Name, x.Scenario.About, seeds(x.Comparison), x.Results[0].Name)
+			"The differences from %s have 95%% intervals; a saving is in %% of its power:\n\n",
+			x.Scenario.Name, x.Scenario.About, seeds(x.Comparison), x.Results[0].Name)
 		if err := eval.Render(&b, p.trade(x), markdown); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (p Power) Write(w io.Writer, markdown bool) error {
 	return err
 }
 
-// saved returns by how many per cent of base's a metric of r is lower.
+// saved returns the reduction of a metric of r from base's, in per cent of base's.
 func saved(r, base eval.Result, m eval.Metric) eval.Interval {
 	mine, theirs := r.Values(m), base.Values(m)
 	out := make([]float64, len(mine))
@@ -103,7 +103,9 @@ func (p Power) trade(x curve) [][]string {
 	rows := [][]string{{"policy", "kW", "saving", "allocation", "difference", "on the front"}}
 	base := x.Results[0]
 	for i, r := range x.Results {
-		row := []string{r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), "", fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "", "no"}
+		row := []string{
+			r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), "", fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "", "no",
+		}
 		if i > 0 {
 			s, d := saved(r, base, meanKilowatts(p.last())), x.Difference(r, allocationAt(p.last()))
 			row[2] = fmt.Sprintf("%.1f (%.1f to %.1f)", s.Mean, s.Low, s.High)
@@ -117,7 +119,7 @@ func (p Power) trade(x curve) [][]string {
 	return rows
 }
 
-// onFront reports whether no policy needs as little power for more GPUs, or less power for as many.
+// onFront reports whether no policy needs at most as much power for more GPUs, or less power for at least as many.
 func (p Power) onFront(x curve, r eval.Result) bool {
 	watts, gpus := r.Mean(meanKilowatts(p.last())), r.Mean(allocationAt(p.last()))
 	return !slices.ContainsFunc(x.Results, func(o eval.Result) bool {
@@ -185,10 +187,13 @@ func (p Power) verdicts(x curve) [][]string {
 				best = o
 			}
 		}
-		row := []string{r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "none", "", ""}
+		row := []string{
+			r.Name, fmt.Sprintf("%.1f", r.Mean(meanKilowatts(p.last()))), fmt.Sprintf("%.2f", r.Mean(allocationAt(p.last()))), "none", "", "",
+		}
 		if best != nil {
 			less, more := minus(r, *best, meanKilowatts(p.last())), minus(*best, r, allocationAt(p.last()))
-			row[3], row[4], row[5] = best.Name, fmt.Sprintf("%.1f (%.1f to %.1f)", less.Mean, less.Low, less.High), fmt.Sprintf("%+.2f (%+.2f to %+.2f)", more.Mean, more.Low, more.High)
+			row[3], row[4], row[5] = best.Name, fmt.Sprintf("%.1f (%.1f to %.1f)", less.Mean, less.Low, less.High),
+				fmt.Sprintf("%+.2f (%+.2f to %+.2f)", more.Mean, more.Low, more.High)
 		}
 		rows = append(rows, row)
 	}
@@ -215,7 +220,9 @@ func (p Power) Figures() (map[string][]byte, error) {
 			if powerPublished(r.Name) {
 				l = &lines[0]
 			}
-			l.Points = append(l.Points, plots.Point{Name: r.Name, X: eval.MeanInterval(r.Values(meanKilowatts(p.last()))), Y: eval.MeanInterval(r.Values(allocationAt(p.last())))})
+			l.Points = append(l.Points, plots.Point{
+				Name: r.Name, X: eval.MeanInterval(r.Values(meanKilowatts(p.last()))), Y: eval.MeanInterval(r.Values(allocationAt(p.last()))),
+			})
 		}
 		svg, err := plots.Trade(x.Scenario.Name, "mean power in kW", "GPU allocation in %", lines)
 		if err != nil {
@@ -226,5 +233,5 @@ func (p Power) Figures() (map[string][]byte, error) {
 	return out, nil
 }
 
-// MarshalJSON implements json.Marshaler: as that of the Curve.
+// MarshalJSON implements json.Marshaler; it encodes the Curve.
 func (p Power) MarshalJSON() ([]byte, error) { return json.Marshal(p.Curve) }

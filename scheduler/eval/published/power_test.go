@@ -26,7 +26,10 @@ func madePower() Power {
 		for k := range c.Seeds {
 			g := &sim.GPUOutcome{}
 			for _, load := range out.loads {
-				g.Loads = append(g.Loads, sim.GPULoad{Load: load, Allocation: min(load, x.allocation+0.001*float64(k)), Watts: x.watts*1000*load + float64(k), MeanWatts: x.watts * 500 * load})
+				g.Loads = append(g.Loads, sim.GPULoad{
+					Load: load, Allocation: min(load, x.allocation+0.001*float64(k)), Watts: x.watts*1000*load + float64(k),
+					MeanWatts: x.watts * 500 * load,
+				})
 			}
 			r.Outcomes = append(r.Outcomes, sim.Outcome{GPU: g})
 		}
@@ -63,8 +66,12 @@ func TestPowerGolden(t *testing.T) {
 // other.
 func TestRunPower(t *testing.T) {
 	dir := t.TempDir()
-	writeTrace(t, dir, "sn,cpu_milli,memory_mib,gpu,model\na,48000,65536,2,T4\n", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,1000,\n")
-	c := Config{Dir: dir, Workloads: []string{"default"}, Contenders: contenders(t, "fgd", "pwr"), Seeds: eval.Seeds(1, 1), Loads: []float64{0.5, 1, 1.5}, Factor: 1.5}
+	writeTrace(t, dir, "sn,cpu_milli,memory_mib,gpu,model\na,48000,65536,2,T4\n",
+		"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np0,1000,64,1,1000,\n")
+	c := Config{
+		Dir: dir, Workloads: []string{"default"}, Contenders: contenders(t, "fgd", "pwr"), Seeds: eval.Seeds(1, 1), Loads: []float64{0.5, 1, 1.5},
+		Factor: 1.5,
+	}
 	p, err := RunPower(context.Background(), c, nil)
 	if err != nil {
 		t.Fatal(err)

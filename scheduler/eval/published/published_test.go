@@ -68,7 +68,8 @@ func made(factor float64) Report {
 		for k := range c.Seeds {
 			x := 0.954 + 0.01*float64(i%2) - 0.05*float64(i/2) + 0.001*float64(k)
 			r.Outcomes = append(r.Outcomes, sim.Outcome{Arrived: 100, Placed: 80 + i, Unscheduled: 20 - i, GPU: &sim.GPUOutcome{
-				Allocation: x, AllocationAtFull: x - 0.002, Stranded: 0.01 * float64(i), UnscheduledCPU: i, UnscheduledShare: 5, UnscheduledWhole: 15 - 2*i,
+				Allocation: x, AllocationAtFull: x - 0.002, Stranded: 0.01 * float64(i), UnscheduledCPU: i, UnscheduledShare: 5,
+				UnscheduledWhole: 15 - 2*i,
 			}})
 		}
 		c.Results = append(c.Results, r)
@@ -139,7 +140,10 @@ func TestRunRefuses(t *testing.T) {
 
 // Six policies reproduce the published figures on the default workload with ten seeds.
 func TestReproduces(t *testing.T) {
-	c := Config{Dir: openbtest.Dir(t), Workloads: []string{"default"}, Contenders: contenders(t, Policies...), Seeds: eval.Seeds(FirstSeed, Seeds), Factor: Factor}
+	c := Config{
+		Dir: openbtest.Dir(t), Workloads: []string{"default"}, Contenders: contenders(t, Policies...), Seeds: eval.Seeds(FirstSeed, Seeds),
+		Factor: Factor,
+	}
 	if testing.Short() {
 		t.Skip("sixty episodes")
 	}
@@ -158,7 +162,10 @@ func TestShippedNetworkBeatsFGD(t *testing.T) {
 		t.Skip("plays whole episodes")
 	}
 	dir := openbtest.Dir(t)
-	r, err := Run(context.Background(), Config{Dir: dir, Workloads: []string{"default"}, Contenders: append(contenders(t, "fgd"), shipped(t)), Seeds: eval.Seeds(7001, 1), Factor: Factor}, nil)
+	r, err := Run(context.Background(), Config{
+		Dir: dir, Workloads: []string{"default"}, Contenders: append(contenders(t, "fgd"), shipped(t)), Seeds: eval.Seeds(7001, 1),
+		Factor: Factor,
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +193,9 @@ func BenchmarkEpisode(b *testing.B) {
 	dir := openbtest.Dir(b)
 	for _, x := range append(contenders(b, Policies...), shipped(b)) {
 		b.Run(x.Name, func(b *testing.B) {
-			s := scenario("default", "arrive", sim.OpenB{NodesFile: filepath.Join(dir, openb.NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor})
+			s := scenario("default", "arrive", sim.OpenB{
+				NodesFile: filepath.Join(dir, openb.NodesFile), PodsFile: filepath.Join(dir, "openb_pod_list_default.csv"), Factor: Factor,
+			})
 			env, err := sim.New(s.Config)
 			if err != nil {
 				b.Fatal(err)

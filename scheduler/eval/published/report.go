@@ -21,9 +21,13 @@ type Report struct {
 
 // The metrics of the tables. More is better for the two allocations, unlike in package eval.
 var (
-	allocation = eval.Metric{Name: "gpuAllocation", Title: "GPU allocation", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }}
-	atFull     = eval.Metric{Name: "gpuAllocationAtFull", Title: "at 100%", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull }}
-	metrics    = []eval.Metric{
+	allocation = eval.Metric{
+		Name: "gpuAllocation", Title: "GPU allocation", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation },
+	}
+	atFull = eval.Metric{
+		Name: "gpuAllocationAtFull", Title: "at 100%", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull },
+	}
+	metrics = []eval.Metric{
 		allocation, atFull,
 		{Name: "gpuStranded", Title: "stranded", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Stranded }},
 		{Name: "unscheduled", Title: "unscheduled", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Unscheduled) }},
@@ -38,7 +42,8 @@ func (r Report) Missed() (out []string) {
 	for _, c := range r.comparisons {
 		for _, x := range c.Results {
 			if f, known := r.published(c.Scenario.Name, x.Name); known && !f.reproduces(x.Mean(allocation)) {
-				out = append(out, fmt.Sprintf("%s on %s: %.2f, published %.2f, tolerance %.2f", x.Name, c.Scenario.Name, x.Mean(allocation), f.Mean130, f.tolerance()))
+				out = append(out, fmt.Sprintf("%s on %s: %.2f, published %.2f, tolerance %.2f", x.Name, c.Scenario.Name, x.Mean(allocation),
+					f.Mean130, f.tolerance()))
 			}
 		}
 	}
@@ -78,8 +83,10 @@ func (r Report) Write(w io.Writer, markdown bool) error {
 		if err := eval.Render(&b, r.allocations(c), markdown); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n", 100*stat.Mean(r.bounds[i], nil))
-		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node.\n%s\n\n", c.Results[0].Name, eval.Signs.Rule(c.Samples(), len(c.Results)-1))
+		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n",
+			100*stat.Mean(r.bounds[i], nil))
+		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node.\n%s\n\n",
+			c.Results[0].Name, eval.Signs.Rule(c.Samples(), len(c.Results)-1))
 		if err := eval.Render(&b, differences(c), markdown); err != nil {
 			return err
 		}

@@ -35,8 +35,7 @@ type Config struct {
 	WarmUp, Days float64
 }
 
-// Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It is an error if
-// the folder has no list of nodes.
+// Workloads returns the names of the pod lists in a folder, as openb.PodLists does. It returns an error if the folder has no list of nodes.
 func Workloads(dir string) ([]string, error) {
 	if _, err := os.Stat(filepath.Join(dir, openb.NodesFile)); err != nil {
 		return nil, fmt.Errorf("%s holds no %s: %w", dir, openb.NodesFile, err)
@@ -58,7 +57,9 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 
 // each plays every workload and calls done with its results and with what computes the upper bound of each
 // seed's arrivals.
-func (c Config) each(ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error) error {
+func (c Config) each(
+	ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error,
+) error {
 	return c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
 		if c.Factor <= 0 {
 			return errors.New("the factor must be over 0; the published runs use 1.3")
@@ -116,7 +117,7 @@ func boundsOf(nodes []openb.Node, pods []openb.Pod, factor float64, seeds []uint
 	return out, nil
 }
 
-// scenario returns the scenario of a workload. what says what its pods do.
+// scenario returns the scenario of a workload. what describes its pods.
 func scenario(workload, what string, o sim.OpenB) eval.Scenario {
 	about := "pods of the openb trace"
 	if _, v, _ := split(workload); v != nil {

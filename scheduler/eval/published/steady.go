@@ -42,8 +42,8 @@ type steadyRun struct {
 	load float64
 }
 
-// RunSteady plays every workload with every contender and seed at each of c.Loads, for c.Days after c.WarmUp
-// days of warm-up (sim.Steady). Progress is told as by Run.
+// RunSteady plays every workload with every contender and seed at each of c.Loads, for c.Days after c.WarmUp days of warm-up (sim.Steady).
+// It calls progress as Run does.
 func RunSteady(ctx context.Context, c Config, progress func(workload string, done, total int)) (Steady, error) {
 	out := Steady{warmUp: c.WarmUp, days: c.Days}
 	err := c.workloads(func(name string, _ []openb.Node, pods []openb.Pod) error { // before the first one is played
@@ -87,10 +87,18 @@ func MeasuredSteady(warmUp, days, load float64, workloads ...*eval.Comparison) S
 
 // The metrics of all pods. More is better for the allocation.
 var (
-	steadyAllocation = eval.Metric{Name: "allocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.Steady.Allocation }}
-	steadyGPUHours   = eval.Metric{Name: "gpuHours", Title: "GPU hours waited", Digits: 0, Of: func(o sim.Outcome) float64 { return o.Steady.GPUHours }}
-	steadyWaiting    = eval.Metric{Name: "waiting", Title: "pods waiting", Digits: 1, Of: func(o sim.Outcome) float64 { return o.Steady.Waiting }}
-	steadyTurnedAway = eval.Metric{Name: "turnedAway", Title: "turned away", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.TurnedAway) }}
+	steadyAllocation = eval.Metric{
+		Name: "allocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.Steady.Allocation },
+	}
+	steadyGPUHours = eval.Metric{
+		Name: "gpuHours", Title: "GPU hours waited", Digits: 0, Of: func(o sim.Outcome) float64 { return o.Steady.GPUHours },
+	}
+	steadyWaiting = eval.Metric{
+		Name: "waiting", Title: "pods waiting", Digits: 1, Of: func(o sim.Outcome) float64 { return o.Steady.Waiting },
+	}
+	steadyTurnedAway = eval.Metric{
+		Name: "turnedAway", Title: "turned away", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.TurnedAway) },
+	}
 
 	steadyMetrics = []eval.Metric{steadyAllocation, steadyGPUHours, steadyWaiting, steadyTurnedAway}
 )
@@ -118,7 +126,9 @@ var classMetrics = []struct {
 
 // classMetric returns a column of a class as a metric.
 func classMetric(class, column int) eval.Metric {
-	return eval.Metric{Digits: classMetrics[column].digits, Of: func(o sim.Outcome) float64 { return classMetrics[column].of(o.Steady.Classes[class]) }}
+	return eval.Metric{
+		Digits: classMetrics[column].digits, Of: func(o sim.Outcome) float64 { return classMetrics[column].of(o.Steady.Classes[class]) },
+	}
 }
 
 // WriteCSV writes a row for each workload, load, policy, seed and class, with all digits. The class "all" has the figures
@@ -139,7 +149,8 @@ func (s Steady) WriteCSV(w io.Writer) error {
 				first := func(class string) []string {
 					return []string{x.Scenario.Name, number(x.load), r.Name, strconv.FormatUint(x.Seeds[i], 10), class}
 				}
-				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.TurnedAway), "", "", "", "", number(o.Steady.GPUHours), ""))
+				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.TurnedAway), "",
+					"", "", "", number(o.Steady.GPUHours), ""))
 				for class, waits := range o.Steady.Classes {
 					row := append(first(sim.SteadyClassNames[class]), "", "", "")
 					for _, m := range classMetrics {

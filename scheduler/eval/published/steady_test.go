@@ -75,8 +75,8 @@ func TestSteadyGolden(t *testing.T) {
 	}
 }
 
-// Equal seeds give equal figures, other policies get the same arrivals, and a cluster that is offered twice its GPUs
-// lets more pods wait than one that is offered half of them.
+// Equal seeds give equal figures, other policies get the same arrivals, and more pods wait with an offered load of twice the GPUs than with
+// half.
 func TestRunSteady(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -89,7 +89,10 @@ func TestRunSteady(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := Config{Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3), Loads: []float64{0.5, 2}, WarmUp: 1, Days: 0.5}
+	c := Config{
+		Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3),
+		Loads: []float64{0.5, 2}, WarmUp: 1, Days: 0.5,
+	}
 	var told int
 	s, err := RunSteady(context.Background(), c, func(_ string, done, total int) { told = total })
 	if err != nil {
@@ -109,7 +112,8 @@ func TestRunSteady(t *testing.T) {
 				t.Errorf("%s, seed %d: %d pods arrive with fgd and %d with random", x.Scenario.Name, c.Seeds[k], fgd[k].Arrived, random[k].Arrived)
 			}
 			if i%2 == 1 && fgd[k].Steady.Waiting <= s.runs[i-1].Results[0].Outcomes[k].Steady.Waiting {
-				t.Errorf("%s: %v pods wait at %v, %v at %v", x.Scenario.Name, fgd[k].Steady.Waiting, x.load, s.runs[i-1].Results[0].Outcomes[k].Steady.Waiting, s.runs[i-1].load)
+				t.Errorf("%s: %v pods wait at %v, %v at %v",
+					x.Scenario.Name, fgd[k].Steady.Waiting, x.load, s.runs[i-1].Results[0].Outcomes[k].Steady.Waiting, s.runs[i-1].load)
 			}
 		}
 	}

@@ -24,7 +24,8 @@ func (s Steady) Write(w io.Writer, markdown bool) error {
 		first := runs[0]
 		rows, comparisons := compared(runs)
 		fmt.Fprintf(&b, title+"Means over %s, each of %s after %s of warm-up; the load is\nthe GPUs that pods request on average.%s\n\n",
-			first.Scenario.Name, first.Scenario.About, seeds(first.Comparison), days(s.days), days(s.warmUp), explained(first.Comparison, comparisons))
+			first.Scenario.Name, first.Scenario.About, seeds(first.Comparison), days(s.days), days(s.warmUp),
+			explained(first.Comparison, comparisons))
 		if err := eval.Render(&b, rows, markdown); err != nil {
 			return err
 		}
@@ -77,7 +78,10 @@ func explained(c *eval.Comparison, comparisons int) string {
 // compared returns the rows of the first table, and the number of comparisons in it.
 func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	all := judged(runs)
-	head := []string{"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title, steadyTurnedAway.Title}
+	head := []string{
+		"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title,
+		steadyTurnedAway.Title,
+	}
 	rows = append(rows, head)
 	for _, x := range runs {
 		for i, r := range x.Results {
@@ -94,7 +98,7 @@ func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	return rows, comparisons
 }
 
-// judged returns the differences of the first table, those of allocation and GPU hours in turns, judged together.
+// judged returns the differences of the first table, of allocation and GPU hours in turns, judged together.
 func judged(runs []steadyRun) (all []*eval.Difference) {
 	for _, x := range runs {
 		for _, r := range x.Results[1:] {
@@ -115,8 +119,8 @@ func (x steadyRun) points(r eval.Result) string {
 	return interval(x.Difference(r, steadyAllocation).Interval, steadyAllocation.Digits, x.Samples())
 }
 
-// relative returns the difference of the GPU hours from those of the first policy, in per cent of their mean. It is empty
-// where hardly anything waits with the first policy: there is nothing to measure in per cent of.
+// relative returns the difference of the GPU hours from the first policy's, in per cent of the first policy's mean. It is empty where
+// hardly anything waits with the first policy, because per cents of it would mean nothing.
 func (x steadyRun) relative(r eval.Result) string {
 	base := x.Results[0].Mean(steadyGPUHours)
 	if base < 1 {
@@ -136,13 +140,13 @@ func interval(d eval.Interval, digits, samples int) string {
 	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)", digits, d.Mean, digits, d.Low, digits, d.High)
 }
 
-// A class hardly waits with a policy if its pods wait less than so many seconds on average.
+// A class hardly waits with a policy if its pods wait less than this many seconds on average.
 const hardly = 60
 
 // leftOut describes the rows that the second table leaves out.
 type leftOut struct {
 	rows     int
-	gpuHours float64 // the most that such a row has
+	gpuHours float64 // the largest value of such a row
 }
 
 func (l leftOut) note(table bool) string {

@@ -11,8 +11,7 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// variant is a mix that a pod list can be changed to. A workload called LIST+VARIANT is that list in that
-// mix, for example default+models40.
+// variant is a change of a pod list to another mix. The workload LIST+VARIANT is that list in that mix, for example default+models40.
 type variant struct {
 	name   string
 	about  string
@@ -20,7 +19,7 @@ type variant struct {
 	taints openb.Taints
 }
 
-// variants are the mixes and taints, of which networks meet other draws in training.
+// variants are the mixes and taints. In training, networks meet other draws of them.
 var variants = []variant{
 	{name: "models20", about: "20 % of the pods name GPU models", mix: openb.Mix{Named: 0.2}},
 	{name: "models40", about: "40 % of the pods name GPU models", mix: openb.Mix{Named: 0.4}},
@@ -51,7 +50,7 @@ func CheckWorkload(workload string, known []string) error {
 	return err
 }
 
-// split returns the pod list of a workload, and the variant it is in; nil for the list as it is.
+// split returns the pod list of a workload, and its variant; nil for the unchanged list.
 func split(workload string) (list string, v *variant, err error) {
 	list, name, mixed := strings.Cut(workload, "+")
 	if !mixed {
@@ -64,8 +63,8 @@ func split(workload string) (list string, v *variant, err error) {
 	return list, &variants[i], nil
 }
 
-// read reads the pods of a workload and puts its taints on the nodes. The name of the workload is the seed of its
-// variant, so that it is the same for all policies and seeds.
+// read reads the pods of a workload and puts its taints on the nodes. The name of the workload is the seed of its variant, so that all
+// policies and seeds have the same variant.
 func read(dir, workload string, nodes []openb.Node) ([]openb.Node, []openb.Pod, error) {
 	list, v, err := split(workload)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package rollout plays episodes of the simulator on from a decision, to learn what a choice leads to.
+// Package rollout continues episodes of the simulator from a decision, to learn the cost of a choice.
 package rollout
 
 import (
@@ -11,9 +11,8 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Rollout plays on with a policy, in a copy of the environment that meets the same arrivals and
-// departures. So two choices at a decision have the same luck, and what their costs differ by is their
-// doing. A Rollout is not safe for concurrent use.
+// Rollout continues with a policy in a copy of the environment that meets the same arrivals and departures. So two choices at a decision
+// have the same luck, and only the choices cause the difference of their costs. A Rollout is not safe for concurrent use.
 type Rollout struct {
 	Policy  policy.Policy
 	Horizon int // placements, the first one included; at least 1
@@ -24,8 +23,8 @@ type Rollout struct {
 	scores []float32
 }
 
-// Cost returns the sum of the objective's costs after each placement of a rollout that begins with
-// candidate i, plus the cost of the pods that begin to wait meanwhile. env stays as it is.
+// Cost returns the sum of the objective's costs after each placement of a rollout that begins with candidate i, plus the cost of the pods
+// that begin to wait meanwhile. env is not changed.
 func (r *Rollout) Cost(env *sim.Env, i int) (float64, error) {
 	e := &r.copied
 	env.CopyTo(e)
@@ -53,8 +52,8 @@ func (r *Rollout) Scores(env *sim.Env) (scores []float32, err error) {
 	return r.scores, err
 }
 
-// Best returns up to n candidates with the highest scores, the best first: one for each score, since
-// nodes that are alike score alike, and none that preferences exclude.
+// Best returns up to n candidates with the highest scores, the best first. Of nodes with equal scores, which are alike, it returns one, and
+// none that preferences exclude.
 func Best(scores []float32, n int) []int {
 	var order []int
 	for i, v := range scores {

@@ -11,10 +11,12 @@ type Metric struct {
 	More bool
 }
 
-// Rows returns the rows of a comparison on other metrics than those of eval.Metrics: the scenario, the metrics of each
-// episode, and the differences of the judged metrics from the first contender, which are judged together.
+// Rows returns the rows of a comparison on metrics other than eval.Metrics: the scenario, the metrics of each episode, and the differences
+// of the judged metrics from the first contender, judged together.
 func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfolder.Row {
-	s := runfolder.Scenario{Name: c.Scenario.Name, About: c.Scenario.About, Baseline: c.Results[0].Name, Samples: c.Samples(), Rule: rule(c, len(judged))}
+	s := runfolder.Scenario{
+		Name: c.Scenario.Name, About: c.Scenario.About, Baseline: c.Results[0].Name, Samples: c.Samples(), Rule: rule(c, len(judged)),
+	}
 	if c.Scenario.Objective != nil {
 		s.Objective = c.Scenario.Objective.Name()
 	}

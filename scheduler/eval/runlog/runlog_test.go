@@ -56,8 +56,8 @@ func logged(t *testing.T, s eval.Scenario, policies ...string) (*runfolder.Run, 
 	return r, c
 }
 
-// What the folder says agrees with the outcomes of the comparison: pods by their waits, nodes by the last
-// frame, differences by their means. Watching changes no outcome.
+// The folder agrees with the comparison's outcomes: pods by their waits, nodes by the last frame, differences by their means. Watching
+// changes no outcome.
 func TestFolderAgreesWithTheComparison(t *testing.T) {
 	for _, s := range []eval.Scenario{small(t, "hetero95", 6), small(t, "lossy", 10), small(t, "bursty", 6)} {
 		t.Run(s.Name, func(t *testing.T) {
@@ -101,7 +101,8 @@ func agree(t *testing.T, r *runfolder.Run, result eval.Result) {
 		}
 	}
 	if pods != arrived || never != unscheduled || late > waited || late < never {
-		t.Errorf("%s: %d of %d pods never and %d late; the outcomes have %d of %d and %d", result.Name, never, pods, late, unscheduled, arrived, waited)
+		t.Errorf("%s: %d of %d pods never and %d late; the outcomes have %d of %d and %d",
+			result.Name, never, pods, late, unscheduled, arrived, waited)
 	}
 	var last runfolder.Frame
 	frames, decisions := 0, 0
@@ -128,7 +129,8 @@ func agree(t *testing.T, r *runfolder.Run, result eval.Result) {
 		t.Errorf("%s: %d nodes in a frame; the outcome has %d", result.Name, len(last.Nodes), o.Nodes)
 	}
 	if inUse != o.NodesInUse || last.Waiting != o.Unscheduled || frames < 20 || frames > 100 {
-		t.Errorf("%s: %d nodes in use and %d pods waiting in the last of %d frames; the outcome has %d and %d", result.Name, inUse, last.Waiting, frames, o.NodesInUse, o.Unscheduled)
+		t.Errorf("%s: %d nodes in use and %d pods waiting in the last of %d frames; the outcome has %d and %d",
+			result.Name, inUse, last.Waiting, frames, o.NodesInUse, o.Unscheduled)
 	}
 	for _, d := range r.Decisions {
 		if d.Contender != result.Name {

@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Log collects what is watched during episodes, and writes comparisons. It is safe for concurrent use.
+// Log collects observations during episodes, and writes comparisons. It is safe for concurrent use.
 type Log struct {
 	w      *runfolder.Writer
 	shares int // scenarios times contenders
@@ -53,7 +53,7 @@ type watch struct {
 	closed map[string]bool // nodes whose taints no pod of the plan tolerates, as of a control plane
 
 	decisions      int     // so far
-	everyDecision  int     // one in so many is kept
+	everyDecision  int     // interval of the kept decisions, in decisions
 	frameEvery     float64 // in time; 0: in decisions
 	frameDecisions int
 	due            float64 // time of the next frame, or number of its decision
@@ -100,7 +100,7 @@ func (w *watch) Decided(env *sim.Env, c eval.Choice) {
 
 // frameIfDue writes a frame if it is time for one.
 func (w *watch) frameIfDue(env *sim.Env) {
-	if w.frameEvery <= 0 { // all pods come at once
+	if w.frameEvery <= 0 { // all pods arrive at the same time
 		if w.decisions%w.frameDecisions == 0 {
 			w.log.w.Add(w.frame(env, float64(w.decisions)))
 		}

@@ -12,8 +12,8 @@ import (
 // judged names the metrics whose differences from the baseline are written.
 var judged = []string{"cost", "meanCost", "unscheduled", "waited"}
 
-// Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline,
-// and the waiting times of the episodes that were watched.
+// Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline, and the
+// waiting times of the watched episodes.
 func (l *Log) Write(c *eval.Comparison) {
 	var metrics []eval.Metric
 	for _, name := range judged {
@@ -23,7 +23,10 @@ func (l *Log) Write(c *eval.Comparison) {
 	all := c.Differences(metrics)
 	rows := []runfolder.Row{scenarioOf(c)}
 	for k, r := range c.Results[1:] {
-		row := headline.Row{Scenario: c.Scenario.Name, Baseline: c.Results[0], Policy: r, Difference: all[slices.Index(judged, overTime.Name)][k], Left: all[slices.Index(judged, eval.Unscheduled.Name)][k]}
+		row := headline.Row{
+			Scenario: c.Scenario.Name, Baseline: c.Results[0], Policy: r, Difference: all[slices.Index(judged, overTime.Name)][k],
+			Left: all[slices.Index(judged, eval.Unscheduled.Name)][k],
+		}
 		rows = append(rows, verdictOf(row, len(metrics)*len(all[0])))
 	}
 	rows = append(rows, thresholds(c)...)
@@ -66,7 +69,7 @@ func scenarioOf(c *eval.Comparison) runfolder.Scenario {
 	return s
 }
 
-// rule says how the differences in a number of metrics are marked; empty without any.
+// rule explains how the differences in a number of metrics are marked; empty without any.
 func rule(c *eval.Comparison, metrics int) string {
 	if n := metrics * (len(c.Results) - 1); n > 0 && c.Samples() > 1 {
 		return eval.Words.Rule(c.Samples(), n)
@@ -74,12 +77,13 @@ func rule(c *eval.Comparison, metrics int) string {
 	return ""
 }
 
-// differences returns the rows of differences that were judged together, by metric and result. more holds the names of the metrics of
-// which more is better.
+// differences returns the rows of differences that were judged together, by metric and result. more holds the names of the metrics where
+// more is better.
 func differences(c *eval.Comparison, metrics []eval.Metric, all [][]eval.Difference, more map[string]bool) (out []runfolder.Row) {
 	for i, m := range metrics {
 		for k, d := range all[i] {
-			out = append(out, DifferenceRow(d, runfolder.Difference{Scenario: c.Scenario.Name, Contender: c.Results[k+1].Name, Metric: m.Name}, more[m.Name]))
+			out = append(out, DifferenceRow(d, runfolder.Difference{Scenario: c.Scenario.Name, Contender: c.Results[k+1].Name, Metric: m.Name},
+				more[m.Name]))
 		}
 	}
 	return out
@@ -104,7 +108,8 @@ func StateOf(m eval.Mark, more bool) runfolder.State {
 		m = m.Opposite()
 	}
 	return map[eval.Mark]runfolder.State{
-		eval.Unmarked: runfolder.Note, eval.None: runfolder.Level, eval.Unclear: runfolder.Unclear, eval.Lower: runfolder.Better, eval.Higher: runfolder.Worse,
+		eval.Unmarked: runfolder.Note, eval.None: runfolder.Level, eval.Unclear: runfolder.Unclear, eval.Lower: runfolder.Better,
+		eval.Higher: runfolder.Worse,
 	}[m]
 }
 
@@ -115,7 +120,9 @@ func thresholds(c *eval.Comparison) (out []runfolder.Row) {
 		if v.Pass {
 			state = runfolder.Pass
 		}
-		out = append(out, runfolder.Verdict{Scenario: c.Scenario.Name, State: state, Text: fmt.Sprintf("%s (%.4g and %.4g)", v.Threshold, v.Left, v.Right)})
+		out = append(out, runfolder.Verdict{
+			Scenario: c.Scenario.Name, State: state, Text: fmt.Sprintf("%s (%.4g and %.4g)", v.Threshold, v.Left, v.Right),
+		})
 	}
 	return out
 }
@@ -125,17 +132,20 @@ var says = map[headline.Verdict]struct {
 	state  runfolder.State
 	phrase string
 }{
-	headline.Ahead: {runfolder.Better, "is ahead of"}, headline.Behind: {runfolder.Worse, "is behind"}, headline.Level: {runfolder.Level, "is level with"},
+	headline.Ahead: {runfolder.Better, "is ahead of"}, headline.Behind: {runfolder.Worse, "is behind"},
+	headline.Level:   {runfolder.Level, "is level with"},
 	headline.Mixed:   {runfolder.Note, "is better in one and worse in the other than"},
 	headline.Unclear: {runfolder.Unclear, "is not clearly apart from"},
-	headline.Few:     {runfolder.Note, "was compared on too few seeds with"}, headline.One: {runfolder.Note, "was compared on one sample with"},
+	headline.Few:     {runfolder.Note, "was compared on too few seeds with"},
+	headline.One:     {runfolder.Note, "was compared on one sample with"},
 }
 
-// verdictOf returns the verdict of a row, which was judged together with so many comparisons.
+// verdictOf returns the verdict of a row, which was judged together with the given number of comparisons.
 func verdictOf(r headline.Row, comparisons int) runfolder.Verdict {
 	word := r.Verdict()
 	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Policy.Name, says[word].phrase, r.Baseline.Name,
-		r.Policy.Mean(overTime), r.Baseline.Mean(overTime), change(r.Difference), r.Policy.Mean(eval.Unscheduled), r.Baseline.Mean(eval.Unscheduled))
+		r.Policy.Mean(overTime), r.Baseline.Mean(overTime), change(r.Difference), r.Policy.Mean(eval.Unscheduled),
+		r.Baseline.Mean(eval.Unscheduled))
 	if word == headline.Few {
 		text += fmt.Sprintf("; a verdict takes at least %d seeds, and there are %d", eval.MinSeeds(comparisons), r.Difference.Samples)
 	}

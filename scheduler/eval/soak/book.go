@@ -34,7 +34,8 @@ const (
 
 // violationKinds are all kinds.
 var violationKinds = []string{
-	lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped, shadowFailed,
+	lost, vanished, boundTwice, deviceTwice, noDevice, claimElse, claimLeft, overcommitted, miscounted, ended, memoryGrew, shareStopped,
+	shadowFailed,
 }
 
 // violation is something that must not happen.
@@ -73,7 +74,7 @@ type totals struct {
 	evicted       map[string]int
 	states        int            // states of pods, deletions included, that etcd's history held
 	allocated     int            // claims
-	collisions    map[string]int // what pods of both schedulers took too much of at the same time, by kind
+	collisions    map[string]int // collisions of pods of both schedulers over a resource, by kind
 	forgotten     int            // pods whose status lacked one of several claims when they were judged
 }
 
@@ -198,7 +199,9 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 		b.checkClaims(r, p)
 	case node != r.node:
 		r.note(revision, "bound to %q", node)
-		b.report(violation{kind: boundTwice, pods: []string{r.name}, detail: fmt.Sprintf("first to %s, then to %q", r.node, node), history: r.history})
+		b.report(violation{
+			kind: boundTwice, pods: []string{r.name}, detail: fmt.Sprintf("first to %s, then to %q", r.node, node), history: r.history,
+		})
 		b.leave(r)
 		r.node = node
 		b.occupy(r)
@@ -224,11 +227,13 @@ func (b *book) occupy(r *record) {
 
 func (b *book) leave(r *record) { delete(b.on[r.node], r.name) }
 
-// check compares what the pods on a node use with what it has, after r came to it.
+// check compares the use of a node by its pods with its capacity, after r came to it.
 func (b *book) check(r *record) {
 	has, known := b.capacity[r.node]
 	if !known {
-		b.report(violation{kind: overcommitted, pods: []string{r.name}, detail: fmt.Sprintf("%s is no node for pods", r.node), history: r.history})
+		b.report(violation{
+			kind: overcommitted, pods: []string{r.name}, detail: fmt.Sprintf("%s is no node for pods", r.node), history: r.history,
+		})
 		return
 	}
 	var sum cluster.Resources
@@ -248,8 +253,7 @@ func (b *book) check(r *record) {
 	}
 }
 
-// checkDevices checks the devices of r against those of the other pods on its node, which has the given
-// number of devices.
+// checkDevices checks r's devices against the other pods' devices on its node, which has the given number of devices.
 func (b *book) checkDevices(r *record, devices int) {
 	want := max(int(r.requests.GPU), 1)
 	if r.devices.Len() != want || r.devices>>devices != 0 {
@@ -261,7 +265,7 @@ func (b *book) checkDevices(r *record, devices int) {
 	b.checkUse(r.node, r.devices, violation{kind: deviceTwice, pods: []string{r.name}, history: r.history})
 }
 
-// checkUse reports v for each of the devices of a node of which pods and claims take more than all.
+// checkUse reports v for each of the devices of a node if pods and claims take more than all of it.
 func (b *book) checkUse(node string, devices cluster.DeviceSet, v violation) {
 	for i := range cluster.MaxDevices {
 		if !devices.Has(i) {

@@ -92,7 +92,7 @@ func (h *history) later(d time.Duration) {
 	h.now = func() time.Time { return now }
 }
 
-// claimState is a claim for so many thousandths of a device, allocated on a node for pods unless the node is empty.
+// claimState is a claim for thousandths of a device, allocated on a node for pods unless the node is empty.
 func claimState(name, node, device string, milli int64, pods ...string) *resourceapi.ResourceClaim {
 	r := cluster.Resources{GPUMilli: milli}
 	if milli == cluster.DeviceMilli {

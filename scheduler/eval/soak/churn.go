@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// churn creates and deletes pods. It keeps about so many pods alive as the configuration says, and creates
-// no more while a quarter of them wait for a node, so that its speed follows the schedulers'.
+// churn creates and deletes pods. It keeps about the configured number of pods alive, and creates no more while a quarter of them wait for
+// a node, so that its speed follows the schedulers'.
 type churn struct {
 	soak  *soak
 	limit flowcontrol.RateLimiter // nil: none
@@ -25,8 +25,8 @@ type churn struct {
 // workers is the number of requests at a time.
 const workers = 8
 
-// run creates and deletes pods until enough is done. Requests that have begun end with ctx only, because the
-// result of a request that is cut off is unknown.
+// run creates and deletes pods until enough is done. Running requests end only with ctx, because the result of an aborted request is
+// unknown.
 func (c *churn) run(ctx, enough context.Context) {
 	var all sync.WaitGroup
 	for i := range workers {
@@ -75,7 +75,7 @@ func (c *churn) create(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// deleteOne deletes a random pod, one that waits only now and then. It reports whether it did.
+// deleteOne deletes a random pod, rarely a waiting one. It reports whether it did.
 func (c *churn) deleteOne(ctx context.Context, r *rand.Rand) bool {
 	c.mu.Lock()
 	if len(c.alive) == 0 {

@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// claimPrefix begins the names of claims among those of pods.
+// claimPrefix distinguishes names of claims from names of pods.
 const claimPrefix = "claim "
 
 // claimRecord is one claim.
@@ -64,7 +64,7 @@ func (b *book) seeClaim(revision int64, c *resourceapi.ResourceClaim) {
 	b.checkUse(now.Pool, now.Devices, violation{kind: deviceTwice, pods: v.pods})
 }
 
-// wrong says what an allocation lacks of what its claim asks for; empty if nothing.
+// wrong describes how an allocation falls short of its claim's request; empty if it does not.
 func (b *book) wrong(c *resourceapi.ResourceClaim, held kube.Claimed) string {
 	devices, milli := int64(0), int64(cluster.DeviceMilli)
 	for _, r := range c.Spec.Devices.Requests {
@@ -100,7 +100,9 @@ func (b *book) freed(revision int64, name string, c *claimRecord) {
 	for _, r := range b.on[c.held.Pool] {
 		if slices.Contains(r.claims, name) {
 			r.note(revision, "claim %s has no devices any more", name)
-			b.report(violation{kind: noDevice, pods: []string{r.name}, detail: fmt.Sprintf("claim %s lost its devices while it ran", name), history: r.history})
+			b.report(violation{
+				kind: noDevice, pods: []string{r.name}, detail: fmt.Sprintf("claim %s lost its devices while it ran", name), history: r.history,
+			})
 		}
 	}
 }
@@ -117,7 +119,9 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 		r.claims = b.reservedFor(r.name)
 	}
 	if len(r.claims) != want {
-		b.report(violation{kind: noDevice, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("it asks by %d claims and has %v", want, r.claims)})
+		b.report(violation{
+			kind: noDevice, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("it asks by %d claims and has %v", want, r.claims),
+		})
 	}
 	for _, name := range r.claims {
 		c := b.claims[name]
@@ -125,14 +129,17 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 		case c == nil:
 			b.report(violation{kind: claimElse, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("claim %s does not exist", name)})
 		case c.held.Pool != r.node || !slices.Contains(c.pods, r.name):
-			b.report(violation{kind: claimElse, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("claim %s is allocated on %q, for %v, and the pod is on %s", name, c.held.Pool, c.pods, r.node)})
+			b.report(violation{
+				kind: claimElse, pods: []string{r.name}, history: r.history,
+				detail: fmt.Sprintf("claim %s is allocated on %q, for %v, and the pod is on %s", name, c.held.Pool, c.pods, r.node),
+			})
 		default:
 			r.note(0, "claim %s: devices %q, %d thousandths", name, kube.FormatDevices(c.held.Devices), c.held.Milli)
 		}
 	}
 }
 
-// reservedFor returns the names of the claims that are reserved for a pod, in order.
+// reservedFor returns the names of the claims reserved for a pod, in order.
 func (b *book) reservedFor(pod string) (names []string) {
 	for name, c := range b.claims {
 		if slices.Contains(c.pods, pod) {
@@ -150,12 +157,12 @@ func (b *book) claimNames() []string {
 	return slices.Sorted(maps.Keys(b.claims))
 }
 
-// meanwhile is the time in which a scheduler may not know yet what another one placed: its watch is late, or starts again.
+// meanwhile is the time for which a scheduler may not know another one's placements: its watch is late, or starts again.
 const meanwhile = 10 * time.Second
 
-// tooMuch reports that pods and claims together take too much. The last is v.pods[0]. It only counts a collision: the rival placed the
-// last and the others' leader another one, or the other way round, and neither could know. GPUShares counts one of the pods that collided
-// over a device on other devices. So pods that come to the device while both are there belong to the collision.
+// tooMuch reports that pods and claims together take too much. The last one is v.pods[0]. It only counts a collision if the rival placed
+// the last one and the others' leader another one, or the other way round: neither could know of the other. GPUShares counts one of the
+// pods that collided over a device on other devices. So pods that come to the device while both are there belong to the collision.
 func (b *book) tooMuch(v violation) {
 	byRival, at := b.placement(v.pods[0])
 	for _, name := range v.pods[1:] {

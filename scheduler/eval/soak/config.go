@@ -8,13 +8,13 @@ import (
 	"gnnsched/internal/exit"
 )
 
-// Config says how long and how hard to soak.
+// Config sets the duration and the load of a soak.
 type Config struct {
 	For        time.Duration // pods come and go for so long; then the count takes a minute or two
 	Seed       uint64        // of pods, of faults and of their times
 	Nodes      int           // of the simulated cluster
 	Pods       int           // that exist at the same time
-	Rate       float64       // pods a second that are created at most; 0: as many as get bound
+	Rate       float64       // upper bound of created pods a second; 0: as many as get bound
 	Every      time.Duration // mean pause after a fault, from when pods are bound again
 	Schedulers int           // processes; more than one elect a leader
 

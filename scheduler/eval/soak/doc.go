@@ -1,5 +1,5 @@
-// Package soak runs schedulers on a simulated cluster for a long time while pods come and go and while
-// schedulers, the cluster, the trainer and nodes fail, and counts afterwards what became of each pod.
+// Package soak runs schedulers on a simulated cluster for a long time while pods come and go and while schedulers, the cluster, the trainer
+// and nodes fail, and counts afterwards the fate of each pod.
 //
 // The programs are child processes, started as a user would start them. The count is independent of
 // them: it reads every state that a pod or a claim ever had from the cluster's etcd, whose history is complete and

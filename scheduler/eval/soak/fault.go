@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fault is something that fails. Its weight is relative to those of the other faults.
+// fault is a kind of failure. Its weight is relative to the other faults' weights.
 type fault struct {
 	name   string
 	weight int
@@ -56,8 +56,8 @@ func (s *soak) endCluster(how syscall.Signal) bool {
 	return s.fleet.cluster.end(how)
 }
 
-// loseNode deletes a node with its pods running and creates it again after up to a minute. Kubernetes
-// deletes the pods of a node that is gone for 40 seconds.
+// loseNode deletes a node with its pods running and creates it again after up to a minute. Kubernetes deletes the pods of a node that is
+// gone for 40 seconds.
 func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 	names := s.nodeNames()
 	name := names[r.IntN(len(names))]
@@ -85,9 +85,11 @@ func (s *soak) loseNode(ctx context.Context, r *rand.Rand) bool {
 	return true
 }
 
-// restoreNode creates a node and its slices again as they were. kwokcluster may have done so when it was started again.
+// restoreNode creates a node and its slices again from their earlier state. kwokcluster may have done so at its restart.
 func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []resourceapi.ResourceSlice) {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: was.Name, Labels: was.Labels, Annotations: was.Annotations}, Spec: was.Spec, Status: was.Status,
+	}
 	n.Spec.Taints = nil // the node lifecycle controller's
 	for ctx.Err() == nil {
 		_, err := s.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
@@ -104,7 +106,7 @@ func (s *soak) restoreNode(ctx context.Context, was *corev1.Node, published []re
 // recoverWithin is the time after a fault in which a pod must be bound while pods wait.
 const recoverWithin = 3 * time.Minute
 
-// recovery holds how often a fault happened and after how long a pod was bound again.
+// recovery counts a fault, and holds the times after it until a pod was bound again.
 type recovery struct {
 	count int
 	after []time.Duration
@@ -145,7 +147,8 @@ func (a *recoveries) lines() (out []string) {
 		}
 		line := fmt.Sprintf("%-22s %5d times", f.name, r.count)
 		if slices.Sort(r.after); len(r.after) > 0 {
-			line += fmt.Sprintf(", pods are bound again after %.1f s (median), %.1f s at most", r.after[len(r.after)/2].Seconds(), r.after[len(r.after)-1].Seconds())
+			line += fmt.Sprintf(", pods are bound again after %.1f s (median), %.1f s at most", r.after[len(r.after)/2].Seconds(),
+				r.after[len(r.after)-1].Seconds())
 		}
 		out = append(out, line)
 	}
@@ -164,8 +167,8 @@ func (a *recoveries) kills() (n int) {
 	return n
 }
 
-// fail makes one fault after another until enough is done, those that kill only if kills is set. After each
-// it waits until a pod is bound. What a fault does later, such as the return of a node, ends with ctx only.
+// fail makes one fault after another until enough is done, and faults that kill only if kills is set. After each it waits until a pod is
+// bound. Delayed parts of a fault, such as the return of a node, end only with ctx.
 func (s *soak) fail(ctx, enough context.Context, r *rand.Rand, kills bool) {
 	var possible []fault
 	total := 0
@@ -202,7 +205,9 @@ func (s *soak) waitBound(ctx context.Context, f fault, before int, start time.Ti
 			}
 			return
 		case time.Since(start) > recoverWithin && c.waiting > 0:
-			s.book.add(violation{kind: lost, pods: s.book.unbound(), detail: fmt.Sprintf("no pod was bound within %v of a fault: %s", recoverWithin, f.name)})
+			s.book.add(violation{
+				kind: lost, pods: s.book.unbound(), detail: fmt.Sprintf("no pod was bound within %v of a fault: %s", recoverWithin, f.name),
+			})
 			return
 		}
 		pause(ctx, 100*time.Millisecond)

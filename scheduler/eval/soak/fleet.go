@@ -95,7 +95,8 @@ func (f *fleet) waitReady(ctx context.Context) error {
 func (f *fleet) socket() (string, error) {
 	path := filepath.Join(f.folder(), "run", "etcd.sock")
 	if _, err := os.Stat(path); err != nil {
-		return "", exit.New(exit.Usage, fmt.Errorf("find the cluster's etcd: %w", err), "paths of sockets are limited: choose a shorter folder with TMPDIR")
+		return "", exit.New(exit.Usage, fmt.Errorf("find the cluster's etcd: %w", err),
+			"paths of sockets are limited: choose a shorter folder with TMPDIR")
 	}
 	return path, nil
 }
@@ -115,11 +116,11 @@ func (f *fleet) prepareSchedulers(c *rest.Config) error {
 	return nil
 }
 
-// The ports that freePort chooses from. They are below those that systems give to outgoing connections, one of which could
-// take a port while a process that listens on it is started again.
+// The ports that freePort chooses from. They lie below the systems' range for outgoing connections, because such a connection could take
+// the port of a process that is being restarted.
 const firstPort, ports = 20_000, 10_000
 
-// freePort returns a TCP port of the loopback interface that nobody listens on.
+// freePort returns an unused TCP port of the loopback interface.
 func freePort() (int, error) {
 	for range 100 {
 		port := firstPort + rand.IntN(ports)
@@ -221,8 +222,8 @@ func (f *fleet) swapCheckpoint(ctx context.Context, r *rand.Rand) error {
 	return k.Save(path)
 }
 
-// damages make checkpoints that no scheduler may load: one that is cut off, one with a weight that is not a number, and one with
-// absurd weights.
+// damages make checkpoints that no scheduler may load: a truncated one, one with a weight that is not a number, and one with absurd
+// weights.
 var damages = []func(*rand.Rand) ([]byte, error){
 	func(r *rand.Rand) ([]byte, error) {
 		text, err := spoilt(1)

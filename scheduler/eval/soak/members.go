@@ -26,11 +26,11 @@ import (
 const (
 	swapped  = "gnn"   // its checkpoint is swapped
 	learning = "dqn"   // it learns, if there is a trainer
-	sharing  = "share" // a network places a half of its pods, by the same checkpoint
-	rival    = "rival" // of a scheduler with a lease of its own, which places pods at the same time as the leader of the others
+	sharing  = "share" // a network with one checkpoint places half of its pods
+	rival    = "rival" // a scheduler with a lease of its own, which places pods at the same time as the leader
 )
 
-// leaderProfiles are the profiles of the schedulers of which one leads.
+// leaderProfiles are the profiles of the schedulers with leader election.
 var leaderProfiles = []string{swapped, learning, sharing, "acgnn", "gpu-gnn", "fgd", server.DefaultProfile}
 
 // profileNames are all profiles. Pods are spread over them.
@@ -46,7 +46,7 @@ type member struct {
 	flags  []string // more than all have
 }
 
-// members returns the processes: those of which one leads, the rival, and one that watches in the shadow.
+// members returns the processes: the schedulers with leader election, the rival, and the shadow.
 func (f *fleet) members() (out []member, err error) {
 	config := func(names ...string) (server.Config, error) {
 		c := server.Config{
@@ -131,7 +131,9 @@ func (f *fleet) prepare(m member) error {
 		c.Env = append(os.Environ(), fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate))
 		return c
 	}
-	f.schedulers = append(f.schedulers, &process{name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: command})
+	f.schedulers = append(f.schedulers, &process{
+		name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: command,
+	})
 	return nil
 }
 
@@ -151,11 +153,11 @@ func (s *soak) stopOf(ctx context.Context) (why string, err error) {
 	return lease.Annotations[canary.StoppedAnnotation], nil
 }
 
-// unclean is in the reason of a share that is stopped because its process was killed.
+// unclean is part of the reason of a share that stopped because its process was killed.
 const unclean = " unclean: "
 
-// resumeShare does what a person does after the process of a share was killed: it takes the stop back, and starts the schedulers again. It
-// reports false if the share is not stopped.
+// resumeShare acts as a person does after the process of a share was killed: it clears the stop and starts the schedulers again. It reports
+// false if the share is not stopped.
 func (s *soak) resumeShare(ctx context.Context) bool {
 	if why, err := s.stopOf(ctx); err != nil || !strings.Contains(why, unclean) {
 		return false
@@ -194,7 +196,7 @@ func (s *soak) judgeShare(ctx context.Context) error {
 	return nil
 }
 
-// judgeShadow reports a shadow that left no report behind. It compares anew after each kill.
+// judgeShadow reports a shadow that left no report behind. The shadow begins a new comparison after each kill.
 func (s *soak) judgeShadow() {
 	var report struct {
 		Counts struct{ Bound, Compared int }

@@ -13,17 +13,14 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Memory is judged by the heap in use after a garbage collection that the soak asks for, as the heap profile has
-// it, without the events that upstream keeps. The resident memory (RSS) also depends on when the collector ran
-// by itself and when it gave pages back, and the metric of the live heap counts what is allocated during a
-// collection, so both move with the load. After memoryWarmup without kills, the lower quartile of the last third
-// may exceed that of the first third by memoryTolerance.
+// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events.
+// The resident memory (RSS) and the metric of the live heap move with the load. After memoryWarmup without kills, the lower quartile of the
+// last third may exceed the first third's by memoryTolerance.
 //
-// Upstream's event recorder keeps every event for six to twelve minutes and drops the old ones every six
-// minutes: most of the heap, in proportion to the pods of these minutes, however fast they came. What it holds
-// is known from the heap profile and left out, but for the pods' names and IDs in events, which the informers
-// allocated: they are about a fifteenth of what events hold, and call for a constant rate of pods. Warm-up is as long as it keeps an event, and each of the
-// compared thirds as long as its heap rises and falls.
+// Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes. Its
+// bytes are left out by the heap profile, except the pods' names and IDs in events, which the informers allocated: about a fifteenth of the
+// events. They require a constant rate of pods, a warm-up as long as the recorder keeps an event, and thirds as long as its heap rises and
+// falls.
 const (
 	memoryTolerance = 0.05
 	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
@@ -70,7 +67,7 @@ type verdict struct {
 	window      time.Duration
 }
 
-// growth is the share by which the live heap grew.
+// growth is the relative growth of the live heap.
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
@@ -104,7 +101,8 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 		}
 		out = append(out, verdict{
 			pid: pid, name: all[0].name, window: to.Sub(from),
-			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf), rssEnd: quartile(late, rssOf),
+			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf),
+			rssEnd: quartile(late, rssOf),
 		})
 	}
 	slices.SortFunc(out, func(a, b verdict) int { return a.pid - b.pid })
@@ -119,10 +117,10 @@ func rssOf(s sample) float64  { return s.rss }
 // 512 KiB, would make what events hold uncertain by a tenth.
 const profileRate = 16 << 10
 
-// eventRecorder begins the names of the functions that allocate what upstream's event recorder holds.
+// eventRecorder is the prefix of the functions that allocate the events held by upstream's event recorder.
 const eventRecorder = "k8s.io/client-go/tools/events."
 
-// inUse returns the bytes in use in a heap profile, and how many of them the event recorder allocated.
+// inUse returns the bytes in use in a heap profile, and the part that the event recorder allocated.
 func inUse(heap []byte) (all, events float64, err error) {
 	p, err := profile.ParseData(heap)
 	if err != nil {
@@ -173,7 +171,7 @@ func residentBytes(pid int) float64 {
 	return 0
 }
 
-// leaseMetric begins the metrics that say which leases a process holds.
+// leaseMetric is the prefix of the metrics with the leases that a process holds.
 const leaseMetric = "leader_election_master_status{"
 
 // roleOf returns the metrics of the leases of a process.

@@ -68,7 +68,7 @@ func TestInUse(t *testing.T) {
 	}
 }
 
-// The memory and the children of a process are those that the system knows.
+// The memory and the children of a process agree with the system's.
 func TestProcFiles(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no /proc")

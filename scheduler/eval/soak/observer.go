@@ -28,7 +28,9 @@ type observer struct {
 }
 
 func newObserver(b *book, socket, namespace string) (*observer, error) {
-	retry := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second}, MinConnectTimeout: time.Second}
+	retry := grpc.ConnectParams{
+		Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second}, MinConnectTimeout: time.Second,
+	}
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"unix://" + socket}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithConnectParams(retry)},
 	})

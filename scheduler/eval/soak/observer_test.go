@@ -131,7 +131,8 @@ func TestObserver(t *testing.T) {
 		}
 	}
 	if twice != 2 || claims != 1 || b.census().totals.allocated != 3 {
-		t.Errorf("%d pods bound twice, want 2; %d violations by claims, want 1 of claim d; %d allocated, want 3: %v", twice, claims, b.census().totals.allocated, b.all())
+		t.Errorf("%d pods bound twice, want 2; %d violations by claims, want 1 of claim d; %d allocated, want 3: %v",
+			twice, claims, b.census().totals.allocated, b.all())
 	}
 	stop()
 }

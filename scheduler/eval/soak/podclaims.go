@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// claimed returns what a pod requests without its GPUs, and a decoration that asks for them by a claim.
+// claimed returns a pod's requests without its GPUs, and a decoration that asks for them by a claim.
 func claimed(r cluster.Resources) (cluster.Resources, decoration) {
 	template := templateOf(r)
 	r.GPU, r.GPUMilli = 0, 0
@@ -86,19 +86,22 @@ func (s *soak) createTemplates(ctx context.Context) error {
 
 // slicesOf returns the slices of a node.
 func (s *soak) slicesOf(ctx context.Context, node string) ([]resourceapi.ResourceSlice, error) {
-	list, err := s.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + node})
+	list, err := s.client.ResourceV1().ResourceSlices().List(ctx,
+		metav1.ListOptions{FieldSelector: resourceapi.ResourceSliceSelectorNodeName + "=" + node})
 	if err != nil {
 		return nil, fmt.Errorf("list the resource slices of %s: %w", node, err)
 	}
 	return list.Items, nil
 }
 
-// restoreSlices publishes the slices of a node that is back, as its driver would. Garbage collection removes the old ones, because
-// their node is gone.
+// restoreSlices publishes the slices of a node that is back, as its driver would. Garbage collection removes the old ones with the old
+// node.
 func (s *soak) restoreSlices(ctx context.Context, node *corev1.Node, was []resourceapi.ResourceSlice) {
 	api := s.client.ResourceV1().ResourceSlices()
 	for i := range was {
-		n := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: was[i].Name, GenerateName: was[i].GenerateName, Labels: was[i].Labels}, Spec: was[i].Spec}
+		n := &resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: was[i].Name, GenerateName: was[i].GenerateName, Labels: was[i].Labels}, Spec: was[i].Spec,
+		}
 		n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 		for ctx.Err() == nil {
 			if _, err := api.Create(ctx, n, metav1.CreateOptions{}); err == nil {

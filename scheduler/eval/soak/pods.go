@@ -23,7 +23,7 @@ type kind struct {
 	pod    func(r *rand.Rand) (cluster.Resources, decoration)
 }
 
-// decoration adds to a pod what its kind has besides requests.
+// decoration adds its kind's fields, apart from requests, to a pod.
 type decoration func(p *corev1.Pod)
 
 // kinds are the kinds of pods that come and go. All but tooLarge fit on an empty node.
@@ -112,7 +112,9 @@ func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
 	}
 	requests, decorate := chosen.pod(r)
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{},
+		},
 		Spec: corev1.PodSpec{
 			SchedulerName: scheduler,
 			Containers: []corev1.Container{{
@@ -190,13 +192,13 @@ func (p pool) entry() poolEntry {
 	return e
 }
 
-// machine is what a node has.
+// machine is the capacity of a node.
 type machine struct {
 	cluster.Resources     // GPU: the number of devices for annotations
 	slices            int // devices in ResourceSlices
 }
 
-// machines returns what each node of the pools has.
+// machines returns the capacity of each node of the pools.
 func machines(pools []pool) map[string]machine {
 	out := map[string]machine{}
 	for _, p := range pools {

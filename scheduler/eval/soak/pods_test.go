@@ -15,8 +15,8 @@ import (
 	"gnnsched/kwok/nodepool"
 )
 
-// Every kind of pod comes, and each pod but those that are too large fits on an empty node, so that a pod
-// without a node on an empty cluster is lost.
+// Every kind of pod comes, and each pod except the oversized ones fits on an empty node, so a pod without a node on an empty cluster is
+// lost.
 func TestPodsFit(t *testing.T) {
 	total := 0
 	for _, k := range kinds {
@@ -68,7 +68,8 @@ func TestPodsFit(t *testing.T) {
 		}
 	}
 	if shares == 0 || devices == 0 || urgentPods == 0 || large == 0 || claims == 0 || two == 0 {
-		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large, %d with claims, %d with two: all must come", shares, devices, urgentPods, large, claims, two)
+		t.Errorf("%d shares, %d with whole devices, %d urgent, %d too large, %d with claims, %d with two: all must come",
+			shares, devices, urgentPods, large, claims, two)
 	}
 }
 

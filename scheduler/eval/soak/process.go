@@ -18,7 +18,7 @@ type process struct {
 	name string
 	// command returns the command for the next start.
 	command func() *exec.Cmd
-	output  string        // file for what it prints
+	output  string        // file for its output
 	pause   time.Duration // before it is started again
 
 	mu   sync.Mutex
@@ -29,8 +29,8 @@ type process struct {
 // stopWithin is the time in which a process must end after a signal, before it is killed.
 const stopWithin = 15 * time.Second
 
-// run keeps the process running until ctx ends, and then stops it. onEnd gets the state of a process that ended
-// although the soak did not end it.
+// run keeps the process running until ctx ends, and then stops it. onEnd gets the state of a process that ended although the soak did not
+// end it.
 func (p *process) run(ctx context.Context, onEnd func(*os.ProcessState)) error {
 	for ctx.Err() == nil {
 		cmd, done, err := p.start()
@@ -83,7 +83,7 @@ func (p *process) start() (*exec.Cmd, <-chan struct{}, error) {
 	p.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // its state tells how it ended
+		_ = cmd.Wait() // the state tells the exit status
 		close(done)
 	}()
 	return cmd, done, nil

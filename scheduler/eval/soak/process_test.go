@@ -31,7 +31,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A process is started again when it ends. Only an end that nobody asked for is reported.
+// A process is started again when it ends. Only unrequested ends are reported.
 func TestProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "output")
 	p := &process{name: "test", output: file, command: func() *exec.Cmd {
@@ -73,7 +73,9 @@ func TestProcess(t *testing.T) {
 
 // Without its program a process fails to start.
 func TestProcessWithoutProgram(t *testing.T) {
-	p := &process{name: "test", output: filepath.Join(t.TempDir(), "output"), command: func() *exec.Cmd { return exec.Command("/no/such/program") }}
+	p := &process{
+		name: "test", output: filepath.Join(t.TempDir(), "output"), command: func() *exec.Cmd { return exec.Command("/no/such/program") },
+	}
 	if err := p.run(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "start test") {
 		t.Errorf("got %v", err)
 	}

@@ -36,7 +36,8 @@ func (s *soak) showProgress(ctx context.Context) {
 		}
 		c := s.book.census()
 		s.say("%s  %-16s %7d created  %7d bound  %5d exist  %4d wait  %4d kills  %d violations",
-			clock(time.Since(s.started)), part(s.part.Load()), c.totals.created, c.totals.bound, c.live, c.waiting, s.recoveries.kills(), c.violations)
+			clock(time.Since(s.started)), part(s.part.Load()),
+			c.totals.created, c.totals.bound, c.live, c.waiting, s.recoveries.kills(), c.violations)
 		all := s.book.all()
 		for _, v := range all[shown:] {
 			s.say("%v", v)
@@ -106,7 +107,7 @@ func (s *soak) judgeMemory() {
 	}
 }
 
-// writeViolations prints how many violations of each kind there are, and each with its pods.
+// writeViolations prints the number of violations of each kind, and each violation with its pods.
 func (s *soak) writeViolations() {
 	out := s.config.Out
 	all := s.book.all()
@@ -128,5 +129,6 @@ func (s *soak) verdict() error {
 	if n == 0 {
 		return nil
 	}
-	return exit.New(exit.Gate, fmt.Errorf("%d violations with seed %d", n, s.config.Seed), "the pods are listed above; the logs are in the folder that is named last")
+	return exit.New(exit.Gate, fmt.Errorf("%d violations with seed %d", n, s.config.Seed),
+		"the pods are listed above; the logs are in the folder that is named last")
 }

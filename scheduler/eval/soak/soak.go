@@ -38,11 +38,11 @@ type soak struct {
 	calm       time.Time     // when schedulers and cluster were killed no more
 	stopped    time.Time     // when pods stopped coming
 	outage     atomic.Int64  // when the cluster was last ended or found down, in ns of Unix time
-	heal       chan struct{} // closed when lost nodes are to come back at once
+	heal       chan struct{} // closed to bring back lost nodes at once
 	lostNodes  sync.WaitGroup
 
 	sharePods []string // metrics of the shared profile's groups, at the end
-	shadowed  string   // what the shadow's report says
+	shadowed  string   // the shadow's report
 }
 
 // Run soaks, and writes progress and the count to c.Out. Its error has exit code exit.Gate if anything
@@ -88,7 +88,7 @@ func (s *soak) withCluster(ctx context.Context) error {
 	return errors.Join(err, <-done)
 }
 
-// clusterEnded counts a cluster that ended although nobody told it to.
+// clusterEnded counts an unrequested end of the cluster.
 func (s *soak) clusterEnded(state *os.ProcessState) {
 	s.outage.Store(time.Now().UnixNano())
 	s.book.add(violation{kind: ended, detail: fmt.Sprintf("kwokcluster: %v: %s", state, s.fleet.cluster.lastLine())})
@@ -162,7 +162,7 @@ func (s *soak) withSchedulers(ctx context.Context) error {
 // without the API server.
 const outageReach = 30 * time.Second
 
-// schedulerEnded counts a scheduler that ended although nobody told it to, unless the cluster was down.
+// schedulerEnded counts an unrequested end of a scheduler, unless the cluster was down.
 func (s *soak) schedulerEnded(p *process, state *os.ProcessState) {
 	if time.Since(time.Unix(0, s.outage.Load())) > outageReach {
 		s.book.add(violation{kind: ended, detail: fmt.Sprintf("%s: %v: %s", p.name, state, p.lastLine())})
@@ -233,7 +233,7 @@ func (s *soak) drain(ctx context.Context) error {
 // more.
 const compareWithin = 2 * time.Minute
 
-// compare deletes all pods and waits until the API server lists the same pods as the count: none. Their claims must go, too.
+// compare deletes all pods and waits until the API server lists none, as the count expects. Their claims must go, too.
 func (s *soak) compare(ctx context.Context) error {
 	start := time.Now()
 	for {

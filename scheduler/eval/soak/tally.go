@@ -79,7 +79,7 @@ func (b *book) names(is func(*record) bool) (names []string) {
 	return names
 }
 
-// judgeUnbound reports the pods that are lost, once the cluster is empty but for pods without a node.
+// judgeUnbound reports the lost pods, once the cluster has only pods without a node.
 func (b *book) judgeUnbound() {
 	for _, name := range b.unbound() {
 		b.mu.Lock()
@@ -99,7 +99,7 @@ func (b *book) judgeUnbound() {
 	}
 }
 
-// differences compares the pods of a list with those that exist by etcd's history.
+// differences compares the pods of a list with the pods that exist by etcd's history.
 func (b *book) differences(list []string) (out []violation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,12 +107,16 @@ func (b *book) differences(list []string) (out []violation) {
 	for _, name := range list {
 		there[name] = true
 		if r := b.live[name]; r == nil || !r.seen {
-			out = append(out, violation{kind: miscounted, pods: []string{name}, detail: "the API server lists it, but by etcd's history it does not exist"})
+			out = append(out, violation{
+				kind: miscounted, pods: []string{name}, detail: "the API server lists it, but by etcd's history it does not exist",
+			})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.live)) {
 		if !there[name] {
-			out = append(out, violation{kind: lost, pods: []string{name}, detail: "the API server accepted it and does not list it", history: b.live[name].history})
+			out = append(out, violation{
+				kind: lost, pods: []string{name}, detail: "the API server accepted it and does not list it", history: b.live[name].history,
+			})
 		}
 	}
 	return out

@@ -7,15 +7,14 @@ import (
 
 // Launcher starts simulated clusters.
 type Launcher interface {
-	// Launch returns when the nodes are Ready. The cluster keeps its files in folder and, if it
-	// is a process of its own, what it prints in the file log. When ctx ends before the nodes
-	// are Ready, Launch stops the cluster and returns an error; later, only Stop stops it.
+	// Launch returns when the nodes are Ready. The cluster keeps its files in folder and, if it is a process of its own, its output in the
+	// file log. When ctx ends before the nodes are Ready, Launch stops the cluster and returns an error; later, only Stop stops it.
 	Launch(ctx context.Context, nodes Nodes, folder, log string) (Cluster, error)
 }
 
 // Cluster is a running cluster.
 type Cluster interface {
-	// Kubeconfig returns the path of the file that clients reach the cluster with.
+	// Kubeconfig returns the path of the cluster's kubeconfig.
 	Kubeconfig() string
 	// Done is closed when the cluster has ended.
 	Done() <-chan struct{}

@@ -21,11 +21,12 @@ type process struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// start starts a program. hint says what to do if it is not there.
+// start starts a program. hint is the user's next step if it is not installed.
 func start(name, hint, log, program string, args ...string) (*process, error) {
 	out, err := os.Create(log)
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err), "choose a directory that you can write to with --log-dir")
+		return nil, exit.New(exit.Usage, fmt.Errorf("write the log of %s: %w", name, err),
+			"choose a directory that you can write to with --log-dir")
 	}
 	defer out.Close() // the process has its own handle
 	p := &process{name: name, log: log, cmd: exec.Command(program, args...), done: make(chan struct{})}
@@ -35,7 +36,7 @@ func start(name, hint, log, program string, args ...string) (*process, error) {
 		return nil, exit.New(exit.Usage, fmt.Errorf("start %s: %w", name, err), hint)
 	}
 	go func() {
-		_ = p.cmd.Wait() // the log tells how it ended
+		_ = p.cmd.Wait() // the log tells the reason
 		close(p.done)
 	}()
 	return p, nil

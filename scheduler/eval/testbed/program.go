@@ -42,7 +42,8 @@ func (p Program) Launch(ctx context.Context, nodes Nodes, folder, log string) (C
 	if err != nil {
 		return nil, err
 	}
-	started, err := start("the cluster", "build it with `make build`, or name it with --kwokcluster", log, string(p), append([]string{"up", "--dir", folder}, args...)...)
+	started, err := start("the cluster", "build it with `make build`, or name it with --kwokcluster", log, string(p),
+		append([]string{"up", "--dir", folder}, args...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ const scrapeInterval = 5 * time.Second
 // PrometheusHint says where to find the program of StartPrometheus.
 const PrometheusHint = "install Debian's package prometheus, or unpack it with `make prometheus` and name .cache/prometheus/usr/bin/prometheus"
 
-// scrapes is Prometheus' configuration. The pages are two of those that compose/monitoring/prometheus.yaml scrapes: what machines and
-// pods use, and what machines draw.
+// scrapes is Prometheus' configuration. It scrapes two of the pages of compose/monitoring/prometheus.yaml: the usage of machines and pods,
+// and the power of machines.
 const scrapes = `global: {scrape_interval: INTERVAL}
 scrape_configs:
 - job_name: cadvisor
@@ -41,13 +41,15 @@ scrape_configs:
   - {source_labels: [node], target_label: __metrics_path__, replacement: "/api/v1/nodes/$1:28282/proxy/metrics"}
 `
 
-// StartPrometheus runs a program of Prometheus that scrapes the cluster, until the returned function stops it. It returns when pages were scraped, with
-// Prometheus' URL. Log and data are deleted with the bed. When it ends by itself, the context of the bed ends with an error.
+// StartPrometheus runs a program of Prometheus that scrapes the cluster, until the returned function stops it. It returns when pages were
+// scraped, with Prometheus' URL. Log and data are deleted with the bed. When it ends by itself, the context of the bed ends with an error.
 func (b *Bed) StartPrometheus(ctx context.Context, program string) (url string, stop func(), err error) {
 	dir := filepath.Join(b.dir, "prometheus")
-	text := strings.NewReplacer("INTERVAL", scrapeInterval.String(), "DIR", dir, "HOST", strings.TrimPrefix(b.REST.Host, "https://")).Replace(scrapes)
+	text := strings.NewReplacer("INTERVAL", scrapeInterval.String(), "DIR", dir, "HOST",
+		strings.TrimPrefix(b.REST.Host, "https://")).Replace(scrapes)
 	err = errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "ca.crt"), b.REST.CAData, 0o600),
-		os.WriteFile(filepath.Join(dir, "token"), []byte(b.REST.BearerToken), 0o600), os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(text), 0o600))
+		os.WriteFile(filepath.Join(dir, "token"), []byte(b.REST.BearerToken), 0o600),
+		os.WriteFile(filepath.Join(dir, "prometheus.yaml"), []byte(text), 0o600))
 	if err != nil {
 		return "", nil, fmt.Errorf("write Prometheus' configuration: %w", err)
 	}
@@ -89,7 +91,7 @@ func scraped(ctx context.Context, p *process, url string) error {
 	})
 }
 
-// freeAddress returns an address of this machine on which nothing listens. Prometheus cannot say which port it chose.
+// freeAddress returns an unused address of this machine. Prometheus does not report which port it chose.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// fakeCluster implements testbed.Launcher and testbed.Cluster. Its API server only says that it
-// is ready.
+// fakeCluster implements testbed.Launcher and testbed.Cluster. Its API server only answers that it is ready.
 type fakeCluster struct {
 	t      *testing.T
 	refuse error // of Launch
@@ -39,7 +38,8 @@ func (f *fakeCluster) Launch(_ context.Context, nodes testbed.Nodes, folder, log
 	}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
 	f.t.Cleanup(api.Close)
-	config := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + api.URL + "'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	config := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: '" + api.URL +
+		"'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
 	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(f.Kubeconfig(), []byte(config), 0o600)); err != nil {
 		f.t.Fatal(err)
 	}

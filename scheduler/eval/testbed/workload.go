@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// Room measures what the cluster offers to pods without tolerations.
+// Room measures the cluster's capacity for pods without tolerations.
 func (b *Bed) Room(ctx context.Context) (driver.Room, error) {
 	return driver.Measure(ctx, b.Client, nil)
 }
@@ -35,8 +35,7 @@ func (b *Bed) Deploy(ctx context.Context, c driver.Config, inspect func(driver.F
 	if err := inspect(sum.Fills[0]); err != nil {
 		return err
 	}
-	// Otherwise the scheduler binds waiting pods to the room of deleted ones, and logs an error for each
-	// that is deleted meanwhile.
+	// Otherwise the scheduler binds waiting pods to the room of deleted ones, and logs an error for each that is deleted before its binding.
 	waiting := metav1.ListOptions{LabelSelector: workload.LabelRun + "=" + c.RunID, FieldSelector: "spec.nodeName="}
 	if err := b.Client.CoreV1().Pods(sum.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, waiting); err != nil {
 		return fmt.Errorf("delete the waiting pods: %w", err)

@@ -59,9 +59,9 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 	}
 }
 
-// Pods with claims, with extended resources and with annotations compete for the GPUs of one cluster, with fgd also for those of one machine;
-// where upstream's scores put them is drawn. With each profile, no device is given twice and each pod has its devices named, else Run returns an
-// error.
+// Pods with claims, with extended resources and with annotations compete for the GPUs of one cluster, with fgd also for the GPUs of one
+// machine; upstream's placements are drawn. With each profile, no device is given twice and each pod has its devices named, else Run
+// returns an error.
 func TestMixedRequests(t *testing.T) {
 	c := config(t, driver.Mixed)
 	c.Nodes, c.NodesFile = 6, write(t, "nodes.csv", `sn,cpu_milli,memory_mib,gpu,model
@@ -107,7 +107,8 @@ func agrees(t *testing.T, how driver.GPURequests) {
 			t.Errorf("%+v", got)
 		}
 		if got.Policy != "kube-scheduler" && (got.SameDevices != got.Pods || got.GPU.Allocation() != got.Simulated.Allocation || got.GPU.AllocationAtFull() != got.Simulated.AllocationAtFull) {
-			t.Errorf("%d of %d pods are on the nodes and %d on the devices of the simulator: %+v, simulated %+v", got.Same, got.Pods, got.SameDevices, got.GPU, *got.Simulated)
+			t.Errorf("%d of %d pods are on the nodes and %d on the devices of the simulator: %+v, simulated %+v",
+				got.Same, got.Pods, got.SameDevices, got.GPU, *got.Simulated)
 		}
 		if chosen := how != driver.Annotated && got.Policy != "kube-scheduler"; (got.Choices.Taken > 0) != chosen || got.Choices.Other != 0 {
 			t.Errorf("%s, choices of devices: %+v", got.Policy, got.Choices)
@@ -124,8 +125,9 @@ func config(t *testing.T, how driver.GPURequests) Config {
 		fmt.Fprintf(pods, "pod-%d,%d,%d,%s\n", i, 500+100*(i%7), 1024, ask)
 	}
 	return Config{
-		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
-		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
+		NodesFile: write(t, "nodes.csv",
+			"sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
+		PodsFile: write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
 		Contenders: []agreement.Contender{
 			contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
 			contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),

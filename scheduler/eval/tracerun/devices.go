@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-// place is where a pod runs. A pod without a node has the zero value.
+// place is the node and devices of a pod. A pod without a node has the zero value.
 type place struct {
 	node    string
 	devices cluster.DeviceSet
@@ -61,8 +61,8 @@ type ledger struct {
 	at     map[string]place                      // of the pods, by name
 }
 
-// checkAllocation notes the places of pods. It returns an error for each device with more than its capacity allocated, and
-// for each pod on a node whose annotation or claim does not name as many devices as it asks for.
+// checkAllocation notes the places of pods. It returns an error for each device with more than its capacity allocated, and for each pod on
+// a node whose annotation or claim names another number of devices than it requests.
 func (l ledger) checkAllocation(pods []corev1.Pod) error {
 	var errs []error
 	for i := range pods {

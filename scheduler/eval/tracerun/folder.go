@@ -12,7 +12,7 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// folderMetrics are the metrics of a Report in run folders, of the outcomes that outcome returns.
+// folderMetrics are the metrics of a Report in run folders, over the outcomes that outcome returns.
 var folderMetrics = []runlog.Metric{
 	{Metric: eval.Metric{Name: "gpuAllocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }}, More: true},
 	{Metric: eval.Metric{Name: "gpuAllocationAtFull", Title: "when 100% asked %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull }}, More: true},
@@ -22,7 +22,7 @@ var folderMetrics = []runlog.Metric{
 	{Metric: eval.Metric{Name: "unscheduledWhole", Title: "whole", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledWhole) }}},
 }
 
-// outcome returns what a trial measured on the cluster.
+// outcome returns a trial's measurements on the cluster.
 func (t Trial) outcome() sim.Outcome {
 	return sim.Outcome{Unscheduled: t.Pods - t.Bound, GPU: &sim.GPUOutcome{
 		Allocation: t.GPU.Allocation(), AllocationAtFull: t.GPU.AllocationAtFull(),
@@ -30,15 +30,16 @@ func (t Trial) outcome() sim.Outcome {
 	}}
 }
 
-// Folder returns the rows of a run folder: the metrics on the cluster, and the table that compares them with the simulator. Of an interrupted
-// run, they are of the seeds that were played with every policy.
+// Folder returns the rows of a run folder: the metrics on the cluster, and the table that compares them with the simulator. An interrupted
+// run has the seeds that were played with every policy.
 func (r *Report) Folder() []runfolder.Row {
 	if r = r.whole(); r == nil {
 		return nil
 	}
 	c := &eval.Comparison{Seeds: r.Seeds, Scenario: eval.Scenario{
-		Name:  filepath.Base(r.PodsFile) + " on a cluster",
-		About: fmt.Sprintf("%d nodes with %d GPUs%s and the real kube-scheduler, until %.0f%% of the GPUs were asked for", r.Nodes, r.GPUs, requestsText(r.GPURequests), 100*r.Factor),
+		Name: filepath.Base(r.PodsFile) + " on a cluster",
+		About: fmt.Sprintf("%d nodes with %d GPUs%s and the real kube-scheduler, until %.0f%% of the GPUs were asked for",
+			r.Nodes, r.GPUs, requestsText(r.GPURequests), 100*r.Factor),
 	}}
 	rows := r.verdicts(c.Scenario.Name)
 	for _, p := range r.Policies {
@@ -73,7 +74,7 @@ func (r *Report) whole() *Report {
 	return &out
 }
 
-// verdicts says of each policy how many pods got the same node as in the simulator.
+// verdicts returns, for each policy, how many pods got the same node as in the simulator.
 func (r *Report) verdicts(scenario string) (rows []runfolder.Row) {
 	if r.GPURequests == driver.Mixed {
 		return nil
@@ -87,7 +88,8 @@ func (r *Report) verdicts(scenario string) (rows []runfolder.Row) {
 		}
 		rows = append(rows, runfolder.Verdict{
 			Scenario: scenario, Contender: p, State: runfolder.Note,
-			Text: fmt.Sprintf("%s: of %d pods, %d are on the node of the simulator or without one in both, and %d on its devices", p, pods, nodes, devices),
+			Text: fmt.Sprintf("%s: of %d pods, %d are on the node of the simulator or without one in both, and %d on its devices",
+				p, pods, nodes, devices),
 		})
 	}
 	return rows

@@ -18,17 +18,17 @@ import (
 // podLog records when each pod of a namespace appeared, got a node and left. It watches the API server and asks
 // no scheduler. Times are those at which its events came.
 type podLog struct {
-	changed chan struct{} // has an item after a change, until somebody takes it
+	changed chan struct{} // has an item after a change, until it is received
 	stop    func()
 
 	mu       sync.Mutex
-	pods     map[string]*seenPod // by name, also those that have left
+	pods     map[string]*seenPod // by name, including pods that have left
 	existing int
 	pending  int      // existing, without a node and not refused
-	bound    []string // names of those that got a node, until takeBound
+	bound    []string // names of pods that got a node since the last takeBound
 }
 
-// seenPod is what was seen of a pod. A time is zero before it happened.
+// seenPod holds the observations of a pod. A time is zero before it happened.
 type seenPod struct {
 	pod                   cluster.Pod
 	appeared, bound, left time.Time
@@ -134,14 +134,14 @@ func (l *podLog) takeBound() map[string]time.Time {
 	return out
 }
 
-// counts returns how many pods were seen, how many of them exist, and how many of those wait for a first decision.
+// counts returns the number of pods seen, of those the number that exist, and of those the number that wait for a first decision.
 func (l *podLog) counts() (seen, existing, pending int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.pods), l.existing, l.pending
 }
 
-// waiting returns how many of the existing pods have no node.
+// waiting returns the number of existing pods without a node.
 func (l *podLog) waiting() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

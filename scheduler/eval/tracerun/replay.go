@@ -20,8 +20,8 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// replay makes the pods of one seed come and go on a cluster, with one scheduler profile. Pods are known by their number:
-// first those that run at the start, then those that arrive.
+// replay makes the pods of one seed come and go on a cluster, with one scheduler profile. Pods are known by their number: first the pods
+// that run at the start, then the arrivals.
 type replay struct {
 	client   kubernetes.Interface
 	log      *podLog
@@ -62,7 +62,10 @@ func (p *replay) create(ctx context.Context, i int) error {
 
 // deployment is a pod as the driver creates it.
 func (p *replay) deployment(i int) (driver.Config, workload.Deployment) {
-	c := driver.Config{Client: p.client, SchedulerName: p.profile, Namespace: steadyNamespace, RunID: strings.TrimSuffix(p.prefix, "-"), Image: driver.DefaultImage, GPUs: p.gpus}
+	c := driver.Config{
+		Client: p.client, SchedulerName: p.profile, Namespace: steadyNamespace, RunID: strings.TrimSuffix(p.prefix, "-"),
+		Image: driver.DefaultImage, GPUs: p.gpus,
+	}
 	return c, workload.Deployment{Name: p.name(i), Replicas: 1, Shape: p.pods[p.of(i).Pod].Shape()}
 }
 
@@ -80,7 +83,7 @@ func (p *replay) createClaims(ctx context.Context) error {
 // total is the number of pods.
 func (p *replay) total() int { return len(p.drawn.Running) + len(p.drawn.Arriving) }
 
-// fill places the pods that run at the start, one after another, and calls placed. Those that fit nowhere are turned away.
+// fill places the pods that run at the start, one after another, and calls placed. Pods that fit nowhere are rejected.
 func (p *replay) fill(ctx context.Context, placed func() error) error {
 	p.progress(0, "placing the pods that run at the start")
 	if err := p.createClaims(ctx); err != nil {
@@ -110,7 +113,7 @@ func (p *replay) fill(ctx context.Context, placed func() error) error {
 	})
 }
 
-// play lets so many seconds of the trace pass. It returns the trace's time at the end, also after an error.
+// play lets the trace run until the given second. It returns the trace's time at the end, also after an error.
 func (p *replay) play(ctx context.Context, until float64) (end float64, err error) {
 	p.start = time.Now()
 	for i, pod := range p.drawn.Running {
@@ -136,12 +139,12 @@ func (p *replay) play(ctx context.Context, until float64) (end float64, err erro
 		}
 		waited, err := p.sleep(ctx, time.Until(due))
 		if err == nil && !time.Now().Before(stop) {
-			return until, nil // what is late by then does not count
+			return until, nil // later events do not count
 		}
 		switch {
 		case err != nil:
 			return p.time(time.Now()), err
-		case waited: // a pod may have got a node meanwhile
+		case waited: // a pod may have got a node since then
 		case leaves:
 			if err = p.delete(ctx, p.leave[0].name); err == nil {
 				p.leave = p.leave[1:]
@@ -195,7 +198,7 @@ func (p *replay) leaveAt(d departure) {
 	p.leave = slices.Insert(p.leave, i, d)
 }
 
-// delete deletes a pod at once.
+// delete deletes a pod without grace period.
 func (p *replay) delete(ctx context.Context, name string) error {
 	err := p.client.CoreV1().Pods(steadyNamespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -204,16 +207,17 @@ func (p *replay) delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// remove deletes the pods with these fields at once.
+// remove deletes the pods with these fields without grace period.
 func (p *replay) remove(ctx context.Context, fields string) error {
-	err := p.client.CoreV1().Pods(steadyNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{FieldSelector: fields})
+	err := p.client.CoreV1().Pods(steadyNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)},
+		metav1.ListOptions{FieldSelector: fields})
 	if err != nil {
 		return fmt.Errorf("delete the pods: %w", err)
 	}
 	return nil
 }
 
-// clear deletes all pods, those that wait first: otherwise they would get the room of the others.
+// clear deletes all pods, waiting pods first: otherwise they would get the others' room.
 func (p *replay) clear(ctx context.Context) error {
 	for _, fields := range []string{"spec.nodeName=", ""} {
 		if err := p.remove(ctx, fields); err != nil {

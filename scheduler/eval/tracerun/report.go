@@ -20,7 +20,7 @@ import (
 // Report is the result of Run.
 type Report struct {
 	PodsFile string `json:"podList"`
-	// GPURequests says how pods requested GPUs; empty stands for annotations.
+	// GPURequests is the form of the pods' requests for GPUs; empty stands for annotations.
 	GPURequests driver.GPURequests `json:"gpuRequests,omitempty"`
 	Factor      float64            `json:"factor"`
 	Nodes       int                `json:"nodes"`
@@ -37,14 +37,14 @@ type Trial struct {
 	Pods      int               `json:"pods"`  // that arrived
 	Bound     int               `json:"bound"` // that got a node
 	GPU       driver.GPUSummary `json:"gpu"`
-	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one that got a node
+	Binding   time.Duration     `json:"bindingNanoseconds"` // from the first pod to the last one with a node
 	Fallbacks int               `json:"fallbacks"`          // decisions taken by upstream's scoring instead of the policy
-	// Choices are those of devices for the pods with claims that were reserved.
+	// Choices counts the device choices for the reserved pods with claims.
 	Choices   server.ClaimChoices `json:"claimChoices"`
 	Simulated *sim.GPUOutcome     `json:"simulated"` // of the same episode
 	// Same is the number of pods that got the same node as in the simulator, or no node in both.
 	Same int `json:"same"`
-	// SameDevices is the number of those of them that also got the same devices.
+	// SameDevices counts those that also got the same devices.
 	SameDevices int `json:"sameDevices"`
 
 	Tally *tally `json:"tally,omitempty"` // with driver.Mixed, in place of the simulator's figures
@@ -58,7 +58,7 @@ type column struct {
 	spread bool // also show the standard deviation
 }
 
-// allocations are the columns by which the report compares the profiles.
+// allocations are the columns that compare the profiles.
 var allocations = []column{
 	{"GPU allocation %", func(t Trial) float64 { return 100 * t.GPU.Allocation() }, "%.2f", true},
 	{"when 100% asked %", func(t Trial) float64 { return 100 * t.GPU.AllocationAtFull() }, "%.2f", true},
@@ -93,7 +93,8 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 			}
 		}
 		if choices != (server.ClaimChoices{}) {
-			fmt.Fprintf(&b, "\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n", p, choices.Taken, choices.Other, choices.None)
+			fmt.Fprintf(&b, "\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n",
+				p, choices.Taken, choices.Other, choices.None)
 		}
 		if fallbacks > 0 {
 			fmt.Fprintf(&b, "\nIn %d decisions upstream's scoring stood in for %s; the log says why.\n", fallbacks, p)
@@ -103,7 +104,7 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	return err
 }
 
-// requestsText says how pods request GPUs, if not by annotations.
+// requestsText describes the form of the pods' requests for GPUs, unless it is annotations.
 func requestsText(g driver.GPURequests) string {
 	switch g {
 	case driver.Claimed:
@@ -116,8 +117,7 @@ func requestsText(g driver.GPURequests) string {
 	return ""
 }
 
-// writeDifferences writes by how much the GPU allocation of the first profile exceeds that of each
-// other profile on the same arrivals.
+// writeDifferences writes the GPU allocation of the first profile minus each other profile's, on the same arrivals.
 func (r *Report) writeDifferences(b *bytes.Buffer) {
 	if len(r.Seeds) < 2 {
 		return

@@ -30,12 +30,16 @@ func report(fallbacks int) *Report {
 	trial := func(policy string, seed uint64, allocated int64) Trial {
 		return Trial{
 			Policy: policy, Seed: seed, Pods: 100, Bound: 90, Same: 80, SameDevices: 70, Binding: 3 * time.Second, Fallbacks: fallbacks,
-			GPU:       driver.GPUSummary{Capacity: 10_000, Asked: 13_000, Allocated: allocated, AllocatedAtFull: allocated - 100, UnscheduledCPU: 1, UnscheduledShare: 4, UnscheduledWhole: 5},
+			GPU: driver.GPUSummary{
+				Capacity: 10_000, Asked: 13_000, Allocated: allocated, AllocatedAtFull: allocated - 100, UnscheduledCPU: 1, UnscheduledShare: 4,
+				UnscheduledWhole: 5,
+			},
 			Simulated: &sim.GPUOutcome{Allocation: 0.95},
 		}
 	}
 	return &Report{
-		PodsFile: "/data/openb_pod_list_default.csv", Factor: 1.3, Nodes: 20, GPUs: 10, Policies: []string{"fgd", "kube-scheduler"}, Seeds: []uint64{42, 43},
+		PodsFile: "/data/openb_pod_list_default.csv", Factor: 1.3, Nodes: 20, GPUs: 10, Policies: []string{"fgd", "kube-scheduler"},
+		Seeds:  []uint64{42, 43},
 		Trials: []Trial{trial("fgd", 42, 9500), trial("kube-scheduler", 42, 9200), trial("kube-scheduler", 43, 9100), trial("fgd", 43, 9600)},
 	}
 }
@@ -59,7 +63,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A run folder has the cluster's figures of the seeds that were played with every policy.
+// A run folder has the cluster's figures for the seeds that were played with every policy.
 func TestReportFolder(t *testing.T) {
 	r := report(0)
 	for trials, seeds := range map[int]int{4: 2, 3: 1, 1: 0} {
@@ -113,7 +117,10 @@ func TestCheckAllocation(t *testing.T) {
 	kube.AddGPUs(node.Status.Allocatable, 2)
 	pod := func(name string, r cluster.Resources, index string) corev1.Pod {
 		annotations, list := kube.GPUAnnotations(r, nil), kube.GPUResourceList(r)
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}}}
+		p := corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
+			Spec:       corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: list}}}},
+		}
 		if index != "" {
 			p.Annotations[kube.GPUIndexAnnotation] = index
 		}
@@ -124,7 +131,8 @@ func TestCheckAllocation(t *testing.T) {
 	claim := func(name string, r cluster.Resources, pool string, device, shares string) {
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: kube.Claim(r, nil)}
 		c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
-			Driver: kube.GPUDriver, Pool: pool, Device: device, ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: resource.MustParse(shares)},
+			Driver: kube.GPUDriver, Pool: pool, Device: device,
+			ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: resource.MustParse(shares)},
 		}}}}
 		claims[name] = c
 	}
@@ -158,7 +166,9 @@ func TestCheckAllocation(t *testing.T) {
 		{"claim with too few devices", []corev1.Pod{claiming("a", "few")}, "claim few for 2 devices has 1 of n"},
 		{"no claim", []corev1.Pod{claiming("a", "gone")}, "claim gone does not exist"},
 	} {
-		err := ledger{nodes: map[string]*cluster.Node{node.Name: kube.Node(&node)}, claims: claims, at: map[string]place{}}.checkAllocation(c.pods)
+		err := ledger{
+			nodes: map[string]*cluster.Node{node.Name: kube.Node(&node)}, claims: claims, at: map[string]place{},
+		}.checkAllocation(c.pods)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -172,7 +182,9 @@ func TestSimulate(t *testing.T) {
 		r.nodes = append(r.nodes, openb.Node{Name: n, MilliCPU: 8000, MemoryMiB: 1024, GPUs: 2, Model: "T4"})
 	}
 	for _, n := range []string{"p", "q", "s"} {
-		r.pods = append(r.pods, openb.Pod{Name: n, MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 500, Created: openb.NoTime, Deleted: openb.NoTime})
+		r.pods = append(r.pods, openb.Pod{
+			Name: n, MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 500, Created: openb.NoTime, Deleted: openb.NoTime,
+		})
 	}
 	h, err := heuristic.Find("fgd")
 	if err != nil {
@@ -198,7 +210,9 @@ func TestNewComparisonRefuses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	c := Config{NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "../../../workload/trace/openb/testdata/pods.csv", Nodes: 4}
+	c := Config{
+		NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "../../../workload/trace/openb/testdata/pods.csv", Nodes: 4,
+	}
 	if _, err := newComparison(c); err == nil || !strings.Contains(err.Error(), "4 nodes of the 3 in") {
 		t.Errorf("got %v", err)
 	}

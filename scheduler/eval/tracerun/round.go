@@ -76,7 +76,9 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 		rounds := float64(len(r.Seeds) * len(r.Contenders))
 		r.Progress((float64(r.done)+p.Done)/rounds, fmt.Sprintf("%s, seed %d: %d of %d pods have a node", x.Name, seed, p.Bound, p.Pods))
 	}
-	c := driver.Config{SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress, GPUs: r.GPUs}
+	c := driver.Config{
+		SchedulerName: x.Profile.SchedulerName, Plan: openb.InOrder(arrivals).Plan(), Settle: r.Settle, Progress: progress, GPUs: r.GPUs,
+	}
 	err = r.deploy(ctx, c, func(f driver.FillSummary) error {
 		t.Pods, t.Bound = f.Pods, f.Bound
 		t.GPU, t.Binding = *f.GPU, f.Binding
@@ -96,7 +98,7 @@ func (r *comparison) round(ctx context.Context, x agreement.Contender, seed uint
 	return t, err
 }
 
-// counts are what a profile has counted since this process started.
+// counts holds a profile's counters since this process started.
 type counts struct {
 	fallbacks int
 	choices   server.ClaimChoices
@@ -110,8 +112,8 @@ func countsOf(x agreement.Contender) (c counts, err error) {
 	return c, err
 }
 
-// same counts the arrivals that got the same node on the cluster as in the simulator, or no node in both, and those of
-// them that got the same devices.
+// same counts the arrivals that got the same node on the cluster as in the simulator, or no node in both, and among them the arrivals that
+// got the same devices.
 func same(arrivals []openb.Pod, onCluster map[string]place, simulated map[int]place) (nodes, devices int) {
 	for i, a := range arrivals {
 		got, want := onCluster[a.Name], simulated[i]

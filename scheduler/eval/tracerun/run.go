@@ -20,20 +20,20 @@ import (
 type Config struct {
 	NodesFile string  // path of an openb node list
 	PodsFile  string  // path of an openb pod list; also the typical workload that GPU policies read
-	Nodes     int     // the cluster has at least so many machines of the list, each kind in proportion
+	Nodes     int     // the cluster has at least this many machines of the list, each kind in proportion
 	Factor    float64 // the arrivals ask for this multiple of the cluster's GPUs
 	Seeds     []uint64
 
-	// GPUs says how pods request GPUs. With claims, the nodes offer their GPUs in ResourceSlices only. With Mixed, every other machine also
-	// offers them in its capacity, and there is no comparison with the simulator, where all machines are alike.
+	// GPUs is the form of the pods' requests for GPUs. With claims, the nodes offer their GPUs in ResourceSlices only. With Mixed, every other
+	// machine also offers them in its capacity, and there is no comparison with the simulator, where all machines are alike.
 	GPUs driver.GPURequests
 
 	Contenders []agreement.Contender // the others are compared with the first
 	Launcher   testbed.Launcher      // starts the cluster
 	LogDir     string                // folder of the cluster's log; empty: the log is deleted with the cluster
 	Log        zerolog.Logger
-	// Settle is how long a round waits for its last pods while none of them gets a node; 0 means
-	// ten seconds. The scheduler refuses hundreds of pods a second.
+	// Settle limits how long a round waits for its last pods while none of them gets a node; 0 means ten seconds. The scheduler refuses
+	// hundreds of pods a second.
 	Settle time.Duration
 	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
 	Progress func(done float64, text string)
@@ -42,7 +42,7 @@ type Config struct {
 const (
 	// defaultSettle is Config.Settle if it is 0.
 	defaultSettle = 10 * time.Second
-	// patience is how long a scheduler may take to bind its first pod.
+	// patience limits a scheduler's time to bind its first pod.
 	patience = time.Minute
 )
 
@@ -122,7 +122,10 @@ func newComparison(c Config) (*comparison, error) {
 		c.Settle = defaultSettle
 	}
 	r := &comparison{Config: c, nodes: nodes, pods: pods}
-	r.report = &Report{PodsFile: c.PodsFile, GPURequests: c.GPUs, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes), GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli}
+	r.report = &Report{
+		PodsFile: c.PodsFile, GPURequests: c.GPUs, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes),
+		GPUs: openb.GPUMilli(nodes) / cluster.DeviceMilli,
+	}
 	for _, x := range c.Contenders {
 		r.report.Policies = append(r.report.Policies, x.Name)
 	}

@@ -18,7 +18,7 @@ func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOut
 	return all.GPU, at, err
 }
 
-// episode plays a contender's episode of a seed in the simulator. at are the places of the pods that got one.
+// episode plays a contender's episode of a seed in the simulator. at holds the places of the pods that got one.
 func (r *comparison) episode(x agreement.Contender, seed uint64, of *sim.OpenB) (o sim.Outcome, at map[int]place, err error) {
 	env, err := sim.New(sim.Config{OpenB: of})
 	if err != nil {

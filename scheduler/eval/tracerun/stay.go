@@ -11,7 +11,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// stay is a pod's time on the cluster, in seconds of the trace. What has not happened is at +Inf.
+// stay is a pod's time on the cluster, in seconds of the trace. Times that have not come are +Inf.
 type stay struct {
 	pod                   cluster.Pod
 	initial               bool // it ran at the start, or was turned away
@@ -29,7 +29,7 @@ func (p *replay) stays() (out []stay) {
 	}
 	for i := range p.total() {
 		if s := p.log.seenOf(p.name(i)); s != nil {
-			asked := p.pods[p.of(i).Pod].Shape().Requests // what claims ask for is not in the pod
+			asked := p.pods[p.of(i).Pod].Shape().Requests // the pod lacks the requests of its claims
 			s.pod.Requests.GPU, s.pod.Requests.GPUMilli = asked.GPU, asked.GPUMilli
 			out = append(out, stay{s.pod, i < len(p.drawn.Running), at(s.appeared), at(s.bound), at(s.left), s.refused})
 		}
@@ -64,10 +64,10 @@ func outcomeOf(stays []stay, from, end float64, capacity int64) *sim.SteadyOutco
 	return o
 }
 
-// timing tells how fast the cluster was, in real time.
+// timing holds the cluster's durations, in real time.
 type timing struct {
 	AtOnce float64 `json:"atOnceSeconds"` // mean time to a node of the pods that were never refused
-	Late   float64 `json:"lateSeconds"`   // 95th percentile of the time by which pods appeared after they were due
+	Late   float64 `json:"lateSeconds"`   // 95th percentile of the delay of the pods' creation
 }
 
 // timing measures the pods that arrived after the warm-up, which is in seconds of the trace.

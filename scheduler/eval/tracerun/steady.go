@@ -40,7 +40,10 @@ func RunSteady(ctx context.Context, c SteadyConfig) (*SteadyReport, error) {
 		return nil, err
 	}
 	r := &steadyComparison{comparison: base, steady: c}
-	r.out = &SteadyReport{PodsFile: c.PodsFile, GPURequests: c.GPUs, Load: c.Factor, Nodes: base.report.Nodes, GPUs: base.report.GPUs, Speed: c.Speed, WarmUp: c.WarmUp, Duration: c.Duration}
+	r.out = &SteadyReport{
+		PodsFile: c.PodsFile, GPURequests: c.GPUs, Load: c.Factor, Nodes: base.report.Nodes, GPUs: base.report.GPUs, Speed: c.Speed,
+		WarmUp: c.WarmUp, Duration: c.Duration,
+	}
 	if _, err := r.draw(c.Seeds[0]); err != nil { // before a cluster starts
 		return nil, err
 	}
@@ -96,8 +99,8 @@ func (r *steadyComparison) rounds(ctx context.Context) error {
 	return nil
 }
 
-// round plays a seed with a contender on the empty cluster, and adds the trial to the report. An interrupted round
-// counts with what it measured after its warm-up.
+// round plays a seed with a contender on the empty cluster, and adds the trial to the report. An interrupted round counts with its
+// measurements after the warm-up.
 func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, seed uint64) error {
 	before, err := server.Fallbacks(x.Profile.SchedulerName)
 	if err != nil {
@@ -153,9 +156,11 @@ func (r *steadyComparison) round(ctx context.Context, x agreement.Contender, see
 	return p.clear(ctx)
 }
 
-// simulateSteady plays a contender's episode of a seed in the simulator, with the machines in the order of the cluster
-// and the same arrivals, for so many seconds after the warm-up. at are the first places of the pods by their numbers.
-func (r *steadyComparison) simulateSteady(x agreement.Contender, seed uint64, duration float64) (o *sim.SteadyOutcome, at map[int]place, err error) {
+// simulateSteady plays a contender's episode of a seed in the simulator, with the machines in the order of the cluster and the same
+// arrivals, for duration seconds after the warm-up. at holds the first places of the pods by their numbers.
+func (r *steadyComparison) simulateSteady(
+	x agreement.Contender, seed uint64, duration float64,
+) (o *sim.SteadyOutcome, at map[int]place, err error) {
 	all, at, err := r.episode(x, seed, &sim.OpenB{
 		Nodes: r.nodes, Pods: r.pods, InOrder: true,
 		Steady: &sim.Steady{Load: r.Factor, WarmUp: r.steady.WarmUp, Duration: duration},

@@ -66,7 +66,9 @@ func TestPodLog(t *testing.T) {
 	pod := func(name, node string, refused bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
 		if refused {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			}}
 		}
 		return p
 	}
@@ -108,14 +110,20 @@ func TestPodLog(t *testing.T) {
 
 // madeSteadyReport returns made-up trials; the last one was interrupted.
 func madeSteadyReport() *SteadyReport {
-	r := &SteadyReport{PodsFile: "/data/openb_pod_list_default.csv", Load: 0.95, Nodes: 20, GPUs: 100, Speed: 240, WarmUp: 21_600, Duration: 43_200}
+	r := &SteadyReport{
+		PodsFile: "/data/openb_pod_list_default.csv", Load: 0.95, Nodes: 20, GPUs: 100, Speed: 240, WarmUp: 21_600, Duration: 43_200,
+	}
 	for i, policy := range []string{"fgd", "kube-scheduler"} {
 		for _, seed := range []uint64{42, 43, 44} {
-			o := &sim.SteadyOutcome{Allocation: 0.9 - 0.05*float64(i) + 0.001*float64(seed), Waiting: 3, GPUHours: float64(seed) * float64(i+1), TurnedAway: 1}
+			o := &sim.SteadyOutcome{
+				Allocation: 0.9 - 0.05*float64(i) + 0.001*float64(seed), Waiting: 3, GPUHours: float64(seed) * float64(i+1), TurnedAway: 1,
+			}
 			o.Classes[4] = sim.Waits{Pods: 9, Waited: 4, Mean: 300, P95: 900, GPUHours: o.GPUHours, Unfinished: 2}
 			s := *o
 			s.Allocation += 0.01
-			r.Trials = append(r.Trials, SteadyTrial{Policy: policy, Seed: seed, Measured: 43_200, Cluster: o, Simulated: &s, Started: 40, SameStart: 40 - 10*i, timing: timing{0.025, 0.5}})
+			r.Trials = append(r.Trials, SteadyTrial{
+				Policy: policy, Seed: seed, Measured: 43_200, Cluster: o, Simulated: &s, Started: 40, SameStart: 40 - 10*i, timing: timing{0.025, 0.5},
+			})
 		}
 	}
 	r.Trials[5].Measured = 21_600
@@ -157,7 +165,7 @@ func TestSteadyReportOfPart(t *testing.T) {
 	}
 }
 
-// Pods come and go on a cluster as in the simulator. An interrupted round counts with what it measured.
+// Pods come and go on a cluster as in the simulator. An interrupted round counts with its measurements.
 func TestRunSteady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it lets pods come and go for half a minute")
@@ -177,8 +185,9 @@ func runSteady(t *testing.T, how driver.GPURequests) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := SteadyConfig{WarmUp: 200, Duration: 800, Speed: 100, Config: Config{
-		NodesFile: write(t, "nodes.csv", "sn,cpu_milli,memory_mib,gpu,model\nnode-0,64000,65536,4,T4\nnode-1,64000,65536,2,G2\nnode-2,64000,65536,4,A10\n"),
-		PodsFile:  write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.2, Seeds: []uint64{42},
+		NodesFile: write(t, "nodes.csv",
+			"sn,cpu_milli,memory_mib,gpu,model\nnode-0,64000,65536,4,T4\nnode-1,64000,65536,2,G2\nnode-2,64000,65536,4,A10\n"),
+		PodsFile: write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.2, Seeds: []uint64{42},
 		Contenders: []agreement.Contender{
 			contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
 			contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),

@@ -17,7 +17,7 @@ import (
 // SteadyReport is the result of RunSteady. Times are in seconds of the trace.
 type SteadyReport struct {
 	PodsFile string `json:"podList"`
-	// GPURequests says how pods request GPUs.
+	// GPURequests is the form of the pods' requests for GPUs.
 	GPURequests driver.GPURequests `json:"gpuRequests,omitempty"`
 	Load        float64            `json:"load"`
 	Nodes       int                `json:"nodes"`
@@ -39,15 +39,14 @@ type SteadyTrial struct {
 	Cluster   *sim.SteadyOutcome `json:"cluster"`
 	Simulated *sim.SteadyOutcome `json:"simulated"` // of the same episode
 	Started   int                `json:"started"`   // pods that were to run at the start
-	SameStart int                `json:"sameStart"` // those of them on the node and the devices that they have in the simulator, or turned away in both
+	SameStart int                `json:"sameStart"` // of them, on the same node and devices as in the simulator, or rejected in both
 	Fallbacks int                `json:"fallbacks"` // decisions taken by upstream's scoring instead of the policy
 	timing
 }
 
 const secondsADay = 86400
 
-// tables returns the tables of the cluster and those of the simulator. They have the policies that were measured, on the
-// seeds that all of these have.
+// tables returns the tables of the cluster and of the simulator. They have the measured policies, on the seeds that all of these have.
 func (r *SteadyReport) tables() published.Steady {
 	on := func(where, how string, of func(SteadyTrial) *sim.SteadyOutcome) *eval.Comparison {
 		c := &eval.Comparison{Scenario: eval.Scenario{Name: filepath.Base(r.PodsFile) + " " + where, About: how}}
@@ -74,7 +73,8 @@ func (r *SteadyReport) tables() published.Steady {
 	}
 	machines := fmt.Sprintf("%d machines of the trace with %d GPUs%s", r.Nodes, r.GPUs, requestsText(r.GPURequests))
 	s := published.MeasuredSteady(r.WarmUp/secondsADay, r.Duration/secondsADay, r.Load,
-		on("on a simulated cluster", fmt.Sprintf("%s and the real kube-scheduler; %.4g seconds of the trace pass in one", machines, r.Speed), func(t SteadyTrial) *sim.SteadyOutcome { return t.Cluster }),
+		on("on a simulated cluster", fmt.Sprintf("%s and the real kube-scheduler; %.4g seconds of the trace pass in one", machines, r.Speed),
+			func(t SteadyTrial) *sim.SteadyOutcome { return t.Cluster }),
 		on("in the simulator", machines+", the same pods", func(t SteadyTrial) *sim.SteadyOutcome { return t.Simulated }))
 	s.All = r.All
 	return s
@@ -104,17 +104,20 @@ func (r *SteadyReport) Write(w io.Writer, markdown bool) error {
 
 // speeds returns the rows of the last table.
 func (r *SteadyReport) speeds() [][]string {
-	rows := [][]string{{"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %"}}
+	rows := [][]string{{
+		"seed", "policy", "at once s", "in seconds of the trace", "late s", "fallbacks", "days measured", "same devices at the start %",
+	}}
 	for _, t := range r.Trials {
 		rows = append(rows, []string{
 			fmt.Sprint(t.Seed), t.Policy, fmt.Sprintf("%.3f", t.AtOnce), fmt.Sprintf("%.0f", t.AtOnce*r.Speed), fmt.Sprintf("%.3f", t.Late),
-			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay), fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
+			fmt.Sprint(t.Fallbacks), fmt.Sprintf("%.3g", t.Measured/secondsADay),
+			fmt.Sprintf("%.1f", 100*float64(t.SameStart)/float64(max(t.Started, 1))),
 		})
 	}
 	return rows
 }
 
-// WriteCSV writes the rows of published.Steady.WriteCSV, those of the cluster and those of the simulator.
+// WriteCSV writes the rows of published.Steady.WriteCSV, for the cluster and for the simulator.
 func (r *SteadyReport) WriteCSV(w io.Writer) error { return r.tables().WriteCSV(w) }
 
 // MarshalJSON implements json.Marshaler. The object has the trials, and means and differences as in published.Steady.

@@ -22,7 +22,7 @@ type kind struct {
 	Bound int `json:"bound"`
 }
 
-// tallyOf counts the arrivals of a round, of which at has the places.
+// tallyOf counts the arrivals of a round. at holds their places.
 func tallyOf(arrivals []openb.Pod, at map[string]place) *tally {
 	t := &tally{}
 	kinds := map[driver.GPURequests]*kind{driver.Claimed: &t.Claims, driver.Extended: &t.Extended, driver.Annotated: &t.Annotations}
@@ -52,7 +52,7 @@ func tallyOf(arrivals []openb.Pod, at map[string]place) *tally {
 	return t
 }
 
-// bound is the share of the pods that have a node.
+// bound is the fraction of the pods that have a node.
 func (k kind) bound() float64 { return cluster.Fraction(int64(k.Bound), int64(k.Pods)) }
 
 // tallyColumns are the columns of a report with tallies, after the allocations.

@@ -40,12 +40,13 @@ func Names() (names []string) {
 	return names
 }
 
-// Config returns what the flags say about measured usage; nil if they name no source.
+// Config returns the flags' configuration of measured usage; nil if they name no source.
 func Config(c *ucli.Context) (*usage.Config, error) {
 	if c.String("usage") == "" {
 		for _, name := range Names() {
 			if c.IsSet(name) {
-				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name), "say where usage comes from, for example --usage "+usage.PrometheusSource)
+				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name),
+					"say where usage comes from, for example --usage "+usage.PrometheusSource)
 			}
 		}
 		return nil, nil
@@ -57,7 +58,10 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	for _, f := range []struct {
 		to   *string
 		name string
-	}{{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"}, {&out.TokenFile, "usage-token-file"}} {
+	}{
+		{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"},
+		{&out.TokenFile, "usage-token-file"},
+	} {
 		path, err := readableFile(c.String(f.name))
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: %w", f.name, err), "name a file that this user can read")
@@ -67,7 +71,7 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	if err := readQueries(c.String("usage-queries"), &out.Queries); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--usage-queries: %w", err), "docs/reference/scheduler-config.md lists the queries")
 	}
-	checked := *out // what is left out stays out of --print-config
+	checked := *out // omitted values stay out of --print-config
 	if err := checked.Default(); err != nil {
 		return nil, exit.New(exit.Usage, err, "see --help")
 	}
@@ -77,7 +81,7 @@ func Config(c *ucli.Context) (*usage.Config, error) {
 	return out, nil
 }
 
-// readableFile returns the absolute path of a file that can be read; "" for "". The scheduler may run in another directory.
+// readableFile returns the absolute path of a readable file; "" for "". The scheduler may run in another directory.
 func readableFile(path string) (string, error) {
 	if path == "" {
 		return "", nil

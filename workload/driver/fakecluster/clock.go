@@ -6,8 +6,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// RunningClock returns a fake clock that advances while somebody waits for it, about a hundred
-// times faster than real time. It stops at the end of the test t.
+// RunningClock returns a fake clock that advances while code waits for it, about a hundred times faster than real time. It stops at the end
+// of the test t.
 func RunningClock(t interface{ Cleanup(func()) }) *clocktesting.FakeClock {
 	c := clocktesting.NewFakeClock(time.Unix(0, 0))
 	stop, done := make(chan struct{}), make(chan struct{})

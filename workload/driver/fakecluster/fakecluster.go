@@ -27,14 +27,14 @@ type Cluster struct {
 	Client   *fake.Clientset
 	Metadata metadata.Interface
 
-	// Slots is how many pods can be bound at a time. Other pods are pending for Reason.
+	// Slots is the number of pods that can be bound at a time. Other pods are pending for Reason.
 	Slots  int
 	Reason string
 	// OnDelete, if not nil, is called before a collection of the given resource is deleted. The
 	// deletion fails with its error.
 	OnDelete func(resource string) error
-	// LargestDelete, if not 0, is the number of objects that the server deletes before its
-	// request timeout. A deletion of a larger collection deletes so many and then breaks off.
+	// LargestDelete, if not 0, is the number of objects that the server deletes before its request timeout. A deletion of a larger collection
+	// deletes this many and then breaks off.
 	LargestDelete int
 
 	mu     sync.Mutex
@@ -85,7 +85,8 @@ func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLis
 		if lists[gv] == nil {
 			lists[gv] = &metav1.APIResourceList{GroupVersion: gv}
 		}
-		lists[gv].APIResources = append(lists[gv].APIResources, metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: true, Verbs: []string{"list", "delete"}})
+		lists[gv].APIResources = append(lists[gv].APIResources,
+			metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: true, Verbs: []string{"list", "delete"}})
 	}
 	var out []*metav1.APIResourceList
 	for _, l := range lists {
@@ -110,7 +111,10 @@ func (c *Cluster) createDeployment(a clienttesting.Action) (bool, runtime.Object
 	if err := c.Client.Tracker().Create(resource("Deployment"), d, d.Namespace); err != nil {
 		return true, nil, err
 	}
-	rs := &appsv1.ReplicaSet{ObjectMeta: child(d.Name+"-5d8f", d.Namespace, d.Spec.Template.Labels, "Deployment", d.Name), Spec: appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas}}
+	rs := &appsv1.ReplicaSet{
+		ObjectMeta: child(d.Name+"-5d8f", d.Namespace, d.Spec.Template.Labels, "Deployment", d.Name),
+		Spec:       appsv1.ReplicaSetSpec{Replicas: d.Spec.Replicas},
+	}
 	rs.UID = c.uid()
 	c.must(c.Client.Tracker().Create(resource("ReplicaSet"), rs, rs.Namespace))
 	for range *d.Spec.Replicas {
@@ -137,11 +141,13 @@ func (c *Cluster) createPod(a clienttesting.Action) (bool, runtime.Object, error
 }
 
 func child(name, namespace string, labels map[string]string, ownerKind, owner string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}}}
+	return metav1.ObjectMeta{
+		Name: name, Namespace: namespace, Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: ownerKind, Name: owner}},
+	}
 }
 
-// schedule binds waiting pods as long as slots are free, and refuses the others. As on a cluster, a
-// pod has no refusal until the scheduler has tried it, which it never has if Reason is empty.
+// schedule binds waiting pods as long as slots are free, and refuses the others. As on a cluster, a pod has no refusal until the scheduler
+// has tried it. With an empty Reason, the scheduler never tries it.
 func (c *Cluster) schedule() {
 	pods := c.all(resource("Pod"), "")
 	bound := 0
@@ -160,7 +166,9 @@ func (c *Cluster) schedule() {
 			p.Spec.NodeName = fmt.Sprintf("node-%d", bound%3)
 			p.Status.Conditions = nil
 		case c.Reason != "" && len(p.Status.Conditions) == 0:
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: c.Reason}}
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: c.Reason,
+			}}
 		default:
 			continue
 		}

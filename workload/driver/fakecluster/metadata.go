@@ -104,7 +104,9 @@ func (r metadataResource) DeleteCollection(ctx context.Context, _ metav1.DeleteO
 	}
 	for i, object := range list.Items {
 		if r.c.LargestDelete > 0 && i == r.c.LargestDelete {
-			return &url.Error{Op: "Delete", URL: "https://fake/" + r.kind.Resource, Err: errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer")}
+			return &url.Error{
+				Op: "Delete", URL: "https://fake/" + r.kind.Resource, Err: errors.New("stream error: stream ID 7; INTERNAL_ERROR; received from peer"),
+			}
 		}
 		r.c.must(r.c.Client.Tracker().Delete(r.kind, object.Namespace, object.Name))
 	}

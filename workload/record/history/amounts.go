@@ -35,13 +35,13 @@ type container struct {
 	name string
 }
 
-// need is how much of a resource the containers of a pod ask for.
+// need is the amount of a resource that the containers of a pod request.
 type need struct{ together, initial, overhead float64 }
 
-// total returns what the pod asks for: containers and sidecars run together, after each init container has run alone.
+// total returns the pod's request: containers and sidecars run together, after each init container has run alone.
 func (n *need) total() float64 { return max(n.together, n.initial) + n.overhead }
 
-// needs are those of pods, by the resource.
+// needs holds the needs of pods, by the resource.
 type needs map[*pod]map[string]*need
 
 func (all needs) of(p *pod, resource string) *need {
@@ -54,7 +54,7 @@ func (all needs) of(p *pod, resource string) *need {
 	return all[p][resource]
 }
 
-// amounts reads what pods request and are limited to. What they do not request any more is forgotten.
+// amounts reads the requests and limits of pods. Requests that ended are dropped.
 func (r *reader) amounts(ctx context.Context, at time.Time) error {
 	query := fmt.Sprintf(`group by (%s) (last_over_time(%s{restart_policy="Always"}[%s]))`, widened(podKey+",container"), initInfo, r.window)
 	always, err := r.query(ctx, initInfo, query, at)
@@ -114,14 +114,14 @@ func (r *reader) needs(ctx context.Context, main, initial string, sidecars map[c
 	return all, err
 }
 
-// demand is what a container asks for of a resource.
+// demand is a container's request for a resource.
 type demand struct {
 	container
 	resource string
 }
 
-// demands calls f with what each container asks for, once, though series with and without a UID may tell of it. Pods without a
-// node get the one that the series has.
+// demands calls f once with each container's request, even if series with and without a UID hold it. Pods without a node get the series'
+// node.
 func (r *reader) demands(ctx context.Context, series string, at time.Time, f func(demand, float64)) error {
 	all := map[demand]float64{}
 	vector, err := r.last(ctx, series, podKey+",container,resource,node", at)
@@ -183,7 +183,7 @@ func withAmount(column, resource string, v float64) string {
 	return columnOf(all)
 }
 
-// columnOf returns JSON, or "" for what is empty.
+// columnOf returns JSON, or "" for an empty value.
 func columnOf[T map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
 	if len(v) == 0 {
 		return ""

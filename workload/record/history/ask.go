@@ -42,10 +42,11 @@ func (r *reader) last(ctx context.Context, series, by string, at time.Time) (mod
 	return r.query(ctx, series, fmt.Sprintf("max by (%s) (last_over_time(%s[%s]))", widened(by), series, r.window), at)
 }
 
-// history asks which series there were within the chunk, one for each of the labels, or with all labels if by is empty. A value is when the
-// series was scraped last. Those that were scraped last come last, so that of several of one object the newest wins.
+// history asks for the series within the chunk: one for each value of the labels, or with all labels if by is empty. A value is the time of
+// the series' last scrape. Later scrapes come later, so that of several series of one object the newest wins.
 func (r *reader) history(ctx context.Context, series, by string, at time.Time) (model.Vector, error) {
-	all, times := fmt.Sprintf("last_over_time(%s[%s])", series, r.window), fmt.Sprintf("max_over_time(timestamp(%s)[%s:30s])", series, r.window)
+	all, times := fmt.Sprintf("last_over_time(%s[%s])", series, r.window),
+		fmt.Sprintf("max_over_time(timestamp(%s)[%s:30s])", series, r.window)
 	if by != "" {
 		all, times = fmt.Sprintf("max by (%s) (%s)", widened(by), all), fmt.Sprintf("max by (%s) (%s)", widened(by), times)
 	}
@@ -57,7 +58,7 @@ func (r *reader) history(ctx context.Context, series, by string, at time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	// A series that was there for less than a step may have no time. It counts as older than those that have one.
+	// A series that lived for less than a step may have no time. It counts as older than the others.
 	scraped := make(map[string]model.SampleValue, len(stamps))
 	for _, s := range stamps {
 		scraped[s.Metric.String()] = s.Value

@@ -57,13 +57,13 @@ func edited(e exposition, prefix string, change func(line string) string) exposi
 	return out
 }
 
-// replaced returns a change of what a regular expression matches.
+// replaced returns a change of the matches of a regular expression.
 func replaced(expr, by string) func(string) string {
 	re := regexp.MustCompile(expr)
 	return func(line string) string { return re.ReplaceAllString(line, by) }
 }
 
-// doubled adds the changed lines, which are those of further series.
+// doubled adds the changed lines as further series.
 func doubled(e exposition, prefix string, change func(string) string) exposition {
 	for series, lines := range edited(e, prefix, change).lines {
 		if strings.HasPrefix(series, prefix) {
@@ -73,7 +73,7 @@ func doubled(e exposition, prefix string, change func(string) string) exposition
 	return e
 }
 
-// ofTarget renames labels as Prometheus does if it does not honour those of the exporter, which runs on n2.
+// ofTarget renames labels as Prometheus does if it does not honour the labels of the exporter, which runs on n2.
 func ofTarget(line string) string {
 	line = replaced(`\b(namespace|pod|uid|container|node)="([^"]+)"`, `exported_$1="$2"`)(line)
 	return replaced(`\{`, `{namespace="monitoring",pod="ksm-0",container="ksm",node="n2",`)(strings.Replace(line, `container="",`, "", 1))
@@ -99,7 +99,7 @@ func nothing(string) string { return "" }
 var cases = []struct {
 	name   string
 	change func(exposition) exposition
-	same   bool     // the record is that of the sound cluster
+	same   bool     // the record equals the sound cluster's
 	wrong  []string // what Result.Wrong has
 	lacks  string   // part of Result.Missing
 	err    string
@@ -122,7 +122,8 @@ var cases = []struct {
 		return e
 	}},
 	{name: "cgroups twice, kubelets in two jobs", same: true, change: func(e exposition) exposition {
-		return doubled(doubled(e, "container_", replaced(`id="/p`, `id="/system.slice/p`)), "container_", replaced(`job="kubelet"`, `job="cadvisor"`))
+		return doubled(doubled(e, "container_", replaced(`id="/p`, `id="/system.slice/p`)), "container_",
+			replaced(`job="kubelet"`, `job="cadvisor"`))
 	}},
 	{name: "two kube-state-metrics", same: true, change: func(e exposition) exposition {
 		return doubled(e, "kube_", replaced(`job="ksm"`, `job="ksm",instance="other"`))
@@ -201,7 +202,7 @@ var cases = []struct {
 // beginOf returns when a case begins; they all are in one Prometheus.
 func beginOf(i int) time.Time { return t0.Add(time.Duration(i) * 2 * time.Hour) }
 
-// summary is what a record says, with times in seconds from the begin.
+// summary returns a record's rows as text, with times in seconds from the begin.
 func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	t.Helper()
 	r, err := record.Open(dir)
@@ -211,7 +212,8 @@ func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	sec := func(ms int64) int64 { return ms/1000 - begin.Unix() }
 	pods, err := r.Pods()
 	for _, p := range pods {
-		out = append(out, fmt.Sprintf("pod %s/%s on %s: %dm, %d bytes, arrived %d, bound %d, owner %s %s", p.Namespace, p.Name, p.Node, p.MilliCPU, p.Memory, sec(p.Arrived), sec(p.Bound), p.OwnerKind, p.End))
+		out = append(out, fmt.Sprintf("pod %s/%s on %s: %dm, %d bytes, arrived %d, bound %d, owner %s %s",
+			p.Namespace, p.Name, p.Node, p.MilliCPU, p.Memory, sec(p.Arrived), sec(p.Bound), p.OwnerKind, p.End))
 	}
 	nodes, nodesErr := r.Nodes()
 	for _, n := range nodes {
@@ -282,7 +284,7 @@ func checkCases(t *testing.T, client *promapi.Client) {
 	}
 }
 
-// Clusters whose series have other labels, or lack some, give the same record or say what is wrong.
+// Clusters whose series have other labels, or lack some, give the same record or name the fault.
 func TestCases(t *testing.T) {
 	checkCases(t, clientOf(t, historytest.Play(t, []byte(golden.Read(t, "cases.json")), nil).URL))
 }

@@ -9,10 +9,10 @@ import (
 	"gnnsched/workload/record"
 )
 
-// source is what runs of a history have as their source.
+// source is the source of a history's runs.
 const source = "prometheus"
 
-// Earlier is what a record holds of a history that was read before.
+// Earlier holds the parts of a record that an earlier history read.
 type Earlier struct {
 	Until time.Time // the end of the last chunk that was read
 	pods  map[string]record.Pod
@@ -50,7 +50,7 @@ func Resume(dir string) (*Earlier, error) {
 		e.pods[p.UID] = p
 	}
 	for _, n := range nodes {
-		if n.From <= until && (n.To == 0 || n.To > until) { // later rows are of a chunk that was not complete
+		if n.From <= until && (n.To == 0 || n.To > until) { // later rows come from an incomplete chunk
 			n.To, n.Gone = 0, false
 			e.nodes = append(e.nodes, n)
 		}
@@ -74,7 +74,7 @@ func (r *reader) goOn(e *Earlier) {
 	}
 }
 
-// known returns a pod of which the record has a row.
+// known returns a pod with a row in the record.
 func known(row record.Pod) *pod {
 	p := &pod{row: row, written: row, dated: true, labels: map[string]string{}}
 	if row.Labels != "" && json.Unmarshal([]byte(row.Labels), &p.labels) != nil {

@@ -14,7 +14,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// What Prometheus answers instead of a history is an error that says what to do; queries that fail are asked again.
+// An answer of Prometheus other than a history gives an error with the next step; failing queries are retried.
 func TestHistoryErrors(t *testing.T) {
 	for want, answer := range map[string]struct {
 		status int

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// unknown is what no series of kube-state-metrics tells.
+// unknown names the columns that kube-state-metrics does not have.
 const unknown = "affinity, topology spread, node selectors, host ports, volume claims, " +
 	"preemption policies, disruption budgets, priorities but those of system classes"
 
-// facts are what the record lacks without a series. A steady series has samples as long as there are pods and nodes, so a chunk without
+// facts names what the record lacks without a series. A steady series has samples as long as there are pods and nodes, so a chunk without
 // it is a gap.
 var facts = []struct {
 	series, text string
@@ -31,7 +31,7 @@ var facts = []struct {
 	{cpuOverhead, "the overhead of pods if they have any (the series kube_pod_overhead_cpu_cores)", false},
 }
 
-// names counts things by their names.
+// names is a set of names to count.
 type names map[string]bool
 
 // some returns the number of names and the first one.
@@ -39,7 +39,7 @@ func (n names) some() string {
 	return fmt.Sprintf("%d (%s is the first)", len(n), slices.Min(slices.Collect(maps.Keys(n))))
 }
 
-// gaps is what Prometheus did not tell.
+// gaps collects the data that Prometheus lacked.
 type gaps struct {
 	chunks  int            // with pods
 	has     map[string]int // chunks that had a series
@@ -69,7 +69,7 @@ func newGaps() gaps {
 		nodes: names{}, empty: names{}, bare: names{}, lost: names{}, again: names{}}
 }
 
-// stray notes a series of an object that there is not.
+// stray notes a series of an unknown object.
 func (g *gaps) stray(series, name string) {
 	if g.strays[series] == nil {
 		g.strays[series] = names{}
@@ -107,7 +107,7 @@ func (g *gaps) chunk(from time.Time) {
 	clear(g.now)
 }
 
-// missing lists what the record lacks. usage tells whether usage was asked for.
+// missing lists the gaps of the record. usage tells whether usage was asked for.
 func (g *gaps) missing(usage bool) (out []string) {
 	for _, f := range facts {
 		if g.has[f.series] == 0 {
@@ -133,7 +133,7 @@ func (g *gaps) missing(usage bool) (out []string) {
 	return out
 }
 
-// wrong lists what is wrong with the series that are there.
+// wrong lists the faults of the existing series.
 func (g *gaps) wrong() (out []string) {
 	say := func(format string, values ...any) { out = append(out, fmt.Sprintf(format, values...)) }
 	for _, f := range facts {
@@ -173,7 +173,7 @@ func (g *gaps) wrong() (out []string) {
 	return out
 }
 
-// wrong lists what is wrong with the usage of pods or nodes.
+// wrong lists the faults of the usage of pods or nodes.
 func (u *usageGaps) wrong(what string, nodes names) (out []string) {
 	say := func(format string, values ...any) { out = append(out, fmt.Sprintf(format, values...)) }
 	if 0 < u.with && u.with < u.times {

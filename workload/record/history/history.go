@@ -1,16 +1,16 @@
 // Package history makes a record of the past of a cluster, from the series of kube-state-metrics and the kubelets that a
 // Prometheus server has kept.
 //
-// Series are read in chunks of time, so that the memory and each query are bounded. Pods are known to the second, as
-// kube-state-metrics gives their times; nodes are looked at between chunks. The record says what it lacks. After each chunk
-// it is complete until then, so a history that was cut off is usable, and Resume goes on with it.
+// Series are read in chunks of time, so that the memory and each query are bounded. Pods are known to the second, as kube-state-metrics
+// gives their times; nodes are looked at between chunks. The record names its gaps. After each chunk it is complete until then, so a
+// history that was cut off is usable, and Resume goes on with it.
 //
 // Series are joined by uid, or by namespace and name where there is none (kube-state-metrics before 2.0); then a name that comes again
-// within a chunk has the times of its newest pod. Labels such as exported_pod count where a job has no honor_labels, and those of the
-// scraped target do not; pod_name and container_name of Kubernetes before 1.16 are read. Usage without a node is found by instance and the
+// within a chunk has the times of its newest pod. Where a job has no honor_labels, labels such as exported_pod count, and the scraped
+// target's labels do not; pod_name and container_name of Kubernetes before 1.16 are read. Usage without a node is found by instance and the
 // internal_ip of kube_node_info. If several jobs scrape one source, each container and node counts once, with the largest value. A pod has
-// the labels, owner and requests that were scraped last, and requests the sum of its containers and native sidecars or, if that is
-// more, the largest init container.
+// its last scraped labels, owner and requests. Its request is the sum of its containers and native sidecars or, if larger, the largest init
+// container.
 package history
 
 import (
@@ -43,7 +43,7 @@ type Sink interface {
 	Flush() (record.Flushed, error)
 }
 
-// Config says what to read.
+// Config configures Read.
 type Config struct {
 	Ask      Asker
 	Out      Sink
@@ -52,22 +52,22 @@ type Config struct {
 	Usage    time.Duration // between two measurements; 0 for none
 	Program  string        // version of the program, for the record
 	Progress func(done float64, pods int)
-	// Earlier, if not nil, is what the record holds already. From must not be before its end.
+	// Earlier, if not nil, holds the existing part of the record. From must not be before its end.
 	Earlier *Earlier
 	// Patience limits the time of one try of a query; 0 for five minutes.
 	Patience time.Duration
-	// Pause waits before a query is asked again.
+	// Pause waits before a query is repeated.
 	Pause func(context.Context, time.Duration) error
 }
 
-// Result is what was read.
+// Result describes the read history.
 type Result struct {
 	Nodes, Pods int
 	Missing     string   // what the record lacks
-	Wrong       []string // what it lacks of that because series do not fit each other or have gaps
+	Wrong       []string // the part of it that comes from series with faults or gaps
 }
 
-// Unanswered is the error of a history that Prometheus did not give. Other errors of Read are those of the Sink.
+// Unanswered is the error of a history that Prometheus did not give. Read's other errors come from the Sink.
 type Unanswered struct{ Err error }
 
 func (u Unanswered) Error() string { return u.Err.Error() }
@@ -75,7 +75,7 @@ func (u Unanswered) Error() string { return u.Err.Error() }
 // Unwrap returns Err, for errors.Is and errors.As.
 func (u Unanswered) Unwrap() error { return u.Err }
 
-// reader is the state of a history that is read.
+// reader is the state of reading a history.
 type reader struct {
 	Config
 	pods      map[string]*pod         // that had not gone at the end of the last chunk, by UID
@@ -118,7 +118,7 @@ func Read(ctx context.Context, c Config) (Result, error) {
 	return r.out, err
 }
 
-// read reads chunk after chunk, and returns the end of the last one that the sink has flushed.
+// read reads chunk after chunk, and returns the end of the last flushed chunk.
 func (r *reader) read(ctx context.Context) (reached time.Time, err error) {
 	if err := r.readNodes(ctx, r.From); err != nil {
 		return r.From, err
@@ -139,7 +139,7 @@ func (r *reader) read(ctx context.Context) (reached time.Time, err error) {
 
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// chunk reads one chunk of time. Times in which nobody asked kube-state-metrics become gaps between two runs.
+// chunk reads one chunk of time. Times without scrapes of kube-state-metrics become gaps between two runs.
 func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 	r.window = fmt.Sprintf("%dms", to.Sub(from).Milliseconds())
 	found, err := r.readPods(ctx, from, to)
@@ -203,10 +203,10 @@ func (r *reader) write(to time.Time) error {
 	return err
 }
 
-// Needed returns the series without which there is no record.
+// Needed returns the series that a record needs.
 func Needed() []string { return []string{podInfo, nodeInfo, requests, allocatable} }
 
-// needed returns an error if a series is missing without which there is no record.
+// needed returns an error if a needed series is missing.
 func (r *reader) needed() error {
 	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0,
 		requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
@@ -249,7 +249,7 @@ func (r *reader) missing() string {
 	return strings.Join(slices.Concat(always, r.gaps.missing(r.Usage > 0), r.gaps.wrong()), ", ")
 }
 
-// tries is how often a query is asked that fails.
+// tries is the number of attempts for a failing query.
 const tries = 4
 
 // patience is longer than the two minutes after which Prometheus itself gives a query up.

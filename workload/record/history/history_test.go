@@ -33,10 +33,14 @@ func ms(s int64) int64 { return (t0.Unix() + s) * 1000 }
 func wantPods() []record.Pod {
 	base := record.Pod{Namespace: "shop", MilliCPU: 500, Priority: 2_000_001_000, PriorityClass: "system-node-critical"}
 	web, job, agent, changed, mesh := base, base, base, base, base
-	web.UID, web.Name, web.Node, web.OwnerKind, web.OwnerName, web.Workload, web.Arrived, web.Bound = "u-web", "web", "n1", "ReplicaSet", "web-5d8f", "Deployment/web", ms(23), ms(65)
-	web.Labels, web.Tolerations = `{"app.kubernetes.io/name":"web","pod-template-hash":"5d8f"}`, `[{"key":"gpu","operator":"Exists","effect":"NoSchedule"}]`
-	job.UID, job.Name, job.Node, job.OwnerKind, job.OwnerName, job.Workload, job.Arrived, job.Bound, job.Ended, job.End = "u-job", "job", "n2", "Job", "job", "Job/job", ms(593), ms(593), ms(900), record.Succeeded
-	agent.UID, agent.Name, agent.Node, agent.OwnerKind, agent.OwnerName, agent.Workload, agent.Daemon = "u-agent", "agent", "n2", "DaemonSet", "agent", "DaemonSet/agent", true
+	web.UID, web.Name, web.Node, web.OwnerKind, web.OwnerName, web.Workload, web.Arrived, web.Bound = "u-web", "web", "n1", "ReplicaSet",
+		"web-5d8f", "Deployment/web", ms(23), ms(65)
+	web.Labels, web.Tolerations = `{"app.kubernetes.io/name":"web","pod-template-hash":"5d8f"}`,
+		`[{"key":"gpu","operator":"Exists","effect":"NoSchedule"}]`
+	job.UID, job.Name, job.Node, job.OwnerKind, job.OwnerName, job.Workload, job.Arrived, job.Bound, job.Ended, job.End = "u-job", "job", "n2",
+		"Job", "job", "Job/job", ms(593), ms(593), ms(900), record.Succeeded
+	agent.UID, agent.Name, agent.Node, agent.OwnerKind, agent.OwnerName, agent.Workload, agent.Daemon = "u-agent", "agent", "n2", "DaemonSet",
+		"agent", "DaemonSet/agent", true
 	agent.Arrived, agent.Bound, agent.Ended, agent.End = ms(-7), ms(-7), ms(1500), record.Deleted
 	changed.UID, changed.Name, changed.Node, changed.Arrived, changed.Bound = "u-changed", "changed", "n1", ms(-7), ms(-7)
 	mesh.UID, mesh.Name, mesh.Node, mesh.Arrived, mesh.Bound = "u-mesh", "mesh", "n1", ms(1223), ms(1223)
@@ -46,7 +50,10 @@ func wantPods() []record.Pod {
 
 // wantNodes are the nodes of the history.
 func wantNodes() []record.Node {
-	n1 := record.Node{Name: "n1", From: ms(0), To: ms(2400), MilliCPU: 4000, Memory: 8 << 30, Pods: 110, Extended: `{"example.com/fpga":"2"}`, Labels: `{"disk":"ssd","topology.kubernetes.io/zone":"a"}`, Taints: `[{"key":"gpu","effect":"NoSchedule"}]`}
+	n1 := record.Node{
+		Name: "n1", From: ms(0), To: ms(2400), MilliCPU: 4000, Memory: 8 << 30, Pods: 110, Extended: `{"example.com/fpga":"2"}`,
+		Labels: `{"disk":"ssd","topology.kubernetes.io/zone":"a"}`, Taints: `[{"key":"gpu","effect":"NoSchedule"}]`,
+	}
 	n2, later := n1, n1
 	later.From, later.To, later.Labels = ms(2400), 0, `{"disk":"hdd","topology.kubernetes.io/zone":"a"}`
 	n2.Name, n2.Taints, n2.To, n2.Gone = "n2", "", ms(2400), true
@@ -82,7 +89,7 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 	}
 }
 
-// checkRows compares the pods, nodes and samples of a record with those of the history.
+// checkRows compares a record's pods, nodes and samples with the history's.
 func checkRows(t *testing.T, dir string) {
 	t.Helper()
 	r, err := record.Open(dir)
@@ -114,18 +121,21 @@ func checkRows(t *testing.T, dir string) {
 	}
 }
 
-// What a real Prometheus answered becomes the record.
+// A real Prometheus' answers become the record.
 func TestHistoryOfAnswers(t *testing.T) {
 	checkRecord(t, clientOf(t, historytest.Server(t, nil).URL))
 }
 
-// A history that is cut off in any chunk is complete until then, and says so. Going on gives the same record.
+// A history that is cut off in any chunk is complete until then, and its record tells so. Going on gives the same record.
 func TestHistoryIsCutOff(t *testing.T) {
 	for _, c := range []struct {
 		query   string // the part of a query at which Prometheus is away
 		at      int64
 		reached int64 // seconds; 0: nothing
-	}{{"kube_node_info", 0, 0}, {"kube_pod_info", 1200, 0}, {"kube_pod_created", 2400, 1200}, {"kube_node_labels", 2400, 1200}, {"kube_pod_status_phase", 3600, 2400}} {
+	}{
+		{"kube_node_info", 0, 0}, {"kube_pod_info", 1200, 0}, {"kube_pod_created", 2400, 1200}, {"kube_node_labels", 2400, 1200},
+		{"kube_pod_status_phase", 3600, 2400},
+	} {
 		away := true
 		s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
 			if !away || !strings.Contains(q.Get("query"), c.query) || q.Get("time") != fmt.Sprint(ms(c.at)/1000) {
@@ -195,7 +205,7 @@ func (f *full) Flush() (record.Flushed, error) {
 	return f.Writer.Flush()
 }
 
-// A disk that takes no rows is no fault of Prometheus.
+// A full disk is not reported as Prometheus' fault.
 func TestHistoryOnAFullDisk(t *testing.T) {
 	w, err := record.Create(filepath.Join(t.TempDir(), "r.record"), record.Options{})
 	if err != nil {

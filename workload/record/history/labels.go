@@ -7,13 +7,13 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// own are the labels by which objects are told apart, and which a target may have too. Unless a job honours the labels of the
-// exporter, Prometheus renames those of the exporter to exported_pod and so on, and pod is that of the target.
+// own are the labels that identify objects and that a target may have, too. Unless a job honours the exporter's labels, Prometheus renames
+// them to exported_pod and so on, and pod is the target's.
 var own = []model.LabelName{"namespace", "pod", "uid", "container", "node"}
 
 const exported = "exported_"
 
-// job is the label by which series of two configurations of scraping are told apart.
+// job is the label that distinguishes series of two scrape configurations.
 const job = "job"
 
 // widened adds to a list of labels those under which Prometheus may have put them, and the job.
@@ -29,8 +29,8 @@ func widened(by string) string {
 	return out + "," + job
 }
 
-// restore gives metrics the labels that their exporter gave them. If one metric of a job has a renamed label, those of the job that
-// have none had none at the exporter: a pod without a node has the node of the target.
+// restore gives metrics the labels that their exporter gave them. If one metric of a job has a renamed label, the job's metrics without it
+// had none at the exporter: a pod without a node has the target's node.
 func restore(all []model.Metric) {
 	type label struct{ job, name model.LabelValue }
 	renamed := map[label]bool{}

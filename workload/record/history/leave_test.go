@@ -6,7 +6,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A pod of which one container finished early was there until it was deleted.
+// A pod with a container that finished early stays until it is deleted.
 func TestLeave(t *testing.T) {
 	for _, c := range []struct {
 		name  string

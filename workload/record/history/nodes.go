@@ -26,7 +26,7 @@ const (
 	unschedulable = "kube_node_spec_unschedulable"
 )
 
-// readNodes looks at the nodes at a time, and notes those that came, changed or left since the last look.
+// readNodes reads the nodes at a time, and notes the nodes that came, changed or left since the last time.
 func (r *reader) readNodes(ctx context.Context, at time.Time) error {
 	infos, err := r.query(ctx, nodeInfo, "group by ("+widened("node,internal_ip")+") ("+nodeInfo+")", at)
 	if err != nil || len(infos) == 0 { // kube-state-metrics was away
@@ -73,7 +73,7 @@ func (r *reader) readNodes(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// describe fills in what the nodes were at a time.
+// describe fills in the nodes' properties at a time.
 func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at time.Time) error {
 	var err error
 	const amounts = "node,resource"
@@ -108,7 +108,9 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 		}
 	})
 	each(taint, "node,key,value,effect", func(n *record.Node, s *model.Sample) {
-		taints[n.Name] = append(taints[n.Name], corev1.Taint{Key: string(s.Metric["key"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])})
+		taints[n.Name] = append(taints[n.Name], corev1.Taint{
+			Key: string(s.Metric["key"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"]),
+		})
 	})
 	if err != nil {
 		return err
@@ -129,7 +131,7 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 	return err
 }
 
-// offer notes what a node offers of a resource.
+// offer notes the amount of a resource that a node offers.
 func offer(n *record.Node, resource string, v float64) {
 	switch resource {
 	case "cpu":

@@ -32,12 +32,12 @@ const (
 	phase       = "kube_pod_status_phase"
 )
 
-// pod is a pod as far as it is known.
+// pod holds the known properties of a pod.
 type pod struct {
 	row, written  record.Pod
 	labels        map[string]string
 	tolerates     []corev1.Toleration
-	placed, dated bool  // series say that it is or was bound, and when it was created
+	placed, dated bool  // by series, it is or was bound, and has a creation time
 	older         bool  // a pod of the same name came in the same chunk
 	seen          int64 // when kube-state-metrics had it last
 	deletion      int64 // when it was to be deleted; 0 if it was not
@@ -51,7 +51,7 @@ func nameOf(m model.Metric) string { return string(m["namespace"]) + "/" + strin
 // id returns the key of the pod of a sample of kube_pod_info. Old versions of kube-state-metrics give no UID.
 func id(m model.Metric) string { return cmp.Or(string(m["uid"]), nameOf(m)) }
 
-// of returns the pods that a sample of any series may be of: those of the name if the sample or the pods have no UID.
+// of returns the possible pods of a sample of any series: the pods with its name if the sample or the pods have no UID.
 func (r *reader) of(m model.Metric) []*pod {
 	for _, key := range []string{id(m), nameOf(m)} {
 		if p := r.pods[key]; p != nil {
@@ -140,7 +140,10 @@ func (r *reader) info(s *model.Sample, from time.Time) *pod {
 	m, uid := s.Metric, id(s.Metric)
 	p := r.pods[uid]
 	if p == nil {
-		p = &pod{row: record.Pod{UID: uid, Namespace: string(m["namespace"]), Name: string(m["pod"]), Arrived: from.UnixMilli()}, labels: map[string]string{}}
+		p = &pod{
+			row:    record.Pod{UID: uid, Namespace: string(m["namespace"]), Name: string(m["pod"]), Arrived: from.UnixMilli()},
+			labels: map[string]string{},
+		}
 		if r.Earlier != nil && r.Earlier.pods[uid].UID != "" {
 			p = known(r.Earlier.pods[uid])
 		} else {
@@ -155,7 +158,7 @@ func (r *reader) info(s *model.Sample, from time.Time) *pod {
 	return p
 }
 
-// named returns a label's value, or "" for what kube-state-metrics writes if there is none.
+// named returns a label's value, or "" for kube-state-metrics' placeholder.
 func named(v model.LabelValue) string {
 	if v == "<none>" {
 		return ""
@@ -170,7 +173,7 @@ func (r *reader) each(ctx context.Context, series, by string, at time.Time, f fu
 	return err
 }
 
-// apply calls f with samples and the pods that they are of. It notes that the series is there if it is of any pod.
+// apply calls f with samples and their pods. It notes the series as present if any sample has a pod.
 func (r *reader) apply(series string, all model.Vector, f func(*pod, *model.Sample)) {
 	for _, s := range all {
 		of := r.of(s.Metric)
@@ -185,7 +188,7 @@ func (r *reader) apply(series string, all model.Vector, f func(*pod, *model.Samp
 	}
 }
 
-// newest returns a function that passes on only what is of the newest pod of a name.
+// newest returns a function that passes on only samples of the newest pod of a name.
 func (r *reader) newest(f func(*pod, *model.Sample)) func(*pod, *model.Sample) {
 	return func(p *pod, s *model.Sample) {
 		if p.older && s.Metric["uid"] == "" {
@@ -229,7 +232,7 @@ func (r *reader) times(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// owners reads the controllers of pods. Of the owners of a pod that were scraped at one time, at most one is its controller.
+// owners reads the controllers of pods. At most one of a pod's owners that were scraped at one time is its controller.
 func (r *reader) owners(ctx context.Context, at time.Time) error {
 	all, err := r.history(ctx, podOwner, podKey+",owner_kind,owner_name,owner_is_controller", at)
 	controlled := map[*pod]model.SampleValue{} // until when
@@ -260,7 +263,7 @@ func (r *reader) ends(ctx context.Context, at time.Time) error {
 	return err
 }
 
-// labelled reads the labels of pods. A pod has those that were scraped last.
+// labelled reads the labels of pods. The last scraped labels count.
 func (r *reader) labelled(ctx context.Context, at time.Time) error {
 	all, err := r.history(ctx, podLabels, "", at)
 	if err != nil || len(all) == 0 {
@@ -295,7 +298,10 @@ func (r *reader) tolerated(ctx context.Context, at time.Time) error {
 		p.tolerates = nil
 	}
 	r.apply(tolerations, all, func(p *pod, s *model.Sample) {
-		t := corev1.Toleration{Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]), Effect: corev1.TaintEffect(s.Metric["effect"])}
+		t := corev1.Toleration{
+			Key: string(s.Metric["key"]), Operator: corev1.TolerationOperator(s.Metric["operator"]), Value: string(s.Metric["value"]),
+			Effect: corev1.TaintEffect(s.Metric["effect"]),
+		}
 		if s.Metric["toleration_seconds"] == "" { // those with a time are nearly all Kubernetes' own
 			p.tolerates = append(p.tolerates, t)
 		}
@@ -338,7 +344,7 @@ func (p *pod) finish() {
 	}
 }
 
-// workload names the owner's owner. Without labels, the end of a ReplicaSet's name is taken for the hash of its template.
+// workload names the owner's owner. Without labels, the end of a ReplicaSet's name counts as the hash of its template.
 func (p *pod) workload() string {
 	if p.row.OwnerKind == "" {
 		return ""
@@ -348,5 +354,7 @@ func (p *pod) workload() string {
 		labels = map[string]string{"pod-template-hash": p.row.OwnerName[i+1:]}
 	}
 	yes := true
-	return kube.Workload(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: p.row.OwnerKind, Name: p.row.OwnerName, Controller: &yes}}}})
+	return kube.Workload(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels: labels, OwnerReferences: []metav1.OwnerReference{{Kind: p.row.OwnerKind, Name: p.row.OwnerName, Controller: &yes}},
+	}})
 }

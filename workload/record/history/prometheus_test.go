@@ -24,7 +24,7 @@ import (
 	"gnnsched/workload/record/history/historytest"
 )
 
-// exposition is what kube-state-metrics and a kubelet would have said, once in 30 seconds from a time on.
+// exposition holds the metrics of kube-state-metrics and a kubelet, once in 30 seconds from a time on.
 type exposition struct {
 	begin int64
 	lines map[string][]string
@@ -63,7 +63,8 @@ func (e exposition) at(s int) float64 { return float64(e.begin + int64(s)) }
 // pod adds what all pods have, and returns the labels that name it. created is 7 s before first.
 func (e exposition) pod(name, node string, first, from, to int) (key string) {
 	key = `namespace="shop",pod="` + name + `",uid="u-` + name + `"`
-	e.add("kube_pod_info", key+`,node="`+node+`",created_by_kind="<none>",created_by_name="<none>",priority_class="system-node-critical"`, 1, from, to)
+	e.add("kube_pod_info", key+`,node="`+node+`",created_by_kind="<none>",created_by_name="<none>",priority_class="system-node-critical"`,
+		1, from, to)
 	e.add("kube_pod_created", key, e.at(first-7), from, to)
 	return key
 }
@@ -72,7 +73,7 @@ func (e exposition) owner(key, kind, owner string, from, to int) {
 	e.add("kube_pod_owner", key+`,owner_kind="`+kind+`",owner_name="`+owner+`",owner_is_controller="`+fmt.Sprint(kind != "")+`"`, 1, from, to)
 }
 
-// asks returns the labels of an amount that a container asks for.
+// asks returns the labels of a container's request for an amount.
 func asks(key, container, resource string) string {
 	return key + `,container="` + container + `",node="n",resource="` + resource + `",unit="u"`
 }
@@ -183,7 +184,8 @@ func installed(t *testing.T, past exposition) string {
 	if out, err := exec.Command(program(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", write("history", past.String()), data).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""), "--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
+	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""),
+		"--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
 	log, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +237,7 @@ func awaitReady(t *testing.T, address string) {
 	}
 }
 
-// tape stands before a Prometheus and keeps what it answers.
+// tape stands before a Prometheus and keeps its answers.
 type tape struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -291,14 +293,14 @@ func inOrder(t *testing.T, text []byte) []byte {
 	return out
 }
 
-// A real Prometheus answers what the tests take for its answers, and what it answers becomes the record.
+// A real Prometheus gives the answers that the tests assume, and they become the record.
 func TestHistoryOfAPrometheus(t *testing.T) {
 	kept := recording(t, installed(t, told()))
 	checkRecord(t, clientOf(t, kept.URL))
 	kept.check(t, "../historytest/answers.json")
 }
 
-// check compares the answers with those of a file.
+// check compares the answers with a file's.
 func (k *tape) check(t *testing.T, file string) {
 	t.Helper()
 	var out strings.Builder

@@ -22,7 +22,7 @@ const (
 	memoryUsage = "container_memory_working_set_bytes"
 )
 
-// Known tells which pods and nodes the cluster has.
+// Known holds the pods and nodes of the cluster.
 type Known interface {
 	// Pod reports whether there is a pod of this name.
 	Pod(namespace, name string) bool
@@ -35,7 +35,7 @@ type Known interface {
 type used struct {
 	what        string
 	cpu, memory string
-	// of returns what a series is of, or a zero place for one that does not count, and a name for errors. part is the container.
+	// of returns the place that a series describes, or a zero place if it does not count, and a name for errors. part is the container.
 	of func(m model.Metric, k Known) (p place, part, name string)
 }
 
@@ -94,7 +94,7 @@ func nodeOf(m model.Metric, k Known) (p place, part, name string) {
 	return place{name: k.Node(names)}, "", "node " + names[0]
 }
 
-// Measured is what pods and nodes used.
+// Measured holds the usage of pods and nodes.
 type Measured struct {
 	Samples []record.Sample
 	Invalid int             // values that Samples lacks, because they or a part of theirs were negative or no finite number
@@ -201,7 +201,7 @@ func (r *reader) readUsage(ctx context.Context, from, to time.Time) error {
 		}
 		m := q.join(cpu, memory, r)
 		r.rows.samples = append(r.rows.samples, m.Samples...)
-		if len(r.named) > 0 { // else nobody asked kube-state-metrics for pods
+		if len(r.named) > 0 { // otherwise kube-state-metrics was not scraped for pods
 			r.gaps.used(q.what, int((to.Sub(from)+r.Usage-1)/r.Usage), m)
 		}
 	}

@@ -21,7 +21,7 @@ type everything struct{}
 func (everything) Pod(_, name string) bool    { return name != "other" }
 func (everything) Node(names []string) string { return names[0] }
 
-// What one time has is what the history has for it. A container that was scraped once has no rate.
+// A measurement at one time equals the history's at that time. A container that was scraped once has no rate.
 func TestMeasure(t *testing.T) {
 	ask := clientOf(t, historytest.Server(t, nil).URL)
 	for after, want := range map[time.Duration]Measured{
@@ -46,7 +46,9 @@ func (v values) Query(_ context.Context, query string, _ time.Time) (out model.V
 		return nil, nil
 	}
 	for name, x := range v {
-		out = append(out, &model.Sample{Metric: model.Metric{"namespace": "a", "pod": model.LabelValue(name), "container": "c"}, Value: model.SampleValue(x), Timestamp: 7})
+		out = append(out, &model.Sample{
+			Metric: model.Metric{"namespace": "a", "pod": model.LabelValue(name), "container": "c"}, Value: model.SampleValue(x), Timestamp: 7,
+		})
 	}
 	return out, nil
 }
@@ -56,8 +58,12 @@ func (values) Range(context.Context, string, time.Time, time.Time, time.Duration
 }
 
 func TestMeasureLeavesOut(t *testing.T) {
-	got, err := Measure(t.Context(), values{"good": 0.25, "nan": math.NaN(), "negative": -1, "infinite": math.Inf(1), "huge": 1e300, "": 1, "other": 1}, t0, everything{})
-	want := Measured{Invalid: 3, Unknown: map[string]bool{"pod a/other": true}, Samples: []record.Sample{{Time: ms(0), Namespace: "a", Name: "good", MilliCPU: 250}, {Time: ms(0), Namespace: "a", Name: "huge", MilliCPU: 10_000_000, Memory: 1 << 44}}}
+	got, err := Measure(t.Context(),
+		values{"good": 0.25, "nan": math.NaN(), "negative": -1, "infinite": math.Inf(1), "huge": 1e300, "": 1, "other": 1}, t0, everything{})
+	want := Measured{Invalid: 3, Unknown: map[string]bool{"pod a/other": true}, Samples: []record.Sample{
+		{Time: ms(0), Namespace: "a", Name: "good", MilliCPU: 250},
+		{Time: ms(0), Namespace: "a", Name: "huge", MilliCPU: 10_000_000, Memory: 1 << 44},
+	}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v, %s", err, d)
 	}

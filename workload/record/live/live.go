@@ -27,8 +27,8 @@ import (
 // Config configures a recorder.
 type Config struct {
 	Client   kubernetes.Interface
-	Follower *observe.Follower // is told what happens
-	Warn     func(string)      // is told what the record will lack, each thing once
+	Follower *observe.Follower // receives the events
+	Warn     func(string)      // called once with each thing that the record will lack
 
 	Usage    Source              // nil: usage is not measured
 	Interval time.Duration       // between two measurements
@@ -45,7 +45,7 @@ type Recorder struct {
 	fatal error
 	stop  context.CancelFunc
 
-	unlisted map[string]bool // what of nodes and pods the follower has no list of yet
+	unlisted map[string]bool // node or pod kinds without a first list
 	listed   chan struct{}   // is closed once it has both
 	trouble  Trouble
 }
@@ -70,7 +70,7 @@ func (r *Recorder) list(what target) {
 	}
 }
 
-// Lacks lists what the cluster refused, and what Prometheus did not give, so far.
+// Lacks lists the cluster's refusals and Prometheus' missing answers so far.
 func (r *Recorder) Lacks() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,11 +85,16 @@ func (r *Recorder) Run(ctx context.Context) error {
 	f, c := r.cfg.Follower, r.cfg.Client
 	var work sync.WaitGroup
 	r.follow(ctx, &work, nodes, c.CoreV1().RESTClient(), follow(&corev1.Node{}, &corev1.NodeList{},
-		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) }, func(all []*corev1.Node) { f.Nodes(all); r.list(nodes) }))
-	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(), follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, func(all []*corev1.Pod) { f.Pods(all); r.list(pods) }))
-	r.follow(ctx, &work, namespaces, c.CoreV1().RESTClient(), objects(f, record.KindNamespace, &corev1.Namespace{}, &corev1.NamespaceList{}, observe.Namespace))
-	r.follow(ctx, &work, classes, c.SchedulingV1().RESTClient(), objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
-	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(), objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
+		func(n *corev1.Node, _ bool) { f.Node(n) }, func(n *corev1.Node) { f.NodeGone(n.Name) },
+		func(all []*corev1.Node) { f.Nodes(all); r.list(nodes) }))
+	r.follow(ctx, &work, pods, c.CoreV1().RESTClient(),
+		follow(&corev1.Pod{}, &corev1.PodList{}, f.Pod, f.PodGone, func(all []*corev1.Pod) { f.Pods(all); r.list(pods) }))
+	r.follow(ctx, &work, namespaces, c.CoreV1().RESTClient(),
+		objects(f, record.KindNamespace, &corev1.Namespace{}, &corev1.NamespaceList{}, observe.Namespace))
+	r.follow(ctx, &work, classes, c.SchedulingV1().RESTClient(),
+		objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
+	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(),
+		objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
 	if r.cfg.Usage != nil {
 		work.Go(func() { r.measure(ctx) })
 	}
@@ -97,7 +102,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return r.fatal
 }
 
-// kind is how objects of one kind reach the follower.
+// kind describes how objects of one kind reach the follower.
 type kind struct {
 	object, list runtime.Object
 	store        cache.ReflectorStore
@@ -173,8 +178,8 @@ func (r *Recorder) follow(ctx context.Context, work *sync.WaitGroup, what target
 	})
 }
 
-// answered takes the outcome of a request and returns its error. The first refusal of a verb is said. It ends the recording if there is no
-// record without the resource, and otherwise, by stop, the following of the resource.
+// answered takes the outcome of a request and returns its error. It reports the first refusal of a verb. A refusal ends the recording if
+// the record needs the resource; otherwise it ends, by stop, the following of the resource.
 func (r *Recorder) answered(what target, verb string, err error, stop func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -195,7 +200,8 @@ func (r *Recorder) answered(what target, verb string, err error, stop func()) er
 	case errors.Is(err, context.Canceled):
 	case refused && what.needed && never:
 		if r.fatal == nil {
-			r.fatal = request.Error("there is no record without them", "`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
+			r.fatal = request.Error("there is no record without them",
+				"`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
 		}
 		r.stop()
 	case (refused || absent) && !what.needed:

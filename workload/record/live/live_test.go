@@ -97,10 +97,13 @@ func (g guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	status := apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: name}, "", errors.New("no")).Status()
 	status.APIVersion, status.Kind = "v1", "Status"
 	body, err := json.Marshal(status)
-	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, err
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)),
+		Request: r,
+	}, err
 }
 
-// as returns a recorder of a user with some rights, and what it is told to warn about.
+// as returns a recorder of a user with some rights, and its warnings.
 func as(t *testing.T, b *testbed.Bed, may []rbacv1.PolicyRule, w *record.Writer) (*Recorder, *warnings) {
 	t.Helper()
 	config := rest.CopyConfig(b.REST)
@@ -150,7 +153,9 @@ func until(ctx context.Context, t *testing.T, what string, ok func() bool) {
 func newPod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
 		SchedulerName: "test", TerminationGracePeriodSeconds: ptr.To[int64](0),
-		Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m")}}}},
+		Containers: []corev1.Container{{
+			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m")}},
+		}},
 	}}
 }
 
@@ -180,7 +185,9 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 		if name == "waits" {
 			continue
 		}
-		bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name}}
+		bind := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name},
+		}
 		if err := pods.Bind(ctx, bind, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

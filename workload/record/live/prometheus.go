@@ -9,17 +9,17 @@ import (
 	"gnnsched/workload/record/history"
 )
 
-// patience is how long all queries of one measurement may take.
+// patience limits the time of all queries of one measurement.
 const patience = 30 * time.Second
 
-// Prometheus measures by the series of the kubelets that a Prometheus server scrapes.
+// Prometheus measures by the kubelets' series that a Prometheus server scrapes.
 type Prometheus struct {
 	Ask      history.Asker
 	Now      func() time.Time
 	Patience time.Duration // for all queries of one measurement; 0 for 30 seconds
 }
 
-// Trouble counts what a Prometheus did not give.
+// Trouble counts a Prometheus' missing answers.
 type Trouble struct {
 	Failed          int // measurements
 	Invalid         int // values of pods and nodes that were negative or no finite numbers
@@ -63,7 +63,7 @@ func (p Prometheus) measure(ctx context.Context, r *Recorder, stop func()) {
 	r.count(trouble, unknown)
 }
 
-// count adds to the counts, and says what happens for the first time. unknown is one of those that the cluster does not have.
+// count adds to the counts, and reports the first event of each kind. unknown names one object that the cluster does not have.
 func (r *Recorder) count(t Trouble, unknown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

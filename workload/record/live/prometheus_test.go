@@ -35,7 +35,7 @@ func (nowhere) Pod(record.Pod)       {}
 func (nowhere) Node(record.Node)     {}
 func (nowhere) Object(record.Object) {}
 
-// asking returns a recorder of a cluster that has some pods of the namespace shop, and what it is given.
+// asking returns a recorder of a cluster that has some pods of the namespace shop, and its samples.
 func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Recorder, said *warnings, got *[]record.Sample) {
 	t.Helper()
 	said, got = &warnings{}, new([]record.Sample)
@@ -43,7 +43,10 @@ func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Rec
 	for _, name := range names {
 		f.Pod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: "u"}}, false)
 	}
-	f.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}}})
+	f.Node(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"},
+		Status:     corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}},
+	})
 	r = New(Config{Follower: f, Warn: said.say, Sample: func(s record.Sample) { *got = append(*got, s) }})
 	r.list(nodes)
 	r.list(pods)
@@ -71,7 +74,10 @@ func TestPrometheusMeasures(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := source(t, historytest.Server(t, nil).URL)
-	web := []record.Sample{{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}, {Time: measured.UnixMilli(), Name: "n1", MilliCPU: 1000, Memory: 1 << 30}}
+	web := []record.Sample{
+		{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20},
+		{Time: measured.UnixMilli(), Name: "n1", MilliCPU: 1000, Memory: 1 << 30},
+	}
 	for _, anonymise := range []*record.Anonymiser{nil, names} {
 		r, said, got := asking(t, anonymise, "web")
 		p.measure(t.Context(), r, never(t))
@@ -81,7 +87,7 @@ func TestPrometheusMeasures(t *testing.T) {
 	}
 }
 
-// Whatever Prometheus answers, recording goes on, the trouble is said once, and it is counted.
+// For any answers of Prometheus, recording goes on, and each trouble is reported once and counted.
 func TestPrometheusInTrouble(t *testing.T) {
 	vector := func(pod, value string) string {
 		return fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"namespace":"shop","pod":%q,"container":"c"},"value":[1,%q]}]}}`, pod, value)
@@ -185,7 +191,7 @@ func (*asker) Range(context.Context, string, time.Time, time.Time, time.Duration
 	panic("not a range")
 }
 
-// Prometheus is asked once the recorder knows which nodes and pods there are.
+// Prometheus is asked once the recorder knows the nodes and pods.
 func TestPrometheusWaitsForTheCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &asker{}
@@ -208,7 +214,7 @@ func TestPrometheusWaitsForTheCluster(t *testing.T) {
 	})
 }
 
-// measuredByPrometheus records the usage of a node of the cluster, and leaves out that of a node of another one.
+// measuredByPrometheus records the usage of a node of the cluster, and leaves out a foreign node's.
 func measuredByPrometheus(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	list, err := b.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -226,7 +232,10 @@ func measuredByPrometheus(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	samples := make(chan record.Sample, 100)
 	said := &warnings{}
 	f := observe.NewFollower(observe.Config{Out: nowhere{}, Now: func() int64 { return time.Now().UnixMilli() }})
-	r := New(Config{Client: b.Client, Follower: f, Warn: said.say, Usage: source(t, s.URL), Interval: time.Hour, Sample: func(s record.Sample) { samples <- s }})
+	r := New(Config{
+		Client: b.Client, Follower: f, Warn: said.say, Usage: source(t, s.URL), Interval: time.Hour,
+		Sample: func(s record.Sample) { samples <- s },
+	})
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()

@@ -9,8 +9,8 @@ import (
 // target is something that a recorder lists and watches.
 type target struct {
 	group, name string
-	needed      bool   // without it there is no record
-	loss        string // what the record lacks without it
+	needed      bool   // a record needs it
+	loss        string // what the record lacks without the right
 }
 
 var (
@@ -46,7 +46,9 @@ func Rules(usage bool) []rbacv1.PolicyRule {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
 	}
 	if usage {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"}})
+		rules = append(rules, rbacv1.PolicyRule{
+			APIGroups: []string{metrics.group}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list"},
+		})
 	}
 	return rules
 }

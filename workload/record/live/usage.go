@@ -42,7 +42,7 @@ type metricsAPI struct {
 	newest times
 }
 
-// times are when things were measured last: the cluster may answer with the same sample twice.
+// times holds the last times of measurements: the cluster may answer with the same sample twice.
 type times map[[2]string]int64
 
 // measure implements Source.

@@ -20,8 +20,8 @@ const maxQuantity = 1e15
 // most are the largest amounts that a record holds.
 var most = map[corev1.ResourceName]int64{corev1.ResourceCPU: cluster.MaxMilliCPU / 1000, corev1.ResourceMemory: cluster.MaxMemory}
 
-// inRange brings the amounts of a list into the range from 0 to what a record holds. The error names the first one that was outside. API servers
-// take limits such as 1e30 cores. They take no negative amounts, but a file may have them.
+// inRange clamps the amounts of a list between 0 and a record's largest amount. It returns an error with the first amount that was outside.
+// API servers accept limits such as 1e30 cores. They accept no negative amounts, but a file may have them.
 func inRange(field string, l corev1.ResourceList) (first error) {
 	for _, name := range slices.Sorted(maps.Keys(l)) {
 		q := l[name]
@@ -41,7 +41,7 @@ func inRange(field string, l corev1.ResourceList) (first error) {
 	return first
 }
 
-// boundPod bounds what a pod asks for.
+// boundPod bounds a pod's requests.
 func boundPod(p *corev1.Pod) error {
 	first := inRange("spec.overhead", p.Spec.Overhead)
 	both := func(at string, r corev1.ResourceRequirements) {
@@ -75,7 +75,7 @@ func boundPod(p *corev1.Pod) error {
 	return first
 }
 
-// boundNode bounds what a node offers.
+// boundNode bounds a node's capacity.
 func boundNode(n *corev1.Node) error {
 	first := inRange("status.allocatable", n.Status.Allocatable)
 	if err := inRange("status.capacity", n.Status.Capacity); first == nil {

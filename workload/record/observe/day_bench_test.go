@@ -60,7 +60,10 @@ type day struct {
 }
 
 func newDay(b *testing.B) *day {
-	d := &day{rng: rand.New(rand.NewPCG(1, 2)), dir: filepath.Join(b.TempDir(), "r"), events: map[int64][][]byte{}, gone: map[int64][][]byte{}, live: map[string]*[2]int64{}}
+	d := &day{
+		rng: rand.New(rand.NewPCG(1, 2)), dir: filepath.Join(b.TempDir(), "r"), events: map[int64][][]byte{}, gone: map[int64][][]byte{},
+		live: map[string]*[2]int64{},
+	}
 	var err error
 	if d.w, err = record.Create(d.dir, record.Options{Limit: 1 << 22}); err != nil {
 		b.Fatal(err)
@@ -75,21 +78,36 @@ func (d *day) pod(created int64) *corev1.Pod {
 	hash := fmt.Sprintf("%08x", w*2654435761)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("service-%d-%s-%05x", w, hash, d.rng.IntN(1<<20)), Namespace: fmt.Sprintf("team-%d", w%20), CreationTimestamp: at(created),
-			UID:             types.UID(fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", d.rng.Uint32(), d.rng.IntN(1<<16), d.rng.IntN(1<<12), d.rng.IntN(1<<12), d.rng.Uint64()>>16)),
-			Labels:          map[string]string{"app": fmt.Sprintf("service-%d", w), "pod-template-hash": hash, "team": fmt.Sprint("team-", w%20), "tier": "backend"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("service-%d-%s", w, hash), Controller: ptr.To(true)}},
+			Name: fmt.Sprintf("service-%d-%s-%05x", w, hash, d.rng.IntN(1<<20)), Namespace: fmt.Sprintf("team-%d", w%20),
+			CreationTimestamp: at(created),
+			UID: types.UID(fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", d.rng.Uint32(), d.rng.IntN(1<<16), d.rng.IntN(1<<12),
+				d.rng.IntN(1<<12), d.rng.Uint64()>>16)),
+			Labels: map[string]string{
+				"app": fmt.Sprintf("service-%d", w), "pod-template-hash": hash, "team": fmt.Sprint("team-", w%20), "tier": "backend",
+			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: fmt.Sprintf("service-%d-%s", w, hash), Controller: ptr.To(true),
+			}},
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "default-scheduler", Priority: ptr.To[int32](0), PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
 			Containers: []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry.example.com/team/service-%d:1.%d", w, w%7), Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(50*(1+w%40)), resource.DecimalSI), "memory": *resource.NewQuantity(int64(1+w%16)<<28, resource.BinarySI)},
+				Requests: corev1.ResourceList{
+					"cpu":    *resource.NewMilliQuantity(int64(50*(1+w%40)), resource.DecimalSI),
+					"memory": *resource.NewQuantity(int64(1+w%16)<<28, resource.BinarySI),
+				},
 			}}},
-			Tolerations: []corev1.Toleration{{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}},
+			Tolerations: []corev1.Toleration{{
+				Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+				TolerationSeconds: ptr.To[int64](300),
+			}},
 		},
 	}
 	if w%4 == 0 {
-		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}},
+		}}
 	}
 	return p
 }
@@ -176,7 +194,10 @@ func (d *day) flush(b *testing.B, now int64) {
 		d.w.Sample(record.Sample{Time: now * 1000, Namespace: "team-1", Name: name, MilliCPU: used[0], Memory: used[1]})
 	}
 	for i := range dayNodes {
-		d.w.Sample(record.Sample{Time: now * 1000, Name: fmt.Sprintf("node-%04d.example.internal", i), MilliCPU: int64(d.rng.IntN(32000)), Memory: d.rng.Int64N(128 << 30)})
+		d.w.Sample(record.Sample{
+			Time: now * 1000, Name: fmt.Sprintf("node-%04d.example.internal", i), MilliCPU: int64(d.rng.IntN(32000)),
+			Memory: d.rng.Int64N(128 << 30),
+		})
 	}
 	d.w.Run(record.Run{ID: "1", Source: "live", From: dayStart * 1000, To: now * 1000})
 	if _, err := d.w.Flush(); err != nil {

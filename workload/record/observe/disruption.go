@@ -10,7 +10,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// mark is an annotation by which an owner asks to leave a pod or a node where it is.
+// mark is an annotation with which an owner asks to leave a pod or a node where it is.
 type mark struct {
 	key  string
 	asks func(value string) bool // nil: any value does
@@ -19,7 +19,7 @@ type mark struct {
 func only(value string) func(string) bool { return func(is string) bool { return is == value } }
 
 // podMarks are the annotations of pods that autoscalers and the descheduler honour. Of the descheduler's prefer-no-eviction only the
-// presence counts. Its evict lets pods be evicted, whatever the value; whoever writes "false" wants the opposite, and gets it here.
+// presence counts. With its evict of any value, pods may be evicted; the value "false" does not mean the opposite.
 var podMarks = []mark{
 	{"cluster-autoscaler.kubernetes.io/safe-to-evict", only("false")},
 	{"karpenter.sh/do-not-disrupt", trueOrTime},
@@ -42,8 +42,8 @@ func trueOrTime(value string) bool {
 	return value == "true" || err == nil && d > 0 && len(value) <= longest
 }
 
-// doNotDisrupt returns the annotations that ask to leave the object, as key=value; those of which only the presence counts without
-// their value. The list is never nil.
+// doNotDisrupt returns the annotations that ask to leave the object, as key=value. Where only the presence counts, it omits the value. The
+// list is never nil.
 func doNotDisrupt(annotations map[string]string, marks []mark) []string {
 	out := []string{}
 	for _, m := range marks {
@@ -58,8 +58,8 @@ func doNotDisrupt(annotations map[string]string, marks []mark) []string {
 	return out
 }
 
-// health returns how a pod is that has not ended, and since when; 0 if the pod does not say. A pod without a Ready condition that is
-// neither pending nor being deleted has none: no kubelet has reported it.
+// health returns the health of a pod that has not ended, and since when; 0 if the pod does not tell. A pod without a Ready condition that
+// is neither pending nor being deleted has none: no kubelet has reported it.
 func health(p *corev1.Pod) (is string, since int64) {
 	if kube.Finished(p) {
 		return "", 0
@@ -86,11 +86,11 @@ func health(p *corev1.Pod) (is string, since int64) {
 	return "", 0
 }
 
-// budgetStatus returns what the disruption controller found out, as JSON. It is empty if the controller has not seen the budget as it is
-// now.
+// budgetStatus returns the disruption controller's status, as JSON. It is empty if the controller has not seen the present budget.
 func budgetStatus(b *policyv1.PodDisruptionBudget) string {
 	s := policyv1.PodDisruptionBudgetStatus{
-		DisruptionsAllowed: b.Status.DisruptionsAllowed, CurrentHealthy: b.Status.CurrentHealthy, DesiredHealthy: b.Status.DesiredHealthy, ExpectedPods: b.Status.ExpectedPods,
+		DisruptionsAllowed: b.Status.DisruptionsAllowed, CurrentHealthy: b.Status.CurrentHealthy, DesiredHealthy: b.Status.DesiredHealthy,
+		ExpectedPods: b.Status.ExpectedPods,
 	}
 	seen := b.Status.ObservedGeneration
 	if numbers := [...]int32{s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods}; seen < b.Generation && seen > 0 || seen == 0 && numbers == [4]int32{} {

@@ -37,7 +37,7 @@ func TestDoNotDisrupt(t *testing.T) {
 	}
 }
 
-// A pod's health is that of the conditions, from their times on. Where these have no times, it is known from when it was seen.
+// A pod's health follows from the conditions, from their times on. If these have no times, it is known from when it was seen.
 func TestHealth(t *testing.T) {
 	ready := func(p *corev1.Pod, status corev1.ConditionStatus, since int64) *corev1.Pod {
 		p = p.DeepCopy()
@@ -77,10 +77,12 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// The status of a budget is recorded if the disruption controller has seen the budget as it is.
+// The status of a budget is recorded if the disruption controller has seen its present form.
 func TestBudgetStatus(t *testing.T) {
 	b := &policyv1.PodDisruptionBudget{}
-	b.Generation, b.Status = 2, policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1, CurrentHealthy: 3, ObservedGeneration: 2, DisruptedPods: nil}
+	b.Generation, b.Status = 2, policyv1.PodDisruptionBudgetStatus{
+		DisruptionsAllowed: 1, CurrentHealthy: 3, ObservedGeneration: 2, DisruptedPods: nil,
+	}
 	want := `{"disruptionsAllowed":1,"currentHealthy":3,"desiredHealthy":0,"expectedPods":0}`
 	if got := Budget(b).Status; got != want {
 		t.Errorf("%s, want %s", got, want)

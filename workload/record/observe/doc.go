@@ -1,8 +1,8 @@
-// Package observe turns what a Kubernetes API says about a cluster into the rows of a record.
+// Package observe translates the objects of a Kubernetes API into the rows of a record.
 //
 // [Pod], [Node], [Namespace], [PriorityClass] and [Budget] translate one object each. A [Follower] is told about all
 // objects as they come, change and go, and adds rows to a record whenever something changes that the record holds.
 //
-// [ReadObjects] reads the output of `kubectl get pods,nodes -A -o json`. [Looks] finds out which files are of one look at a cluster, and
-// [Known] holds what the looks so far say is there. A list of one namespace says nothing about the others.
+// [ReadObjects] reads the output of `kubectl get pods,nodes -A -o json`. [Looks] groups the files of one look at a cluster, and [Known]
+// holds the objects that are present by the looks so far. A list of one namespace says nothing about the others.
 package observe

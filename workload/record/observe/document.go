@@ -16,20 +16,19 @@ import (
 // maxFile is the size of a file in bytes that is read at most.
 const maxFile = 4 << 30
 
-// notPrinted begins the error of a file that kubectl did not print.
+// notPrinted begins the error of a file that does not come from kubectl.
 const notPrinted = "not what kubectl -o json or -o yaml prints"
 
-// errNoObjects is the error of a whole file that holds something else than objects of Kubernetes' API, errEmpty that of one that holds
-// nothing, and errBroken that of a file that may have had objects: it is cut off, packed or malformed.
+// errNoObjects is the error of a whole file without objects of Kubernetes' API, errEmpty of an empty file, and errBroken of a file that may
+// have had objects: it is cut off, compressed or malformed.
 var (
 	errNoObjects = errors.New(notPrinted)
 	errEmpty     = errors.New("the file is empty")
 	errBroken    = errors.New(notPrinted)
 )
 
-// eachDocument calls f with the documents of a text, one after another, as JSON. The text is JSON or YAML, in UTF-8 or UTF-16.
-// Errors that are not f's are those of a file
-// that is empty or broken.
+// eachDocument calls f with the documents of a text, one after another, as JSON. The text is JSON or YAML, in UTF-8 or UTF-16. It returns
+// f's error, or the error of an empty or broken file.
 func eachDocument(r io.Reader, f func(json.RawMessage) error) error {
 	text, err := readText(r)
 	if err != nil {
@@ -60,7 +59,7 @@ func blank(text []byte) []byte {
 // byteOrderMark is a byte order mark in UTF-8.
 const byteOrderMark = "\ufeff"
 
-// readText returns a text as UTF-8. Bytes that are no text, such as those of a packed file or a device, are an error at once.
+// readText returns a text as UTF-8. Bytes that are no text, such as a compressed file's or a device's, are an error at once.
 func readText(r io.Reader) ([]byte, error) {
 	in := bufio.NewReader(io.LimitReader(r, maxFile+1))
 	begin, err := in.Peek(512)

@@ -16,7 +16,7 @@ type File struct {
 	At   int64 // milliseconds since 1970
 }
 
-// Older compares files by their times, and those of the same time, as after a copy, by the newest times in them.
+// Older compares files by their times, and files with equal times, such as copies, by the newest times in them.
 func Older(a, b File) int {
 	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Newest.At, b.Newest.At))
 }
@@ -38,8 +38,8 @@ type look struct {
 	scope  scope
 }
 
-// later reports whether a file is of a later look: it lists again what the look has. A list may be only a part of one, as with
-// --field-selector or -l. So files beside each other that have no object in common are one look.
+// later reports whether a file belongs to a later look: it lists an object of the look again. A list may be only a part of one, as with
+// --field-selector or -l. So consecutive files without a common object are one look.
 func (l *look) later(f File) bool {
 	for n := range f.scope.names {
 		if l.scope.names[n] {
@@ -74,16 +74,16 @@ func newLook(f File) *look {
 	return out
 }
 
-// Looks puts files together that are of one look at the cluster: none of them lists anything again that another one lists. The
-// looks are in the order of their times, which are those of their newest files. A file that is older than an earlier one that lists the
-// same is an error.
+// Looks groups the files of one look at the cluster: none of them lists an object again that another one lists. The looks are in the order
+// of their newest files' times. A file that is older than an earlier one with the same object is an error.
 func Looks(files []File) ([][]File, error) {
 	last := map[part]*look{}
 	for _, f := range files {
 		now := newLook(f)
 		for p := range f.scope.covers {
 			if before := last[p]; before != nil && p.namespace != everywhere && f.At < before.files[0].At && before.later(f) {
-				return nil, fmt.Errorf("%s is older than %s, which lists the same; name the files in the order of their times", f.Path, before.files[0].Path)
+				return nil, fmt.Errorf("%s is older than %s, which lists the same; name the files in the order of their times",
+					f.Path, before.files[0].Path)
 			}
 			last[p] = now
 		}
@@ -103,8 +103,8 @@ func Looks(files []File) ([][]File, error) {
 	return out, nil
 }
 
-// Disorder finds an object that has a newer time in an earlier look than in a later one: the files' times are then not those of the lists.
-// earlier is empty if there is none.
+// Disorder finds an object with a newer time in an earlier look than in a later one: the files' times are then wrong. earlier is empty if
+// there is none.
 func Disorder(looks [][]File) (earlier, later, object string) {
 	type seen struct {
 		at   int64

@@ -22,7 +22,7 @@ type Follower struct {
 	pods      map[string]*record.Pod
 	gated     map[string]struct{} // UIDs of pods with scheduling gates, which no scheduler looks at yet
 	nodes     map[string]*record.Node
-	addresses map[string]string // of nodes, and their real names; "" for one that several have
+	addresses map[string]string // of nodes, and their real names; "" for an address of several nodes
 	objects   map[objectKey]*record.Object
 	words     map[string]string // one copy of texts that many pods have
 	counts    Counts
@@ -35,9 +35,9 @@ type Sink interface {
 	Object(record.Object)
 }
 
-// Counts are what a Follower has seen.
+// Counts counts a Follower's objects.
 type Counts struct {
-	Nodes, Pods, Waiting  int // present now; Pods have not ended; Waiting are those of them without a node
+	Nodes, Pods, Waiting  int // present now; Pods have not ended; Waiting of them have no node
 	Arrived, Bound, Ended int // since the beginning
 }
 
@@ -47,7 +47,7 @@ type objectKey struct{ kind, namespace, name string }
 type Config struct {
 	Out       Sink
 	Now       func() int64       // milliseconds since 1970
-	Open      record.State       // what an earlier run has left open in the same record
+	Open      record.State       // the open objects of an earlier run in the same record
 	Anonymise *record.Anonymiser // nil: names stay
 }
 
@@ -86,7 +86,7 @@ func (f *Follower) Counts() Counts {
 	return c
 }
 
-// Pod takes the state of a pod. live tells that the follower is told of the event that led to it, and not of a list.
+// Pod takes the state of a pod. live states that the follower saw the event that led to it, instead of a list.
 func (f *Follower) Pod(p *corev1.Pod, live bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *Follower) take(p *corev1.Pod, live bool) (uid string) {
 	return row.UID
 }
 
-// row translates a pod into what the record holds of it.
+// row translates a pod into its row.
 func (f *Follower) row(p *corev1.Pod) record.Pod {
 	row := Pod(p)
 	record.Anonymise(f.names, &row)
@@ -114,7 +114,7 @@ func (f *Follower) row(p *corev1.Pod) record.Pod {
 func (f *Follower) pod(p record.Pod, live bool) {
 	old := f.pods[p.UID]
 	now := f.now()
-	if p.Bound == 0 && p.Node != "" { // it says no time, and has its node now at the latest
+	if p.Bound == 0 && p.Node != "" { // it has no binding time, and its node now at the latest
 		p.Bound = now
 	}
 	if p.Ended == 0 && p.End != "" {
@@ -126,7 +126,7 @@ func (f *Follower) pod(p record.Pod, live bool) {
 		_, was := f.gated[p.UID]
 		delete(f.gated, p.UID)
 		switch {
-		case was && p.Bound != 0: // nobody saw when it lost its gates
+		case was && p.Bound != 0: // the loss of its gates was not observed
 			p.Arrived = p.Bound
 		case was:
 			p.Arrived = max(p.Arrived, now)
@@ -174,7 +174,10 @@ func (f *Follower) intern(p *record.Pod) {
 	if len(f.words) > maxWords {
 		clear(f.words)
 	}
-	for _, s := range []*string{&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node} {
+	for _, s := range []*string{
+		&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread,
+		&p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node,
+	} {
 		if kept, ok := f.words[*s]; ok {
 			*s = kept
 		} else {
@@ -207,7 +210,7 @@ func (f *Follower) end(uid, how string) {
 	f.out.Pod(*p)
 }
 
-// Pods takes a list of all pods. Those that it lacks went while nobody watched.
+// Pods takes a list of all pods. Missing pods went unobserved.
 func (f *Follower) Pods(all []*corev1.Pod) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Known is what looks at a cluster together say of it.
+// Known holds the combined knowledge of several looks at a cluster.
 type Known struct {
 	nodes  map[string]*corev1.Node
 	pods   map[objectKey]*corev1.Pod
@@ -19,12 +19,12 @@ type Known struct {
 	kinds  map[string]bool // of others, now or earlier
 }
 
-// NewKnown returns a cluster of which nothing is known.
+// NewKnown returns a cluster without any knowledge.
 func NewKnown() *Known {
 	return &Known{map[string]*corev1.Node{}, map[objectKey]*corev1.Pod{}, map[objectKey]record.Object{}, map[string]bool{}}
 }
 
-// Assumed counts what a look leaves open.
+// Assumed counts the assumptions of a look.
 type Assumed struct {
 	Pods     int    // of earlier looks, in namespaces that this one does not list; they are taken to be there still
 	Nowhere  int    // pods on nodes that no file has
@@ -34,8 +34,8 @@ type Assumed struct {
 	NodeLess string // the node of the first one of Nowhere
 }
 
-// Look takes the files of a look. What they cover and lack has gone, but for nodes on which pods of the look are. Pods that they do not
-// cover have gone with their nodes.
+// Look takes the files of a look. Covered objects that they lack have gone, except nodes with pods of the look. Pods that they do not cover
+// have gone with their nodes.
 func (p *Known) Look(files []File) (out Assumed) {
 	s := newScope()
 	for _, f := range files {

@@ -24,7 +24,7 @@ func podJSON(name, node string) string {
 
 func listOf(all ...string) string { return `{"kind":"List","items":[` + strings.Join(all, ",") + `]}` }
 
-// state returns what is left after looks: nodes, then pods, in order.
+// state returns the objects after looks: nodes, then pods, in order.
 func (p *Known) state() string {
 	var out []string
 	for n := range p.nodes {
@@ -126,7 +126,7 @@ func TestPartsOfAList(t *testing.T) {
 	}
 }
 
-// Files may be named in any order, unless one lists again what a newer one before it lists.
+// Files may be named in any order, unless one lists an object of an earlier-named newer file again.
 func TestOrderOfFiles(t *testing.T) {
 	a, b, again := read(t, listOf(podJSON("a/x", "")), 3), read(t, listOf(podJSON("b/x", "")), 2), read(t, listOf(podJSON("a/x", "")), 1)
 	if looks, err := Looks([]File{a, b}); err != nil || len(looks) != 1 || looks[0][1].At != 3 {
@@ -137,7 +137,7 @@ func TestOrderOfFiles(t *testing.T) {
 	}
 }
 
-// However a look is cut into files of namespaces and of nodes, and in whatever order they are written, it tells what one file does.
+// A look that is cut into files of namespaces and of nodes, written in any order, equals the look in one file.
 func TestCutting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var nodes, all []string

@@ -39,7 +39,7 @@ func newest(x metav1.Object) Time {
 	return Time{out, name}
 }
 
-// times returns an object's times but that of its creation.
+// times returns an object's times without its creation.
 func times(x metav1.Object) (out []*metav1.Time) {
 	for _, f := range x.GetManagedFields() {
 		out = append(out, f.Time)
@@ -81,8 +81,8 @@ func timesOfPod(p *corev1.Pod) []*metav1.Time {
 	return out
 }
 
-// Doubt takes away the times of nodes and pods that are more than a day after the file's, as those of a machine whose clock is wrong. If
-// half of the objects have such times, the file's own time is wrong. It returns the objects.
+// Doubt removes times of nodes and pods that are more than a day after the file's time, because the machine's clock was wrong. If half of
+// the objects have such times, the file's own time is wrong. It returns these objects.
 func (f *File) Doubt() (out Few) {
 	last := f.At + int64(24*time.Hour/time.Millisecond)
 	var all []metav1.Object

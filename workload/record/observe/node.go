@@ -20,8 +20,9 @@ func Node(n *corev1.Node) record.Node {
 	out := record.Node{
 		Name: n.Name, MilliCPU: within(a.MilliCPU, cluster.MaxMilliCPU), Memory: within(a.Memory, cluster.MaxMemory),
 		Pods: within(a.Pods, 1<<20), GPU: within(a.GPU, 1<<20), GPUModel: amounts.GPUModel,
-		Extended: extended(n.Status.Allocatable), Capacity: quantities(n.Status.Capacity), Labels: labels(n.Labels), Unschedulable: n.Spec.Unschedulable,
-		DoNotDisrupt: text(doNotDisrupt(n.Annotations, nodeMarks)),
+		Extended: extended(n.Status.Allocatable), Capacity: quantities(n.Status.Capacity), Labels: labels(n.Labels),
+		Unschedulable: n.Spec.Unschedulable,
+		DoNotDisrupt:  text(doNotDisrupt(n.Annotations, nodeMarks)),
 	}
 	if len(n.Spec.Taints) > 0 {
 		out.Taints = text(taints(n.Spec.Taints))
@@ -42,7 +43,9 @@ func taints(all []corev1.Taint) []corev1.Taint {
 }
 
 // ordinary are the resources that have columns.
-var ordinary = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, kube.GPUResource, kube.GPUCountResource, kube.GPUMilliResource}
+var ordinary = []corev1.ResourceName{
+	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, kube.GPUResource, kube.GPUCountResource, kube.GPUMilliResource,
+}
 
 // extended returns the amounts that have no column, as JSON.
 func extended(l corev1.ResourceList) string {

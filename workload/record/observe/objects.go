@@ -22,7 +22,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Objects are the objects of one file that a record can hold, and what is said of the others.
+// Objects holds the objects of one file for a record, and counts the others.
 type Objects struct {
 	Nodes   []*corev1.Node
 	Pods    []*corev1.Pod
@@ -32,14 +32,14 @@ type Objects struct {
 	LeftOut map[string]Few // objects that cannot be read, by kind
 	Bounded Few            // objects with amounts that no cluster has, which are bounded
 	Undated Few            // pods that do not say since when they have their nodes
-	Unsized Few            // nodes that do not say what they have
-	Newest  Time           // the newest time that an object has, such as that of a condition
+	Unsized Few            // nodes without capacity
+	Newest  Time           // the newest time of any object, such as a condition's
 }
 
 // Few is a number of objects, or of files, with the first of them.
 type Few struct {
 	Objects int
-	First   string // its name, and what is wrong with it
+	First   string // its name and its fault
 }
 
 // add adds an object, and quotes its name.
@@ -49,7 +49,7 @@ func (f *Few) add(name string, why error) {
 	}
 }
 
-// Join adds those of a file to those of the files before it.
+// Join adds a file's objects to the previous files'.
 func (f *Few) Join(file string, other Few) {
 	if f.Objects == 0 && other.Objects > 0 {
 		f.First = file + ": " + other.First
@@ -88,7 +88,7 @@ func ReadObjects(r io.Reader, file string) (Objects, error) {
 		return err
 	})
 	switch {
-	case err == nil && found && alien != nil: // with objects beside it, it may be one that is broken
+	case err == nil && found && alien != nil: // beside other objects, it may be a broken object
 		err = fmt.Errorf("%w%s", errBroken, strings.TrimPrefix(alien.Error(), notPrinted))
 	case err == nil:
 		err = alien
@@ -99,17 +99,17 @@ func ReadObjects(r io.Reader, file string) (Objects, error) {
 	return out, nil
 }
 
-// NoObjects reports whether an error of ReadObjects is that of a file of something else, or of nothing. A file that is cut off, packed or
+// NoObjects reports whether an error of ReadObjects means an empty file or one of another kind. A file that is cut off, compressed or
 // malformed is neither: it may have had objects.
 func NoObjects(err error) bool { return errors.Is(err, errNoObjects) || errors.Is(err, errEmpty) }
 
-// typed is what tells kinds of objects apart.
+// typed identifies the kind of an object.
 type typed struct {
 	Kind    string `json:"kind"`
 	Version string `json:"apiVersion"`
 }
 
-// group returns the group of a version, such as policy of policy/v1; that of v1 is empty.
+// group returns the group of a version, such as policy of policy/v1; the group of v1 is empty.
 func (t typed) group() string {
 	group, _, named := strings.Cut(t.Version, "/")
 	if !named {
@@ -182,7 +182,7 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 // maxObject is the size in bytes of the largest object that is read. API servers take 3 MiB.
 const maxObject = 4 << 20
 
-// add adds one object of a listing. of is what the listing's objects are that do not say so.
+// add adds one object of a listing. of is the type of the listing's objects that do not have one.
 func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	var is struct {
 		typed

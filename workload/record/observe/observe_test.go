@@ -24,7 +24,8 @@ func at(s int64) metav1.Time { return metav1.NewTime(time.Unix(s, 0)) }
 func podOf(name string, created int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: "shop", UID: types.UID("uid-" + name), CreationTimestamp: at(created), Labels: map[string]string{"app": "web", "pod-template-hash": "7f9"},
+			Name: name, Namespace: "shop", UID: types.UID("uid-" + name), CreationTimestamp: at(created),
+			Labels:          map[string]string{"app": "web", "pod-template-hash": "7f9"},
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-7f9", Controller: ptr.To(true)}},
 		},
 		Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Containers: []corev1.Container{{
@@ -82,12 +83,14 @@ func TestPodFields(t *testing.T) {
 	}
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
 	want := record.Pod{
-		UID: "uid-a", Namespace: "shop", Name: "a", OwnerKind: "ReplicaSet", OwnerName: "web-7f9", Workload: "Deployment/web", Scheduler: "default-scheduler",
-		Priority: 7, PriorityClass: "high", Preemption: "Never", MilliCPU: 250, Memory: 1 << 30, Extended: `{"example.com/fpga":"2"}`,
+		UID: "uid-a", Namespace: "shop", Name: "a", OwnerKind: "ReplicaSet", OwnerName: "web-7f9", Workload: "Deployment/web",
+		Scheduler: "default-scheduler",
+		Priority:  7, PriorityClass: "high", Preemption: "Never", MilliCPU: 250, Memory: 1 << 30, Extended: `{"example.com/fpga":"2"}`,
 		Labels: `{"app":"web","pod-template-hash":"7f9"}`, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
 		Spread:    `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`,
 		Affinity:  `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"kubernetes.io/hostname"}]}}`,
-		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`, DoNotDisrupt: "[]", Arrived: 100 * second, Bound: 103 * second, Node: "n1",
+		HostPorts: `["TCP/0.0.0.0/8081"]`, Claims: `["data"]`, Images: `["nginx"]`, Holds: `["emptyDir","hostPath","resourceClaim"]`,
+		DoNotDisrupt: "[]", Arrived: 100 * second, Bound: 103 * second, Node: "n1",
 	}
 	if d := cmp.Diff(want, Pod(bind(p, "n1", 103))); d != "" {
 		t.Error(d)
@@ -122,14 +125,18 @@ func TestOwners(t *testing.T) {
 // Amounts that no machine has are accepted by an API server. A record with them must stay readable.
 func TestAbsurdAmounts(t *testing.T) {
 	p := podOf("a", 1)
-	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("9E"), "memory": resource.MustParse("9E"), "nvidia.com/gpu": resource.MustParse("9E")}
+	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+		"cpu": resource.MustParse("9E"), "memory": resource.MustParse("9E"), "nvidia.com/gpu": resource.MustParse("9E"),
+	}
 	w, err := record.Create(t.TempDir()+"/r", record.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := NewFollower(Config{Out: w, Now: func() int64 { return 5 * second }})
 	f.Pod(p, true)
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: p.Spec.Containers[0].Resources.Requests}}
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: p.Spec.Containers[0].Resources.Requests},
+	}
 	f.Node(n)
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -162,7 +169,7 @@ func TestWayOfAPod(t *testing.T) {
 	}
 }
 
-// A pod with scheduling gates arrives when it has lost them. One that goes before never arrived.
+// A pod with scheduling gates arrives when it has lost them. A pod that goes earlier never arrived.
 func TestGates(t *testing.T) {
 	f, s, clock := follower(record.State{})
 	gate := func(p *corev1.Pod) *corev1.Pod {
@@ -205,7 +212,8 @@ func TestClocksThatJump(t *testing.T) {
 func TestEnds(t *testing.T) {
 	condition := func(reason string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
+			p.Status.Conditions = append(p.Status.Conditions,
+				corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: reason})
 		}
 	}
 	for want, edit := range map[string]func(*corev1.Pod){
@@ -226,10 +234,12 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Where no kubelet says when the containers ended, as after its node was deleted, the last condition does.
+// If no kubelet reports when the containers ended, as after its node was deleted, the last condition does.
 func TestEndWithoutKubelet(t *testing.T) {
 	p := finish(bind(podOf("a", 100), "n1", 101), corev1.PodFailed, 0)
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC", LastTransitionTime: at(500)})
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC", LastTransitionTime: at(500),
+	})
 	ran := corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 	over := corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at(102)}}}
 	for name, c := range map[string]struct {
@@ -247,8 +257,8 @@ func TestEndWithoutKubelet(t *testing.T) {
 	}
 }
 
-// A recorder that starts again learns from a list what happened meanwhile: pods that are missing went unseen, those that are there go on, and a
-// node that is as before has no second row.
+// A recorder that starts again learns from a list what happened meanwhile: missing pods went unobserved, present pods go on, and an
+// unchanged node has no second row.
 func TestRestart(t *testing.T) {
 	f, s, clock := follower(record.State{})
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -382,7 +392,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// Whatever kubectl's output holds, reading it does not panic, and the rows can be read again.
+// For any output of kubectl, reading it does not panic, and the rows can be read again.
 func FuzzReadObjects(f *testing.F) {
 	f.Add([]byte(printed))
 	f.Add([]byte("---\nkind: PodList\nitems: [{metadata: {name: p}}]\n---\nkind: Status\n"))

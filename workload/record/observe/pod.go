@@ -24,7 +24,8 @@ func Pod(p *corev1.Pod) record.Pod {
 	out := record.Pod{
 		UID: string(p.UID), Namespace: p.Namespace, Name: p.Name, Scheduler: record.Word(p.Spec.SchedulerName),
 		PriorityClass: p.Spec.PriorityClassName,
-		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20), GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
+		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20),
+		GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
 		GPUModels: list(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
 		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),
@@ -33,7 +34,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		Arrived:      millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
 	if out.UID == "" {
-		out.UID = p.Namespace + "/" + p.Name // a file that somebody wrote by hand
+		out.UID = p.Namespace + "/" + p.Name // a hand-written file
 	}
 	if p.Spec.Priority != nil {
 		out.Priority = *p.Spec.Priority
@@ -57,7 +58,7 @@ func Pod(p *corev1.Pod) record.Pod {
 	return out
 }
 
-// gated reports whether the pod waits for somebody to remove its scheduling gates.
+// gated reports whether the pod waits for the removal of its scheduling gates.
 func gated(p *corev1.Pod) bool { return p.Spec.NodeName == "" && len(p.Spec.SchedulingGates) > 0 }
 
 // within bounds an amount. An API server accepts amounts that no machine has.
@@ -81,7 +82,7 @@ func text(v any) string {
 	if !strings.ContainsFunc(out, unicode.IsControl) {
 		return out
 	}
-	var escaped strings.Builder // JSON leaves those of 0x7f to 0x9f as they are
+	var escaped strings.Builder // JSON does not escape 0x7f to 0x9f
 	for _, r := range out {
 		if unicode.IsControl(r) {
 			fmt.Fprintf(&escaped, `\u%04x`, r)
@@ -123,7 +124,7 @@ func owner(p *corev1.Pod, out *record.Pod) {
 // automatic are the tolerations that the API server and the DaemonSet controller add to pods.
 var automatic = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
 
-// tolerations returns those that somebody wrote: every pod has the others.
+// tolerations returns the explicit tolerations, without the default ones that every pod has.
 func tolerations(p *corev1.Pod) (out []corev1.Toleration) {
 	for _, t := range p.Spec.Tolerations {
 		if slices.Contains(automatic, t.Key) && t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil {
@@ -138,7 +139,8 @@ func tolerations(p *corev1.Pod) (out []corev1.Toleration) {
 // make every pod's text another one.
 func withoutDaemonNode(p *corev1.Pod, a *corev1.Affinity) *corev1.Affinity {
 	o := metav1.GetControllerOfNoCopy(p)
-	if o == nil || o.Kind != "DaemonSet" || p.Spec.NodeName == "" || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if o == nil || o.Kind != "DaemonSet" || p.Spec.NodeName == "" || a.NodeAffinity == nil ||
+		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return a
 	}
 	a = a.DeepCopy()
@@ -170,7 +172,7 @@ func claims(p *corev1.Pod) (out []string) {
 	return out
 }
 
-// holds returns what the pod has on its node that another node lacks; the list is never nil.
+// holds lists the pod's resources on its node that another node lacks; the list is never nil.
 func holds(p *corev1.Pod) []string {
 	out := map[string]bool{}
 	for _, v := range p.Spec.Volumes {
@@ -210,7 +212,7 @@ func bound(p *corev1.Pod) int64 {
 	if p.Status.StartTime != nil {
 		return max(millis(*p.Status.StartTime), millis(p.CreationTimestamp))
 	}
-	return millis(p.CreationTimestamp) // whoever created it chose the node
+	return millis(p.CreationTimestamp) // the creator chose the node
 }
 
 // ended returns when a pod finished that is still there, and how; 0 if it has not.

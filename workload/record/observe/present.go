@@ -23,7 +23,7 @@ func (f *Follower) address(n *corev1.Node) {
 	}
 }
 
-// Present tells by real names what is there at a time.
+// Present holds the objects present at a time, by their real names.
 type Present struct {
 	names     *record.Anonymiser
 	there     map[[2]string]bool

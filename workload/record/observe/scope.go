@@ -20,8 +20,8 @@ type part struct{ kind, namespace string }
 
 const everywhere = "*"
 
-// scope holds what lists cover. An object that a list covers and lacks does not exist. A list says nothing about other objects: `kubectl get -n`, the
-// files of `kubectl cluster-info dump`, of must-gather and of support bundles list one namespace each.
+// scope holds what lists cover. An object that a list covers and lacks does not exist. A list says nothing about other objects: `kubectl
+// get -n`, the files of `kubectl cluster-info dump`, of must-gather and of support bundles list one namespace each.
 type scope struct {
 	covers map[part]bool
 	names  map[objectKey]bool  // of objects by themselves
@@ -33,8 +33,8 @@ func newScope() scope {
 	return scope{map[part]bool{}, map[objectKey]bool{}, map[objectKey]int64{}, map[objectKey]bool{}}
 }
 
-// add adds what a list covers. One command lists the objects of one namespace or of all. So a list with objects of several namespaces
-// covers all of them, and another one the namespace of its objects.
+// add adds the objects that a list covers. One command lists the objects of one namespace or of all. So a list with objects of several
+// namespaces covers all of them, and another one the namespace of its objects.
 func (s scope) add(l *listing) {
 	for kind := range l.kinds {
 		if spaceless[kind] {

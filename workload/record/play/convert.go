@@ -57,7 +57,7 @@ func tolerations(all []cluster.Toleration) (out []corev1.Toleration) {
 	return out
 }
 
-// column returns a list or map as JSON; "" if it is empty. Those of a trace can always be written.
+// column returns a list or map as JSON; "" if it is empty. A trace's lists and maps can always be written.
 func column[T []string | map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
 	if len(v) == 0 {
 		return ""
@@ -78,7 +78,10 @@ func NodeRows(nodes []*cluster.Node) []record.Node {
 			taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 		}
 		a := n.Allocatable
-		out[i] = record.Node{Name: n.Name, From: Midnight, MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPU, GPUModel: n.GPUModel, Labels: column(n.Labels), Taints: column(taints)}
+		out[i] = record.Node{
+			Name: n.Name, From: Midnight, MilliCPU: a.MilliCPU, Memory: a.Memory, Pods: a.Pods, GPU: a.GPU, GPUModel: n.GPUModel,
+			Labels: column(n.Labels), Taints: column(taints),
+		}
 	}
 	return out
 }

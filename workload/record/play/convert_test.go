@@ -11,7 +11,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// A trace that became a record is played as it was, with each replica by itself.
+// A trace that became a record is played unchanged, with each replica by itself.
 func TestPodRows(t *testing.T) {
 	shape := workload.Shape{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 250, Pods: 1}, Limits: cluster.Resources{MilliCPU: 600},
 		NodeSelector: map[string]string{"disk": "ssd"}, GPUModels: []string{"T4"}, Tolerations: []cluster.Toleration{{Key: "a", Value: "b"}, {Key: "c", Exists: true, Effect: cluster.NoExecute}}}
@@ -26,7 +26,9 @@ func TestPodRows(t *testing.T) {
 	if err != nil || len(lacks) > 0 {
 		t.Fatalf("lacks %v, %v", lacks, err)
 	}
-	want := workload.Trace{in[0], {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-0")}, {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-1")}}
+	want := workload.Trace{
+		in[0], {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-0")}, {At: 90_000.25, Lifetime: math.Inf(1), Deployment: one("web-1")},
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -17,14 +17,14 @@ import (
 // Machine is a node of a record, without pods. Its name is a DNS label of 60 characters at most.
 type Machine struct {
 	*cluster.Node
-	Extended corev1.ResourceList // what it offers besides CPU, memory, pods and GPUs
+	Extended corev1.ResourceList // its capacity besides CPU, memory, pods and GPUs
 }
 
 // conditions begins the keys of the taints with which Kubernetes marks nodes that are cordoned or have a fault.
 const conditions = "node.kubernetes.io/"
 
-// Machines returns the nodes that a record had at a time, and notes about what is left out. Nodes that took no pods then,
-// because they were cordoned, not ready or offered nothing, are left out.
+// Machines returns the nodes of a record at a time, and notes about omissions. Nodes that took no pods then, because they were cordoned,
+// not ready or offered nothing, are left out.
 func Machines(m record.Moment) ([]Machine, []string, error) {
 	r, err := record.Open(m.Dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func machine(row *record.Node) (out Machine, open bool, err error) {
 	return out, open, nil
 }
 
-// damage says which parts of a record were left out.
+// damage describes the parts of a record that were left out.
 func damage(r *record.Record) (notes []string) {
 	for _, d := range r.Damaged() {
 		notes = append(notes, "a part of the record is damaged and left out: "+d)

@@ -59,7 +59,10 @@ func TestMachines(t *testing.T) {
 		Taints: []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}}, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 110, GPU: 2}},
 		Extended: corev1.ResourceList{"ephemeral-storage": resource.MustParse("10Gi")}}
 	small := func(cpu int64) Machine {
-		return Machine{Node: &cluster.Node{Name: "small", Allocatable: cluster.Resources{MilliCPU: cpu, Memory: 8 << 30, Pods: 110}}, Extended: corev1.ResourceList{}}
+		return Machine{
+			Node:     &cluster.Node{Name: "small", Allocatable: cluster.Resources{MilliCPU: cpu, Memory: 8 << 30, Pods: 110}},
+			Extended: corev1.ResourceList{},
+		}
 	}
 	for path, want := range map[string][]Machine{
 		dir:                           {first},

@@ -1,6 +1,6 @@
-// Package play makes a workload of the pods of a record: which pods arrive when, what they request, and how long they
-// run. Pods of DaemonSets and static pods are left out, because they come with their nodes. It also translates the
-// record's nodes, and makes the rows of a record of a trace and of nodes.
+// Package play makes a workload of the pods of a record: which pods arrive when, their requests, and their lifetimes. Pods of DaemonSets
+// and static pods are left out, because they come with their nodes. It also translates the record's nodes, and makes a record's rows from a
+// trace and from nodes.
 package play
 
 import (
@@ -21,7 +21,7 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Load reads the pods of the record in a folder as a trace, and returns notes about what the trace lacks.
+// Load reads the pods of the record in a folder as a trace, and returns notes about the trace's missing parts.
 func Load(dir string) (workload.Trace, []string, error) {
 	r, err := record.Open(dir)
 	if err != nil {
@@ -42,9 +42,9 @@ func Load(dir string) (workload.Trace, []string, error) {
 	return out, notes, nil
 }
 
-// arrivals returns the pods of a record as a trace, and how many of them have something that a trace has no place for, by
-// its name. Each pod arrives alone, with its requests, limits, node selector, tolerations and GPU models, and with the node
-// affinity that a node selector can say. It runs as long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
+// arrivals returns the pods of a record as a trace, and for each property that a trace cannot hold its number of pods, by its name. Each
+// pod arrives alone, with its requests, limits, node selector, tolerations and GPU models, and with node affinity if a node selector can
+// express it. It runs as long as it did; a pod that had not ended stays. A pod that never ran stays as long as it waited.
 func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 	var out workload.Trace
 	lacks, taken := map[string]int{}, map[string]bool{}
@@ -63,7 +63,9 @@ func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 		shape.NodeSelector, _ = withAffinity(shape.NodeSelector, p)
 		name := workload.FreeName(label(p.Name, "pod"), taken)
 		taken[name] = true
-		out = append(out, workload.Arrival{At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}})
+		out = append(out, workload.Arrival{
+			At: float64(p.Arrived) / 1000, Lifetime: lifetime(p), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
+		})
 		count(p, lacks)
 	}
 	if len(out) == 0 {
@@ -72,7 +74,7 @@ func arrivals(pods []record.Pod) (workload.Trace, map[string]int, error) {
 	return out.FromZero(), lacks, nil
 }
 
-// shapeOf translates what a pod requests and where it may run.
+// shapeOf translates a pod's requests and the nodes where it may run.
 func shapeOf(p *record.Pod) (workload.Shape, error) {
 	s := workload.Shape{
 		Requests: cluster.Resources{MilliCPU: p.MilliCPU, Memory: p.Memory, GPU: p.GPU, GPUMilli: p.GPUMilli, Pods: 1},
@@ -82,7 +84,8 @@ func shapeOf(p *record.Pod) (workload.Shape, error) {
 		s.Requests.GPUMilli = 0
 	}
 	var tolerations []corev1.Toleration
-	err := errors.Join(decode("node_selector", p.NodeSelector, &s.NodeSelector), decode("gpu_models", p.GPUModels, &s.GPUModels), decode("tolerations", p.Tolerations, &tolerations))
+	err := errors.Join(decode("node_selector", p.NodeSelector, &s.NodeSelector), decode("gpu_models", p.GPUModels, &s.GPUModels),
+		decode("tolerations", p.Tolerations, &tolerations))
 	for _, t := range tolerations {
 		exists := t.Operator == corev1.TolerationOpExists
 		if exists || t.Operator == corev1.TolerationOpEqual || t.Operator == "" {
@@ -100,7 +103,7 @@ func limit(limit, request int64) int64 {
 	return limit
 }
 
-// decode reads a JSON column. It leaves into as it is for a column that is empty or cannot be read.
+// decode reads a JSON column. It leaves into unchanged if the column is empty or unreadable.
 func decode[T any](column, text string, into *T) error {
 	if text == "" {
 		return nil
@@ -113,7 +116,7 @@ func decode[T any](column, text string, into *T) error {
 	return nil
 }
 
-// label returns a name as a DNS label of 50 characters at most; empty if nothing of it can stay.
+// label returns a name as a DNS label of 50 characters at most; empty if no character can stay.
 func label(name, empty string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -124,7 +127,7 @@ func label(name, empty string) string {
 	return cmp.Or(strings.Trim(name[:min(len(name), 50)], "-"), empty)
 }
 
-// lifetime returns for how many seconds a pod ran; +Inf if it still did. A pod runs for a millisecond at least.
+// lifetime returns a pod's run time in seconds, at least a millisecond; +Inf if it still runs.
 func lifetime(p *record.Pod) float64 {
 	if p.Ended == 0 {
 		return math.Inf(1)
@@ -132,7 +135,7 @@ func lifetime(p *record.Pod) float64 {
 	return float64(max(p.Ended-cmp.Or(p.Bound, p.Arrived), 1)) / 1000
 }
 
-// count counts what a trace lacks of a pod.
+// count counts the properties of a pod that a trace lacks.
 func count(p *record.Pod, lacks map[string]int) {
 	var affinity corev1.Affinity
 	if decode("affinity", p.Affinity, &affinity) != nil {
@@ -152,9 +155,8 @@ func count(p *record.Pod, lacks map[string]int) {
 	}
 }
 
-// withAffinity returns a node selector with what a pod's required node affinity demands, if a node selector can say it: one
-// term that names one value for each label. whole tells whether this is all of the pod's node affinity. The selector itself is
-// not changed.
+// withAffinity returns a node selector with a pod's required node affinity, if a node selector can express it: one term that names one
+// value for each label. whole tells whether this is all of the pod's node affinity. The selector itself is not changed.
 func withAffinity(selector map[string]string, p *record.Pod) (out map[string]string, whole bool) {
 	var affinity corev1.Affinity
 	if decode("affinity", p.Affinity, &affinity) != nil || affinity.NodeAffinity == nil {
@@ -165,7 +167,8 @@ func withAffinity(selector map[string]string, p *record.Pod) (out map[string]str
 	if required == nil {
 		return selector, whole
 	}
-	if len(required.NodeSelectorTerms) != 1 || len(required.NodeSelectorTerms[0].MatchFields) > 0 || len(required.NodeSelectorTerms[0].MatchExpressions) == 0 {
+	if len(required.NodeSelectorTerms) != 1 || len(required.NodeSelectorTerms[0].MatchFields) > 0 ||
+		len(required.NodeSelectorTerms[0].MatchExpressions) == 0 {
 		return selector, false
 	}
 	out = maps.Clone(selector)
@@ -173,7 +176,8 @@ func withAffinity(selector map[string]string, p *record.Pod) (out map[string]str
 		out = map[string]string{}
 	}
 	for _, r := range required.NodeSelectorTerms[0].MatchExpressions {
-		one := r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 && len(validation.IsQualifiedName(r.Key)) == 0 && len(validation.IsValidLabelValue(r.Values[0])) == 0
+		one := r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 && len(validation.IsQualifiedName(r.Key)) == 0 &&
+			len(validation.IsValidLabelValue(r.Values[0])) == 0
 		if !one {
 			return selector, false
 		}
@@ -185,7 +189,7 @@ func withAffinity(selector map[string]string, p *record.Pod) (out map[string]str
 	return out, whole
 }
 
-// describe describes what a trace lacks, for people: "pod anti-affinity (12 pods), priority (3 pods)".
+// describe describes the trace's missing parts, for people: "pod anti-affinity (12 pods), priority (3 pods)".
 func describe(lacks map[string]int) string {
 	var out []string
 	for what, pods := range lacks {

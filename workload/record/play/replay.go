@@ -21,18 +21,18 @@ type Replay struct {
 	// A pod leaves when it really ended.
 	Trace workload.Trace
 	Parts map[string]Part // by the names in Trace
-	// Namespaces are the labels of the record's namespaces that selectors of its pods name. Others could make software of
-	// the cluster act on the pods, such as one that injects containers.
+	// Namespaces are the labels of the record's namespaces that its pods' selectors name. Other labels could make the cluster's software act
+	// on the pods, such as one that injects containers.
 	Namespaces map[string]map[string]string
 	Hostnames  map[string]string // names of the record's nodes by their hostname labels, where these differ
-	Notes      []string          // what is not played, for people
+	Notes      []string          // unplayed parts, for people
 }
 
-// Part is what the record holds of a pod.
+// Part holds a pod's part of the record.
 type Part struct {
 	Row *record.Pod
-	// Node is where the pod ran at the record's beginning or, as a DaemonSet's or static pod, at all. If it is empty, a
-	// scheduler places the pod.
+	// Node is the pod's node at the record's beginning or, for pods of DaemonSets and static pods, at any time. If it is empty, a scheduler
+	// places the pod.
 	Node string
 }
 
@@ -79,13 +79,12 @@ func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, r
 // Window is a part of a record's time, in milliseconds since 1970.
 type Window struct {
 	From, To int64
-	// Lead is the time in the trace, in seconds of the record, from the creation of the pods that run at From to From itself. All
-	// other pods come no earlier than that.
+	// Lead is the time in the trace, in seconds of the record, from the creation of the pods that run at From to From itself. All other pods
+	// come no earlier than that.
 	Lead float64
 }
 
-// Replay returns what is played of the window. Pods that are there at To stay. The trace begins at 0, with the pods that
-// run at From.
+// Replay returns the trace of the window. Pods that exist at To stay. The trace begins at 0, with the pods that run at From.
 func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
 	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
 	lacks, taken := map[string]int{}, map[string]bool{}
@@ -116,7 +115,9 @@ func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.
 		taken[name] = true
 		out.Parts[name] = part
 		at := max(p.Arrived, start)
-		a := workload.Arrival{At: w.Lead + float64(at-start)/1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape}}
+		a := workload.Arrival{
+			At: w.Lead + float64(at-start)/1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
+		}
 		if p.Ended != 0 && p.Ended < w.To {
 			a.Lifetime = float64(max(p.Ended-at, 1)) / 1000
 		}
@@ -165,8 +166,8 @@ func begin(pods []record.Pod, runs []record.Run) int64 {
 	return first
 }
 
-// amountsOf returns the amounts and tolerations of a pod, by which a cluster's room is measured. why says why the pod cannot
-// be played; it is empty if it can. Anybody may create a pod that asks for more than there can be.
+// amountsOf returns the amounts and tolerations of a pod, for measuring a cluster's room. why is the reason why the pod cannot be played;
+// it is empty if it can. Any user may create a pod with impossible requests.
 func amountsOf(p *record.Pod) (s workload.Shape, why string) {
 	s, _ = shapeOf(p) // what cannot be read counts as empty, and restore.Reader notes it
 	s.NodeSelector = nil
@@ -223,7 +224,7 @@ func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, l
 	}
 }
 
-// countUnplayed counts what a replay leaves aside of a pod.
+// countUnplayed counts the properties of a pod that a replay leaves out.
 func countUnplayed(p *record.Pod, lacks map[string]int) {
 	var labels map[string]string
 	_ = decode("labels", p.Labels, &labels) // restore.Reader notes what cannot be read

@@ -10,8 +10,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Pods that ran at the beginning and those of DaemonSets keep their nodes; pods leave when they really ended; what a
-// replay leaves aside is counted.
+// Pods that ran at the beginning and pods of DaemonSets keep their nodes; pods leave at their recorded time; unplayed properties are
+// counted.
 func TestReplayOfRows(t *testing.T) {
 	pods := []record.Pod{
 		{UID: "1", Namespace: "a", Name: "web", Arrived: 1000, Bound: 2000, Node: "n1", Ended: 15_000, End: record.Deleted, Claims: `["data"]`,
@@ -26,8 +26,12 @@ func TestReplayOfRows(t *testing.T) {
 		{UID: "5", Namespace: "b", Name: "gone", Arrived: 1000, Bound: 2000, Node: "n1", Ended: 10_000},
 	}
 	objects := []record.Object{{Kind: record.KindNamespace, Name: "a", Spec: `{"team":"x","tier":"1","istio-injection":"enabled","pod-security.kubernetes.io/enforce":"restricted"}`}, {Kind: record.KindBudget, Namespace: "a", Name: "web"}}
-	hosts := []record.Node{{Name: "n1", Labels: `{"kubernetes.io/hostname":"n1"}`}, {Name: "n2.lab", Labels: `{"kubernetes.io/hostname":"n2"}`}, {Name: "n3", Labels: "["}}
-	got, err := replayOf(pods, hosts, objects, []record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}})
+	hosts := []record.Node{
+		{Name: "n1", Labels: `{"kubernetes.io/hostname":"n1"}`}, {Name: "n2.lab", Labels: `{"kubernetes.io/hostname":"n2"}`},
+		{Name: "n3", Labels: "["},
+	}
+	got, err := replayOf(pods, hosts, objects,
+		[]record.Run{{From: 10_000, To: 20_000, Missing: "usage"}, {From: 20_000, To: 30_000, Missing: "usage"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"gnnsched/workload/record"
 )
 
-// Namespaces returns the labels of the namespaces of some pods and of those among some objects, by their names. All that is known of one
-// that is not among the objects is the label with its name, which every API server sets.
+// Namespaces returns the labels of the namespaces of some pods and among some objects, by their names. A namespace that is not among the
+// objects has only the label with its name, which every API server sets.
 func Namespaces(pods []record.Pod, objects []record.Object) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for i := range pods {
@@ -28,8 +28,8 @@ func Namespaces(pods []record.Pod, objects []record.Object) map[string]map[strin
 	return out
 }
 
-// NamespaceNote says how many of some pods select namespaces by labels that are not known, because the objects lack such a namespace;
-// empty if there are none. holder is what has the pods and objects, such as "the record".
+// NamespaceNote returns how many of the pods select namespaces by unknown labels, because the objects lack such a namespace; empty if there
+// are none. holder names the source of the pods and objects, such as "the record".
 func NamespaceNote(holder string, pods []record.Pod, objects []record.Object) string {
 	known := map[string]bool{}
 	for i := range objects {
@@ -66,14 +66,14 @@ func NamespaceNote(holder string, pods []record.Pod, objects []record.Object) st
 	return fmt.Sprintf("%d pods select namespaces by labels, which %s lacks of %d namespaces", n, holder, len(unknown))
 }
 
-// dependsOn reports whether a namespaceSelector selects one of some namespaces or not depending on labels besides that of its name.
+// dependsOn reports whether the match of a namespaceSelector with some namespaces depends on labels other than the name.
 func dependsOn(a *v1.Affinity, unknown []labels.Set) bool {
 	for _, t := range Terms(a) {
 		selector, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
 		if t.NamespaceSelector == nil || err != nil {
 			continue
 		}
-		all, _ := selector.Requirements() // one that selects nothing has none
+		all, _ := selector.Requirements() // a selector that selects nothing has no requirements
 		for _, set := range unknown {
 			excluded, other := false, false
 			for _, r := range all {

@@ -25,7 +25,7 @@ type Reader struct {
 	unreadable map[string]int // rows by the column
 }
 
-// Pod returns the pod of a row, without its node. It has one container, which requests what the pod does.
+// Pod returns the pod of a row, without its node. It has one container with the pod's requests.
 func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 	var models []string
 	read(o, "gpu_models", r.GPUModels, &models)
@@ -35,10 +35,15 @@ func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 	}
 	requests := kube.NonzeroResourceList(amounts)
 	o.quantities("extended", r.Extended, requests)
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(r.UID), Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(time.UnixMilli(r.Arrived)), Annotations: modelsOf(amounts, models)}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+		UID: types.UID(r.UID), Namespace: r.Namespace, Name: r.Name, CreationTimestamp: metav1.NewTime(time.UnixMilli(r.Arrived)),
+		Annotations: modelsOf(amounts, models),
+	}}
 	p.Spec = v1.PodSpec{
 		SchedulerName: v1.DefaultSchedulerName, Priority: &r.Priority, PriorityClassName: r.PriorityClass,
-		Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits(r, requests)}, Ports: o.ports(r.HostPorts)}},
+		Containers: []v1.Container{{
+			Name: "main", Resources: v1.ResourceRequirements{Requests: requests, Limits: limits(r, requests)}, Ports: o.ports(r.HostPorts),
+		}},
 	}
 	read(o, "labels", r.Labels, &p.Labels)
 	read(o, "node_selector", r.NodeSelector, &p.Spec.NodeSelector)
@@ -111,7 +116,7 @@ func (o *Reader) Unreadable(column string) {
 	o.unreadable[column]++
 }
 
-// Notes says what could not be read.
+// Notes describes unreadable values.
 func (o *Reader) Notes() (out []string) {
 	for column, n := range o.unreadable {
 		out = append(out, fmt.Sprintf("the column %s of %d rows cannot be read; they are played without it", column, n))
@@ -120,7 +125,7 @@ func (o *Reader) Notes() (out []string) {
 	return out
 }
 
-// read decodes a JSON column. For one that is empty or cannot be read it returns false, and leaves into as it is.
+// read decodes a JSON column. If the column is empty or unreadable, it returns false and leaves into unchanged.
 func read[T any](o *Reader, column, text string, into *T) bool {
 	if text == "" {
 		return false
@@ -134,7 +139,7 @@ func read[T any](o *Reader, column, text string, into *T) bool {
 	return true
 }
 
-// modelsOf returns the annotations of a pod that accepts certain models of GPUs.
+// modelsOf returns the annotations of a pod that accepts only certain GPU models.
 func modelsOf(r cluster.Resources, models []string) map[string]string {
 	if len(models) == 0 {
 		return nil

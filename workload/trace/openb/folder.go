@@ -13,8 +13,8 @@ const (
 	podsSuffix = ".csv"
 )
 
-// PodLists returns the sorted names of the pod lists in a folder, such as default for
-// openb_pod_list_default.csv. It is an error if there are none.
+// PodLists returns the sorted names of the pod lists in a folder, such as default for openb_pod_list_default.csv. It returns an error if
+// there are none.
 func PodLists(dir string) ([]string, error) {
 	files, err := filepath.Glob(PodsFile(dir, "*"))
 	if err != nil {

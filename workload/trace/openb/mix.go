@@ -9,9 +9,9 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Mix changes what the pods of a trace request. The zero value changes nothing.
+// Mix changes the requests of a trace's pods. The zero value changes nothing.
 type Mix struct {
-	Named      float64 // at least this fraction of the pods names GPU models, if so many have GPUs
+	Named      float64 // at least this fraction of the pods names GPU models, if enough pods have GPUs
 	Sharing    float64 // fraction of the pods with whole devices that become pods with a share
 	Multiple   float64 // factor on the number of pods with several devices; 0 is 1
 	WithoutGPU float64 // factor on the number of pods without GPUs; 0 is 1
@@ -46,11 +46,10 @@ func (m Mix) Validate() error {
 // errNoShare is Apply's error if pods shall become pods with a share, and no pod has one.
 var errNoShare = errors.New("no pod of the trace requests a share of a GPU")
 
-// Apply returns a list in which the pods with several devices and those without GPUs are repeated, at
-// random where a factor is not whole; then pods with whole devices are replaced by pods with a
-// share, which request what one of the list's does, drawn uniformly; then pods get the GPU models that
-// the pods of gpuspec10 name. Only pods that fit on the models' machines in the trace get models: those with one
-// device or a share. Equal arguments and random numbers give equal lists.
+// Apply returns a list in three steps: pods with several devices and pods without GPUs are repeated, at random where a factor is not whole;
+// pods with whole devices are replaced by pods with a share, which request the amounts of one of the list's, drawn uniformly; pods get the
+// GPU models that gpuspec10's pods name, if they have one device or a share and fit on the models' machines in the trace. Equal arguments
+// and random numbers give equal lists.
 func (m Mix) Apply(rng *rand.Rand, pods []Pod) ([]Pod, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err

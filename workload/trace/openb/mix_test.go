@@ -76,7 +76,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// The same random numbers give the same list, the pods given stay as they are, and all pods are valid.
+// The same random numbers give the same list, the given pods do not change, and all pods are valid.
 func TestMixIsSeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := Mix{

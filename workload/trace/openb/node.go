@@ -95,9 +95,8 @@ type machine struct {
 	model                     string
 }
 
-// Sample returns at least count of the nodes, in their order, or all if there are not so many.
-// Each kind of machine (CPU, memory, GPUs and model) keeps its share, rounded, and at least one
-// node. The nodes of a kind are taken at even distances in the list.
+// Sample returns at least count of the nodes, in their order, or all if there are fewer. Each kind of machine (CPU, memory, GPUs and model)
+// keeps its share, rounded, and at least one node. The nodes of a kind are taken at even distances in the list.
 func Sample(nodes []Node, count int) []Node {
 	if count >= len(nodes) {
 		return nodes

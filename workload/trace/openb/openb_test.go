@@ -77,7 +77,8 @@ func TestColumns(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	const pods, nodes = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n", "sn,cpu_milli,memory_mib,gpu,model\n"
+	const pods, nodes = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n",
+		"sn,cpu_milli,memory_mib,gpu,model\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "f: the file is empty"},
 		{pods, "f: the file has a header but no rows"},
@@ -174,7 +175,9 @@ func TestInflate(t *testing.T) {
 		pods := make([]Pod, n)
 		var all int64
 		for i := range pods {
-			pods[i] = Pod{Name: "p" + string(rune('a'+i%26)) + strings.Repeat("x", i/26), GPUs: 1, GPUMilli: int64(rapid.IntRange(0, 10).Draw(t, "tenths")) * 100}
+			pods[i] = Pod{
+				Name: "p" + string(rune('a'+i%26)) + strings.Repeat("x", i/26), GPUs: 1, GPUMilli: int64(rapid.IntRange(0, 10).Draw(t, "tenths")) * 100,
+			}
 			if pods[i].GPUMilli == 0 {
 				pods[i].GPUs = 0
 			}

@@ -53,7 +53,8 @@ func (r podRow) pod() (p Pod, column string, err error) {
 	case r.NumGPU == 1 && (r.GPUMilli < 1 || r.GPUMilli > cluster.DeviceMilli):
 		return p, "gpu_milli", fmt.Errorf("%d is not 1 to %d thousandths of the GPU", r.GPUMilli, cluster.DeviceMilli)
 	case r.NumGPU > 1 && r.GPUMilli != cluster.DeviceMilli:
-		return p, "gpu_milli", fmt.Errorf("%d with a num_gpu of %d; only a pod with one GPU can share it, other pods have %d", r.GPUMilli, r.NumGPU, cluster.DeviceMilli)
+		return p, "gpu_milli", fmt.Errorf("%d with a num_gpu of %d; only a pod with one GPU can share it, other pods have %d",
+			r.GPUMilli, r.NumGPU, cluster.DeviceMilli)
 	case r.Created.given && r.Deleted.given && r.Deleted.value < r.Created.value:
 		return p, "deletion_time", fmt.Errorf("%v is before the creation_time %v", r.Deleted.value, r.Created.value)
 	}

@@ -73,7 +73,10 @@ var (
 	podList  = kind{"an openb pod list", podColumns[:5], podColumns, "num_gpu"}
 
 	nodeColumns = []string{"sn", "cpu_milli", "memory_mib", "gpu", "model"}
-	podColumns  = []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"}
+	podColumns  = []string{
+		"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "pod_phase", "creation_time", "deletion_time",
+		"scheduled_time",
+	}
 )
 
 // PodColumns lists the columns that a pod list must have.

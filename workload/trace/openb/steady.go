@@ -9,8 +9,8 @@ import (
 	"sort"
 )
 
-// Steady is a workload in which pods come and go: those that run at time 0, and those that arrive from
-// then on. Pods are drawn from a pod list, each with the lifetime that it had in the trace.
+// Steady is a workload in which pods come and go: initial pods that run at time 0, and later arrivals. Pods are drawn from a pod list, each
+// with its lifetime in the trace.
 type Steady struct {
 	Running  []SteadyPod // in the order in which they arrived; their lifetimes count from time 0
 	Arriving []SteadyPod // in the order of their arrival
@@ -36,17 +36,16 @@ func CheckLifetimes(pods []Pod) error {
 	return nil
 }
 
-// DrawSteady draws a workload in which the pods request load times the capacity on average: for so many
-// seconds pods arrive as a Poisson process at the rate of
+// DrawSteady draws a workload in which the pods request load times the capacity on average: for the given seconds pods arrive as a Poisson
+// process at the rate of
 //
 //	load · capacity / mean GPU-seconds of a pod
 //
 // and each is drawn uniformly from the list. The capacity is in thousandths of a GPU, see [GPUMilli].
 //
-// The running pods are those that would run in a cluster with room for all that has had such arrivals forever. In it a pod
-// is met with a probability proportional to its lifetime, at an age that is uniform over it (Cox
-// 1962, Renewal Theory, §5.3). Pods are drawn until they request load times the capacity, so every seed
-// starts at the same load. Equal arguments give equal workloads.
+// The running pods are drawn from the stationary state of a cluster with room for all pods. In it the probability of a pod is proportional
+// to its lifetime, at an age that is uniform over it (Cox 1962, Renewal Theory, §5.3). Pods are drawn until they request load times the
+// capacity, so every seed starts at the same load. Equal arguments give equal workloads.
 func DrawSteady(pods []Pod, load float64, capacity int64, seconds float64, seed uint64) (Steady, error) {
 	if !(load > 0 && load <= 10) || !(seconds > 0) || math.IsInf(seconds, 0) {
 		return Steady{}, fmt.Errorf("load %v must be over 0 and at most 10, and the %v seconds a finite number over 0", load, seconds)

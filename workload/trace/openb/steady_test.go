@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lived returns a pod with one GPU that lived so many seconds.
+// lived returns a pod with one GPU and the given lifetime in seconds.
 func lived(name string, seconds float64) Pod {
 	return Pod{Name: name, MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 1000, Created: 10, Deleted: 10 + seconds}
 }

@@ -27,8 +27,8 @@ func (t Taints) Validate() error {
 	return nil
 }
 
-// Apply returns the lists with taints and tolerations; the ones given stay as they are. The random numbers draw
-// the models and the pods. Equal arguments and random numbers give equal lists.
+// Apply returns new lists with taints and tolerations; the given ones do not change. The random numbers draw the models and the pods. Equal
+// arguments and random numbers give equal lists.
 func (t Taints) Apply(rng *rand.Rand, nodes []Node, pods []Pod) ([]Node, []Pod, error) {
 	if err := t.Validate(); err != nil {
 		return nil, nil, err

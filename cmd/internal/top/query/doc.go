@@ -1,5 +1,4 @@
-// Package query parses and applies the expressions that sort and filter ktop's list of nodes:
-// those of --sort and of the / key.
+// Package query parses and applies ktop's expressions that sort (--sort) and filter (the / key) its list of nodes.
 //
 // A sort expression is a column, and optionally a direction: "cpu", "name:desc".
 //

@@ -7,7 +7,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// A filter works on any list: a function says which texts and amounts a row has.
+// A filter works on any list: a function returns the texts and amounts of a row.
 func ExampleSelect() {
 	filter, err := query.ParseFilter("node cpu>50%")
 	if err != nil {

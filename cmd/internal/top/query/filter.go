@@ -88,7 +88,8 @@ func parseComparison(term string) (comparison, bool, error) {
 		c.value, err = amount(c.field, rest)
 	}
 	if err != nil || c.value != c.value {
-		return comparison{}, false, fmt.Errorf("%q is no amount of %s: write a quantity such as 2, 500m or 16Gi, or a share such as 80%%", rest, c.field)
+		return comparison{}, false, fmt.Errorf("%q is no amount of %s: write a quantity such as 2, 500m or 16Gi, or a share such as 80%%",
+			rest, c.field)
 	}
 	return c, true, nil
 }

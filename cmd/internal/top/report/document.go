@@ -14,8 +14,8 @@ const (
 	kind       = "ClusterTop"
 )
 
-// Document is a frame as it is written in JSON and YAML. Lists are never null. Times are RFC 3339. A fraction is requested / allocatable: 1 is
-// full, more is overcommitted.
+// Document is a frame in JSON or YAML. Lists are never null. Times are RFC 3339. A fraction is requested / allocatable: 1 is full, more is
+// overcommitted.
 type Document struct {
 	APIVersion   string        `json:"apiVersion"` // gnnsched.io/v1
 	Kind         string        `json:"kind"`       // ClusterTop
@@ -34,7 +34,8 @@ type disconnected struct {
 	Reason string    `json:"reason"`
 }
 
-// totals are sums: counts of all nodes, amounts of the workers, which are the nodes without a control-plane taint, or all nodes if there is no other.
+// totals are sums: counts of all nodes, amounts of the workers, which are the nodes without a control-plane taint, or all nodes if there is
+// no other.
 type totals struct {
 	Nodes    int         `json:"nodes"`
 	Ready    int         `json:"ready"`
@@ -97,7 +98,7 @@ type scheduler struct {
 	BoundPerSecond float64 `json:"boundPerSecond"` // in the last ten seconds
 }
 
-// node is a node with what its pods request. Strings that are not known are empty.
+// node is a node with its pods' requests. Unknown strings are empty.
 type node struct {
 	Name       string      `json:"name"`
 	Status     string      `json:"status"`

@@ -25,8 +25,9 @@ type use struct{ cpu, memory, gpu int64 }
 func frame() state.Frame {
 	c := state.New()
 	base := state.Node{
-		Status: "Ready", Ready: true, Worker: true, Version: "v1.36.3", Zone: "zone-a", InternalIP: "10.0.0.1", Roles: []string{"agent"}, Created: noon.Add(-3 * time.Hour),
-		CPU: state.Usage{Allocatable: 64_000}, Memory: state.Usage{Allocatable: 256 << 30}, Pods: state.Usage{Allocatable: 110},
+		Status: "Ready", Ready: true, Worker: true, Version: "v1.36.3", Zone: "zone-a", InternalIP: "10.0.0.1", Roles: []string{"agent"},
+		Created: noon.Add(-3 * time.Hour),
+		CPU:     state.Usage{Allocatable: 64_000}, Memory: state.Usage{Allocatable: 256 << 30}, Pods: state.Usage{Allocatable: 110},
 	}
 	node := func(name string, change func(*state.Node)) state.Node {
 		n := base
@@ -44,7 +45,9 @@ func frame() state.Frame {
 		node("node-4", func(n *state.Node) { n.Status, n.Ready, n.Roles, n.Zone, n.Version = "NotReady", false, nil, "", "" }),
 	})
 	pod := func(name, on, by string, u use) state.Pod {
-		return state.Pod{Namespace: "default", Name: name, Node: on, Scheduler: by, CPU: u.cpu, Memory: u.memory, GPU: u.gpu, Created: noon.Add(-time.Minute)}
+		return state.Pod{
+			Namespace: "default", Name: name, Node: on, Scheduler: by, CPU: u.cpu, Memory: u.memory, GPU: u.gpu, Created: noon.Add(-time.Minute),
+		}
 	}
 	c.SetUsed(map[string]state.Measured{"node-1": {CPU: 3200, Memory: 5 << 30}, "node-2": {CPU: 62_000, Memory: 100 << 30}})
 	c.ReplacePods([]state.Pod{
@@ -95,7 +98,7 @@ func TestSeveralFrames(t *testing.T) {
 	f := frame()
 	for _, c := range []struct {
 		format Format
-		read   func([]byte) int // how many frames a reader finds
+		read   func([]byte) int // returns the number of frames that a reader finds
 	}{
 		{JSON, func(b []byte) (n int) {
 			for d := json.NewDecoder(bytes.NewReader(b)); d.More(); n++ {

@@ -65,7 +65,8 @@ func nodeRow(now time.Time, n *state.Node, wide bool) []string {
 	}
 	if wide {
 		row = append(row, used(n)...)
-		row = append(row, orNone(n.GPUModel), orNone(devicePercents(n.Devices)), orNone(n.Zone), orNone(n.InternalIP), orNone(strings.Join(n.Taints, ",")))
+		row = append(row, orNone(n.GPUModel), orNone(devicePercents(n.Devices)), orNone(n.Zone), orNone(n.InternalIP),
+			orNone(strings.Join(n.Taints, ",")))
 	}
 	return row
 }
@@ -104,7 +105,7 @@ func count(u state.Usage) string {
 	return fmt.Sprintf("%d/%d", u.Requested, u.Allocatable)
 }
 
-// devicePercents writes how much of each device is requested: "100,81,0".
+// devicePercents writes the requested percentage of each device: "100,81,0".
 func devicePercents(devices []int64) string {
 	var out []string
 	for _, used := range devices {

@@ -10,7 +10,7 @@ import (
 
 // Card is a GPU of a node with those who have it.
 type Card struct {
-	Name       string // in its ResourceSlice; empty for one that only the node's capacity counts
+	Name       string // in its ResourceSlice; empty for a device that only the node's capacity counts
 	Partitions bool   // partitions share it, as with MIG
 	Milli      int64  // thousandths that are requested
 	Unnamed    int64  // of these, what pods request that name no device
@@ -21,8 +21,8 @@ type Card struct {
 type Part struct {
 	Pod    string // NAMESPACE/NAME; empty for a claim that no pod on the node has
 	Claim  string // empty for a pod whose annotation names the card
-	Device string // that the claim got: the card, or a partition of it
-	Milli  int64  // thousandths of the card; each pod with a shared claim has all of it
+	Device string // allocated to the claim: the card, or a partition of it
+	Milli  int64  // thousandths of the card; pods that share a claim all have its whole amount
 }
 
 // CardsOf returns the GPUs of a node in their order; nil if there are none.
@@ -128,7 +128,9 @@ func (c *Cluster) addParts(of map[string][]Card) {
 				pods = []string{""}
 			}
 			for _, pod := range pods {
-				add(node, card, Part{Pod: pod, Claim: Printable(k.namespace.Value() + "/" + k.name), Device: Printable(x.Results[i].Device), Milli: milli})
+				add(node, card, Part{
+					Pod: pod, Claim: Printable(k.namespace.Value() + "/" + k.name), Device: Printable(x.Results[i].Device), Milli: milli,
+				})
 			}
 		}
 	}

@@ -16,7 +16,8 @@ func withPartitions(s *resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 		return map[string]resourceapi.Counter{"memory": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
 	}
 	for name, n := range map[string]int64{"gpu-9": 8, "gpu-9-half": 4} {
-		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-9", Counters: slots(n)}}})
+		s.Spec.Devices = append(s.Spec.Devices,
+			resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-9", Counters: slots(n)}}})
 	}
 	counters := s.DeepCopy()
 	counters.Name, counters.Spec.Devices = s.Name+"-counters", nil
@@ -25,7 +26,7 @@ func withPartitions(s *resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	return []*resourceapi.ResourceSlice{s, counters}
 }
 
-// The cards of a node are told with what pods have of them, by annotations and by claims: whole, shares and partitions.
+// CardsOf returns the cards of a node with the parts that pods have of them, by annotations and by claims: whole, shares and partitions.
 func TestCardsOf(t *testing.T) {
 	c := New()
 	c.SetNode(worker("a"))
@@ -59,7 +60,9 @@ func TestCardsOf(t *testing.T) {
 	if d := cmp.Diff(want, c.CardsOf("a")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	want = []Card{{Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}, {Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}}
+	want = []Card{
+		{Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}, {Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}},
+	}
 	if d := cmp.Diff(want, c.CardsOf("counted")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}

@@ -10,7 +10,7 @@ import (
 	"gnnsched/internal/cluster/cards"
 )
 
-// Claim holds what a ResourceClaim has been given.
+// Claim holds the devices allocated to a ResourceClaim.
 type Claim struct {
 	Namespace, Name string
 	Results         []resourceapi.DeviceRequestAllocationResult // nil without an allocation
@@ -49,7 +49,7 @@ func newDevices() devices {
 	return devices{slices: map[string]*resourceapi.ResourceSlice{}, claims: map[podKey]Claim{}}
 }
 
-// SetSlice adds or changes a ResourceSlice. Nobody may change it any more.
+// SetSlice adds or changes a ResourceSlice. The caller must not change it afterwards.
 func (c *Cluster) SetSlice(s *resourceapi.ResourceSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func (d *devices) taken(r *resourceapi.DeviceRequestAllocationResult) (node stri
 	return node, card, milli
 }
 
-// held returns what a pod has by its claims, in the order of its claims.
+// held returns the devices that a pod has by its claims, in the order of its claims.
 func (d *devices) held(namespace unique.Handle[string], names []string) (out []Held) {
 	for _, name := range names {
 		results := d.claims[podKey{namespace, name}].Results
@@ -168,8 +168,8 @@ func (d *devices) held(namespace unique.Handle[string], names []string) (out []H
 	return out
 }
 
-// show adds the cards of a node's slices, and what claims hold of them, to the node of a frame. named and unnamed are
-// what other pods request of the devices.
+// show adds the cards of a node's slices, and the parts that claims hold, to the node of a frame. named and unnamed are other pods'
+// requests for the devices.
 func (d *devices) show(n *Node, named []int64, unnamed int64) {
 	set, used := d.cards[n.Name], d.used[n.Name]
 	if set == nil {
@@ -189,8 +189,8 @@ func (d *devices) show(n *Node, named []int64, unnamed int64) {
 	n.Devices = spreadOver(n.Devices, named, used, unnamed)
 }
 
-// spreadOver returns the requested thousandths of each device: those of pods and claims that name it, and those that are left
-// on idle devices first. It returns nil for no devices.
+// spreadOver returns the requested thousandths of each device: named plus claimed, and left put on idle devices first. It returns nil for
+// no devices.
 func spreadOver(of, named, claimed []int64, left int64) []int64 {
 	if of == nil {
 		return nil

@@ -37,7 +37,7 @@ func gives(name, node, device string, shares int64) Claim {
 	}}}
 }
 
-// The devices of a node are those of its slices, and claims hold them beside annotations.
+// A node's devices come from its slices. Claims and annotations both take parts of them.
 func TestDevicesInSlices(t *testing.T) {
 	c, both := New(), worker("both")
 	both.GPU.Allocatable, both.GPUModel, both.Devices = 2000, "P100", make([]int64, 2)
@@ -52,7 +52,10 @@ func TestDevicesInSlices(t *testing.T) {
 		c.SetPod(p, noon)
 	}
 	unallocated := Claim{Namespace: "default", Name: "waits"}
-	c.ReplaceClaims([]Claim{gives("a", "only", "gpu-1", 460), gives("b", "only", "gpu-2", 1000), gives("c", "both", "gpu-1", 500), gives("gone", "gone", "gpu-0", 1), unallocated})
+	c.ReplaceClaims([]Claim{
+		gives("a", "only", "gpu-1", 460), gives("b", "only", "gpu-2", 1000), gives("c", "both", "gpu-1", 500), gives("gone", "gone", "gpu-0", 1),
+		unallocated,
+	})
 	check := func(when string, want ...string) {
 		t.Helper()
 		var got []string

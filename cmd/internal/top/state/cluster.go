@@ -56,8 +56,7 @@ type nodeSum struct {
 	Node
 	known bool // the node exists
 
-	// Requested thousandths of GPUs: of each device, and of pods that do not say on which they are.
-	// named is nil until a pod says it.
+	// Requested thousandths of GPUs: of each device, and of pods without device numbers. named is nil until a pod has numbers.
 	named   []int64
 	unnamed int64
 }
@@ -253,8 +252,7 @@ func (s *nodeSum) add(p podSum, sign int64) {
 	s.addDevices(p, sign)
 }
 
-// addDevices adds sign times a pod's GPUs to those of the node. The devices of one pod have equal
-// parts of its request.
+// addDevices adds sign times a pod's GPUs to the node's. The pod's request is divided equally over its devices.
 func (s *nodeSum) addDevices(p podSum, sign int64) {
 	n := int64(p.devices.Len())
 	if n == 0 {

@@ -211,8 +211,8 @@ func gpuWorker(name string) Node {
 	return n
 }
 
-// Pods that do not say on which GPUs they are count on idle ones first, and what is left in the rest of
-// others. The sum is right even if the devices are overcommitted.
+// Pods without device numbers count on idle devices first, and the rest on the room left on others. The sum is right even if the devices
+// are overcommitted.
 func TestDevices(t *testing.T) {
 	gpu := func(name string, milli int64, on cluster.DeviceSet) Pod {
 		p := pod(name, "a", 0, 0)

@@ -15,7 +15,9 @@ import (
 )
 
 func requests(cpu, memory string) v1.ResourceRequirements {
-	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}}
+	return v1.ResourceRequirements{Requests: v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
+	}}
 }
 
 func TestPodOf(t *testing.T) {
@@ -45,7 +47,9 @@ func TestPodOf(t *testing.T) {
 			p.Spec.InitContainers = []v1.Container{{Name: "i", Resources: requests("2", "1Ki")}}
 		}), want(func(p *Pod) { p.CPU = 2000 })},
 		{"a sidecar adds up", base(func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "s", Resources: requests("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)}}
+			p.Spec.InitContainers = []v1.Container{{
+				Name: "s", Resources: requests("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways),
+			}}
 		}), want(func(p *Pod) { p.CPU, p.Memory = 130, 2<<20 })},
 		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requests("5m", "1Mi").Requests }), want(func(p *Pod) { p.CPU, p.Memory = 105, 2<<20 })},
 		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requests("1", "1Gi")) }), want(func(p *Pod) { p.CPU, p.Memory = 1000, 1<<30 })},
@@ -64,11 +68,15 @@ func TestPodOf(t *testing.T) {
 		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Status, p.Done = "Succeeded", true })},
 		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Status, p.Done = "Failed", true })},
 		{"scheduled", base(func(p *v1.Pod) {
-			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady}, {Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+			p.Status.Conditions = []v1.PodCondition{
+				{Type: v1.PodReady}, {Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)},
+			}
 		}), want(func(p *Pod) { p.Scheduled = noon })},
 		{"unschedulable", base(func(p *v1.Pod) {
 			p.Spec.NodeName = ""
-			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no\x1b[2Jroom\n"}}
+			p.Status.Conditions = []v1.PodCondition{{
+				Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no\x1b[2Jroom\n",
+			}}
 		}), want(func(p *Pod) { p.Node, p.Reason, p.Message = "", "Unschedulable", "no [2Jroom " })},
 	} {
 		if d := cmp.Diff(c.want, PodOf(c.pod)); d != "" {
@@ -86,16 +94,24 @@ func TestNodeOf(t *testing.T) {
 			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/role": "agent", "node-role.kubernetes.io/": "x",
 			v1.LabelTopologyZone: "z1", kube.GPUModelLabel: "T4",
 		}},
-		Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute}}},
+		Spec: v1.NodeSpec{Taints: []v1.Taint{
+			{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute},
+		}},
 		Status: v1.NodeStatus{
 			Conditions: ready(v1.ConditionTrue), NodeInfo: v1.NodeSystemInfo{KubeletVersion: "v1.36.3"},
-			Addresses:   []v1.NodeAddress{{Type: v1.NodeHostName, Address: "h"}, {Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeInternalIP, Address: "fd00::1"}},
-			Allocatable: v1.ResourceList{"cpu": resource.MustParse("63500m"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("110"), kube.GPUResource: resource.MustParse("8")},
+			Addresses: []v1.NodeAddress{
+				{Type: v1.NodeHostName, Address: "h"}, {Type: v1.NodeInternalIP, Address: "10.0.0.1"}, {Type: v1.NodeInternalIP, Address: "fd00::1"},
+			},
+			Allocatable: v1.ResourceList{
+				"cpu": resource.MustParse("63500m"), "memory": resource.MustParse("256Gi"), "pods": resource.MustParse("110"),
+				kube.GPUResource: resource.MustParse("8"),
+			},
 		},
 	}
 	want := Node{
-		Name: "n", Status: "Ready", Ready: true, Worker: true, Roles: []string{"agent", "worker"}, Version: "v1.36.3", Zone: "z1", InternalIP: "10.0.0.1",
-		Taints: []string{"a:NoExecute", "b=v:NoSchedule"}, Created: noon,
+		Name: "n", Status: "Ready", Ready: true, Worker: true, Roles: []string{"agent", "worker"}, Version: "v1.36.3", Zone: "z1",
+		InternalIP: "10.0.0.1",
+		Taints:     []string{"a:NoExecute", "b=v:NoSchedule"}, Created: noon,
 		CPU: Usage{Allocatable: 63_500}, Memory: Usage{Allocatable: 256 << 30}, GPU: Usage{Allocatable: 8000}, Pods: Usage{Allocatable: 110},
 		GPUModel: "T4", Devices: make([]int64, 8),
 	}

@@ -12,40 +12,40 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// Ask says which details a screen shows. The zero value asks for none.
+// Ask selects the details that a screen shows. The zero value asks for none.
 type Ask struct {
 	Node      string // the pods on this node
 	Pods      PodsAsk
 	Pod       PodAsk
 	Workloads bool
-	Decisions bool // of all schedulers that are asked
+	Decisions bool // of all asked schedulers
 	Placed    bool
 	Pending   bool
 	Devices   bool // the GPUs of all nodes
 	Events    bool
 	Learning  bool // of one scheduler
-	Shadow    bool // what one scheduler has found in the shadow of another one
-	Usage     bool // what one scheduler has measured
-	Server    int  // which of the schedulers is asked for Learning, Shadow and Usage
+	Shadow    bool // one shadow scheduler's findings
+	Usage     bool // one scheduler's measurements
+	Server    int  // index of the scheduler for Learning, Shadow and Usage
 }
 
-// PodsAsk says which pods are asked for. The zero value asks for none.
+// PodsAsk selects pods. The zero value selects none.
 type PodsAsk struct {
 	Asked     bool
 	Namespace string // with Workload, of the workload; empty for all pods
 	Workload  string // Kind/name; empty for the pods of the namespace without a controller
 }
 
-// PodAsk says which pod is asked for, and which decision about it is explained. The zero value asks for none.
+// PodAsk selects a pod and the decision about it to explain. The zero value selects none.
 type PodAsk struct {
 	Namespace, Name string
-	Decision        *record.Record // nil for the newest one that a scheduler tells
+	Decision        *record.Record // nil for the newest one of any scheduler
 }
 
-// Details is the part of the cluster that few screens show. It holds only what was asked for.
+// Details holds the part of the cluster that few screens show. Only the requested fields are set.
 type Details struct {
 	Node      string
-	Pods      []ListedPod // on Node, or those of Ask.Pods
+	Pods      []ListedPod // the pods on Node, or of Ask.Pods
 	Pod       *PodDetails // nil unless Ask.Pod names one
 	Cards     []Card
 	Devices   []NodeCards
@@ -72,13 +72,13 @@ type Details struct {
 // Decision is a decision that a scheduler told, or a pod that the API says is bound.
 type Decision struct {
 	record.Record
-	Server  string // the scheduler that told it; empty if only one is asked
-	Counted bool   // nobody told it: the pod is bound, and its schedulerName is Profile
+	Server  string // the scheduler that reported it; empty if there is only one
+	Counted bool   // reported by no scheduler: the pod is bound, and Profile is its schedulerName
 }
 
 // Silent is a scheduler that does not answer.
 type Silent struct {
-	Server string // empty if only one is asked
+	Server string // empty if there is only one
 	Err    error
 }
 
@@ -141,7 +141,8 @@ func (c *Cluster) Workloads() []Workload {
 		out = append(out, s.Workload)
 	}
 	slices.SortFunc(out, func(a, b Workload) int {
-		return cmp.Or(cmp.Compare(b.Bound+b.Pending, a.Bound+a.Pending), strings.Compare(a.Namespace, b.Namespace), CompareNatural(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Bound+b.Pending, a.Bound+a.Pending), strings.Compare(a.Namespace, b.Namespace),
+			CompareNatural(a.Name, b.Name))
 	})
 	return out
 }

@@ -28,7 +28,9 @@ func TestDetails(t *testing.T) {
 	if d := cmp.Diff([]string{"web-9", "web-10"}, names); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	want := ListedPod{Namespace: "default", Name: "web-9", Node: "a", Workload: "Deployment/web", Scheduler: "gnn", CPU: 100, Memory: 1 << 20, GPU: 500}
+	want := ListedPod{
+		Namespace: "default", Name: "web-9", Node: "a", Workload: "Deployment/web", Scheduler: "gnn", CPU: 100, Memory: 1 << 20, GPU: 500,
+	}
 	got := c.PodsOn("a")[0]
 	if !got.Created.Equal(pod("", "", 0, 0).Created) {
 		t.Errorf("created at %v", got.Created)
@@ -53,7 +55,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// The API's pods say what each scheduler has placed, the newest first.
+// Placed counts pods by scheduler from the API, the newest first.
 func TestPlaced(t *testing.T) {
 	c := New()
 	set := func(name, node, scheduler string, scheduled, now time.Time) {

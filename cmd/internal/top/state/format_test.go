@@ -38,7 +38,10 @@ func TestFraction(t *testing.T) {
 }
 
 func TestNaturalOrder(t *testing.T) {
-	want := []string{"", "0", "00", "1", "2", "10", "a", "node-1", "node-01", "node-2", "node-2a", "node-10", "node-10-1", "node-10-2", "node-99999999999999999999", "node-a", "zone"}
+	want := []string{
+		"", "0", "00", "1", "2", "10", "a", "node-1", "node-01", "node-2", "node-2a", "node-10", "node-10-1", "node-10-2",
+		"node-99999999999999999999", "node-a", "zone",
+	}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, CompareNatural)

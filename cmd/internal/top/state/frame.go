@@ -17,7 +17,7 @@ type Frame struct {
 	Lost         *Lost       // nil while the API server answers
 }
 
-// Node is a node with the sums of what its pods request.
+// Node is a node with the sums of its pods' requests.
 type Node struct {
 	Name       string
 	Status     string   // in kubectl's words: Ready, NotReady, Unknown, "Ready,SchedulingDisabled"
@@ -35,13 +35,12 @@ type Node struct {
 	CPU    Usage // millicores
 	Memory Usage // bytes
 	GPU    Usage // thousandths of a device, shares included
-	Pods   Usage // pods; Requested is how many there are
+	Pods   Usage // pods; Requested is their number
 
 	// Used holds the measured usage of the node, nil without a measurement.
 	Used *Measured
 
-	// Devices holds the requested thousandths of each GPU, nil without GPUs. Amounts of pods that do
-	// not say on which devices they are count on idle ones first.
+	// Devices holds the requested thousandths of each GPU, nil without GPUs. Amounts of pods without device numbers count on idle ones first.
 	Devices []int64
 }
 
@@ -79,8 +78,8 @@ func (u Usage) plus(v Usage) Usage {
 	return Usage{Requested: u.Requested + v.Requested, Allocatable: u.Allocatable + v.Allocatable}
 }
 
-// Totals is the sum over the nodes of a frame. Amounts are those of the worker nodes only, since
-// ordinary pods get nothing of a control plane; without any worker, those of all nodes.
+// Totals is the sum over the nodes of a frame. Amounts are sums over the worker nodes only, since ordinary pods cannot use a control plane;
+// without any worker, over all nodes.
 type Totals struct {
 	Nodes    int
 	Ready    int

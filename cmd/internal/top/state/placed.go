@@ -9,8 +9,8 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// Placed sums up the pods on nodes that name one scheduler. The API tells it of every scheduler, also of those that cannot be
-// asked for their decisions, such as a stock kube-scheduler.
+// Placed sums up the bound pods of one scheduler. It comes from the API, so it also covers schedulers that cannot be asked for their
+// decisions, such as a stock kube-scheduler.
 type Placed struct {
 	Scheduler string
 	Bound     int
@@ -19,10 +19,10 @@ type Placed struct {
 	Last      []Decision // the pods that were bound last, the newest first; at most lastPlaced
 }
 
-// lastPlaced is how many pods a Placed lists.
+// lastPlaced is the number of pods in a Placed.
 const lastPlaced = 300
 
-// Placed returns what each scheduler has placed, the one with the most pods first.
+// Placed returns the bound pods of each scheduler, the one with the most pods first.
 func (c *Cluster) Placed() []Placed {
 	all := c.placements()
 	out := make([]Placed, 0, len(all))
@@ -55,14 +55,16 @@ type placement struct {
 }
 
 func (p *placement) decision() Decision {
-	d := Decision{Counted: true, Record: record.Record{Profile: p.Profile, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Outcome: record.Bound}}
+	d := Decision{Counted: true, Record: record.Record{
+		Profile: p.Profile, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Outcome: record.Bound,
+	}}
 	if p.bound != 0 {
 		d.Time = time.Unix(0, p.bound)
 	}
 	return d
 }
 
-// placements returns the pods on nodes by scheduler. It does no more than that, because it stops all changes meanwhile.
+// placements returns the bound pods by scheduler. It does no more, because it holds the lock.
 func (c *Cluster) placements() map[*schedulerSum][]placement {
 	c.mu.Lock()
 	defer c.mu.Unlock()

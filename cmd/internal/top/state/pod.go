@@ -61,7 +61,7 @@ func PodOf(p *v1.Pod) Pod {
 	return out
 }
 
-// statusOf says in kubectl's words how a pod is: that it is being deleted, why a container of it does not run, or else its phase.
+// statusOf returns a pod's status in kubectl's words: that it is being deleted, why a container of it does not run, or else its phase.
 func statusOf(p *v1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return "Terminating"

@@ -26,7 +26,7 @@ type ListedPod struct {
 	Created   time.Time
 }
 
-// PodDetails is what is known of one pod.
+// PodDetails holds the details of one pod.
 type PodDetails struct {
 	ListedPod
 	Found bool // the pod is in the cluster and has not finished
@@ -52,7 +52,7 @@ func (c *Cluster) PodsOn(node string) []ListedPod {
 	return c.pick(func(_ podKey, p *podSum) bool { return p.node != nil && p.node.Name == node })
 }
 
-// Pods returns the pods that are asked for, by namespace and name.
+// Pods returns the selected pods, by namespace and name.
 func (c *Cluster) Pods(ask PodsAsk) []ListedPod {
 	return c.pick(func(k podKey, p *podSum) bool {
 		return ask.Namespace == "" || k.namespace.Value() == ask.Namespace && p.workload.Value() == ask.Workload

@@ -6,15 +6,14 @@ type Measured struct {
 	Memory int64 // bytes
 }
 
-// SetUsed says what nodes use. Nodes that are not in the map are not measured. The caller must not change the
-// map any more.
+// SetUsed sets the nodes' usage. Nodes that are not in the map are not measured. The caller must not change the map any more.
 func (c *Cluster) SetUsed(used map[string]Measured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.used = used
 }
 
-// measure adds what a node uses, unless it is nil.
+// measure adds a node's measured usage, unless it is nil.
 func (t *Totals) measure(used *Measured) {
 	if used == nil {
 		return

@@ -23,8 +23,8 @@ func (p *PendingPod) Why() string {
 	return p.Reason + ": " + msg
 }
 
-// Excluded keeps from a message of kube-scheduler the reasons, those that exclude most nodes first, because a narrow window
-// cuts the last ones off. Of a message about a binding it keeps the node. It returns text of another form as it is.
+// Excluded keeps only the reasons of a kube-scheduler message, the most frequent first, because a narrow window cuts off the last ones.
+// From a message about a binding it keeps the node. It returns other texts unchanged.
 func Excluded(message string) string {
 	message = strings.TrimPrefix(message, "(combined from similar events): ")
 	if object, node, ok := strings.Cut(strings.TrimPrefix(message, "Successfully assigned "), " to "); ok && strings.HasPrefix(message, "Successfully assigned ") && !strings.Contains(object, " ") {
@@ -48,15 +48,15 @@ type exclusion struct {
 	reason string
 }
 
-// exclusions splits a message of kube-scheduler, such as "0/13 nodes are available: 1 node(s) had a taint, 12 Insufficient cpu.
-// preemption: …". Of text of another form it returns none, and what is worth showing.
+// exclusions splits a kube-scheduler message, such as "0/13 nodes are available: 1 node(s) had a taint, 12 Insufficient cpu. preemption:
+// …". For a text of another form it returns no exclusions and the part of the text to show.
 func exclusions(message string) (all []exclusion, text string) {
 	text, _, _ = strings.Cut(message, " preemption: ")
 	_, rest, ok := strings.Cut(text, " nodes are available: ")
 	if !ok {
 		return nil, text
 	}
-	rest, _, _ = strings.Cut(rest, ". ") // what follows is not about nodes
+	rest, _, _ = strings.Cut(rest, ". ") // the rest is not about nodes
 	rest = strings.TrimSuffix(rest, ".")
 	for part := range strings.SplitSeq(rest, ", ") {
 		number, reason, _ := strings.Cut(part, " ")

@@ -31,7 +31,7 @@ const (
 	widestName   = 48
 )
 
-// plan says which columns a window has room for, and how wide the flexible ones are.
+// plan holds the columns that a window has room for, and the widths of the flexible ones.
 type plan struct {
 	name, role                      int // widths; no role if 0
 	status, age, version, pods, gpu bool
@@ -112,7 +112,7 @@ func (c nodeColumns) layout() []column {
 	return cols
 }
 
-// usageLayout says what a usage column shows beside its percentage.
+// usageLayout selects the text beside a usage column's percentage.
 type usageLayout struct {
 	bar     int // width of the bar, 0 for none
 	amounts bool
@@ -142,7 +142,7 @@ func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
 		title = title[:3]
 	}
 	cell := func(n *state.Node, _ int) string {
-		if r.usage(n) == (state.Usage{}) { // the node has none of the resource
+		if r.usage(n) == (state.Usage{}) { // the node does not have the resource
 			return c.st.Dim.Render(c.st.Fit(strings.Repeat(" ", u.bar)+c.st.FitRight("-", percentWidth), width))
 		}
 		f, faint := r.usage(n).Fraction(), !n.Worker
@@ -249,7 +249,8 @@ type textColumn struct {
 	style  func(row int) lipgloss.Style // nil for plain
 }
 
-// measuredRows is how many rows, besides those that are drawn, decide how wide the columns are: a list of all pods may have 100,000.
+// measuredRows is the number of further rows, besides the drawn ones, that determine the column widths: a list of all pods may have
+// 100,000.
 const measuredRows = 2000
 
 // textTable draws the titles of the columns, and the rows with index from up to, but not including, to, of rows in all.

@@ -21,7 +21,7 @@ import (
 
 // decisionsScreen is the stream of the schedulers' decisions, the newest first.
 type decisionsScreen struct {
-	shown []state.Decision // those that pass the filter
+	shown []state.Decision // the rows that pass the filter
 }
 
 func (*decisionsScreen) describe() description {
@@ -42,7 +42,9 @@ func (s *decisionsScreen) update(c *canvas, f query.Filter) {
 
 // decisionRow lets the filter read the fields of a decision.
 func decisionRow(r *state.Decision) query.Row {
-	return query.Row{Texts: []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure}}
+	return query.Row{Texts: []string{
+		r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure,
+	}}
 }
 
 func (*decisionsScreen) press(*canvas, tea.KeyPressMsg) {}
@@ -74,7 +76,7 @@ func (s *decisionsScreen) draw(c *canvas, from, to int) []string {
 // headingLines are the figures and the titles of the columns.
 func (s *decisionsScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
 
-// figures say which schedulers do not answer, and sum up what the others have decided.
+// figures names the schedulers that do not answer, and sums up the others' decisions.
 func (s *decisionsScreen) figures(c *canvas) []string {
 	lines := c.silent()
 	if len(lines) == 0 || len(s.shown) > 0 {
@@ -124,7 +126,9 @@ func decisionColumns(c *canvas, list []state.Decision, node bool) []textColumn {
 		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
 		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.Latency(r.Latency) })},
 		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
-		textColumn{title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) })},
+		textColumn{
+			title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) }),
+		},
 	)
 	if several {
 		cols = append(cols, textColumn{title: "SERVER", extra: true, cell: func(row int) string { return list[row].Server }})
@@ -158,8 +162,8 @@ func decidedStyle(c *canvas, r *record.Record) lipgloss.Style {
 	return c.st.Warn
 }
 
-// decidedNode is the chosen node, or the outcome if the pod is not bound to it. Of a decision in the shadow it is the node to
-// which the pod would go; the column says so.
+// decidedNode is the chosen node, or the outcome if the pod is not bound to it. For a decision in the shadow it is the node to which the
+// pod would go; the column's title tells so.
 func decidedNode(r *record.Record) string {
 	switch {
 	case r.Node == "":
@@ -170,8 +174,7 @@ func decidedNode(r *record.Record) string {
 	return r.Node
 }
 
-// decidedDevices names the devices that the pod got: those of its claims, or else their numbers. A part of a card is
-// followed by its percentage.
+// decidedDevices names the devices that the pod got: by its claims, or else by number. A part of a card is followed by its percentage.
 func decidedDevices(r *record.Record) string {
 	var all []string
 	for _, d := range r.Claimed {
@@ -194,7 +197,7 @@ func marginText(r *record.Record) string {
 	return strconv.FormatFloat(*r.Margin, 'g', 3, 64)
 }
 
-// defaultText is the default profile's choice: a node, or that it is the same.
+// defaultText is the default profile's choice: a node, or that it agrees.
 func defaultText(r *record.Record) string {
 	switch {
 	case r.Default == nil:
@@ -263,7 +266,7 @@ func (s *decisionsScreen) summary(c *canvas) (lines []string) {
 	return append(lines, c.st.Fit(c.st.Join(parts, c.width), c.width))
 }
 
-// hintOf is what an error says that the reader can do.
+// hintOf returns the hint of an error.
 func hintOf(err error) string {
 	var e *exit.Error
 	if errors.As(err, &e) {
@@ -274,7 +277,7 @@ func hintOf(err error) string {
 
 // decider is a profile of a scheduler.
 type decider struct {
-	profile, server string // the server is empty if only one is asked
+	profile, server string // the server is empty if there is only one
 	counted         bool   // it is not asked
 }
 
@@ -294,10 +297,10 @@ func (d decider) compare(other decider) int { return strings.Compare(d.title(), 
 type tally struct {
 	of                 decider
 	list               []*record.Record
-	asked, same        int // the default profile's choice is known; it is the same
+	asked, same        int // known choices of the default profile, and how many agree
 	none, fell         int
-	latencies, margins []float64      // of those that have one
-	nodes              map[string]int // pods bound to each, or in the shadow those that would be
+	latencies, margins []float64      // of the decisions that have one
+	nodes              map[string]int // pods bound to each node; in the shadow, pods that would be bound
 	shadow             bool           // the profile only watches
 }
 
@@ -355,7 +358,7 @@ func (t *tally) add(r *record.Record) {
 	}
 }
 
-// most returns how many pods the node with the most got.
+// most returns the number of pods on the node with the most.
 func (t *tally) most() (n int) {
 	for _, pods := range t.nodes {
 		n = max(n, pods)

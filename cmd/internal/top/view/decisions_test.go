@@ -27,7 +27,8 @@ func decided(n int) (out []state.Decision) {
 	for i := range n {
 		d := decision.Decision{
 			Number: uint64(n - i), Profile: []string{"gnn", "default-scheduler"}[i%5/4], Policy: "linear", Nodes: 13, Feasible: 9, Preferred: 9,
-			Pod: decision.Pod{Namespace: "default", Name: fmt.Sprintf("app-%d", n-i), UID: fmt.Sprint("u", i)}, At: noon.Add(-time.Duration(i) * 700 * time.Millisecond),
+			Pod:  decision.Pod{Namespace: "default", Name: fmt.Sprintf("app-%d", n-i), UID: fmt.Sprint("u", i)},
+			At:   noon.Add(-time.Duration(i) * 700 * time.Millisecond),
 			Node: fmt.Sprintf("node-%d", i*5%12), Bound: true, Latency: time.Duration(9+i*i%23) * time.Microsecond,
 		}
 		d.Best = []decision.Candidate{{Node: d.Node, Score: 1.5 + float32(i%7)/8}, {Node: fmt.Sprintf("node-%d", (i*5+3)%12), Score: 1.25}}
@@ -36,7 +37,10 @@ func decided(n int) (out []state.Decision) {
 		}
 		switch i {
 		case 2:
-			d = decision.Decision{Profile: "gnn", Pod: d.Pod, At: d.At, Nodes: 13, Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 12}}, Failure: "0/13 nodes"}
+			d = decision.Decision{
+				Profile: "gnn", Pod: d.Pod, At: d.At, Nodes: 13,
+				Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 12}}, Failure: "0/13 nodes",
+			}
 		case 4:
 			d.Best, d.Policy, d.Default, d.Feasible, d.Latency = nil, "", nil, 1, 0
 		case 6:
@@ -49,7 +53,7 @@ func decided(n int) (out []state.Decision) {
 	return out
 }
 
-// inShadow makes the decisions those of one profile that only watches.
+// inShadow turns the decisions into a shadow profile's.
 func inShadow(list []state.Decision) []state.Decision {
 	for i := range list {
 		list[i].Profile, list[i].Outcome, list[i].Really = "gnn", record.Shadow, fmt.Sprintf("node-%d", i*5%12+i%2)
@@ -167,18 +171,25 @@ func claiming() *state.Cluster {
 		{Devices: []resourceapi.Device{{Name: "gpu-0", AllowMultipleAllocations: &many, Capacity: shares}, {Name: "gpu-1", AllowMultipleAllocations: &many, Capacity: shares}, part("gpu-2", 8), part("gpu-2-mig-3g20gb-4", 4)}},
 		{SharedCounters: []resourceapi.CounterSet{{Name: "gpu-2", Counters: slots(8)}}},
 	} {
-		spec.Driver, spec.NodeName, spec.Pool = "gpu.nvidia.com", &node, resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 2}
+		spec.Driver, spec.NodeName, spec.Pool = "gpu.nvidia.com",
+			&node, resourceapi.ResourcePool{Name: node, Generation: 1, ResourceSliceCount: 2}
 		c.SetSlice(&resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i)}, Spec: spec})
 	}
 	at := func(device string) resourceapi.DeviceRequestAllocationResult {
 		return resourceapi.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: node, Device: device}
 	}
 	half := at("gpu-1")
-	half.ShareID, half.ConsumedCapacity = &share, map[resourceapi.QualifiedName]apiresource.Quantity{"shares": *apiresource.NewQuantity(460, apiresource.DecimalSI)}
+	half.ShareID, half.ConsumedCapacity = &share,
+		map[resourceapi.QualifiedName]apiresource.Quantity{"shares": *apiresource.NewQuantity(460, apiresource.DecimalSI)}
 	c.SetClaim(state.Claim{Namespace: "ml", Name: "infer-gpu-x7k2p", Results: []resourceapi.DeviceRequestAllocationResult{half}})
-	c.SetClaim(state.Claim{Namespace: "ml", Name: "tune-gpu-9qzv4", Results: []resourceapi.DeviceRequestAllocationResult{at("gpu-2-mig-3g20gb-4")}})
+	c.SetClaim(state.Claim{
+		Namespace: "ml", Name: "tune-gpu-9qzv4", Results: []resourceapi.DeviceRequestAllocationResult{at("gpu-2-mig-3g20gb-4")},
+	})
 	for name, claim := range map[string]string{"infer": "infer-gpu-x7k2p", "tune": "tune-gpu-9qzv4"} {
-		c.SetPod(state.Pod{Namespace: "ml", Name: name, Node: node, Scheduler: "gnn", CPU: 4000, Memory: 8 << 30, Claims: []string{claim}, Created: noon.Add(-time.Hour)}, noon)
+		c.SetPod(state.Pod{
+			Namespace: "ml", Name: name, Node: node, Scheduler: "gnn", CPU: 4000, Memory: 8 << 30, Claims: []string{claim},
+			Created: noon.Add(-time.Hour),
+		}, noon)
 	}
 	c.SetPod(state.Pod{Namespace: "ml", Name: "old", Node: node, Scheduler: "gnn", GPU: 1000, Devices: 1, Created: noon.Add(-time.Hour)}, noon)
 	return c
@@ -233,7 +244,7 @@ func TestNodeOpensAndCloses(t *testing.T) {
 	}
 }
 
-// TestBeforeTheDetails: a screen says that it reads, not that there is nothing, until its answer is there.
+// TestBeforeTheDetails: until its answer is there, a screen shows that it reads, instead of an empty list.
 func TestBeforeTheDetails(t *testing.T) {
 	c := sample(3, false)
 	m := model(t, c, terminal{full, 80, 24}, answering(c, nil))

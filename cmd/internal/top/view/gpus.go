@@ -11,7 +11,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// gpuScreen lists the nodes with GPUs: their model, and how much of each device pods request.
+// gpuScreen lists the nodes with GPUs: their model, and the requested part of each device.
 type gpuScreen struct {
 	nodeList
 	total int
@@ -57,7 +57,8 @@ func (s *gpuScreen) empty(*canvas) string {
 func (s *gpuScreen) models(c *canvas) string {
 	var parts []string
 	for _, m := range state.ModelsOf(s.shown) {
-		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.Name), c.st.Bold.Render(state.Devices(m.GPU.Requested)+"/"+state.Devices(m.GPU.Allocatable))))
+		parts = append(parts, fmt.Sprintf("%s %s", orDash(m.Name),
+			c.st.Bold.Render(state.Devices(m.GPU.Requested)+"/"+state.Devices(m.GPU.Allocatable))))
 	}
 	return c.st.Join(parts, c.width)
 }
@@ -101,7 +102,7 @@ func (w gpuColumns) row(c *canvas, name, model, given string) string {
 	return s + c.gap() + c.st.FitRight(given, w.given)
 }
 
-// cells draws as many devices as there is room for, and the number of the others.
+// cells draws the devices that there is room for, and the number of the others.
 func (w gpuColumns) cells(c *canvas, devices []int64) string {
 	room := w.devices / deviceWidth
 	rest := ""

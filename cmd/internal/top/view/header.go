@@ -40,7 +40,7 @@ func (m *Model) buildHeader() []string {
 	return mostImportant(all, max(m.height-2-minRows, 0))
 }
 
-// mostImportant returns as many lines as fit into the budget, in their order, without the least important ones.
+// mostImportant returns the lines that fit into the budget, in their order, dropping the least important ones.
 func mostImportant(all []headerLine, budget int) []string {
 	for len(all) > budget {
 		least := 0
@@ -79,20 +79,20 @@ func (m *Model) titleLine() string {
 	return st.Fit(left, m.width)
 }
 
-// bannerLine says that the API server does not answer.
+// bannerLine reports that the API server does not answer.
 func (m *Model) bannerLine(l *state.Lost) string {
 	text := fmt.Sprintf(" disconnected since %s (%s), trying again: %s",
 		l.Since.Format(time.TimeOnly), state.Age(m.frame.Time, l.Since), state.Printable(l.Reason))
 	return m.st.Banner.Render(m.st.Fit(text, m.width))
 }
 
-// countsLine counts the nodes, those that are not ready, the pending pods and the running pods.
+// countsLine counts all nodes, unready nodes, pending pods and running pods.
 func (m *Model) countsLine() string {
 	t, st := &m.frame.Totals, &m.st
 	parts := []string{st.Count(t.Nodes, "node")}
 	if bad := t.Nodes - t.Ready; bad > 0 {
 		parts = append(parts, st.Bad.Render(fmt.Sprintf("%d not ready", bad)))
-	} else if t.Nodes > 0 && m.width >= 60 { // a narrow window shows only what is wrong
+	} else if t.Nodes > 0 && m.width >= 60 { // a narrow window shows only problems
 		parts = append(parts, st.Good.Render("all ready"))
 	}
 	if t.Cordoned > 0 && m.width >= 60 {
@@ -106,8 +106,7 @@ func (m *Model) countsLine() string {
 	return st.Join(parts, m.width)
 }
 
-// gaugeLines draws the usage of CPU and memory side by side, and that of GPUs beside or below
-// them.
+// gaugeLines draws the usage of CPU and memory side by side, and of GPUs beside or below them.
 func (m *Model) gaugeLines() []string {
 	t := &m.frame.Totals
 	type gauge struct {
@@ -158,8 +157,7 @@ func (m *Model) gauge(label string, fraction float64, amounts string, width int)
 	return left + st.Bar(bar, fraction, false) + tail
 }
 
-// schedulersLine shows how many pods each scheduler binds per second, and how evenly CPU is
-// requested over the nodes.
+// schedulersLine shows each scheduler's bindings per second, and the evenness of CPU requests over the nodes.
 func (m *Model) schedulersLine() string {
 	st := &m.st
 	narrow := m.width < 60

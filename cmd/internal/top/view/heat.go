@@ -26,10 +26,10 @@ type heatScreen struct {
 	heatKeys              []key.Binding // in the order of heats
 }
 
-// heat is what the cells of the map show.
+// heat holds the content of the map's cells.
 type heat struct {
 	key, name string
-	none      string // is said if it is known of no node
+	none      string // text if it is not known of any node
 	of        func(n *state.Node) (f float64, known bool)
 }
 
@@ -206,21 +206,25 @@ func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
 	}
 	switch l.form {
 	case heatNames:
-		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.Fit(cell.nodes[0].Name, l.width-9) + style.Render(c.st.FitRight(percent, 5)) + " "
+		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.Fit(cell.nodes[0].Name, l.width-9) +
+			style.Render(c.st.FitRight(percent, 5)) + " "
 	case heatFigures:
 		return style.Render(sign+c.st.FitRight(percent, 4)) + " "
 	}
 	return style.Render(strings.Repeat(sign, l.width))
 }
 
-// legend explains the signs, and says how many nodes a cell has.
+// legend explains the signs and the number of nodes in a cell.
 func (s *heatScreen) legend(c *canvas, l heatLayout) string {
 	scale := ""
 	for f := 0.5; f < float64(len(c.st.Heat)); f++ {
 		f := f / float64(len(c.st.Heat))
 		scale += c.st.Level(f).Render(c.st.HeatSign(f))
 	}
-	parts := []string{c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more", c.st.Bad.Render("x") + " not ready", "? unknown"}
+	parts := []string{
+		c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more",
+		c.st.Bad.Render("x") + " not ready", "? unknown",
+	}
 	if l.each > 1 {
 		parts = slices.Insert(parts, 1, fmt.Sprintf("cell: mean of %d nodes", l.each))
 	}
@@ -232,13 +236,18 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	n := cell.fullest
 	if len(cell.nodes) > 1 {
 		f, _ := heats[s.by].of(n)
-		parts := []string{c.st.Bold.Render(cell.nodes[0].Name + c.st.Ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean), fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f))}
+		parts := []string{
+			c.st.Bold.Render(cell.nodes[0].Name + c.st.Ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean),
+			fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f)),
+		}
 		if cell.broken > 0 {
 			parts = append(parts, fmt.Sprintf("%d not ready", cell.broken))
 		}
 		return c.st.Join(parts, c.width)
 	}
-	parts := []string{c.st.Bold.Render(n.Name), shortStatus(n), "CPU " + state.Percent(n.CPU.Fraction()), "memory " + state.Percent(n.Memory.Fraction())}
+	parts := []string{
+		c.st.Bold.Render(n.Name), shortStatus(n), "CPU " + state.Percent(n.CPU.Fraction()), "memory " + state.Percent(n.Memory.Fraction()),
+	}
 	if n.GPU != (state.Usage{}) {
 		parts = append(parts, "GPU "+gpuText(n))
 	}
@@ -248,7 +257,7 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	return c.st.Join(append(parts, podsText(n)+" pods", orDash(n.Zone)), c.width)
 }
 
-// heatForm is how much a cell of the map says.
+// heatForm is the level of detail of the map's cells.
 type heatForm int
 
 const (
@@ -258,7 +267,7 @@ const (
 	heatSigns                   // a sign
 )
 
-// heatLayout is how a window is divided.
+// heatLayout is the division of a window.
 type heatLayout struct {
 	form   heatForm
 	width  int // of a cell, in cells of the window
@@ -280,8 +289,8 @@ func (l *heatLayout) cell(line heatLine, i int) []state.Node {
 	return line.nodes[i*l.each : min((i+1)*l.each, len(line.nodes))]
 }
 
-// layout chooses the form with the most words with which all nodes are in the window. If none does it, each cell gets
-// as many nodes as it needs.
+// layout chooses the most detailed form with which all nodes are in the window. If no form suffices, each cell gets as many nodes as
+// needed.
 func (s *heatScreen) layout(c *canvas) heatLayout {
 	zones, name, label := s.zones(), 1, 0
 	for i := range s.shown {
@@ -310,7 +319,7 @@ func (s *heatScreen) layout(c *canvas) heatLayout {
 	return l
 }
 
-// height is how many lines the zones take.
+// height is the number of lines that the zones take.
 func (l *heatLayout) height(zones []heatLine) (lines int) {
 	per := l.perRow * l.each
 	for _, z := range zones {

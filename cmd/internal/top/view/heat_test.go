@@ -60,7 +60,7 @@ func TestGoldenHeatMap(t *testing.T) {
 	}
 }
 
-// TestHeatMapShowsEveryNode: whatever the window, each worker is in one cell, in the window if it has a line for each zone.
+// TestHeatMapShowsEveryNode: in every window, each worker is in one cell, and the cell is visible if the window has a line for each zone.
 func TestHeatMapShowsEveryNode(t *testing.T) {
 	for _, nodes := range []int{1, 10, 333, 5000} {
 		m := model(t, zoned(nodes, 3), terminal{full, 80, 24}, nil)

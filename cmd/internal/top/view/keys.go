@@ -62,7 +62,7 @@ func arrowsOf(l paint.Look) arrows {
 	return arrows{"up", "down", "left", "right"}
 }
 
-// typing says what the reader types into the footer.
+// typing is the kind of text that the reader types into the footer.
 type typing int
 
 const (
@@ -221,7 +221,7 @@ func (p *page) find(c *canvas) {
 	p.chosen = ""
 }
 
-// wheelRows is how far a step of the mouse's wheel moves.
+// wheelRows is the number of rows that a step of the mouse's wheel moves.
 const wheelRows = 3
 
 func (m *Model) wheel(w tea.MouseWheelMsg) {
@@ -277,8 +277,7 @@ func (*helpScreen) size(c *canvas) (shown, total int) {
 	return n, n
 }
 
-// helpLines draws the whole help: the keys of the view beside those of the screens, then the
-// notes of the screens.
+// helpLines draws the whole help: the view's keys beside the screens' keys, then the notes of the screens.
 func helpLines(c *canvas) []string {
 	k, st := &c.keys, &c.st
 	general := k.moving()

@@ -28,7 +28,8 @@ func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
 
 func TestNoColorHasNoColours(t *testing.T) {
 	for _, look := range []paint.Look{plain, ascii} {
-		m := model(t, sample(12, true), terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
+		m := model(t, sample(12, true),
+			terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
 		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!", "esc", "m", "tab", ":"}} {
 			press(m, keys...)
 			if found := colour.FindString(m.View().Content); found != "" {
@@ -252,7 +253,10 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 // never larger than the window.
 func TestFitsEveryWindow(t *testing.T) {
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
-	key := rapid.SampledFrom([]string{"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "w", "z", "e", "tab", "left", "right", "N", "O", "r", ":", "click", "wheel", "<", ">", "p", "d", "t", "u", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世"})
+	key := rapid.SampledFrom([]string{
+		"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "w", "z", "e", "tab", "left", "right", "N", "O", "r",
+		":", "click", "wheel", "<", ">", "p", "d", "t", "u", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世",
+	})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
 		look := paint.Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
@@ -320,8 +324,8 @@ func TestEveryScreenIsReachable(t *testing.T) {
 	}
 }
 
-// TestDocumentedKeys: docs/reference/ktop.md has every key and some screens as the view has them, and the view gives no key of a screen twice.
-// With -update it writes them.
+// TestDocumentedKeys: docs/reference/ktop.md has every key and some screens as the view has them, and the view gives no key of a screen
+// twice. With -update it writes them.
 func TestDocumentedKeys(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	var rows strings.Builder

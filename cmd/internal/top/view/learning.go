@@ -17,7 +17,7 @@ import (
 
 // learningScreen shows how the profiles of a scheduler learn, each figure as a curve over time.
 type learningScreen struct {
-	shown []learningCurve // those that pass the filter
+	shown []learningCurve // the curves that pass the filter
 	total int
 }
 
@@ -84,7 +84,7 @@ func (s *learningScreen) empty(c *canvas) string {
 	return "no profile of this scheduler learns; rungnn --learn does"
 }
 
-// Widths of the columns, and how many lines a curve has at most.
+// Widths of the columns, and the largest number of lines of a curve.
 const (
 	figureWidth  = 18
 	numberWidth  = 8
@@ -118,7 +118,8 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 		now, known := l.Values.Last()
 		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, known), numberWidth))}
 		if numbers > 1 {
-			cells = append(cells, c.st.Dim.Render(c.st.FitRight(paint.Number(low, known), numberWidth)), c.st.Dim.Render(c.st.FitRight(paint.Number(high, known), numberWidth)))
+			cells = append(cells, c.st.Dim.Render(c.st.FitRight(paint.Number(low, known), numberWidth)),
+				c.st.Dim.Render(c.st.FitRight(paint.Number(high, known), numberWidth)))
 		}
 		if from+i == c.cursor {
 			cells[0] = c.st.Chosen.Render(cells[0])
@@ -132,7 +133,7 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 	return lines
 }
 
-// summary counts what every profile has learned from, or says why nothing newer is known.
+// summary counts the samples that every profile has learned from, or explains why nothing newer is known.
 func (s *learningScreen) summary(c *canvas) string {
 	parts := c.oneServer()
 	if err := c.details.LearningErr; err != nil {
@@ -167,7 +168,7 @@ func (c *canvas) oneServer() []string {
 	return []string{c.st.Accent.Render(fmt.Sprintf("%s (o: next of %d)", c.servers[c.server], len(c.servers)))}
 }
 
-// about says what the chosen figure is.
+// about describes the chosen figure.
 func (s *learningScreen) about(c *canvas) string {
 	l, ok := s.chosen(c)
 	if !ok {
@@ -176,7 +177,7 @@ func (s *learningScreen) about(c *canvas) string {
 	return c.st.Dim.Render(c.st.Fit(l.name()+": "+l.About, c.width))
 }
 
-// span says how much time the curves cover.
+// span returns the time that the curves cover.
 func (s *learningScreen) span(c *canvas, room int) string {
 	times := c.details.Learning.Times
 	if len(times) == 0 {

@@ -60,7 +60,7 @@ func learned(n int, profiles ...string) course.Samples {
 	return s
 }
 
-// teaching gives a view what a scheduler says of its learning.
+// teaching gives a view a scheduler's samples of learning.
 func teaching(s course.Samples, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(state.Ask) state.Details { return state.Details{Learning: s, LearningErr: err} }
@@ -110,7 +110,7 @@ func TestLearningIsPrintable(t *testing.T) {
 	}
 }
 
-// Whatever the window, each line fits and a click chooses the figure under it, also where a figure has several lines.
+// In every window, each line fits, and a click chooses the figure under it, also where a figure has several lines.
 func TestLearningFits(t *testing.T) {
 	s := learned(700, "gnn")
 	for width := 1; width <= 200; width += 7 {

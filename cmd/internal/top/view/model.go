@@ -23,17 +23,16 @@ type Config struct {
 	Interval time.Duration // between two frames; 0 means two seconds
 	Sort     query.Sort
 	Look     paint.Look
-	Servers  []string // names of the schedulers that Details asks; only several of them are named on the screen
+	Servers  []string // names of the schedulers that Details asks; shown only if there are several
 
 	// Read returns the cluster now, with the maxPending oldest pending pods. It is called from
 	// other goroutines; at most one call at a time is for a regular frame.
 	Read func(maxPending int) state.Frame
 
-	// Details, if set, returns what the shown screen asks for besides the frame. It is called like Read, after it.
+	// Details, if set, returns the data that the visible screen needs besides the frame. It is called like Read, after it.
 	Details func(state.Ask) state.Details
 
-	// Status, if set, returns a line to show in the header: what the program that embeds the view
-	// is doing. It is called like Read.
+	// Status, if set, returns a line for the header: the current activity of the embedding program. It is called like Read.
 	Status func() string
 
 	// Done, if set, ends the pause between two frames early, so that no goroutine is left when the
@@ -60,7 +59,7 @@ type Model struct {
 	status string
 	header []string // drawn from frame and status for this window
 
-	current int   // index in pages of the screen that is shown
+	current int   // index in pages of the visible screen
 	stack   []int // of the screens to go back to from overlays and from what Enter opened
 
 	typing      typing
@@ -81,7 +80,9 @@ func New(cfg Config) (*Model, error) {
 		cfg.Sort = query.By(query.Name)
 	}
 	cfg.Title = state.Printable(cfg.Title)
-	m := &Model{cfg: cfg, canvas: canvas{st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24}}
+	m := &Model{cfg: cfg, canvas: canvas{
+		st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24,
+	}}
 	for _, s := range newScreens(cfg) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
 	}
@@ -135,11 +136,11 @@ func (m *Model) asking(p *page) (ask state.Ask) {
 	return ask
 }
 
-// ofOne reports whether only one scheduler is asked, so that the reader chooses it.
+// ofOne reports whether only one scheduler can be asked, so that the reader chooses it.
 func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow || ask.Usage }
 
-// wanting is the screen that a frame is for: the one that is shown, or the one that an overlay covers and the reader may
-// return to before the next frame.
+// wanting is the screen that needs a frame: the visible one, or the one below an overlay, to which the reader may return before the next
+// frame.
 func (m *Model) wanting() *page {
 	if n := len(m.stack); n > 0 && m.page().about.overlay && m.asking(m.page()) == (state.Ask{}) {
 		return m.pages[m.stack[n-1]]
@@ -173,7 +174,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case frameMsg:
 		m.frame, m.status = msg.frame, msg.status
 		m.asked, m.details = msg.ask, msg.details
-		if ofOne(msg.ask) && msg.ask.Server != m.server { // the reader has chosen another one meanwhile
+		if ofOne(msg.ask) && msg.ask.Server != m.server { // the reader has chosen another scheduler since the request
 			m.details = state.Details{}
 		}
 		m.loaded = true
@@ -263,7 +264,7 @@ func (m *Model) toggle(screen int) tea.Cmd {
 	return m.show(screen)
 }
 
-// show shows a screen. One that wants more than every frame holds gets it at once.
+// show shows a screen. If the screen needs more than every frame holds, it asks at once.
 func (m *Model) show(screen int) tea.Cmd {
 	next := m.pages[screen]
 	switch {
@@ -282,7 +283,7 @@ func (m *Model) show(screen int) tea.Cmd {
 	return m.complete()
 }
 
-// complete reads what the shown screen wants besides a frame; nil if it wants nothing.
+// complete reads the data that the visible screen needs besides a frame; nil if it needs none.
 func (m *Model) complete() tea.Cmd {
 	if m.asking(m.page()) != (state.Ask{}) || m.page().about.pending > 0 {
 		return m.read(false)
@@ -311,8 +312,8 @@ func (m *Model) update() {
 	}
 }
 
-// settle redraws the header, whose height decides how many rows fit, and keeps cursor and offset within the rows.
-// The last page stays full.
+// settle redraws the header, whose height determines the number of rows, and keeps cursor and offset within the rows. The last page stays
+// full.
 func (m *Model) settle() {
 	m.header = m.buildHeader()
 	if s, ok := m.page().screen.(headed); ok {

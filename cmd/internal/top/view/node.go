@@ -17,7 +17,7 @@ import (
 type nodeScreen struct {
 	node      string
 	here      *state.Node       // nil if the node is gone
-	shown     []state.ListedPod // those that pass the filter
+	shown     []state.ListedPod // the pods that pass the filter
 	total     int
 	decisions []state.Decision
 }
@@ -75,7 +75,7 @@ func (s *nodeScreen) headingLines(c *canvas) int {
 	return nodeHeading + n
 }
 
-// room is how many decisions the window has room for.
+// room is the number of decisions that the window has room for.
 func (*nodeScreen) room(c *canvas) int { return max((c.height-10)/3, 0) }
 
 func (s *nodeScreen) draw(c *canvas, from, to int) []string {
@@ -90,8 +90,8 @@ func (s *nodeScreen) draw(c *canvas, from, to int) []string {
 	return append(lines, c.textTable(podColumns(c, s.shown, state.PodsAsk{}), len(s.shown), from, to)...)
 }
 
-// devicesOf names the GPUs of a pod: those of its claims, or else the numbers that its annotation has. A part of a
-// card is followed by its percentage.
+// devicesOf names the GPUs of a pod: by its claims, or else by the numbers in its annotation. A part of a card is followed by its
+// percentage.
 func devicesOf(p *state.ListedPod) string {
 	var all []string
 	for _, h := range p.Held {
@@ -116,7 +116,7 @@ func claimsOf(p *state.ListedPod) string {
 	return orDash(strings.Join(slices.Compact(all), ", "))
 }
 
-// noDecisions says why no decisions are shown.
+// noDecisions explains why no decisions are shown.
 func (s *nodeScreen) noDecisions(c *canvas) string {
 	text := "the scheduler's last decisions chose other nodes"
 	switch silent := c.silent(); {

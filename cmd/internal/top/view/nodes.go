@@ -140,7 +140,7 @@ func (s *nodesScreen) draw(c *canvas, from, to int) []string {
 	return lines
 }
 
-// heading is the titles of the columns, with an arrow at the one that orders the rows.
+// heading returns the titles of the columns, with an arrow at the one that orders the rows.
 func (s *nodesScreen) heading(c *canvas, cols []column) string {
 	cells := make([]string, len(cols))
 	for i, col := range cols {

@@ -7,13 +7,12 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// maxPending is how many pending pods a frame holds for this screen: enough to look at, and
-// few enough to sort at every redraw.
+// maxPending is the number of pending pods in a frame for this screen: enough to look at, and few enough to sort at every redraw.
 const maxPending = 5000
 
 // pendingScreen lists the pods that wait for a node, the oldest first, with the reason.
 type pendingScreen struct {
-	shown []state.PendingPod // those that pass the filter
+	shown []state.PendingPod // the pods that pass the filter
 }
 
 func (*pendingScreen) describe() description {

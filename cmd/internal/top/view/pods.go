@@ -12,10 +12,10 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// podsScreen lists pods with their nodes and requests: all of them, or those of the workload that Enter opened.
+// podsScreen lists pods with their nodes and requests: all pods, or the pods of the workload that Enter opened.
 type podsScreen struct {
 	ask   state.PodsAsk
-	shown []state.ListedPod // those that pass the filter
+	shown []state.ListedPod // the pods that pass the filter
 	total int
 }
 
@@ -110,7 +110,9 @@ func podColumns(c *canvas, list []state.ListedPod, ask state.PodsAsk) []textColu
 	if !ofNode {
 		cols = append(cols, textColumn{title: "NODE", cell: of(func(p *state.ListedPod) string { return orDash(p.Node) })})
 	}
-	workload := textColumn{title: "WORKLOAD", middle: true, extra: !ofNode, cell: of(func(p *state.ListedPod) string { return orDash(p.Workload) })}
+	workload := textColumn{
+		title: "WORKLOAD", middle: true, extra: !ofNode, cell: of(func(p *state.ListedPod) string { return orDash(p.Workload) }),
+	}
 	if ofNode {
 		cols = append(cols, workload)
 	}
@@ -127,7 +129,9 @@ func podColumns(c *canvas, list []state.ListedPod, ask state.PodsAsk) []textColu
 	if has(func(p state.ListedPod) bool { return len(p.Held) > 0 }) {
 		cols = append(cols, textColumn{title: "CLAIM", middle: true, extra: !ofNode, cell: of(claimsOf)})
 	}
-	cols = append(cols, textColumn{title: "AGE", right: true, cell: of(func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) })})
+	cols = append(cols, textColumn{
+		title: "AGE", right: true, cell: of(func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) }),
+	})
 	if !ofNode && !ofWorkload {
 		cols = append(cols, workload)
 	}
@@ -220,7 +224,7 @@ func (s *podScreen) figures(c *canvas, p *state.PodDetails) []string {
 	return append([]string{name}, c.wrap(strings.Join(parts, c.st.Dot))...)
 }
 
-// why explains the decision, or says why it does not.
+// why explains the decision, or why there is no explanation.
 func (s *podScreen) why(c *canvas, p *state.PodDetails) (lines []string) {
 	for text := range strings.Lines(p.Explained) {
 		lines = append(lines, c.wrap(strings.TrimRight(text, "\n"))...)

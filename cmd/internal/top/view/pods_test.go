@@ -26,14 +26,18 @@ func podDetails(c *state.Cluster, ask state.PodAsk) *state.PodDetails {
 	case ask.Name == "away":
 		p.DecisionErr, p.EventsErr = errAway, errors.New("list the events: forbidden")
 	case ask.Decision != nil:
-		p.Explained = "Pod " + ask.Namespace + "/" + ask.Name + ", scheduler gnn.\nNetwork gnn (weights b59c5f61d3727281) chose " + p.Node + " among 6 feasible nodes in 72 µs.\n\nNODE    SCORE\n" + p.Node + "  -0.37437  chosen\n"
+		p.Explained = "Pod " + ask.Namespace + "/" + ask.Name + ", scheduler gnn.\nNetwork gnn (weights b59c5f61d3727281) chose " + p.Node +
+			" among 6 feasible nodes in 72 µs.\n\nNODE    SCORE\n" + p.Node + "  -0.37437  chosen\n"
 	}
 	return p
 }
 
 func TestGoldenPods(t *testing.T) {
 	c := workloads(sample(12, false))
-	c.SetPod(state.Pod{Namespace: "shop", Name: "valiant-maple-6f7c9d8b5-gcjkv", Status: "CrashLoopBackOff", Workload: "Deployment/valiant-maple", Scheduler: "gnn", Node: "node-2", CPU: 500, Memory: 1 << 30, Created: noon.Add(-time.Hour)}, noon)
+	c.SetPod(state.Pod{
+		Namespace: "shop", Name: "valiant-maple-6f7c9d8b5-gcjkv", Status: "CrashLoopBackOff", Workload: "Deployment/valiant-maple",
+		Scheduler: "gnn", Node: "node-2", CPU: 500, Memory: 1 << 30, Created: noon.Add(-time.Hour),
+	}, noon)
 	for _, x := range []struct {
 		name          string
 		width, height int
@@ -54,7 +58,7 @@ func TestGoldenPods(t *testing.T) {
 	}
 }
 
-// TestEnterLeadsOn: Enter on a workload, a pod, a decision, an event and a zone leads to what the row is about, and Esc back.
+// TestEnterLeadsOn: Enter on a workload, a pod, a decision, an event and a zone opens the row's object, and Esc leads back.
 func TestEnterLeadsOn(t *testing.T) {
 	c := workloads(sample(12, false))
 	for _, x := range []struct {
@@ -93,10 +97,11 @@ func TestEnterLeadsOn(t *testing.T) {
 	}
 }
 
-// What is not known of a pod is said with its reason.
+// The screen gives a reason for each unknown detail of a pod.
 func TestPodWithoutAnswers(t *testing.T) {
 	c := sample(2, false)
-	m := model(t, c, terminal{full, 100, 30}, answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
+	m := model(t, c, terminal{full, 100, 30},
+		answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
 	press(m, "l", "enter")
 	screen := ansi.Strip(m.View().Content)
 	for _, want := range []string{"default/away", "not in the cluster any more", "connection refused", "is one running?", "list the events: forbidden"} {
@@ -110,7 +115,7 @@ func TestPodWithoutAnswers(t *testing.T) {
 	}
 }
 
-// Of a figure that no node has, the map says why it does not show it.
+// If no node has a figure, the map explains its absence.
 func TestMapWithoutGPUs(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	for _, k := range []string{"D", "U", "V"} {

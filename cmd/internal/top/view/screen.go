@@ -17,9 +17,9 @@ import (
 //
 // To add a screen, implement this interface in a new file and add it to [newScreens].
 type screen interface {
-	// describe returns what the view and the help must know. The view calls it once.
+	// describe returns the screen's properties for the view and the help. The view calls it once.
 	describe() description
-	// update recomputes the rows from c.frame: those that pass the filter, in order.
+	// update recomputes the rows from c.frame: the rows that pass the filter, in order.
 	update(c *canvas, f query.Filter)
 	// press handles a key that the view has no use for.
 	press(c *canvas, k tea.KeyPressMsg)
@@ -70,7 +70,7 @@ type headed interface {
 	headingLines(c *canvas) int
 }
 
-// clicker is a screen that wants to know in which cell of the window a row was clicked.
+// clicker is a screen that needs the clicked cell of the window.
 type clicker interface {
 	click(c *canvas, x int)
 }
@@ -80,9 +80,9 @@ type tall interface {
 	rowHeight(c *canvas) (lines int)
 }
 
-// nodeList is the rows of a screen that lists nodes.
+// nodeList holds the rows of a screen that lists nodes.
 type nodeList struct {
-	shown []state.Node // those that pass the filter, in order
+	shown []state.Node // the nodes that pass the filter, in order
 }
 
 func (l *nodeList) name(row int) string             { return l.shown[row].Name }
@@ -97,8 +97,8 @@ type description struct {
 	hints   [][2]string   // the most important of them, key and word, for the footer
 	notes   []note        // paragraphs of the help
 	heading int           // lines of the heading, which does not scroll
-	pending int           // how many pending pods the screen wants in a frame
-	grid    bool          // the rows hold several things, so the screen marks the chosen one itself
+	pending int           // number of pending pods that the screen wants in a frame
+	grid    bool          // the screen marks the chosen row itself, because the rows hold several objects
 	overlay bool          // hides the cluster's figures, has no filter, and leads back to the screen below it
 }
 
@@ -113,13 +113,13 @@ type note struct {
 type canvas struct {
 	frame         state.Frame
 	asked         state.Ask
-	details       state.Details // what asked asked for
-	servers       []string      // names of the schedulers that are asked
-	server        int           // the one that screens of one scheduler show
+	details       state.Details // the answer to asked
+	servers       []string      // names of the asked schedulers
+	server        int           // index of the scheduler for screens of one scheduler
 	width, height int           // of the window, in cells
 	st            paint.Styles
 	space         int     // rows that fit below the heading
-	cursor        int     // index of the chosen row of the screen that is shown
+	cursor        int     // index of the chosen row of the visible screen
 	keys          keyMap  // of the view, for the help
 	pages         []*page // all screens, for the help
 }
@@ -144,8 +144,7 @@ type page struct {
 	err    error        // why text cannot be parsed
 }
 
-// setFilter takes a new filter expression. One that cannot be parsed (yet) filters nothing;
-// the footer shows the error.
+// setFilter takes a new filter expression. An invalid expression filters nothing; the footer shows the error.
 func (p *page) setFilter(text string) {
 	p.filter, p.err = query.ParseFilter(text)
 	p.text, p.offset = text, 0
@@ -155,7 +154,7 @@ func (p *page) setFilter(text string) {
 // choose puts the cursor on a row, which need not exist.
 func (p *page) choose(row int) { p.cursor, p.chosen = row, "" }
 
-// target is what Enter opens: the one of its fields that is set. The zero value opens nothing.
+// target names the object that Enter opens, in one of its fields. The zero value opens nothing.
 type target struct {
 	node string
 	zone string        // its nodes
@@ -174,7 +173,7 @@ type opened interface {
 	open(target) bool
 }
 
-// chosenTarget is what Enter opens.
+// chosenTarget returns the target of the chosen row.
 func (m *Model) chosenTarget() (to target) {
 	p := m.page()
 	shown, _ := p.size(&m.canvas)
@@ -184,7 +183,7 @@ func (m *Model) chosenTarget() (to target) {
 	return to
 }
 
-// enter opens what the chosen row leads to.
+// enter opens the target of the chosen row.
 func (m *Model) enter() tea.Cmd {
 	to := m.chosenTarget()
 	for i, p := range m.pages {
@@ -207,7 +206,7 @@ func podTarget(pod string) target {
 // decisionTarget is the pod of a decision, with the decision's explanation.
 func decisionTarget(d *state.Decision) target {
 	to := target{pod: state.PodAsk{Namespace: d.Namespace, Name: d.Pod}}
-	if !d.Counted { // else nobody told it
+	if !d.Counted { // otherwise no scheduler reported it
 		to.pod.Decision = &d.Record
 	}
 	return to

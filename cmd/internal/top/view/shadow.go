@@ -18,10 +18,10 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// shadowScreen shows what a scheduler in the shadow of another one has found: the verdict, what it goes by, and below that the
-// last bindings or the pods that would have failed.
+// shadowScreen shows the findings of a shadow scheduler: the verdict and its figures, and below them the last bindings or the pods that
+// would have failed.
 type shadowScreen struct {
-	shown   []shadow.Comparison // those that pass the filter
+	shown   []shadow.Comparison // the pods that pass the filter
 	total   int
 	failing bool // only pods that would have failed are listed
 	fails   key.Binding
@@ -102,10 +102,10 @@ func (s *shadowScreen) empty(c *canvas) string {
 	return "no pod was bound yet"
 }
 
-// known reports whether the scheduler has said what it has found.
+// known reports whether the scheduler has reported its findings.
 func known(c *canvas) bool { return c.details.Shadow.Version != "" }
 
-// headingLines is how many lines of figures, and the titles of the columns, leave room for some rows.
+// headingLines is the largest number of heading lines that leaves room for some rows.
 func (s *shadowScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
 
 func (s *shadowScreen) draw(c *canvas, from, to int) []string {
@@ -176,7 +176,9 @@ func (s *shadowScreen) means(c *canvas) []string {
 	}
 	var lines []string
 	for i, m := range rows {
-		line := strings.Join([]string{c.st.Fit(m.Of, wide[0]), c.st.FitRight(m.Real, wide[1]), c.st.FitRight(state.Printable(m.Ours), wide[2]), m.Difference}, c.gap())
+		line := strings.Join([]string{
+			c.st.Fit(m.Of, wide[0]), c.st.FitRight(m.Real, wide[1]), c.st.FitRight(state.Printable(m.Ours), wide[2]), m.Difference,
+		}, c.gap())
 		style := c.st.Plain
 		if i == 0 {
 			style = c.st.Dim
@@ -186,7 +188,7 @@ func (s *shadowScreen) means(c *canvas) []string {
 	return lines
 }
 
-// agreement says how often the profile would choose as the other scheduler did.
+// agreement returns how often the profile would choose as the other scheduler did.
 func (s *shadowScreen) agreement(c *canvas) string {
 	found := &c.details.Shadow
 	parts := []string{c.st.Bold.Render("agreement " + state.Percent(found.Agreement))}
@@ -206,7 +208,7 @@ func label(c *canvas, r shadow.Result) string {
 	return state.Printable(r.Text)
 }
 
-// failures counts what would have failed.
+// failures counts the pods that would have failed.
 func (s *shadowScreen) failures(c *canvas) string {
 	found := &c.details.Shadow
 	count := func(text string, n int) string {
@@ -226,7 +228,7 @@ func (s *shadowScreen) failures(c *canvas) string {
 	return c.st.Join(parts, c.width)
 }
 
-// latency says how long a decision takes, and what single choices would have changed.
+// latency returns the durations of decisions, and the effect of single choices.
 func (s *shadowScreen) latency(c *canvas) string {
 	found := &c.details.Shadow
 	micro := func(seconds float64) string { return c.st.Latency(1e6 * seconds) }
@@ -262,7 +264,10 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		height = 3
 	}
 	span := c.st.FitRight("LAST "+paint.Short(time.Duration(seconds)*time.Second), room)
-	titles := []string{c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth), span}
+	titles := []string{
+		c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth),
+		span,
+	}
 	lines := []string{c.st.Dim.Render(strings.Join(titles, c.gap()))}
 	all := []course.Column{gain, theirs, ours}
 	if c.height < 30 {
@@ -275,7 +280,10 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		}
 		now, has := values.Last()
 		drawn := c.st.Curve(cells, low, high, height)
-		row := []string{c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, has), numberWidth)), c.st.FitRight(paint.Number(low, has), numberWidth), c.st.FitRight(paint.Number(high, has), numberWidth)}
+		row := []string{
+			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, has), numberWidth)),
+			c.st.FitRight(paint.Number(low, has), numberWidth), c.st.FitRight(paint.Number(high, has), numberWidth),
+		}
 		lines = append(lines, strings.Join(append(row, strings.Repeat(" ", room-len(cells))+drawn[0]), c.gap()))
 		for _, below := range drawn[1:] {
 			lines = append(lines, strings.Repeat(" ", max(c.width-len(cells), 0))+below)
@@ -284,7 +292,7 @@ func (s *shadowScreen) curves(c *canvas) []string {
 	return lines
 }
 
-// columns are those of the list.
+// columns returns the columns of the visible list.
 func (s *shadowScreen) columns(c *canvas) []textColumn {
 	found := &c.details.Shadow
 	of := func(cell func(x *shadow.Comparison) string) func(int) string {

@@ -35,7 +35,11 @@ func found(t testing.TB, n int) shadow.Live {
 		l.Course = append(l.Course, shadow.Block{Seconds: 60, Theirs: theirs, Ours: theirs - 0.00004*float64(min(i, 40))})
 	}
 	for i := range n {
-		x := shadow.Comparison{Time: noon.Add(-time.Duration(i) * time.Second), Pod: fmt.Sprintf("shop/web-%d", 40-i), What: "different", Theirs: fmt.Sprint("node-", i%4), Node: fmt.Sprint("node-", 4+i%5), Gained: 0.0004 - 0.0001*float64(i%6), Took: 0.0003 + 0.0001*float64(i%9)}
+		x := shadow.Comparison{
+			Time: noon.Add(-time.Duration(i) * time.Second), Pod: fmt.Sprintf("shop/web-%d", 40-i), What: "different",
+			Theirs: fmt.Sprint("node-", i%4), Node: fmt.Sprint("node-", 4+i%5), Gained: 0.0004 - 0.0001*float64(i%6),
+			Took: 0.0003 + 0.0001*float64(i%9),
+		}
 		switch i % 5 {
 		case 1:
 			x.What, x.Node, x.Gained = "same", x.Theirs, 0
@@ -50,7 +54,7 @@ func found(t testing.TB, n int) shadow.Live {
 	return l
 }
 
-// shadowing gives a view what a scheduler in the shadow says.
+// shadowing gives a view the answer of a shadow scheduler.
 func shadowing(l shadow.Live, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(state.Ask) state.Details { return state.Details{Shadow: l, ShadowErr: err} }
@@ -97,7 +101,8 @@ func TestGoldenShadow(t *testing.T) {
 func TestShadowIsPrintable(t *testing.T) {
 	const evil = "x\x1b[2Jy\a"
 	l := found(t, 10)
-	l.Profile, l.Policy, l.Fingerprint, l.Objective, l.Of[0], l.Verdict.Answer, l.Verdict.Why[0], l.Verdict.Notes[0] = evil, evil, evil, evil, evil, evil, evil, evil
+	l.Profile, l.Policy, l.Fingerprint, l.Objective, l.Of[0], l.Verdict.Answer, l.Verdict.Why[0], l.Verdict.Notes[0] = evil, evil, evil, evil,
+		evil, evil, evil, evil
 	for i := range l.Results {
 		l.Results[i].Text = evil
 	}
@@ -117,7 +122,7 @@ func TestShadowIsPrintable(t *testing.T) {
 	}
 }
 
-// Whatever the window, each line fits, and the heading has as many lines as it says.
+// In every window, each line fits, and the heading has the number of lines that it reports.
 func TestShadowFits(t *testing.T) {
 	l := found(t, 40)
 	for width := 1; width <= 200; width += 7 {

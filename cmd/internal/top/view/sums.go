@@ -15,11 +15,14 @@ import (
 
 // workloadsScreen lists the controllers of pods with the sums of their pods, the one with the most pods first.
 type workloadsScreen struct {
-	shown []state.Workload // those that pass the filter
+	shown []state.Workload // the workloads that pass the filter
 }
 
 func (*workloadsScreen) describe() description {
-	return description{name: "workloads", also: []string{"deployments", "statefulsets", "daemonsets", "jobs"}, heading: 1, open: bind("w", "pods by workload", "w")}
+	return description{
+		name: "workloads", also: []string{"deployments", "statefulsets", "daemonsets", "jobs"}, heading: 1,
+		open: bind("w", "pods by workload", "w"),
+	}
 }
 
 func (*workloadsScreen) asks() state.Ask { return state.Ask{Workloads: true} }
@@ -99,7 +102,7 @@ func (s *workloadsScreen) draw(c *canvas, from, to int) []string {
 
 // zonesScreen lists the zones with the sums of their workers.
 type zonesScreen struct {
-	shown []zoneSum // of the nodes that pass the filter
+	shown []zoneSum // sums of the nodes that pass the filter
 }
 
 // zoneSum is the sum over the workers of a zone.
@@ -206,7 +209,10 @@ func (s *zonesScreen) draw(c *canvas, from, to int) []string {
 	return c.textTable(append(cols,
 		textColumn{title: "PODS", right: true, cell: of(func(z *zoneSum) string { return fmt.Sprint(z.pods.Requested) })},
 		textColumn{title: "CPU USED", right: true, extra: true, cell: used},
-		textColumn{title: "CORES", right: true, extra: true, cell: of(func(z *zoneSum) string { return state.Cores(z.cpu.Requested) + "/" + state.Cores(z.cpu.Allocatable) })},
+		textColumn{
+			title: "CORES", right: true, extra: true,
+			cell: of(func(z *zoneSum) string { return state.Cores(z.cpu.Requested) + "/" + state.Cores(z.cpu.Allocatable) }),
+		},
 		textColumn{title: "BYTES", right: true, extra: true, cell: of(func(z *zoneSum) string {
 			return state.Bytes(z.memory.Requested) + "/" + state.Bytes(z.memory.Allocatable)
 		})},
@@ -215,7 +221,7 @@ func (s *zonesScreen) draw(c *canvas, from, to int) []string {
 
 // eventsScreen lists the cluster's events, the newest first.
 type eventsScreen struct {
-	shown []state.Event // those that pass the filter
+	shown []state.Event // the events that pass the filter
 }
 
 func (*eventsScreen) describe() description {

@@ -15,8 +15,13 @@ import (
 // workloads gives a cluster pods of several controllers.
 func workloads(c *state.Cluster) *state.Cluster {
 	for i := range 60 {
-		p := state.Pod{Namespace: []string{"shop", "data"}[i%2], Name: fmt.Sprint("w-", i), Status: "Running", Scheduler: "gnn", CPU: int64(100 * (i%4 + 1)), Memory: 1 << 28, Created: noon.Add(-time.Hour)}
-		p.Workload = []string{"Deployment/web", "StatefulSet/db", "Job/train-with-a-name-that-is-longer-than-the-column-of-a-narrow-window", "DaemonSet/agent"}[i*i%7%4]
+		p := state.Pod{
+			Namespace: []string{"shop", "data"}[i%2], Name: fmt.Sprint("w-", i), Status: "Running", Scheduler: "gnn", CPU: int64(100 * (i%4 + 1)),
+			Memory: 1 << 28, Created: noon.Add(-time.Hour),
+		}
+		p.Workload = []string{
+			"Deployment/web", "StatefulSet/db", "Job/train-with-a-name-that-is-longer-than-the-column-of-a-narrow-window", "DaemonSet/agent",
+		}[i*i%7%4]
 		if i%9 > 0 {
 			p.Node = fmt.Sprintf("node-%d", i%11)
 		} else {

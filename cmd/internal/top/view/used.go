@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// usedScreen lists what the nodes use beside what their pods request, the node that uses most CPU first.
+// usedScreen lists the nodes' usage beside their pods' requests, the node with the highest CPU usage first.
 type usedScreen struct {
 	nodeList
 }
@@ -94,7 +94,7 @@ func (s *usedScreen) cell(c *canvas, u state.Usage, width int) string {
 	return c.st.Bar(bar, f, false) + c.st.Alarm(f).Render(c.st.FitRight(state.Percent(f), width-bar))
 }
 
-// sum says what all workers use, or that nothing is measured.
+// sum returns the usage of all workers, or that nothing is measured.
 func (s *usedScreen) sum(c *canvas) string {
 	t := &c.frame.Totals
 	if t.Used == nil {
@@ -102,7 +102,8 @@ func (s *usedScreen) sum(c *canvas) string {
 	}
 	part := func(label string, used int64, u state.Usage, write func(int64) string) string {
 		u.Requested = used
-		return fmt.Sprintf("%s %s", label, c.st.Bold.Render(state.Percent(u.Fraction()))) + c.st.Dim.Render(" "+write(used)+"/"+write(u.Allocatable))
+		return fmt.Sprintf("%s %s", label, c.st.Bold.Render(state.Percent(u.Fraction()))) +
+			c.st.Dim.Render(" "+write(used)+"/"+write(u.Allocatable))
 	}
 	parts := []string{part("used CPU", t.Used.CPU, t.CPU, state.Cores), part("memory", t.Used.Memory, t.Memory, state.Bytes)}
 	if t.Measured < t.Workers {
@@ -111,7 +112,7 @@ func (s *usedScreen) sum(c *canvas) string {
 	return c.st.Join(parts, c.width)
 }
 
-// scored says which nodes the scheduler scores by the usage that it measures itself, and which by requests.
+// scored returns which nodes the scheduler scores by its own measurements of usage, and which by requests.
 func (s *usedScreen) scored(c *canvas) string {
 	reports, parts := c.details.Usage, c.oneServer()
 	for i := range reports {

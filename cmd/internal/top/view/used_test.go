@@ -14,10 +14,12 @@ import (
 // someScored is the report of a scheduler that scores some nodes by requests.
 var someScored = usage.Report{
 	Source: "prometheus", Polled: noon.Unix() - 3, Newest: noon.Unix() - 12, Measured: 9, Degraded: 4,
-	Named: []usage.Degraded{{Node: "node-3", Reason: "stale"}, {Node: "node-7", Reason: "absent"}, {Node: "a\x1b[2J\u202e", Reason: "invalid"}},
+	Named: []usage.Degraded{
+		{Node: "node-3", Reason: "stale"}, {Node: "node-7", Reason: "absent"}, {Node: "a\x1b[2J\u202e", Reason: "invalid"},
+	},
 }
 
-// scoring gives a view what a scheduler says of its sources of usage.
+// scoring gives a view a scheduler's reports about its sources of usage.
 func scoring(reports []usage.Report, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(ask state.Ask) state.Details {
@@ -29,7 +31,7 @@ func scoring(reports []usage.Report, err error) func(*Config, *state.Frame) {
 	}
 }
 
-// Beside what the cluster says of its nodes stands by what the scheduler scores them.
+// The scheduler's basis for scoring a node stands beside the cluster's figures for it.
 func TestGoldenScored(t *testing.T) {
 	all, away, begun := someScored, someScored, usage.Report{Source: "metrics.k8s.io"}
 	all.Measured, all.Degraded, all.Named = 13, 0, nil

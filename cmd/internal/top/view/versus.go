@@ -15,8 +15,8 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// versusScreen shows two profiles side by side, of one scheduler or of two: what their decisions come to, and below that each
-// one's decisions, the newest first. Of a scheduler that is not asked it shows the pods that it has bound.
+// versusScreen shows two profiles side by side, of one scheduler or of two: sums over their decisions, and below them each one's decisions,
+// the newest first. For a scheduler that is not asked, it shows its bound pods.
 type versusScreen struct {
 	sides       [2]*tally  // nil: there is none
 	picked      [2]decider // by the reader; the zero value if he has not
@@ -164,7 +164,7 @@ func (*versusScreen) order(*canvas) string { return "newest first" }
 
 func (s *versusScreen) size(*canvas) (shown, total int) { return s.rows(), s.total }
 
-// rows is how many decisions the longer list has.
+// rows is the number of decisions in the longer list.
 func (s *versusScreen) rows() (n int) {
 	for _, t := range s.sides {
 		if t != nil {
@@ -183,7 +183,7 @@ func (s *versusScreen) headingLines(c *canvas) int {
 	return n
 }
 
-// measuresShown is how many measures leave room for some decisions.
+// measuresShown is the number of measures that leaves room for some decisions.
 func (c *canvas) measuresShown() int {
 	const others = 12 // the header, the footer, titles and four decisions
 	return max(0, min(len(measures), c.height-others-len(c.silent())))
@@ -257,7 +257,7 @@ func columnsOf(c *canvas, t *tally) []textColumn {
 	)
 }
 
-// placedBy returns what a scheduler has placed.
+// placedBy returns a scheduler's bound pods.
 func placedBy(c *canvas, name string) state.Placed {
 	i := slices.IndexFunc(c.details.Placed, func(p state.Placed) bool { return p.Scheduler == name })
 	if i < 0 {
@@ -266,7 +266,7 @@ func placedBy(c *canvas, name string) state.Placed {
 	return c.details.Placed[i]
 }
 
-// boundText says on how many nodes the profile's pods are.
+// boundText returns the number of nodes with pods of the profile.
 func boundText(c *canvas, t *tally) string {
 	p := placedBy(c, t.of.profile)
 	if p.Bound == 0 {
@@ -278,7 +278,7 @@ func boundText(c *canvas, t *tally) string {
 	return fmt.Sprintf("%d on %d nodes, most %d", p.Bound, p.Nodes, p.Most)
 }
 
-// schedulerOf returns what the frame says of a scheduler.
+// schedulerOf returns a scheduler of the frame.
 func schedulerOf(c *canvas, name string) state.Scheduler {
 	i := slices.IndexFunc(c.frame.Schedulers, func(s state.Scheduler) bool { return s.Name == name })
 	if i < 0 {

@@ -22,7 +22,10 @@ var twoServers = []string{"127.0.0.1:10259", "127.0.0.1:10260"}
 func besideEachOther() *state.Cluster {
 	c := sample(12, false)
 	for i := range 40 {
-		c.SetPod(state.Pod{Namespace: "default", Name: fmt.Sprint("db-", i), Node: fmt.Sprint("node-", i*5%11), Scheduler: "acdqn", CPU: 250, Memory: 1 << 28, Created: noon.Add(-time.Minute), Scheduled: noon.Add(-time.Duration(i) * time.Second)}, noon)
+		c.SetPod(state.Pod{
+			Namespace: "default", Name: fmt.Sprint("db-", i), Node: fmt.Sprint("node-", i*5%11), Scheduler: "acdqn", CPU: 250, Memory: 1 << 28,
+			Created: noon.Add(-time.Minute), Scheduled: noon.Add(-time.Duration(i) * time.Second),
+		}, noon)
 	}
 	return c
 }
@@ -41,7 +44,7 @@ func ofTwo(list []state.Decision, silent ...state.Silent) func(*Config, *state.F
 	}
 }
 
-// Two schedulers beside each other: their decisions are one stream, and stand side by side by process. One that does not answer is
+// Two schedulers beside each other: their decisions are one stream, and stand side by side by process. A scheduler that does not answer is
 // named, and blanks nothing.
 func TestGoldenServers(t *testing.T) {
 	gone := state.Silent{Server: twoServers[1], Err: errAway}
@@ -113,7 +116,8 @@ func TestVersusByTheAPI(t *testing.T) {
 	}
 }
 
-// o shows how the next scheduler learns and what it finds in the shadow; a late answer of the one before is not shown as its own.
+// o shows the learning and the shadow findings of the next scheduler. A late answer of the previous scheduler is not shown as the next
+// one's.
 func TestNextServer(t *testing.T) {
 	m := model(t, sample(3, false), terminal{full, 100, 40}, func(cfg *Config, _ *state.Frame) {
 		cfg.Servers = twoServers

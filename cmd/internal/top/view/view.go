@@ -89,7 +89,7 @@ func (m *Model) body() []string {
 	return lines
 }
 
-// rows is how many rows of the shown screen fit.
+// rows is the number of rows of the visible screen that fit.
 func (m *Model) rows() int {
 	const footer = 1
 	return max(m.height-len(m.header)-footer-m.page().about.heading, 0)
@@ -117,7 +117,7 @@ func (m *Model) footer() string {
 	return st.Sides(left, m.position(), m.width)
 }
 
-// position says which rows are shown: "1–17 of 1000".
+// position tells the visible rows: "1–17 of 1000".
 func (m *Model) position() string {
 	p, rows := m.page(), m.rows()
 	n, all := p.size(&m.canvas)
@@ -134,7 +134,7 @@ func (m *Model) position() string {
 	return m.st.Dim.Render(s)
 }
 
-// hints shows as many keys as fit, the most important first.
+// hints shows the keys that fit, the most important first.
 func (m *Model) hints() string {
 	st := &m.st
 	room := m.width - ansi.StringWidth(m.position()) - 2

@@ -27,8 +27,9 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func sample(workers int, gpus bool) *state.Cluster {
 	c, rng := state.New(), rand.New(rand.NewPCG(1, 2))
 	base := state.Node{
-		Status: "Ready", Ready: true, Worker: true, Roles: []string{"agent"}, Version: "v1.36.3", Zone: "zone-a", Created: noon.Add(-5*time.Hour - 7*time.Minute),
-		CPU: state.Usage{Allocatable: 64_000}, Memory: state.Usage{Allocatable: 256 << 30}, Pods: state.Usage{Allocatable: 110},
+		Status: "Ready", Ready: true, Worker: true, Roles: []string{"agent"}, Version: "v1.36.3", Zone: "zone-a",
+		Created: noon.Add(-5*time.Hour - 7*time.Minute),
+		CPU:     state.Usage{Allocatable: 64_000}, Memory: state.Usage{Allocatable: 256 << 30}, Pods: state.Usage{Allocatable: 110},
 	}
 	control := base
 	control.Name, control.Roles, control.Worker = "control-plane-0", []string{"control-plane"}, false
@@ -50,8 +51,9 @@ func sample(workers int, gpus bool) *state.Cluster {
 		for range rng.IntN(40) {
 			n++
 			p := state.Pod{
-				Namespace: "default", Name: fmt.Sprintf("app-%d", n), Scheduler: []string{"default-scheduler", "gnn"}[n%2], Created: noon.Add(-time.Minute),
-				CPU: 500 + rng.Int64N(2600), Memory: rng.Int64N(6 << 30), GPU: int64(n % 17 / 16 * int(w.GPU.Allocatable/8)),
+				Namespace: "default", Name: fmt.Sprintf("app-%d", n), Scheduler: []string{"default-scheduler", "gnn"}[n%2],
+				Created: noon.Add(-time.Minute),
+				CPU:     500 + rng.Int64N(2600), Memory: rng.Int64N(6 << 30), GPU: int64(n % 17 / 16 * int(w.GPU.Allocatable/8)),
 			}
 			if w.Devices != nil && n%17 == 8 { // a share
 				p.GPU, p.Devices = int64(190+20*(n%32)), cluster.Device(7-n%3)
@@ -65,7 +67,10 @@ func sample(workers int, gpus bool) *state.Cluster {
 		}
 	}
 	for i := range 30 {
-		p := state.Pod{Namespace: "default", Name: fmt.Sprintf("waiting-for-room-%d", i), Status: "Pending", Scheduler: "gnn", Created: noon.Add(-time.Duration(i) * time.Second)}
+		p := state.Pod{
+			Namespace: "default", Name: fmt.Sprintf("waiting-for-room-%d", i), Status: "Pending", Scheduler: "gnn",
+			Created: noon.Add(-time.Duration(i) * time.Second),
+		}
 		switch i % 3 {
 		case 0:
 			p.Reason = "Unschedulable"

@@ -13,9 +13,9 @@ import (
 	"gnnsched/scheduler/usage"
 )
 
-// Server is a scheduler that is asked.
+// Server is a scheduler to ask.
 type Server struct {
-	Name  string // tells it from the others; empty for the only one
+	Name  string // distinguishes it from the others; empty for the only one
 	Asker Asker
 }
 
@@ -25,9 +25,9 @@ type Asker interface {
 	Last(ctx context.Context, q record.Query) ([]record.Record, error)
 	// Learning returns samples of how its learning goes.
 	Learning(ctx context.Context) (course.Samples, error)
-	// Shadow returns what it has found in the shadow of another scheduler.
+	// Shadow returns its findings in the shadow of another scheduler.
 	Shadow(ctx context.Context) (shadow.Live, error)
-	// Usage returns what its sources of usage have measured.
+	// Usage returns the measurements of its sources of usage.
 	Usage(ctx context.Context) ([]usage.Report, error)
 }
 
@@ -104,7 +104,7 @@ func (s *Source) Details(ask state.Ask) state.Details {
 	return out
 }
 
-// lastDecisions asks all schedulers at once. It returns the decisions of all, the newest first, and who did not answer.
+// lastDecisions asks all schedulers concurrently. It returns all decisions, the newest first, and the schedulers that did not answer.
 func (s *Source) lastDecisions() (all []state.Decision, silent []state.Silent) {
 	if len(s.servers) == 0 {
 		return nil, []state.Silent{{Err: errNoScheduler}}
@@ -131,7 +131,7 @@ func (s *Source) lastDecisions() (all []state.Decision, silent []state.Silent) {
 const (
 	// detailsTimeout bounds the time that a frame waits for.
 	detailsTimeout = 2 * time.Second
-	// askedDecisions is how many decisions one answer holds at most, and keptDecisions how many are kept of several.
+	// askedDecisions bounds the decisions in one answer, and keptDecisions the decisions kept of several schedulers.
 	askedDecisions = 300
 	keptDecisions  = 3000
 	// These are the shortest times between two questions. The scheduler takes a sample of its learning every 10 s, one in the
@@ -153,7 +153,7 @@ type answer[T any] struct {
 	err   error
 }
 
-// last returns the answer, asked for anew if the last one is old. After an error it is the old one.
+// last returns the answer, and asks again if the last one is old. After an error it is the old one.
 func (a *answer[T]) last(ctx context.Context) (T, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,7 +44,7 @@ func (a *bookAsker) Shadow(context.Context) (shadow.Live, error) {
 	return shadow.Live{Agreement: 0.5}, a.err
 }
 
-// An answer is asked for anew after its interval, and the last one stays during an outage.
+// After its interval, an answer is requested again. The last one stays during an outage.
 func TestAnswerIsKept(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asker := &bookAsker{}
@@ -106,7 +106,7 @@ func TestDecisionsAreKept(t *testing.T) {
 	}
 }
 
-// Decisions of several schedulers are one list by time. One that does not answer is named, and the others' decisions stay.
+// Decisions of several schedulers are one list by time. A scheduler that does not answer is named, and the others' decisions stay.
 func TestSeveralServers(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	one, two := &bookAsker{book: record.NewBook(10, nil)}, &bookAsker{book: record.NewBook(10, nil)}
@@ -117,7 +117,10 @@ func TestSeveralServers(t *testing.T) {
 	defer s.Stop()
 	for i := range 6 {
 		of := []*bookAsker{one, two}[i%2]
-		of.book.Decided(decision.Decision{Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Name: fmt.Sprint("p-", i)}, At: begin.Add(time.Duration(i) * time.Second), Node: "a"})
+		of.book.Decided(decision.Decision{
+			Number: uint64(i), Profile: "gnn", Pod: decision.Pod{Name: fmt.Sprint("p-", i)}, At: begin.Add(time.Duration(i) * time.Second),
+			Node: "a",
+		})
 	}
 	list := func() (out string) {
 		d := s.Details(state.Ask{Decisions: true})
@@ -149,7 +152,7 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
-// What a scheduler in the shadow has found is asked for only by the screen that shows it.
+// Only the shadow screen asks for the findings of a shadow scheduler.
 func TestShadowDetails(t *testing.T) {
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(node("a", nil)), Servers: []Server{{Asker: &bookAsker{}}}})
 	if err != nil {

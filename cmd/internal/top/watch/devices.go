@@ -139,7 +139,8 @@ func readDevices(ctx context.Context, cfg Config, cluster *state.Cluster) {
 	if err == nil {
 		cluster.ReplaceSlices(slices)
 		var claims []state.Claim
-		err = pages(ctx, listClaims(cfg).ListWithContext, func(obj runtime.Object) { claims = append(claims, state.ClaimOf(obj.(*resourceapi.ResourceClaim))) })
+		err = pages(ctx, listClaims(cfg).ListWithContext,
+			func(obj runtime.Object) { claims = append(claims, state.ClaimOf(obj.(*resourceapi.ResourceClaim))) })
 		cluster.ReplaceClaims(claims)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -19,7 +19,7 @@ import (
 const (
 	// eventsInterval is the shortest time between two lists of events, which the API server does not cache.
 	eventsInterval = 5 * time.Second
-	// mostEvents is how many events are listed. The API server gives them by name, so of more these need not be the newest.
+	// mostEvents bounds the listed events. The API server sorts by name, so with more events the newest may be missing.
 	mostEvents = 5000
 )
 
@@ -34,7 +34,7 @@ type eventLog struct {
 	err    error
 }
 
-// last returns the events, listed anew if the last list is old.
+// last returns the events, and lists again if the last list is old.
 func (l *eventLog) last(ctx context.Context) ([]state.Event, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,8 +68,9 @@ func listEvents(ctx context.Context, client kubernetes.Interface, namespace stri
 func eventOf(e *v1.Event) state.Event {
 	out := state.Event{
 		Time: e.LastTimestamp.Time, Type: state.Printable(e.Type), Reason: state.Printable(e.Reason), Message: state.Printable(e.Message),
-		Object: state.Printable(e.InvolvedObject.Kind + " " + e.InvolvedObject.Name), From: state.Printable(cmp.Or(e.ReportingController, e.Source.Component)),
-		Count: max(int(e.Count), 1),
+		Object: state.Printable(e.InvolvedObject.Kind + " " + e.InvolvedObject.Name),
+		From:   state.Printable(cmp.Or(e.ReportingController, e.Source.Component)),
+		Count:  max(int(e.Count), 1),
 	}
 	if ns := e.InvolvedObject.Namespace; ns != "" {
 		out.Object = state.Printable(e.InvolvedObject.Kind + " " + ns + "/" + e.InvolvedObject.Name)

@@ -75,8 +75,7 @@ func (l *link) note(ctx context.Context, r refusal.Request, err error) {
 	l.failing[r.Resource] = err
 }
 
-// started says that the first lists are complete: from now on, failures are outages that end
-// by themselves.
+// started marks the first lists as complete: from now on, failures are outages that end by themselves.
 func (l *link) started() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,9 +105,11 @@ func explain(r refusal.Request, err error) error {
 	err = fmt.Errorf("%s: %w", r, err)
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return exit.New(exit.Kubeconfig, err, "the credentials in the kubeconfig are not accepted; fetch new ones, or name another with --kubeconfig or --context")
+		return exit.New(exit.Kubeconfig, err,
+			"the credentials in the kubeconfig are not accepted; fetch new ones, or name another with --kubeconfig or --context")
 	case apierrors.IsForbidden(err):
-		return exit.New(exit.Kubeconfig, err, "the user of the kubeconfig may not "+r.String()+" in all namespaces; `gnnsched doctor ktop` lists what is missing")
+		return exit.New(exit.Kubeconfig, err,
+			"the user of the kubeconfig may not "+r.String()+" in all namespaces; `gnnsched doctor ktop` lists what is missing")
 	}
 	return kubeconfig.Explain(err)
 }

@@ -17,7 +17,7 @@ import (
 // are stripped.
 const pageSize = 1000
 
-// List reads the cluster once. Its errors have the same exit codes as those of [Start].
+// List reads the cluster once. It returns errors with the same exit codes as [Start].
 func List(ctx context.Context, cfg Config) (state.Frame, error) {
 	cfg, err := cfg.ready()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // podInterval is the shortest time between two questions about one pod.
 const podInterval = 5 * time.Second
 
-// podLog holds what the API server and the schedulers last told about the pod that was asked for.
+// podLog holds the last answers of the API server and the schedulers about the requested pod.
 type podLog struct {
 	client  kubernetes.Interface
 	servers []*server
@@ -32,14 +32,14 @@ type podLog struct {
 	told  state.PodDetails // without the pod itself
 }
 
-// pod returns what is known of a pod.
+// pod returns the known details of a pod.
 func (s *Source) pod(ask state.PodAsk) *state.PodDetails {
 	out := s.podLog.last(s.ctx, ask)
 	out.ListedPod, out.Waits, out.Found = s.cluster.Pod(ask.Namespace, ask.Name)
 	return &out
 }
 
-// last returns the events and the explained decision of a pod, asked for anew if the last answers are old or about another pod.
+// last returns the events and the explained decision of a pod. It asks again if the last answers are old or about another pod.
 func (l *podLog) last(ctx context.Context, ask state.PodAsk) state.PodDetails {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *podLog) decide(ctx context.Context, ask state.PodAsk) {
 	l.told.Explained, l.told.DecisionErr = l.explain(*r)
 }
 
-// newest asks all schedulers for their last decision about a pod and returns the newest one. The error is of a scheduler that
-// did not answer, if no other one knows a decision.
+// newest asks all schedulers for their last decision about a pod and returns the newest one. It returns an error only if no scheduler knows
+// a decision and one of them did not answer.
 func (l *podLog) newest(ctx context.Context, ask state.PodAsk) (newest *record.Record, err error) {
 	if len(l.servers) == 0 {
 		return nil, errNoScheduler

@@ -21,10 +21,14 @@ import (
 func TestPodDetails(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	now := begin
-	event := &v1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, Reason: "Scheduled", InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"}}
+	event := &v1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, Reason: "Scheduled",
+		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"},
+	}
 	one, two, explained := &bookAsker{book: record.NewBook(10, nil)}, &bookAsker{book: record.NewBook(10, nil)}, 0
 	s, err := Start(t.Context(), Config{
-		Client: fake.NewClientset(node("a", nil), pod("p", "a"), event), Servers: []Server{{"one", one}, {"two", two}}, Now: func() time.Time { return now },
+		Client: fake.NewClientset(node("a", nil), pod("p", "a"), event), Servers: []Server{{"one", one}, {"two", two}},
+		Now:     func() time.Time { return now },
 		Explain: func(r record.Record) (string, error) { explained++; return fmt.Sprint("number ", r.Number), nil },
 	})
 	if err != nil {
@@ -36,7 +40,9 @@ func TestPodDetails(t *testing.T) {
 		t.Errorf("before a decision: %+v", p)
 	}
 	for i, of := range []*bookAsker{two, one, two} {
-		of.book.Decided(decision.Decision{Number: uint64(i), Pod: decision.Pod{Namespace: "default", Name: "p"}, At: begin.Add(time.Duration(i) * time.Second), Node: "a"})
+		of.book.Decided(decision.Decision{
+			Number: uint64(i), Pod: decision.Pod{Namespace: "default", Name: "p"}, At: begin.Add(time.Duration(i) * time.Second), Node: "a",
+		})
 	}
 	for range 3 {
 		now = now.Add(podInterval)

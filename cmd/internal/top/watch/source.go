@@ -27,14 +27,14 @@ import (
 // runningPods selects the pods that hold resources or wait for them.
 const runningPods = "status.phase!=Succeeded,status.phase!=Failed"
 
-// errNoScheduler says that the program does not ask a scheduler.
+// errNoScheduler reports that the program asks no scheduler.
 var errNoScheduler = errors.New("there is no scheduler to ask")
 
-// Config says what to watch. Client is needed; the rest has defaults.
+// Config configures a Source. Client is needed; the rest has defaults.
 type Config struct {
 	Client   kubernetes.Interface
 	Selector string   // label selector of the nodes; empty means all
-	Servers  []Server // schedulers that are asked for their decisions
+	Servers  []Server // schedulers to ask for their decisions
 	// Explain says in sentences and tables why a pod got its node. It may be nil.
 	Explain func(record.Record) (string, error)
 	Log     logr.Logger      // client-go's messages; the zero value drops them
@@ -49,7 +49,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("watch: the pause before reconnecting is %v; it cannot be negative", c.retry)
 	}
 	if _, err := labels.Parse(c.Selector); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("label selector %q: %w", c.Selector, err), "write it as kubectl does: --selector zone=a,type!=kwok")
+		return exit.New(exit.Usage, fmt.Errorf("label selector %q: %w", c.Selector, err),
+			"write it as kubectl does: --selector zone=a,type!=kwok")
 	}
 	return nil
 }

@@ -15,15 +15,15 @@ import (
 const (
 	// usageInterval is the time between two requests for what nodes use. It is measured every 10 to 60 s.
 	usageInterval = 5 * time.Second
-	// usageTimeout is how long to wait for an answer. The list of the nodes does not wait for it.
+	// usageTimeout limits the wait for an answer. The list of the nodes does not wait for it.
 	usageTimeout = 5 * time.Second
 )
 
-// errUnmeasured says that the client cannot ask for metrics.
+// errUnmeasured reports that the client cannot ask for metrics.
 var errUnmeasured = errors.New("the client has no connection of its own")
 
-// listUsed asks metrics.k8s.io what the nodes use, by name. Few clusters have no such API; then it returns an
-// error, and the nodes are shown without it.
+// listUsed asks metrics.k8s.io for the nodes' usage and returns it by name. It returns an error if the cluster lacks this API, as most do;
+// then the nodes are shown without usage.
 func listUsed(ctx context.Context, cfg Config) (map[string]state.Measured, error) {
 	api := cfg.Client.Discovery().RESTClient()
 	if api == nil {
@@ -51,8 +51,7 @@ func listUsed(ctx context.Context, cfg Config) (map[string]state.Measured, error
 	return used, nil
 }
 
-// followUsage keeps up to date what the nodes use, until ctx ends. Without an answer the nodes count as not
-// measured.
+// followUsage keeps the nodes' usage up to date until ctx ends. Without an answer the nodes count as not measured.
 func (s *Source) followUsage(ctx context.Context, cfg Config) {
 	tick := time.NewTicker(usageInterval)
 	defer tick.Stop()

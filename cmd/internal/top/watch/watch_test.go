@@ -47,7 +47,8 @@ func pod(name, on string) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
 		Spec: v1.PodSpec{SchedulerName: "gnn", NodeName: on, Containers: []v1.Container{{
-			Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}},
+			Name:      "c",
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}},
 		}}},
 	}
 }
@@ -70,7 +71,7 @@ func eventually(t *testing.T, s *Source, what string, ok func(state.Frame) bool)
 	}
 }
 
-// streams replaces the client's watches by ones that the test ends.
+// streams replaces the client's watches by watches that the test ends.
 func streams(client *fake.Clientset, what string) chan *apiwatch.FakeWatcher {
 	opened := make(chan *apiwatch.FakeWatcher, 100)
 	client.PrependWatchReactor(what, func(ktesting.Action) (bool, apiwatch.Interface, error) {
@@ -112,7 +113,8 @@ func TestSourceFollows(t *testing.T) {
 func TestDevicesAreFollowed(t *testing.T) {
 	name := "a"
 	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: resourceapi.ResourceSliceSpec{
-		Driver: "gpu.nvidia.com", NodeName: &name, Pool: resourceapi.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
+		Driver: "gpu.nvidia.com", NodeName: &name, Pool: resourceapi.ResourcePool{Name: "a", ResourceSliceCount: 1},
+		Devices: []resourceapi.Device{{Name: "gpu-0"}, {Name: "gpu-1"}},
 	}}
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
 	client := fake.NewClientset(node("a", nil), slice, claim)
@@ -217,7 +219,10 @@ func TestListReadsEveryPage(t *testing.T) {
 	}
 }
 
-var refused = &url.Error{Op: "Get", URL: "https://127.0.0.1:1/api/v1/nodes", Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+var refused = &url.Error{
+	Op: "Get", URL: "https://127.0.0.1:1/api/v1/nodes",
+	Err: &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+}
 
 func TestFirstFailureCarriesItsCode(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
@@ -250,10 +255,11 @@ func TestFirstFailureCarriesItsCode(t *testing.T) {
 	}
 }
 
-// Which verb is missing is said.
+// The error names the missing verb.
 func TestRefusedWatch(t *testing.T) {
 	l := newLink(time.Now)
-	l.note(t.Context(), refusal.Request{Verb: "watch", Resource: "pods"}, apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
+	l.note(t.Context(), refusal.Request{Verb: "watch", Resource: "pods"},
+		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
 	var e *exit.Error
 	if err := <-l.fatal; !errors.As(err, &e) || e.Code != exit.Kubeconfig || !strings.Contains(e.Hint, "may not watch pods in all namespaces") {
 		t.Errorf("%v, %+v", err, e)

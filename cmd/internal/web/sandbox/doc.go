@@ -1,6 +1,6 @@
-// Package sandbox plays a policy on a small simulated cluster, decision by decision, beside another policy. It is for
-// readers who change nodes, pods, weights or the objective and look at what becomes of the decisions.
+// Package sandbox plays a policy on a small simulated cluster, decision by decision, beside another policy. Readers can change nodes, pods,
+// weights or the objective and watch the effect on the decisions.
 //
-// A run takes little: the number of nodes and decisions and the time are bounded, and a run works half of the time at
-// most, so that the scheduler in the same process keeps the rest. Nothing here touches a real cluster or a file.
+// The number of nodes and decisions and the time of a run are bounded. A run uses at most half of the CPU time, so that the scheduler in
+// the same process keeps the rest. Nothing here touches a real cluster or a file.
 package sandbox

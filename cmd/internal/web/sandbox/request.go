@@ -35,19 +35,19 @@ const (
 	maxWeight    = 1000
 )
 
-// Request says what is simulated.
+// Request describes a simulation.
 type Request struct {
 	Nodes    []Group `json:"nodes"`
 	Zones    int     `json:"zones"`    // the nodes are in; 0 for none
-	Pods     string  `json:"pods"`     // one of the kinds that List returns
+	Pods     string  `json:"pods"`     // one of List's kinds of pods
 	Load     float64 `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
-	Turnover int     `json:"turnover"` // how many times as many pods come again while others leave
+	Turnover int     `json:"turnover"` // rounds after the first: in each, as many pods arrive again while others leave
 	Spread   bool    `json:"spread"`   // replicas are spread first, as with --preferences first
 	Seed     uint64  `json:"seed"`
 
 	Objective map[string]float64 `json:"objective"` // weights of terms
 	Policy    string             `json:"policy"`    // decides
-	Other     string             `json:"other"`     // is asked beside it, and decides in a cluster of its own
+	Other     string             `json:"other"`     // decides beside it, in a cluster of its own
 	Weights   map[string]float64 `json:"weights"`   // of the policy ownWeights, by feature; the rest is 0
 }
 
@@ -81,10 +81,14 @@ func gpuShape(name string, weight float64, each cluster.Resources) workload.Shap
 }
 
 var (
-	ordinary = []workload.Shape{shape("web", 4, 500, 1), shape("api", 3, 1000, 4), shape("cache", 2, 1000, 8), shape("batch", 2, 4000, 4), shape("big", 1, 8000, 32)}
-	onGPUs   = []workload.Shape{
-		gpuShape("share-65", 3, cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, GPUMilli: 650}), gpuShape("share-32", 4, cluster.Resources{MilliCPU: 2000, Memory: 8 << 30, GPUMilli: 320}),
-		gpuShape("one", 4, cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: 1}), gpuShape("four", 1, cluster.Resources{MilliCPU: 24_000, Memory: 96 << 30, GPU: 4}),
+	ordinary = []workload.Shape{
+		shape("web", 4, 500, 1), shape("api", 3, 1000, 4), shape("cache", 2, 1000, 8), shape("batch", 2, 4000, 4), shape("big", 1, 8000, 32),
+	}
+	onGPUs = []workload.Shape{
+		gpuShape("share-65", 3, cluster.Resources{MilliCPU: 4000, Memory: 16 << 30, GPUMilli: 650}),
+		gpuShape("share-32", 4, cluster.Resources{MilliCPU: 2000, Memory: 8 << 30, GPUMilli: 320}),
+		gpuShape("one", 4, cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: 1}),
+		gpuShape("four", 1, cluster.Resources{MilliCPU: 24_000, Memory: 96 << 30, GPU: 4}),
 	}
 )
 
@@ -99,7 +103,7 @@ var kinds = []kind{
 // terms are the terms of objectives that need no measurements.
 var terms = []string{"balance", "pack", "zones", "fragmentation", "gpu-idle", "ordinary"}
 
-// features are those of the linear policy that need no measurements.
+// features are the linear policy's features that need no measurements.
 var features = linear.Features[:len(linear.Features)-len(linear.UsageFeatures)]
 
 // options are the values that a request may have.
@@ -108,7 +112,7 @@ type options struct {
 	GPUPolicies []string           `json:"gpuPolicies"`
 	Pods        []podKind          `json:"pods"`
 	Terms       []string           `json:"terms"`
-	Weights     map[string]float64 `json:"weights"` // of the features: those that were tuned for balance
+	Weights     map[string]float64 `json:"weights"` // of the features; the default weights were tuned for balance
 	Features    []string           `json:"features"`
 	Limits      limits             `json:"limits"`
 }
@@ -132,8 +136,10 @@ var List = sync.OnceValue(list)
 
 func list() options {
 	o := options{
-		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features, Limits: limits{maxNodes, maxZones, maxTurnover, maxWeight}, Weights: map[string]float64{},
-		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph)),
+		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features,
+		Limits: limits{maxNodes, maxZones, maxTurnover, maxWeight}, Weights: map[string]float64{},
+		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph),
+			checkpoint.ShippedFor(checkpoint.MixedGraph)),
 	}
 	for _, k := range kinds {
 		o.Pods = append(o.Pods, podKind{k.name, k.about})
@@ -153,7 +159,10 @@ func (r Request) config() (sim.Config, error) {
 			errs = append(errs, fmt.Errorf(format, a...))
 		}
 	}
-	c := sim.Config{Replicas: sim.IntRange{Min: 1, Max: 4}, Load: sim.FloatRange{Min: r.Load, Max: r.Load}, Turnover: r.Turnover, Preferences: preference.Declared, Zones: sim.Exactly(r.Zones)}
+	c := sim.Config{
+		Replicas: sim.IntRange{Min: 1, Max: 4}, Load: sim.FloatRange{Min: r.Load, Max: r.Load}, Turnover: r.Turnover,
+		Preferences: preference.Declared, Zones: sim.Exactly(r.Zones),
+	}
 	if r.Spread {
 		c.Preferences = preference.First
 	}
@@ -161,9 +170,14 @@ func (r Request) config() (sim.Config, error) {
 	check(len(r.Nodes) <= maxGroups, "%d groups of nodes, more than %d", len(r.Nodes), maxGroups)
 	for _, g := range r.Nodes[:min(len(r.Nodes), maxGroups)] {
 		check(g.Count >= 0 && g.Count <= maxNodes, "nodes: %d of one kind, want 0 to %d", g.Count, maxNodes)
-		check(g.CPU >= 1 && g.CPU <= maxCPU && g.Memory >= 1 && g.Memory <= maxMemory && g.GPUs >= 0 && g.GPUs <= maxGPUs, "nodes: %d CPU, %d GiB of memory and %d GPUs, want 1 to %d CPU, 1 to %d GiB and at most %d GPUs", g.CPU, g.Memory, g.GPUs, maxCPU, maxMemory, maxGPUs)
+		check(g.CPU >= 1 && g.CPU <= maxCPU && g.Memory >= 1 && g.Memory <= maxMemory && g.GPUs >= 0 && g.GPUs <= maxGPUs,
+			"nodes: %d CPU, %d GiB of memory and %d GPUs, want 1 to %d CPU, 1 to %d GiB and at most %d GPUs",
+			g.CPU, g.Memory, g.GPUs, maxCPU, maxMemory, maxGPUs)
 		if total += g.Count; g.Count > 0 {
-			c.Pools = append(c.Pools, sim.NodePool{Count: sim.Exactly(g.Count), Allocatable: cluster.Resources{MilliCPU: 1000 * int64(g.CPU), Memory: int64(g.Memory) << 30, GPU: int64(g.GPUs), Pods: 110}})
+			c.Pools = append(c.Pools, sim.NodePool{
+				Count:       sim.Exactly(g.Count),
+				Allocatable: cluster.Resources{MilliCPU: 1000 * int64(g.CPU), Memory: int64(g.Memory) << 30, GPU: int64(g.GPUs), Pods: 110},
+			})
 		}
 	}
 	check(total >= 1 && total <= maxNodes, "nodes: %d in all, want 1 to %d", total, maxNodes)

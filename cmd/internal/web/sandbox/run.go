@@ -54,13 +54,13 @@ type Step struct {
 	Node        int32      `json:"node"`        // the chosen one
 	Other       int32      `json:"other"`       // the other policy's choice in the same state
 	RunnerUp    int32      `json:"runnerUp"`    // the best that was not chosen; -1 for none
-	Margin      float64    `json:"margin"`      // how far the runner-up is behind
+	Margin      float64    `json:"margin"`      // score minus the runner-up's
 
 	Cost      float64  `json:"cost"`      // of the objective after the decision
-	OtherCost *float64 `json:"otherCost"` // after as many decisions of the other policy in its own cluster; null if it had fewer
+	OtherCost *float64 `json:"otherCost"` // after the same number of decisions of the other policy in its own cluster; null if it had fewer
 }
 
-// End is how the run ended.
+// End is the end of a run.
 type End struct {
 	Changed [][4]int64 `json:"changed"`
 	Policy  Result     `json:"policy"`
@@ -108,7 +108,9 @@ func (r Request) newPlayer(config sim.Config, name string) (*player, error) {
 
 // decider returns the policy's decisions, of a policy of its own.
 func (p *player) decider(seed uint64) eval.Decide {
-	return eval.Deciding(p.contender.New(policy.Setting{Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning(), Load: p.env.OfferedLoad()}), p.contender.Ties(seed))
+	return eval.Deciding(p.contender.New(policy.Setting{
+		Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning(), Load: p.env.OfferedLoad(),
+	}), p.contender.Ties(seed))
 }
 
 // run is a run of a request.
@@ -118,7 +120,7 @@ type run struct {
 	known      []cluster.Resources // requests of the nodes as the lines before say
 }
 
-// Validate returns what is wrong with the request.
+// Validate returns an error if the request is invalid.
 func (r Request) Validate() error {
 	config, err := r.config()
 	if err != nil {
@@ -132,8 +134,8 @@ func (r Request) Validate() error {
 	return config.Validate()
 }
 
-// Run plays the request and calls emit with each line, until the episode, ctx, or what a run may take ends. It returns
-// the first error, also of emit.
+// Run plays the request and calls emit with each line, until the episode, ctx, or the run's time ends. It returns the first error, also
+// from emit.
 func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) error {
 	cut, pace := "", newPace(c)
 	x, err := r.begin(ctx, pace)
@@ -251,7 +253,7 @@ func finite(scores []float32) []*float32 {
 	return out
 }
 
-// runnerUp returns the best node that was not chosen, and how far it is behind.
+// runnerUp returns the best node that was not chosen, and its distance in score.
 func runnerUp(rows []int32, c eval.Choice) (row int32, margin float64) {
 	best := -1
 	for i, v := range c.Scores {
@@ -276,7 +278,7 @@ type pace struct {
 	begun, rested time.Time
 }
 
-// worked is how long a run works before it rests as long.
+// worked is the time that a run works before it rests equally long.
 const worked = 5 * time.Millisecond
 
 func newPace(c clock.Clock) *pace { return &pace{c, c.Now(), c.Now()} }

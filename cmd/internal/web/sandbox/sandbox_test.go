@@ -80,7 +80,7 @@ func TestRun(t *testing.T) {
 	golden.Check(t, "run.jsonl", text.String())
 }
 
-// What the lines say of the nodes adds up to what the pods request.
+// The nodes' changes in the lines add up to the pods' requests.
 func TestChangedAddsUp(t *testing.T) {
 	lines := play(t, request())
 	last := lines[len(lines)-1].End
@@ -236,7 +236,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// tired is a clock on which each look takes a while of work, and a rest lasts as long as it was asked for.
+// tired is a clock on which each look takes a while of work, and a rest lasts exactly its duration.
 type tired struct {
 	clock.Clock
 	now          time.Time

@@ -1,5 +1,5 @@
-// Package historytest is test support: a Prometheus server with a made-up history of an hour, which answers what a real one
-// answered. A test of package history asks a real one again where it is installed, and rewrites the answers with -update.
+// Package historytest is test support: a Prometheus server with a made-up history of an hour and recorded answers of a real one. A test of
+// package history asks a real one again where it is installed, and rewrites the answers with -update.
 package historytest
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed answers.json
 var answers []byte
 
-// Begin is when the history begins. It is read in chunks of Chunk, with usage every Usage, until End.
+// Begin is the begin of the history. It is read in chunks of Chunk, with usage every Usage, until End.
 var (
 	Begin = time.Unix(1_770_000_000, 0).UTC()
 	End   = Begin.Add(time.Hour)
@@ -35,8 +35,8 @@ func Key(path string, form url.Values) string {
 	return strings.TrimPrefix(path, "/api/v1/") + " " + form.Get("query") + " " + form.Get("time") + form.Get("start")
 }
 
-// Server answers queries about the made-up history until the test ends, also those of usage at one of the recorded times. answer, if
-// not nil, is asked first; it returns true if it has answered.
+// Server answers queries about the made-up history until the test ends, including queries for usage at one of the recorded times. answer,
+// if not nil, is asked first; it returns true if it has answered.
 func Server(t *testing.T, answer func(w http.ResponseWriter, query url.Values) bool) *httptest.Server {
 	t.Helper()
 	return Play(t, answers, answer)
@@ -71,7 +71,7 @@ func Play(t *testing.T, recorded []byte, answer func(w http.ResponseWriter, quer
 	return s
 }
 
-// instant answers a query for one of the times that a recorded answer to the same query over a range has.
+// instant answers a query for one of the times of a recorded answer to the same query over a range.
 func instant(t *testing.T, all map[string]json.RawMessage, form url.Values) (json.RawMessage, bool) {
 	at, err := strconv.ParseFloat(form.Get("time"), 64)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 // env is the environment variable with the folder of the trace's files.
 const env = "OPENB_DATA"
 
-// Dir returns the folder with the trace's files: the one in $OPENB_DATA, else shared/data/openb
-// in the test's folder or the nearest folder above it. Without such a folder it skips the test; in CI
-// ($CI is true) it fails the test, because nobody reads there what was skipped.
+// Dir returns the folder with the trace's files: the one in $OPENB_DATA, else shared/data/openb in the test's folder or the nearest folder
+// above it. Without such a folder it skips the test; in CI ($CI is true) it fails the test, because skips in CI would go unnoticed.
 func Dir(t testing.TB) string {
 	t.Helper()
 	if dir := os.Getenv(env); dir != "" {

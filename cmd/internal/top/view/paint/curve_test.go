@@ -9,8 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// The curve of a value that grows never falls, its ends are the lowest and the highest sign, and what is not known is a
-// space.
+// The curve of a growing value never falls, its ends are the lowest and the highest sign, and unknown values are spaces.
 func TestCurve(t *testing.T) {
 	for _, look := range []Look{{Color: true, Unicode: true}, {}} {
 		st := New(look)
@@ -78,8 +77,10 @@ func TestBinned(t *testing.T) {
 // The time that curves cover has no zeros at its end, and keeps its units.
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 50 * time.Second: "50s", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m", 24*time.Minute + 50*time.Second: "24m50s",
-		time.Hour: "1h", 100 * time.Minute: "1h40m", time.Hour + 10*time.Second: "1h0m10s", 2 * time.Hour: "2h", 10 * time.Hour: "10h",
+		0: "0s", 50 * time.Second: "50s", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Minute: "10m",
+		24*time.Minute + 50*time.Second: "24m50s",
+		time.Hour:                       "1h", 100 * time.Minute: "1h40m", time.Hour + 10*time.Second: "1h0m10s", 2 * time.Hour: "2h",
+		10 * time.Hour: "10h",
 	} {
 		if got := Short(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Look says what the terminal can show.
+// Look describes the terminal's abilities.
 type Look struct {
 	Color   bool // use colours; without them, only bold and dim text
 	Unicode bool // use characters beyond ASCII for bars and arrows
@@ -22,7 +22,7 @@ type Styles struct {
 	Good, Warn, Bad, Accent, Banner lipgloss.Style
 	Chosen                          lipgloss.Style // the row of the cursor
 	Up, Down, Dot, Dash, Ellipsis   string
-	Idle                            string   // a GPU that nobody requests
+	Idle                            string   // an unrequested GPU
 	Heat                            []string // signs of equal parts of the way to 100%
 	Over                            string   // a heat of more
 
