@@ -171,7 +171,7 @@ func TestGPUOutcome(t *testing.T) {
 		{Allocatable: cluster.Resources{MilliCPU: 8000, GPU: 1}, Unschedulable: true},
 	}
 	e := &Env{snapshot: cluster.Snapshot{Nodes: nodes}, pending: -1, parts: []part{&gpuDemand{perCPU: 0.25, capacity: 3000}}} // 4 cores a device
-	want := &GPUOutcome{Allocation: 1400. / 3000, Stranded: 350. / 3000, MeanIdle: 1600. / 3000}              // 600 - 250, and 1000 - 1500
+	want := &GPUOutcome{Allocation: 1400. / 3000, Stranded: 350. / 3000, MeanIdle: 1600. / 3000}                              // 600 - 250, and 1000 - 1500
 	if d := cmp.Diff(want, e.Outcome().GPU, cmpopts.EquateApprox(0, 1e-12)); d != "" {
 		t.Error(d)
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events.
+// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events and histograms.
 // The resident memory (RSS) and the metric of the live heap move with the load. After memoryWarmup without kills, the lower quartile of the
 // last third may exceed the first third's by memoryTolerance.
 //
 // Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes. Its
 // bytes are left out by the heap profile, except the pods' names and IDs in events, which the informers allocated: about a fifteenth of the
 // events. They require a constant rate of pods, a warm-up as long as the recorder keeps an event, and thirds as long as its heap rises and
-// falls.
+// falls. Upstream's histograms (native ones since Kubernetes 1.37) keep at most 160 buckets for each set of labels, and begin one at a
+// value that none had before. So they grow with the number of pods, ever more slowly, for longer than a soak.
 const (
 	memoryTolerance = 0.05
 	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
@@ -37,8 +38,8 @@ type sample struct {
 	name string // of the member
 	at   time.Time
 	role string  // the metrics of its leases
-	heap float64 // bytes in use after a garbage collection, without events
-	held float64 // bytes that upstream's event recorder holds, about
+	heap float64 // bytes in use after a garbage collection, without what upstream bounds
+	held float64 // bytes that upstream bounds, about
 	rss  float64 // bytes
 }
 
@@ -61,8 +62,8 @@ func (m *memory) add(s sample) {
 type verdict struct {
 	pid         int
 	name        string  // of the member
-	from, to    float64 // lower quartiles of live heap without events, in bytes
-	held        float64 // lower quartile of what events hold at the end, in bytes
+	from, to    float64 // lower quartiles of live heap without what upstream bounds, in bytes
+	held        float64 // lower quartile of what upstream bounds at the end, in bytes
 	rss, rssEnd float64 // lower quartiles of resident memory in bytes
 	window      time.Duration
 }
@@ -71,7 +72,7 @@ type verdict struct {
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
-	return fmt.Sprintf("%s (process %d): live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events, resident %.0f to %.0f MB, over %v",
+	return fmt.Sprintf("%s (process %d): live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events and histograms, resident %.0f to %.0f MB, over %v",
 		v.name, v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.held/1e6, v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
 }
 
@@ -117,11 +118,11 @@ func rssOf(s sample) float64  { return s.rss }
 // 512 KiB, would make what events hold uncertain by a tenth.
 const profileRate = 16 << 10
 
-// eventRecorder is the prefix of the functions that allocate the events held by upstream's event recorder.
-const eventRecorder = "k8s.io/client-go/tools/events."
+// bounded are the beginnings of the names of functions that allocate what upstream bounds: events and the buckets of histograms.
+var bounded = []string{"k8s.io/client-go/tools/events.", "github.com/prometheus/client_golang/prometheus.addToBucket"}
 
-// inUse returns the bytes in use in a heap profile, and the part that the event recorder allocated.
-func inUse(heap []byte) (all, events float64, err error) {
+// inUse returns the bytes in use in a heap profile, and the part that upstream bounds.
+func inUse(heap []byte) (all, held float64, err error) {
 	p, err := profile.ParseData(heap)
 	if err != nil {
 		return 0, 0, fmt.Errorf("heap profile: %w", err)
@@ -133,16 +134,16 @@ func inUse(heap []byte) (all, events float64, err error) {
 	for _, s := range p.Sample {
 		bytes := float64(s.Value[column])
 		all += bytes
-		if slices.ContainsFunc(s.Location, allocatesEvents) {
-			events += bytes
+		if slices.ContainsFunc(s.Location, isBounded) {
+			held += bytes
 		}
 	}
-	return all, events, nil
+	return all, held, nil
 }
 
-func allocatesEvents(l *profile.Location) bool {
+func isBounded(l *profile.Location) bool {
 	return slices.ContainsFunc(l.Line, func(at profile.Line) bool {
-		return at.Function != nil && strings.HasPrefix(at.Function.Name, eventRecorder)
+		return at.Function != nil && slices.ContainsFunc(bounded, func(name string) bool { return strings.HasPrefix(at.Function.Name, name) })
 	})
 }
 

@@ -39,29 +39,30 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Only what the event recorder allocated counts as events.
+// Only what the event recorder and the histograms' buckets allocated counts as bounded.
 func TestInUse(t *testing.T) {
 	recorder := &profile.Function{ID: 1, Name: "k8s.io/client-go/tools/events.(*eventBroadcasterImpl).recordToSink.func1.1"}
 	other := &profile.Function{ID: 2, Name: "k8s.io/api/events/v1.(*Event).DeepCopy"}
 	at := func(id uint64, f *profile.Function) *profile.Location {
 		return &profile.Location{ID: id, Line: []profile.Line{{Function: f}}}
 	}
-	copied, recorded := at(1, other), at(2, recorder)
+	copied, recorded, counted := at(1, other), at(2, recorder), at(3, &profile.Function{ID: 3, Name: "github.com/prometheus/client_golang/prometheus.addToBucket"})
 	p := profile.Profile{
 		SampleType: []*profile.ValueType{{Type: "inuse_objects"}, {Type: "inuse_space"}},
 		Sample: []*profile.Sample{
 			{Location: []*profile.Location{copied, recorded}, Value: []int64{1, 1000}},
 			{Location: []*profile.Location{recorded}, Value: []int64{2, 200}},
 			{Location: []*profile.Location{copied}, Value: []int64{4, 30}},
+			{Location: []*profile.Location{copied, counted}, Value: []int64{1, 5}},
 		},
-		Location: []*profile.Location{copied, recorded}, Function: []*profile.Function{recorder, other},
+		Location: []*profile.Location{copied, recorded, counted}, Function: []*profile.Function{recorder, other, counted.Line[0].Function},
 	}
 	var file bytes.Buffer
 	if err := p.Write(&file); err != nil {
 		t.Fatal(err)
 	}
-	if all, held, err := inUse(file.Bytes()); err != nil || all != 1230 || held != 1200 {
-		t.Errorf("got %v, %v, %v, want 1230 and 1200", all, held, err)
+	if all, held, err := inUse(file.Bytes()); err != nil || all != 1235 || held != 1205 {
+		t.Errorf("got %v, %v, %v, want 1235 and 1205", all, held, err)
 	}
 	if _, _, err := inUse([]byte("no profile")); err == nil {
 		t.Error("what is no profile was read")
