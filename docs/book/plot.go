@@ -140,12 +140,19 @@ func (r request) panels(chosen []row) (*vgsvg.Canvas, error) {
 	return canvas, nil
 }
 
-// few marks the two ends of an axis.
+// few marks the two ends of an axis, thousands as 10k.
 type few struct{}
 
 // Ticks implements plot.Ticker.
-func (few) Ticks(low, high float64) []plot.Tick {
-	return []plot.Tick{{Value: low, Label: fmt.Sprintf("%.3g", low)}, {Value: high, Label: fmt.Sprintf("%.3g", high)}}
+func (few) Ticks(low, high float64) (ends []plot.Tick) {
+	for _, v := range []float64{low, high} {
+		label := fmt.Sprintf("%.3g", v)
+		if v >= 1000 {
+			label = fmt.Sprintf("%.0fk", v/1000)
+		}
+		ends = append(ends, plot.Tick{Value: v, Label: label})
+	}
+	return ends
 }
 
 // colors are the colors of the series. Most are from the palette of Okabe and Ito, which the color-blind can tell apart.
