@@ -141,6 +141,12 @@ func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, i
 	if a == nil || a.claims && info.GetAllocatable().GetScalarResources()[kube.GPUResource] == 0 {
 		return nil
 	}
+	g.mu.RLock()
+	awaits := g.view.Awaits(info.Node().Name)
+	g.mu.RUnlock()
+	if awaits {
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) had GPUs of claims and no ResourceSlice yet")
+	}
 	switch g.devicesOf(info, "", nil).Fit(&a.pod) {
 	case cluster.WrongModel:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no GPU of a model that the pod allows")
@@ -328,6 +334,7 @@ func (g *gpuShares) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHin
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete | fwk.Update}, QueueingHintFn: afterPod},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel}},
+		{Event: fwk.ClusterEvent{Resource: fwk.ResourceSlice, ActionType: fwk.Add}}, // see dra.View.Awaits
 	}, nil
 }
 

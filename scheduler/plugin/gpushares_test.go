@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -328,4 +329,32 @@ func TestTiesGoToTheFirstName(t *testing.T) {
 			t.Fatalf("row %d is the best, want %d", rows[i], best)
 		}
 	})
+}
+
+// A node that comes back before its slices gets no pod with GPUs while claims hold some of them: nobody can say which are free.
+func TestNodeBeforeItsSlices(t *testing.T) {
+	const profile = "gpu-gnn"
+	b := claimBed(t, fake.NewClientset(slices.DeleteFunc(claimObjects(), func(o runtime.Object) bool {
+		s, is := o.(*resourceapi.ResourceSlice)
+		return is && s.Name == "n0"
+	})...), []string{"upstream", "claims", profile})
+	for _, node := range []string{"n0", "n1"} {
+		b.sched.Cache.AddNode(b.log, gpuNode(node, "T4", claimDevices))
+	}
+	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
+		t.Fatal(err)
+	}
+	f, state, pod := b.sched.Profiles[profile], framework.NewCycleState(), gpuPod("p", share(100))
+	if _, s, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !s.IsSuccess() {
+		t.Fatal(s)
+	}
+	for node, want := range map[string]bool{"n0": true, "n1": false} {
+		info, err := b.snapshot(profile).NodeInfos().Get(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := f.RunFilterPlugins(b.ctx, state, pod, info); strings.Contains(s.Message(), "no ResourceSlice yet") != want {
+			t.Errorf("%s: got %v", node, s)
+		}
+	}
 }

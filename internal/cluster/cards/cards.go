@@ -64,8 +64,11 @@ type Card struct {
 
 // OfNode reports whether a slice has GPUs of one node.
 func OfNode(s *resourceapi.ResourceSlice) bool {
-	return s.Spec.NodeName != nil && strings.HasPrefix(s.Spec.Driver, gpuDriver)
+	return s.Spec.NodeName != nil && HasGPUs(s.Spec.Driver)
 }
+
+// HasGPUs reports whether a driver's devices are GPUs.
+func HasGPUs(driver string) bool { return strings.HasPrefix(driver, gpuDriver) }
 
 // Compare orders slices by driver, pool and name.
 func Compare(a, b *resourceapi.ResourceSlice) int {

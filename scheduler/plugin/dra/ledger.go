@@ -53,7 +53,12 @@ func LedgerOf(ctx context.Context, h fwk.Handle) *Ledger {
 type View struct {
 	ledger *Ledger
 	nodes  map[string]*Node
+	awaits map[string]bool // see Awaits
 }
+
+// Awaits reports whether claims hold GPUs of a node that no slice describes. Such a node has come back before its slices, and nobody can
+// say which of its GPUs are free. v may be nil.
+func (v *View) Awaits(node string) bool { return v != nil && v.awaits[node] }
 
 // Node returns what claims use on a node; nil if it has no devices of slices.
 func (v *View) Node(name string) *Node {
@@ -144,11 +149,11 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 		}
 		view.nodes[name] = n
 	}
-	l.shapes = shapes
+	l.shapes, view.awaits = shapes, awaited(byNode, state)
 	switch {
 	case len(view.nodes) == 0:
 		l.last = nil
-	case !same || old == nil || len(old.nodes) != len(view.nodes):
+	case !same || old == nil || len(old.nodes) != len(view.nodes) || !maps.Equal(old.awaits, view.awaits):
 		l.last = view
 	}
 	return l.last
@@ -157,4 +162,27 @@ func (l *Ledger) update(all []*resourceapi.ResourceSlice, state *structured.Allo
 // Serves reports whether claims serve a resource that a pod requests, on nodes that do not offer it. l may be nil.
 func (l *Ledger) Serves(name v1.ResourceName) bool {
 	return l != nil && l.manager.DeviceClassResolver().GetDeviceClass(name) != nil
+}
+
+// awaited returns the pools whose GPUs are allocated and which have no slice, given the slices by node. A pool of one node has the
+// node's name, by convention.
+func awaited(byNode map[string][]*resourceapi.ResourceSlice, state *structured.AllocatedState) map[string]bool {
+	var out map[string]bool
+	look := func(id structured.DeviceID) {
+		if pool := id.Pool.String(); byNode[pool] == nil && cards.HasGPUs(id.Driver.String()) {
+			if out == nil {
+				out = map[string]bool{}
+			}
+			out[pool] = true
+		}
+	}
+	if state != nil {
+		for id := range state.AllocatedDevices {
+			look(id)
+		}
+		for id := range state.AggregatedCapacity {
+			look(id)
+		}
+	}
+	return out
 }
