@@ -158,7 +158,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	return x.run(c, f, figures)
 }
 
-// training is what differs between the kinds of training in the simulator.
+// training holds the differences between the kinds of training in the simulator.
 type training struct {
 	trainer interface {
 		Train(context.Context) (*checkpoint.Checkpoint, run.Evaluation, error)

@@ -47,7 +47,7 @@ type Learner interface {
 	Drop()
 }
 
-// Habits are what a learner's trainer and its progress go by.
+// Habits guide a learner's trainer and describe its progress.
 type Habits struct {
 	JudgeEvery int      // updates between two judgements of the network
 	Stale      int      // steps so far that were not learned from because another network made them
