@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the figures of docs/results anew and writes them into docs/results/data, then the pages: `docs/results.sh cpu`, `usage` or `gpu`.
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
-# `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left.
+# `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
 set -euo pipefail
@@ -14,7 +14,7 @@ go build -o "$tmp/book" ./docs/book
 
 keep() { # a data file, a section, its metrics, its loads, its command, its seeds; Markdown on standard input
 	"$tmp/book" --root "$out" --tidy "$1" --section "$2" ${3:+--metrics "$3"} ${4:+--at "$4"} \
-		--command "$5" --seeds "$6" --commit "$(git rev-parse --short=8 HEAD)" --date "$(date +%F)"
+		--command "$5" --seeds "$6" --commit "${COMMIT:-$(git rev-parse --short=8 HEAD)}" --date "$(date +%F)"
 }
 play() { # a data file, a section, metrics, the command that sources.csv names, seeds, the first seed, then arguments of gnnsched eval
 	local file=$1 section=$2 metrics=$3 command=$4 seeds=$5 first=$6 json
