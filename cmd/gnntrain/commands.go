@@ -16,6 +16,7 @@ func runFlags() []ucli.Flag {
 			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn send messages"},
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
+		&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, instead of random weights"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
 		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last two fifths of its time are for validation and test"},
 	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)

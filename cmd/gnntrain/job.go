@@ -68,7 +68,7 @@ func read(c *ucli.Context) (learn.Job, error) {
 
 // resumedJob returns the run of a state file and its job. Flags must not change the job.
 func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
-	s, err := loadState(c, path, append(flags.Names(), "config", "scenario", "trace"))
+	s, err := loadState(c, path, append(flags.Names(), "config", "scenario", "trace", "start"))
 	if err != nil {
 		return nil, learn.Job{}, err
 	}

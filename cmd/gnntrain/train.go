@@ -145,7 +145,13 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	if err != nil {
 		return err
 	}
-	t, err := learn.NewTrainer(job)
+	var start *checkpoint.Checkpoint
+	if file := c.String("start"); file != "" && resume == nil {
+		if start, err = checkpoint.Load(file); err != nil {
+			return exit.New(exit.Checkpoint, err, "name a network that gnntrain wrote")
+		}
+	}
+	t, err := learn.NewTrainer(job, start)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,8 @@ type Architecture struct {
 	Features []string `json:"features,omitempty"`
 
 	// Residual adds a weighted sum of the candidate's features to its score. Where the weights are those of a rule and the rest
-	// is zero, as Rule makes it, the network is that rule, and it learns what to add (He et al. 2016).
+	// is zero, as FollowRule makes it, the network is that rule, and it learns what to add (He et al. 2016), when to trust that, and when
+	// to change the rule's weights.
 	Residual bool `json:"residual,omitempty"`
 }
 
@@ -160,7 +161,12 @@ func (a Architecture) Validate() error {
 func (a Architecture) Layers() []layer.Layer {
 	switch {
 	case a.Graph != GPUGraph:
-		return layer.Candidates(a.Hidden, layer.Parts{Messages: a.Encoder == GNN, Paths: a.widths()[layer.Path] > 0, Residual: a.Residual})
+		w, parts := a.widths(), layer.Parts{Messages: a.Encoder == GNN}
+		parts.Paths = w[layer.Path] > 0
+		if a.Residual {
+			parts.Residual = w[layer.Candidate]
+		}
+		return layer.Candidates(a.Hidden, parts)
 	case a.Encoder == Linear:
 		return layer.Linear("")
 	}

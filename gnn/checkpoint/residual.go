@@ -20,7 +20,11 @@ func (c *Checkpoint) FollowRule(weights map[string]float64) error {
 	features := c.Manifest.Architecture.features()[layer.Candidate]
 	sum := c.Weights["score.features.weight"].Data
 	clear(sum)
-	clear(c.Weights["score.weight"].Data)
+	for name, w := range c.Weights {
+		if name == "score.weight" || strings.HasPrefix(name, "trust.") || strings.HasPrefix(name, "emphasis.") {
+			clear(w.Data)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
 		if weights[name] == 0 {
 			continue

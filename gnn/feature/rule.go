@@ -12,9 +12,14 @@ func init() { Register(rule) }
 // rule has the features of the linear policy, to which a network can add what it learns. Unlike those of other sets they
 // are not bounded, so that a weighted sum of them is the policy's score at any size of the cluster.
 var rule = &Set{
-	Name:      "rule",
-	Doc:       "What the linear policy weighs.",
-	Version:   1,
+	Name:    "rule",
+	Doc:     "What the linear policy weighs.",
+	Version: 1,
+	Cluster: []ClusterBlock{{Features: []Feature{
+		{Name: "rule_nodes", Doc: "log2(available nodes / 32) / 4"},
+		{Name: "rule_sizes", Doc: "standard deviation over the available nodes of log2(allocatable CPU)"},
+		{Name: "rule_ratios", Doc: "the same of log2(allocatable memory / allocatable CPU)"},
+	}, Fill: fillKinds}},
 	Candidate: []CandidateBlock{{Features: ruleFeatures(), Fill: fillRule}},
 }
 
@@ -126,4 +131,22 @@ func fillRule(c *Candidates, out Rows) {
 			row[j] = float32(x[j])
 		}
 	}
+}
+
+// fillKinds describes how many nodes there are, and how different.
+func fillKinds(c *Candidates, out []float32) {
+	var sizes, ratios spread.Sums
+	var last cluster.Resources
+	var size, ratio float64
+	for _, n := range c.Nodes {
+		if !n.Available() || n.Allocatable.MilliCPU <= 0 || n.Allocatable.Memory <= 0 {
+			continue
+		}
+		if a := n.Allocatable; a.MilliCPU != last.MilliCPU || a.Memory != last.Memory {
+			last, size, ratio = a, math.Log2(float64(a.MilliCPU)), math.Log2(float64(a.Memory)/float64(a.MilliCPU))
+		}
+		sizes.Add(size)
+		ratios.Add(ratio)
+	}
+	copy(out, []float32{float32(math.Log2(max(sizes.N, 1)/32) / 4), float32(sizes.Std()), float32(ratios.Std())})
 }

@@ -138,7 +138,14 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 		k = rectified(k)
 		score := lin("score", k)[0]
 		if c.Manifest.Architecture.Residual {
-			score += lin("score.features", wide(g.CandidateRow(i)))[0]
+			ofDecision := func(name string) []float64 {
+				return sum(lin(name+".cluster", wide(g.ClusterX)), lin(name+".pod", wide(g.PodX)), bias(name+".bias"))
+			}
+			x := wide(g.CandidateRow(i))
+			for j, e := range ofDecision("emphasis") {
+				x[j] *= 1 + e
+			}
+			score = score*(1+ofDecision("trust")[0]) + lin("score.features", x)[0]
 		}
 		scores, meanK = append(scores, score), sum(meanK, scaled(k, 1/float64(len(g.Candidates))))
 	}

@@ -25,11 +25,12 @@ type Network struct {
 	candidate struct {
 		nodes, shared, zones, paths []term // by what they read; shared: the pod or the cluster
 	}
-	path struct{ nodes, own []term } // of the layer of paths
-	own  scorer                      // the candidate's own features, and its score
-	part scorer                      // the same of split graphs
-	rule residual                    // what the features add to the score by themselves
-	kept dense                       // of the kept numbers in split graphs; without inputs if there are none
+	path  struct{ nodes, own []term } // of the layer of paths
+	own   scorer                      // the candidate's own features, and its score
+	part  scorer                      // the same of split graphs
+	rule  *term                       // what the features add to the score by themselves; nil for nothing
+	trust int                         // layer that scales the score of the rest; -1 for none
+	kept  dense                       // of the kept numbers in split graphs; without inputs if there are none
 }
 
 // Layout returns the features that the network reads.
@@ -68,8 +69,9 @@ func New(c *checkpoint.Checkpoint) (*Network, error) {
 		known: c.Manifest.Wishes, wishes: c.Wishes(), program: newProgram(c, c.Manifest.Architecture.Layers()),
 	}
 	n.sort()
+	n.trust = n.program[n.find(layer.Score)].terms[0].scale
 	if rule := n.of(&n.program[n.find(layer.Score)], 0); len(rule) > 0 {
-		n.rule = newResidual(rule[0].dense, layout.Split)
+		n.rule = &rule[0]
 	}
 	if s := layout.Split; s != nil {
 		n.part, n.kept = newScorer(n.own.e.summed(s), n.own.score), n.own.e.rows(s.At, s.Len)

@@ -20,6 +20,7 @@ type term struct {
 	layer.Term
 	dense       // in is 0 for a term without a matrix
 	from  []int // places of the layers that it reads; none for features
+	scale int   // place of the layer that scales it; -1 for none
 }
 
 // newProgram returns layers with the weights of a checkpoint that has them.
@@ -29,7 +30,10 @@ func newProgram(c *checkpoint.Checkpoint, layers []layer.Layer) program {
 		place[l.Name] = i
 		p[i] = op{Layer: l, normW: c.Weights[l.Norm+".weight"].Data, normB: c.Weights[l.Norm+".bias"].Data}
 		for _, t := range l.Terms {
-			x := term{Term: t}
+			x := term{Term: t, scale: -1}
+			if at, scaled := place[t.Scale]; scaled {
+				x.scale = at
+			}
 			if t.Weight != "" {
 				w := c.Weights[t.Weight+".weight"]
 				x.dense = newDense(w.Data, c.Weights[t.Bias].Data, w.Shape[0], w.Shape[1]) // Data is nil if there is no bias

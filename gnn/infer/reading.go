@@ -11,8 +11,8 @@ import (
 
 // Reading returns what the last Score of the same graph read of candidate i: the features of its node (Widths.Node),
 // the features of the candidate (Widths.Candidate), the part of k that it shares with the candidates of its zone (H:
-// A' z + A" c + B p), with messages the mean message of the node's groups (H), and with paths what comes from the pod's
-// peers (H). See Network.ScoreOf.
+// A' z + A" c + B p), with messages the mean message of the node's groups (H), with paths what comes from the pod's
+// peers (H), and with a residual the decision's trust (1) and emphasis (Widths.Candidate). See Network.ScoreOf.
 func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 	n, v := s.net, int(g.Candidates[i])
 	h := n.h
@@ -28,22 +28,25 @@ func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 			out = append(out, message...)
 		}
 	}
-	if len(n.candidate.paths) == 0 {
-		return out
-	}
-	peers := make([]float32, h)
-	if part := s.partial[v*h : (v+1)*h]; len(g.Peers) > 0 {
-		for j, x := range s.peerPart(g, i, part) {
-			peers[j] = x - part[j]
+	if len(n.candidate.paths) > 0 {
+		peers := make([]float32, h)
+		if part := s.partial[v*h : (v+1)*h]; len(g.Peers) > 0 {
+			for j, x := range s.peerPart(g, i, part) {
+				peers[j] = x - part[j]
+			}
 		}
+		out = append(out, peers...)
 	}
-	return append(out, peers...)
+	if n.rule != nil {
+		out = slices.Concat(out, s.vectors[n.trust], s.vectors[n.rule.scale])
+	}
+	return out
 }
 
 // Attribution is the part of a difference of scores that a feature made.
 type Attribution struct {
-	Name string // "node:" or "candidate:" and the feature's name, "zone", "groups" or "peers"
-	// From and To are the feature's values; 0 for the last three, which are vectors.
+	Name string // "node:" or "candidate:" and the feature's name, "zone", "groups", "peers" or "emphasis"
+	// From and To are the feature's values; 0 for the last four, which are vectors.
 	From, To float64
 	Part     float64
 }
@@ -96,9 +99,12 @@ func (n *Network) Attribute(from, to []float32) ([]Attribution, error) {
 	for j, name := range names {
 		out = append(out, Attribution{name, float64(from[j]), float64(to[j]), sum[j] * (float64(to[j]) - float64(from[j]))})
 	}
-	blocks := []string{"zone", "groups", "peers"}
+	blocks, vectors := []string{"zone", "groups", "peers"}, len(from)-n.emphasis()
 	for j := len(names); j < len(from); j++ {
-		if (j-len(names))%n.h == 0 {
+		switch {
+		case j == vectors:
+			out = append(out, Attribution{Name: "emphasis"})
+		case j < vectors && (j-len(names))%n.h == 0:
 			out = append(out, Attribution{Name: blocks[(j-len(names))/n.h]})
 		}
 		out[len(out)-1].Part += sum[j] * (float64(to[j]) - float64(from[j]))
@@ -119,7 +125,7 @@ func (n *Network) ScoreOf(reading []float32) (float64, error) {
 }
 
 func (n *Network) fits(reading []float32) error {
-	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h + n.messages()
+	want := n.layout.Widths.Node + n.layout.Widths.Candidate + n.h + n.messages() + n.emphasis()
 	if len(n.candidate.paths) > 0 {
 		want += n.h
 	}
@@ -137,6 +143,14 @@ func (n *Network) messages() (width int) {
 		}
 	}
 	return width
+}
+
+// emphasis returns how many numbers trust and emphasis are.
+func (n *Network) emphasis() int {
+	if n.rule == nil {
+		return 0
+	}
+	return 1 + n.layout.Widths.Candidate
 }
 
 // score computes a score, and its gradient unless that is nil.
@@ -165,14 +179,18 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 		all = append(all, peers)
 		t.add(k, added, peers)
 	}
-	open := t.finish(&op{Layer: layer.Layer{ReLU: true}}, k)
-	for j, v := range open.x {
-		open.d[j] = float64(n.own.score[j])
-		score += v * open.d[j]
+	trust, open := &cell{make([]float64, 1), make([]float64, 1)}, t.finish(&op{Layer: layer.Layer{ReLU: true}}, k)
+	if n.rule != nil {
+		trust = next(1)
+		emphasis := next(n.layout.Widths.Candidate)
+		all = append(all, trust, emphasis)
+		score = weighed(n.rule, emphasis, own)
 	}
-	for _, w := range n.rule.own {
-		score += w.w * own.x[w.at]
-		own.d[w.at] += w.w
+	for j, v := range open.x {
+		w := float64(n.own.score[j])
+		open.d[j] = (1 + trust.x[0]) * w
+		trust.d[0] += v * w
+		score += v * open.d[j]
 	}
 	if gradient == nil {
 		return score
@@ -183,4 +201,15 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 		at += copy(gradient[at:], c.d)
 	}
 	return score
+}
+
+// weighed returns the rule's part of a score, and adds its gradients.
+func weighed(rule *term, emphasis, own *cell) (sum float64) {
+	for i, w := range rule.wT {
+		all := float64(w) * (1 + emphasis.x[i])
+		sum += all * own.x[i]
+		own.d[i] += all
+		emphasis.d[i] += float64(w) * own.x[i]
+	}
+	return sum
 }

@@ -2,9 +2,10 @@ package infer
 
 import "gnnsched/gnn/feature"
 
-// residual is a weighted sum of a candidate's features. It keeps the weights that are not 0.
+// residual is the weighted sum of a candidate's features in one decision. It keeps the weights that are not 0.
 type residual struct {
 	own, part, kept []weight // of the features; of the numbers of a split row; of the kept numbers of its node
+	all             []float64
 }
 
 type weight struct {
@@ -12,22 +13,35 @@ type weight struct {
 	w  float64
 }
 
-func newResidual(d dense, split *feature.SplitLayout) (r residual) {
-	r.own = weights(d)
-	if split != nil {
-		r.part, r.kept = weights(d.summed(split)), weights(d.rows(split.At, split.Len))
+// emphasise sets the weights to those of the rule times 1 + the emphasis of each feature.
+func (r *residual) emphasise(rule *term, emphasis []float32, split *feature.SplitLayout) {
+	r.own, r.part, r.kept = r.own[:0], r.part[:0], r.kept[:0]
+	r.all = grow(r.all, rule.in)
+	for i, w := range rule.wT {
+		r.all[i] = float64(w) * (1 + float64(emphasis[i]))
+		r.own = nonzero(r.own, i, r.all[i])
 	}
-	return r
+	if split == nil {
+		return
+	}
+	for i, features := range split.To {
+		var sum float64
+		for _, f := range features {
+			sum += r.all[f]
+		}
+		r.part = nonzero(r.part, i, sum)
+	}
+	for i, w := range r.all[split.At : split.At+split.Len] {
+		r.kept = nonzero(r.kept, i, w)
+	}
 }
 
-// weights returns those of a map to one number that are not 0.
-func weights(d dense) (out []weight) {
-	for i, w := range d.wT {
-		if w != 0 {
-			out = append(out, weight{i, float64(w)})
-		}
+// nonzero returns the weights with another one, unless that is 0.
+func nonzero(all []weight, at int, w float64) []weight {
+	if w == 0 {
+		return all
 	}
-	return out
+	return append(all, weight{at, w})
 }
 
 // of returns the weighted sum of x, in float64: at a thousand nodes, sums of nearly equal nodes differ in the seventh digit.

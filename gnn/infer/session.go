@@ -30,6 +30,7 @@ var errWidths = errors.New("the graph has other features than the network reads"
 type Session struct {
 	net  *Network
 	star star
+	rule residual // of the decision
 
 	stamp     []uint64    // N: graph stamp that row i was computed for
 	zone      []int32     // N: zone that row i was added to
@@ -179,7 +180,7 @@ func (s *Session) context(g *graph.Graph) {
 // input returns what a term of a layer of the pod, the cluster or the zones reads, for zone r.
 func (s *Session) input(g *graph.Graph, o *op, t *term, r int) []float32 {
 	switch from := s.net.source(t); {
-	case from == 0 && o.Of == layer.Pod:
+	case from == 0 && t.FeaturesOf(o.Layer) == layer.Pod:
 		return g.PodX
 	case from == 0:
 		return g.ClusterX
@@ -214,6 +215,11 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 		x, scorer, parts = g.SplitX, &n.part, s.keptParts
 	}
 	s.scores = grow(s.scores, c)
+	trust := float32(1)
+	if n.rule != nil {
+		trust += s.vectors[n.trust][0]
+		s.rule.emphasise(n.rule, s.vectors[n.rule.scale], n.layout.Split)
+	}
 	clear(s.mean) // holds the sum over the candidates from here on
 	if len(n.candidate.paths) > 0 {
 		s.peerRows(g)
@@ -227,13 +233,13 @@ func (s *Session) candidates(g *graph.Graph, expired func() bool) (Output, error
 			part = s.peerPart(g, i, part)
 		}
 		own := x[i*width : (i+1)*width]
-		s.scores[i] = scorer.candidate(part, s.base[int(g.Zone[v])*h:], own, s.mean)
+		s.scores[i] = trust * scorer.candidate(part, s.base[int(g.Zone[v])*h:], own, s.mean)
 		switch {
-		case len(n.rule.own) == 0:
+		case n.rule == nil:
 		case g.Kept == nil:
-			s.scores[i] += float32(of(n.rule.own, own))
+			s.scores[i] += float32(of(s.rule.own, own))
 		default:
-			s.scores[i] += float32(of(n.rule.part, own) + of(n.rule.kept, g.Kept[v].X))
+			s.scores[i] += float32(of(s.rule.part, own) + of(s.rule.kept, g.Kept[v].X))
 		}
 	}
 	out := Output{Scores: s.scores[:c]}

@@ -1,5 +1,7 @@
 package layer
 
+import "cmp"
+
 // Kind is a kind of vertex of a graph, or of edge.
 type Kind int
 
@@ -30,7 +32,10 @@ type Layer struct {
 type Term struct {
 	Weight string   // begins the name of W, which is Layer.Width × the width of x; empty for x itself
 	Bias   string   // name of b; empty for none
-	From   []string // layers whose vectors are x, one behind the other; none for the features of the vertex
+	From   []string // layers whose vectors are x, one behind the other; none for features
+	Reads  Kind     // whose features are x if From is empty: Pod, which the cluster has one of, or 0 for the vertex's own
+	// Scale is a layer of the cluster with one number, or as many as x has: x is multiplied by 1 + these (FiLM, Perez et al. 2018). Empty for none.
+	Scale string
 	// added is 0 for what networks always had. A file has the parameters of what was added later behind all that was
 	// there before.
 	added int
@@ -63,6 +68,9 @@ func Params(layers []Layer, w Widths) (all []Param) {
 	return all
 }
 
+// FeaturesOf returns the kind of vertex whose features a term without From reads.
+func (t Term) FeaturesOf(l Layer) Kind { return cmp.Or(t.Reads, l.Of) }
+
 // params lists the parameters of the layer's terms that were added at one time: weights, then biases, then the norm. width
 // is that of each layer by its name.
 func (l Layer) params(w Widths, width map[string]int, added int) (all []Param) {
@@ -77,7 +85,8 @@ func (l Layer) params(w Widths, width map[string]int, added int) (all []Param) {
 				in += width[name]
 			}
 			if len(t.From) == 0 {
-				in, reads = w[l.Of], l.Of
+				reads = t.FeaturesOf(l)
+				in = w[reads]
 			}
 			all = append(all, Param{Name: t.Weight + ".weight", Shape: []int{l.Width, in}, Reads: reads})
 		}

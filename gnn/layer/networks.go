@@ -14,7 +14,7 @@ const (
 type Parts struct {
 	Messages bool // groups of pods send to their nodes, nodes to zones and the cluster, and these to the candidates
 	Paths    bool // messages also come over paths, if there are messages
-	Residual bool // a weighted sum of a candidate's features is part of its score
+	Residual int  // features of a candidate of which a weighted sum is part of its score; 0 without such a sum
 }
 
 // Candidates returns a network that scores the candidates of a decision and values the state, with vectors of h numbers.
@@ -33,11 +33,14 @@ func Candidates(h int, parts Parts) []Layer {
 		{Name: "value.hidden", Of: Cluster, Width: h, ReLU: true, Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
 		{Name: Value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
 	}
-	if parts.Residual {
-		results[0].Terms = append(results[0].Terms, Term{Weight: "score.features", added: 3})
+	var first []Layer
+	if parts.Residual > 0 {
+		first = []Layer{ofDecision("trust", 1), ofDecision("emphasis", parts.Residual)}
+		results[0].Terms[0].Scale = "trust"
+		results[0].Terms = append(results[0].Terms, Term{Weight: "score.features", Scale: "emphasis", added: 3})
 	}
 	if !parts.Messages {
-		return append([]Layer{node, pod, cluster, candidate}, results...)
+		return append(append(first, node, pod, cluster, candidate), results...)
 	}
 	group := Layer{Name: "group", Of: Group, Width: h, ReLU: true, Terms: []Term{{Weight: "group", Bias: "group.bias", added: 1}}}
 	node.Terms = append(node.Terms, Term{Weight: "node.group", From: []string{"group"}, added: 1})
@@ -47,7 +50,7 @@ func Candidates(h int, parts Parts) []Layer {
 		{Weight: "zone.cluster", From: []string{"cluster"}, Bias: "zone.bias", added: 1},
 	}}
 	candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.zone", From: []string{"zone"}, added: 1})
-	list := []Layer{group, node, pod, cluster, zone}
+	list := append(first, group, node, pod, cluster, zone)
 	if parts.Paths {
 		list = append(list, Layer{Name: "peer", Of: Path, Width: h, ReLU: true, Terms: []Term{
 			{Weight: "peer.node", From: []string{"node"}, Bias: "peer.bias", added: 2}, {Weight: "peer.path", added: 2},
@@ -55,6 +58,13 @@ func Candidates(h int, parts Parts) []Layer {
 		candidate.Terms = append(candidate.Terms, Term{Weight: "candidate.peer", From: []string{"peer"}, added: 2})
 	}
 	return append(append(list, candidate), results...)
+}
+
+// ofDecision returns a layer that makes numbers of what all candidates have in common: weighted sums of the features of cluster and pod.
+func ofDecision(name string, width int) Layer {
+	return Layer{Name: name, Of: Cluster, Width: width, Terms: []Term{
+		{Weight: name + ".cluster", Bias: name + ".bias", added: 3}, {Weight: name + ".pod", Reads: Pod, added: 3},
+	}}
 }
 
 // Nodes returns a network that values each node within its cluster: the product of NodeValue and ClusterValue, vectors of h numbers. With

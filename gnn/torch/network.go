@@ -115,6 +115,9 @@ func (p *pass) layer(l layer.Layer) *Tensor {
 		if x == nil {
 			continue
 		}
+		if t.Scale != "" {
+			x = p.s.Add(x, p.s.Mul(x, p.batch.lookup(p.s, layer.Cluster, l.Of, p.vectors[t.Scale])))
+		}
 		if p.ValueApart && len(t.From) > 1 && strings.HasPrefix(t.Weight, ValueLayers) {
 			x = p.s.Detach(x)
 		}
@@ -143,7 +146,10 @@ func (p *pass) layer(l layer.Layer) *Tensor {
 // input returns what a term reads, and of which kind its rows are; nil if there are no such vertices.
 func (p *pass) input(l layer.Layer, t layer.Term) (x *Tensor, at layer.Kind) {
 	if len(t.From) == 0 {
-		return p.batch.features(p.s, l.Of), l.Of
+		if at = t.FeaturesOf(l); at == l.Of {
+			return p.batch.features(p.s, at), at
+		}
+		return p.batch.features(p.s, at), asCluster(at)
 	}
 	var parts []*Tensor
 	for _, name := range t.From {
@@ -153,15 +159,21 @@ func (p *pass) input(l layer.Layer, t layer.Term) (x *Tensor, at layer.Kind) {
 		if y, collects := p.batch.collect(p.s, at, l.Of, x); collects {
 			x, at = y, l.Of
 		}
-		if at == layer.Pod { // it has a row for each graph, as the cluster has
-			at = layer.Cluster
-		}
+		at = asCluster(at)
 		parts = append(parts, x)
 	}
 	if len(parts) > 1 {
 		x = p.s.Concat(1, parts...)
 	}
 	return x, at
+}
+
+// asCluster returns the kind whose rows stand for those of a kind: the pod has a row for each graph, as the cluster has.
+func asCluster(of layer.Kind) layer.Kind {
+	if of == layer.Pod {
+		return layer.Cluster
+	}
+	return of
 }
 
 // plus returns a + b; the other one if one is nil.

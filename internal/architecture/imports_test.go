@@ -81,6 +81,7 @@ var may = map[string][]string{
 	"scheduler/learn/dqn":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":       {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/value":     {"scheduler/learn/run", "scheduler/learn/online", "scheduler/experience", "scheduler/encode", "scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster", "internal/fragmentation", "internal/seeds"},
+	"scheduler/learn/es":        {"scheduler/learn/run", "scheduler/sim", "gnn"},
 	"scheduler/learn/rollouts":  {"scheduler/learn/run", "scheduler/eval/rollout", "scheduler/policy", "gnn"},
 	"scheduler/learn/partition": {"scheduler/learn/cem", "scheduler/eval", "scheduler/policy", "internal/cluster", "internal/seeds"},
 	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/seeds", "internal/choice"},

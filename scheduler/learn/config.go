@@ -8,6 +8,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/scheduler/learn/dqn"
+	"gnnsched/scheduler/learn/es"
 	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
@@ -21,6 +22,7 @@ type Config struct {
 	DQN      dqn.Config      `json:"dqn"`
 	PPO      ppo.Config      `json:"ppo"`
 	Rollouts rollouts.Config `json:"rollouts"`
+	ES       es.Config       `json:"es"`
 	// Value is the configuration of a network for GPU clusters, which learns online here. Of the other fields, only learning rate,
 	// half-life, clip norm, seed and, of DQN, replay bytes and update frequency count then.
 	Value value.Config `json:"-"`
@@ -44,13 +46,14 @@ const (
 	byDQN      = "dqn"
 	byPPO      = "ppo"
 	byRollouts = "rollouts"
+	byES       = "es"
 	byValue    = "value"
 )
 
 // methods returns the methods by the names that a job gives them. Every method is in this list.
 func (c Config) methods() map[string]Method {
 	return map[string]Method{
-		byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts,
+		byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts, byES: c.ES,
 		byValue: value.Online{Config: c.Value, ReplayBytes: c.DQN.Bytes(), UpdateFrequency: c.DQN.UpdateFrequency},
 	}
 }
@@ -105,7 +108,7 @@ func Defaults(variant string) (Config, error) {
 			Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
 			Imitation: run.Imitation{Teacher: "greedy-balance", Share: 1, Margin: 0.1, MarginWeight: 1},
 		},
-		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(),
+		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(), ES: es.Defaults(),
 		Selection: run.Selection{EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1},
 	}
 	if err := checkVariant(variant); err != nil {

@@ -27,9 +27,10 @@ import (
 //	environment: {scenario: mixed, load: {min: 0.5, max: 0.95}}
 type Job struct {
 	Config
-	Environment sim.Config  `json:"environment"`       // clusters and workloads to learn on
-	HeldOut     *sim.Config `json:"heldOut,omitempty"` // those to evaluate on, with other seeds; nil for the same
-	Judge       *sim.Config `json:"judge,omitempty"`   // those to judge the chosen network on, once at the end; nil for none
+	Environment sim.Config   `json:"environment"`       // clusters and workloads to learn on
+	Also        []sim.Config `json:"also,omitempty"`    // others to learn on, which the method's environments take in turn with those
+	HeldOut     *sim.Config  `json:"heldOut,omitempty"` // those to evaluate on, with other seeds; nil for the same
+	Judge       *sim.Config  `json:"judge,omitempty"`   // those to judge the chosen network on, once at the end; nil for none
 }
 
 // NewJob returns the default job of a variant.
@@ -69,10 +70,11 @@ func readJob(data []byte, variant string) (Job, error) {
 	}
 	file := struct {
 		*Config
-		ByRollouts  bool            `json:"byRollouts"` // the old spelling of the method rollouts
-		Environment json.RawMessage `json:"environment"`
-		HeldOut     json.RawMessage `json:"heldOut"`
-		Judge       json.RawMessage `json:"judge"`
+		ByRollouts  bool              `json:"byRollouts"` // the old spelling of the method rollouts
+		Environment json.RawMessage   `json:"environment"`
+		Also        []json.RawMessage `json:"also"`
+		HeldOut     json.RawMessage   `json:"heldOut"`
+		Judge       json.RawMessage   `json:"judge"`
 	}{Config: &j.Config}
 	if err := strict(asJSON, &file); err != nil {
 		return j, err
@@ -84,6 +86,13 @@ func readJob(data []byte, variant string) (Job, error) {
 		if j.Environment, err = readEnvironment(file.Environment); err != nil {
 			return j, fmt.Errorf("environment: %w", err)
 		}
+	}
+	for i, text := range file.Also {
+		c, err := readEnvironment(text)
+		if err != nil {
+			return j, fmt.Errorf("also, number %d: %w", i+1, err)
+		}
+		j.Also = append(j.Also, c)
 	}
 	if j.HeldOut, err = readOther("heldOut", file.HeldOut); err != nil {
 		return j, err
@@ -193,6 +202,14 @@ func (j Job) Validate() error {
 	if j.Imitation.Taught() && len(j.Wishes) == 0 {
 		if _, err := run.TeacherByName(j.Imitation.Teacher, nil); err != nil {
 			return err
+		}
+	}
+	for i, c := range j.Also {
+		if err := validateOther(fmt.Sprintf("also, number %d", i+1), &c); err != nil {
+			return err
+		}
+		if got, want := c.Objective.Name(), j.Environment.Objective.Name(); got != want {
+			return fmt.Errorf("also, number %d: its objective is %s, not %s", i+1, got, want)
 		}
 	}
 	return errors.Join(validateOther("heldOut", j.HeldOut), validateOther("judge", j.Judge))

@@ -20,7 +20,10 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	rolled.Method = byRollouts
 	mixed := tiny(t, "acdqn")
 	mixed.Method, mixed.Features, mixed.Imitation.Teacher = byRollouts, []string{"base", "devices"}, "gpu-gnn+acdqn"
-	runs := map[string]Config{"rollouts": rolled, "mixed": mixed}
+	evolved := tiny(t, "dqn")
+	evolved.Method, evolved.Features, evolved.Residual = byES, []string{"base", "rule"}, "linear"
+	evolved.ES.Pairs, evolved.ES.Episodes, evolved.Steps, evolved.EvaluateEvery = 2, 1, 6000, 1500
+	runs := map[string]Config{"rollouts": rolled, "mixed": mixed, "es": evolved}
 	for _, variant := range Variants() {
 		runs[variant] = tiny(t, variant)
 	}

@@ -47,7 +47,7 @@ func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr, err := NewTrainer(Job{Config: c, Environment: env})
+	tr, err := NewTrainer(Job{Config: c, Environment: env}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,19 +11,19 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
+	"gnnsched/scheduler/sim"
 )
 
 // weightStream separates the random numbers of the first weights from the others that a seed gives.
 const weightStream = 0x6c6561726e
 
-// NewTrainer returns a run of the job in the simulator, from random weights. The caller sets the
-// other fields of the trainer.
-func NewTrainer(j Job) (*run.Trainer, error) {
+// NewTrainer returns a run of the job in the simulator, from the weights of a network or, if that is nil, from random ones. The caller
+// sets the other fields of the trainer.
+func NewTrainer(j Job, from *checkpoint.Checkpoint) (*run.Trainer, error) {
 	if err := j.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	start := checkpoint.Random(j.Architecture(), rand.New(rand.NewPCG(j.Seed, weightStream)))
-	err := j.FollowRule(start)
+	start, err := j.startFrom(from)
 	if err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
@@ -35,8 +35,22 @@ func NewTrainer(j Job) (*run.Trainer, error) {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
 	return &run.Trainer{
-		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environment: j.Environment, Start: start,
+		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environments: append([]sim.Config{j.Environment}, j.Also...), Start: start,
 	}, nil
+}
+
+// startFrom returns the network that the run starts from.
+func (j Job) startFrom(from *checkpoint.Checkpoint) (*checkpoint.Checkpoint, error) {
+	a := j.Architecture()
+	start := checkpoint.Random(a, rand.New(rand.NewPCG(j.Seed, weightStream)))
+	if from == nil {
+		return start, j.FollowRule(start)
+	}
+	if have := from.Manifest.Architecture; !have.Equal(a) {
+		return nil, fmt.Errorf("the network to start from is %v with the features %v, the job's %v with %v", have, have.Features, a, a.Features)
+	}
+	start.Weights = from.Weights
+	return start, nil
 }
 
 // ResumedJob returns the job of a run's state.

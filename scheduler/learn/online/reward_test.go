@@ -39,7 +39,7 @@ func episode(t *testing.T, s run.Settings, waitCost float64) (steps []experience
 	c := learntest.Env()
 	c.Turnover, c.WaitCost, c.Load = 1, waitCost, sim.FloatRange{Min: 0.95, Max: 0.99}
 	var f run.Figures
-	envs, err := run.NewEnvironments(s, c, run.Layout{Count: 1, Group: 1}, checkpoint.Architecture{}, &f)
+	envs, err := run.NewEnvironments(s, []sim.Config{c}, run.Layout{Count: 1, Group: 1}, checkpoint.Architecture{}, &f)
 	if err == nil {
 		err = envs.All[0].Begin()
 	}

@@ -24,7 +24,7 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 	env.Turnover, env.Load = 1, sim.FloatRange{Min: 0.97, Max: 0.99} // full: the environments do not end together
 	start := weights(c, checkpoint.GNN)
 	var f run.Figures
-	envs, err := run.NewEnvironments(c.Settings, env, c.Layout(), start.Manifest.Architecture, &f)
+	envs, err := run.NewEnvironments(c.Settings, []sim.Config{env}, c.Layout(), start.Manifest.Architecture, &f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,9 @@ func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.
 		return nil, err
 	}
 	a := &agent{learner: l, envs: e, memory: memory{limit: c.Memory}}
+	if s.Residual != "" {
+		a.taught = ownUnit
+	}
 	for range c.Envs {
 		a.rollouts = append(a.rollouts, &rollout.Rollout{Horizon: c.Horizon, WaitCost: c.WaitPlacements})
 	}
@@ -75,7 +78,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 // place places the pod at hand as the network or, in imitation, as the teacher says. It keeps the sample.
 func (a *agent) place(env *run.Environment, step int, keep *sample) (err error) {
 	var choice int
-	if share := a.config.TeacherShare(step); share > 0 && a.envs.Rand.Float64() < share {
+	if share := a.config.teacherShare(step); share > 0 && a.envs.Rand.Float64() < share {
 		choice, err = env.TeacherChoice()
 	} else {
 		env.Observe()

@@ -73,8 +73,16 @@ type settings struct {
 	Config
 }
 
+// teacherShare returns the teacher's part in acting at a step. A network that begins as the rule does not imitate it.
+func (s settings) teacherShare(step int) float64 {
+	if s.Residual != "" {
+		return 0
+	}
+	return s.TeacherShare(step)
+}
+
 // imitates tells whether the teacher's scores are learned at a step, before any rollout.
-func (s settings) imitates(step int) bool { return s.TeacherShare(step) > 0 }
+func (s settings) imitates(step int) bool { return s.teacherShare(step) > 0 }
 
 // The tags of the figures that this method alone reports.
 const (

@@ -87,6 +87,9 @@ type scale struct {
 	Count                 int
 }
 
+// ownUnit is the scale of scores that the network has from the start: 1.
+var ownUnit = scale{Worths: scaleWorths, Count: scaleWorths}
+
 // scaleWorths is how many worths decide a scale.
 const scaleWorths = 8192
 

@@ -9,6 +9,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
@@ -191,11 +192,23 @@ func (e *Environment) TeacherScores() ([]float32, error) {
 	return e.scores, nil
 }
 
+// Play plays the episode at hand from its start to its end with a network. Begin must follow.
+func (e *Environment) Play(net *infer.Network) (sim.Outcome, error) {
+	return eval.Play(e.env, e.Seed, e.playerOf(net), nil)
+}
+
+// playerOf returns a network as a policy in the episode.
+func (e *Environment) playerOf(net *infer.Network) *neural.Policy {
+	p := neural.New("learning", net)
+	p.Know(e.env.Typical())
+	p.Wish(e.wishes)
+	return p
+}
+
 // Cost returns what a rollout that begins with a candidate costs. The acting network plays it.
 func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
 	if e.player == nil {
-		e.player = neural.New("learning", e.net)
-		e.player.Know(e.env.Typical())
+		e.player = e.playerOf(e.net)
 	}
 	e.player.Wish(e.wishes)
 	r.Policy = e.player

@@ -9,6 +9,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
 )
 
 // In rollouts a network sees all feasible nodes, as in a scheduler, and chooses among those that preferences
@@ -23,7 +24,7 @@ func TestMaskLeavesThePreferred(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, byRollouts := range []bool{false, true} {
-		all, err := NewEnvironments(Settings{Seed: 1, Reward: Reward{Kind: PlacementReward, Scale: 1}}, s.Config, Layout{1, 1, byRollouts}, checkpoint.Architecture{}, &Figures{})
+		all, err := NewEnvironments(Settings{Seed: 1, Reward: Reward{Kind: PlacementReward, Scale: 1}}, []sim.Config{s.Config}, Layout{1, 1, byRollouts}, checkpoint.Architecture{}, &Figures{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,15 +35,16 @@ type Layout struct {
 	All bool
 }
 
-// NewEnvironments returns environments of a simulator's configuration, before their first episode.
-func NewEnvironments(s Settings, c sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
-	wishes, _, err := s.Wishing(a, c.Objective)
+// NewEnvironments returns environments of the simulator's configurations, which they take in turn, before their first episode.
+func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
+	wishes, _, err := s.Wishing(a, configs[0].Objective)
 	if err != nil {
 		return nil, err
 	}
 	e := &Environments{Figures: f, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
 	e.Rand = rand.New(e.source)
 	for i := range l.Count {
+		c := configs[i/l.Group%len(configs)]
 		env, err := sim.New(c)
 		if err != nil {
 			return nil, fmt.Errorf("simulator: %w", err)

@@ -11,7 +11,7 @@ import (
 // the JSON fields of a job; package flags makes a command's flags of the tags flag and usage.
 type Settings struct {
 	Variant string `json:"variant"` // the network; package learn lists them
-	Method  string `json:"method" flag:"method" usage:"how to learn: dqn or ppo, from rewards, each with networks of its head; or rollouts, from playing on after several candidates"`
+	Method  string `json:"method" flag:"method" usage:"how to learn: dqn or ppo, from rewards, each with networks of its head; or rollouts, from playing on after several candidates; or es, evolution strategies, from whole episodes"`
 	Hidden  int    `json:"hiddenLayers" flag:"hidden-layers" usage:"width of the hidden layers"`
 	Seed    uint64 `json:"seed" flag:"seed" usage:"seed of everything random"`
 	Steps   int    `json:"steps" flag:"steps" usage:"number of placements to learn from"`

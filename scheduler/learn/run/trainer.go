@@ -17,10 +17,10 @@ import (
 type Trainer struct {
 	Settings
 	Selection
-	Method      Method
-	Environment sim.Config
-	Start       *checkpoint.Checkpoint // its manifest holds the job as JSON; Resume must have the same
-	HeldOut     *HeldOut               // evaluates the network during the run
+	Method       Method
+	Environments []sim.Config           // of which the method's environments take one each, in turn
+	Start        *checkpoint.Checkpoint // its manifest holds the job as JSON; Resume must have the same
+	HeldOut      *HeldOut               // evaluates the network during the run
 	Options
 
 	agent   Agent
@@ -41,7 +41,7 @@ func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Evaluation
 
 // newAgent returns the method's agent in its environments.
 func (t *Trainer) newAgent() (Learner, error) {
-	envs, err := NewEnvironments(t.Settings, t.Environment, t.Method.Layout(), t.Start.Manifest.Architecture, &t.figures)
+	envs, err := NewEnvironments(t.Settings, t.Environments, t.Method.Layout(), t.Start.Manifest.Architecture, &t.figures)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/wish"
+	"gnnsched/scheduler/sim"
 )
 
 var wishSets = []string{"base", "whole", "wishes"}
@@ -70,7 +71,7 @@ func TestEpisodesDrawTheirObjective(t *testing.T) {
 	s := Settings{Wishes: []string{"balance", "energy"}, Imitation: Imitation{Teacher: "greedy", Share: 1}}
 	c := BalanceEnv()
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: wishSets}
-	envs, err := NewEnvironments(s, c, Layout{Count: 1, Group: 1}, a, &Figures{})
+	envs, err := NewEnvironments(s, []sim.Config{c}, Layout{Count: 1, Group: 1}, a, &Figures{})
 	if err != nil {
 		t.Fatal(err)
 	}

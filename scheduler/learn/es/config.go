@@ -1,0 +1,54 @@
+package es
+
+import (
+	"errors"
+	"fmt"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/learn/run"
+)
+
+// Config holds the hyperparameters of evolution strategies. The learning rate is the part of a generation's mean noise, weighted by
+// what it gained, that the weights move by.
+type Config struct {
+	Pairs     int     `json:"pairs" flag:"pairs" usage:"pairs of networks in a generation: one has some noise on its weights, the other the same noise with the other sign"`
+	Episodes  int     `json:"episodes" flag:"generation-episodes" usage:"episodes of a generation; every network plays all of them"`
+	Noise     float64 `json:"noise" flag:"noise" usage:"standard deviation of the noise on a weight"`
+	Waits     float64 `json:"waits" flag:"es-wait-cost" usage:"what one percent more of waiting pods costs, against one percent more of the objective"`
+	Averaging float64 `json:"averaging" flag:"es-averaging" usage:"share of the latest weights in the average that is evaluated, at each generation"`
+	// Parameters begin the names of the parameters that are learned; the others stay as they are.
+	Parameters []string `json:"parameters"`
+}
+
+// Defaults returns the values that a run starts from.
+func Defaults() Config {
+	return Config{Pairs: 16, Episodes: 12, Noise: 0.1, Waits: 1, Averaging: 0.1, Parameters: []string{"trust.", "emphasis."}}
+}
+
+// Name returns the method's name in a sentence.
+func (Config) Name() string { return "evolution strategies" }
+
+// OnlineFlags returns nothing: a running scheduler plays no episode twice.
+func (Config) OnlineFlags() []string { return nil }
+
+// Check returns an error if the network has none of the parameters.
+func (c Config) Check(a checkpoint.Architecture) error {
+	if len(c.learned(a)) == 0 {
+		return fmt.Errorf("no parameter of the network begins with %q: set residual, or es.parameters", c.Parameters)
+	}
+	return nil
+}
+
+// Validate reports the first value out of range. batch has no meaning here.
+func (c Config) Validate(int) error {
+	if len(c.Parameters) == 0 {
+		return errors.New("es.parameters names nothing to learn")
+	}
+	return run.CheckRanges([]run.Range{
+		{Name: "pairs", Value: float64(c.Pairs), Low: 2, High: 10_000},
+		{Name: "episodes of a generation", Value: float64(c.Episodes), Low: 1, High: 10_000},
+		{Name: "noise", Value: c.Noise, Low: 1e-6, High: 1e3},
+		{Name: "cost of waiting", Value: c.Waits, Low: 0, High: 1e3},
+		{Name: "averaging of generations", Value: c.Averaging, Low: 1e-6, High: 1},
+	})
+}

@@ -1,0 +1,84 @@
+package es
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/sim"
+)
+
+// Generations find the lowest point of a bowl, although each loss has noise as large as what there is to win.
+func TestMove(t *testing.T) {
+	c, rng := Defaults(), rand.New(rand.NewPCG(1, 2))
+	best := []float64{0.3, -0.2, 0, 0.5}
+	s := search{make([]float64, len(best)), make([]float64, len(best))}
+	far := func(weights []float64) (sum float64) {
+		for i, w := range weights {
+			sum += (w - best[i]) * (w - best[i])
+		}
+		return sum
+	}
+	before := far(s.Slow)
+	for range 300 {
+		noise, tries := s.tries(rng, c)
+		losses := make([]float64, len(tries))
+		for i, w := range tries {
+			losses[i] = far(w) + 0.05*rng.NormFloat64()
+		}
+		s.move(noise, losses, 1, c.Averaging)
+	}
+	if after := far(s.Slow); after > before/10 {
+		t.Errorf("the weights %v are %.3f from the best, %.3f at the start", s.Slow, after, before)
+	}
+}
+
+// Networks that all lose the same say nothing.
+func TestMoveWithoutDifference(t *testing.T) {
+	c := Defaults()
+	s := search{[]float64{1, 2}, []float64{1, 2}}
+	noise, tries := s.tries(rand.New(rand.NewPCG(1, 2)), c)
+	s.move(noise, make([]float64, len(tries)), 1, c.Averaging)
+	if s.Mean[0] != 1 || s.Slow[1] != 2 {
+		t.Errorf("the weights moved to %v", s)
+	}
+}
+
+func TestLoss(t *testing.T) {
+	than := sim.Outcome{Cost: 0.1, MeanCost: 0.1, Arrived: 100, Waited: 4}
+	for _, x := range []struct {
+		name string
+		o    sim.Outcome
+		want float64
+	}{
+		{"the same", than, 1},
+		{"half the cost", sim.Outcome{Cost: 0.05, MeanCost: 0.05, Arrived: 100, Waited: 4}, 0.5},
+		{"one pod more waits and is left over", sim.Outcome{Cost: 0.1, MeanCost: 0.1, Arrived: 100, Waited: 5, Unscheduled: 1}, 1.02},
+	} {
+		if got := loss(x.o, than, 1); math.Abs(got-x.want) > 1e-3 {
+			t.Errorf("%s: %v, want %v", x.name, got, x.want)
+		}
+	}
+}
+
+// Only the named parameters change, and the network before stays as it was.
+func TestWith(t *testing.T) {
+	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "rule"}, Residual: true}
+	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
+	names := Defaults().learned(a)
+	s := newSearch(c, names)
+	fingerprint := c.Fingerprint()
+	weights := make([]float64, len(s.Mean))
+	changed := with(c, names, weights)
+	if c.Fingerprint() != fingerprint {
+		t.Error("the network that it began with changed")
+	}
+	same := with(changed, names, s.Mean)
+	if same.Fingerprint() != fingerprint || changed.Fingerprint() == fingerprint {
+		t.Error("the weights of the named parameters are not those given")
+	}
+	if err := Defaults().Check(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}); err == nil {
+		t.Error("a network without a residual has nothing to learn")
+	}
+}
