@@ -34,7 +34,8 @@ type Term struct {
 	Bias   string   // name of b; empty for none
 	From   []string // layers whose vectors are x, one behind the other; none for features
 	Reads  Kind     // whose features are x if From is empty: Pod, which the cluster has one of, or 0 for the vertex's own
-	// Scale is a layer of the cluster with one number, or as many as x has: x is multiplied by 1 + these (FiLM, Perez et al. 2018). Empty for none.
+	// Scale is a layer of the cluster with one number, or as many as x has: x is multiplied by 1 + these (FiLM, Perez et al.
+	// 2018). Empty for none.
 	Scale string
 	// added is 0 for what networks always had. A file has the parameters of what was added later behind all that was
 	// there before.
