@@ -23,7 +23,9 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	evolved := tiny(t, "dqn")
 	evolved.Method, evolved.Features, evolved.Residual = byES, []string{"base", "rule"}, "linear"
 	evolved.ES.Pairs, evolved.ES.Episodes, evolved.Steps, evolved.EvaluateEvery = 2, 1, 6000, 1500
-	runs := map[string]Config{"rollouts": rolled, "mixed": mixed, "es": evolved}
+	residual := evolved
+	residual.Method, residual.Steps, residual.EvaluateEvery, residual.Imitation.Share = byRollouts, 1200, 300, 0
+	runs := map[string]Config{"rollouts": rolled, "mixed": mixed, "es": evolved, "residual": residual}
 	for _, variant := range Variants() {
 		runs[variant] = tiny(t, variant)
 	}

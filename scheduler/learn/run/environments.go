@@ -50,7 +50,7 @@ func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Ar
 			return nil, fmt.Errorf("simulator: %w", err)
 		}
 		var teacher policy.Policy
-		if s.Imitation.Taught() {
+		if s.Imitation.Taught() || s.Residual != "" {
 			if teacher, err = s.teacherOf(c.Objective, env.Typical()); err != nil {
 				return nil, err
 			}

@@ -74,8 +74,12 @@ func (s Settings) validateWishes() error {
 	return nil
 }
 
-// teacherOf returns the policy to imitate in episodes with an objective, whose pods have these typical ones.
+// teacherOf returns the policy to imitate in episodes with an objective, whose pods have these typical ones. Of a network that begins as a
+// rule, it is the rule, near which rollouts keep the network.
 func (s Settings) teacherOf(o objective.Mix, typical *fragmentation.Typical) (policy.Policy, error) {
+	if s.Residual != "" {
+		return linearByName(s.Residual)
+	}
 	if len(s.Wishes) == 0 {
 		return TeacherByName(s.Imitation.Teacher, typical)
 	}
