@@ -156,11 +156,32 @@ func TestSingleMixRuns(t *testing.T) {
 	}
 }
 
+// The jobs of networks that begin as the rule are valid: one starts from random weights, the other goes on with what that learned.
+func TestResidualJobs(t *testing.T) {
+	for file, method := range map[string]string{"dqn": byRollouts, "dqn-es": byES} {
+		path := "runs/residual/" + file + ".yaml"
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := ReadJob(path, b, "gnn")
+		if err != nil || j.Method != method || j.Residual != "linear" {
+			t.Errorf("method %q, residual %q, %v", j.Method, j.Residual, err)
+		}
+		for i, c := range j.Also {
+			if c.Objective.Name() != j.Environment.Objective.Name() || len(c.Shapes) != len(j.Environment.Shapes) {
+				t.Errorf("%s: number %d of also is %+v", path, i+1, c)
+			}
+		}
+	}
+}
+
 // FuzzReadJob checks that an accepted job survives a round trip, and that errors begin with the file name.
 func FuzzReadJob(f *testing.F) {
 	files, err := filepath.Glob("runs/*.yaml")
-	if err != nil || len(files) == 0 {
-		f.Fatal(files, err)
+	more, failed := filepath.Glob("runs/residual/*.yaml")
+	if files = append(files, more...); err != nil || failed != nil || len(more) == 0 {
+		f.Fatal(files, err, failed)
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
