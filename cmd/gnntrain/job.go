@@ -26,6 +26,7 @@ func newJob(c *ucli.Context) (learn.Job, error) {
 		if j.Environment, err = learn.EnvironmentByName(name); err != nil {
 			return j, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
 		}
+		j.Also = nil // the scenario takes the place of all that the file names
 	}
 	if dir := c.String("trace"); dir != "" {
 		return onRecord(c, j, dir)

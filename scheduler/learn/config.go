@@ -154,5 +154,8 @@ func (c Config) Validate() error {
 	if len(c.Wishes) > 0 && c.Method != byRollouts {
 		return fmt.Errorf("wishes: only rollouts draw objectives; set method: %s", byRollouts)
 	}
+	if len(c.Wishes) > 0 && c.Residual != "" {
+		return fmt.Errorf("residual %s: one rule does not serve many objectives; leave out wishes or residual", c.Residual)
+	}
 	return c.Selection.Validate()
 }

@@ -173,7 +173,7 @@ func (j Job) OnRecord(dir string) (Job, eval.Recorded, error) {
 	if err != nil {
 		return j, r, err
 	}
-	j.Environment, j.HeldOut, j.Judge = r.Learn.Config, &r.Judge.Config, nil
+	j.Environment, j.Also, j.HeldOut, j.Judge = r.Learn.Config, nil, &r.Judge.Config, nil
 	if r.Choose != nil {
 		j.HeldOut, j.Judge = &r.Choose.Config, &r.Judge.Config
 	}
@@ -200,7 +200,7 @@ func (j Job) Validate() error {
 		return err
 	}
 	if j.Imitation.Taught() && len(j.Wishes) == 0 {
-		if _, err := run.TeacherByName(j.Imitation.Teacher, nil); err != nil {
+		if _, err := run.TeacherByName(j.Teaching().Teacher, nil); err != nil {
 			return err
 		}
 	}
@@ -254,7 +254,7 @@ func (j Job) Judgement(c *checkpoint.Checkpoint) (run.Judgement, error) {
 	}
 	held.After(j.EvaluateSeeds) // Judge may have the clusters and workloads on which the network was chosen
 	held.Wishing(j.Wishes)
-	return held.Judge(c, j.Imitation, j.Unscheduled)
+	return held.Judge(c, j.Teaching(), j.Unscheduled)
 }
 
 // YAML returns the job as a file that ReadJob reads.

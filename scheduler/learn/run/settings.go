@@ -19,7 +19,7 @@ type Settings struct {
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
 
 	// Residual names a linear policy that the network follows at first (checkpoint.Architecture.Residual). It must read the set rule.
-	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns: linear, or a .json file"`
+	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, or a .json file"`
 
 	// Wishes names the terms of the objectives that the network is to serve. Each episode draws their shares
 	// (wish.Draw). Without them, the environment's objective is the only one.
@@ -55,6 +55,15 @@ type Imitation struct {
 
 	Warmup      float64 `json:"warmup" flag:"critic-warmup" usage:"share of the steps, after cloning, in which only the critic learns"`
 	Coefficient float64 `json:"coefficient" flag:"imitation-coefficient" usage:"weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0"`
+}
+
+// Teaching returns the imitation with the teacher that counts: of a network that begins as a rule it is the rule, near which rollouts keep it.
+func (s Settings) Teaching() Imitation {
+	i := s.Imitation
+	if s.Residual != "" {
+		i.Teacher = s.Residual
+	}
+	return i
 }
 
 // Taught tells whether any part of the run asks the teacher.

@@ -74,14 +74,10 @@ func (s Settings) validateWishes() error {
 	return nil
 }
 
-// teacherOf returns the policy to imitate in episodes with an objective, whose pods have these typical ones. Of a network that begins as a
-// rule, it is the rule, near which rollouts keep the network.
+// teacherOf returns the policy to imitate in episodes with an objective, whose pods have these typical ones.
 func (s Settings) teacherOf(o objective.Mix, typical *fragmentation.Typical) (policy.Policy, error) {
-	if s.Residual != "" {
-		return linearByName(s.Residual)
-	}
 	if len(s.Wishes) == 0 {
-		return TeacherByName(s.Imitation.Teacher, typical)
+		return TeacherByName(s.Teaching().Teacher, typical)
 	}
 	return TeacherByName(greedyTeacher+":"+strings.ReplaceAll(o.Name(), ",", "+"), typical)
 }
