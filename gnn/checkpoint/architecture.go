@@ -194,8 +194,8 @@ func (a Architecture) Params() []layer.Param {
 	return append(layer.Params(a.Layers(), w), layer.Params(a.Actor(), w)...)
 }
 
-// features returns the features that the network reads, by the kind of vertex. The architecture must be valid.
-func (a Architecture) features() map[layer.Kind][]feature.Feature {
+// Inputs returns the features that the network reads, by the kind of vertex. The architecture must be valid.
+func (a Architecture) Inputs() map[layer.Kind][]feature.Feature {
 	if a.Graph == GPUGraph {
 		l, err := a.GPULayout()
 		if err != nil {
@@ -216,7 +216,7 @@ func (a Architecture) features() map[layer.Kind][]feature.Feature {
 // widths returns the numbers of features.
 func (a Architecture) widths() layer.Widths {
 	w := layer.Widths{}
-	for kind, list := range a.features() {
+	for kind, list := range a.Inputs() {
 		w[kind] = len(list)
 	}
 	return w

@@ -149,7 +149,7 @@ func TestRareFeaturesDoNothing(t *testing.T) {
 		all[name] = c
 	}
 	for name, c := range all {
-		features := c.Manifest.Architecture.features()
+		features := c.Manifest.Architecture.Inputs()
 		for _, p := range c.Manifest.Architecture.Params() {
 			w := c.Weights[p.Name]
 			for column, feature := range features[p.Reads] {

@@ -13,7 +13,7 @@ func Random(a Architecture, r *rand.Rand) *Checkpoint {
 		Manifest: Manifest{Schema: a.Schema(), Architecture: a, Objective: "none", Config: []byte("{}")},
 		Weights:  map[string]Tensor{},
 	}
-	fanIn, inputs := a.Hidden, a.features()
+	fanIn, inputs := a.Hidden, a.Inputs()
 	for _, p := range a.Params() {
 		n := p.Shape[0]
 		if len(p.Shape) == 2 {

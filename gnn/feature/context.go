@@ -56,6 +56,7 @@ type Candidates struct {
 	Now            float64        // time of the decision in seconds, as cluster.Snapshot.Now
 	Peers          []cluster.Peer // of the pending pod, as cluster.Snapshot.Peers
 	Wishes         Wishes         // the objective
+	Preferred      int            // as cluster.Snapshot.Preferred
 	Stars          []Star         // of each candidate; none in a layout that does not read devices
 	GPUs           []float32      // features of the cluster in GPUBase; none in such a layout
 

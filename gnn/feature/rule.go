@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"cmp"
 	"math"
 
 	"gnnsched/internal/cluster"
@@ -19,6 +20,9 @@ var rule = &Set{
 		{Name: "rule_nodes", Doc: "log2(available nodes / 32) / 4"},
 		{Name: "rule_sizes", Doc: "standard deviation over the available nodes of log2(allocatable CPU)"},
 		{Name: "rule_ratios", Doc: "the same of log2(allocatable memory / allocatable CPU)"},
+		{Name: "rule_preferred", Doc: "log2(candidates that preferences leave / available nodes) / 4, at least -1; all candidates, if it is not known"},
+		{Name: "rule_load", Doc: "mean over the available nodes of CPU plus memory, as fractions, minus 1"},
+		{Name: "rule_pod", Doc: "log2(pod's size / mean running pod's size) / 2, within ±2"},
 	}, Fill: fillKinds}},
 	Candidate: []CandidateBlock{{Features: ruleFeatures(), Fill: fillRule}},
 }
@@ -148,5 +152,9 @@ func fillKinds(c *Candidates, out []float32) {
 		sizes.Add(size)
 		ratios.Add(ratio)
 	}
-	copy(out, []float32{float32(math.Log2(max(sizes.N, 1)/32) / 4), float32(sizes.Std()), float32(ratios.Std())})
+	preferred := float64(cmp.Or(c.Preferred, len(c.Rows)))
+	copy(out, []float32{
+		float32(math.Log2(max(sizes.N, 1)/32) / 4), float32(sizes.Std()), float32(ratios.Std()), float32(logSize(preferred, max(sizes.N, 1)) / 4),
+		float32(c.all().cpu.Mean() + c.all().memory.Mean() - 1), float32(c.all().podSize / 2),
+	})
 }

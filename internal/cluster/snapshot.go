@@ -9,6 +9,8 @@ type Snapshot struct {
 	// Beyond holds the running pods two steps away, by ascending row. The pending pod exchanges data with a workload, that workload with
 	// them, and they not with the pod. Rate is the traffic between the pod and the workload, divided among these pods.
 	Beyond []Peer
+	// Preferred is the number of candidates of the pending pod that preferences leave to a policy; 0 if it is not known.
+	Preferred int
 }
 
 // Feasible appends to rows the indices of the nodes that p fits, in ascending order.

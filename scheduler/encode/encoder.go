@@ -84,7 +84,7 @@ func (e *Encoder) prepare(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 	c := &e.candidates
 	c.Pod, c.Nodes = pod, s.Nodes
 	c.Usage, c.Now = e.usage, s.Now
-	c.Peers = s.Peers
+	c.Peers, c.Preferred = s.Peers, s.Preferred
 	c.Largest, c.LargestRunning = larger(all, pod.Requests), available
 	e.g.Candidates = append(e.g.Candidates[:0], candidates...)
 	c.Rows = e.g.Candidates

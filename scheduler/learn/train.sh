@@ -10,8 +10,8 @@ export SEEDS=${SEEDS:-1 2 3} OPENB=${OPENB:-} FAMILY=${FAMILY:-} RESUME=${RESUME
 made=.cache/train shipped=gnn/checkpoint/shipped
 mkdir -p $made
 
-run() { # a network's name and a seed
-	local name=$1 run=$1-$2 out=.cache/train/$1-$2 args
+run() { # a network's name, a seed, and the network whose rule it begins with, if any
+	local name=$1 run=$1-$2 out=.cache/train/$1-$2 rule=${3:-} args
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors" ] && ! [ -e "$out.state" ]; then
 		echo "$run: has ended"
 		return
@@ -24,6 +24,7 @@ run() { # a network's name and a seed
 		;;
 	*) args=(--config "scheduler/learn/runs/$name.yaml") ;;
 	esac
+	if [ -n "$rule" ]; then args+=(--residual "$rule"); fi
 	if [ -n "$RESUME" ] && [ -e "$out.state" ]; then
 		args+=(--resume)
 	else
@@ -50,7 +51,22 @@ seeds() { # a network's name
 	esac
 }
 
-for name in "$@"; do for seed in $(seeds "$name"); do echo "$name $seed"; done; done | xargs -P "${JOBS:-2}" -L 1 bash -c 'set -euo pipefail; run "$0" "$1"'
+# each runs the networks with the given names from all seeds. Those for balance begin with the rule of a run of rule.yaml.
+each() {
+	local name i
+	for name in "$@"; do
+		i=0
+		for seed in $(seeds "$name"); do
+			case $name in
+			gnn | dqn | acgnn | acdqn) echo "$name $seed $made/rule-$(set -- $SEEDS && shift $i && echo "$1").safetensors" ;;
+			*) echo "$name $seed" ;;
+			esac
+			i=$((i + 1))
+		done
+	done | xargs -P "${JOBS:-2}" -L 1 bash -c 'set -euo pipefail; run "$@"' run
+}
+case " $* " in *" gnn "* | *" dqn "* | *" acgnn "* | *" acdqn "*) each rule ;; esac
+each "$@"
 
 for name in "$@"; do
 	runs=()

@@ -253,7 +253,7 @@ func (p *learnedScore) decide(ctx context.Context, state fwk.CycleState, s *scor
 		seen, raw = s.nodes, s.raw
 	}
 	p.rows = p.mirror.rows(seen, p.rows[:0])
-	s.view.rows = p.rows
+	s.view.rows, p.mirror.snapshot.Preferred = p.rows, len(s.nodes)
 	defer p.mirror.closeCards(ctx, p.rows, p.asked)()
 	p.attach(s.pod, &waiting)
 	if err := s.decider.score(s.view, raw); err != nil {

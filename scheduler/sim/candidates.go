@@ -93,6 +93,7 @@ type preferences struct {
 	by      preference.Weights // of sums
 	sums    []int64
 	best    []int32 // reused
+	counted int     // candidates that preferences leave; 0 if they are not counted yet
 }
 
 func (p *preferences) track(e *Env) {
@@ -114,7 +115,15 @@ func (p *preferences) copyFor(e *Env, _ []part) part {
 	return e.preferences
 }
 
-func (p *preferences) pends(*Env) { p.rated = false }
+func (p *preferences) pends(*Env) { p.rated, p.counted = false, 0 }
+
+// count returns how many candidates preferences leave.
+func (p *preferences) count(e *Env) int {
+	if p.counted == 0 {
+		p.counted = len(e.Preferred())
+	}
+	return p.counted
+}
 
 func (p *preferences) placed(e *Env, pod, row int32) {
 	d := e.deployment(pod)

@@ -129,7 +129,12 @@ func (e *Env) Done() bool { return e.pending < 0 }
 // the nodes in Step, replaces them in Reset and removes the nodes that Config.Lose takes.
 //
 // A pod that requests a MIG partition sees those GPUs of its candidates as full that have no place for it; Nodes does not.
-func (e *Env) Snapshot() *cluster.Snapshot { return e.seen }
+func (e *Env) Snapshot() *cluster.Snapshot {
+	if e.pending >= 0 && e.preferences != nil {
+		e.seen.Preferred = e.preferences.count(e)
+	}
+	return e.seen
+}
 
 // Nodes returns the nodes as they are.
 func (e *Env) Nodes() []*cluster.Node { return e.snapshot.Nodes }

@@ -168,3 +168,11 @@ func (m *timeMeans) report(_ *Env, o *Outcome) {
 		o.GPU.MeanIdle, o.GPU.OrdinaryImbalance = m.idleGPUs/m.time, m.ordinaryImbalance/m.time
 	}
 }
+
+// Relative returns the loss of an outcome against another one of the same episode: the ratio of the costs, at the end plus over time, and
+// the share of the pods that waited more, times waits.
+func (o Outcome) Relative(than Outcome, waits float64) float64 {
+	const least = 1e-4 // bounds the ratio in an episode that the other one ends without cost
+	late := float64(o.Waited-than.Waited) / float64(max(o.Arrived, 1))
+	return (o.Cost+o.MeanCost+least)/(than.Cost+than.MeanCost+least) + waits*late
+}

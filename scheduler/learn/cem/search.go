@@ -100,7 +100,7 @@ func (t *trials) on(ctx context.Context, seeds []uint64, policies []policy.Polic
 	out := make([]float64, len(policies))
 	for i := range out {
 		for k, o := range outcomes[i] {
-			out[i] += t.relative(o, base[k]) / float64(len(seeds))
+			out[i] += o.Relative(base[k], t.WaitWeight) / float64(len(seeds))
 		}
 	}
 	return out, nil
@@ -125,12 +125,4 @@ func (t *trials) play(ctx context.Context, seeds []uint64, p policy.Policy, rand
 		out = append(out, o)
 	}
 	return out, nil
-}
-
-// relative returns the loss of an outcome: the ratio of its cost to the baseline's, with the cost at the
-// end plus the mean cost over time, and the penalty for more waiting pods.
-func (s Search) relative(o, base sim.Outcome) float64 {
-	const least = 1e-4 // bounds the ratio in an episode in which the baseline has no cost
-	cost := (o.Cost + o.MeanCost + least) / (base.Cost + base.MeanCost + least)
-	return cost + s.WaitWeight*float64(o.Waited-base.Waited)/float64(max(o.Arrived, 1))
 }

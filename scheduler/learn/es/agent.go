@@ -19,10 +19,10 @@ import (
 type agent struct {
 	search
 	run.Settings
-	config Config
-	envs   *run.Environments
-	start  *checkpoint.Checkpoint
-	names  []string
+	config  Config
+	envs    *run.Environments
+	start   *checkpoint.Checkpoint
+	learned []place
 }
 
 var _ run.Method = Config{}
@@ -32,8 +32,8 @@ func (c Config) Layout() run.Layout { return run.Layout{Count: c.Episodes, Group
 
 // NewAgent implements run.Method.
 func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.Checkpoint) (run.Agent, error) {
-	names := c.learned(start.Manifest.Architecture)
-	return &agent{newSearch(start, names), s, c, e, start, names}, nil
+	learned := c.learned(start.Manifest.Architecture)
+	return &agent{newSearch(start, learned), s, c, e, start, learned}, nil
 }
 
 // Round implements run.Agent: a generation.
@@ -41,7 +41,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 	noise, tries := a.tries(a.envs.Rand, a.config)
 	nets := []*infer.Network{}
 	for _, weights := range append([][]float64{a.Mean}, tries...) {
-		net, err := infer.New(with(a.start, a.names, weights))
+		net, err := infer.New(with(a.start, a.learned, weights))
 		if err != nil {
 			return 0, err
 		}
@@ -54,7 +54,7 @@ func (a *agent) Round(step, _ int) (int, error) {
 	losses, placed := make([]float64, len(tries)), 0
 	for _, of := range outcomes {
 		for i, o := range of[1:] {
-			l := loss(o, of[0], a.config.Waits)
+			l := o.Relative(of[0], a.config.Waits)
 			losses[i] += l / float64(len(outcomes))
 			placed += o.Placed
 		}
@@ -94,7 +94,7 @@ const tagLoss = "losses/es_loss"
 
 // Checkpoint implements run.Agent.
 func (a *agent) Checkpoint() (*checkpoint.Checkpoint, error) {
-	return with(a.start, a.names, a.Slow), nil
+	return with(a.start, a.learned, a.Slow), nil
 }
 
 // Phase implements run.Agent.

@@ -16,7 +16,7 @@ type Config struct {
 	Noise     float64 `json:"noise" flag:"noise" usage:"standard deviation of the noise on a weight"`
 	Waits     float64 `json:"waits" flag:"es-wait-cost" usage:"what one percent more of waiting pods costs, against one percent more of the objective"`
 	Averaging float64 `json:"averaging" flag:"es-averaging" usage:"share of the latest weights in the average that is evaluated, at each generation"`
-	// Parameters begin the names of the parameters that are learned; the others stay as they are.
+	// Parameters begin the names of the parameters of which those weights are learned that read the set rule; all others stay as they are.
 	Parameters []string `json:"parameters"`
 }
 

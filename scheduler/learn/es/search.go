@@ -4,24 +4,45 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/sim"
+	"gnnsched/gnn/feature"
+	"gnnsched/gnn/layer"
 )
 
-// learned returns the names of the parameters that are learned, in the order of a file.
-func (c Config) learned(a checkpoint.Architecture) (names []string) {
+// place is where a weight that is learned stands in a network's file.
+type place struct {
+	name string // of the parameter
+	at   int    // in its data
+}
+
+// learned returns the weights that are learned: those of the named parameters that multiply a feature of the set rule, and their biases.
+// The emphasis of a feature that is not in the rule changes nothing, and is left alone.
+func (c Config) learned(a checkpoint.Architecture) (all []place) {
+	features := a.Inputs()
 	for _, p := range a.Params() {
-		for _, prefix := range c.Parameters {
-			if strings.HasPrefix(p.Name, prefix) {
-				names = append(names, p.Name)
-				break
+		if !slices.ContainsFunc(c.Parameters, func(prefix string) bool { return strings.HasPrefix(p.Name, prefix) }) {
+			continue
+		}
+		width := 1
+		if len(p.Shape) == 2 {
+			width = p.Shape[1]
+		}
+		for i := range p.Shape[0] * width {
+			read, row := i%width, i/width
+			if p.Reads != 0 && !ofRule(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") && !ofRule(features[layer.Candidate][row]) {
+				continue
 			}
+			all = append(all, place{p.Name, i})
 		}
 	}
-	return names
+	return all
 }
+
+// ofRule reports whether a feature is one of the set rule.
+func ofRule(f feature.Feature) bool { return strings.HasPrefix(f.Name, "rule_") }
 
 // search holds the weights that are learned, one behind the other.
 type search struct {
@@ -30,26 +51,26 @@ type search struct {
 }
 
 // newSearch starts from the weights of a network.
-func newSearch(c *checkpoint.Checkpoint, names []string) (s search) {
-	for _, name := range names {
-		for _, v := range c.Weights[name].Data {
-			s.Mean, s.Slow = append(s.Mean, float64(v)), append(s.Slow, float64(v))
-		}
+func newSearch(c *checkpoint.Checkpoint, learned []place) (s search) {
+	for _, p := range learned {
+		v := float64(c.Weights[p.name].Data[p.at])
+		s.Mean, s.Slow = append(s.Mean, v), append(s.Slow, v)
 	}
 	return s
 }
 
-// with returns the network with other weights for the parameters that are learned.
-func with(c *checkpoint.Checkpoint, names []string, weights []float64) *checkpoint.Checkpoint {
+// with returns the network with other values of the weights that are learned.
+func with(c *checkpoint.Checkpoint, learned []place, weights []float64) *checkpoint.Checkpoint {
 	out := *c
 	out.Weights = maps.Clone(c.Weights)
-	for _, name := range names {
-		w := c.Weights[name]
-		w.Data = make([]float32, len(w.Data))
-		for i := range w.Data {
-			w.Data[i] = float32(weights[i])
+	last := ""
+	for i, p := range learned {
+		w := out.Weights[p.name]
+		if p.name != last {
+			w.Data = slices.Clone(w.Data)
+			out.Weights[p.name], last = w, p.name
 		}
-		weights, out.Weights[name] = weights[len(w.Data):], w
+		w.Data[p.at] = float32(weights[i])
 	}
 	return &out
 }
@@ -88,12 +109,4 @@ func (s *search) move(noise [][]float64, losses []float64, rate, averaging float
 	for i, x := range s.Mean {
 		s.Slow[i] += averaging * (x - s.Slow[i])
 	}
-}
-
-// loss returns what an outcome costs relative to another one of the same episode: the objective at the end plus that over time, and
-// the pods that waited or were left over.
-func loss(o, than sim.Outcome, waits float64) float64 {
-	const least = 1e-4 // bounds the ratio in an episode that the other one ends without cost
-	late := func(o sim.Outcome) float64 { return float64(o.Waited+o.Unscheduled) / float64(max(o.Arrived, 1)) }
-	return (o.Cost+o.MeanCost+least)/(than.Cost+than.MeanCost+least) + waits*(late(o)-late(than))
 }

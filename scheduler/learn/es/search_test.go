@@ -1,12 +1,10 @@
 package es
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/sim"
 )
 
 // Generations find the lowest point of a bowl, although each loss has noise as large as what there is to win.
@@ -45,36 +43,19 @@ func TestMoveWithoutDifference(t *testing.T) {
 	}
 }
 
-func TestLoss(t *testing.T) {
-	than := sim.Outcome{Cost: 0.1, MeanCost: 0.1, Arrived: 100, Waited: 4}
-	for _, x := range []struct {
-		name string
-		o    sim.Outcome
-		want float64
-	}{
-		{"the same", than, 1},
-		{"half the cost", sim.Outcome{Cost: 0.05, MeanCost: 0.05, Arrived: 100, Waited: 4}, 0.5},
-		{"one pod more waits and is left over", sim.Outcome{Cost: 0.1, MeanCost: 0.1, Arrived: 100, Waited: 5, Unscheduled: 1}, 1.02},
-	} {
-		if got := loss(x.o, than, 1); math.Abs(got-x.want) > 1e-3 {
-			t.Errorf("%s: %v, want %v", x.name, got, x.want)
-		}
-	}
-}
-
 // Only the named parameters change, and the network before stays as it was.
 func TestWith(t *testing.T) {
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "rule"}, Residual: true}
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
-	names := Defaults().learned(a)
-	s := newSearch(c, names)
+	learned := Defaults().learned(a)
+	s := newSearch(c, learned)
 	fingerprint := c.Fingerprint()
 	weights := make([]float64, len(s.Mean))
-	changed := with(c, names, weights)
+	changed := with(c, learned, weights)
 	if c.Fingerprint() != fingerprint {
 		t.Error("the network that it began with changed")
 	}
-	same := with(changed, names, s.Mean)
+	same := with(changed, learned, s.Mean)
 	if same.Fingerprint() != fingerprint || changed.Fingerprint() == fingerprint {
 		t.Error("the weights of the named parameters are not those given")
 	}

@@ -18,8 +18,8 @@ type Settings struct {
 
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
 
-	// Residual names a linear policy that the network follows at first (checkpoint.Architecture.Residual). It must read the set rule.
-	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, or a .json file"`
+	// Residual names a linear policy, or the file of a network whose rule the network follows at first (checkpoint.Architecture.Residual). It must read the set rule.
+	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, a .json file, or the .safetensors file of a network with a residual of its own"`
 
 	// Wishes names the terms of the objectives that the network is to serve. Each episode draws their shares
 	// (wish.Draw). Without them, the environment's objective is the only one.

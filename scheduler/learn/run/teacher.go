@@ -6,29 +6,31 @@ import (
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // TeacherByName returns the policy to imitate, for a workload with the given typical pods: a heuristic by its name, the linear policy
-// of a .json file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that cannot be imitated is an error: a
+// of a .json file, the network of a .safetensors file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that cannot be imitated is an error: a
 // network cannot see what it decides by, or a resumed run cannot repeat its choices.
 func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, error) {
 	if isPair(name) {
 		return newPair(name, typical)
 	}
-	if strings.HasSuffix(name, ".json") {
-		l, err := linearByName(name)
+	if isNetwork(name) || strings.HasSuffix(name, ".json") {
+		p, err := byFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("teacher: %w", err)
 		}
-		return l, nil
+		return p, nil
 	}
 	h, err := heuristic.Find(name)
 	if err != nil {
-		return nil, fmt.Errorf("teacher: %w; the .json file of a linear policy, or two shipped networks such as gpu-gnn+acdqn", err)
+		return nil, fmt.Errorf("teacher: %w; the .json file of a linear policy, the .safetensors file of a network, or two shipped networks such as gpu-gnn+acdqn", err)
 	}
 	if h.NotImitable != "" {
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)
@@ -52,12 +54,47 @@ func (s Settings) FollowRule(c *checkpoint.Checkpoint) error {
 	if s.Residual == "" {
 		return nil
 	}
-	l, err := linearByName(s.Residual)
-	if err == nil {
-		err = c.FollowRule(l.ByName())
-	}
-	if err != nil {
+	if err := followRule(c, s.Residual); err != nil {
 		return fmt.Errorf("residual: %w", err)
 	}
 	return nil
+}
+
+func followRule(c *checkpoint.Checkpoint, name string) error {
+	if isNetwork(name) {
+		other, err := checkpoint.Load(name)
+		if err != nil {
+			return err
+		}
+		return c.FollowRuleOf(other)
+	}
+	l, err := linearByName(name)
+	if err != nil {
+		return err
+	}
+	return c.FollowRule(l.ByName())
+}
+
+// isNetwork reports whether the name of a teacher is that of a network's file.
+func isNetwork(name string) bool { return strings.HasSuffix(name, ".safetensors") }
+
+// byFile returns the network or the linear policy in a file.
+func byFile(name string) (policy.Policy, error) {
+	if isNetwork(name) {
+		return networkByName(name)
+	}
+	return linear.Load(name)
+}
+
+// networkByName returns the network in a file, as a policy.
+func networkByName(file string) (policy.Policy, error) {
+	c, err := checkpoint.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return neural.New(file, net), nil
 }
