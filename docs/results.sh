@@ -52,12 +52,12 @@ cpu() {
 	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones,acdqn-zones,acgnn-zones
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
-	balance "$few" 101 --scenario large1000 --policies kube-scheduler,linear,gnn,acgnn
+	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
 	verdicts cpu.csv 'make results'
 	VERDICT=
 	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
-	for s in hetero80 hetero95 foreign; do
-		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario $s --policies linear $(runs gnn dqn acgnn acdqn)
+	for s in hetero70 hetero95 foreign jobs; do
+		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
 	done
 	play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
@@ -22,7 +23,7 @@ func shipped(_, of string) (string, error) {
 		rows, err := shippedRows(shippedSize)
 		return markdownTable(head, rows, 4, 5), err
 	case "training":
-		head := []string{"network", "objective", "method", "first teacher", "seed", "commit"}
+		head := []string{"network", "objective", "method", "first teacher or rule", "seed", "commit"}
 		rows, err := shippedRows(shippedTraining)
 		return markdownTable(head, rows, 4), err
 	}
@@ -65,6 +66,7 @@ type shippedConfig struct {
 	ByRollouts bool            `json:"byRollouts"` // the old spelling of the method rollouts
 	Imitation  json.RawMessage `json:"imitation"`
 	Wishes     []string        `json:"wishes"`
+	Residual   string          `json:"residual"`
 }
 
 // shippedTraining returns the cells of a network in the table of training.
@@ -83,6 +85,9 @@ func shippedTraining(c *checkpoint.Checkpoint) ([]string, error) {
 			return nil, err
 		}
 		method, teacher = "rewards", span(imitation.Teacher)
+		if t.Residual != "" { // it begins as a rule, and imitates nothing
+			teacher = span(strings.TrimSuffix(filepath.Base(t.Residual), ".safetensors"))
+		}
 		if t.ByRollouts || t.Method == "rollouts" {
 			method = "rollouts"
 		}

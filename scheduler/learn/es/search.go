@@ -32,13 +32,18 @@ func (c Config) learned(a checkpoint.Architecture) (all []place) {
 		}
 		for i := range p.Shape[0] * width {
 			read, row := i%width, i/width
-			if p.Reads != 0 && !ofRule(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") && !ofRule(features[layer.Candidate][row]) {
+			if p.Reads != 0 && !c.reads(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") && !ofRule(features[layer.Candidate][row]) {
 				continue
 			}
 			all = append(all, place{p.Name, i})
 		}
 	}
 	return all
+}
+
+// reads reports whether weights that multiply a feature are learned.
+func (c Config) reads(f feature.Feature) bool {
+	return ofRule(f) && (len(c.Inputs) == 0 || slices.Contains(c.Inputs, f.Name))
 }
 
 // ofRule reports whether a feature is one of the set rule.
