@@ -114,10 +114,10 @@ typical-pods: trainer ## Write the typical pods of the shipped networks for GPU 
 		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
 .PHONY: ablation
-ablation: trainer ## Train the four variants without imitation into .cache/ablation; gnnsched eval --checkpoint compares them
+ablation: trainer ## Train the four variants without a rule to begin with into .cache/ablation; gnnsched eval --checkpoint compares them
 	@mkdir -p .cache/ablation
 	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
-		bin/gnntrain --config scheduler/learn/runs/{}.yaml --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
+		bin/gnntrain --variant {} --config scheduler/learn/runs/balance.yaml --residual= --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
 
 .PHONY: train-single

@@ -2,6 +2,7 @@
 # Measures the figures of docs/results anew and writes them into docs/results/data, then the pages: `docs/results.sh cpu`, `usage` or `gpu`.
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
+# `docs/results.sh signal` measures how often rollouts and episodes tell the better of two from the worse.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
 set -euo pipefail
@@ -56,6 +57,18 @@ cpu() {
 	verdicts cpu.csv 'make results'
 	VERDICT=
 	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
+	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these
+		bin/gnnsched eval --print-scenario hetero80 | sed "s/^name: .*/name: $1/; s/^about: .*/about: hetero80 with others/; s/^nodes: .*/nodes: $2/; s/^load: .*/load: $3/; s/^replicas: .*/replicas: $4/" >"$tmp/$1.yaml"
+		play cpu.csv sweep 'over time,unscheduled' 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,gnn,dqn
+	}
+	for s in 50 60 70 80 90 95 98; do
+		sweep replicas-$s 50 0.$s '{min: 5, max: 15}' $((seeds * 2 / 5))
+		sweep single-$s 50 0.$s 1 $((seeds * 2 / 5))
+	done
+	for s in 8 16 32 100 300; do
+		sweep size$s $s 0.8 '{min: 5, max: 15}' $((s < 200 ? seeds * 2 / 5 : few))
+		sweep singlesize$s $s 0.8 1 $((s < 200 ? seeds * 2 / 5 : few))
+	done
 	for s in hetero70 hetero95 foreign jobs; do
 		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
 	done
@@ -143,8 +156,12 @@ curves() { # of the runs whose logs make train left
 	done | keep learning.csv curves '' '' 'make train && make learning-curves' 'see the run'"'"'s number'
 }
 
+signal() { # how often the better of two choices, or of two policies, comes out ahead
+	go run ./docs/signal | keep learning.csv signal '' '' 'docs/results.sh signal' '1'
+}
+
 case ${1:-} in
-cpu | usage | gpu | curves) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|curves" >&2 && exit 2 ;;
+cpu | usage | gpu | curves | signal) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|curves|signal" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/book

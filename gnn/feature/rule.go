@@ -61,7 +61,33 @@ type Rule struct {
 	request, largest cluster.Resources
 	podSize          float64           // log2(pending pod's size / mean running pod's size)
 	mean             cluster.Resources // that an available node offers
+
+	// What stays the same for all candidates, and is costly to compute for each.
+	cpuNow, memoryNow, skewNow deviation
+	kinds                      kinds
 }
+
+// kinds holds log2 of the sizes of the first few kinds of nodes.
+type kinds struct {
+	offers [8]cluster.Resources
+	sizes  [8]float64
+	n      int
+}
+
+// at returns the index of a kind; -1 if it is not among the first.
+func (k *kinds) at(r cluster.Resources) int {
+	for i := range k.n {
+		if k.offers[i].MilliCPU == r.MilliCPU && k.offers[i].Memory == r.Memory {
+			return i
+		}
+	}
+	return -1
+}
+
+// deviation is the mean and the standard deviation of fractions.
+type deviation struct{ mean, std float64 }
+
+func deviationOf(s spread.Sums) deviation { return deviation{s.Mean(), s.Std()} }
 
 // NewRule returns the rule for a pod. running is the most CPU and memory that one pod on an available node requests.
 func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources) Rule {
@@ -78,6 +104,10 @@ func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources)
 		f.Memory.Add(memory)
 		f.skew.Add(cpu - memory)
 		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
+		if k := &f.kinds; k.n < len(k.offers) && k.at(n.Allocatable) < 0 {
+			k.offers[k.n] = n.Allocatable
+			k.n++
+		}
 	}
 	count := int64(max(f.Nodes, 1))
 	f.mean = cluster.Resources{MilliCPU: offered.MilliCPU / count, Memory: offered.Memory / count}
@@ -85,6 +115,10 @@ func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources)
 		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
 		f.podSize = logSize(f.size(pod.Requests), f.size(each))
 	}
+	for i := range f.kinds.n {
+		f.kinds.sizes[i] = logSize(f.size(f.kinds.offers[i]), 1)
+	}
+	f.cpuNow, f.memoryNow, f.skewNow = deviationOf(f.CPU), deviationOf(f.Memory), deviationOf(f.skew)
 	return f
 }
 
@@ -93,12 +127,12 @@ func (f *Rule) Features(n *cluster.Node, x []float64) {
 	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
 	dc, dm := cluster.Fraction(f.request.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(f.request.Memory, n.Allocatable.Memory)
 	c, m := f.CPU.Moved(cpu, dc), f.Memory.Moved(mem, dm)
-	x[0] = f.Nodes * (f.CPU.Std() + f.Memory.Std() - c.Std() - m.Std())
+	x[0] = f.Nodes * (f.cpuNow.std + f.memoryNow.std - c.Std() - m.Std())
 	x[1] = (cpu + dc + mem + dm) / 2
-	x[2] = f.Nodes * (f.skew.Std() - f.skew.Moved(cpu-mem, dc-dm).Std())
+	x[2] = f.Nodes * (f.skewNow.std - f.skew.Moved(cpu-mem, dc-dm).Std())
 	x[3] = max(dc, dm)
-	x[4] = over(f.CPU, cpu, dc) + over(f.Memory, mem, dm)
-	x[8] = logSize(f.size(n.Allocatable), 1)
+	x[4] = f.cpuNow.over(cpu, dc) + f.memoryNow.over(mem, dm)
+	x[8] = f.logOf(n.Allocatable)
 	x[5] = f.podSize * x[8]
 	free := n.Free()
 	x[6] = float64(f.largest.FitsInto(free) - f.largest.FitsInto(free.Minus(f.request)))
@@ -107,10 +141,17 @@ func (f *Rule) Features(n *cluster.Node, x []float64) {
 
 // over returns the decrease of the squared excess of x over the mean when x grows by d, divided by
 // the standard deviation.
-func over(s spread.Sums, x, d float64) float64 {
-	mean := s.Mean()
-	before, after := max(x-mean, 0), max(x+d-mean, 0)
-	return (before*before - after*after) / (s.Std() + 0.01)
+func (s deviation) over(x, d float64) float64 {
+	before, after := max(x-s.mean, 0), max(x+d-s.mean, 0)
+	return (before*before - after*after) / (s.std + 0.01)
+}
+
+// logOf returns log2 of the size of a node that offers r.
+func (f *Rule) logOf(r cluster.Resources) float64 {
+	if i := f.kinds.at(r); i >= 0 {
+		return f.kinds.sizes[i]
+	}
+	return logSize(f.size(r), 1)
 }
 
 // size returns the mean over CPU and memory of r / the mean that a node offers.

@@ -17,6 +17,7 @@ var may = map[string][]string{
 	"cmd/internal/plan":           {"cmd/internal", "kwok/nodepool", "scheduler", "workload/record", "internal"},
 	"deploy":                      {"internal/exit", "internal/inputfile"},
 	"docs/book":                   {"cmd/internal", "gnn", "kwok", "scheduler", "workload", "internal"},
+	"docs/signal":                 {"scheduler"},
 	"gnn/feature":                 {"internal/cluster", "internal/power", "internal/spread"},
 	"gnn/graph":                   {"gnn/feature"},
 	"gnn/layer":                   {},

@@ -156,9 +156,9 @@ func TestSingleMixRuns(t *testing.T) {
 	}
 }
 
-// The jobs of networks that begin as a rule are valid: one learns how the rule changes with the state, the others what to add.
+// The jobs of networks that begin as a rule are valid: one learns how the rule changes with the state, the other what to add.
 func TestResidualJobs(t *testing.T) {
-	for file, method := range map[string]string{"rule": byES, "gnn": byRollouts, "dqn": byRollouts, "acgnn": byRollouts, "acdqn": byRollouts} {
+	for file, method := range map[string]string{"rule": byES, "balance": byRollouts} {
 		path := "runs/" + file + ".yaml"
 		b, err := os.ReadFile(path)
 		if err != nil {

@@ -22,9 +22,9 @@ run() { # a network's name, a seed, and the network whose rule it begins with, i
 		args=(gpu --data "$OPENB" --config "scheduler/learn/value/runs/$name.yaml")
 		for w in $FAMILY; do args+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
 		;;
+	gnn | dqn | acgnn | acdqn) args=(--variant "$name" --config scheduler/learn/runs/balance.yaml --residual "$rule") ;;
 	*) args=(--config "scheduler/learn/runs/$name.yaml") ;;
 	esac
-	if [ -n "$rule" ]; then args+=(--residual "$rule"); fi
 	if [ -n "$RESUME" ] && [ -e "$out.state" ]; then
 		args+=(--resume)
 	else

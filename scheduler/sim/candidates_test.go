@@ -52,6 +52,9 @@ func TestPreferences(t *testing.T) {
 					best = append(best, int32(i))
 				}
 			}
+			if got := e.Snapshot().Preferred; got != len(best) {
+				t.Fatalf("the snapshot says that %d candidates are preferred, want %d", got, len(best))
+			}
 			if d := cmp.Diff(best, e.Preferred()); d != "" {
 				t.Fatalf("preferred: %s", d)
 			}

@@ -63,7 +63,8 @@ func BenchmarkDecision(b *testing.B) {
 		features []string
 	}{
 		{"gnn", checkpoint.GNN, nil},
-		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}}, // as the shipped networks for balance
+		{"gnn+whole", checkpoint.GNN, []string{"base", "whole"}},
+		{"gnn+rule", checkpoint.GNN, []string{"base", "whole", "rule"}}, // as the shipped networks for balance, but for the residual
 		{"gnn+usage", checkpoint.GNN, []string{"base", "usage"}}, // compare it with gnn
 		{"mlp", checkpoint.MLP, nil},
 		{"mlp+usage", checkpoint.MLP, []string{"base", "usage"}},
