@@ -72,7 +72,8 @@ cpu() {
 	for s in hetero70 hetero95 foreign jobs; do
 		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
 	done
-	play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
+	[ -z "$(runs acgnn-zones acdqn-zones)" ] ||
+		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
 }
 usage() {
 	local seeds=${SEEDS:-20} published=target-load-packing,load-variation-risk-balancing,koordinator-load-aware,crane-dynamic s w load files
