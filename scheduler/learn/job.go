@@ -199,7 +199,7 @@ func (j Job) Validate() error {
 	if _, _, err := j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
 		return err
 	}
-	if j.Imitation.Taught() && len(j.Wishes) == 0 {
+	if j.Imitation.Taught() && len(j.Wishes) == 0 && !run.IsNetwork(j.Teaching().Teacher) { // a run that began elsewhere may have had it
 		if _, err := run.TeacherByName(j.Teaching().Teacher, nil); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, 
 	if isPair(name) {
 		return newPair(name, typical)
 	}
-	if isNetwork(name) || strings.HasSuffix(name, ".json") {
+	if IsNetwork(name) || strings.HasSuffix(name, ".json") {
 		p, err := byFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("teacher: %w", err)
@@ -61,7 +61,7 @@ func (s Settings) FollowRule(c *checkpoint.Checkpoint) error {
 }
 
 func followRule(c *checkpoint.Checkpoint, name string) error {
-	if isNetwork(name) {
+	if IsNetwork(name) {
 		other, err := checkpoint.Load(name)
 		if err != nil {
 			return err
@@ -75,12 +75,12 @@ func followRule(c *checkpoint.Checkpoint, name string) error {
 	return c.FollowRule(l.ByName())
 }
 
-// isNetwork reports whether the name of a teacher is that of a network's file.
-func isNetwork(name string) bool { return strings.HasSuffix(name, ".safetensors") }
+// IsNetwork reports whether the name of a teacher is that of a network's file.
+func IsNetwork(name string) bool { return strings.HasSuffix(name, ".safetensors") }
 
 // byFile returns the network or the linear policy in a file.
 func byFile(name string) (policy.Policy, error) {
-	if isNetwork(name) {
+	if IsNetwork(name) {
 		return networkByName(name)
 	}
 	return linear.Load(name)
