@@ -35,13 +35,15 @@ func (s settings) choices(c sim.Config) (near, far []sample, err error) {
 		if len(order) < 4 { // nothing lies between
 			continue
 		}
-		for rival, into := range map[int]*[]sample{1: &near, len(order) / 2: &far} {
-			drawn, err := p.compare(env, order[0], order[rival])
-			if err != nil {
-				return nil, nil, err
-			}
-			*into = append(*into, drawn)
+		second, err := p.compare(env, order[0], order[1])
+		if err != nil {
+			return nil, nil, err
 		}
+		middle, err := p.compare(env, order[0], order[len(order)/2])
+		if err != nil {
+			return nil, nil, err
+		}
+		near, far = append(near, second), append(far, middle)
 	}
 	return near, far, nil
 }

@@ -16,7 +16,7 @@ var episodes = []int{1, 4, 8}
 
 const (
 	trueEpisodes = 32
-	noise        = 0.1 // of a weight, as a part of it
+	noise        = 0.8 // of a weight, as a part of it
 )
 
 // policies compares pairs of policies whose weights lie on both sides of linear's, as evolution strategies do.
@@ -49,7 +49,7 @@ func (s settings) pair(c sim.Config, rng *rand.Rand) ([]float64, error) {
 		return nil, err
 	}
 	out := make([]float64, trueEpisodes+episodes[len(episodes)-1])
-	for sign, w := range map[float64][]float64{-1: weights, 1: other} {
+	for i, w := range [][]float64{weights, other} {
 		p, err := linear.New("linear", w)
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func (s settings) pair(c sim.Config, rng *rand.Rand) ([]float64, error) {
 			if err != nil {
 				return nil, err
 			}
-			out[e] += sign * (o.Cost + o.MeanCost)
+			out[e] += float64(2*i-1) * (o.Cost + o.MeanCost)
 		}
 	}
 	return out, nil
