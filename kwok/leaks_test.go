@@ -28,6 +28,11 @@ var upstreamLeaks = []goleak.Option{
 	// kwok hands a pod or node to workers that may have ended already: one of each for a stop under load.
 	goleak.IgnoreTopFunction("sigs.k8s.io/kwok/pkg/kwok/controllers.(*PodController).watchResources"),
 	goleak.IgnoreTopFunction("sigs.k8s.io/kwok/pkg/kwok/controllers.(*NodeController).watchResources"),
+	// So do its reflectors, whose watches then wait for them.
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.dummyCache[...].func1"), // a new object
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.dummyCache[...].func2"), // a changed one
+	goleak.IgnoreAnyFunction("sigs.k8s.io/kwok/pkg/utils/informer.dummyCache[...].func3"), // a deleted one
+	goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*StreamWatcher).receive"),
 	// kwok never shuts down its event broadcaster: two for each start.
 	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/watch.(*Broadcaster).loop"),
 	goleak.IgnoreAnyFunction("k8s.io/client-go/tools/record.(*eventBroadcasterImpl).StartEventWatcher.func1"),

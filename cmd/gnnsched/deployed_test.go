@@ -33,11 +33,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/deploy"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 )
@@ -54,8 +54,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	klog.LogToStderr(false) // the API server's; the scheduler routes its own
-	klog.SetOutput(io.Discard)
+	logging.DropKlog() // the API server's; the scheduler routes its own
 	capacity := func(cpu string) corev1.ResourceList {
 		return corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"),

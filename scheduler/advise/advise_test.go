@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -14,18 +13,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/klog/v2"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	testclock "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	logging.DropKlog()
 	os.Exit(m.Run())
 }
 

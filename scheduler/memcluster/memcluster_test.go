@@ -2,7 +2,6 @@ package memcluster
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"testing"
@@ -12,18 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/kuberelease"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/server"
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	logging.DropKlog()
 	os.Exit(m.Run())
 }
 

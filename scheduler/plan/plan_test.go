@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math/bits"
 	"math/rand/v2"
 	"os"
@@ -11,9 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/klog/v2"
-
 	"gnnsched/internal/golden"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
@@ -21,8 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	logging.DropKlog()
 	os.Exit(m.Run())
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"reflect"
@@ -17,14 +16,14 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/record"
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	logging.DropKlog()
 	os.Exit(m.Run())
 }
 

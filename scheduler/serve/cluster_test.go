@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -27,13 +26,13 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/component-base/metrics/testutil"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/advise"
@@ -42,8 +41,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false) // a cluster and a scheduler in one process log a lot
-	klog.SetOutput(io.Discard)
+	logging.DropKlog() // a cluster and a scheduler in one process log a lot
 	os.Exit(m.Run())
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/policy/heuristic"
 )
 
@@ -23,8 +22,7 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(trainerEnv); path != "" {
 		os.Exit(fakeTrainer(path))
 	}
-	klog.LogToStderr(false) // a cluster and a scheduler in one process log a lot
-	klog.SetOutput(io.Discard)
+	logging.DropKlog() // a cluster and a scheduler in one process log a lot
 	os.Exit(m.Run())
 }
 

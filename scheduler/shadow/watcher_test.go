@@ -3,7 +3,6 @@ package shadow
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"testing"
@@ -11,12 +10,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/klog/v2"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	testclock "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
@@ -24,8 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	logging.DropKlog()
 	os.Exit(m.Run())
 }
 
