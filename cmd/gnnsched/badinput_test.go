@@ -117,12 +117,11 @@ func TestBadInput(t *testing.T) {
 		{"unknown argument", []string{"rungnn", "now"}, exit.Usage, "now"},
 		{"unknown profile", []string{"rungnn", "--profiles", "gnn,xyz"}, exit.Usage, "xyz"},
 		{"unknown policy", []string{"rungnn", "--policy", "worst-fit"}, exit.Usage, "best-fit"},
-		{"policy of the simulator", []string{"rungnn", "--policy", "by-load:gpu-gnn"}, exit.Usage, "schedulers do not know the load"},
+		{"policy of the simulator", []string{"rungnn", "--policy", "clairvoyant:linear"}, exit.Usage, "schedulers do not know what is to come"},
 		{"policy and checkpoint", []string{"rungnn", "--policy", "best-fit", "--checkpoint", "x"}, exit.Usage, "exclude"},
 		{"policy and profiles", []string{"rungnn", "--policy", "best-fit", "--profiles", "gnn"}, exit.Usage, "--profiles"},
 		{"policy and configuration", []string{"rungnn", "--policy", "best-fit", "--config", "x"}, exit.Usage, "--policy"},
 		{"profile twice", []string{"rungnn", "--profiles", "gnn,gnn"}, exit.Usage, "twice"},
-		{"pods that leave without a reserve", []string{"rungnn", "--profiles", "gnn", "--pods-leave"}, exit.Usage, "--pods-leave is for networks for GPU clusters"},
 		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
 		{"unknown preferences", []string{"rungnn", "--preferences", "last"}, exit.Usage, "first, declared, blend, off"},
 		{"preferences first and blended", []string{"rungnn", "--preferences", "first", "--blend", "NodeAffinity=2"}, exit.Usage, "leave the weights out"},
@@ -292,7 +291,6 @@ func TestUnderscores(t *testing.T) {
 func TestPolicyOfEval(t *testing.T) {
 	for policy, want := range map[string][]string{
 		"running:gpu-gnn":       {"schedulerName: running-gpu-gnn", "variant: gpu-gnn"},
-		"leaving:gpu-gnn":       {"schedulerName: leaving-gpu-gnn", "podsLeave: true"},
 		"wishes:balance=0.5":    {"variant: wishes", "objective: balance=0.5"},
 		"greedy:pack=0.5+zones": {"policy: greedy:pack=0.5+zones"},
 	} {

@@ -145,7 +145,7 @@ func (r request) begins() string {
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
 var configFlags = append([]string{
-	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "pods-leave", "workload", "traffic", "deadline",
+	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "traffic", "deadline",
 	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
 }, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
 
@@ -226,16 +226,12 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		p := &cfg.Profiles[i]
 		p.Usage, p.Traffic, p.Deadline.Duration = measured, network, c.Duration("deadline")
 		p.Objective, p.ObjectiveLimits = cmp.Or(c.String("objective"), p.Objective), c.String("objective-limits")
-		p.PodsLeave = p.PodsLeave || c.Bool("pods-leave") && p.HasReserve()
 		p.Preferences, p.Blend = preference.Mode(c.String("preferences")), blend
 		if file := c.String("workload"); file != "" && p.Variant != server.DefaultProfile {
 			if p.Workload, err = workloadPath(file); err != nil {
 				return cfg, err
 			}
 		}
-	}
-	if c.Bool("pods-leave") && !slices.ContainsFunc(cfg.Profiles, func(p server.Profile) bool { return p.PodsLeave }) {
-		return cfg, exit.Usagef("--pods-leave is for networks for GPU clusters and mixed ones; choose one with --profiles, such as gpu-gnn")
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see --help")

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,9 +16,6 @@ type TypicalPods struct {
 	Family []string     `json:"family"` // the workloads that the network was trained on; each weighs the same
 	Pods   []TypicalPod `json:"pods"`   // the most frequent first
 
-	// Running are the typical pods with each pod counted by its lifetime: where pods leave, those that run are a sample of them. They
-	// are missing if no workload says how long its pods live; the others do not count.
-	Running []TypicalPod `json:"running,omitempty"`
 }
 
 // TypicalPod is the request of many pods.
@@ -28,7 +24,7 @@ type TypicalPod struct {
 	GPU       int64    `json:"gpu,omitempty"`       // whole devices
 	GPUMilli  int64    `json:"gpuMilli,omitempty"`  // thousandths of one device that the pod shares
 	GPUModels []string `json:"gpuModels,omitempty"` // that the pod accepts; none for any
-	Frequency float64  `json:"frequency"`           // among the family's pods, or the running ones
+	Frequency float64  `json:"frequency"`           // among the family's pods
 }
 
 // Save writes the pods beside the checkpoint file, in one step as Checkpoint.Save.
@@ -52,16 +48,12 @@ func (t *TypicalPods) validate() error {
 	if len(t.Pods) == 0 {
 		return errors.New("there are no typical pods")
 	}
-	return errors.Join(validatePods("pods", t.Pods), validatePods("running", t.Running))
-}
-
-func validatePods(field string, pods []TypicalPod) error {
-	for i, p := range pods {
+	for i, p := range t.Pods {
 		if !(p.Frequency > 0 && p.Frequency <= 1) {
-			return fmt.Errorf("%s[%d]: frequency %v is not over 0 and at most 1", field, i, p.Frequency)
+			return fmt.Errorf("pods[%d]: frequency %v is not over 0 and at most 1", i, p.Frequency)
 		}
 		if p.MilliCPU < 0 || p.GPU < 0 || p.GPUMilli < 0 || p.GPU > 0 && p.GPUMilli > 0 {
-			return fmt.Errorf("%s[%d]: requests %d thousandths of a CPU, %d GPUs and %d thousandths of one", field, i, p.MilliCPU, p.GPU, p.GPUMilli)
+			return fmt.Errorf("pods[%d]: requests %d thousandths of a CPU, %d GPUs and %d thousandths of one", i, p.MilliCPU, p.GPU, p.GPUMilli)
 		}
 	}
 	return nil
@@ -112,9 +104,7 @@ func ShippedTypical(variant string) (*TypicalPods, error) {
 
 func readTypical(path string, text []byte) (*TypicalPods, error) {
 	t := &TypicalPods{}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	err := d.Decode(t)
+	err := json.Unmarshal(text, t) // files of older trainers have more
 	if err == nil {
 		err = t.validate()
 	}

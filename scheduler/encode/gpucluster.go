@@ -16,7 +16,6 @@ type GPUClusterEncoder struct {
 	idle    map[string]int64               // free thousandths of devices, by GPU model
 	open    map[fragmentation.Access]int64 // the same, by access
 	reserve Reserve
-	keeping keeping
 	x       []float32
 }
 
@@ -33,7 +32,7 @@ type gpuRow struct {
 // NewGPUClusterEncoder returns an encoder for the encoder's layout and workload.
 func NewGPUClusterEncoder(encoder *GPUNodeEncoder) *GPUClusterEncoder {
 	return &GPUClusterEncoder{
-		encoder: encoder, keeping: untilGone, sums: feature.GPUCluster{Workload: &encoder.workload},
+		encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload},
 		idle: map[string]int64{}, open: map[fragmentation.Access]int64{},
 		reserve: Reserve{models: map[string]float64{}, pools: map[fragmentation.Access]float64{}},
 	}

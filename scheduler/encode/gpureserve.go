@@ -193,27 +193,18 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 	return worth + r.host*h.hosts
 }
 
-// keeping holds two thresholds of scarcity, as multiples of the time that the idle devices last: a supply that lasts ample times as long
-// has no price, and one that lasts full times as long or less has its full price.
-type keeping struct{ ample, full float64 }
-
-var (
-	// untilGone is for pods that stay. A supply that runs out before the idle devices has its full price.
-	untilGone = keeping{ample: 2, full: 1}
-	// safety is for pods that leave. The idle devices are not used up then, but their number and the pods that come vary, so more
-	// must be kept than their mean share.
-	safety = keeping{ample: 4, full: 2}
+// Thresholds of scarcity, as multiples of the time that the idle devices last: a supply that lasts ample times as long has no price, and
+// one that lasts full times as long or less has its full price. Where pods stay, 1 would do for full. Where they come and go, the idle
+// devices are not used up, but vary, so a little more must be kept: half as many GPU hours are waited at 95 % of the load. With twice as
+// much, large pods would get too much in an overload.
+const (
+	ample = 2.2
+	full  = 1.1
 )
 
 // scarcity returns the price of a device in a slot, or of a model, whose supply lasts the given multiple of the idle devices' time: 1, a
 // whole device, up to full, falling to 0 at ample.
-func (k keeping) scarcity(lasts float64) float64 {
-	return max(min((k.ample-lasts)/(k.ample-k.full), 1), 0)
-}
-
-// KeepLonger makes the Reserve price slots, models and pools from twice the time on, for clusters that pods leave. The price of
-// host CPU stays the same.
-func (c *GPUClusterEncoder) KeepLonger() { c.keeping = safety }
+func scarcity(lasts float64) float64 { return max(min((ample-lasts)/(ample-full), 1), 0) }
 
 // dearestHost is the price of room for a single-GPU pod, in devices, if CPU runs out before the idle devices. The network's value includes
 // the device already. The price falls to 0 where CPU lasts ampleCPU times as long as the idle devices.
@@ -240,7 +231,7 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 	}
 	for i := range e.coming.shapes {
 		size := float64(e.coming.shapes[i].Devices)
-		if s := c.keeping.scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
+		if s := scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
 			r.slots = append(r.slots, price{i, s * size})
 		}
 	}
@@ -248,7 +239,7 @@ func (c *GPUClusterEncoder) Reserve() *Reserve {
 		r.host = hostPrice(float64(c.sums.CPU) / e.coming.cpu / idle)
 	}
 	for _, model := range e.coming.names {
-		if s := c.keeping.scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
+		if s := scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
 			r.models[model] = s
 		}
 	}
@@ -279,7 +270,7 @@ func (c *GPUClusterEncoder) pricePools(idle float64) {
 				wanted += share
 			}
 		}
-		s := c.keeping.scarcity(open / wanted / idle)
+		s := scarcity(open / wanted / idle)
 		for a := range c.open {
 			if a&kind != 0 && s > c.reserve.pools[a] {
 				c.reserve.pools[a] = s

@@ -37,20 +37,20 @@ func TestReserve(t *testing.T) {
 		want   float64
 	}{
 		// A quarter of the GPUs go to pods of 4 of them. 4 of 13 idle devices are in slots: they last 16 devices' time, 1.23
-		// of the idle devices', and ample is 2.
-		"a scarce slot":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4 * untilGone.scarcity(16.0/13)},
+		// of the idle devices', and the price falls from 1.1 to 2.2.
+		"a scarce slot":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4 * scarcity(16.0/13)},
 		"no slot":              {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{used, free, used, used}, 0},
 		"no CPU for the slot":  {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}}, []*cluster.Node{little, free, used, used}, 0},
 		"the last slot":        {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4},
 		"slots for all":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, free, free}, 0},
 		"no pods of several":   {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, used, used}, 0},
-		"a node that is away":  {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, away, used, used, used}, 4 * untilGone.scarcity(16.0/13)},
+		"a node that is away":  {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, away, used, used, used}, 4 * scarcity(16.0/13)},
 		"an unknown workload":  {nil, []*cluster.Node{free, used}, 0},
 		"a model that is rare": {named, []*cluster.Node{used, other, other}, 3}, // 3 of 11 devices for half of the GPUs
 		"another model":        {named, []*cluster.Node{other, used, other}, 0},
 		"a model for all":      {append(named, named[0], named[0]), []*cluster.Node{free, free, free, other}, 0},
 		// The demand is 9 devices: 4 for the T4, 4 in the slot. Either would last 9 devices' time; 7 are idle.
-		"model and slot":         {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 4}, {Requests: four, Count: 1}}, []*cluster.Node{free, gpuNode("G2", 1000, 0, 0, 0)}, 4*untilGone.scarcity(9.0/7) + 4*untilGone.scarcity(9.0/7)},
+		"model and slot":         {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 4}, {Requests: four, Count: 1}}, []*cluster.Node{free, gpuNode("G2", 1000, 0, 0, 0)}, 4*scarcity(9.0/7) + 4*scarcity(9.0/7)},
 		"without devices":        {named, []*cluster.Node{gpuNode("T4", 1000), other}, 0},
 		"a cluster that is full": {named, []*cluster.Node{gpuNode("T4", 1000)}, 0},
 	} {
@@ -76,11 +76,11 @@ func TestReserveForPodsWithoutTolerations(t *testing.T) {
 		// 2 of 4 devices for 3 of 4 pods.
 		"a device for all":         {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 2},
 		"a device for few":         {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{tainted, free}, 0},
-		"three in ten need it":     {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * untilGone.scarcity(2/0.3/4)},
+		"three in ten need it":     {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
 		"one in ten needs it":      {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: tolerate, Count: 9}}, []*cluster.Node{free, tainted}, 0},
 		"all tolerate it":          {[]fragmentation.Demand{{Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
 		"none tolerates it":        {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, tainted}, 0},
-		"two kinds that need it":   {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: other, Count: 2}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * untilGone.scarcity(2/0.3/4)},
+		"two kinds that need it":   {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: other, Count: 2}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
 		"pods without GPUs, aside": {[]fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 9}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
 	} {
 		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
@@ -144,11 +144,11 @@ func TestReserveForRarePods(t *testing.T) {
 	}
 }
 
-// Where pods leave, things have a price up to twice as long, and never a lower one.
-func TestKeeping(t *testing.T) {
-	for lasts := 0.0; lasts < 6; lasts += 0.25 {
-		if a, b := untilGone.scarcity(lasts), safety.scarcity(lasts); b < a || b != untilGone.scarcity(lasts/2) {
-			t.Errorf("what lasts %v times as long costs %v, where pods leave %v", lasts, a, b)
+// What lasts a tenth longer than the idle devices has its full price, and what lasts more than twice as long has none.
+func TestScarcity(t *testing.T) {
+	for lasts, want := range map[float64]float64{0: 1, 1.1: 1, 1.65: 0.5, 2.2: 0, 9: 0} {
+		if got := scarcity(lasts); math.Abs(got-want) > 1e-9 {
+			t.Errorf("what lasts %v times as long costs %v, want %v", lasts, got, want)
 		}
 	}
 }

@@ -38,13 +38,6 @@ func (e *Encoder) Know(typical *fragmentation.Typical) {
 	}
 }
 
-// KeepLonger is GPUClusterEncoder.KeepLonger, in a layout that reads devices.
-func (e *Encoder) KeepLonger() {
-	if e.stars != nil {
-		e.stars.cluster.KeepLonger()
-	}
-}
-
 // Devices returns the devices of a node for a pod: for a share of one, the device on which the pod leaves the fewest devices that
 // typical pods cannot use. Without an encoder, the node chooses.
 func (e *Encoder) Devices(n *cluster.Node, r cluster.Resources) cluster.DeviceSet {

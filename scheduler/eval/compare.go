@@ -73,7 +73,7 @@ func (c Contender) Episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 		return c.Play(ctx, env, seed)
 	}
 	p := watched{
-		c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning(), Load: env.OfferedLoad()}), c.Ties(seed), nil,
+		c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}), c.Ties(seed), nil,
 	}
 	if c.Observe != nil {
 		p.observer = c.Observe(seed)

@@ -60,14 +60,11 @@ type Args struct {
 	ObjectiveLimits string `json:"objectiveLimits,omitempty"`
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. Without it they count the pods that arrive; a network begins with
-	// the pods of its training. With PodsLeave, pods count by their lifetimes if all have one.
+	// the pods of its training.
 	Workload string `json:"workload,omitempty"`
 	// Deadline is the time limit of one network pass. If a pass takes longer, upstream's scoring
 	// decides. The default is 100ms.
 	Deadline metav1.Duration `json:"deadline,omitempty"`
-	// PodsLeave makes the reserve of a network for GPU clusters keep twice as much for pods that only some nodes can
-	// serve, for clusters that pods leave. Other networks ignore it.
-	PodsLeave bool `json:"podsLeave,omitempty"`
 	// ReloadInterval is the time between two looks at the checkpoint file. The default is 2s. With
 	// Learn it is 200ms, because the trainer of an actor-critic ignores what an old network did.
 	ReloadInterval metav1.Duration `json:"reloadInterval,omitempty"`
@@ -142,9 +139,6 @@ func (a *Args) chooseDecider(profile string) error {
 		}
 	}
 	if a.Policy != "" {
-		if a.PodsLeave {
-			return fmt.Errorf("policy %q excludes podsLeave, which is for networks for GPU clusters", a.Policy)
-		}
 		if a.Objective != "" || a.ObjectiveLimits != "" {
 			return fmt.Errorf("policy %q excludes objective and objectiveLimits, which are for networks of many objectives", a.Policy)
 		}

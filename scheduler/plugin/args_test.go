@@ -61,8 +61,6 @@ func TestDecodeArgs(t *testing.T) {
 		}), ""},
 		{"limits without a term", "gnn", `{"objectiveLimits":"luck=0:1"}`, Args{}, "objectiveLimits: limits"},
 		{"a policy with an objective", "gnn", `{"policy":"best-fit","objective":"energy"}`, Args{}, "excludes objective and objectiveLimits"},
-		{"pods that leave", "gpu-gnn", `{"podsLeave":true}`, with(func(a *Args) { a.Variant, a.PodsLeave = "gpu-gnn", true }), ""},
-		{"a policy with pods that leave", "gpu-gnn", `{"policy":"fgd","podsLeave":true}`, Args{}, "excludes podsLeave"},
 		{"malformed", "gnn", `{"deadline":`, Args{}, "profile gnn"},
 		{"a list", "gnn", `[]`, Args{}, "profile gnn"},
 	} {

@@ -219,12 +219,11 @@ func (n *networkDecider) policy(v view) *neural.Policy {
 
 // gpuNetworkDecider decides with a network that chooses devices too: for clusters with GPUs, or for mixed ones.
 type gpuNetworkDecider struct {
-	name      string // of its policy
-	deadline  time.Duration
-	net       gpuNetwork
-	podsLeave bool                   // the reserve keeps twice as much
-	made      gpuPolicy              // nil until the first decision
-	typical   *fragmentation.Typical // for which it was made
+	name     string // of its policy
+	deadline time.Duration
+	net      gpuNetwork
+	made     gpuPolicy              // nil until the first decision
+	typical  *fragmentation.Typical // for which it was made
 }
 
 // gpuNetwork is a loaded network whose policy depends on the workload's typical pods.
@@ -237,7 +236,6 @@ type gpuNetwork interface {
 type gpuPolicy interface {
 	policy.DeviceChooser
 	Until(expired func() bool)
-	KeepLonger()
 }
 
 // devicesNetwork is a network on the GPU graph.
@@ -282,9 +280,6 @@ func (n *gpuNetworkDecider) forget() { n.made = nil }
 func (n *gpuNetworkDecider) policy(v view) gpuPolicy {
 	if n.made == nil || n.typical != v.typical {
 		n.made, n.typical = n.net.newPolicy(n.name, v.typical), v.typical
-		if n.podsLeave {
-			n.made.KeepLonger()
-		}
 	}
 	n.made.Until(v.after(n.deadline))
 	return n.made

@@ -26,7 +26,6 @@ import (
 // tolerate. The pods that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
 type demandTracker struct {
 	profile string
-	leave   bool                   // pods of the file and of the training count by their lifetimes, where these are known
 	view    *dra.View              // of what claims use
 	file    []fragmentation.Demand // nil without a file
 
@@ -56,10 +55,9 @@ type shape struct {
 // maxShapes is the largest number of shapes that are counted.
 const maxShapes = 4096
 
-// newDemandTracker reads the pod list. If the path is empty, it counts pods instead. Where pods leave, those that run are a sample by
-// lifetime.
-func newDemandTracker(profile, podList string, leave bool) (*demandTracker, error) {
-	d := &demandTracker{profile: profile, leave: leave, counts: map[shape]*shapePods{}}
+// newDemandTracker reads the pod list. If the path is empty, it counts pods instead.
+func newDemandTracker(profile, podList string) (*demandTracker, error) {
+	d := &demandTracker{profile: profile, counts: map[shape]*shapePods{}}
 	if podList == "" {
 		return d, nil
 	}
@@ -67,13 +65,8 @@ func newDemandTracker(profile, podList string, leave bool) (*demandTracker, erro
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	byLifetime := leave && openb.CheckLifetimes(pods) == nil
 	for _, p := range pods {
-		x := fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1}
-		if byLifetime {
-			x.Count = p.Lifetime()
-		}
-		d.file = append(d.file, x)
+		d.file = append(d.file, fragmentation.Demand{Requests: p.Requests(), Models: p.Models, Count: 1})
 	}
 	d.base = d.file
 	return d, nil
@@ -83,17 +76,12 @@ func newDemandTracker(profile, podList string, leave bool) (*demandTracker, erro
 // outweigh it after as many.
 const familyPods = 500
 
-// begin counts the typical pods of the family that the network was trained on, unless there is a file: those that arrive, or, where
-// pods leave, those that run.
+// begin counts the typical pods of the family that the network was trained on, unless there is a file.
 func (d *demandTracker) begin(family *checkpoint.TypicalPods) {
 	if d.file != nil || family == nil {
 		return
 	}
-	pods := family.Pods
-	if d.leave && len(family.Running) > 0 {
-		pods = family.Running
-	}
-	for _, p := range pods {
+	for _, p := range family.Pods {
 		d.count(cluster.Resources{MilliCPU: p.MilliCPU, GPU: p.GPU, GPUMilli: p.GPUMilli}, p.GPUModels, familyPods*p.Frequency)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
 func TestDemandFollowsWhatComes(t *testing.T) {
-	d, err := newDemandTracker("ours", "", false)
+	d, err := newDemandTracker("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 
 // After a change of the workload, thousands of pods are enough to see it, however many came before.
 func TestDemandForgets(t *testing.T) {
-	d, err := newDemandTracker("ours", "", false)
+	d, err := newDemandTracker("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	even, err := newDemandTracker("even", "", false)
+	even, err := newDemandTracker("even", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 
 // Pods of ever new shapes neither fill memory nor displace the common shapes.
 func TestDemandIsBounded(t *testing.T) {
-	d, err := newDemandTracker("ours", "", false)
+	d, err := newDemandTracker("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 // chooseDecider makes the heuristic or the network of args the active decider.
 func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error) {
 	if args.Policy == "" {
-		if p.demand, err = newDemandTracker(p.profile, args.Workload, args.PodsLeave); err != nil {
+		if p.demand, err = newDemandTracker(p.profile, args.Workload); err != nil {
 			return err
 		}
 		p.demand.beginWith(ctx, args)
@@ -120,7 +120,7 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 		workload = args.Workload
 	}
 	p.active.store(&heuristicDecider{Heuristic: h})
-	if p.demand, err = newDemandTracker(p.profile, workload, args.PodsLeave); err != nil || h.Network == "" {
+	if p.demand, err = newDemandTracker(p.profile, workload); err != nil || h.Network == "" {
 		return err
 	}
 	p.demand.beginWith(ctx, Args{Variant: h.Network})

@@ -27,7 +27,6 @@ type model struct {
 	seen     os.FileInfo // of the file when it was last read; nil if it never was
 	missing  bool        // whether the file was not there when it was last looked for
 
-	podsLeave bool              // the reserve of a network for GPU clusters keeps twice as much
 	objective string            // that a network of many serves; empty for that of its training
 	annotated *annotated.Reader // of annotations that choose another; nil for none
 	talks     bool              // the profile knows of traffic
@@ -37,7 +36,7 @@ type model struct {
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
 func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *annotated.Reader) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, podsLeave: args.PodsLeave,
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint,
 		objective: args.Objective, annotated: a, talks: args.Traffic != nil}
 	active.store(noDecider{})
 	if m.file != "" {
@@ -137,13 +136,13 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 	case checkpoint.GPUGraph:
 		n, err := infer.NewGPU(c)
 		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: devicesNetwork{n}, podsLeave: m.podsLeave})
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: devicesNetwork{n}})
 		}
 		return err
 	case checkpoint.MixedGraph:
 		n, err := infer.New(c)
 		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}, podsLeave: m.podsLeave})
+			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}})
 		}
 		return err
 	}

@@ -24,8 +24,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/cluster"
-	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/plugin/annotated"
 	"gnnsched/scheduler/plugin/traffic"
 )
@@ -193,36 +191,6 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 }
 
 // A profile serves its objective if its network knows it. Where it does not, upstream's scoring decides.
-// A profile whose pods leave keeps an idle node for pods of four devices where another profile takes it.
-func TestModelWhosePodsLeave(t *testing.T) {
-	typical := fragmentation.NewTypical([]fragmentation.Demand{
-		{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1}, Count: 24},
-		{Requests: cluster.Resources{MilliCPU: 1000, GPU: 4}, Count: 1}, // their slots last three times as long as the idle devices
-	})
-	var nodes []*cluster.Node
-	for i := range 11 {
-		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion()}
-		if i > 2 {
-			n.GPUs[0], n.GPUs[1] = 1000, 1000
-		}
-		nodes = append(nodes, n)
-	}
-	lead := func(variant string, leave bool) float32 { // of a node in use before an idle one
-		m := openModel(t.Context(), Args{Variant: variant, PodsLeave: leave, Deadline: duration(time.Minute)}, variant, new(activeDecider), nil)
-		pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}}
-		v, scores := view{snapshot: &cluster.Snapshot{Nodes: nodes}, pod: pod, rows: []int32{0, 3}, typical: typical, began: time.Now()}, make([]float32, 2)
-		if err := m.active.load().score(v, scores); err != nil {
-			t.Fatal(err)
-		}
-		return scores[1] - scores[0]
-	}
-	for _, variant := range []string{"gpu-gnn", "mixed"} {
-		if stay, leave := lead(variant, false), lead(variant, true); leave < stay+1 {
-			t.Errorf("%s: a node in use is ahead by %v, where pods leave by %v", variant, stay, leave)
-		}
-	}
-}
-
 func TestModelServesAnObjective(t *testing.T) {
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 32, Features: []string{"base", "wishes"}}
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))

@@ -95,7 +95,7 @@ func TestTaintedNodesThatAllTolerate(t *testing.T) {
 
 // The typical pods have the tolerations of the pods that arrive, as soon as these differ.
 func TestDemandTolerates(t *testing.T) {
-	d, err := newDemandTracker("ours", "../../workload/trace/openb/testdata/pods.csv", false)
+	d, err := newDemandTracker("ours", "../../workload/trace/openb/testdata/pods.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestDemandTolerates(t *testing.T) {
 
 // The number of kinds of tolerations is bounded.
 func TestTolerationsAreBounded(t *testing.T) {
-	d, err := newDemandTracker("ours", "", false)
+	d, err := newDemandTracker("ours", "")
 	if err != nil {
 		t.Fatal(err)
 	}

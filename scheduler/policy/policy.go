@@ -30,7 +30,6 @@ type Setting struct {
 	Seed    uint64                 // of the policy's random numbers
 	Typical *fragmentation.Typical // the workload's typical pods; nil if they are not known
 	Running *fragmentation.Typical // the same with each pod counted by the time for which it runs; nil if that is not known
-	Load    float64                // GPUs that pods which come and go request on average, over the cluster's; 0 if that is not known
 }
 
 // Best returns the index of the highest score, the first of equal ones; -1 if there are none.

@@ -189,7 +189,6 @@ func TestProfileOfPolicyOfEval(t *testing.T) {
 	for name, want := range map[string]Profile{
 		"greedy:pack+zones":             {SchedulerName: "greedy:pack+zones", Args: Args{Policy: "greedy:pack+zones"}},
 		"running:gpu-gnn":               {SchedulerName: "running-gpu-gnn", Args: Args{Variant: "gpu-gnn"}},
-		"leaving:gpu-gnn":               {SchedulerName: "leaving-gpu-gnn", Args: Args{Variant: "gpu-gnn", PodsLeave: true}},
 		"wishes:balance=0.5+energy=1.2": {SchedulerName: "wishes-balance-0.5-energy-1.2", Args: Args{Variant: "wishes", Objective: "balance=0.5,energy=1.2"}},
 	} {
 		got, err := ProfileNamed(name)
@@ -202,7 +201,7 @@ func TestProfileOfPolicyOfEval(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"running:fgd": "count running pods for networks only", "running:kube-scheduler": "for networks only", "running:none": `no profile is called "none"`,
-		"by-load:gpu-gnn": "do not know the load", "first-fit:fgd": "first devices that fit", "moved:random": "do not move pods",
+		"first-fit:fgd": "first devices that fit", "moved:random": "do not move pods",
 		"clairvoyant:random": "what is to come", "greedy:luck": "luck", "stock:none.yaml": "none.yaml",
 	} {
 		if _, err := ProfileNamed(name); err == nil || !strings.Contains(err.Error(), want) {

@@ -59,7 +59,6 @@ func heuristics() []string {
 // simulated says, by the prefix of their names, why policies of gnnsched eval have no profile.
 var simulated = map[string]string{
 	"first-fit":   "with --claims, kube-scheduler takes the first devices that fit",
-	"by-load":     "schedulers do not know the load that is offered to them",
 	"clairvoyant": "schedulers do not know what is to come",
 	"expecting":   "schedulers have no time for drawn futures",
 	"moved":       "schedulers do not move pods",
@@ -69,7 +68,7 @@ var simulated = map[string]string{
 var plain = strings.NewReplacer(":", "-", "=", "-", "+", "-")
 
 // ProfileNamed returns the profile that decides as the policy of a name does in gnnsched eval: one of ProfileNames, a heuristic that
-// heuristic.Find knows, NETWORK:OBJECTIVE, running:NETWORK, leaving:NETWORK or stock:FILE. The profile's scheduler name is the name, or
+// heuristic.Find knows, NETWORK:OBJECTIVE, running:NETWORK or stock:FILE. The profile's scheduler name is the name, or
 // that of a network with a prefix or an objective in plain characters.
 func ProfileNamed(name string) (Profile, error) {
 	prefix, of, _ := strings.Cut(name, ":")
@@ -84,7 +83,7 @@ func ProfileNamed(name string) (Profile, error) {
 		s, err := stockconfig.Read(of)
 		p.Variant, p.Stock = DefaultProfile, &s
 		return p, err
-	case prefix == "running" || prefix == "leaving":
+	case prefix == "running":
 		network, err := ProfileNamed(of)
 		if err != nil {
 			return p, err
@@ -92,7 +91,7 @@ func ProfileNamed(name string) (Profile, error) {
 		if !slices.Contains(plugin.Networks(), network.Variant) {
 			return p, fmt.Errorf("%s has no profile on a cluster: schedulers count running pods for networks only", name)
 		}
-		p.Args, p.PodsLeave, p.SchedulerName = network.Args, prefix == "leaving", plain.Replace(name)
+		p.Args, p.SchedulerName = network.Args, plain.Replace(name)
 	case slices.Contains(plugin.Networks(), prefix):
 		p.Variant, p.Objective, p.SchedulerName = prefix, strings.ReplaceAll(of, "+", ","), plain.Replace(name)
 	case simulated[prefix] != "":
@@ -146,8 +145,8 @@ func (p Profile) validate() error {
 	case len(p.Blend) > 0 && p.preferences() != preference.Blend:
 		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out",
 			p.Preferences, preference.Blend)
-	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.PodsLeave || p.Learn != nil || p.Share != nil):
-		return fmt.Errorf("%s has no network or policy: leave objective, objectiveLimits, podsLeave, learn and share out", DefaultProfile)
+	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.Learn != nil || p.Share != nil):
+		return fmt.Errorf("%s has no network or policy: leave objective, objectiveLimits, learn and share out", DefaultProfile)
 	case upstreams && p.Stock != nil:
 		return p.Stock.Validate()
 	case upstreams:
@@ -158,9 +157,6 @@ func (p Profile) validate() error {
 	a := p.arguments()
 	if err := a.Default(p.SchedulerName); err != nil {
 		return err
-	}
-	if p.PodsLeave && !p.HasReserve() {
-		return fmt.Errorf("podsLeave is for networks for GPU clusters and mixed ones, one of %s", strings.Join(withReserve(), ", "))
 	}
 	return validateObjective(a)
 }
@@ -179,17 +175,6 @@ func validateObjective(a plugin.Args) error {
 		return err
 	}
 	return wish.Serves(c, cmp.Or(a.Objective, c.Manifest.Objective))
-}
-
-// HasReserve reports whether the profile's network keeps room for pods that only some nodes can serve: those for GPU
-// clusters and mixed ones do. A file is not read: it may have such a network.
-func (p Profile) HasReserve() bool {
-	return p.Policy == "" && (p.Checkpoint != "" || slices.Contains(withReserve(), p.Variant))
-}
-
-// withReserve returns the names of the shipped networks with a reserve.
-func withReserve() []string {
-	return slices.Concat(checkpoint.ShippedFor(checkpoint.GPUGraph), checkpoint.ShippedFor(checkpoint.MixedGraph))
 }
 
 // build renders the profile.

@@ -58,14 +58,6 @@ func (o *OpenB) steadyArrivals(seed uint64) (arrivalList, error) {
 // long, the running pods are a sample of them. It is nil without Steady.
 func (e *Env) TypicalRunning() *fragmentation.Typical { return e.lasting }
 
-// OfferedLoad returns the GPUs that pods request on average, over the cluster's. It is 0 without Steady.
-func (e *Env) OfferedLoad() float64 {
-	if e.cfg.OpenB == nil || e.cfg.OpenB.Steady == nil {
-		return 0
-	}
-	return e.cfg.OpenB.Steady.Load
-}
-
 // The classes of pods that SteadyOutcome counts: those of GPULoad, and pods that request no GPU.
 const (
 	classNoGPU = Classes

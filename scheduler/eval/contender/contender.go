@@ -104,8 +104,12 @@ func likeTerms(text string) bool {
 func Named(name string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
 		return boundOf(prefix, of)
-	} else if ok && departures[prefix] != nil {
-		return departing(prefix, of)
+	} else if ok && prefix == running {
+		x, err := Named(of)
+		if err != nil {
+			return x, err
+		}
+		return ofRunning(x)
 	} else if ok && prefix == firstFit {
 		return ofFirstFit(of)
 	} else if ok && prefix == stockPrefix {
@@ -193,15 +197,15 @@ func isStock(path string) bool {
 }
 
 // load reads a policy from a file. The argument is NAME=FILE, or FILE alone, which is then named
-// after its base name, with or without a prefix of departures before it. A file whose name ends in .json holds a table or linear weights,
+// after its base name, with or without running: before it. A file whose name ends in .json holds a table or linear weights,
 // in .yaml or .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
 func load(argument string) (eval.Contender, error) {
-	if prefix, of, ok := strings.Cut(argument, ":"); ok && departures[prefix] != nil {
+	if prefix, of, ok := strings.Cut(argument, ":"); ok && prefix == running {
 		x, err := load(of)
 		if err != nil {
 			return x, err
 		}
-		return departures[prefix](x)
+		return ofRunning(x)
 	}
 	name, path := splitArgument(argument)
 	if filepath.Ext(path) == ".json" {

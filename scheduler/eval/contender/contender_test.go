@@ -162,78 +162,15 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// leaving:NETWORK keeps an idle node for pods of several devices where running:NETWORK takes it. by-load:NETWORK is the first of
-// them where fewer GPUs are requested than there are.
-func TestLeaving(t *testing.T) {
-	demand := func(gpus int64, count float64) fragmentation.Demand {
-		return fragmentation.Demand{Requests: cluster.Resources{MilliCPU: 1000, GPU: gpus}, Count: count}
-	}
-	// One in seven GPUs is requested by fours. The slots for them last three times as long as the idle devices.
-	typical := fragmentation.NewTypical([]fragmentation.Demand{demand(1, 24), demand(4, 1)})
-	var nodes []*cluster.Node
-	for i := range 11 {
-		n := &cluster.Node{
-			Allocatable: cluster.Resources{MilliCPU: 64000, Memory: 1, GPU: 4, Pods: 9}, GPUs: make([]int64, 4), Version: cluster.NextVersion(),
-		}
-		if i > 2 {
-			n.GPUs[0], n.GPUs[1] = 1000, 1000
-		}
-		nodes = append(nodes, n)
-	}
-	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}}
-	lead := func(name string, load float64) float32 { // of a node in use before an idle one
-		x, err := contender.Named(name)
-		if err != nil || x.Name != name {
-			t.Fatalf("%+v, %v", x, err)
-		}
-		scores := make([]float32, 2)
-		if err := x.New(policy.Setting{Typical: typical, Running: typical, Load: load}).Score(&cluster.Snapshot{Nodes: nodes}, pod, []int32{0, 3}, scores); err != nil {
-			t.Fatal(err)
-		}
-		return scores[1] - scores[0]
-	}
-	for _, load := range []float64{0.95, 1.05} {
-		a, b, both := lead("running:gpu-gnn", load), lead("leaving:gpu-gnn", load), lead("by-load:gpu-gnn", load)
-		if b < a+1 {
-			t.Errorf("a node in use is ahead by %v, with a reserve that lasts longer by %v", a, b)
-		}
-		if want := map[float64]float32{0.95: b, 1.05: a}[load]; both != want {
-			t.Errorf("by-load:gpu-gnn at a load of %v: a node in use is ahead by %v, not by %v", load, both, want)
-		}
-	}
-	x, err := contender.Named("leaving:gpu-gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p := with[0].Profile; with[0].Running || p.SchedulerName != "leaving-gpu-gnn" || p.Variant != "gpu-gnn" || !p.PodsLeave {
-		t.Errorf("got %+v", with[0])
-	}
-	for _, name := range []string{"leaving:fgd", "leaving:acgnn", "leaving:nothing", "by-load:fgd"} {
-		if _, err := contender.Named(name); exit.Code(err) != exit.Usage {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if x, err = contender.Named("by-load:gpu-gnn"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := contender.WithProfiles([]eval.Contender{x}, nil); err == nil || !strings.Contains(err.Error(), "do not know the load") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A network in a file has the same forms for clusters that pods leave. They have no profile on a cluster.
+// A network in a file may count running pods, too. It has no profile on a cluster.
 func TestFilesWherePodsLeave(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "gnn", "checkpoint", "shipped", "gpu-gnn.safetensors")
-	files := []string{"running:mine=" + file, "leaving:mine=" + file, "by-load:" + file}
+	files := []string{"running:mine=" + file, "running:" + file}
 	all, err := contender.List([]string{"fgd"}, files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"fgd", "running:mine", "leaving:mine", "by-load:gpu-gnn"} {
+	for i, want := range []string{"fgd", "running:mine", "running:gpu-gnn"} {
 		if all[i].Name != want {
 			t.Errorf("%s, not %s", all[i].Name, want)
 		}
@@ -242,9 +179,6 @@ func TestFilesWherePodsLeave(t *testing.T) {
 		if _, err := contender.WithProfiles(all[i+1:i+2], []string{f}); exit.Code(err) != exit.Usage {
 			t.Errorf("%s: %v", f, err)
 		}
-	}
-	if _, err := contender.List(nil, []string{"leaving:" + weights}); exit.Code(err) != exit.Usage {
-		t.Error(err)
 	}
 }
 

@@ -29,7 +29,6 @@ func WithProfiles(contenders []eval.Contender, files []string) (out []agreement.
 		ofFile[p.SchedulerName] = p
 	}
 	for _, c := range contenders {
-		// With PodsLeave, the pod list counts by lifetime.
 		x := agreement.Contender{Contender: c, Running: strings.HasPrefix(c.Name, running+":")}
 		if p, is := ofFile[c.Name]; is {
 			x.Profile = p
@@ -47,7 +46,7 @@ func WithProfiles(contenders []eval.Contender, files []string) (out []agreement.
 // weights (.json), or with a KubeSchedulerConfiguration (.yaml). Its errors have exit codes. The checkpoint of a
 // network is not read.
 func FileProfile(argument string) (server.Profile, error) {
-	if prefix, _, ok := strings.Cut(argument, ":"); ok && departures[prefix] != nil {
+	if prefix, _, ok := strings.Cut(argument, ":"); ok && prefix == running {
 		return server.Profile{}, exit.Usagef("--checkpoint %s: a file has no profile with %s: on a cluster", argument, prefix)
 	}
 	name, path := splitArgument(argument)

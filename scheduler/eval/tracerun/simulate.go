@@ -25,7 +25,7 @@ func (r *comparison) episode(x agreement.Contender, seed uint64, of *sim.OpenB) 
 		return o, nil, err
 	}
 	at = map[int]place{}
-	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning(), Load: env.OfferedLoad()})
+	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()})
 	if r.GPUs != driver.Annotated && x.Profile.Variant == server.DefaultProfile { // no policy chooses devices
 		p = policy.FirstFit(p)
 	}

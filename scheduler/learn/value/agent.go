@@ -89,7 +89,7 @@ func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, e
 	if w.partitions != nil {
 		return a.partitions(rng, w.partitions, i, e, net)
 	}
-	env, err := a.player.start(w, a.config.Leaving.draw(rng, w))
+	env, err := a.player.env(w)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -97,7 +97,7 @@ func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, e
 	r.teacher = i < a.config.Imitation
 	switch {
 	case !r.teacher:
-		r.policy = learningPolicy(net)(setting(env))
+		r.policy = learningPolicy(net)(policy.Setting{Typical: env.Typical()})
 		if rng.Float64() < a.config.Disturbed {
 			r.random, r.until = rng.Float64(), 0.2+0.6*rng.Float64()
 		}

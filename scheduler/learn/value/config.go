@@ -59,8 +59,6 @@ type Config struct {
 	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1
 	Below          float64 `json:"below"`          // share of the ends under 1; see ends
 
-	Leaving *Leaving `json:"leaving,omitempty"` // episodes in which pods leave; nil: none
-
 	Partitions *Partitions `json:"partitions,omitempty"` // episodes with MIG partitions; nil: none
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
@@ -164,7 +162,7 @@ func (c Config) Validate() error {
 	if c.Factor < 1 || !(c.Fewest > 0 && c.Fewest <= 1) || !(c.Below >= 0 && c.Below <= 1) {
 		bad("factor: %v must be 1 or more, fewest: %v and below: %v must be 0 to 1", c.Factor, c.Fewest, c.Below)
 	}
-	errs = append(errs, c.Leaving.validate(), c.Partitions.validate(c), c.validateTarget())
+	errs = append(errs, c.Partitions.validate(c), c.validateTarget())
 	if c.Imitation < 0 {
 		bad("imitation: %d must be 0 or more", c.Imitation)
 	}
@@ -186,8 +184,8 @@ func (c Config) validateTarget() error {
 	switch {
 	case c.Target != targetServed && c.Target != targetIdle:
 		return fmt.Errorf("target: %q is not known: write %s or %s", c.Target, targetServed, targetIdle)
-	case c.Target == targetIdle && (c.Leaving != nil || c.Partitions != nil):
-		return fmt.Errorf("target: %s is for pods that stay and have no partitions: remove it, or leaving and partitions", targetIdle)
+	case c.Target == targetIdle && c.Partitions != nil:
+		return fmt.Errorf("target: %s is for pods that have no partitions: remove it, or partitions", targetIdle)
 	}
 	return nil
 }

@@ -30,9 +30,6 @@
 // Workloads are drawn from a family: the pods of traces, with their kinds reweighted and their numbers
 // drawn anew. The network never sees the traces themselves.
 //
-// In some episodes pods may come and go (Leaving). Then the cost of a moment is the devices that pods wait for though they are idle. Its
-// discounted mean over time is shared out by what a node serves while pods wait that ask for no more (leaving.go).
-//
 // A Trainer runs it all in the loop of package run. Its agent (agent.go) plays episodes on workloads of a
 // family (family.go), records snapshots of them (snapshot.go), and learns from the snapshots (learner.go).
 package value

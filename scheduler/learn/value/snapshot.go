@@ -33,18 +33,12 @@ type player struct {
 }
 
 // env returns a simulator of a workload in which no pod leaves.
-func (p *player) env(w Workload) (*sim.Env, error) { return p.newEnv(w, nil) }
-
-func (p *player) newEnv(w Workload, steady *sim.Steady) (*sim.Env, error) {
+func (p *player) env(w Workload) (*sim.Env, error) {
 	nodes := p.nodes
 	if w.Nodes != nil {
 		nodes = w.Nodes
 	}
-	o := &sim.OpenB{Nodes: nodes, Pods: w.Pods, Steady: steady}
-	if steady == nil {
-		o.Factor, o.Loads = p.config.Factor, p.config.loads()
-	}
-	env, err := sim.New(sim.Config{OpenB: o})
+	env, err := sim.New(sim.Config{OpenB: &sim.OpenB{Nodes: nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()}})
 	if err != nil {
 		return nil, fmt.Errorf("workload drawn from %s: %w", w.Name, err)
 	}
@@ -67,17 +61,12 @@ type recorder struct {
 	count   int // decisions
 	taken   []snapshot
 	states  []state // of each snapshot
-	leaving *ledger // nil if no pod leaves
 }
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
 func newRecorder(c Config, env *sim.Env, rng *rand.Rand, p policy.Policy) *recorder {
-	e := encode.NewGPUNodeEncoder(c.layout(), setting(env).Typical)
-	r := &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
-	if env.TypicalRunning() != nil {
-		r.leaving = &ledger{halfLife: c.Leaving.HalfLife * secondsAnHour}
-	}
-	return r
+	e := encode.NewGPUNodeEncoder(c.layout(), env.Typical())
+	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
 }
 
 // decide implements eval.Decide.
@@ -88,18 +77,12 @@ func (r *recorder) decide(env *sim.Env) (eval.Choice, error) {
 		return eval.Choice{}, err
 	}
 	choice := policy.Best(r.scores)
-	if r.leaving != nil {
-		r.leaving.see(env)
-	}
 	disturbed := r.until > 0 && r.load() < r.until
 	if !disturbed {
 		r.record(choice)
 	}
 	if (disturbed || r.until == 0) && r.random > 0 && r.rng.Float64() < r.random {
 		choice = r.rng.IntN(len(rows))
-	}
-	if r.leaving != nil {
-		r.leaving.serve(env, rows[choice])
 	}
 	return eval.Choice{Candidate: choice, Devices: policy.Devices(r.policy, nodes[rows[choice]], env.Pending())}, nil
 }
@@ -115,18 +98,12 @@ func (r *recorder) load() float64 {
 
 // record takes a snapshot at every SnapshotEvery-th decision. choice is the policy's candidate.
 func (r *recorder) record(choice int) {
-	if r.leaving != nil && !r.leaving.due(r.env) {
-		return
-	}
 	if r.count++; (r.count-1)%r.config.SnapshotEvery != 0 {
 		return
 	}
 	nodes := r.env.Snapshot().Nodes
 	s := snapshot{Cluster: append([]float32(nil), r.cluster.Features(nodes)...), Teacher: -1}
 	at := state{arrival: r.env.Next(), at: r.env.Now(), all: allIdle(r.env)}
-	if r.leaving != nil {
-		at.services = len(r.leaving.services)
-	}
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))
 		at.rows, at.idle = append(at.rows, int32(row)), append(at.idle, idle(nodes[row]))
@@ -190,28 +167,27 @@ func (r *recorder) encode(n *cluster.Node, request cluster.Resources, on cluster
 	return g
 }
 
+// allIdle returns the idle devices of all nodes.
+func allIdle(env *sim.Env) (sum float64) {
+	for _, n := range env.Snapshot().Nodes {
+		sum += idle(n)
+	}
+	return sum
+}
+
 // idle returns how many of a node's devices are idle, parts of them included.
 func idle(n *cluster.Node) float64 { return float64(n.IdleGPUMilli()) / cluster.DeviceMilli }
 
 // end returns the snapshots after the episode, with their targets.
 func (r *recorder) end() []snapshot {
-	if r.leaving == nil {
-		learned := targets(eventsOf(r.env), len(r.env.Snapshot().Nodes), r.config.ends(), r.states)
-		if r.config.Target == targetIdle {
-			learned = idleTargets(r.env.Snapshot().Nodes, r.states)
-		}
-		for i, t := range learned {
-			r.taken[i].Targets = t
-		}
-		return r.taken
+	learned := targets(eventsOf(r.env), len(r.env.Snapshot().Nodes), r.config.ends(), r.states)
+	if r.config.Target == targetIdle {
+		learned = idleTargets(r.env.Snapshot().Nodes, r.states)
 	}
-	var out []snapshot
-	for i, t := range r.leaving.targets(r.states, r.env.Now()) {
-		if r.taken[i].Targets = t; len(t) > 0 {
-			out = append(out, r.taken[i])
-		}
+	for i, t := range learned {
+		r.taken[i].Targets = t
 	}
-	return out
+	return r.taken
 }
 
 // actor reports whether the policy is a network of its own.

@@ -114,12 +114,11 @@ func asMuch(a, b *cluster.Pod) bool {
 
 // state holds the facts about a cluster at a decision that targets depend on.
 type state struct {
-	arrival  int       // index of the pending pod
-	at       float64   // time
-	services int       // placements before it, where pods leave
-	all      float64   // idle devices of all nodes
-	rows     []int32   // some of the nodes
-	idle     []float64 // idle devices of each of them
+	arrival int       // index of the pending pod
+	at      float64   // time
+	all     float64   // idle devices of all nodes
+	rows    []int32   // some of the nodes
+	idle    []float64 // idle devices of each of them
 }
 
 // targets returns the target of each node of each state, in devices. The states have the order of their decisions.

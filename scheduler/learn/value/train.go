@@ -28,24 +28,20 @@ type score struct {
 	gain       float64   // mean over workloads and loads of the allocation minus FGD's on the same arrivals
 	worst      float64   // the smallest gain on a workload at a load
 	gains      []float64 // mean over the workloads at each of Config.loads
-	leaving    float64   // of the workloads in which pods leave: mean of what FGD's pods wait longer, -1 to 1; see compareWaiting
 }
 
 // evaluation returns the score for the run. The mean gain counts as much as the
 // worst one, so that a gain on average is not bought with a loss on one workload.
 func (s score) evaluation() run.Evaluation {
-	total := -(s.gain + s.worst + s.leaving)
+	total := -(s.gain + s.worst)
 	text := ""
 	for _, g := range s.gains {
 		text += fmt.Sprintf(" %+.2f", 100*g)
 	}
-	figures := map[string]float64{"heldOutAllocation": s.allocation, "heldOutGain": s.gain, "heldOutWorstGain": s.worst}
-	if s.leaving != 0 {
-		figures["heldOutLeaving"] = s.leaving
-		text += fmt.Sprintf(", waiting %+.3f where pods leave", s.leaving)
-	}
 	return run.Evaluation{
-		Total: total, Figures: figures, Curves: []run.Scalar{{Tag: tagGain, Value: s.gain}, {Tag: tagWorstGain, Value: s.worst}},
+		Total:   total,
+		Figures: map[string]float64{"heldOutAllocation": s.allocation, "heldOutGain": s.gain, "heldOutWorstGain": s.worst},
+		Curves:  []run.Scalar{{Tag: tagGain, Value: s.gain}, {Tag: tagWorstGain, Value: s.worst}},
 		Text: fmt.Sprintf("GPU allocation %.2f%%, %+.2f points against FGD over all loads, %+.2f at worst, by load%s",
 			100*s.allocation, 100*s.gain, 100*s.worst, text),
 		Short: fmt.Sprintf("gain + worst %+.2f points", -100*total),
@@ -80,8 +76,6 @@ type held struct {
 	workload Workload
 	seed     uint64
 	fgd      []float64 // at each of the loads
-	load     float64   // offered load, if pods leave in it; else 0
-	waited   float64   // GPU hours that pods waited with FGD, if pods leave
 }
 
 // Train runs until the iterations are done or ctx ends, and returns the network that is best on the
@@ -165,37 +159,30 @@ func (t *Trainer) holdOut() error {
 	return parallel(len(t.held), func(i int) (err error) {
 		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
-		if w.partitions == nil && openb.CheckLifetimes(w.Pods) == nil {
-			h.load = t.Config.Leaving.heldOut(i, len(t.held))
-		}
-		h.fgd, h.waited, err = t.play(h, partitionFGD, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
+		h.fgd, err = t.play(h, partitionFGD, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
 		t.held[i] = h
 		return err
 	})
 }
 
-// play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload or, if pods leave in it,
-// the GPU hours that they wait. on is the policy if pods request partitions, else in.
-func (t *Trainer) play(h held, on func(policy.Setting) policy.Policy, in func(*sim.Env) policy.Policy) (reached []float64, waited float64, err error) {
+// play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload. on is the policy if pods
+// request partitions, else in.
+func (t *Trainer) play(h held, on func(policy.Setting) policy.Policy, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
 	if p := h.workload.partitions; p != nil {
-		reached, err = p.allocations(h.seed, t.Config.loads(), on)
-		return reached, 0, err
+		return p.allocations(h.seed, t.Config.loads(), on)
 	}
-	env, err := t.player.start(h.workload, h.load)
+	env, err := t.player.env(h.workload)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	o, err := eval.Play(env, h.seed, in(env), nil)
 	if err != nil {
-		return nil, 0, err
-	}
-	if h.load > 0 {
-		return nil, o.Steady.GPUHours, nil
+		return nil, err
 	}
 	for _, l := range o.GPU.Loads {
 		reached = append(reached, l.Allocation)
 	}
-	return reached, 0, nil
+	return reached, nil
 }
 
 // evaluate lets a network play the held-out workloads.
@@ -205,32 +192,21 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (run.Evaluation, error) {
 		return run.Evaluation{}, err
 	}
 	of := learningPolicy(net)
-	reached, waits := make([][]float64, len(t.held)), make([]float64, len(t.held))
+	reached := make([][]float64, len(t.held))
 	if err := parallel(len(t.held), func(i int) (err error) {
-		reached[i], waits[i], err = t.play(t.held[i], of, func(env *sim.Env) policy.Policy { return of(setting(env)) })
+		reached[i], err = t.play(t.held[i], of, func(env *sim.Env) policy.Policy { return of(policy.Setting{Typical: env.Typical()}) })
 		return err
 	}); err != nil {
 		return run.Evaluation{}, err
 	}
-	s := t.compare(reached)
-	s.leaving = t.compareWaiting(waits)
-	return s.evaluation(), nil
+	return t.compare(reached).evaluation(), nil
 }
 
 // compare returns the score of allocations on the held-out workloads.
 func (t *Trainer) compare(reached [][]float64) score {
-	n := 0.0
-	for _, at := range reached {
-		n += float64(min(len(at), 1))
-	}
-	if n == 0 {
-		return score{}
-	}
+	n := float64(len(reached))
 	s := score{worst: 1, gains: make([]float64, len(t.Config.loads()))}
 	for i, at := range reached {
-		if at == nil {
-			continue
-		}
 		for k, a := range at {
 			gain := a - t.held[i].fgd[k]
 			s.gains[k] += gain / n
@@ -240,22 +216,6 @@ func (t *Trainer) compare(reached [][]float64) score {
 		s.allocation += at[len(at)-1] / n
 	}
 	return s
-}
-
-// compareWaiting returns the mean of (FGD's GPU hours - the network's) / (the sum of both) over the held-out workloads in
-// which pods leave. A thousandth of the GPU hours that there are is added to the sum, so that a wait of minutes counts nothing.
-func (t *Trainer) compareWaiting(waits []float64) (mean float64) {
-	n, few := 0, 0.0
-	for _, x := range t.Nodes {
-		few += float64(x.GPUs)
-	}
-	for i, h := range t.held {
-		if h.load > 0 {
-			n++
-			mean += (h.waited - waits[i]) / (h.waited + waits[i] + few*t.Config.Leaving.Hours/1000)
-		}
-	}
-	return mean / float64(max(n, 1))
 }
 
 // describe returns the figures of the last iteration in words: the mean allocation of its episodes, and mean losses, in devices² and nats.

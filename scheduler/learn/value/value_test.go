@@ -73,7 +73,6 @@ func TestRead(t *testing.T) {
 		"spread: -1":                   "spread: -1 and spreadMultiple",
 		"iterations: 1\niterations: 2": "already set",
 		"target: end":                  `target: "end" is not known: write served or idle`,
-		"target: idle\nleaving: {share: 1, least: 1, most: 1, hours: 6, halfLife: 2}": "target: idle is for pods that stay",
 	} {
 		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "a.yaml: ") {
 			t.Errorf("%q: %v, want %q", text, err, say)
@@ -179,8 +178,6 @@ func TestTypicalPods(t *testing.T) {
 	})
 	want := &checkpoint.TypicalPods{Family: []string{"large", "small"}, Pods: []checkpoint.TypicalPod{
 		{GPU: 2, Frequency: 0.5}, {MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.375}, {MilliCPU: 900, Frequency: 0.125},
-	}, Running: []checkpoint.TypicalPod{ // of the workload that has lifetimes
-		{MilliCPU: 900, Frequency: 0.75}, {MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.25},
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)

@@ -95,9 +95,6 @@ const powerFirstWatt = 1e6
 // is taken, so that fewer nodes are awake. On the openb list default, 0.03 drew 853.5 kW, 0.1 854.0, 0.3 854.8, and scores that were not rounded 854.6.
 const powerTie = 0.03
 
-// KeepLonger makes the reserve keep twice as much for pods that only some nodes can serve, for clusters that pods leave.
-func (p *GPUPolicy) KeepLonger() { p.cluster.KeepLonger() }
-
 // Name implements policy.Policy.
 func (p *GPUPolicy) Name() string { return p.name }
 

@@ -39,10 +39,6 @@ func (l *Policy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 	return l.encoder.Devices(n, pod.Requests)
 }
 
-// KeepLonger makes the reserve for pods that only some nodes can serve keep twice as much, for clusters that pods leave. It has
-// an effect on networks that read devices.
-func (l *Policy) KeepLonger() { l.encoder.KeepLonger() }
-
 // Name implements policy.Policy.
 func (l *Policy) Name() string { return l.name }
 

@@ -109,7 +109,7 @@ func (r Request) newPlayer(config sim.Config, name string) (*player, error) {
 // decider returns the policy's decisions, of a policy of its own.
 func (p *player) decider(seed uint64) eval.Decide {
 	return eval.Deciding(p.contender.New(policy.Setting{
-		Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning(), Load: p.env.OfferedLoad(),
+		Seed: seed, Typical: p.env.Typical(), Running: p.env.TypicalRunning(),
 	}), p.contender.Ties(seed))
 }
 
