@@ -128,11 +128,11 @@ func gpuConfig(c *ucli.Context) (value.Config, error) {
 	return cfg, nil
 }
 
-// gpuFamily reads the nodes and the workloads that the flags name. A configuration with partitions alone needs none.
+// gpuFamily reads the nodes and the workloads that the flags name. A configuration with partitions needs none.
 func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []value.Workload, err error) {
-	if p := cfg.Partitions; p != nil && p.Share == 1 {
+	if cfg.Partitions != nil {
 		if c.String("data") != "" || c.String("nodes") != "" || len(c.StringSlice("pods")) > 0 {
-			return nil, nil, exit.Usagef("with partitions in all episodes no trace is read: leave out --data, --nodes and --pods")
+			return nil, nil, exit.Usagef("with partitions no trace is read: leave out --data, --nodes and --pods")
 		}
 		return nil, []value.Workload{value.PartitionPods()}, nil
 	}

@@ -13,12 +13,6 @@ import (
 	"gnnsched/internal/seeds"
 )
 
-// What the value of a node predicts where pods stay.
-const (
-	targetServed = "served" // what the cluster would lose without it, over ends that are drawn; see targets
-	targetIdle   = "idle"   // its devices that are idle at the end, when Factor times the GPUs have been requested
-)
-
 // Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
 // start from Defaults. Its JSON form is stored in the checkpoint, and is the form of a YAML file.
 type Config struct {
@@ -52,29 +46,25 @@ type Config struct {
 
 	Spread         float64 `json:"spread"`         // standard deviation of the logarithms of the factors on kinds of pods
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
-	Mixes          float64 `json:"mixes"`          // share of the workloads with other mixes; see draw
-	Taints         float64 `json:"taints"`         // share of the workloads in which machines are tainted and some pods tolerate it; see player.draw
-	Target         string  `json:"target"`         // what a node's value predicts: targetServed or targetIdle
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
-	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1
-	Below          float64 `json:"below"`          // share of the ends under 1; see ends
+	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1, with partitions
+	Below          float64 `json:"below"`          // share of the ends under 1, with partitions; see ends
 
-	Partitions *Partitions `json:"partitions,omitempty"` // episodes with MIG partitions; nil: none
+	Partitions *Partitions `json:"partitions,omitempty"` // instead of pods of a trace; nil: none
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
 }
 
-// Defaults returns the values of fields that a configuration leaves out. The networks that ship have others for Target, Mixes, Taints and
-// Disturbed: those of the files in runs (docs/adr/0018-the-target-of-networks-for-gpus.md).
+// Defaults returns the values of fields that a configuration leaves out.
 func Defaults() Config {
 	return Config{
 		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 64, Seed: 1,
 		Iterations: 60, Episodes: 4, Updates: 500, Remember: 120,
-		Imitation: 3, Exploration: 0.3, Disturbed: 0.15,
+		Imitation: 3, Exploration: 0.3,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.5, SpreadMultiple: 1, Mixes: 0.5, Taints: 0.2, Target: targetServed, Factor: 1.3, Fewest: 0.6, Below: 0.3,
+		Spread: 0.5, SpreadMultiple: 1, Factor: 1.3, Fewest: 0.6, Below: 0.3,
 		EvaluateEvery: 5, EvaluateWorkloads: 12,
 	}
 }
@@ -162,14 +152,14 @@ func (c Config) Validate() error {
 	if c.Factor < 1 || !(c.Fewest > 0 && c.Fewest <= 1) || !(c.Below >= 0 && c.Below <= 1) {
 		bad("factor: %v must be 1 or more, fewest: %v and below: %v must be 0 to 1", c.Factor, c.Fewest, c.Below)
 	}
-	errs = append(errs, c.Partitions.validate(c), c.validateTarget())
+	errs = append(errs, c.Partitions.validate(c))
 	if c.Imitation < 0 {
 		bad("imitation: %d must be 0 or more", c.Imitation)
 	}
 	for _, x := range []struct {
 		name  string
 		share float64
-	}{{"disturbed", c.Disturbed}, {"mixes", c.Mixes}, {"taints", c.Taints}, {"exploration", c.Exploration}} {
+	}{{"disturbed", c.Disturbed}, {"exploration", c.Exploration}} {
 		if !(x.share >= 0 && x.share <= 1) {
 			bad("%s: %v is no share from 0 to 1", x.name, x.share)
 		}
@@ -178,14 +168,4 @@ func (c Config) Validate() error {
 		bad("spread: %v and spreadMultiple: %v must be 0 to 3", c.Spread, c.SpreadMultiple)
 	}
 	return errors.Join(errs...)
-}
-
-func (c Config) validateTarget() error {
-	switch {
-	case c.Target != targetServed && c.Target != targetIdle:
-		return fmt.Errorf("target: %q is not known: write %s or %s", c.Target, targetServed, targetIdle)
-	case c.Target == targetIdle && c.Partitions != nil:
-		return fmt.Errorf("target: %s is for pods that have no partitions: remove it, or partitions", targetIdle)
-	}
-	return nil
 }

@@ -18,12 +18,11 @@ import (
 	"gnnsched/workload/trace/openb"
 )
 
-// Partitions configures episodes in which each pod requests one MIG partition (package migrun), and none leaves. The shares of the
+// Partitions makes all episodes ones in which each pod requests one MIG partition (package migrun), and none leaves. The shares of the
 // profiles are drawn uniformly from the simplex, as for mig:value. FGD is the rule mig:fgd there. All fields are required.
 type Partitions struct {
-	Share float64 `json:"share"` // of the episodes and of the held-out workloads; over 0, at most 1. With 1 no trace is needed
-	GPUs  int     `json:"gpus"`  // of the cluster
-	Each  []int   `json:"each"`  // GPUs of a machine, of which an episode draws one number
+	GPUs int   `json:"gpus"` // of the cluster
+	Each []int `json:"each"` // GPUs of a machine, of which an episode draws one number
 }
 
 // Most GPUs of a cluster and of a machine.
@@ -36,8 +35,6 @@ func (p *Partitions) validate(c Config) error {
 	switch {
 	case p == nil:
 		return nil
-	case !(p.Share > 0 && p.Share <= 1):
-		return errors.New("partitions.share: must be over 0 and at most 1")
 	case p.GPUs < 1 || p.GPUs > maxPartitionGPUs || len(p.Each) == 0:
 		return fmt.Errorf("partitions.gpus must be 1 to %d, and partitions.each needs a number", maxPartitionGPUs)
 	case c.actor():
@@ -49,11 +46,6 @@ func (p *Partitions) validate(c Config) error {
 		}
 	}
 	return nil
-}
-
-// draws tells whether a workload's pods request partitions.
-func (p *Partitions) draws(rng *rand.Rand) bool {
-	return p != nil && (p.Share == 1 || rng.Float64() < p.Share)
 }
 
 // partitioned is a workload whose pods request partitions.

@@ -14,20 +14,19 @@ import (
 func withPartitions() Config {
 	c := small()
 	c.Features = []string{"base", "partitions"}
-	c.Partitions = &Partitions{Share: 1, GPUs: 16, Each: []int{2, 8}}
+	c.Partitions = &Partitions{GPUs: 16, Each: []int{2, 8}}
 	return c
 }
 
 func TestReadPartitions(t *testing.T) {
-	c, err := Read("a.yaml", []byte("features: [base, partitions]\npartitions: {share: 1, gpus: 64, each: [1, 8]}\n"))
+	c, err := Read("a.yaml", []byte("features: [base, partitions]\npartitions: {gpus: 64, each: [1, 8]}\n"))
 	if err != nil || c.Partitions.GPUs != 64 || len(c.Partitions.Each) != 2 {
 		t.Errorf("%+v, %v", c.Partitions, err)
 	}
 	for text, say := range map[string]string{
-		"partitions: {gpus: 64, each: [1]}":                               "partitions.share: must be over 0",
-		"partitions: {share: 1, gpus: 64}":                                "partitions.each needs a number",
-		"partitions: {share: 1, gpus: 64, each: [3]}":                     "partitions.each: 3 must be 1 to 16, and divide gpus",
-		"head: actor-critic\npartitions: {share: 1, gpus: 64, each: [1]}": "does not learn from them",
+		"partitions: {gpus: 64}":                                "partitions.each needs a number",
+		"partitions: {gpus: 64, each: [3]}":                     "partitions.each: 3 must be 1 to 16, and divide gpus",
+		"head: actor-critic\npartitions: {gpus: 64, each: [1]}": "does not learn from them",
 	} {
 		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("%q: %v, want %q", text, err, say)
@@ -35,25 +34,20 @@ func TestReadPartitions(t *testing.T) {
 	}
 }
 
-// The share of the workloads is as configured, and each has machines and a mix of its own.
+// Each workload has machines and a mix of its own.
 func TestDrawPartitions(t *testing.T) {
 	nodes, w := trace()
 	c := withPartitions()
-	c.Partitions.Share = 0.3
-	p, drawn, machines := player{c, nodes}, 0, map[int]bool{}
-	for i := range 300 {
+	p, machines := player{c, nodes}, map[int]bool{}
+	for i := range 100 {
 		got := p.draw(rand.New(rand.NewPCG(uint64(i), 1)), w).partitions
-		if got == nil {
-			continue
-		}
-		drawn++
 		machines[got.machines.Each] = true
 		if got.machines.Each*got.machines.GPUs != 16 || !(got.mix.Weights[mig.Seven] > 0) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if drawn < 60 || drawn > 120 || len(machines) != 2 {
-		t.Errorf("%d of 300 workloads request partitions, on %v machines", drawn, machines)
+	if len(machines) != 2 {
+		t.Errorf("machines with %v GPUs, want 2 and 8", machines)
 	}
 	if got := TypicalPods([]Workload{PartitionPods()}).Pods; len(got) != len(mig.Profiles()) || got[0].GPUMilli != mig.One.Milli() || got[5].GPU != 1 {
 		t.Errorf("typical pods %+v", got)

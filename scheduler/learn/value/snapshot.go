@@ -20,7 +20,7 @@ import (
 type snapshot struct {
 	Cluster []float32       // features of the cluster
 	Nodes   []graph.GPUNode // some of the nodes
-	Targets []float32       // of each of them; see targets
+	Targets []float32       // of each of them; see idleTargets and targets
 
 	Before, After []graph.GPUNode // nodes of some candidates, before and after the placement
 	Teacher       int             // index of FGD's choice among these candidates; -1 if it was not asked
@@ -34,11 +34,7 @@ type player struct {
 
 // env returns a simulator of a workload in which no pod leaves.
 func (p *player) env(w Workload) (*sim.Env, error) {
-	nodes := p.nodes
-	if w.Nodes != nil {
-		nodes = w.Nodes
-	}
-	env, err := sim.New(sim.Config{OpenB: &sim.OpenB{Nodes: nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()}})
+	env, err := sim.New(sim.Config{OpenB: &sim.OpenB{Nodes: p.nodes, Pods: w.Pods, Factor: p.config.Factor, Loads: p.config.loads()}})
 	if err != nil {
 		return nil, fmt.Errorf("workload drawn from %s: %w", w.Name, err)
 	}
@@ -180,11 +176,7 @@ func idle(n *cluster.Node) float64 { return float64(n.IdleGPUMilli()) / cluster.
 
 // end returns the snapshots after the episode, with their targets.
 func (r *recorder) end() []snapshot {
-	learned := targets(eventsOf(r.env), len(r.env.Snapshot().Nodes), r.config.ends(), r.states)
-	if r.config.Target == targetIdle {
-		learned = idleTargets(r.env.Snapshot().Nodes, r.states)
-	}
-	for i, t := range learned {
+	for i, t := range idleTargets(r.env.Snapshot().Nodes, r.states) {
 		r.taken[i].Targets = t
 	}
 	return r.taken

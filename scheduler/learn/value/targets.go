@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/sim"
 )
 
 // ends is the distribution of the amount of arrivals, over the cluster's GPUs, at which an episode may end. It is
@@ -42,21 +41,6 @@ type event struct {
 	load float64 // what has been requested with it, over the cluster's GPUs
 	gpus float64
 	row  int32 // of its node; -1: it was lost
-}
-
-// eventsOf returns the events of an episode that is over.
-func eventsOf(env *sim.Env) (out []event) {
-	var devices int64
-	for _, n := range env.Snapshot().Nodes {
-		devices += int64(len(n.GPUs))
-	}
-	var requested int64
-	for i, a := range env.Plan() {
-		asked := a.Pod.Requests.TotalGPUMilli()
-		requested += asked
-		out = append(out, event{a.Pod, cluster.Fraction(requested, devices*cluster.DeviceMilli), float64(asked) / cluster.DeviceMilli, env.Row(i)})
-	}
-	return out
 }
 
 // episodeOf returns the arrivals of an episode that is over, and the price of each kind of pod.
@@ -121,7 +105,7 @@ type state struct {
 	idle    []float64 // idle devices of each of them
 }
 
-// targets returns the target of each node of each state, in devices. The states have the order of their decisions.
+// targets returns the target of each node of each state of an episode with partitions, in compute slices. The states have the order of their decisions.
 //
 // The target of a node is k times its idle devices, minus what it serves later, at its price, all over the share of the
 // ends that are still to come. It is the same number k for all nodes of a state. It makes the targets of all nodes add up to the

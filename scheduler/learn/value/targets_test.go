@@ -93,6 +93,21 @@ func learned(c Config, env *sim.Env, states []state) []snapshot {
 	return r.end()
 }
 
+// eventsOf returns the events of an episode that is over.
+func eventsOf(env *sim.Env) (out []event) {
+	var devices int64
+	for _, n := range env.Snapshot().Nodes {
+		devices += int64(len(n.GPUs))
+	}
+	var requested int64
+	for i, a := range env.Plan() {
+		asked := a.Pod.Requests.TotalGPUMilli()
+		requested += asked
+		out = append(out, event{a.Pod, cluster.Fraction(requested, devices*cluster.DeviceMilli), float64(asked) / cluster.DeviceMilli, env.Row(i)})
+	}
+	return out
+}
+
 func fgd(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) }
 
 func find(name string) func(*sim.Env) policy.Policy {
@@ -230,11 +245,9 @@ func TestAsMuch(t *testing.T) {
 	}
 }
 
-// The target of a node's idle devices is what is idle there after the last arrival, whenever the node was seen, and a
-// recorder whose configuration asks for it takes it.
+// The target of a node's idle devices is what is idle there after the last arrival, whenever the node was seen.
 func TestIdleTargets(t *testing.T) {
 	c := Defaults()
-	c.Target = targetIdle
 	env, states := played(t, c, 3, fgd, 0, 60, 150)
 	if len(states) != 3 {
 		t.Fatalf("%d states, want 3", len(states))

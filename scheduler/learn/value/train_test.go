@@ -24,7 +24,7 @@ func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, map[string]floa
 	var w Workload
 	trainer.Nodes, w = trace()
 	trainer.Family = []Workload{w}
-	best, _, err := trainer.Train(context.Background())
+	best, score, err := trainer.Train(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestTrainFromWeights(t *testing.T) {
 	c.LearningRate = 1e-9 // so that the best network is the one to begin with
 	start := checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(7, 8)))
 	trainer := Trainer{Config: c, Nodes: nodes, Family: []Workload{w}, Start: start}
-	best, score, err := trainer.Train(context.Background())
+	best, _, err := trainer.Train(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,6 @@ func TestRead(t *testing.T) {
 		"exploration: 2":               "exploration: 2 is no share",
 		"spread: -1":                   "spread: -1 and spreadMultiple",
 		"iterations: 1\niterations: 2": "already set",
-		"target: end":                  `target: "end" is not known: write served or idle`,
 	} {
 		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "a.yaml: ") {
 			t.Errorf("%q: %v, want %q", text, err, say)
@@ -181,41 +180,5 @@ func TestTypicalPods(t *testing.T) {
 	}}
 	if d := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)
-	}
-}
-
-// In a part of the workloads machines are tainted, some pods tolerate it, and the machines of the trace stay as
-// they are.
-func TestFamilyWithTaints(t *testing.T) {
-	c := Defaults()
-	c.Taints = 0.5
-	p := player{config: c, nodes: []openb.Node{{Name: "a", MilliCPU: 64_000, MemoryMiB: 1024, GPUs: 4, Model: "T4"}, {Name: "b", MilliCPU: 64_000, MemoryMiB: 1024, GPUs: 4, Model: "G2"}}}
-	w := Workload{Name: "w"}
-	for range 40 {
-		w.Pods = append(w.Pods, openb.Pod{Name: "p", MilliCPU: 1000, MemoryMiB: 1, GPUs: 1, GPUMilli: 1000})
-	}
-	tainted, tolerating, pods := 0, 0, 0
-	for i := range 200 {
-		got := p.draw(rand.New(rand.NewPCG(uint64(i), 1)), w)
-		if got.Nodes == nil {
-			continue
-		}
-		if slices.ContainsFunc(got.Nodes, func(n openb.Node) bool { return len(n.Taints) > 0 }) {
-			tainted++
-		}
-		for _, x := range got.Pods {
-			if pods++; len(x.Tolerations) > 0 {
-				tolerating++
-			}
-		}
-	}
-	if tainted < 50 || tainted > 100 {
-		t.Errorf("%d of 200 workloads have tainted machines", tainted)
-	}
-	if share := float64(tolerating) / float64(pods); share < 0.4 || share > 0.7 {
-		t.Errorf("%v of the pods tolerate it", share)
-	}
-	if len(p.nodes[0].Taints)+len(p.nodes[1].Taints)+len(w.Pods[0].Tolerations) > 0 {
-		t.Error("the trace has been changed")
 	}
 }
