@@ -7,12 +7,12 @@ type Metric int
 
 // The metrics. Nodes in use have at least one pod that does not belong to the node.
 const (
-	Waiting    Metric = iota // pods without a node
-	Nodes                    // nodes in use
-	Unevenness               // standard deviation of the requested fraction of CPU over the nodes
-	Watts                    // the nodes' power by their requests (package internal/power)
-	Price                    // of the nodes in use, an hour
-	Cost                     // of the objective
+	Waiting   Metric = iota // pods without a node
+	Nodes                   // nodes in use
+	Imbalance               // standard deviation of the requested fraction of CPU over the nodes
+	Watts                   // the nodes' power by their requests (package internal/power)
+	Price                   // of the nodes in use, an hour
+	Cost                    // of the objective
 	metrics
 )
 

@@ -22,7 +22,7 @@ func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float
 			load.Add(cluster.Fraction(v.Requested.MilliCPU, v.Allocatable.MilliCPU))
 		}
 	}
-	out[Unevenness] = load.Std()
+	out[Imbalance] = load.Std()
 	return out
 }
 

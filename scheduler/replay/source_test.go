@@ -119,7 +119,7 @@ func TestOwnersSpread(t *testing.T) {
 	}
 	s := source(pods, node("a", "topology.kubernetes.io/zone", "1"), node("b", "topology.kubernetes.io/zone", "2"))
 	out, err := Run(t.Context(), s, Config{Profile: profile(t, "default-scheduler"), Objective: objective.Balance{}, Blocks: 1})
-	if err != nil || out.Whole().Mean(Unevenness) > 0.05 {
+	if err != nil || out.Whole().Mean(Imbalance) > 0.05 {
 		t.Errorf("%v: %+v", err, out.Whole())
 	}
 	if lacks := s.Lacks(); len(lacks) != 1 || lacks[0].Pods != 4 || !strings.HasPrefix(lacks[0].What, "services") {

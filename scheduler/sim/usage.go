@@ -239,7 +239,7 @@ func (u *usageState) report(_ *Env, out *Outcome) {
 	t := u.meter.Totals()
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
-		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Uneven / max(t.Seconds, 1e-9), InUse: t.Used / max(t.Seconds, 1e-9),
+		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Imbalance / max(t.Seconds, 1e-9), InUse: t.Used / max(t.Seconds, 1e-9),
 		Watts: t.Joules / max(t.Seconds, 1e-9), JoulesOfWork: t.Joules / max(t.CPU, 1e-9),
 	}
 	if t.BatchGot > 0 {

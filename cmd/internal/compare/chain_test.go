@@ -254,7 +254,7 @@ const (
 type held struct {
 	from, to            time.Time
 	waiting, nodesInUse int
-	unevenness          float64
+	imbalance           float64
 }
 
 // hold waits for a time without changes, and counts by the API server.
@@ -283,7 +283,7 @@ func (c *chain) hold() (h held) {
 		sum, squares = sum+f, squares+f*f
 	}
 	mean := sum / float64(len(nodes.Items))
-	h.unevenness = math.Sqrt(squares/float64(len(nodes.Items)) - mean*mean)
+	h.imbalance = math.Sqrt(squares/float64(len(nodes.Items)) - mean*mean)
 	return h
 }
 
@@ -304,7 +304,7 @@ func (c *chain) checkHold(h held) {
 	r := c.compare("--from", h.from.UTC().Format(time.RFC3339), "--to", h.to.UTC().Format(time.RFC3339))
 	for _, row := range r.Rows { // in a time without arrivals, all profiles have the real state
 		f := row.Figures
-		if math.Abs(f["waiting_pods"]-float64(h.waiting)) > 1e-6 || math.Abs(f["nodes_in_use"]-float64(h.nodesInUse)) > 1e-6 || math.Abs(f["unevenness"]-h.unevenness) > 1e-6 || row.Unscheduled != float64(h.waiting) {
+		if math.Abs(f["waiting_pods"]-float64(h.waiting)) > 1e-6 || math.Abs(f["nodes_in_use"]-float64(h.nodesInUse)) > 1e-6 || math.Abs(f["imbalance"]-h.imbalance) > 1e-6 || row.Unscheduled != float64(h.waiting) {
 			c.Errorf("%s says %+v, the API server %+v", row.Name, row, h)
 		}
 	}

@@ -103,7 +103,7 @@ var figures = []figure{
 	{"wait_s", "wait", "%.2f", replay.Block.Wait, pods},
 	{"waiting_pods", "waiting", "%.2f", metric(replay.Waiting), seconds},
 	{"nodes_in_use", "nodes in use", "%.2f", metric(replay.Nodes), seconds},
-	{"unevenness", "unevenness", "%.4f", metric(replay.Unevenness), seconds},
+	{"imbalance", "load imbalance", "%.4f", metric(replay.Imbalance), seconds},
 	{"watts", "watts", "%.0f", metric(replay.Watts), seconds},
 	{priceFigure, "price/h", "%.3f", metric(replay.Price), seconds},
 	{"cost", "cost", "%.5f", metric(replay.Cost), seconds},

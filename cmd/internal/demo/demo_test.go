@@ -49,7 +49,7 @@ func TestOutput(t *testing.T) {
 	d.results["gnn"], d.results[server.DefaultProfile] = &learned, &base
 	d.explanation = &explanation{
 		scheduler: "gnn", pod: &cluster.Pod{Name: "calm-otter", Requests: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30}},
-		outlook: outlook{same: 3, more: 11, less: 6}, chosen: "cpu64-2", other: "cpu32-7", uneven: 0.05, nodes: []candidate{
+		outlook: outlook{same: 3, more: 11, less: 6}, chosen: "cpu64-2", other: "cpu32-7", imbalance: 0.05, nodes: []candidate{
 			{"cpu64-2", -1.5, 90, shares{0.5, 0.55}, shares{0.625, 0.675}, 0.045},
 			{"cpu64-0", -1.75, 92, shares{0.5, 0.5}, shares{0.625, 0.625}, 0.046},
 			{"cpu64-1", -1.76, 91, shares{0.5, 0.5}, shares{0.625, 0.625}, 0.0461},
@@ -128,7 +128,7 @@ func TestSentencesAreHonest(t *testing.T) {
 	if !strings.Contains(text, "At once that is no more even") || strings.Contains(text, "because") || strings.Contains(e.why(), "because") {
 		t.Error(text, e.why())
 	}
-	e.nodes[1].uneven = 0.08
+	e.nodes[1].imbalance = 0.08
 	if text := e.sentences(); strings.Contains(text, "At once") || !strings.Contains(e.why(), "because it shows where evenness is won") {
 		t.Error(text, e.why())
 	}
@@ -164,14 +164,14 @@ func TestByGain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gain := defaultUneven(nodes) - nodes[0].uneven
+		gain := defaultImbalance(nodes) - nodes[0].imbalance
 		if gain > last || (gain > tiny) != (i < count.more) {
 			t.Errorf("step %d gains %v after %v; %+v", i, gain, last, count)
 		}
 		last = gain
 	}
-	drawn := []candidate{{byDefault: 90, uneven: 1}, {byDefault: 95, uneven: 3}, {byDefault: 95, uneven: 5}}
-	if got := defaultUneven(drawn); got != 4 {
+	drawn := []candidate{{byDefault: 90, imbalance: 1}, {byDefault: 95, imbalance: 3}, {byDefault: 95, imbalance: 5}}
+	if got := defaultImbalance(drawn); got != 4 {
 		t.Errorf("of equal best nodes one is drawn: %v, want 4", got)
 	}
 }

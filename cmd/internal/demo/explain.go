@@ -26,7 +26,7 @@ type explanation struct {
 	chosen    string      // by the learned scheduler
 	other     string      // by the default one
 	nodes     []candidate // all with room, the learned scheduler's best first
-	uneven    float64     // the objective before the decision
+	imbalance float64     // the objective before the decision
 }
 
 // candidate is a node that the pod fits on.
@@ -34,7 +34,7 @@ type candidate struct {
 	node             string
 	score, byDefault float32 // of the network, and of the default profile's scoring by resources
 	before, then     shares  // requested without and with the pod
-	uneven           float64 // the objective with the pod here
+	imbalance        float64 // the objective with the pod here
 }
 
 // shares are the requested fractions of a node.
@@ -109,7 +109,7 @@ func (d *director) byGain(s *cluster.Snapshot, steps []workload.Step) ([]workloa
 		if len(nodes) == 0 {
 			continue
 		}
-		gain := defaultUneven(nodes) - nodes[0].uneven
+		gain := defaultImbalance(nodes) - nodes[0].imbalance
 		switch {
 		case math.Abs(gain) < tiny:
 			count.same++
@@ -130,13 +130,13 @@ func (d *director) byGain(s *cluster.Snapshot, steps []workload.Step) ([]workloa
 // tiny is the largest difference of the objective that counts as rounding.
 const tiny = 1e-9
 
-// defaultUneven returns the objective after the default scoring's choice, averaged over its tied best nodes.
-func defaultUneven(nodes []candidate) float64 {
+// defaultImbalance returns the objective after the default scoring's choice, averaged over its tied best nodes.
+func defaultImbalance(nodes []candidate) float64 {
 	best := slices.MaxFunc(nodes, func(a, b candidate) int { return cmp.Compare(a.byDefault, b.byDefault) }).byDefault
 	sum, n := 0.0, 0
 	for _, c := range nodes {
 		if c.byDefault == best {
-			sum, n = sum+c.uneven, n+1
+			sum, n = sum+c.imbalance, n+1
 		}
 	}
 	return sum / float64(n)
@@ -152,7 +152,7 @@ func (d *director) compare(ctx context.Context, step workload.Step) (*explanatio
 	if err != nil {
 		return nil, err
 	}
-	e := &explanation{scheduler: d.part.learned, pod: pod(step), uneven: balance(s.Nodes)}
+	e := &explanation{scheduler: d.part.learned, pod: pod(step), imbalance: balance(s.Nodes)}
 	if e.other, err = d.nodeOf(ctx, step, server.DefaultProfile); err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func candidates(s *cluster.Snapshot, pod *cluster.Pod, learned string) ([]candid
 		n := s.Nodes[row]
 		c := candidate{node: n.Name, score: scores[0][i], byDefault: scores[1][i], before: sharesOf(n)}
 		on := n.Add(pod.Requests)
-		c.then, c.uneven = sharesOf(n), balance(s.Nodes)
+		c.then, c.imbalance = sharesOf(n), balance(s.Nodes)
 		n.Remove(pod.Requests, on)
 		nodes = append(nodes, c)
 	}
@@ -228,4 +228,4 @@ func (e *explanation) rank(node string) int {
 func (e *explanation) of(node string) candidate { return e.nodes[e.rank(node)-1] }
 
 // gain returns the difference of the objective between the default choice and the learned one.
-func (e *explanation) gain() float64 { return e.of(e.other).uneven - e.of(e.chosen).uneven }
+func (e *explanation) gain() float64 { return e.of(e.other).imbalance - e.of(e.chosen).imbalance }

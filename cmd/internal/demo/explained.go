@@ -25,7 +25,7 @@ func (e *explanation) write(w io.Writer) error {
 			continue
 		}
 		_ = t.Append(c.node, fmt.Sprintf("%.4f", c.score), whole(float64(c.byDefault)), // appending to memory
-			change(c.before.cpu, c.then.cpu), change(c.before.memory, c.then.memory), decimals(c.uneven))
+			change(c.before.cpu, c.then.cpu), change(c.before.memory, c.then.memory), decimals(c.imbalance))
 	}
 	if err := render(t); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (e *explanation) sentences() string {
 		text += fmt.Sprintf(", because it scores each node by itself, by how much is free and by how well CPU and memory balance there: %s has %.0f points, and %s %.0f", e.other, other.byDefault, e.chosen, chosen.byDefault)
 	}
 	text += fmt.Sprintf(". The network compares all nodes, and rates %s %s of %d. ", e.other, ordinal(e.rank(e.other)), len(e.nodes))
-	text += fmt.Sprintf("The mean standard deviation of the nodes' CPU and memory, %s before, becomes %s with its choice and %s with the default's.", decimals(e.uneven), decimals(chosen.uneven), decimals(other.uneven))
+	text += fmt.Sprintf("The mean standard deviation of the nodes' CPU and memory, %s before, becomes %s with its choice and %s with the default's.", decimals(e.imbalance), decimals(chosen.imbalance), decimals(other.imbalance))
 	if e.gain() <= 0 {
 		text += " At once that is no more even: the network was trained for the whole workload, not for the next step."
 	}

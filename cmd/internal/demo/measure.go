@@ -104,7 +104,7 @@ type figure struct {
 }
 
 var (
-	unevenness  = figure{name: "mean std", format: decimals, of: func(o sim.Outcome) float64 { return (o.CPUStd + o.MemoryStd) / 2 }}
+	imbalance   = figure{name: "mean std", format: decimals, of: func(o sim.Outcome) float64 { return (o.CPUStd + o.MemoryStd) / 2 }}
 	unscheduled = figure{name: "without a node", format: tenths, of: func(o sim.Outcome) float64 { return float64(o.Unscheduled) }}
 	allocation  = figure{name: "GPUs allocated", format: percent, more: true, of: func(o sim.Outcome) float64 { return o.GPU.Allocation }}
 )

@@ -43,7 +43,7 @@ func parts(variant string) ([]part, error) {
 	return []part{{
 		title: "Mixed nodes under load", scenario: jobs, learned: variant, others: []string{"linear"}, explains: true,
 		measures: []measure{cpuSpread, memorySpread, pending, attempt},
-		usually:  []figure{unevenness, unscheduled},
+		usually:  []figure{imbalance, unscheduled},
 		note:     "These are single pods, as of jobs. Replicas of a Deployment are spread by both schedulers first, which leaves little to win. The networks were trained on nodes and pods of these sizes, in other numbers.",
 		legend:   "linear is a weighted sum of ten hand-made features, and no network.",
 	}, {

@@ -285,7 +285,7 @@ func picture(kind, alt string, levels []string, rows int) (out imageData) {
 func timeTable(films []film, at []float64, unit string) *table {
 	const shown = 9
 	t := &table{Caption: "The cluster over time in figures", Columns: []string{
-		"time in " + orElse(unit, "seconds"), "with", "CPU", "memory", "unevenness", "nodes in use", "fullest node", "pods waiting",
+		"time in " + orElse(unit, "seconds"), "with", "CPU", "memory", "imbalance", "nodes in use", "fullest node", "pods waiting",
 	}}
 	t.Numeric = []bool{true, false, true, true, true, true, false, true}
 	for i := range min(shown, len(at)) {

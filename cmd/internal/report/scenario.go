@@ -226,7 +226,7 @@ func (b *builder) overTime(s runfolder.Scenario, films []film) (out []chart) {
 		of      func(runfolder.Frame, moment) float64
 	}{
 		{"CPU requested, mean of the nodes", true, func(_ runfolder.Frame, m moment) float64 { return m.cpu }},
-		{"unevenness: standard deviation of CPU over nodes", false, func(_ runfolder.Frame, m moment) float64 { return m.spread }},
+		{"load imbalance: standard deviation of CPU over nodes", false, func(_ runfolder.Frame, m moment) float64 { return m.spread }},
 		{"pods waiting", false, func(f runfolder.Frame, _ moment) float64 { return float64(f.Waiting) }},
 		{"nodes in use", false, func(_ runfolder.Frame, m moment) float64 { return float64(m.used) }},
 	} {

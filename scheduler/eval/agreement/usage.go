@@ -96,9 +96,9 @@ type seconds struct{ got, lost float64 }
 
 // totals holds sums over time of the use of the scenario's nodes.
 type totals struct {
-	seconds, nodeTime, hotTime, uneven, inUse float64
-	cpu, capacity                             float64 // core-seconds
-	services, jobs                            seconds
+	seconds, nodeTime, hotTime, imbalance, inUse float64
+	cpu, capacity                                float64 // core-seconds
+	services, jobs                               seconds
 }
 
 // newPlayer returns nil for a scenario without usage.
@@ -323,17 +323,17 @@ func (t *totals) add(offers []usage.Amounts, before, now []counters, passed floa
 		t.jobs = t.jobs.plus(jobs)
 		t.services = t.services.plus(seconds{max(cpu-jobs.got, 0), max(now[i].lost-before[i].lost-jobs.lost, 0)})
 	}
-	inUse, uneven, dimensions := 0.0, 0.0, 0.0
+	inUse, imbalance, dimensions := 0.0, 0.0, 0.0
 	for d := range sum {
 		if sum[d] > 0 {
 			mean := sum[d] / nodes
-			inUse, uneven, dimensions = inUse+mean, uneven+math.Sqrt(max(squares[d]/nodes-mean*mean, 0)), dimensions+1
+			inUse, imbalance, dimensions = inUse+mean, imbalance+math.Sqrt(max(squares[d]/nodes-mean*mean, 0)), dimensions+1
 		}
 	}
 	t.seconds += passed
 	t.nodeTime += nodes * passed
 	t.inUse += inUse / max(dimensions, 1) * passed
-	t.uneven += uneven / max(dimensions, 1) * passed
+	t.imbalance += imbalance / max(dimensions, 1) * passed
 }
 
 func (s seconds) plus(o seconds) seconds { return seconds{s.got + o.got, s.lost + o.lost} }
@@ -363,6 +363,6 @@ func (p *player) outcome() *sim.UsageOutcome {
 	return &sim.UsageOutcome{
 		Throttled: t.services.lost, ThrottledPart: t.services.part(), BatchSlowdown: slowdown,
 		Utilisation: t.cpu / max(t.capacity, 1e-9), InUse: t.inUse / max(t.seconds, 1e-9),
-		HotTime: t.hotTime / max(t.nodeTime, 1e-9), Imbalance: t.uneven / max(t.seconds, 1e-9),
+		HotTime: t.hotTime / max(t.nodeTime, 1e-9), Imbalance: t.imbalance / max(t.seconds, 1e-9),
 	}
 }

@@ -44,7 +44,7 @@ func TestTick(t *testing.T) {
 	near(t, "joules", got.Joules, (1+0.2)*4*3.3*120) // one node is full, the other idle
 	near(t, "hot time", got.HotTime, 120)
 	near(t, "node time", got.NodeTime, 240)
-	near(t, "unevenness", got.Uneven, 0.5*120)
+	near(t, "imbalance", got.Imbalance, 0.5*120)
 	near(t, "in use", got.Used, 0.5*120)
 	near(t, "batch wanted", got.BatchWanted, 3*120)
 	near(t, "batch got", got.BatchGot, 1.5*120)

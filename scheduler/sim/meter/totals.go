@@ -18,11 +18,11 @@ type Totals struct {
 	Capacity  float64 // core-seconds that the nodes had
 	Joules    float64 // that the nodes drew, see package power
 
-	Seconds  float64 // time metered
-	NodeTime float64 // seconds times nodes
-	HotTime  float64 // seconds times nodes that use over 80 % of their CPU, network or disk
-	Uneven   float64 // seconds times the mean of the dimensions' standard deviations over the nodes
-	Used     float64 // seconds times the mean of the dimensions' means over the nodes
+	Seconds   float64 // time metered
+	NodeTime  float64 // seconds times nodes
+	HotTime   float64 // seconds times nodes that use over 80 % of their CPU, network or disk
+	Imbalance float64 // seconds times the mean of the dimensions' standard deviations over the nodes
+	Used      float64 // seconds times the mean of the dimensions' means over the nodes
 
 	Finished    int     // batch jobs that have done their work
 	BatchGot    float64 // core-seconds of work that batch jobs did
@@ -67,15 +67,15 @@ func (t *Totals) add(r *row, tick float64, s *spread) {
 func (t *Totals) end(tick float64, s *spread) {
 	t.Seconds += tick
 	t.NodeTime += s.nodes * tick
-	used, uneven, dimensions := 0.0, 0.0, 0.0
+	used, imbalance, dimensions := 0.0, 0.0, 0.0
 	for d := range s.sum {
 		if s.sum[d] > 0 {
 			mean := s.sum[d] / s.nodes
 			used += mean
-			uneven += math.Sqrt(max(s.squares[d]/s.nodes-mean*mean, 0))
+			imbalance += math.Sqrt(max(s.squares[d]/s.nodes-mean*mean, 0))
 			dimensions++
 		}
 	}
-	t.Uneven += uneven / max(dimensions, 1) * tick
+	t.Imbalance += imbalance / max(dimensions, 1) * tick
 	t.Used += used / max(dimensions, 1) * tick
 }
