@@ -114,7 +114,6 @@ var figureColumns = map[string]func(l *tableLine, cell string){
 	"difference":   (*tableLine).difference,
 	"difference %": (*tableLine).differenceInPercent,
 	"saving":       (*tableLine).saving,
-	"turned away":  (*tableLine).turnedAway,
 }
 
 // loadColumn matches the head of a column of figures at one load: "95%" or "at 95%".
@@ -167,9 +166,6 @@ func (l *tableLine) figure(metric, cell string) {
 	r["at"] = cmp.Or(l.load, r["at"])
 	l.metric = metric
 }
-
-// turnedAway reads the pods that were rejected: data files have one name for the metric, tables have two.
-func (l *tableLine) turnedAway(cell string) { l.figure("rejected", cell) }
 
 // objective reads an objective. In a table of verdicts it is "0.1285 → 0.1157", the means without a network and with
 // it, and the line's differences are from the policy without a network.

@@ -16,7 +16,7 @@ import (
 // Steady makes pods of an openb trace come and go in a cluster that has been in use for long; see
 // openb.DrawSteady. Times are in seconds.
 //
-// The pods that run at first are placed one after another, the oldest first. One that fits nowhere then is turned
+// The pods that run at first are placed one after another, the oldest first. One that fits nowhere then is
 // away, so the queue starts empty. Pods that arrive later and fit nowhere wait, in
 // kube-scheduler's order (queue.Order), until they find a node.
 type Steady struct {
@@ -73,7 +73,7 @@ type SteadyOutcome struct {
 	Allocation float64 `json:"allocation"` // mean over time of the fraction of the GPUs that is allocated
 	Waiting    float64 `json:"waiting"`    // mean number of waiting pods over time
 	GPUHours   float64 `json:"gpuHours"`   // GPUs that waiting pods request, times the hours for which they waited
-	TurnedAway int     `json:"turnedAway"` // pods that fitted nowhere at the start
+	Rejected   int     `json:"rejected"`   // pods that fitted nowhere at the start
 
 	Classes [SteadyClasses]Waits `json:"classes"`
 }
@@ -100,13 +100,13 @@ type waits struct {
 
 // waitTotals are the present allocation and sums over time, in thousandths of a GPU.
 type waitTotals struct {
-	turnedAway             int // -1 during the fill
+	rejected               int // -1 during the fill
 	allocated              int64
 	time, gpuTime, podTime float64
 }
 
 func newWaits(e *Env) *waits {
-	w := &waits{from: float64(e.arrivals.fill) + e.cfg.OpenB.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)), waitTotals: waitTotals{turnedAway: -1}}
+	w := &waits{from: float64(e.arrivals.fill) + e.cfg.OpenB.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)), waitTotals: waitTotals{rejected: -1}}
 	for i := range w.begun {
 		w.begun[i] = math.NaN()
 	}
@@ -114,10 +114,10 @@ func newWaits(e *Env) *waits {
 	return w
 }
 
-// pass turns away the pods that wait at the end of the fill.
+// pass rejects the pods that wait at the end of the fill.
 func (w *waits) pass(e *Env, until float64) {
-	if w.turnedAway < 0 {
-		w.turnedAway, e.waiting = len(e.waiting), e.waiting[:0]
+	if w.rejected < 0 {
+		w.rejected, e.waiting = len(e.waiting), e.waiting[:0]
 	}
 	if until <= w.from {
 		return
@@ -151,7 +151,7 @@ func (w *waits) copyFor(_ *Env, old []part) part {
 }
 
 func (w *waits) report(e *Env, out *Outcome) {
-	o := &SteadyOutcome{TurnedAway: max(w.turnedAway, 0)}
+	o := &SteadyOutcome{Rejected: max(w.rejected, 0)}
 	out.Steady = o
 	if w.time > 0 {
 		o.Allocation = w.gpuTime / w.time / float64(max(e.gpuCapacity(), 1))

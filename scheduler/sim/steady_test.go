@@ -44,7 +44,7 @@ func playSteady(t *testing.T, e *Env, seed uint64) map[int]record {
 	return out
 }
 
-// The figures of an episode are those that follow from when each pod got its node. Pods turned away at the start
+// The figures of an episode are those that follow from when each pod got its node. Pods rejected at the start
 // never get one, and the cluster never holds more than it has.
 func TestSteadyOutcome(t *testing.T) {
 	for _, load := range []float64{0.6, 1.3} {
@@ -69,7 +69,7 @@ func TestSteadyOutcome(t *testing.T) {
 				}
 				if i < fill {
 					if !ok {
-						want.TurnedAway++
+						want.Rejected++
 					}
 					continue
 				}
@@ -95,7 +95,7 @@ func TestSteadyOutcome(t *testing.T) {
 					hours, unfinished = hours+w.GPUHours, unfinished+w.Unfinished
 				}
 			}
-			if math.Abs(hours-o.Steady.GPUHours) > 1e-6 || unfinished+o.Steady.TurnedAway != o.Unscheduled {
+			if math.Abs(hours-o.Steady.GPUHours) > 1e-6 || unfinished+o.Steady.Rejected != o.Unscheduled {
 				t.Errorf("load %v, seed %d: the classes have %v GPU hours and %d pods in the end, all pods %+v and %d", load, seed, hours, unfinished, o.Steady, o.Unscheduled)
 			}
 			if load == 1.3 && (o.Steady.Waiting == 0 || o.Waited == 0) {

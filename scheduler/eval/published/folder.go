@@ -65,7 +65,7 @@ func (c Curve) folder(all []runlog.Metric) (rows []runfolder.Row) {
 // Folder returns the rows of a run folder: a scenario for each workload and load.
 func (s Steady) Folder() (rows []runfolder.Row) {
 	all := []runlog.Metric{
-		{Metric: steadyAllocation, More: true}, {Metric: steadyGPUHours}, {Metric: steadyWaiting}, {Metric: steadyTurnedAway},
+		{Metric: steadyAllocation, More: true}, {Metric: steadyGPUHours}, {Metric: steadyWaiting}, {Metric: steadyRejected},
 	}
 	for _, x := range s.runs {
 		c := *x.Comparison

@@ -96,11 +96,11 @@ var (
 	steadyWaiting = eval.Metric{
 		Name: "waiting", Title: "pods waiting", Digits: 1, Of: func(o sim.Outcome) float64 { return o.Steady.Waiting },
 	}
-	steadyTurnedAway = eval.Metric{
-		Name: "turnedAway", Title: "turned away", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.TurnedAway) },
+	steadyRejected = eval.Metric{
+		Name: "rejected", Title: "rejected", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.Rejected) },
 	}
 
-	steadyMetrics = []eval.Metric{steadyAllocation, steadyGPUHours, steadyWaiting, steadyTurnedAway}
+	steadyMetrics = []eval.Metric{steadyAllocation, steadyGPUHours, steadyWaiting, steadyRejected}
 )
 
 // Columns of classMetrics.
@@ -135,7 +135,7 @@ func classMetric(class, column int) eval.Metric {
 // of all pods.
 func (s Steady) WriteCSV(w io.Writer) error {
 	head := []string{"workload", "load", "policy", "seed", "class"}
-	for _, m := range []eval.Metric{steadyAllocation, steadyWaiting, steadyTurnedAway} {
+	for _, m := range []eval.Metric{steadyAllocation, steadyWaiting, steadyRejected} {
 		head = append(head, m.Name)
 	}
 	for _, m := range classMetrics {
@@ -149,7 +149,7 @@ func (s Steady) WriteCSV(w io.Writer) error {
 				first := func(class string) []string {
 					return []string{x.Scenario.Name, number(x.load), r.Name, strconv.FormatUint(x.Seeds[i], 10), class}
 				}
-				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.TurnedAway), "",
+				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.Rejected), "",
 					"", "", "", number(o.Steady.GPUHours), ""))
 				for class, waits := range o.Steady.Classes {
 					row := append(first(sim.SteadyClassNames[class]), "", "", "")

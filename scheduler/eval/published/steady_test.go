@@ -25,7 +25,7 @@ func madeSteady(seeds int) Steady {
 		for i, name := range []string{"fgd", "gnn"} {
 			r := eval.Result{Name: name}
 			for k := range c.Seeds {
-				o := &sim.SteadyOutcome{Allocation: load - 0.01 + 0.01*float64(i) + 0.001*float64(k*k), TurnedAway: k}
+				o := &sim.SteadyOutcome{Allocation: load - 0.01 + 0.01*float64(i) + 0.001*float64(k*k), Rejected: k}
 				o.Classes[class("share")] = sim.Waits{Pods: 100, Mean: 0.5, GPUHours: 1}
 				o.GPUHours = 0.1
 				if i > 0 || load > 0.9 {

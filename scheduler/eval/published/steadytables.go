@@ -80,13 +80,13 @@ func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	all := judged(runs)
 	head := []string{
 		"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title,
-		steadyTurnedAway.Title,
+		steadyRejected.Title,
 	}
 	rows = append(rows, head)
 	for _, x := range runs {
 		for i, r := range x.Results {
 			of := func(m eval.Metric) string { return fmt.Sprintf("%.*f", m.Digits, r.Mean(m)) }
-			row := []string{x.percent(), r.Name, of(steadyAllocation), "", "", of(steadyGPUHours), "", "", of(steadyWaiting), of(steadyTurnedAway)}
+			row := []string{x.percent(), r.Name, of(steadyAllocation), "", "", of(steadyGPUHours), "", "", of(steadyWaiting), of(steadyRejected)}
 			if i > 0 {
 				row[3], row[6] = x.points(r), x.relative(r)
 				row[4], row[7] = all[comparisons].Chance(), all[comparisons+1].Chance()

@@ -107,7 +107,7 @@ func (p *replay) fill(ctx context.Context, placed func() error) error {
 	if err := p.remove(ctx, "spec.nodeName="); err != nil {
 		return err
 	}
-	return p.wait(ctx, "the pods that were turned away do not leave", func() (bool, int) {
+	return p.wait(ctx, "the pods that were rejected do not leave", func() (bool, int) {
 		waiting := p.log.waiting()
 		return waiting == 0, -waiting
 	})

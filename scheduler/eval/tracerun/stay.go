@@ -14,7 +14,7 @@ import (
 // stay is a pod's time on the cluster, in seconds of the trace. Times that have not come are +Inf.
 type stay struct {
 	pod                   cluster.Pod
-	initial               bool // it ran at the start, or was turned away
+	initial               bool // it ran at the start, or was rejected
 	appeared, bound, left float64
 	refused               bool // a scheduler reported that it fits nowhere
 }
@@ -48,7 +48,7 @@ func outcomeOf(stays []stay, from, end float64, capacity int64) *sim.SteadyOutco
 			continue
 		}
 		if s.initial && math.IsInf(s.bound, 1) {
-			o.TurnedAway++
+			o.Rejected++
 			continue
 		}
 		o.Allocation += within(s.bound, s.left) * float64(s.pod.Requests.TotalGPUMilli())

@@ -32,7 +32,7 @@ func TestOutcomeOf(t *testing.T) {
 	share, whole := cluster.Pod{Requests: cluster.Resources{GPUMilli: 500}}, cluster.Pod{Requests: cluster.Resources{GPU: 1}}
 	got := outcomeOf([]stay{
 		{pod: whole, initial: true, appeared: -9, bound: -8, left: 150},                           // 50 s within
-		{pod: whole, initial: true, appeared: -9, bound: never, left: -1},                         // turned away
+		{pod: whole, initial: true, appeared: -9, bound: never, left: -1},                         // rejected
 		{pod: share, appeared: 50, bound: 50, left: never},                                        // 100 s of a half
 		{pod: whole, appeared: 90, bound: 120, left: 140, refused: true},                          // waits 20 s within, runs 20 s
 		{pod: whole, appeared: 110, bound: never, left: never, refused: true},                     // waits 90 s so far
@@ -46,8 +46,8 @@ func TestOutcomeOf(t *testing.T) {
 	if want := (20.0 + 90 + 2 + 30) / 100; math.Abs(got.Waiting-want) > 1e-12 {
 		t.Errorf("%v pods wait, want %v", got.Waiting, want)
 	}
-	if want := (20.0 + 90 + 2 + 15) / 3600; math.Abs(got.GPUHours-want) > 1e-12 || got.TurnedAway != 1 {
-		t.Errorf("%v GPU hours, want %v; %d turned away", got.GPUHours, want, got.TurnedAway)
+	if want := (20.0 + 90 + 2 + 15) / 3600; math.Abs(got.GPUHours-want) > 1e-12 || got.Rejected != 1 {
+		t.Errorf("%v GPU hours, want %v; %d rejected", got.GPUHours, want, got.Rejected)
 	}
 	want := sim.Waits{Pods: 2, Waited: 1, Mean: 46, P95: 90, GPUHours: 112.0 / 3600, Unfinished: 1}
 	if d := cmp.Diff(want, got.Classes[1], cmpopts.EquateApprox(0, 1e-12)); d != "" {
@@ -116,7 +116,7 @@ func madeSteadyReport() *SteadyReport {
 	for i, policy := range []string{"fgd", "kube-scheduler"} {
 		for _, seed := range []uint64{42, 43, 44} {
 			o := &sim.SteadyOutcome{
-				Allocation: 0.9 - 0.05*float64(i) + 0.001*float64(seed), Waiting: 3, GPUHours: float64(seed) * float64(i+1), TurnedAway: 1,
+				Allocation: 0.9 - 0.05*float64(i) + 0.001*float64(seed), Waiting: 3, GPUHours: float64(seed) * float64(i+1), Rejected: 1,
 			}
 			o.Classes[4] = sim.Waits{Pods: 9, Waited: 4, Mean: 300, P95: 900, GPUHours: o.GPUHours, Unfinished: 2}
 			s := *o
@@ -210,8 +210,8 @@ func runSteady(t *testing.T, how driver.GPURequests) {
 		if x.Started == 0 || x.Policy == "fgd" && x.SameStart != x.Started {
 			t.Errorf("%s: %d of the %d pods of the start are on the devices of the simulator", x.Policy, x.SameStart, x.Started)
 		}
-		if x.SameStart == x.Started && x.Cluster.TurnedAway != x.Simulated.TurnedAway { // kube-scheduler draws among ties, and other ties may leave room for another pod
-			t.Errorf("%s: %d pods are turned away, in the simulator %d", x.Policy, x.Cluster.TurnedAway, x.Simulated.TurnedAway)
+		if x.SameStart == x.Started && x.Cluster.Rejected != x.Simulated.Rejected { // kube-scheduler draws among ties, and other ties may leave room for another pod
+			t.Errorf("%s: %d pods are rejected, in the simulator %d", x.Policy, x.Cluster.Rejected, x.Simulated.Rejected)
 		}
 		waited, simulated := 0, 0
 		for class := range x.Cluster.Classes {
