@@ -11,19 +11,18 @@ import (
 func init() { Register(rule) }
 
 // rule has the features of the linear policy, to which a network can add what it learns. Unlike those of other sets they
-// are not bounded, so that a weighted sum of them is the policy's score at any size of the cluster.
+// are not bounded, so that a weighted sum of them is the policy's score at any size of the cluster. Those of the cluster are 0 from
+// tooLarge nodes on: what reads nothing else changes the policy only at sizes at which it was learned.
 var rule = &Set{
 	Name:    "rule",
 	Doc:     "What the linear policy weighs.",
-	Version: 1,
+	Version: 2,
 	Cluster: []ClusterBlock{{Features: []Feature{
-		{Name: "rule_nodes", Doc: "log2(available nodes / 32) / 4"},
-		{Name: "rule_sizes", Doc: "standard deviation over the available nodes of log2(allocatable CPU)"},
-		{Name: "rule_ratios", Doc: "the same of log2(allocatable memory / allocatable CPU)"},
-		{Name: "rule_preferred", Doc: "log2(candidates that preferences leave / available nodes) / 4, at least -1; all candidates, if it is not known"},
-		{Name: "rule_load", Doc: "mean over the available nodes of CPU plus memory, as fractions, minus 1"},
-		{Name: "rule_pod", Doc: "log2(pod's size / mean running pod's size) / 2, within ±2"},
-	}, Fill: fillKinds}},
+		{Name: "rule_small", Doc: "1 up to 128 available nodes, from there falling with their logarithm to 0 at 256", In: Fraction},
+		{Name: "rule_preferred", Doc: "rule_small · log2(candidates that preferences leave / available nodes) / 4, at least -1; all candidates, if it is not known"},
+		{Name: "rule_load", Doc: "rule_small · (mean over the available nodes of CPU plus memory, as fractions, minus 1)"},
+		{Name: "rule_crowd", Doc: "rule_preferred · rule_load / rule_small"},
+	}, Fill: fillRuleCluster}},
 	Candidate: []CandidateBlock{{Features: ruleFeatures(), Fill: fillRule}},
 }
 
@@ -178,24 +177,14 @@ func fillRule(c *Candidates, out Rows) {
 	}
 }
 
-// fillKinds describes how many nodes there are, and how different.
-func fillKinds(c *Candidates, out []float32) {
-	var sizes, ratios spread.Sums
-	var last cluster.Resources
-	var size, ratio float64
-	for _, n := range c.Nodes {
-		if !n.Available() || n.Allocatable.MilliCPU <= 0 || n.Allocatable.Memory <= 0 {
-			continue
-		}
-		if a := n.Allocatable; a.MilliCPU != last.MilliCPU || a.Memory != last.Memory {
-			last, size, ratio = a, math.Log2(float64(a.MilliCPU)), math.Log2(float64(a.Memory)/float64(a.MilliCPU))
-		}
-		sizes.Add(size)
-		ratios.Add(ratio)
-	}
-	preferred := float64(cmp.Or(c.Preferred, len(c.Rows)))
-	copy(out, []float32{
-		float32(math.Log2(max(sizes.N, 1)/32) / 4), float32(sizes.Std()), float32(ratios.Std()), float32(logSize(preferred, max(sizes.N, 1)) / 4),
-		float32(c.all().cpu.Mean() + c.all().memory.Mean() - 1), float32(c.all().podSize / 2),
-	})
+// tooLarge is the number of nodes from which on what was learned on smaller clusters does not count. At half of it it counts in full.
+const tooLarge = 256
+
+// fillRuleCluster writes the features of the cluster.
+func fillRuleCluster(c *Candidates, out []float32) {
+	nodes := max(c.all().cpu.N, 1)
+	small := max(min(math.Log2(tooLarge/nodes), 1), 0)
+	preferred := logSize(float64(cmp.Or(c.Preferred, len(c.Rows))), nodes) / 4
+	load := c.all().cpu.Mean() + c.all().memory.Mean() - 1
+	copy(out, []float32{float32(small), float32(small * preferred), float32(small * load), float32(small * preferred * load)})
 }

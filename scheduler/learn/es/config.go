@@ -18,8 +18,6 @@ type Config struct {
 	Averaging float64 `json:"averaging" flag:"es-averaging" usage:"share of the latest weights in the average that is evaluated, at each generation"`
 	// Parameters begin the names of the parameters of which those weights are learned that read the set rule; all others stay as they are.
 	Parameters []string `json:"parameters"`
-	// Inputs names the features of the set rule that these may read; none for all.
-	Inputs []string `json:"inputs,omitempty"`
 }
 
 // Defaults returns the values that a run starts from.

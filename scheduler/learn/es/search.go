@@ -18,8 +18,8 @@ type place struct {
 	at   int    // in its data
 }
 
-// learned returns the weights that are learned: those of the named parameters that multiply a feature of the set rule, and their biases.
-// The emphasis of a feature that is not in the rule changes nothing, and is left alone.
+// learned returns the weights that are learned: those of the named parameters that multiply a feature of the set rule. The
+// emphasis of a feature that is not in the rule changes nothing, and is left alone.
 func (c Config) learned(a checkpoint.Architecture) (all []place) {
 	features := a.Inputs()
 	for _, p := range a.Params() {
@@ -32,18 +32,13 @@ func (c Config) learned(a checkpoint.Architecture) (all []place) {
 		}
 		for i := range p.Shape[0] * width {
 			read, row := i%width, i/width
-			if p.Reads != 0 && !c.reads(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") && !ofRule(features[layer.Candidate][row]) {
+			if p.Reads == 0 || !ofRule(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") && !ofRule(features[layer.Candidate][row]) {
 				continue
 			}
 			all = append(all, place{p.Name, i})
 		}
 	}
 	return all
-}
-
-// reads reports whether weights that multiply a feature are learned.
-func (c Config) reads(f feature.Feature) bool {
-	return ofRule(f) && (len(c.Inputs) == 0 || slices.Contains(c.Inputs, f.Name))
 }
 
 // ofRule reports whether a feature is one of the set rule.
