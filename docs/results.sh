@@ -57,6 +57,7 @@ cpu() {
 	verdicts cpu.csv 'make results'
 	VERDICT=
 	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
+	for s in first declared; do COLUMNS=meanCost,unscheduled play cpu.csv small8-$s '' 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these
 		bin/gnnsched eval --print-scenario hetero80 | sed "s/^name: .*/name: $1/; s/^about: .*/about: hetero80 with others/; s/^nodes: .*/nodes: $2/; s/^load: .*/load: $3/; s/^replicas: .*/replicas: $4/" >"$tmp/$1.yaml"
 		play cpu.csv sweep 'over time,unscheduled' 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,gnn,dqn

@@ -23,6 +23,8 @@ type comparison struct {
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
 	flip  *flip               // nil if none was found
+	// byRule is true if a network with a rule changed nothing of that rule.
+	byRule bool
 	// changes is true if the values of features are the placement's changes of them.
 	changes bool
 }
@@ -121,6 +123,7 @@ func (c *comparison) network(net *infer.Network) (err error) {
 	if c.parts, err = net.Attribute(c.other.Read.Features, c.chosen.Read.Features); err != nil {
 		return err
 	}
+	c.byRule = net.ByRuleAlone(c.chosen.Read.Features)
 	goal, err := net.ScoreOf(c.chosen.Read.Features)
 	if err != nil {
 		return err

@@ -258,6 +258,9 @@ func (c *comparison) write(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "the scores differ by %.4g, of which\n", c.margin())
+	if c.byRule {
+		b.WriteString("(the network's rule, as it is: the cluster is larger than those on which the network learned to change it)\n")
+	}
 	if c.changes {
 		b.WriteString("(under the nodes: by how much the placement changes the feature there)\n")
 	}

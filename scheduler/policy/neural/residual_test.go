@@ -16,50 +16,81 @@ import (
 
 // An untrained network with a residual is the linear policy, on clusters of every size.
 func TestUntrainedResidualIsTheRule(t *testing.T) {
-	rule := linear.Tuned("linear")
 	for _, encoder := range []checkpoint.Encoder{checkpoint.MLP, checkpoint.GNN} {
 		a := checkpoint.Architecture{Encoder: encoder, Head: checkpoint.DQN, Hidden: 16, Features: []string{"base", "whole", "rule"}, Residual: true}
 		c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
-		if err := c.FollowRule(rule.ByName()); err != nil {
-			t.Fatal(err)
-		}
-		net, err := infer.New(c)
-		if err != nil {
+		if err := c.FollowRule(linear.Tuned("linear").ByName()); err != nil {
 			t.Fatal(err)
 		}
 		for _, scenario := range []string{"small8", "lossy", "jobs", "large500"} {
-			s, err := eval.Find(scenario)
-			if err != nil {
-				t.Fatal(err)
-			}
-			env, err := sim.New(s.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := env.Reset(1); err != nil {
-				t.Fatal(err)
-			}
-			p := neural.New("residual", net)
-			for step := 0; !env.Done() && step < 1500; step++ {
-				rows := env.Candidates()
-				if step%50 > 0 {
-					env.Step(int(rand.New(rand.NewPCG(uint64(step), 3)).IntN(len(rows))))
-					continue
-				}
-				want, got := make([]float32, len(rows)), make([]float32, len(rows))
-				if err := rule.Score(env.Snapshot(), env.Pending(), rows, want); err != nil {
-					t.Fatal(err)
-				}
-				if err := p.Score(env.Snapshot(), env.Pending(), rows, got); err != nil {
-					t.Fatal(err)
-				}
-				for i := range want {
-					if math.Abs(float64(want[i]-got[i])) > 2e-6*(1+math.Abs(float64(want[i]))) {
-						t.Fatalf("%s, step %d: candidate %d has score %v, by the rule %v", scenario, step, i, got[i], want[i])
-					}
-				}
-				env.Step(policy.Best(want))
+			if part := followed(t, c, scenario); part != 1 {
+				t.Errorf("%s: the scores are the rule's in %v of the decisions", scenario, part)
 			}
 		}
 	}
+}
+
+// The shipped networks for balance change the rule where they learned, and not on clusters that are larger.
+func TestShippedNetworksFollowTheRuleOnLargeClusters(t *testing.T) {
+	for _, name := range []string{"gnn", "dqn", "acgnn", "acdqn"} {
+		c, err := checkpoint.Shipped(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for scenario, want := range map[string]float64{"large500": 1, "jobs": 0} {
+			if part := followed(t, c, scenario); part != want {
+				t.Errorf("%s on %s: the scores are the rule's in %v of the decisions, want %v", name, scenario, part, want)
+			}
+		}
+	}
+}
+
+// followed returns the part of decisions in which a network's scores are those of the linear policy, on a scenario.
+func followed(t *testing.T, c *checkpoint.Checkpoint, scenario string) float64 {
+	t.Helper()
+	rule := linear.Tuned("linear")
+	net, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := eval.Find(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := sim.New(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Reset(1); err != nil {
+		t.Fatal(err)
+	}
+	p := neural.New("residual", net)
+	same, all := 0., 0.
+	for step := 0; !env.Done() && step < 1500; step++ {
+		rows := env.Candidates()
+		if step%50 > 0 || len(rows) < 2 {
+			env.Step(int(rand.New(rand.NewPCG(uint64(step), 3)).IntN(len(rows))))
+			continue
+		}
+		want, got := make([]float32, len(rows)), make([]float32, len(rows))
+		if err := rule.Score(env.Snapshot(), env.Pending(), rows, want); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Score(env.Snapshot(), env.Pending(), rows, got); err != nil {
+			t.Fatal(err)
+		}
+		all++
+		differs := false
+		for i := range want {
+			differs = differs || math.Abs(float64(want[i]-got[i])) > 2e-6*(1+math.Abs(float64(want[i])))
+		}
+		if !differs {
+			same++
+		}
+		if alone := net.ByRuleAlone(p.Reading(env.Snapshot(), env.Pending(), rows, 0).Features); alone == differs {
+			t.Errorf("%s, step %d: the network says %v of whether it follows the rule", scenario, step, alone)
+		}
+		env.Step(policy.Best(want))
+	}
+	return same / all
 }
