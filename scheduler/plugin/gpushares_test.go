@@ -344,17 +344,18 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
 		t.Fatal(err)
 	}
-	f, state, pod := b.sched.Profiles[profile], framework.NewCycleState(), gpuPod("p", share(100))
-	if _, s, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !s.IsSuccess() {
-		t.Fatal(s)
-	}
+	f, pod := b.sched.Profiles[profile], gpuPod("p", share(100))
 	for node, want := range map[string]bool{"n0": true, "n1": false} {
 		info, err := b.snapshot(profile).NodeInfos().Get(node)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := f.RunFilterPlugins(b.ctx, state, pod, info); strings.Contains(s.Message(), "no ResourceSlice yet") != want {
-			t.Errorf("%s: got %v", node, s)
-		}
+		until(t, func() bool { // the plugin hears of the claims a moment after the informers do
+			state := framework.NewCycleState()
+			if _, s, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !s.IsSuccess() {
+				t.Fatal(s)
+			}
+			return strings.Contains(f.RunFilterPlugins(b.ctx, state, pod, info).Message(), "no ResourceSlice yet") == want
+		})
 	}
 }
