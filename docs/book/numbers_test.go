@@ -59,9 +59,9 @@ func TestChangedNumber(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"10.8 % less":             "",
+		"10.2 % less":             "",
 		"8.4 % less":              "8.4",
-		"from 0.1001 to 0.0893.":  "",
+		"from 0.1001 to 0.0899.":  "",
 		"from 0.1001 to 0.0927.":  "0.0927",
 		"`--share 0.05` and 0.09": "",
 		"version 1.36.3":          "",
