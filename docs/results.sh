@@ -137,7 +137,7 @@ gpu() {
 	openb openb.csv power 'kW,saving %,allocation' 40,80,100 4 --power --workload cpu100,gpushare40,gpuspec10,multigpu20 --policies fgd,pwr,power+gpu-gnn:4,power+gpu-gnn:1e9
 	waiting() { openb departures.csv "$1" '' '' "$2" --steady --days 1 --totals "${@:3}"; }
 	for load in 0.60 0.85 0.95 1.05; do waiting day 10 --workload default,cpu100,gpushare40,gpuspec10 --factor $load --policies fgd,running:gpu-gnn; done
-	waiting day-120 4 --workload default,cpu100,gpushare40,gpuspec10 --factor 1.20 --policies fgd,running:gpu-gnn
+	waiting day-120 4 --workload default,gpushare40 --factor 1.20 --policies fgd,running:gpu-gnn
 	waiting day-95 4 --workload default --factor 0.95 --policies fgd,gpu-best-fit,gpu-dqn,gpu-packing,gpu-gnn,gpu-acgnn,running:gpu-gnn,kube-scheduler
 	for load in 0.85 0.95 1.05; do
 		waiting claims 4 --workload default --factor $load --policies first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn
