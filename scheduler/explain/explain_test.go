@@ -121,6 +121,15 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
+	large := snapshot()
+	for len(large.Nodes) < 256 {
+		large.Nodes = append(large.Nodes, snapshot().Nodes[len(large.Nodes)%4])
+	}
+	const alone = "the network's rule, as it is"
+	of := text(t, recordedOn(t, p, net.Fingerprint(), large, cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}), Weights{Cluster: net})
+	if strings.Contains(got, alone) || !strings.Contains(of, alone) {
+		t.Errorf("where the rule alone decides: of 4 nodes\n%s\nof 256\n%s", got, of)
+	}
 }
 
 // A pod with claims has their devices by name, and the runner-up has the GPUs that it would have got there.
