@@ -27,8 +27,8 @@ play() { # a data file, a section, metrics, the command that sources.csv names, 
 	bin/gnnsched eval --from "$json" -o markdown ${COLUMNS:+--metrics $COLUMNS} | keep "$file" "$section" "$metrics" '' "$command" "$seeds from $first"
 	[ -z "${VERDICT:-}" ] || judged+=(--from "$json")
 }
-verdicts() { # a data file and the command that sources.csv names
-	[ ${#judged[@]} -eq 0 ] || bin/gnnsched eval "${judged[@]}" -o verdicts | keep "$1" verdicts '' '' "$2" 'as the scenarios'
+verdicts() { # a data file, and the command and the seeds that sources.csv names
+	[ ${#judged[@]} -eq 0 ] || bin/gnnsched eval "${judged[@]}" -o verdicts | keep "$1" verdicts '' '' "$2" "$3"
 }
 runs() { # flags for the runs of make train of some networks
 	local n f
@@ -54,7 +54,7 @@ cpu() {
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
-	verdicts cpu.csv 'make results'
+	verdicts cpu.csv 'make results' "$seeds from 101; $few from 101 on large500 and large1000"
 	VERDICT=
 	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
 	for s in first declared; do COLUMNS=meanCost,unscheduled play cpu.csv small8-$s '' 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
@@ -84,7 +84,7 @@ usage() {
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: $s-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
 		play usage.csv scenarios 'over time,throttled part' "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage,acdqn-usage
 	done; done
-	verdicts usage.csv "$by"
+	verdicts usage.csv "$by" "$seeds from 2001"
 	VERDICT=
 	for s in blind harvest; do
 		tune throttled-$s --scenario $s --objective throttled --generations 16 --population 24 --episodes 12

@@ -39,11 +39,16 @@ func TestDataOfMarkdown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write := tidyOptions{section: "scenarios", source: row{"command": "make results", "seeds": "3 from 101"}}
-	for range 2 { // the second time replaces the rows
+	write := tidyOptions{section: "scenarios"}
+	for _, seeds := range []string{"3 from 101", "3 from 101", "1 from 101"} { // each time replaces the rows
+		write.source = row{"command": "make results", "seeds": seeds}
 		if err := tidy(dataFile(root, "cpu.csv"), strings.NewReader(printed), write); err != nil {
 			t.Fatal(err)
 		}
+	}
+	sources, err := os.ReadFile(dataFile(root, "sources.csv"))
+	if want := "cpu.csv,scenarios,make results,,,3 from 101; 1 from 101\n"; err != nil || !strings.HasSuffix(string(sources), want) {
+		t.Errorf("sources %v:\n%s\nwant at the end %s", err, sources, want)
 	}
 	got, err := os.ReadFile(dataFile(root, "cpu.csv"))
 	if err != nil {

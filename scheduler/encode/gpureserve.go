@@ -195,8 +195,8 @@ func (r *Reserve) Worth(h *Held) (worth float64) {
 
 // Thresholds of scarcity, as multiples of the time that the idle devices last: a supply that lasts ample times as long has no price, and
 // one that lasts full times as long or less has its full price. Where pods stay, 1 would do for full. Where they come and go, the idle
-// devices are not used up, but vary, so a little more must be kept: half as many GPU hours are waited at 95 % of the load. With twice as
-// much, large pods would get too much in an overload.
+// devices are not used up, but vary, so a little more must be kept (docs/results/gpu.md, departures). Twice as
+// much would keep too much for large pods in an overload.
 const (
 	ample = 2.2
 	full  = 1.1

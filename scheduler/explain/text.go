@@ -259,7 +259,7 @@ func (c *comparison) write(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "the scores differ by %.4g, of which\n", c.margin())
 	if c.byRule {
-		b.WriteString("(the network's rule, as it is: the cluster is larger than those on which the network learned to change it)\n")
+		b.WriteString("(the network's rule, as it is: on such a cluster the network learned no change of it)\n")
 	}
 	if c.changes {
 		b.WriteString("(under the nodes: by how much the placement changes the feature there)\n")

@@ -1,9 +1,9 @@
 // Package value trains networks for GPU clusters: they learn the cost that is still to come, as a sum
 // over the nodes.
 //
-// The cost of an episode is the GPUs that are idle at the end, when more were requested than there are. With partitions it is counted at
-// many ends, because nobody knows when arrivals end: the GPUs of pods that were left out, as long as fewer were requested than there are,
-// and the idle GPUs from then on. A placement changes one node, so the value of a cluster is learned as a sum over them,
+// The cost of an episode is the GPUs that are idle at the end, when more were requested than there are. With partitions it is the
+// mean over many ends, because nobody knows when arrivals end. Up to a load of 1 it is the GPUs of pods that were left out, above it the
+// idle GPUs. A placement changes one node, so the value of a cluster is learned as a sum over them,
 //
 //	V(cluster) = Σ_n v(node n, cluster)
 //

@@ -99,7 +99,7 @@ func (r *recorder) record(choice int) {
 	}
 	nodes := r.env.Snapshot().Nodes
 	s := snapshot{Cluster: append([]float32(nil), r.cluster.Features(nodes)...), Teacher: -1}
-	at := state{arrival: r.env.Next(), at: r.env.Now(), all: allIdle(r.env)}
+	at := state{arrival: r.env.Next(), all: allIdle(r.env)}
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))
 		at.rows, at.idle = append(at.rows, int32(row)), append(at.idle, idle(nodes[row]))

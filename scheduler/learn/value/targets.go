@@ -99,7 +99,6 @@ func asMuch(a, b *cluster.Pod) bool {
 // state holds the facts about a cluster at a decision that targets depend on.
 type state struct {
 	arrival int       // index of the pending pod
-	at      float64   // time
 	all     float64   // idle devices of all nodes
 	rows    []int32   // some of the nodes
 	idle    []float64 // idle devices of each of them

@@ -245,7 +245,7 @@ func TestAsMuch(t *testing.T) {
 	}
 }
 
-// The target of a node's idle devices is what is idle there after the last arrival, whenever the node was seen.
+// A node's target is the devices that are idle there after the last arrival, in whichever state the node was seen.
 func TestIdleTargets(t *testing.T) {
 	c := Defaults()
 	env, states := played(t, c, 3, fgd, 0, 60, 150)
