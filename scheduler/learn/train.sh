@@ -11,30 +11,30 @@ made=.cache/train shipped=gnn/checkpoint/shipped
 mkdir -p $made
 
 run() { # a network's name, a seed, and the network whose rule it begins with, if any
-	local name=$1 run=$1-$2 out=.cache/train/$1-$2 rule=${3:-} args
+	local name=$1 run=$1-$2 out=.cache/train/$1-$2 rule=${3:-} inputs=() job=(--seed "$2")
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors" ] && ! [ -e "$out.state" ]; then
 		echo "$run: has ended"
 		return
 	fi
 	case $name in
-	gpu-mig) args=(gpu --config "scheduler/learn/value/runs/$name.yaml") ;;
+	gpu-mig) inputs=(gpu) job+=(--config "scheduler/learn/value/runs/$name.yaml") ;;
 	gpu-*)
-		args=(gpu --data "$OPENB" --config "scheduler/learn/value/runs/$name.yaml")
-		for w in $FAMILY; do args+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
+		inputs=(gpu --data "$OPENB") job+=(--config "scheduler/learn/value/runs/$name.yaml")
+		for w in $FAMILY; do inputs+=(--pods "$OPENB/openb_pod_list_$w.csv"); done
 		;;
-	gnn | dqn | acgnn | acdqn) args=(--variant "$name" --config scheduler/learn/runs/balance.yaml --residual "$rule") ;;
-	*) args=(--config "scheduler/learn/runs/$name.yaml") ;;
+	gnn | dqn | acgnn | acdqn) job+=(--variant "$name" --config scheduler/learn/runs/balance.yaml --residual "$rule") ;;
+	*) job+=(--config "scheduler/learn/runs/$name.yaml") ;;
 	esac
 	if [ -n "$RESUME" ] && [ -e "$out.state" ]; then
-		args+=(--resume)
+		job=(--resume) # the state has the job
 	else
-		rm -f "$out".*
+		rm -f "$out".* "logs/$run/train.log"
 	fi
 	echo "$run: training; the log is logs/$run/train.log"
 	mkdir -p "logs/$run"
-	bin/gnntrain "${args[@]}" --seed "$2" --out "$out.safetensors" --state "$out.state" --events "logs/$run" --log-scrolling \
-		>"logs/$run/train.log" 2>&1 || {
-		echo "$run: failed: $(tail -n 1 "logs/$run/train.log")" >&2
+	bin/gnntrain "${inputs[@]}" "${job[@]}" --out "$out.safetensors" --state "$out.state" --events "logs/$run" --log-scrolling \
+		>>"logs/$run/train.log" 2>&1 || {
+		echo "$run: failed: $(grep -m 1 error: "logs/$run/train.log" || tail -n 1 "logs/$run/train.log")" >&2
 		return 1
 	}
 	echo "$run: $(tail -n 1 "logs/$run/train.log")"
