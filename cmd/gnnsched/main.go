@@ -12,6 +12,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/defrag"
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/record"
 	"gnnsched/cmd/internal/serve"
@@ -42,7 +43,7 @@ var laboratory = func() []*ucli.Command { return nil }
 func commands() []*ucli.Command {
 	return slices.Concat(runCommands(),
 		[]*ucli.Command{
-			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), record.Command(), serve.Command(), shadow.Command(),
+			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), record.Command(), serve.Command(), shadow.Command(), defrag.Command(),
 		},
 		laboratory(), []*ucli.Command{healthcheckCommand(), completionCommand()})
 }

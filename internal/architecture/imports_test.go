@@ -59,6 +59,7 @@ var may = map[string][]string{
 	"scheduler/serve":             {"scheduler/advise", "scheduler/plugin", "internal/exit", "internal/inputfile", "internal/slowclient"},
 	"scheduler/memcluster":        {"scheduler/advise", "scheduler/decision", "scheduler/objective", "scheduler/plugin", "internal"},
 	"scheduler/plan":              {"scheduler/advise", "scheduler/memcluster", "scheduler/objective", "scheduler/replay", "workload/record", "internal"},
+	"scheduler/defrag":            {"scheduler/plan", "scheduler/replay", "workload/record", "internal"},
 	"scheduler/replay":            {"scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin", "workload/record", "internal"},
 	"scheduler/shadow":            {"scheduler/advise", "scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin", "internal"},
 	"scheduler/server":            {"scheduler/decision", "scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},

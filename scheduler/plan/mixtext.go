@@ -30,14 +30,14 @@ func (m Mixes) WriteText(w io.Writer) error {
 			fmt.Sprint(t.GPU), fmt.Sprint(t.Pods), fmt.Sprint(t.Limit),
 		})
 	}
-	if err := table(&b, []string{"type", "price/h", "CPU", "GiB", "GPUs", "pods", "nodes at most"}, rows); err != nil {
+	if err := Table(&b, []string{"type", "price/h", "CPU", "GiB", "GPUs", "pods", "nodes at most"}, rows); err != nil {
 		return err
 	}
 	rows = nil
 	for _, p := range m.Profiles {
 		rows = append(rows, p.row())
 	}
-	if err := table(&b, []string{"profile", "cheapest mix", "price/h", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
+	if err := Table(&b, []string{"profile", "cheapest mix", "price/h", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(&b)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -20,6 +21,10 @@ type Limits struct {
 	Memory int64 // that the moved pods request, in bytes; 0: any amount
 	// EmptyDirs lets pods move that lose the data of their emptyDir volumes.
 	EmptyDirs bool
+	// Priority is the highest of a pod that moves; nil: any.
+	Priority *int32
+	// Age is how long a pod must have run to move.
+	Age time.Duration
 }
 
 // Moves is a list of moves and their effect.
@@ -31,15 +36,23 @@ type Moves struct {
 	Moves   []Move    `json:"moves"` // in their order
 	Stay    []Blocked `json:"stay"`  // nodes that stay in use
 	Waiting int       `json:"waiting"`
+	Room    *Place    `json:"room,omitempty"` // what the moves make room for
 	// Commands carry out the moves. As printed, kubectl only does a dry run.
 	Commands []string `json:"commands"`
 	Notes    []string `json:"notes,omitempty"`
+}
+
+// Place is a node for a pod that waits.
+type Place struct {
+	Pod  string `json:"pod"`
+	Node string `json:"node"`
 }
 
 // Move is a pod that moves. The moves of a round may be made together. The next round begins when the pods of this one run.
 type Move struct {
 	Round  int    `json:"round"`
 	Pod    string `json:"pod"`
+	UID    string `json:"uid"`
 	Memory int64  `json:"memory"`
 	From   string `json:"from"`
 	To     string `json:"to"`
@@ -187,11 +200,8 @@ func (x *search) run(ctx context.Context, loads []load, progress func(float64)) 
 // refuses returns why a node is not even tried.
 func (x *search) refuses(l load) string {
 	for _, p := range x.pods[l.name] {
-		if why := x.stays[p.UID]; why != "" {
+		if why := x.keeps(p); why != "" {
 			return nameOf(p) + ": " + why
-		}
-		if x.empties[p.UID] && !x.limits.EmptyDirs {
-			return nameOf(p) + ": its emptyDir volumes would lose their data; --delete-emptydir-data allows that"
 		}
 	}
 	if x.takes[l.name] {
@@ -202,6 +212,22 @@ func (x *search) refuses(l load) string {
 	}
 	if n := x.memory + l.memory; x.limits.Memory > 0 && n > x.limits.Memory {
 		return "its pods request more memory than may still move"
+	}
+	return ""
+}
+
+// keeps returns why a pod may not be moved; "" if it may.
+func (x *search) keeps(p *v1.Pod) string {
+	l := x.limits
+	switch age := time.UnixMilli(x.at).Sub(p.Status.StartTime.Time); {
+	case x.stays[p.UID] != "":
+		return x.stays[p.UID]
+	case x.empties[p.UID] && !l.EmptyDirs:
+		return "its emptyDir volumes would lose their data; --delete-emptydir-data allows that"
+	case l.Priority != nil && p.Spec.Priority != nil && *p.Spec.Priority > *l.Priority:
+		return fmt.Sprintf("its priority is %d, over the limit of %d", *p.Spec.Priority, *l.Priority)
+	case age < l.Age:
+		return fmt.Sprintf("it has run for %v, less than %v", age.Round(time.Second), l.Age)
 	}
 	return ""
 }

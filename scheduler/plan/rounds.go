@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	values "gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/memcluster"
@@ -15,7 +17,7 @@ import (
 func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error) {
 	out := Moves{
 		Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{},
-		Waiting: x.waiting, Notes: x.notes,
+		Waiting: len(x.waiting), Notes: x.notes,
 	}
 	for _, n := range nodes {
 		switch why, stays := x.why[n.Name]; {
@@ -41,7 +43,9 @@ func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error
 		}
 	}
 	for i, s := range x.steps {
-		m := Move{Round: rounds[i], Pod: nameOf(s.pod), Memory: kube.Requests(s.pod).Memory, From: s.pod.Spec.NodeName, To: s.to}
+		m := Move{
+			Round: rounds[i], Pod: nameOf(s.pod), UID: string(s.pod.UID), Memory: kube.Requests(s.pod).Memory, From: s.pod.Spec.NodeName, To: s.to,
+		}
 		if b := x.covers[s.pod.UID]; b != nil {
 			m.Budget = b.namespace + "/" + b.name
 		}
@@ -104,4 +108,40 @@ func (x *search) holds(ctx context.Context, rounds []int) (bool, error) {
 		x.cluster.Fix(memcluster.On(s.pod, s.to))
 	}
 	return true, nil
+}
+
+// Recheck returns why each of the moves cannot be made any more, in their order; "" if it can. A move that can counts for those after it.
+// Recheck restores the cluster at the end. A plugin's error ends it.
+func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, error) {
+	x := &search{State: s, limits: l}
+	defer x.undo(0)
+	out := make([]string, len(moves))
+	for i, m := range moves {
+		p := s.cluster.Running[types.UID(m.UID)]
+		switch {
+		case p == nil || s.own[p.UID]:
+			out[i] = "it has ended or is being deleted"
+		case p.Spec.NodeName != m.From:
+			out[i] = "it is on " + p.Spec.NodeName + " now"
+		default:
+			out[i] = x.keeps(p)
+		}
+		if out[i] != "" {
+			continue
+		}
+		s.cluster.Remove(p.UID)
+		choice, err := s.cluster.Choose(ctx, p)
+		why, refused := choice.Refused[m.To]
+		if err != nil || refused {
+			s.cluster.Fix(p)
+			out[i] = m.To + " does not take it any more: " + why
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		s.cluster.Fix(memcluster.On(p, m.To))
+		x.steps = append(x.steps, step{p, m.To})
+	}
+	return out, nil
 }

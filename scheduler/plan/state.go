@@ -29,7 +29,7 @@ type State struct {
 	kept    map[string]string     // why a node stays in use that has no pods
 	lacks   lacks
 	going   int // pods that are being deleted
-	waiting int
+	waiting []*v1.Pod
 	notes   []string
 }
 
@@ -58,7 +58,7 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		}
 		pod := cluster.Running[types.UID(r.UID)]
 		if pod == nil {
-			st.waiting++
+			st.waiting = append(st.waiting, replay.Pod(r))
 		} else {
 			st.judge(r)
 		}
@@ -74,6 +74,9 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 	st.notes = append(st.notes, st.lacks.notes()...)
 	return st, st.limit(covering)
 }
+
+// Pods returns the number of pods on nodes that do not belong to their node.
+func (s *State) Pods() int { return len(s.cluster.Running) - len(s.own) }
 
 // keep finds the nodes that stay in use whether they have pods or not.
 func (s *State) keep(source replay.Source) {

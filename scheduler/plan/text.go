@@ -18,8 +18,15 @@ const maxText = 200
 // WriteText writes the moves for people.
 func (m Moves) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%d of %d nodes become empty. Pods to move: %d, rounds: %d. Nothing has been moved.\n", len(m.Freed),
-		m.Nodes, len(m.Moves), m.Rounds)
+	gain := fmt.Sprintf("%d of %d nodes become empty", len(m.Freed), m.Nodes)
+	if m.Room != nil {
+		gain = fmt.Sprintf("%s fits on %s", plain(m.Room.Pod), plain(m.Room.Node))
+	}
+	fmt.Fprintf(&b, "%s. Pods to move: %d, rounds: %d.", gain, len(m.Moves), m.Rounds)
+	if m.Commands != nil {
+		fmt.Fprint(&b, " Nothing has been moved.")
+	}
+	fmt.Fprintln(&b)
 	for _, l := range []struct {
 		what  string
 		nodes []string
@@ -43,14 +50,14 @@ func (m Moves) WriteText(w io.Writer) error {
 			fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(x.To), plain(x.Budget),
 		})
 	}
-	if err := table(&b, []string{"round", "pod", "GiB", "from", "to", "budget"}, rows); err != nil {
+	if err := Table(&b, []string{"round", "pod", "GiB", "from", "to", "budget"}, rows); err != nil {
 		return err
 	}
 	rows = nil
 	for _, x := range m.Stay {
 		rows = append(rows, []string{plain(x.Node), fmt.Sprint(x.Pods), plain(x.Why)})
 	}
-	if err := table(&b, []string{"stays in use", "pods", "in the way"}, rows); err != nil {
+	if err := Table(&b, []string{"stays in use", "pods", "in the way"}, rows); err != nil {
 		return err
 	}
 	if len(m.Commands) > 0 {
@@ -75,14 +82,19 @@ func (m Moves) losing() (n int) {
 
 func plain(text string) string { return advise.Shorten(text, maxText) }
 
-// table writes rows, if there are any.
-func table(w io.Writer, header []string, rows [][]string) error {
+// Table writes rows, if there are any, each cell shortened to what people read.
+func Table(w io.Writer, header []string, rows [][]string) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
 	t := tablewriter.NewTable(w, tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithAlignment(tw.MakeAlign(len(header), tw.AlignLeft)))
 	t.Header(header)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = plain(row[i])
+		}
+	}
 	if err := t.Bulk(rows); err != nil {
 		return err
 	}

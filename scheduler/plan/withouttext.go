@@ -53,11 +53,11 @@ func (t LossAt) write(b *bytes.Buffer) error {
 			rows = append(rows, []string{plain(p.Profile), plain(g.name()), fmt.Sprint(g.pods), plain(g.Why)})
 		}
 	}
-	if err := table(b, []string{"profile", "pods without a node before", "after"}, sums); err != nil {
+	if err := Table(b, []string{"profile", "pods without a node before", "after"}, sums); err != nil {
 		return err
 	}
 	left := len(rows) - maxRows
-	if err := table(b, []string{"profile", "without a node", "pods", "why"}, rows[:min(len(rows), maxRows)]); err != nil {
+	if err := Table(b, []string{"profile", "without a node", "pods", "why"}, rows[:min(len(rows), maxRows)]); err != nil {
 		return err
 	}
 	if left > 0 {

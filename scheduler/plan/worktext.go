@@ -24,7 +24,7 @@ func (f Fewest) WriteText(w io.Writer) error {
 	for _, p := range f.Profiles {
 		rows = append(rows, p.row())
 	}
-	if err := table(&b, []string{"profile", "wait on all", "without a node", "fewest workers", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
+	if err := Table(&b, []string{"profile", "wait on all", "without a node", "fewest workers", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(&b)

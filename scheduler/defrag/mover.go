@@ -1,0 +1,302 @@
+package defrag
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/scheduler/plan"
+)
+
+// Mover makes the moves of a plan.
+type Mover struct {
+	Client  kubernetes.Interface
+	Profile config.KubeSchedulerProfile // whose filters say where pods fit
+	Limits  plan.Limits
+	Wait    time.Duration // for a budget that allows an eviction, and for the pods of a round to run again
+	Clock   clock.Clock
+	// Progress gets the number of pods that have moved or stay, and what happens; may be nil.
+	Progress func(done int, what string)
+}
+
+// Outcome is what moves did.
+type Outcome struct {
+	Moved   []Moved     `json:"moved"`
+	Stayed  []Stayed    `json:"stayed"`  // pods of the plan that did not move
+	Emptied []string    `json:"emptied"` // nodes of the plan that are empty now; they stay cordoned
+	Room    *plan.Place `json:"room,omitempty"`
+}
+
+// Moved is a pod that runs elsewhere now.
+type Moved struct {
+	plan.Move
+	New  string `json:"new"`  // the pod that its owner made
+	Node string `json:"node"` // where that runs
+}
+
+// Stayed is a pod that did not move, and why.
+type Stayed struct {
+	plan.Move
+	Why string `json:"why"`
+}
+
+// Elsewhere returns the number of pods that the scheduler gave another node than the plan did.
+func (o Outcome) Elsewhere() (n int) {
+	for _, m := range o.Moved {
+		if m.Node != m.To {
+			n++
+		}
+	}
+	return n
+}
+
+// ErrStopped says that a run ended before all moves were tried.
+var ErrStopped = errors.New("the moves have stopped")
+
+// run is a Mover at work.
+type run struct {
+	*Mover
+	pods    *returns
+	nodes   nodes
+	freeing []string          // nodes that the plan empties
+	stuck   map[string]string // nodes of which a pod stays, and which one
+	out     Outcome
+}
+
+// Run makes the moves, round by round. The nodes that become empty are cordoned before, and those that do stay so. Before each round the
+// cluster is listed again; a move that it does not allow any more is left out. A run that cannot know the state of its pods ends with ErrStopped:
+// if a pod does not come back in time, or comes back larger. The outcome is valid even with an error. When ctx ends, no further pod is evicted.
+func (m *Mover) Run(ctx context.Context, p plan.Moves) (Outcome, error) {
+	follows, stop := context.WithCancel(ctx)
+	defer stop()
+	pods, err := follow(follows, m.Client)
+	if err != nil {
+		return Outcome{}, err
+	}
+	x := &run{Mover: m, pods: pods, nodes: nodes{client: m.Client}, freeing: p.Freed, stuck: map[string]string{}}
+	err = x.moves(ctx, p)
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	empty, err2 := x.nodes.empty(after, p.Freed)
+	x.out.Emptied = empty
+	return x.out, errors.Join(err, err2, x.nodes.open(after, empty))
+}
+
+// moves cordons the nodes and makes the moves. The node on which they make room is cordoned until they are made, so that no other pod takes it.
+func (x *run) moves(ctx context.Context, p plan.Moves) error {
+	closed := slices.Concat(p.Freed, p.Empty)
+	if p.Room != nil {
+		closed = append(closed, p.Room.Node)
+	}
+	if err := x.nodes.close(ctx, closed); err != nil {
+		return err
+	}
+	for round := 1; round <= p.Rounds; round++ {
+		moves := slices.DeleteFunc(slices.Clone(p.Moves), func(m plan.Move) bool { return m.Round != round })
+		if err := x.round(ctx, moves); err != nil {
+			return err
+		}
+	}
+	if p.Room == nil {
+		return nil
+	}
+	if err := x.nodes.open(ctx, nil); err != nil {
+		return err
+	}
+	return x.arrives(ctx, p.Room.Pod)
+}
+
+// round makes moves together, and waits until their pods run again.
+func (x *run) round(ctx context.Context, moves []plan.Move) error {
+	whys, err := x.recheck(ctx, moves)
+	if err != nil {
+		return err
+	}
+	for i, m := range moves {
+		if whys[i] == "" {
+			if whys[i], err = x.evict(ctx, m); err != nil {
+				return err
+			}
+		}
+		if why := whys[i]; why != "" {
+			x.out.Stayed = append(x.out.Stayed, Stayed{m, why})
+			if slices.Contains(x.freeing, m.From) && x.stuck[m.From] == "" {
+				x.stuck[m.From] = m.Pod
+			}
+			x.report(m.Pod + " stays: " + why)
+		}
+	}
+	end := x.Clock.Now().Add(x.Wait)
+	for {
+		missing, err := x.collect(ctx)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		if x.Clock.Now().After(end) {
+			return late(missing, x.Wait)
+		}
+		if err := x.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// late says which pods did not come back.
+func late(missing []due, wait time.Duration) error {
+	d := missing[0]
+	what := "its owner made no new pod; it may have been scaled down or rolled out"
+	if d.pod != nil {
+		what = fmt.Sprintf("%s/%s was made for it and does not run (%s)", d.pod.Namespace, d.pod.Name, d.pod.Status.Phase)
+	}
+	return fmt.Errorf("%w: %d pods did not come back in %v; %s: %s", ErrStopped, len(missing), wait, d.move.Pod, what)
+}
+
+// recheck lists the cluster, and returns why moves are not possible any more; "" for those that are.
+func (x *run) recheck(ctx context.Context, moves []plan.Move) ([]string, error) {
+	source, err := Look(ctx, x.Client, x.Clock.Now())
+	if err != nil {
+		return nil, err
+	}
+	plugins, end := context.WithCancel(ctx)
+	defer end()
+	state, err := plan.At(plugins, source, x.Profile)
+	if err != nil {
+		return nil, err
+	}
+	return state.Recheck(plugins, x.Limits, moves)
+}
+
+// evict evicts a pod, as soon as its budget allows; without a budget, as soon as no other pod of its owner is away. why says why it stays.
+func (x *run) evict(ctx context.Context, m plan.Move) (why string, err error) {
+	end, cancel := x.Clock.Now().Add(x.Wait), func() {}
+	for asked := false; ; {
+		if pod, stuck := x.stuck[m.From]; stuck {
+			return fmt.Sprintf("%s stays in use for %s", m.From, pod), nil
+		}
+		namespace, name := split(m.Pod)
+		old, err := x.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch gone := apierrors.IsNotFound(err) || err == nil && (string(old.UID) != m.UID || old.DeletionTimestamp != nil); {
+		case gone && asked: // the eviction whose answer was lost
+			return "", nil
+		case gone:
+			return "it has ended or is being deleted", nil
+		case err == nil && old.Spec.NodeName != m.From:
+			return "it is on " + old.Spec.NodeName + " now", nil
+		case err == nil && m.Budget == "" && x.pods.away(m, ownerOf(old)):
+			err = errors.New("another pod of its owner is not back yet")
+		case err == nil:
+			cancel()
+			cancel = x.pods.expect(m, old)
+			err = x.Client.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+				DeleteOptions: &metav1.DeleteOptions{
+					Preconditions: &metav1.Preconditions{UID: &old.UID, ResourceVersion: ptr.To(old.ResourceVersion)},
+				},
+			})
+			if err == nil {
+				x.report("evicted " + m.Pod)
+				return "", nil
+			}
+			asked = !refused(err)
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
+			cancel()
+			return "", err
+		}
+		if x.Clock.Now().After(end) {
+			if asked {
+				return "", fmt.Errorf("%w: whether %s was evicted is not known: %w", ErrStopped, m.Pod, err)
+			}
+			cancel()
+			return fmt.Sprintf("it could not be evicted for %v: %v", x.Wait, err), nil
+		}
+		if err := x.pause(ctx); err != nil {
+			return "", err
+		}
+		if _, err := x.collect(ctx); err != nil {
+			return "", err
+		}
+	}
+}
+
+// refused reports whether the API server answered that it did not do what was asked.
+func refused(err error) bool {
+	return passes(err) || apierrors.IsTooManyRequests(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// passes reports whether an error means that an object has changed or is gone.
+func passes(err error) bool {
+	return err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
+}
+
+// collect notes the pods that are back, and returns those that are not.
+func (x *run) collect(ctx context.Context) ([]due, error) {
+	back, missing, err := x.pods.take(ctx)
+	var larger error
+	for _, d := range back {
+		name := d.pod.Namespace + "/" + d.pod.Name
+		x.out.Moved = append(x.out.Moved, Moved{d.move, name, d.pod.Spec.NodeName})
+		x.report(name + " runs on " + d.pod.Spec.NodeName)
+		if d.bigger() && larger == nil {
+			larger = fmt.Errorf("%w: %s came back as %s with larger requests, so that the plan does not hold", ErrStopped, d.move.Pod, name)
+		}
+	}
+	return missing, errors.Join(err, larger)
+}
+
+// pause waits for news of a pod, or a second.
+func (x *run) pause(ctx context.Context) error {
+	timer := x.Clock.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C():
+	case <-x.pods.changed:
+	}
+	return nil
+}
+
+func (x *run) report(what string) {
+	if x.Progress != nil {
+		x.Progress(len(x.out.Moved)+len(x.out.Stayed), what)
+	}
+}
+
+// arrives waits until the pod for which the moves made room has a node.
+func (x *run) arrives(ctx context.Context, pod string) error {
+	namespace, name := split(pod)
+	end := x.Clock.Now().Add(x.Wait)
+	for {
+		now, err := x.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil && now.Spec.NodeName != "":
+			x.out.Room = &plan.Place{Pod: pod, Node: now.Spec.NodeName}
+			return nil
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("%w: %s is gone", ErrStopped, pod)
+		case x.Clock.Now().After(end):
+			return fmt.Errorf("%w: %s has no node after %v", ErrStopped, pod, x.Wait)
+		}
+		if err := x.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// split returns the parts of namespace/name.
+func split(pod string) (namespace, name string) {
+	namespace, name, _ = strings.Cut(pod, "/")
+	return namespace, name
+}

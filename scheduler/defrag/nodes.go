@@ -1,0 +1,108 @@
+package defrag
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Mark is the annotation of the nodes that a Mover cordons: "moving" while pods move, and "emptied" afterwards on those that it emptied.
+const Mark = "gnnsched.io/defrag"
+
+const moving, emptied = "moving", "emptied"
+
+// nodes are the cordoned nodes of a run.
+type nodes struct {
+	client kubernetes.Interface
+	closed []string // by this run
+}
+
+// Release gives nodes back that a run cordoned which was killed, and returns their names.
+func Release(ctx context.Context, c kubernetes.Interface) ([]string, error) {
+	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	n := nodes{client: c}
+	for i := range list.Items {
+		if list.Items[i].Annotations[Mark] == moving {
+			n.closed = append(n.closed, list.Items[i].Name)
+		}
+	}
+	names := n.closed
+	return names, n.open(ctx, nil)
+}
+
+// close cordons nodes. Those that are cordoned already stay as they are.
+func (n *nodes) close(ctx context.Context, names []string) error {
+	for _, name := range names {
+		node, err := n.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("cordon node %s: %w", name, err)
+		}
+		if node.Spec.Unschedulable {
+			continue
+		}
+		n.closed = append(n.closed, name)
+		if err := n.patch(ctx, name, moving, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open gives the nodes back, but keeps those closed that are emptied.
+func (n *nodes) open(ctx context.Context, keep []string) error {
+	var errs []error
+	for _, name := range n.closed {
+		if slices.Contains(keep, name) {
+			errs = append(errs, n.patch(ctx, name, emptied, true))
+		} else {
+			errs = append(errs, n.patch(ctx, name, nil, nil))
+		}
+	}
+	n.closed = nil
+	return errors.Join(errs...)
+}
+
+// patch sets a node's mark and whether it is cordoned; nil removes either.
+func (n *nodes) patch(ctx context.Context, name string, mark, closed any) error {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{Mark: mark}}, "spec": map[string]any{"unschedulable": closed},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = n.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !passes(err) {
+		return fmt.Errorf("cordon or uncordon node %s: %w", name, err)
+	}
+	return nil
+}
+
+// empty returns which of the nodes have no pods but those of DaemonSets, static pods and pods that have ended.
+func (n *nodes) empty(ctx context.Context, names []string) (out []string, err error) {
+	for _, name := range names {
+		pods, err := n.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + name})
+		if err != nil {
+			return out, fmt.Errorf("list the pods of node %s: %w", name, err)
+		}
+		if !slices.ContainsFunc(pods.Items, counts) {
+			out = append(out, name)
+		}
+	}
+	return out, nil
+}
+
+// counts reports whether a pod keeps its node in use.
+func counts(p v1.Pod) bool {
+	owner := metav1.GetControllerOf(&p)
+	return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
+}
