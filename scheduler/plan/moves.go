@@ -23,6 +23,8 @@ type Limits struct {
 	EmptyDirs bool
 	// Priority is the highest of a pod that moves; nil: any.
 	Priority *int32
+	// Chains lets pods of nodes that stay in use move, to make room for others. kubectl drain does not move it.
+	Chains bool
 	// Age is how long a pod must have run to move.
 	Age time.Duration
 }
@@ -69,14 +71,16 @@ type Blocked struct {
 
 // step is a move within a search.
 type step struct {
-	pod *v1.Pod // on its old node
-	to  string
+	pod   *v1.Pod // on its old node
+	to    string
+	after int // number of the step, from 1, that must have been made before; 0: none
 }
 
 // search is one attempt, with the nodes in one order.
 type search struct {
 	*State
 	limits Limits
+	chains bool                 // whether pods may make room for others
 	pods   map[string][]*v1.Pod // that do not belong to their node, by node, as at the beginning
 	barred map[string]bool      // nodes that take no pods, because they are or become empty
 	takes  map[string]bool      // nodes that took a pod
@@ -115,10 +119,17 @@ func Find(ctx context.Context, s *State, l Limits, progress func(done float64)) 
 		loads = append(loads, s.loadOf(n, pods[n.Name]))
 	}
 	var best *search
-	for i, order := range orders {
+	tries := len(orders)
+	if l.Chains {
+		tries *= 2
+	}
+	for i := range tries {
+		order := orders[i%len(orders)]
 		slices.SortFunc(loads, func(a, b load) int { return cmp.Or(order(a, b), cmp.Compare(a.name, b.name)) })
-		x := &search{State: s, limits: l, pods: pods, barred: map[string]bool{}, takes: map[string]bool{}, why: map[string]string{}}
-		err := x.run(ctx, loads, func(done float64) { progress((float64(i) + done) / float64(len(orders))) })
+		x := &search{
+			State: s, limits: l, chains: i >= len(orders), pods: pods, barred: map[string]bool{}, takes: map[string]bool{}, why: map[string]string{},
+		}
+		err := x.run(ctx, loads, func(done float64) { progress((float64(i) + done) / float64(tries)) })
 		x.undo(0)
 		if err != nil {
 			return Moves{}, err
@@ -241,20 +252,44 @@ func (x *search) drain(ctx context.Context, l load) (why string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if to == "" {
-			x.undo(began)
-			x.steps = x.steps[:began]
-			delete(x.barred, l.name)
+		if to != "" {
+			x.steps = append(x.steps, step{pod: p, to: to})
+			continue
+		}
+		made := false
+		if x.chains {
+			if made, err = x.chain(ctx, p); err != nil {
+				return "", err
+			}
+		}
+		if !made {
+			x.release(began, l.name)
 			return nameOf(p) + ": " + why, nil
 		}
-		x.steps = append(x.steps, step{p, to})
+	}
+	for _, s := range x.steps[began:] {
+		x.memory += kube.Requests(s.pod).Memory
+	}
+	if x.limits.Pods > 0 && len(x.steps) > x.limits.Pods || x.limits.Memory > 0 && x.memory > x.limits.Memory {
+		x.release(began, l.name)
+		return "with the pods that make room for its own, more would have to move than may", nil
 	}
 	for _, s := range x.steps[began:] {
 		x.takes[s.to] = true
 	}
 	x.freed = append(x.freed, l.name)
-	x.memory += l.memory
 	return "", nil
+}
+
+// release takes back the steps after the first n, which were to empty a node.
+func (x *search) release(n int, node string) {
+	x.undo(n)
+	x.steps = x.steps[:n]
+	x.memory = 0
+	for _, s := range x.steps {
+		x.memory += kube.Requests(s.pod).Memory
+	}
+	delete(x.barred, node)
 }
 
 // place moves a pod to the fullest node that takes it. If none does, the pod stays, and why is the reason.

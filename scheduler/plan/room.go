@@ -94,7 +94,7 @@ func (x *search) clear(ctx context.Context, n string, waits *v1.Pod) (why string
 		if err != nil || to == "" {
 			return "has a pod that must go, and " + why, err
 		}
-		x.steps, x.memory = append(x.steps, step{p, to}), x.memory+kube.Requests(p).Memory
+		x.steps, x.memory = append(x.steps, step{pod: p, to: to}), x.memory+kube.Requests(p).Memory
 	}
 	if l := x.limits; l.Pods > 0 && len(x.steps) > l.Pods || l.Memory > 0 && x.memory > l.Memory {
 		return "needs more moves than the limits allow", nil

@@ -73,6 +73,9 @@ func (x *search) rounds(inOrder bool) ([]int, error) {
 		if inOrder {
 			round = last
 		}
+		if s.after > 0 {
+			round = max(round, out[s.after-1]+1)
+		}
 		if b := x.covers[s.pod.UID]; b != nil {
 			allowed, err := b.allowed()
 			if err != nil {
@@ -141,7 +144,7 @@ func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, 
 			continue
 		}
 		s.cluster.Fix(memcluster.On(p, m.To))
-		x.steps = append(x.steps, step{p, m.To})
+		x.steps = append(x.steps, step{pod: p, to: m.To})
 	}
 	return out, nil
 }

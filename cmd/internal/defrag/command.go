@@ -127,7 +127,7 @@ func run(c *ucli.Context) error {
 // sessionOf reads the flags.
 func sessionOf(c *ucli.Context) (*session, error) {
 	s := &session{Context: c, share: math.NaN(), limits: plan.Limits{
-		EmptyDirs: c.Bool("delete-emptydir-data"), Age: c.Duration("min-age"), Priority: ptr.To(int32(min(c.Int("max-priority"), math.MaxInt32))),
+		Chains: true, EmptyDirs: c.Bool("delete-emptydir-data"), Age: c.Duration("min-age"), Priority: ptr.To(int32(min(c.Int("max-priority"), math.MaxInt32))),
 	}}
 	if o := c.String("output"); o != "text" && o != "json" {
 		return nil, exit.Usagef("--output %q: choose text or json", o)
