@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// prometheusMetrics lists the metrics that the source makes with k8s.io/component-base/metrics: the calls of metrics.New…
-// with literals as options and labels.
+// prometheusMetrics lists the metrics that the source declares with package metric: the calls of a Set's methods, with literals as names,
+// helps and labels.
 func prometheusMetrics(root, _ string) (string, error) {
 	var rows [][]string
 	err := filepath.WalkDir(filepath.Join(root, "scheduler"), func(path string, _ fs.DirEntry, err error) error {
@@ -22,7 +22,7 @@ func prometheusMetrics(root, _ string) (string, error) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(text), `"k8s.io/component-base/metrics"`) {
+		if err != nil || !strings.Contains(string(text), `"gnnsched/internal/metric"`) {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, text, 0)
@@ -44,52 +44,27 @@ func prometheusMetrics(root, _ string) (string, error) {
 	return markdownTable([]string{"metric", "type", "labels", ""}, rows), err
 }
 
-// metricOf returns the name, type, labels and help of a metric if the node of the syntax tree makes one, else nil.
+// metricOf returns the name, type, labels and help of a metric if the node of the syntax tree declares one in a metric.Set, else nil.
 func metricOf(n ast.Node) []string {
 	call, ok := n.(*ast.CallExpr)
-	if !ok || len(call.Args) == 0 {
+	if !ok || len(call.Args) < 2 {
 		return nil
 	}
 	f, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
 		return nil
 	}
-	made, ok := strings.CutPrefix(f.Sel.Name, "New")
-	if from, isName := f.X.(*ast.Ident); !ok || !isName || from.Name != "metrics" {
+	kind := strings.ToLower(strings.TrimSuffix(f.Sel.Name, "s"))
+	if !slices.Contains([]string{"counter", "gauge", "histogram"}, kind) {
 		return nil
 	}
-	options, ok := call.Args[0].(*ast.UnaryExpr)
-	if !ok {
-		return nil
-	}
-	literal, ok := options.X.(*ast.CompositeLit)
-	if !ok {
-		return nil
-	}
-	fields := map[string]string{}
-	for _, e := range literal.Elts {
-		if kv, ok := e.(*ast.KeyValueExpr); ok {
-			fields[kv.Key.(*ast.Ident).Name] = textOf(kv.Value)
+	var labels []string
+	for _, label := range call.Args[2:] {
+		if text := textOf(label); text != "" { // else it is a histogram's buckets
+			labels = append(labels, span(text))
 		}
 	}
-	var name []string
-	for _, part := range []string{fields["Namespace"], fields["Subsystem"], fields["Name"]} {
-		if part != "" {
-			name = append(name, part)
-		}
-	}
-	labels := ""
-	if len(call.Args) > 1 {
-		if list, ok := call.Args[1].(*ast.CompositeLit); ok {
-			for i, e := range list.Elts {
-				if i > 0 {
-					labels += ", "
-				}
-				labels += span(textOf(e))
-			}
-		}
-	}
-	return []string{span(strings.Join(name, "_")), strings.ToLower(strings.TrimSuffix(made, "Vec")), labels, fields["Help"]}
+	return []string{span("gnnsched_" + textOf(call.Args[0])), kind, strings.Join(labels, ", "), textOf(call.Args[1])}
 }
 
 // textOf returns the text of a string literal; "" for other expressions.

@@ -60,7 +60,7 @@ var (
 
 // newGPUShares makes the plugin for one profile; kube-scheduler calls it. It has no arguments.
 func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	registerMetrics()
+	set.Register()
 	g := &gpuShares{profile: profileOf(ctx, h), handle: h, ledger: dra.LedgerOf(ctx, h), books: map[string]book{}}
 	g.taken = g.devicesTaken
 	return g, nil

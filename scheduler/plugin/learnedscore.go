@@ -65,7 +65,7 @@ var (
 // newLearnedScore makes a plugin that nothing observes, and watches its checkpoint file until ctx
 // ends.
 func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *reservations) (*learnedScore, error) {
-	registerMetrics()
+	set.Register()
 	profile := h.ProfileName()
 	up, err := newUpstream(ctx, h)
 	if err != nil {

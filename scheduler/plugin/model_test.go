@@ -74,7 +74,7 @@ func rename(t *testing.T, from, to string) {
 // A checkpoint file appears, is replaced, damaged, removed and comes back. The last network that could
 // be loaded decides all the time.
 func TestModelFollowsItsFile(t *testing.T) {
-	registerMetrics()
+	set.Register()
 	countFromZero()
 	const profile = "reload"
 	file := filepath.Join(t.TempDir(), "net.safetensors")
@@ -123,7 +123,7 @@ func TestModelFollowsItsFile(t *testing.T) {
 
 // A copy that keeps the original's time (cp -p, tar) has the same time and size, and is still loaded.
 func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
-	registerMetrics()
+	set.Register()
 	file, other := untrained(t, 1, nil), untrained(t, 2, nil)
 	when := time.Now().Add(-time.Hour)
 	for _, f := range []string{file, other} {
@@ -143,7 +143,7 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 // watch loads a new file by itself and ends with its context.
 func TestWatch(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	registerMetrics()
+	set.Register()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	ctx, cancel := context.WithCancel(context.Background())
 	m := openModel(ctx, Args{Checkpoint: file}, "watch", new(activeDecider), nil)
@@ -159,14 +159,14 @@ func TestWatch(t *testing.T) {
 
 // A shipped checkpoint never changes, so watch ends at once.
 func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
-	registerMetrics()
+	set.Register()
 	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider), nil)
 	m.watch(context.Background(), time.Millisecond)
 }
 
 // A file may change from one kind of network to the other and back; the decider changes with it.
 func TestModelChangesTheKindOfNetwork(t *testing.T) {
-	registerMetrics()
+	set.Register()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider), nil)
 	for i, want := range []string{"*plugin.networkDecider", "*plugin.gpuNetworkDecider", "*plugin.gpuNetworkDecider", "*plugin.networkDecider"} {

@@ -87,7 +87,7 @@ func New(c Config, a Adviser) (*Server, error) {
 	if err := inputfile.Check(inputfile.Text, c.ClientCAFile, c.TokenFile, c.CertFile, c.KeyFile); err != nil {
 		return nil, exit.New(exit.Usage, err, "check --client-ca-file, --token-auth-file, --tls-cert-file and --tls-private-key-file")
 	}
-	registerMetrics()
+	set.Register()
 	s := &Server{config: c, adviser: a, limits: newLimits(c.InFlight, c.Timeout), begun: time.Now()}
 	if c.ClientCAFile != "" {
 		ca, err := dynamiccertificates.NewDynamicCAContentFromFile("client-ca", c.ClientCAFile)

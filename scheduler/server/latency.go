@@ -3,33 +3,26 @@ package server
 import (
 	"context"
 	"maps"
-	"sync"
 	"time"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"gnnsched/internal/metric"
 	"gnnsched/scheduler/plugin"
 )
 
 // attemptDuration has buckets that grow by 15 %. Upstream's own histogram starts at 1 ms, which is longer
 // than most attempts on a small cluster take.
-var attemptDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-	Subsystem: "gnnsched", Name: "scheduling_attempt_duration_seconds",
-	Help:           "Time of one scheduling attempt from the snapshot to the choice of a node (filters and scores), for every profile.",
-	Buckets:        metrics.ExponentialBuckets(20e-6, 1.15, 80), // 20 µs to 1.2 s
-	StabilityLevel: metrics.ALPHA,
-}, []string{"profile"})
-
-var registerLatency sync.Once
+var attemptDuration = set.Histograms("scheduling_attempt_duration_seconds", // 20 µs to 1.2 s
+	"Time of one scheduling attempt from the snapshot to the choice of a node (filters and scores), for every profile.",
+	metric.Exponential(20e-6, 1.15, 80), "profile")
 
 // timeAttempts measures every scheduling attempt of every profile. It must come before the profiles are wrapped,
 // because plugins know the profile's own handle.
 func timeAttempts(s *scheduler.Scheduler) {
-	registerLatency.Do(func() { legacyregistry.MustRegister(attemptDuration) })
+	set.Register()
 	inner, handles := s.SchedulePod, maps.Clone(s.Profiles)
 	s.SchedulePod = func(ctx context.Context, f framework.Framework, state fwk.CycleState,
 		pod *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {

@@ -13,8 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -22,6 +20,7 @@ import (
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
+	"gnnsched/internal/metric"
 	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server/eventsink"
@@ -42,19 +41,13 @@ type process struct {
 	current atomic.Pointer[instance] // the one that schedules or stands by
 }
 
-var unreachable = metrics.NewCounter(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "api_server_unreachable_seconds_total",
-	Help:           "Time in which the API server did not answer, or answered everything with a failure.",
-	StabilityLevel: metrics.ALPHA,
-})
+var set metric.Set
 
-var droppedEvents = metrics.NewCounter(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "events_dropped_total",
-	Help:           "Events that were not written, because the API server could not keep up or did not answer.",
-	StabilityLevel: metrics.ALPHA,
-})
+var unreachable = set.Counter("api_server_unreachable_seconds_total",
+	"Time in which the API server did not answer, or answered everything with a failure.")
 
-var registerMetrics sync.Once
+var droppedEvents = set.Counter("events_dropped_total",
+	"Events that were not written, because the API server could not keep up or did not answer.")
 
 // newProcess makes a process with its first scheduler. Its goroutines end with ctx.
 func newProcess(ctx context.Context, o *options.Options, records plugin.Recording) (*process, error) {
@@ -116,7 +109,7 @@ func (p *process) close() { p.config.EventBroadcaster.Shutdown() }
 // survive puts a gate before the client with which the scheduler works. The client of the leader
 // election stays as it is: its requests must fail in time.
 func (p *process) survive(ctx context.Context) error {
-	registerMetrics.Do(func() { legacyregistry.MustRegister(unreachable, droppedEvents) })
+	set.Register()
 	var err error
 	log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
 	if p.gate, err = outage.New(p.config.KubeConfig, log, unreachable.Add); err != nil {

@@ -36,7 +36,7 @@ func newPoller(c Config, api *rest.Config, directory objects, clk clock.WithTick
 	if err != nil {
 		return nil, err
 	}
-	registerMetrics()
+	set.Register()
 	return &poller{config: c, source: from, directory: directory, store: newStore(c),
 		asks: poll.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}}, nil
 }

@@ -6,18 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	listers "k8s.io/client-go/listers/core/v1"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/metric"
 	"gnnsched/internal/quote"
 	"gnnsched/scheduler/policy/wish"
 )
@@ -32,13 +30,11 @@ const (
 	logAgain = time.Minute
 )
 
-var read = metrics.NewCounterVec(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "objective_annotations_total",
-	Help:           "Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, not known to the network, or outside of the limits.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"profile", "result"})
+var set metric.Set
 
-var registerOnce sync.Once
+var read = set.Counters("objective_annotations_total",
+	"Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, not known to the network, or outside of the limits.",
+	"profile", "result")
 
 // Reader reads the annotations for one profile. It is not safe for concurrent use.
 type Reader struct {
@@ -65,7 +61,7 @@ func New(ctx context.Context, profile, limits string, namespaces listers.Namespa
 	if err != nil {
 		return nil, err
 	}
-	registerOnce.Do(func() { legacyregistry.MustRegister(read) })
+	set.Register()
 	return &Reader{profile: profile, limits: l, namespaces: namespaces, clock: c, log: klog.FromContext(ctx),
 		answers: map[string]answer{}}, nil
 }

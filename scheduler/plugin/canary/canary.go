@@ -56,7 +56,7 @@ const placements = 50_000
 // New returns a canary, which begins when active is closed, or at once if that is nil, unless it was stopped
 // earlier. Its goroutines end with ctx or Close. The arguments must have their defaults.
 func New(ctx context.Context, args Args, h fwk.Handle, active <-chan struct{}, log klog.Logger) *Split {
-	registerMetrics()
+	set.Register()
 	c := &Split{
 		args: args, handle: h, profile: h.ProfileName(), lease: userconfig.MarkOf(h.ProfileName()), log: log,
 		seen: comparison{args: args}, ended: make(chan string, 1), placed: lru.New(placements), early: lru.New(placements),

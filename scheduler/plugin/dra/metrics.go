@@ -1,40 +1,30 @@
 package dra
 
 import (
-	"sync"
-
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-
 	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/plugin/counted"
+	"gnnsched/internal/metric"
 )
 
+var set metric.Set
+
 // choices counts the pods with claims that were reserved.
-var choices = metrics.NewCounterVec(&metrics.CounterOpts{
-	Namespace: "gnnsched", Name: "claim_choices_total", StabilityLevel: metrics.ALPHA,
-	Help: "Pods with claims that got a node. choice is taken if they got the devices that the profile's policy chose, other if the allocator could not give them, and none if the policy had no opinion.",
-}, []string{"profile", "choice"})
+var choices = set.Counters("claim_choices_total",
+	"Pods with claims that got a node. choice is taken if they got the devices that the profile's policy chose, other if the allocator could not give them, and none if the policy had no opinion.",
+	"profile", "choice")
 
 // unconfirmed counts the claims whose allocations are neither known to be written nor known not to be.
-var unconfirmed = metrics.NewGaugeVec(&metrics.GaugeOpts{
-	Namespace: "gnnsched", Name: "claims_unconfirmed", StabilityLevel: metrics.ALPHA,
-	Help: "Claims whose allocation could not be written for certain. Their pods and devices wait until the API server says whether it was.",
-}, []string{"profile"})
+var unconfirmed = set.Gauges("claims_unconfirmed",
+	"Claims whose allocation could not be written for certain. Their pods and devices wait until the API server says whether it was.",
+	"profile")
 
 // conflicts counts the pods whose devices another scheduler gave away at the same time.
-var conflicts = metrics.NewCounterVec(&metrics.CounterOpts{
-	Namespace: "gnnsched", Name: "claim_conflicts_total", StabilityLevel: metrics.ALPHA,
-	Help: "Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim. They try again.",
-}, []string{"profile"})
+var conflicts = set.Counters("claim_conflicts_total",
+	"Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim. They try again.",
+	"profile")
 
 // stale counts the pods whose status named a claim that they do not use.
-var stale = metrics.NewCounterVec(&metrics.CounterOpts{
-	Namespace: "gnnsched", Name: "claim_status_cleared_total", StabilityLevel: metrics.ALPHA,
-	Help: "Pods that were bound without a claim and whose status named one of an earlier attempt. The name was removed.",
-}, []string{"profile"})
-
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(choices, unconfirmed, conflicts, stale) })
+var stale = set.Counters("claim_status_cleared_total",
+	"Pods that were bound without a claim and whose status named one of an earlier attempt. The name was removed.", "profile")
 
 // The values of the label choice.
 const (
@@ -54,7 +44,7 @@ type Choices struct {
 // ChoicesOf returns the choices of a profile since this process started.
 func ChoicesOf(profile string) (c Choices, err error) {
 	for choice, n := range map[string]*int{choiceTaken: &c.Taken, choiceOther: &c.Other, choiceNone: &c.None} {
-		if *n, err = counted.Value(choices.WithLabelValues(profile, choice)); err != nil {
+		if *n, err = metric.Value(choices.WithLabelValues(profile, choice)); err != nil {
 			return c, err
 		}
 	}

@@ -71,7 +71,7 @@ const maxExpressions = 100
 // New returns the plugin's factory. The plugin has no arguments.
 func New(host Host) fwkruntime.PluginFactory {
 	return func(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-		registerMetrics()
+		set.Register()
 		args, err := upstreamArgs()
 		if err != nil {
 			return nil, err

@@ -73,7 +73,7 @@ func TestClearStale(t *testing.T) {
 				client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, actual, nil })
 			}
 			p := &plugin{handle: staleHost{client: client}, manager: &manager{SharedDRAManager: staleClasses{}}}
-			registerMetrics()
+			set.Register()
 			if err := p.clearStale(t.Context(), pod, &reserved{given: c.given}); (err != nil) != c.keeps || p.stuck(pod) != c.keeps {
 				t.Fatalf("%v, stuck: %v", err, p.stuck(pod))
 			}

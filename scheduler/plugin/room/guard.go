@@ -24,7 +24,7 @@ import (
 // Guard makes the profiles of a scheduler leave nodes to other schedulers that were first. It must be called before the informers start.
 // Profiles that do not filter by resources are left as they are.
 func Guard(ctx context.Context, s *scheduler.Scheduler, c clock.PassiveClock) error {
-	registerMetrics()
+	set.Register()
 	own := map[string]bool{}
 	for name := range s.Profiles {
 		own[name] = true

@@ -196,7 +196,7 @@ func TestSeen(t *testing.T) {
 // Pods beyond a node's room count once, when they are bound.
 func TestOvercommitsCount(t *testing.T) {
 	l, _ := bed(t)
-	registerMetrics()
+	set.Register()
 	before, err := testutil.GetCounterMetricValue(overcommits)
 	if err != nil {
 		t.Fatal(err)

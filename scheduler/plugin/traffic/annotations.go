@@ -3,16 +3,14 @@ package traffic
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/metric"
 )
 
 const (
@@ -20,31 +18,21 @@ const (
 	logAgain = time.Minute
 )
 
-var refused = metrics.NewCounterVec(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "traffic_annotations_refused_total",
-	Help:           "Annotations of pods with traffic that are malformed or too large, and count as none. The same text counts once while it is remembered.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"profile"})
+var set metric.Set
 
-var capped = metrics.NewCounterVec(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "traffic_annotations_capped_total",
-	Help:           "Annotations of pods with more traffic than the link of a node carries, which count as so much. The same text counts once while it is remembered.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"profile"})
+var refused = set.Counters("traffic_annotations_refused_total",
+	"Annotations of pods with traffic that are malformed or too large, and count as none. The same text counts once while it is remembered.",
+	"profile")
 
-var polls = metrics.NewCounterVec(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "traffic_polls_total",
-	Help:           "Measurements of traffic between workloads, by result: ok or error.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"result"})
+var capped = set.Counters("traffic_annotations_capped_total",
+	"Annotations of pods with more traffic than the link of a node carries, which count as so much. The same text counts once while it is remembered.",
+	"profile")
 
-var ignoredSamples = metrics.NewCounterVec(&metrics.CounterOpts{
-	Subsystem: "gnnsched", Name: "traffic_samples_ignored_total",
-	Help:           "Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. Each measurement counts them again.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"reason"})
+var polls = set.Counters("traffic_polls_total", "Measurements of traffic between workloads, by result: ok or error.", "result")
 
-var registerOnce sync.Once
+var ignoredSamples = set.Counters("traffic_samples_ignored_total",
+	"Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. Each measurement counts them again.",
+	"reason")
 
 // annotations parses annotations for one profile. Whoever may create a pod can write any text there.
 type annotations struct {
@@ -109,7 +97,3 @@ func (a *annotations) tell(what string, p *v1.Pod, reason string) {
 
 // forget forgets all texts.
 func (a *annotations) forget() { a.known = map[string][]kube.Flow{} }
-
-func registerMetrics() {
-	registerOnce.Do(func() { legacyregistry.MustRegister(refused, capped, polls, ignoredSamples) })
-}

@@ -65,7 +65,7 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 }
 
 func newView(c Config, s *sizes, a *annotations) *View {
-	registerMetrics()
+	set.Register()
 	a.most = c.Network.Node.Bandwidth
 	v := &View{config: c, log: a.log, matrix: matrix{annotations: a, sizes: s}}
 	v.Forget()
