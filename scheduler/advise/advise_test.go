@@ -146,7 +146,7 @@ func TestSuggest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Nodes) != 3 || got.Nodes[0].Score != 100 || got.Fingerprint == 0 {
+		if len(got.Nodes) != 3 || got.Nodes[0].Score != 100 || got.Fingerprint == "" {
 			t.Fatalf("%+v", got)
 		}
 		for i, n := range got.Nodes {

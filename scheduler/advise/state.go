@@ -9,11 +9,11 @@ import (
 
 // State describes an Advisor: its policy, and the number of nodes and pods in its view.
 type State struct {
-	Synced      bool
-	Nodes, Pods int // Pods are those on nodes, promised ones included
-	Promised    int // pods that count on a node where the cluster does not show them yet
-	Policy      string
-	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic, or without a network
+	Synced bool `json:"ready"`
+	Decider
+	Nodes    int `json:"nodes"`
+	Pods     int `json:"pods"`         // on nodes, promised ones included
+	Promised int `json:"promisedPods"` // pods that count on a node where the cluster does not show them yet
 }
 
 // State returns the Advisor's current state.
@@ -22,7 +22,7 @@ func (a *Advisor) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	out := State{Policy: network.Policy, Fingerprint: network.Fingerprint}
+	out := State{Decider: deciderOf(network)}
 	if !a.Synced() {
 		return out, nil
 	}

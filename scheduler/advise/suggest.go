@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -17,34 +16,50 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
-// Suggestion ranks the nodes for a pod.
+// Suggestion ranks the nodes for a pod. Its lists are not nil.
 type Suggestion struct {
-	Policy      string
-	Fingerprint uint64        // of the network's checkpoint; 0 for a heuristic
-	Took        time.Duration // of the decider
-	Nodes       []Suggested   // on which the pod fits, the best first
-	Refusals    []Refusal     // the other nodes, the most frequent reason first
+	Decider
+	Took     float64     `json:"decisionSeconds"` // of the decider
+	Nodes    []Suggested `json:"nodes"`           // on which the pod fits, the best first
+	Refusals []Refusal   `json:"refusals"`        // the other nodes, the most frequent reason first
+}
+
+// Decider says what decides.
+type Decider struct {
+	Policy      string `json:"policy,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"` // of the network's checkpoint, as the log has it; empty for a heuristic, or without a network
+}
+
+func deciderOf(n plugin.Network) Decider {
+	d := Decider{Policy: n.Policy}
+	if n.Fingerprint != 0 {
+		d.Fingerprint = fmt.Sprintf("%016x", n.Fingerprint)
+	}
+	return d
 }
 
 // Suggested is a node on which the pod fits.
 type Suggested struct {
-	Node      string
-	Score     int8    // 0 to 100
-	Raw       float32 // the decider's own score; 0 if the node is not Preferred
-	Preferred bool    // whether the preferences of manifests leave the node to the decider
-	Reasons   []string
-	CPU       Share
-	Memory    Share
+	Node      string   `json:"node"`
+	Score     int8     `json:"score"`     // 0 to 100
+	Raw       float32  `json:"rawScore"`  // the decider's own score; 0 if the node is not Preferred
+	Preferred bool     `json:"preferred"` // whether the preferences of manifests leave the node to the decider
+	Reasons   []string `json:"reasons"`
+	CPU       Share    `json:"cpu"`
+	Memory    Share    `json:"memory"`
 }
 
 // Share is the part of a node's allocatable amount that pods request, in 0 to 1.
-type Share struct{ Now, WithPod float64 }
+type Share struct {
+	Now     float64 `json:"requested"`
+	WithPod float64 `json:"requestedWithPod"`
+}
 
 // Refusal is a reason why nodes cannot take the pod.
 type Refusal struct {
-	Reason string
-	Count  int
-	Nodes  []string // the first maxNamed by name
+	Reason string   `json:"reason"`
+	Count  int      `json:"nodes"`
+	Nodes  []string `json:"examples"` // the first maxNamed by name
 }
 
 // maxNamed is the number of nodes that a Refusal names.
@@ -62,7 +77,7 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 	if err != nil {
 		return Suggestion{}, err
 	}
-	out := Suggestion{Refusals: group(refused)}
+	out := Suggestion{Nodes: []Suggested{}, Refusals: group(refused)}
 	if len(feasible) == 0 {
 		return out, nil
 	}
@@ -70,8 +85,7 @@ func (a *Advisor) Suggest(ctx context.Context, pod *v1.Pod) (Suggestion, error) 
 	if err != nil {
 		return Suggestion{}, err
 	}
-	out.Policy, out.Fingerprint, out.Took = opinion.Policy, opinion.Fingerprint, opinion.Took
-	out.Nodes = suggested(pod, feasible, opinion)
+	out.Decider, out.Took, out.Nodes = deciderOf(opinion.Network), opinion.Took.Seconds(), suggested(pod, feasible, opinion)
 	return out, nil
 }
 

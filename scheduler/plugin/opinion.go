@@ -13,10 +13,9 @@ import (
 
 // Opinion holds the scores that a profile's decider gives the nodes for a pod, without placing it.
 type Opinion struct {
-	Policy      string // as in decision.Decision
-	Fingerprint uint64 // of the network's checkpoint; 0 for a heuristic
-	Took        time.Duration
-	Nodes       []NodeOpinion // in the order of the nodes that were asked about
+	Network
+	Took  time.Duration
+	Nodes []NodeOpinion // in the order of the nodes that were asked about
 }
 
 // NodeOpinion is an Opinion's part about one node.
@@ -68,7 +67,7 @@ func Ask(ctx context.Context, h fwk.Handle, pod *v1.Pod, nodes []fwk.NodeInfo, c
 	}
 	p.metrics.duration.Observe(took.Seconds())
 	p.metrics.spread.Observe(spread(s.raw))
-	return Opinion{Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(), Took: took, Nodes: s.opinions()}, nil
+	return Opinion{networkOf(s.decider), took, s.opinions()}, nil
 }
 
 // opinions returns the scores of the feasible nodes.
@@ -85,7 +84,7 @@ func (s *scoring) opinions() []NodeOpinion {
 	return out
 }
 
-// Network describes the active network of h's profile.
+// Network describes what decides for a profile.
 type Network struct {
 	Policy      string // the heuristic's name, or the profile's for its network; empty if no network is loaded
 	Fingerprint uint64 // of the network's checkpoint; 0 without one
@@ -97,6 +96,9 @@ func ActiveNetwork(h fwk.Handle) (Network, error) {
 	if p == nil {
 		return Network{}, errNoDecider
 	}
-	d := p.active.load()
-	return Network{Policy: d.policyName(), Fingerprint: d.fingerprint()}, nil
+	return networkOf(p.active.load()), nil
+}
+
+func networkOf(d decider) Network {
+	return Network{Policy: d.policyName(), Fingerprint: d.fingerprint()}
 }

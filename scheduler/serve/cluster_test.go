@@ -271,7 +271,7 @@ func (l *lab) byNetwork(t *testing.T, s *site, pods int) {
 			t.Fatal(err)
 		}
 		status, body := s.ask(t, http.MethodPost, "/v1/suggestions", string(text))
-		var got suggestions
+		var got advise.Suggestion
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || len(got.Nodes) != 24 || got.Policy != server.DefaultProfile || got.Fingerprint == "" {
 			t.Fatalf("suggestions: %d, %v, %.500s", status, err, body)
 		}
@@ -301,7 +301,7 @@ func (l *lab) shown(t *testing.T, s *site) {
 	l.until(t, "the server to see the pods", func() error {
 		_, body := s.ask(t, http.MethodGet, "/v1/state", "")
 		var got state
-		if err := json.Unmarshal([]byte(body), &got); err != nil || !got.Ready || got.Nodes != 24 || got.Pods != bound || got.Promised != 0 {
+		if err := json.Unmarshal([]byte(body), &got); err != nil || !got.Synced || got.Nodes != 24 || got.Pods != bound || got.Promised != 0 {
 			return fmt.Errorf("%d are bound, the server says %s (%v)", bound, body, err)
 		}
 		return nil

@@ -45,7 +45,7 @@ func (*canned) Admit(_ context.Context, p *v1.Pod, names []string) (map[string]s
 
 func (*canned) Suggest(context.Context, *v1.Pod) (advise.Suggestion, error) {
 	return advise.Suggestion{
-		Policy: "gnn", Fingerprint: 17, Took: time.Millisecond,
+		Decider: advise.Decider{Policy: "gnn", Fingerprint: "0000000000000011"}, Took: 0.001,
 		Nodes: []advise.Suggested{{
 			Node: "a", Score: 100, Raw: 0.5, Preferred: true, Reasons: []string{"best"}, CPU: advise.Share{Now: 0.1, WithPod: 0.2},
 		}},
@@ -54,7 +54,7 @@ func (*canned) Suggest(context.Context, *v1.Pod) (advise.Suggestion, error) {
 }
 
 func (*canned) State(context.Context) (advise.State, error) {
-	return advise.State{Synced: true, Nodes: 8, Pods: 3, Promised: 1, Policy: "gnn", Fingerprint: 17}, nil
+	return advise.State{Synced: true, Nodes: 8, Pods: 3, Promised: 1, Decider: advise.Decider{Policy: "gnn", Fingerprint: "0000000000000011"}}, nil
 }
 
 func (c *canned) Synced() bool { return !c.behind }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -17,65 +16,13 @@ import (
 	"gnnsched/scheduler/advise"
 )
 
-// suggestions is the answer to a pod.
-type suggestions struct {
-	Policy      string      `json:"policy,omitempty"`
-	Fingerprint string      `json:"fingerprint,omitempty"`
-	Seconds     float64     `json:"decisionSeconds"`
-	Nodes       []suggested `json:"nodes"`
-	Refusals    []refusal   `json:"refusals"`
-}
-
-type suggested struct {
-	Node      string   `json:"node"`
-	Score     int8     `json:"score"`
-	Raw       float32  `json:"rawScore"`
-	Preferred bool     `json:"preferred"`
-	Reasons   []string `json:"reasons"`
-	CPU       share    `json:"cpu"`
-	Memory    share    `json:"memory"`
-}
-
-type share struct {
-	Now     float64 `json:"requested"`
-	WithPod float64 `json:"requestedWithPod"`
-}
-
-type refusal struct {
-	Reason string   `json:"reason"`
-	Count  int      `json:"nodes"`
-	Nodes  []string `json:"examples"`
-}
-
 // suggest ranks all nodes for the pod in the body.
 func (s *Server) suggest(ctx context.Context, body []byte) (any, error) {
 	p, err := parsePod(body)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.adviser.Suggest(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	out := suggestions{
-		Policy: found.Policy, Fingerprint: fingerprint(found.Fingerprint), Seconds: found.Took.Seconds(),
-		Nodes: make([]suggested, len(found.Nodes)), Refusals: make([]refusal, len(found.Refusals)),
-	}
-	for i, n := range found.Nodes {
-		out.Nodes[i] = suggested{n.Node, n.Score, n.Raw, n.Preferred, n.Reasons, share(n.CPU), share(n.Memory)}
-	}
-	for i, r := range found.Refusals {
-		out.Refusals[i] = refusal(r)
-	}
-	return out, nil
-}
-
-// fingerprint writes a checkpoint's fingerprint as the log does; "" for none.
-func fingerprint(f uint64) string {
-	if f == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%016x", f)
+	return s.adviser.Suggest(ctx, p)
 }
 
 // parsePod parses a pod, fills in the API server's defaults, and validates it as the API server does. Unknown
@@ -115,13 +62,8 @@ func parsePod(body []byte) (*v1.Pod, error) {
 
 // state is the answer about the server and its view of the cluster.
 type state struct {
-	Ready       bool    `json:"ready"`
-	Policy      string  `json:"policy,omitempty"`
-	Fingerprint string  `json:"fingerprint,omitempty"`
-	Nodes       int     `json:"nodes"`
-	Pods        int     `json:"pods"`
-	Promised    int     `json:"promisedPods"`
-	Uptime      float64 `json:"uptimeSeconds"`
+	advise.State
+	Uptime float64 `json:"uptimeSeconds"`
 }
 
 // state answers with the adviser's state.
@@ -130,9 +72,5 @@ func (s *Server) state(ctx context.Context, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return stateOf(found, time.Since(s.begun)), nil
-}
-
-func stateOf(found advise.State, uptime time.Duration) state {
-	return state{found.Synced, found.Policy, fingerprint(found.Fingerprint), found.Nodes, found.Pods, found.Promised, uptime.Seconds()}
+	return state{found, time.Since(s.begun).Seconds()}, nil
 }
