@@ -69,31 +69,31 @@ type Pod struct {
 // ClaimedDevice is a device that a pod has by a ResourceClaim, whole or in part.
 type ClaimedDevice struct {
 	// Claim is the claim's name. It is empty for the claim of extended resources, which has none before the pod is bound.
-	Claim   string
-	Request string // of the claim; REQUEST/ALTERNATIVE if it has alternatives
-	Driver  string
-	Pool    string
-	Name    string
-	Milli   int64 // thousandths of the physical GPU; 0 for devices that policies do not know
+	Claim   string `json:"claim,omitempty"`
+	Request string `json:"request"` // of the claim; REQUEST/ALTERNATIVE if it has alternatives
+	Driver  string `json:"driver"`
+	Pool    string `json:"pool"`
+	Name    string `json:"device"`
+	Milli   int64  `json:"milli,omitempty"` // thousandths of the physical GPU; 0 for devices that policies do not know
 }
 
 // Candidate is a feasible node with its raw score; higher is better. Scores are comparable only within one decision and policy.
 type Candidate struct {
-	Node  string
-	Score float32
+	Node  string  `json:"node"`
+	Score float32 `json:"score"`
 	// Read holds the policy's features of the node. It is nil for all but the best two and the default's choice, for
 	// policies that cannot tell, after a fallback, and unless the profile's decisions are recorded.
-	Read *policy.Reading
+	Read *policy.Reading `json:"read,omitempty"`
 	// Cards names the GPUs that Policy would choose on the node for the pod's claims, as DRIVER/POOL/NAME. It is nil where
 	// Read is, and for pods without claims.
-	Cards []string
+	Cards []string `json:"cards,omitempty"`
 }
 
 // Refusal is a reason why nodes cannot take a pod.
 type Refusal struct {
-	Plugin string // that refused them; "several" if PreFilter plugins together left them out
-	Reason string // upstream's
-	Nodes  int
+	Plugin string `json:"plugin,omitempty"` // that refused them; "several" if PreFilter plugins together left them out
+	Reason string `json:"reason"`           // upstream's
+	Nodes  int    `json:"nodes"`
 }
 
 // Default is the choice of kube-scheduler's default profile among the same feasible nodes.
@@ -101,9 +101,9 @@ type Default struct {
 	// Candidate is the node with the default profile's highest total. Of tied ones it is the best by Policy,
 	// because kube-scheduler draws among them. Its Score is Policy's.
 	Candidate
-	Ties int // number of nodes with the highest total, at least 1
+	Ties int `json:"ties"` // number of nodes with the highest total, at least 1
 	// Preferred is false if the preferences of manifests kept the node from Policy. Score is then 0.
-	Preferred bool
+	Preferred bool `json:"preferred"`
 }
 
 // MaxBest is the number of candidates that a Decision keeps.

@@ -1,4 +1,4 @@
-// Package explain explains why a pod got its node: it compares the chosen node of a record.Record with another one, feature by feature, and
+// Package explain explains why a pod got its node: it compares the chosen node of a recorded decision with another one, feature by feature, and
 // looks for the smallest change that would have turned the choice.
 package explain
 
@@ -11,14 +11,14 @@ import (
 	"strings"
 
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 )
 
 // comparison explains why the score of one node is higher than another's.
 type comparison struct {
-	chosen, other record.Candidate
+	chosen, other decision.Candidate
 	// parts add up to the difference of the scores. Linear policies: exactly, except for rounding. Networks: as
 	// infer.Network.Attribute.
 	parts []infer.Attribution // the largest first
@@ -45,7 +45,7 @@ type Weights struct {
 }
 
 // compare compares two candidates of a record.
-func compare(chosen, other record.Candidate, net Weights) (*comparison, error) {
+func compare(chosen, other decision.Candidate, net Weights) (*comparison, error) {
 	c := &comparison{chosen: chosen, other: other}
 	if chosen.Read == nil || other.Read == nil || chosen.Read.Kind != other.Read.Kind {
 		return nil, errNoReading
@@ -75,7 +75,7 @@ func compare(chosen, other record.Candidate, net Weights) (*comparison, error) {
 func (c *comparison) margin() float64 { return float64(c.chosen.Score) - float64(c.other.Score) }
 
 // agrees checks that a score computed from a reading is the recorded one.
-func agrees(c record.Candidate, score float64) error {
+func agrees(c decision.Candidate, score float64) error {
 	if math.Abs(score-float64(c.Score)) > 1e-3*(1+math.Abs(float64(c.Score))) {
 		return fmt.Errorf("what was read of %s gives the score %.4g, but %.4g is recorded: the weights are others, or the policy explored",
 			c.Node, score, c.Score)
@@ -111,7 +111,7 @@ func (c *comparison) consider(f flip) {
 
 // network divides the difference by the features that a network read.
 func (c *comparison) network(net *infer.Network) (err error) {
-	for _, candidate := range []record.Candidate{c.chosen, c.other} {
+	for _, candidate := range []decision.Candidate{c.chosen, c.other} {
 		score, err := net.ScoreOf(candidate.Read.Features)
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func turn(net *infer.Network, reading []float32, j int, goal float64, possible f
 // value compares a value network's values, and divides the difference by features if the network is at hand and the record has its
 // features.
 func (c *comparison) value(net *infer.GPUNetwork) error {
-	for _, candidate := range []record.Candidate{c.chosen, c.other} {
+	for _, candidate := range []decision.Candidate{c.chosen, c.other} {
 		x := candidate.Read.Features
 		if len(x) < 2 {
 			return errors.New("the record has no values before and after the placement")
@@ -209,7 +209,7 @@ func (c *comparison) steps(net *infer.GPUNetwork) error {
 			p.From, p.Part = change, p.Part-part
 		}
 	}
-	for _, candidate := range []record.Candidate{c.chosen, c.other} {
+	for _, candidate := range []decision.Candidate{c.chosen, c.other} {
 		x, chosen := candidate.Read.Features, candidate.Node == c.chosen.Node
 		parts, err := net.AttributeStep(x[2:])
 		if err != nil {

@@ -110,7 +110,7 @@ func TestText(t *testing.T) {
 	}), Weights{}))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
-		value.Best[i].Read = &record.Reading{Kind: policy.ValueReading, Features: record.Numbers{value.Best[i].Score + 2, 2}}
+		value.Best[i].Read = &policy.Reading{Kind: policy.ValueReading, Features: policy.Numbers{value.Best[i].Score + 2, 2}}
 	}
 	value.Default = nil
 	golden.Check(t, "value.txt", text(t, value, Weights{}))
@@ -138,7 +138,7 @@ func TestClaimsText(t *testing.T) {
 	r.Default = nil
 	r.Best[0].Cards = []string{"gpu.nvidia.com/node-a/gpu-1", "gpu.nvidia.com/node-a/gpu-2", "gpu.nvidia.com/node-a/gpu-3"}
 	r.Best[1].Cards = []string{"gpu.nvidia.com/node-c/gpu-0"}
-	r.Claimed = []record.ClaimedDevice{
+	r.Claimed = []decision.ClaimedDevice{
 		{Claim: "web-0-gpus-x7k2p", Request: "whole", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-1", Milli: 1000},
 		{Claim: "web-0-gpus-x7k2p", Request: "part/half", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-2-mig-3g20gb-4", Milli: 460},
 		{Claim: "link", Request: "nic", Driver: "net.example.com", Pool: "rack-3", Name: "eth1"},
@@ -222,7 +222,7 @@ func TestGPUParts(t *testing.T) {
 }
 
 // addsUp compares the chosen node with another one, and fails unless the parts add up to the difference of the scores.
-func addsUp(t *testing.T, r record.Record, other record.Candidate, net *infer.Network) *comparison {
+func addsUp(t *testing.T, r record.Record, other decision.Candidate, net *infer.Network) *comparison {
 	t.Helper()
 	c, err := compare(r.Best[0], other, Weights{Cluster: net})
 	if err != nil {
@@ -314,7 +314,7 @@ func TestMixedPartsAddUp(t *testing.T) {
 // A zero is written without a sign, whichever it has.
 func TestNegativeZero(t *testing.T) {
 	zero := math.Copysign(0, -1)
-	c := comparison{chosen: record.Candidate{Node: "a", Score: 2}, other: record.Candidate{Node: "b", Score: 1},
+	c := comparison{chosen: decision.Candidate{Node: "a", Score: 2}, other: decision.Candidate{Node: "b", Score: 1},
 		parts: []infer.Attribution{{Name: "x", From: zero, To: 1, Part: 1}, {Name: "y", From: 1, To: zero, Part: -1}},
 		flip:  &flip{"z", zero, 0.5}}
 	var b strings.Builder
@@ -340,7 +340,7 @@ func TestOtherWeights(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 { // readings of any length must not panic
 		for i := range r.Best {
-			r.Best[i].Read.Features = make(record.Numbers, random.IntN(300))
+			r.Best[i].Read.Features = make(policy.Numbers, random.IntN(300))
 			r.Best[i].Read.Kind = []policy.ReadingKind{policy.LinearReading, policy.NetworkReading, policy.ValueReading, "x"}[random.IntN(4)]
 		}
 		text(t, r, Weights{net, gpu})

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 )
 
@@ -209,7 +210,7 @@ func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
 }
 
 // find returns the candidate of a node.
-func find(r record.Record, node string) (record.Candidate, bool) {
+func find(r record.Record, node string) (decision.Candidate, bool) {
 	for _, c := range r.Best {
 		if c.Node == node {
 			return c, true
@@ -218,11 +219,11 @@ func find(r record.Record, node string) (record.Candidate, bool) {
 	if d := r.Default; d != nil && d.Preferred && d.Node == node {
 		return d.Candidate, true
 	}
-	return record.Candidate{}, false
+	return decision.Candidate{}, false
 }
 
 // differences writes the comparisons with the runner-up and with the default's choice.
-func differences(b *strings.Builder, r record.Record, chosen record.Candidate, net Weights) {
+func differences(b *strings.Builder, r record.Record, chosen decision.Candidate, net Weights) {
 	var others []string
 	if r.RunnerUp != "" {
 		others = append(others, r.RunnerUp)

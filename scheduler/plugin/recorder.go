@@ -270,7 +270,7 @@ func (r *recorder) settle(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 				Pod: pod, Group: canary.Group(p.decision.Group), Result: resultOf(p.decision, bound), Chosen: len(p.decision.Best) > 0,
 			})
 		}
-		r.ledger.settle(p.entry, given{reservedDevices(state), claimedDevices(state)}, bound)
+		r.ledger.settle(p.entry, given{reservedDevices(state), dra.ReservedDevices(state)}, bound)
 	}
 }
 
@@ -301,14 +301,6 @@ func reservedDevices(state fwk.CycleState) cluster.DeviceSet {
 		return dra.Reserved(state)
 	}
 	return cluster.DeviceSet(data.(chosen))
-}
-
-// claimedDevices returns what the pod's claims have got in this cycle.
-func claimedDevices(state fwk.CycleState) (out []decision.ClaimedDevice) {
-	for _, d := range dra.ReservedDevices(state) {
-		out = append(out, decision.ClaimedDevice(d))
-	}
-	return out
 }
 
 // given holds the GPU devices that a pod got, and all devices that it got by claims.

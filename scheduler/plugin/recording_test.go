@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/refusals"
 )
@@ -174,7 +175,7 @@ func TestAllowance(t *testing.T) {
 func TestAnnouncement(t *testing.T) {
 	margin := 0.25
 	long := strings.Repeat("a", 253)
-	r := record.Record{Policy: long, Node: long, Feasible: 12, Best: []record.Candidate{{}, {}}, RunnerUp: long, Margin: &margin, Default: &record.Default{Candidate: record.Candidate{Node: "x"}}, Fallback: "panic"}
+	r := record.Record{Policy: long, Node: long, Feasible: 12, Best: []decision.Candidate{{}, {}}, RunnerUp: long, Margin: &margin, Default: &decision.Default{Candidate: decision.Candidate{Node: "x"}}, Fallback: "panic"}
 	if text := announcement(r); len(text) > 1024 || !strings.HasSuffix(text, "the default profile would have chosen x") {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}

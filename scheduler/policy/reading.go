@@ -1,6 +1,15 @@
 package policy
 
-import "gnnsched/internal/cluster"
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"gnnsched/internal/cluster"
+)
 
 // ReadingKind says how a policy made a score of a Reading.
 type ReadingKind string
@@ -18,9 +27,41 @@ const (
 
 // Reading holds the inputs that a policy read of one candidate: enough to compute the candidate's score again.
 type Reading struct {
-	Kind     ReadingKind
-	Features []float32 // finite
-	Weights  []float32 // of a LinearReading
+	Kind     ReadingKind `json:"kind"`
+	Features Numbers     `json:"features"`          // finite
+	Weights  Numbers     `json:"weights,omitempty"` // of a LinearReading
+}
+
+// Numbers is a vector. Its JSON form is the base64 of the numbers as little-endian float32.
+type Numbers []float32
+
+// MarshalJSON implements json.Marshaler.
+func (n Numbers) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 4*len(n))
+	for _, x := range n {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, b), '"'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It fails for numbers that are not finite.
+func (n *Numbers) UnmarshalJSON(text []byte) error {
+	var b []byte
+	if err := json.Unmarshal(text, &b); err != nil {
+		return err
+	}
+	if len(b)%4 != 0 {
+		return fmt.Errorf("%d bytes are no vector of float32", len(b))
+	}
+	*n = make(Numbers, len(b)/4)
+	for i := range *n {
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+			return errors.New("a number is not finite")
+		}
+		(*n)[i] = x
+	}
+	return nil
 }
 
 // Reader is a policy that can tell what it read.

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin"
 )
@@ -32,7 +33,7 @@ func TestRecords(t *testing.T) {
 	}
 	// A linear policy spreads: the pod would go elsewhere, and a, the last by its score, has the last place with what was read.
 	apart := list[1]
-	at := slices.IndexFunc(apart.Best, func(c record.Candidate) bool { return c.Node == "a" })
+	at := slices.IndexFunc(apart.Best, func(c decision.Candidate) bool { return c.Node == "a" })
 	if apart.Node == "a" || apart.Number != 2 || apart.Feasible != 7 || apart.Policy != "linear" || at != len(apart.Best)-1 || apart.Best[at].Read == nil || apart.Default == nil {
 		t.Errorf("%+v", apart)
 	}

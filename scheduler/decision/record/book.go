@@ -20,8 +20,8 @@ type Book struct {
 	journal Journal // nil for none
 
 	mu    sync.Mutex
-	ring  []decision.Decision // up to its capacity
-	total uint64              // decisions ever heard of; the oldest of a full ring is ring[total%len]
+	ring  []Record // up to its capacity
+	total uint64   // decisions ever heard of; the oldest of a full ring is ring[total%len]
 }
 
 var (
@@ -31,22 +31,23 @@ var (
 
 // NewBook returns a book of the last size decisions, at least one. journal may be nil.
 func NewBook(size int, journal Journal) *Book {
-	return &Book{journal: journal, ring: make([]decision.Decision, 0, max(size, 1))}
+	return &Book{journal: journal, ring: make([]Record, 0, max(size, 1))}
 }
 
 // Decided implements decision.Listener.
 func (b *Book) Decided(d decision.Decision) {
-	d = bound(d)
+	r := Of(&d)
+	r.bound()
 	b.mu.Lock()
 	if len(b.ring) < cap(b.ring) {
-		b.ring = append(b.ring, d)
+		b.ring = append(b.ring, r)
 	} else {
-		b.ring[b.total%uint64(len(b.ring))] = d
+		b.ring[b.total%uint64(len(b.ring))] = r
 	}
 	b.total++
 	b.mu.Unlock()
 	if b.journal != nil {
-		b.journal.write(Of(&d))
+		b.journal.write(r)
 	}
 }
 
@@ -57,11 +58,21 @@ type Query struct {
 	Limit          int // at most this many, 0 for all
 }
 
+// newest returns record number i from the newest on. The caller holds the lock.
+func (b *Book) newest(i int) Record { return b.ring[(b.total-1-uint64(i))%uint64(len(b.ring))] }
+
 // Last returns the chosen records, the newest first.
 func (b *Book) Last(q Query) []Record {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	records := []Record{}
-	for _, d := range b.last(q) {
-		records = append(records, Of(&d))
+	for i := range b.ring {
+		if q.Limit > 0 && len(records) == q.Limit {
+			break
+		}
+		if r := b.newest(i); q.matches(&r) {
+			records = append(records, r)
+		}
 	}
 	return records
 }
@@ -70,37 +81,16 @@ func (b *Book) Last(q Query) []Record {
 // number of all.
 func (b *Book) After(n uint64, limit int) (records []Record, total uint64) {
 	b.mu.Lock()
-	total = b.total
-	count := min(total-min(n, total), uint64(len(b.ring)), uint64(max(limit, 0)))
-	found := make([]decision.Decision, count)
-	for i := range count {
-		found[i] = b.ring[(total-1-i)%uint64(len(b.ring))]
-	}
-	b.mu.Unlock()
-	records = make([]Record, count)
-	for i := range found {
-		records[i] = Of(&found[i])
-	}
-	return records, total
-}
-
-func (b *Book) last(q Query) (found []decision.Decision) {
-	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range uint64(len(b.ring)) {
-		d := &b.ring[(b.total-1-i)%uint64(len(b.ring))]
-		if q.Limit > 0 && len(found) == q.Limit {
-			break
-		}
-		if q.matches(d.Pod) {
-			found = append(found, *d)
-		}
+	records = make([]Record, min(b.total-min(n, b.total), uint64(len(b.ring)), uint64(max(limit, 0))))
+	for i := range records {
+		records[i] = b.newest(i)
 	}
-	return found
+	return records, b.total
 }
 
-func (q Query) matches(p decision.Pod) bool {
-	return (q.Namespace == "" || q.Namespace == p.Namespace) && (q.Pod == "" || q.Pod == p.Name) && (q.UID == "" || q.UID == p.UID)
+func (q Query) matches(r *Record) bool {
+	return (q.Namespace == "" || q.Namespace == r.Namespace) && (q.Pod == "" || q.Pod == r.Pod) && (q.UID == "" || q.UID == r.UID)
 }
 
 // Held returns the number of decisions in memory, and of all that the book ever heard of.

@@ -38,16 +38,35 @@ func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, err
 	return openLines(path, failed)
 }
 
+// losses counts the records that could not be written since the last that could.
+type losses struct {
+	failed func(err error, lost uint64)
+	lost   uint64
+}
+
+// wrote notes that n records were written, or that they are lost. The error of the first ones is told.
+func (l *losses) wrote(n uint64, err error) {
+	switch {
+	case err == nil && l.lost > 0:
+		l.failed(nil, l.lost)
+		l.lost = 0
+	case err != nil:
+		if l.lost == 0 {
+			l.failed(err, n)
+		}
+		l.lost += n
+	}
+}
+
 // lines is a journal of one JSON object a line.
 type lines struct {
-	path   string
-	failed func(err error, lost uint64)
+	path string
 
-	mu   sync.Mutex
+	mu sync.Mutex
+	losses
 	file io.WriteCloser
 	line []byte
-	lost uint64 // records that could not be written since the last that could
-	torn bool   // whether the file may end inside a line
+	torn bool // whether the file may end inside a line
 }
 
 func openLines(path string, failed func(err error, lost uint64)) (*lines, error) {
@@ -64,7 +83,7 @@ func openLines(path string, failed func(err error, lost uint64)) (*lines, error)
 		failed(nil, 1)
 	}
 	file := &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}
-	return &lines{path: path, file: file, failed: failed, torn: torn}, nil
+	return &lines{path: path, file: file, losses: losses{failed: failed}, torn: torn}, nil
 }
 
 // whole cuts off a partial record at the end of the file: the writer was killed, or the disk was full. Other text without a line feed
@@ -114,21 +133,17 @@ func (j *lines) write(r Record) {
 		j.line = append(j.line, '\n')
 	}
 	j.line = append(append(j.line, text...), '\n')
-	if n, err := j.file.Write(j.line); err != nil {
-		if n > 0 {
-			j.torn = j.takeBack(n) != nil
-		}
-		if j.lost == 0 {
-			j.failed(fmt.Errorf("write a decision: %w", err), 1)
-		}
-		j.lost++
-		return
+	n, err := j.file.Write(j.line)
+	switch {
+	case err == nil:
+		j.torn = false
+	case n > 0:
+		j.torn = j.takeBack(n) != nil
 	}
-	j.torn = false
-	if j.lost > 0 {
-		j.failed(nil, j.lost)
-		j.lost = 0
+	if err != nil {
+		err = fmt.Errorf("write a decision: %w", err)
 	}
+	j.wrote(1, err)
 }
 
 // takeBack cuts the last bytes off the file: the part of a line that reached the disk.

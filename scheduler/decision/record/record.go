@@ -1,12 +1,9 @@
 package record
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +11,6 @@ import (
 
 	"gnnsched/internal/quote"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/policy"
 )
 
 // schemaVersion is the version of Record's form. It rises when a field changes its meaning or goes.
@@ -42,7 +38,7 @@ type Record struct {
 	Node    string `json:"node,omitempty"`
 	Devices []int  `json:"devices,omitempty"` // indices of the chosen GPU devices
 
-	Claimed []ClaimedDevice `json:"claimed,omitempty"` // decision.Decision.Claimed
+	Claimed []decision.ClaimedDevice `json:"claimed,omitempty"` // decision.Decision.Claimed
 
 	Group       string  `json:"group,omitempty"` // decision.Decision.Group
 	Policy      string  `json:"policy,omitempty"`
@@ -50,91 +46,20 @@ type Record struct {
 	Fallback    string  `json:"fallback,omitempty"`
 	Latency     float64 `json:"latencyMicroseconds,omitempty"`
 
-	Nodes     int       `json:"nodes,omitempty"`
-	Refused   []Refusal `json:"refused,omitempty"`
-	Feasible  int       `json:"feasible"`
-	Preferred int       `json:"preferred"`
+	Nodes     int                `json:"nodes,omitempty"`
+	Refused   []decision.Refusal `json:"refused,omitempty"`
+	Feasible  int                `json:"feasible"`
+	Preferred int                `json:"preferred"`
 
-	Best     []Candidate `json:"best,omitempty"`
-	RunnerUp string      `json:"runnerUp,omitempty"` // the best candidate that was not chosen
-	Margin   *float64    `json:"margin,omitempty"`   // score of the node minus the runner-up's score; absent if one is not known
-	Default  *Default    `json:"default,omitempty"`
+	Best     []decision.Candidate `json:"best,omitempty"`
+	RunnerUp string               `json:"runnerUp,omitempty"` // the best candidate that was not chosen
+	Margin   *float64             `json:"margin,omitempty"`   // score of the node minus the runner-up's score; absent if one is not known
+	Default  *decision.Default    `json:"default,omitempty"`
 
 	Failure   string `json:"failure,omitempty"`
 	Nominated string `json:"nominated,omitempty"`
 
 	Really string `json:"really,omitempty"` // decision.Decision.Really; set if Outcome is Shadow
-}
-
-// ClaimedDevice is a decision.ClaimedDevice.
-type ClaimedDevice struct {
-	Claim   string `json:"claim,omitempty"`
-	Request string `json:"request"`
-	Driver  string `json:"driver"`
-	Pool    string `json:"pool"`
-	Name    string `json:"device"`
-	Milli   int64  `json:"milli,omitempty"`
-}
-
-// Refusal is a decision.Refusal.
-type Refusal struct {
-	Plugin string `json:"plugin,omitempty"`
-	Reason string `json:"reason"`
-	Nodes  int    `json:"nodes"`
-}
-
-// Candidate is a decision.Candidate.
-type Candidate struct {
-	Node  string   `json:"node"`
-	Score float32  `json:"score"`
-	Read  *Reading `json:"read,omitempty"`
-	Cards []string `json:"cards,omitempty"`
-}
-
-// Default is a decision.Default.
-type Default struct {
-	Candidate
-	Ties      int  `json:"ties"`
-	Preferred bool `json:"preferred"`
-}
-
-// Reading is a policy.Reading.
-type Reading struct {
-	Kind     policy.ReadingKind `json:"kind"`
-	Features Numbers            `json:"features"`
-	Weights  Numbers            `json:"weights,omitempty"`
-}
-
-// Numbers is a vector. Its JSON form is the base64 of the numbers as little-endian float32.
-type Numbers []float32
-
-// MarshalJSON implements json.Marshaler.
-func (n Numbers) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 4*len(n))
-	for _, x := range n {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return append(base64.StdEncoding.AppendEncode([]byte{'"'}, b), '"'), nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler. It fails for numbers that are not finite.
-func (n *Numbers) UnmarshalJSON(text []byte) error {
-	var b []byte
-	if err := json.Unmarshal(text, &b); err != nil {
-		return err
-	}
-	if len(b)%4 != 0 {
-		return fmt.Errorf("%d bytes are no vector of float32", len(b))
-	}
-	*n = make(Numbers, len(b)/4)
-	for i := range *n {
-		x := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-		if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-			return errors.New("a number is not finite")
-		}
-		(*n)[i] = x
-	}
-	return nil
 }
 
 // Of returns the record of a decision.
@@ -144,6 +69,7 @@ func Of(d *decision.Decision) Record {
 		Namespace: d.Pod.Namespace, Pod: d.Pod.Name, UID: d.Pod.UID, Outcome: outcome(d),
 		Node: d.Node, Group: d.Group, Policy: d.Policy, Fallback: d.Fallback, Latency: float64(d.Latency.Nanoseconds()) / 1000,
 		Nodes: d.Nodes, Feasible: d.Feasible, Preferred: d.Preferred, Failure: d.Failure, Nominated: d.Nominated, Really: d.Really,
+		Claimed: d.Claimed, Refused: d.Refused, Best: d.Best, Default: d.Default,
 	}
 	if d.Fingerprint != 0 {
 		r.Fingerprint = fmt.Sprintf("%016x", d.Fingerprint)
@@ -152,18 +78,6 @@ func Of(d *decision.Decision) Record {
 		if d.Devices.Has(i) {
 			r.Devices = append(r.Devices, i)
 		}
-	}
-	for _, c := range d.Claimed {
-		r.Claimed = append(r.Claimed, ClaimedDevice(c))
-	}
-	for _, f := range d.Refused {
-		r.Refused = append(r.Refused, Refusal(f))
-	}
-	for _, c := range d.Best {
-		r.Best = append(r.Best, candidate(c))
-	}
-	if d.Default != nil {
-		r.Default = &Default{candidate(d.Default.Candidate), d.Default.Ties, d.Default.Preferred}
 	}
 	if up, ok := d.RunnerUp(); ok {
 		r.RunnerUp = up.Node
@@ -187,14 +101,6 @@ func outcome(d *decision.Decision) string {
 	return notBound
 }
 
-func candidate(c decision.Candidate) Candidate {
-	out := Candidate{Node: c.Node, Score: c.Score, Cards: c.Cards}
-	if c.Read != nil {
-		out.Read = &Reading{c.Read.Kind, c.Read.Features, c.Read.Weights}
-	}
-	return out
-}
-
 // The bytes of texts in a record, and the number of reasons.
 const (
 	maxName    = 253 // Kubernetes' limit for names of pods and nodes
@@ -204,43 +110,53 @@ const (
 	maxClaimed = 64 // devices of a pod's claims, and cards of a candidate
 )
 
-// bound cuts a decision's texts and lists. It copies the lists that it changes, because other listeners hold them.
-func bound(d decision.Decision) decision.Decision {
-	d.Profile, d.Policy = short(d.Profile, maxName), short(d.Policy, maxName)
-	d.Pod = decision.Pod{Namespace: short(d.Pod.Namespace, maxName), Name: short(d.Pod.Name, maxName), UID: short(d.Pod.UID, maxName)}
-	d.Node, d.Nominated, d.Really = short(d.Node, maxName), short(d.Nominated, maxName), short(d.Really, maxName)
-	d.Failure = short(d.Failure, maxFailure)
-	var refused []decision.Refusal
-	for i, r := range d.Refused {
-		r.Plugin, r.Reason = short(r.Plugin, maxName), short(r.Reason, maxReason)
-		if i < maxReasons {
-			refused = append(refused, r)
-			continue
+// bound cuts the lists of a decision's record, and makes its texts safe to print. It copies what it changes, because other listeners hold it.
+func (r *Record) bound() {
+	if more := len(r.Refused) - maxReasons; more > 0 {
+		others := decision.Refusal{Reason: "other reasons"}
+		for _, f := range r.Refused[maxReasons-1:] {
+			others.Nodes += f.Nodes
 		}
-		last := &refused[maxReasons-1]
-		*last = decision.Refusal{Reason: "other reasons", Nodes: last.Nodes + r.Nodes}
+		r.Refused = append(slices.Clone(r.Refused[:maxReasons-1]), others)
 	}
-	d.Refused = refused
-	d.Best = slices.Clone(d.Best[:min(len(d.Best), decision.MaxBest)])
-	for i := range d.Best {
-		d.Best[i].Cards = shortCards(d.Best[i].Cards)
+	r.Refused, r.Best = slices.Clone(r.Refused), slices.Clone(r.Best[:min(len(r.Best), decision.MaxBest)])
+	r.Claimed = slices.Clone(r.Claimed[:min(len(r.Claimed), maxClaimed)])
+	if r.Default != nil {
+		r.Default = new(*r.Default)
 	}
-	if d.Default != nil {
-		asked := *d.Default
-		asked.Cards = shortCards(asked.Cards)
-		d.Default = &asked
-	}
-	d.Claimed = slices.Clone(d.Claimed[:min(len(d.Claimed), maxClaimed)])
-	for i := range d.Claimed {
-		c := (*ClaimedDevice)(&d.Claimed[i])
-		c.shorten()
-	}
-	return d
+	r.shorten()
 }
 
-func (c *ClaimedDevice) shorten() {
-	for _, s := range []*string{&c.Claim, &c.Request, &c.Driver, &c.Pool, &c.Name} {
+// shorten makes a record's texts safe to print.
+func (r *Record) shorten() {
+	for _, s := range []*string{
+		&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really,
+	} {
 		*s = short(*s, maxName)
+	}
+	r.Failure = short(r.Failure, maxFailure)
+	for i := range r.Refused {
+		r.Refused[i].Plugin, r.Refused[i].Reason = short(r.Refused[i].Plugin, maxName), short(r.Refused[i].Reason, maxReason)
+	}
+	for i := range r.Claimed {
+		c := &r.Claimed[i]
+		for _, s := range []*string{&c.Claim, &c.Request, &c.Driver, &c.Pool, &c.Name} {
+			*s = short(*s, maxName)
+		}
+	}
+	for i := range r.Best {
+		shorten(&r.Best[i])
+	}
+	if r.Default != nil {
+		shorten(&r.Default.Candidate)
+	}
+}
+
+// shorten bounds a candidate's texts. It copies the names of cards.
+func shorten(c *decision.Candidate) {
+	c.Node, c.Cards = short(c.Node, maxName), slices.Clone(c.Cards[:min(len(c.Cards), maxClaimed)])
+	for i := range c.Cards {
+		c.Cards[i] = short(c.Cards[i], 3*maxName) // driver, pool and name
 	}
 }
 
@@ -288,37 +204,6 @@ func (r *Record) check() error {
 	case len(r.Best) > decision.MaxBest || len(r.Refused) > maxReasons || len(r.Devices) > 64 || len(r.Claimed) > maxClaimed:
 		return errors.New("a list in the record is too long")
 	}
-	for _, s := range []*string{
-		&r.Profile, &r.Namespace, &r.Pod, &r.UID, &r.Node, &r.Group, &r.Policy, &r.Fingerprint, &r.Fallback, &r.RunnerUp, &r.Nominated, &r.Really,
-	} {
-		*s = short(*s, maxName)
-	}
-	r.Failure = short(r.Failure, maxFailure)
-	for i := range r.Refused {
-		r.Refused[i].Plugin, r.Refused[i].Reason = short(r.Refused[i].Plugin, maxName), short(r.Refused[i].Reason, maxReason)
-	}
-	for i := range r.Claimed {
-		r.Claimed[i].shorten()
-	}
-	for i := range r.Best {
-		r.Best[i].shorten()
-	}
-	if r.Default != nil {
-		r.Default.shorten()
-	}
+	r.shorten()
 	return nil
-}
-
-func (c *Candidate) shorten() {
-	c.Node = short(c.Node, maxName)
-	c.Cards = shortCards(c.Cards)
-}
-
-// shortCards returns a bounded copy of the names of cards.
-func shortCards(names []string) []string {
-	out := slices.Clone(names[:min(len(names), maxClaimed)])
-	for i := range out {
-		out[i] = short(out[i], 3*maxName) // driver, pool and name
-	}
-	return out
 }

@@ -221,7 +221,8 @@ func TestFullDisk(t *testing.T) {
 	defer f.Close()
 	disk := &faulty{File: f}
 	var said []string
-	j := &lines{path: path, file: disk, failed: func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }}
+	failed := func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }
+	j := &lines{path: path, file: disk, losses: losses{failed: failed}}
 	b := NewBook(10, j)
 	for i, full := range []bool{false, true, true, true, false, false} {
 		disk.full = full

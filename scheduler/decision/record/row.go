@@ -53,28 +53,30 @@ func rowOf(r *Record) (row, error) {
 		Nodes: int64(r.Nodes), Feasible: int64(r.Feasible), Preferred: int64(r.Preferred), RunnerUp: r.RunnerUp, Margin: r.Margin,
 		Failure: r.Failure, Nominated: r.Nominated, Really: r.Really,
 	}
-	var errs [5]error
-	if len(r.Devices) > 0 {
-		out.Devices, errs[0] = column(r.Devices)
+	var failed error
+	for _, l := range out.lists(r) {
+		if !l.empty {
+			text, err := json.Marshal(l.value)
+			*l.text, failed = string(text), errors.Join(failed, err)
+		}
 	}
-	if len(r.Refused) > 0 {
-		out.Refused, errs[1] = column(r.Refused)
-	}
-	if len(r.Best) > 0 {
-		out.Best, errs[2] = column(r.Best)
-	}
-	if r.Default != nil {
-		out.Default, errs[3] = column(r.Default)
-	}
-	if len(r.Claimed) > 0 {
-		out.Claimed, errs[4] = column(r.Claimed)
-	}
-	return out, errors.Join(errs[:]...)
+	return out, failed
 }
 
-func column(v any) (string, error) {
-	text, err := json.Marshal(v)
-	return string(text), err
+// list is a column of JSON, and the part of a record that it holds.
+type list struct {
+	name  string
+	text  *string
+	value any // a pointer
+	empty bool
+}
+
+func (w *row) lists(r *Record) []list {
+	return []list{
+		{"devices", &w.Devices, &r.Devices, len(r.Devices) == 0}, {"claimed", &w.Claimed, &r.Claimed, len(r.Claimed) == 0},
+		{"refused", &w.Refused, &r.Refused, len(r.Refused) == 0}, {"best", &w.Best, &r.Best, len(r.Best) == 0},
+		{"default", &w.Default, &r.Default, r.Default == nil},
+	}
 }
 
 // record returns the record of a row from a file. Its texts are safe to print.
@@ -86,21 +88,15 @@ func (w *row) record() (Record, error) {
 		Nodes: int(w.Nodes), Feasible: int(w.Feasible), Preferred: int(w.Preferred), RunnerUp: w.RunnerUp, Margin: w.Margin, Failure: w.Failure,
 		Nominated: w.Nominated, Really: w.Really,
 	}
-	for _, c := range []struct {
-		name, text string
-		into       any
-	}{
-		{"devices", w.Devices, &r.Devices}, {"claimed", w.Claimed, &r.Claimed}, {"refused", w.Refused, &r.Refused}, {"best", w.Best, &r.Best},
-		{"default", w.Default, &r.Default},
-	} {
+	for _, l := range w.lists(&r) {
 		switch {
-		case len(c.text) > maxRecordBytes:
-			return r, fmt.Errorf("column %s has more than %d bytes", c.name, maxRecordBytes)
-		case c.text == "":
+		case len(*l.text) > maxRecordBytes:
+			return r, fmt.Errorf("column %s has more than %d bytes", l.name, maxRecordBytes)
+		case *l.text == "":
 			continue
 		}
-		if err := json.Unmarshal([]byte(c.text), c.into); err != nil {
-			return r, fmt.Errorf("column %s: %w", c.name, err)
+		if err := json.Unmarshal([]byte(*l.text), l.value); err != nil {
+			return r, fmt.Errorf("column %s: %w", l.name, err)
 		}
 	}
 	return r, r.check()

@@ -33,12 +33,12 @@ const versionKey = "gnnsched.decisions.schema"
 // table is a journal in Parquet. After each row group it writes a footer that lists all groups so far, and it never overwrites: the file is
 // complete after every group, and a truncated file is complete up to its last whole footer. The footers before the last one are dead bytes.
 type table struct {
-	path   string
-	now    func() time.Time
-	after  func(time.Duration, func()) (stop func() bool) // calls a function once in another goroutine
-	failed func(err error, lost uint64)
+	path  string
+	now   func() time.Time
+	after func(time.Duration, func()) (stop func() bool) // calls a function once in another goroutine
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	losses
 	file    *os.File // nil until the next group
 	size    int64
 	meta    format.FileMetaData
@@ -46,14 +46,13 @@ type table struct {
 	buffer  bytes.Buffer                // what writer writes to
 	pending []row
 	stop    func() bool // the timer of the pending rows
-	lost    uint64
-	limit   int64 // of size, above which a new file begins
+	limit   int64       // of size, above which a new file begins
 }
 
 // openTable opens a file. The next group replaces the remains of a killed process behind the last whole group.
 func openTable(path string, failed func(err error, lost uint64)) (*table, error) {
 	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
-	t := &table{path: path, now: time.Now, after: after, failed: failed, limit: maxMegabytes << 20}
+	t := &table{path: path, now: time.Now, after: after, losses: losses{failed: failed}, limit: maxMegabytes << 20}
 	if err := t.open(); err != nil {
 		return nil, err
 	}
@@ -126,16 +125,9 @@ func (t *table) group() {
 	err := t.append(t.pending)
 	t.pending = t.pending[:0]
 	if err != nil {
-		if t.lost == 0 {
-			t.failed(fmt.Errorf("write decisions: %w", err), n)
-		}
-		t.lost += n
-		return
+		err = fmt.Errorf("write decisions: %w", err)
 	}
-	if t.lost > 0 {
-		t.failed(nil, t.lost)
-		t.lost = 0
-	}
+	t.wrote(n, err)
 }
 
 // append adds a row group and a footer to the file.

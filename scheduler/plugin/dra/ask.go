@@ -350,19 +350,11 @@ func tolerates(w want, taints []resourceapi.DeviceTaint) bool {
 		if t.Effect == resourceapi.DeviceTaintEffectNone {
 			continue
 		}
-		if !slices.ContainsFunc(w.tolerations, func(l resourceapi.DeviceToleration) bool { return tolerated(l, t) }) {
+		if !slices.ContainsFunc(w.tolerations, func(l resourceapi.DeviceToleration) bool { return resourceclaim.ToleratesTaint(l, t) }) {
 			return false
 		}
 	}
 	return true
-}
-
-// tolerated reports whether a toleration matches a taint, as those of nodes do.
-func tolerated(l resourceapi.DeviceToleration, t resourceapi.DeviceTaint) bool {
-	if l.Effect != "" && l.Effect != t.Effect || l.Key != "" && l.Key != t.Key {
-		return false
-	}
-	return l.Operator == resourceapi.DeviceTolerationOpExists || l.Value == t.Value && l.Key != ""
 }
 
 // selects returns which devices an expression selects. One on which it fails is not selected; upstream's

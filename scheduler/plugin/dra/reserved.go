@@ -8,6 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/scheduler/decision"
 )
 
 const reservedKey = fwk.StateKey("gnnsched/" + Name + "/reserved")
@@ -40,21 +41,9 @@ func reservedIn(state fwk.CycleState) *reserved {
 // cannot choose for them.
 func Reserved(state fwk.CycleState) cluster.DeviceSet { return reservedIn(state).cards }
 
-// Device is a device that a pod has by a claim.
-type Device struct {
-	// Claim is the name of the ResourceClaim. It is empty for the one that upstream makes for the pod's extended resources,
-	// which has no name before the pod is bound.
-	Claim   string
-	Request string // of the claim; REQUEST/ALTERNATIVE if it has alternatives
-	Driver  string
-	Pool    string
-	Name    string
-	Milli   int64 // thousandths of its card that the claim takes; 0 if the device is none that a policy knows
-}
-
 // ReservedDevices returns the devices that a cycle's pod got by all of its claims, those that were allocated before
 // included, in the order of the claims.
-func ReservedDevices(state fwk.CycleState) (out []Device) {
+func ReservedDevices(state fwk.CycleState) (out []decision.ClaimedDevice) {
 	r := reservedIn(state)
 	for _, c := range r.claims {
 		name := c.Name
@@ -63,7 +52,7 @@ func ReservedDevices(state fwk.CycleState) (out []Device) {
 		}
 		for i := range c.Status.Allocation.Devices.Results {
 			g := &c.Status.Allocation.Devices.Results[i]
-			d := Device{Claim: name, Request: g.Request, Driver: g.Driver, Pool: g.Pool, Name: g.Device}
+			d := decision.ClaimedDevice{Claim: name, Request: g.Request, Driver: g.Driver, Pool: g.Pool, Name: g.Device}
 			if r.node != nil {
 				_, d.Milli = r.node.shape.Taken(g)
 			}

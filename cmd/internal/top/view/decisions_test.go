@@ -64,12 +64,12 @@ func inShadow(list []state.Decision) []state.Decision {
 // withDevices gives some of the decisions devices, by claims and by numbers.
 func withDevices(list []state.Decision) []state.Decision {
 	for i := range list {
-		switch d := (record.ClaimedDevice{Claim: "gpu", Request: "gpu", Driver: "gpu.nvidia.com", Pool: list[i].Node, Name: "gpu-2", Milli: 460}); i % 4 {
+		switch d := (decision.ClaimedDevice{Claim: "gpu", Request: "gpu", Driver: "gpu.nvidia.com", Pool: list[i].Node, Name: "gpu-2", Milli: 460}); i % 4 {
 		case 0:
-			list[i].Claimed = []record.ClaimedDevice{d}
+			list[i].Claimed = []decision.ClaimedDevice{d}
 		case 1:
 			d.Milli = 1000
-			list[i].Claimed = []record.ClaimedDevice{d, {Driver: "net.example.com", Name: "eth1"}}
+			list[i].Claimed = []decision.ClaimedDevice{d, {Driver: "net.example.com", Name: "eth1"}}
 		case 2:
 			list[i].Devices = []int{0, 3}
 		}
