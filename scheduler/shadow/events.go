@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 )
 
@@ -67,33 +66,4 @@ func (q *queue) length() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.list)
-}
-
-// pods returns a handler of pods that puts events into the queue.
-func (q *queue) pods() cache.ResourceEventHandler {
-	return handler(func(old, pod *v1.Pod, initial bool) { q.put(event{old: old, pod: pod, initial: initial}) })
-}
-
-// nodes is pods for nodes.
-func (q *queue) nodes() cache.ResourceEventHandler {
-	return handler(func(was, now *v1.Node, initial bool) { q.put(event{was: was, now: now, initial: initial}) })
-}
-
-func handler[T any](put func(old, now *T, initial bool)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(obj any, initial bool) { put(nil, obj.(*T), initial) },
-		UpdateFunc: func(old, now any) {
-			if old != now {
-				put(old.(*T), now.(*T), false)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if gone, is := obj.(cache.DeletedFinalStateUnknown); is {
-				obj = gone.Obj
-			}
-			if old, is := obj.(*T); is {
-				put(old, nil, false)
-			}
-		},
-	}
 }

@@ -71,6 +71,8 @@ type OneStep struct {
 	Equal  int     `json:"equal"`
 	Worse  int     `json:"worse"`
 	Mean   float64 `json:"mean"` // of cost after theirs minus cost after ours
+
+	sum float64 // of which Mean is the mean
 }
 
 // Times are the durations of the profile's decisions, filters included, in seconds.
@@ -98,7 +100,7 @@ func (w *Watcher) Report() Report {
 	r := Report{
 		Version: version, Profile: w.config.Name, Policy: n.Policy, Fingerprint: strconv.FormatUint(n.Fingerprint, 16),
 		Of: w.config.Of, Objective: w.config.Objective.Name(), From: w.begun, To: w.last, Limits: w.config.Limits,
-		Counts: c, OneStep: w.gains.oneStep(), Time: w.times.quantiles(), Failures: slices.Clone(w.failures), Whole: w.blocks.all(),
+		Counts: c, OneStep: w.gains, Time: w.times.quantiles(), Failures: slices.Clone(w.failures), Whole: w.blocks.all(),
 	}
 	if n := len(w.ours.Running); n > 0 {
 		r.Placed = float64(len(w.ours.Chosen)) / float64(n)
@@ -131,26 +133,18 @@ func Parse(text []byte) (Report, error) {
 	return r, nil
 }
 
-// gains sums up the single choices.
-type gains struct {
-	better, equal, worse int
-	sum                  float64
-}
-
-func (g *gains) add(j judgement) {
-	g.sum += j.gained
+// add adds a single choice.
+func (s *OneStep) add(j judgement) {
 	switch j.sign() {
 	case 1:
-		g.better++
+		s.Better++
 	case 0:
-		g.equal++
+		s.Equal++
 	default:
-		g.worse++
+		s.Worse++
 	}
-}
-
-func (g *gains) oneStep() OneStep {
-	return OneStep{g.better, g.equal, g.worse, g.sum / float64(max(g.better+g.equal+g.worse, 1))}
+	s.sum += j.gained
+	s.Mean = s.sum / float64(s.Better+s.Equal+s.Worse)
 }
 
 // recent is the number of durations behind the quantiles.

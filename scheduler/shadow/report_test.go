@@ -68,7 +68,7 @@ func good() Report {
 			Bound: 2100, Compared: 2000, Results: map[outcome]int{same: 700, equal: 300, different: 900, only: 100},
 			NotCompared: map[string]int{volumeReason: 100},
 		},
-		OneStep: OneStep{500, 200, 200, 0.0001}, Time: Times{0.001, 0.004, 0.02}, Placed: 0.9,
+		OneStep: OneStep{Better: 500, Equal: 200, Worse: 200, Mean: 0.0001}, Time: Times{0.001, 0.004, 0.02}, Placed: 0.9,
 		Whole: Block{7200, 0.1, 0.08, 0, 0}, Batches: slices.Repeat([]Block{{240, 0.1, 0.08, 0, 0}}, 30), Correlation: 0.05,
 		Gain: &Estimate{0.02, 0.015, 0.025}, MoreWaiting: &Estimate{0, 0, 0},
 	}

@@ -25,6 +25,7 @@ import (
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
 	"gnnsched/internal/runfolder"
+	"gnnsched/internal/watched"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
@@ -100,7 +101,7 @@ type Watcher struct {
 	failures    []Failure
 	recent      []Comparison // the last ones, the oldest first
 	times       durations
-	gains       gains
+	gains       OneStep
 	film        film
 	decided     uint64 // decisions with a node that were recorded
 }
@@ -139,11 +140,15 @@ func New(ctx context.Context, c Config) (*Watcher, error) {
 	w.ours = memcluster.NewPlacements(second)
 	w.ours.Preempts = slices.ContainsFunc(second.Profile().ListPlugins().PostFilter.Enabled,
 		func(p config.Plugin) bool { return p.Name == names.DefaultPreemption })
-	pods, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(w.queue.pods())
+	pods, err := w.shared.Core().V1().Pods().Informer().AddEventHandler(watched.Handler(func(was, is *v1.Pod, listed bool) {
+		w.queue.put(event{old: was, pod: is, initial: listed})
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	nodes, err := w.shared.Core().V1().Nodes().Informer().AddEventHandler(w.queue.nodes())
+	nodes, err := w.shared.Core().V1().Nodes().Informer().AddEventHandler(watched.Handler(func(was, is *v1.Node, listed bool) {
+		w.queue.put(event{was: was, now: is, initial: listed})
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("watch nodes: %w", err)
 	}

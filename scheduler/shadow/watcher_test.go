@@ -114,7 +114,7 @@ func TestDecidesOnTheStateBefore(t *testing.T) {
 	if n := b.counts.Results; n[same]+n[equal] != 2 {
 		t.Errorf("%v: the empty nodes are alike, and of a and b with a pod each, both are best", n)
 	}
-	if g := b.gains; g.worse != 1 || g.better != 0 {
+	if g := b.gains; g.Worse != 1 || g.Better != 0 {
 		t.Errorf("%+v: packing is worse for balance", g)
 	}
 	r := b.Report()

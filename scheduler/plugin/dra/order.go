@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -14,6 +13,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/structured"
+
+	"gnnsched/internal/watched"
 )
 
 // order knows in which order claims got their devices: in that of their resource versions, so schedulers that do not know of each other
@@ -25,7 +26,7 @@ type order struct {
 	mu      sync.Mutex
 	claims  map[types.UID]*holder
 	holders map[structured.DeviceID][]*holder // a claim is in it once for each of its results
-	waiting map[types.UID]lookout
+	waiting watched.Waits
 	twice   map[structured.DeviceID]bool // devices that several claims have, or had until one of them gave it back
 }
 
@@ -35,18 +36,6 @@ type holder struct {
 	at      int64 // the resource version with which it was first seen to have it
 	newest  int64 // the last one
 	results []resourceapi.DeviceRequestAllocationResult
-}
-
-// lookout ends when a claim is seen in a resource version or a later one.
-type lookout struct {
-	version int64
-	over    chan struct{}
-}
-
-// versionOf returns the resource version of a claim. Those of one resource are numbers that grow with every write.
-func versionOf(c *resourceapi.ResourceClaim) int64 {
-	v, _ := strconv.ParseInt(c.ResourceVersion, 10, 64)
-	return v
 }
 
 // whole reports whether the claim has all of a device.
@@ -70,27 +59,15 @@ func (o *order) follow(f informers.SharedInformerFactory) error {
 // handler returns what has to hear of the claims.
 func (o *order) handler() cache.ResourceEventHandler {
 	o.claims, o.holders = map[types.UID]*holder{}, map[structured.DeviceID][]*holder{}
-	o.waiting, o.twice = map[types.UID]lookout{}, map[structured.DeviceID]bool{}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(is any) { o.set(is.(*resourceapi.ResourceClaim)) },
-		UpdateFunc: func(was, is any) { o.replace(was.(*resourceapi.ResourceClaim), is.(*resourceapi.ResourceClaim)) },
-		DeleteFunc: func(was any) {
-			if gone, unseen := was.(cache.DeletedFinalStateUnknown); unseen {
-				was = gone.Obj
-			}
-			if c, known := was.(*resourceapi.ResourceClaim); known { // client-go may have lost the object, too
-				o.drop(c.UID)
-			}
-		},
-	}
-}
-
-// replace notes a change of a claim, which may be another one of the same name.
-func (o *order) replace(was, is *resourceapi.ResourceClaim) {
-	if was.UID != is.UID {
-		o.drop(was.UID)
-	}
-	o.set(is)
+	o.waiting, o.twice = watched.Waits{}, map[structured.DeviceID]bool{}
+	return watched.Handler(func(was, is *resourceapi.ResourceClaim, _ bool) {
+		if was != nil && (is == nil || is.UID != was.UID) {
+			o.drop(was.UID)
+		}
+		if is != nil {
+			o.set(is)
+		}
+	})
 }
 
 // set notes what a claim has.
@@ -104,14 +81,11 @@ func (o *order) set(c *resourceapi.ResourceClaim) {
 	t, results := o.claims[c.UID], c.Status.Allocation.Devices.Results
 	if t == nil || !apiequality.Semantic.DeepEqual(t.results, results) {
 		o.remove(c.UID)
-		t = &holder{claim: c.UID, at: versionOf(c), results: results}
+		t = &holder{claim: c.UID, at: watched.Version(c), results: results}
 		o.add(t)
 	}
-	t.newest = versionOf(c)
-	if w, has := o.waiting[c.UID]; has && t.newest >= w.version {
-		close(w.over)
-		delete(o.waiting, c.UID)
-	}
+	t.newest = watched.Version(c)
+	o.waiting.Seen(c.UID, t.newest)
 }
 
 // add takes a claim into the books. The caller holds the lock.
@@ -170,16 +144,11 @@ func (o *order) remove(claim types.UID) {
 func (o *order) seen(c *resourceapi.ResourceClaim) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	w, has := o.waiting[c.UID]
-	if !has || w.version < versionOf(c) {
-		w = lookout{versionOf(c), make(chan struct{})}
+	seen := int64(-1)
+	if t := o.claims[c.UID]; t != nil {
+		seen = t.newest
 	}
-	if t := o.claims[c.UID]; t != nil && t.newest >= w.version {
-		close(w.over)
-	} else {
-		o.waiting[c.UID] = w
-	}
-	return w.over
+	return o.waiting.For(c.UID, watched.Version(c), seen)
 }
 
 // forget ends the wait for a claim that never came.

@@ -19,6 +19,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
+
+	"gnnsched/internal/watched"
 )
 
 // Guard makes the profiles of a scheduler leave nodes to other schedulers that were first. It must be called before the informers start.
@@ -130,7 +132,7 @@ func (g *guarded) announce(ctx context.Context, pod *v1.Pod, node *string) error
 	within, cancel := context.WithTimeout(ctx, seeWithin)
 	defer cancel()
 	select {
-	case <-g.ledger.seen(pod.UID, versionOf(is)):
+	case <-g.ledger.seen(pod.UID, watched.Version(is)):
 		return nil
 	case <-within.Done():
 		g.ledger.forget(pod.UID)

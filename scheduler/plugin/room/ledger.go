@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/watched"
 )
 
 // amounts are requests or what a node offers, by resource: thousandths of cores, and bytes or pieces.
@@ -68,12 +68,6 @@ type flight struct {
 	amounts amounts
 }
 
-// lookout ends when a pod is seen in a resource version or a later one.
-type lookout struct {
-	version int64
-	over    chan struct{}
-}
-
 const (
 	// recent is how long after a pod of another scheduler was pending or got a node the pods of this one are announced.
 	recent = time.Minute
@@ -91,7 +85,7 @@ type ledger struct {
 	mu      sync.Mutex
 	pods    map[types.UID]*holder
 	on      map[string]map[types.UID]*holder // by node
-	waiting map[types.UID]lookout
+	waiting watched.Waits
 	flights map[types.UID]*flight
 	number  int
 	foreign time.Time // when a pod of another scheduler was last pending or got a node
@@ -100,35 +94,20 @@ type ledger struct {
 func newLedger(own map[string]bool, nodes corelisters.NodeLister, c clock.PassiveClock, log klog.Logger) *ledger {
 	return &ledger{
 		own: own, nodes: nodes, clock: c, log: log, pods: map[types.UID]*holder{}, on: map[string]map[types.UID]*holder{},
-		waiting: map[types.UID]lookout{}, flights: map[types.UID]*flight{},
+		waiting: watched.Waits{}, flights: map[types.UID]*flight{},
 	}
 }
 
 // handler returns what has to hear of the pods.
 func (l *ledger) handler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(is any, listed bool) { l.set(is.(*v1.Pod), listed) },
-		UpdateFunc: func(was, is any) {
-			if old := was.(*v1.Pod); old.UID != is.(*v1.Pod).UID {
-				l.drop(old.UID)
-			}
-			l.set(is.(*v1.Pod), false)
-		},
-		DeleteFunc: func(was any) {
-			if gone, unseen := was.(cache.DeletedFinalStateUnknown); unseen {
-				was = gone.Obj
-			}
-			if p, known := was.(*v1.Pod); known { // client-go may have lost the object, too
-				l.drop(p.UID)
-			}
-		},
-	}
-}
-
-// versionOf returns the resource version of a pod. Those of one resource are numbers that grow with every write.
-func versionOf(p *v1.Pod) int64 {
-	v, _ := strconv.ParseInt(p.ResourceVersion, 10, 64)
-	return v
+	return watched.Handler(func(was, is *v1.Pod, listed bool) {
+		if was != nil && (is == nil || is.UID != was.UID) {
+			l.drop(was.UID)
+		}
+		if is != nil {
+			l.set(is, listed)
+		}
+	})
 }
 
 // set notes a pod. listed says that it was there when the ledger began.
@@ -141,7 +120,7 @@ func (l *ledger) set(p *v1.Pod, listed bool) {
 	defer l.mu.Unlock()
 	h := &holder{
 		name: p.Namespace + "/" + p.Name, by: p.Spec.SchedulerName, node: p.Spec.NodeName, bound: p.Spec.NodeName != "",
-		at: versionOf(p), newest: versionOf(p),
+		at: watched.Version(p), newest: watched.Version(p),
 		since: l.clock.Now(), amounts: requests(p),
 	}
 	if !h.bound {
@@ -166,10 +145,7 @@ func (l *ledger) set(p *v1.Pod, listed bool) {
 	if !l.own[h.by] && (!h.bound || came) {
 		l.foreign = l.clock.Now()
 	}
-	if w, has := l.waiting[p.UID]; has && h.newest >= w.version {
-		close(w.over)
-		delete(l.waiting, p.UID)
-	}
+	l.waiting.Seen(p.UID, h.newest)
 	if came {
 		l.count(h)
 	}
@@ -263,13 +239,11 @@ func (l *ledger) end(uid types.UID) (told bool) {
 func (l *ledger) seen(uid types.UID, version int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := lookout{version, make(chan struct{})}
-	if h := l.pods[uid]; h != nil && h.newest >= version {
-		close(w.over)
-	} else {
-		l.waiting[uid] = w
+	seen := int64(-1)
+	if h := l.pods[uid]; h != nil {
+		seen = h.newest
 	}
-	return w.over
+	return l.waiting.For(uid, version, seen)
 }
 
 // forget ends the wait for a pod that never came.

@@ -23,7 +23,7 @@ func BenchmarkAttach(b *testing.B) {
 			k := w.made % 300
 			p := w.pod("shop", fmt.Sprint("w", k), fmt.Sprintf("w%d=3e6,w%d=1e6", (k+1)%300, (k+7)%300))
 			p.Spec.NodeName = n.Name
-			w.view.sizes.OnAdd(p, false)
+			w.view.sizes.change(nil, p, false)
 			infos[i].AddPodInfo(&framework.PodInfo{Pod: p})
 		}
 	}
@@ -43,7 +43,7 @@ func BenchmarkAttach(b *testing.B) {
 	b.Run("pod with traffic, after one was bound", func(b *testing.B) {
 		with := infos[7].Snapshot()
 		with.AddPodInfo(&framework.PodInfo{Pod: talking})
-		w.view.sizes.OnAdd(talking, false)
+		w.view.sizes.change(nil, talking, false)
 		states := []fwk.NodeInfo{with, infos[7]}
 		for i := range b.N {
 			w.touch(w.nodes[7].Name)
@@ -68,9 +68,9 @@ func BenchmarkWorkload(b *testing.B) {
 		}},
 		{"replicas", func(w *world, _ []fwk.NodeInfo, i int) {
 			if more := w.pods[0]; i%2 == 0 {
-				w.view.sizes.OnAdd(more, false)
+				w.view.sizes.change(nil, more, false)
 			} else {
-				w.view.sizes.OnDelete(more)
+				w.view.sizes.change(more, nil, false)
 			}
 		}},
 		{"measured", func(w *world, _ []fwk.NodeInfo, i int) {
@@ -92,7 +92,7 @@ func BenchmarkWorkload(b *testing.B) {
 					for _, x := range [][2]string{{"web", "api=3e6"}, {"api", ""}} {
 						p := w.pod("shop", x[0], x[1])
 						p.Spec.NodeName = n.Name
-						w.view.sizes.OnAdd(p, false)
+						w.view.sizes.change(nil, p, false)
 						infos[i].AddPodInfo(&framework.PodInfo{Pod: p})
 					}
 				}

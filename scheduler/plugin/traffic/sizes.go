@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 )
 
 // maxChanged is the largest number of workloads whose change is remembered one by one, for a profile that decides
@@ -20,26 +19,10 @@ type sizes struct {
 	changed map[key]bool // since the last drain; nil if there are too many
 }
 
-var _ cache.ResourceEventHandler = &sizes{}
-
 func newSizes() *sizes { return &sizes{pods: map[key]int32{}, changed: map[key]bool{}} }
 
-// OnAdd implements cache.ResourceEventHandler.
-func (s *sizes) OnAdd(obj any, _ bool) { s.change(nil, obj) }
-
-// OnUpdate implements cache.ResourceEventHandler.
-func (s *sizes) OnUpdate(old, now any) { s.change(old, now) }
-
-// OnDelete implements cache.ResourceEventHandler.
-func (s *sizes) OnDelete(obj any) {
-	if gone, is := obj.(cache.DeletedFinalStateUnknown); is {
-		obj = gone.Obj
-	}
-	s.change(obj, nil)
-}
-
-// change counts now instead of old; each is a pod or nil.
-func (s *sizes) change(old, now any) {
+// change counts now instead of old; each may be nil.
+func (s *sizes) change(old, now *v1.Pod, _ bool) {
 	before, was := counted(old)
 	after, is := counted(now)
 	if was == is && before == after {
@@ -56,9 +39,8 @@ func (s *sizes) change(old, now any) {
 }
 
 // counted returns the workload of a pod that has not finished.
-func counted(obj any) (k key, counts bool) {
-	p, is := obj.(*v1.Pod)
-	if !is || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+func counted(p *v1.Pod) (k key, counts bool) {
+	if p == nil || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		return key{}, false
 	}
 	return keyOf(p), true

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/watched"
 )
 
 // maxRacks is the largest number of racks in a network, whose size is its square.
@@ -50,7 +51,7 @@ func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View
 		return nil, nil
 	}
 	s := newSizes()
-	if _, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(s); err != nil {
+	if _, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(watched.Handler(s.change)); err != nil {
 		return nil, err
 	}
 	v := newView(*c, s, &annotations{profile: h.ProfileName(), log: log, clock: clock.RealClock{}})

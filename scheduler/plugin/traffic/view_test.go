@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/watched"
 )
 
 var links = cluster.Links{
@@ -92,7 +93,7 @@ func (w *world) pod(namespace, owner, text string) *v1.Pod {
 // create makes the API server have a pod.
 func (w *world) create(p *v1.Pod) *v1.Pod {
 	w.pods = append(w.pods, p)
-	w.view.sizes.OnAdd(p, false)
+	w.view.sizes.change(nil, p, false)
 	return p
 }
 
@@ -107,7 +108,7 @@ func (w *world) update(i int, node string, text string) {
 	}
 	w.pods[i] = p
 	if !w.late[p.UID] {
-		w.view.sizes.OnUpdate(old, p)
+		w.view.sizes.change(old, p, false)
 	}
 	w.touch(old.Spec.NodeName)
 	w.touch(node)
@@ -122,9 +123,9 @@ func (w *world) remove(i int, tombstone bool) {
 		return
 	}
 	if tombstone {
-		w.view.sizes.OnDelete(cache.DeletedFinalStateUnknown{Obj: p})
+		watched.Handler(w.view.sizes.change).OnDelete(cache.DeletedFinalStateUnknown{Obj: p})
 	} else {
-		w.view.sizes.OnDelete(p)
+		w.view.sizes.change(p, nil, false)
 	}
 }
 
@@ -469,8 +470,8 @@ func TestManyChangesBetweenDecisions(t *testing.T) {
 	w.create(w.pod("shop", "api", ""))
 	for i := range maxChanged + 1 {
 		p := w.pod("jobs", fmt.Sprint("job-", i), "")
-		w.view.sizes.OnAdd(p, false)
-		w.view.sizes.OnDelete(p)
+		w.view.sizes.change(nil, p, false)
+		w.view.sizes.change(p, nil, false)
 	}
 	if n := len(w.view.sizes.changed); n > maxChanged {
 		t.Errorf("%d changes are kept", n)

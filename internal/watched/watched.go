@@ -1,0 +1,67 @@
+// Package watched helps to follow the objects of a resource by their watch.
+package watched
+
+import (
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Handler returns what an informer has to tell of changes. change gets an object before and after: was is nil if it is new, is if it is
+// gone. The watch may have missed that one was deleted and another one of the same name made. listed says that the object was there when the
+// informer began.
+func Handler[T any](change func(was, is *T, listed bool)) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(is any, listed bool) { change(nil, is.(*T), listed) },
+		UpdateFunc: func(was, is any) {
+			if was != is {
+				change(was.(*T), is.(*T), false)
+			}
+		},
+		DeleteFunc: func(was any) {
+			if gone, unseen := was.(cache.DeletedFinalStateUnknown); unseen {
+				was = gone.Obj
+			}
+			if old, known := was.(*T); known { // client-go may have lost the object, too
+				change(old, nil, false)
+			}
+		},
+	}
+}
+
+// Version returns the resource version of an object. Those of one resource are numbers that grow with every write.
+func Version(o metav1.Object) int64 {
+	v, _ := strconv.ParseInt(o.GetResourceVersion(), 10, 64)
+	return v
+}
+
+// Waits are the waits for versions of objects. Their owner's lock guards them, and makes the map.
+type Waits map[types.UID]wait
+
+// wait ends when an object is seen in a version or a later one.
+type wait struct {
+	version int64
+	over    chan struct{}
+}
+
+// For returns a channel that is closed as soon as an object is seen in a version or a later one. seen is the version in which it was seen
+// last; -1 if it was not.
+func (w Waits) For(object types.UID, version, seen int64) <-chan struct{} {
+	x, has := w[object]
+	if !has || x.version < version {
+		x = wait{version, make(chan struct{})}
+		w[object] = x
+	}
+	w.Seen(object, seen)
+	return x.over
+}
+
+// Seen ends the wait for an object if it was seen in the version or a later one.
+func (w Waits) Seen(object types.UID, version int64) {
+	if x, has := w[object]; has && version >= x.version {
+		close(x.over)
+		delete(w, object)
+	}
+}
