@@ -6,6 +6,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/server"
 )
@@ -23,15 +24,12 @@ func healthcheckCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "url", Value: "https://127.0.0.1:10259/readyz", Usage: "`URL` that answers with status 200 if all is well"},
 			&ucli.DurationFlag{Name: "timeout", Value: 5 * time.Second, Usage: "`TIME` to wait for the answer"},
 		},
-		Action: func(c *ucli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("unexpected argument %q", c.Args().First())
-			}
+		Action: cli.FlagsOnly(func(c *ucli.Context) error {
 			u, err := url.Parse(c.String("url"))
 			if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 				return exit.Usagef("--url %q is not an http or https URL", c.String("url"))
 			}
 			return server.CheckHealth(c.Context, u, c.Duration("timeout"), c.App.Writer)
-		},
+		}),
 	}
 }

@@ -108,7 +108,7 @@ func runCommands() []*ucli.Command {
 				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
 				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-default decision-events"},
 				cli.Group{Heading: "measured usage", Flags: cli.Names(usageflags.Flags())}),
-			Action: func(c *ucli.Context) error { return runScheduler(c, v) },
+			Action: cli.FlagsOnly(func(c *ucli.Context) error { return runScheduler(c, v) }),
 		})
 	}
 	return out

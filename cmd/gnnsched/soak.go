@@ -8,7 +8,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/internal/exit"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/soak"
 	"gnnsched/scheduler/eval/testbed"
@@ -38,14 +38,11 @@ func soakCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "schedulers", Value: 2, Usage: "`NUMBER` of schedulers besides the rival and the shadow; of several one leads"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		},
-		Action: runSoak,
+		Action: cli.FlagsOnly(runSoak),
 	}
 }
 
 func runSoak(c *ucli.Context) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
 	program, err := testbed.FindProgram(c.String("kwokcluster"))
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func tuneCommand() *ucli.Command {
 		},
 			cli.Group{Heading: "with --stock", Flags: "strategies free-preferences"},
 			cli.Group{Heading: "the search", Flags: "population episodes spread wait-weight stop-after held-out features name steps resample"}),
-		Action: runTune,
+		Action: cli.FlagsOnly(runTune),
 	}
 }
 
@@ -86,9 +86,6 @@ var notMIG = []string{
 }
 
 func runTune(c *ucli.Context) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
 	if c.String("method") == migMethod {
 		if err := refuseFlags(c, "with --method "+migMethod, notMIG); err != nil {
 			return err

@@ -42,6 +42,16 @@ func Target(c *cli.Context) kubeconfig.Target {
 	return t
 }
 
+// FlagsOnly returns an action that refuses arguments beside the flags.
+func FlagsOnly(run cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() > 0 {
+			return exit.Usagef("unexpected argument %q", c.Args().First())
+		}
+		return run(c)
+	}
+}
+
 // logs is the heading of the flags of logging in --help.
 const logs = "logs"
 

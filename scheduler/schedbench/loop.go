@@ -11,8 +11,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
@@ -61,15 +59,10 @@ func (o *options) runLoop(ctx context.Context, profile string, nodes int, s shar
 
 // newScheduler returns a scheduler with the backlog in its queue.
 func (o *options) newScheduler(ctx context.Context, client *fake.Clientset, percentage int) (*scheduler.Scheduler, error) {
-	y, err := o.config(percentage).YAML()
+	k, err := o.config(percentage).Decode()
 	if err != nil {
 		return nil, err
 	}
-	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
-	if err != nil {
-		return nil, fmt.Errorf("scheduler configuration: %w", err)
-	}
-	k := obj.(*config.KubeSchedulerConfiguration)
 	informers := kuberelease.Informers(client)
 	sched, err := scheduler.New(ctx, client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },

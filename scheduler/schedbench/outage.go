@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/internal/tcpproxy"
@@ -41,21 +42,19 @@ func outageCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "pairs", Value: 3, Usage: "number of outages, each with new processes; there are `PAIRS` of times"},
 			&ucli.DurationFlag{Name: "within", Usage: "end with exit code 99 if our scheduler ever needs more than `TIME`; 0 for no limit"},
 		},
-		Action: func(c *ucli.Context) error {
+		Action: cli.FlagsOnly(func(c *ucli.Context) error {
 			o := &outage{
 				length: c.Duration("length"), kind: c.String("kind"), pairs: c.Int("pairs"), within: c.Duration("within"), out: c.App.Writer,
 				log: c.App.ErrWriter,
 			}
 			switch {
-			case c.NArg() > 0:
-				return exit.Usagef("unexpected argument %q", c.Args().First())
 			case o.kind != kindRefuse && o.kind != kindHang:
 				return exit.Usagef("--kind %q: want %s or %s", o.kind, kindRefuse, kindHang)
 			case o.pairs < 1 || o.length <= 0:
 				return exit.Usagef("--pairs and --length must be more than 0")
 			}
 			return o.run(c.Context)
-		},
+		}),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision/record"
@@ -59,19 +60,16 @@ func recordingCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "`PROFILE` that decides: gnn, dqn, acgnn or acdqn"},
 			&ucli.Float64Flag{Name: "gate", Usage: "end with exit code 99 if a way's throughput by CPU time is under `RATIO`"},
 		},
-		Action: func(c *ucli.Context) error {
+		Action: cli.FlagsOnly(func(c *ucli.Context) error {
 			r := &recordingCost{
 				nodes: c.Int("nodes"), pods: c.Int("pods"), rounds: c.Int("rounds"), variant: c.String("variant"), gate: c.Float64("gate"),
 				out: c.App.Writer, progress: c.App.ErrWriter,
-			}
-			if c.NArg() > 0 {
-				return exit.Usagef("unexpected argument %q", c.Args().First())
 			}
 			if r.nodes < 2 || r.pods < 2 || r.rounds < 2 {
 				return exit.Usagef("--nodes, --pods and --rounds must be 2 or more")
 			}
 			return r.run(c.Context)
-		},
+		}),
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plugin"
 )
@@ -36,13 +37,13 @@ func upstreamCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "list", Usage: "list the workloads, and run nothing"},
 			&ucli.StringFlag{Name: "profile-dir", Usage: "write a CPU profile of each run to `DIR`"},
 		},
-		Action: func(c *ucli.Context) error {
+		Action: cli.FlagsOnly(func(c *ucli.Context) error {
 			u, err := parseUpstream(c)
 			if err != nil {
 				return err
 			}
 			return u.run(c.Context)
-		},
+		}),
 	}
 }
 
@@ -64,8 +65,6 @@ func parseUpstream(c *ucli.Context) (*upstream, error) {
 		integration: c.Bool("integration"), list: c.Bool("list"),
 	}
 	switch {
-	case c.NArg() > 0:
-		return nil, exit.Usagef("unexpected argument %q", c.Args().First())
 	case !slices.Contains(plugin.Networks(), u.variant):
 		return nil, exit.Usagef("--variant %q: want one of %v", u.variant, plugin.Networks())
 	case u.pairs < 1 || c.Int("size") < 0:

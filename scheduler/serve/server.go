@@ -154,9 +154,7 @@ type route struct {
 
 // routes lists all paths. The OpenAPI document describes each of them.
 func (s *Server) routes() []route {
-	answer := func(name string, maxBytes int64, work worker) http.Handler {
-		return s.limits.bound(name, maxBytes, work)
-	}
+	answer := s.limits.bound
 	return []route{
 		{method: http.MethodPost, path: filterPath, handler: answer("filter", s.config.MaxBytes, s.filter)},
 		{method: http.MethodPost, path: prioritizePath, handler: answer("prioritize", s.config.MaxBytes, s.prioritize)},

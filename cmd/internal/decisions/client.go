@@ -112,61 +112,57 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	if q.Limit > 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))
 	}
-	body, err := c.get(ctx, record.Path, values)
-	if errors.Is(err, errNotFound) {
-		return nil, exit.New(exit.Usage, errors.New("the scheduler records no decisions"),
-			"it was started with --decisions 0, or is an older version")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return parse(body, q.Limit)
+	return ask(ctx, c, question{record.Path, values, exit.New(exit.Usage, errors.New("the scheduler records no decisions"),
+		"it was started with --decisions 0, or is an older version")}, func(body []byte) ([]record.Record, error) { return parse(body, q.Limit) })
 }
 
 // Learning returns samples of the scheduler's learning; they are empty if no profile learns. It returns the same errors as Last.
 func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
-	body, err := c.get(ctx, course.Path, nil)
-	if errors.Is(err, errNotFound) {
-		return course.Samples{}, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"),
-			"it is an older version, or places nothing (--shadow)")
-	}
-	if err != nil {
-		return course.Samples{}, err
-	}
-	s, err := course.Parse(body)
-	if err != nil {
-		return s, exit.New(exit.Unreachable, fmt.Errorf("the answer is no course of learning: %w", err), "are both programs of the same version?")
-	}
-	return s, nil
+	return ask(ctx, c, question{course.Path, nil, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"),
+		"it is an older version, or places nothing (--shadow)")}, ofThisVersion("course of learning", course.Parse))
 }
 
 // Usage returns the measurements of the scheduler's sources of usage; nil if it has no source. It returns the same errors as Last.
 func (c *Client) Usage(ctx context.Context) ([]usage.Report, error) {
-	body, err := c.get(ctx, usage.Path, nil)
-	if errors.Is(err, errNotFound) {
-		return nil, exit.New(exit.Usage, errors.New("the scheduler does not say what it knows of usage"), "it is an older version")
-	}
-	if err != nil {
-		return nil, err
-	}
-	reports, err := usage.ParseReports(body)
-	if err != nil {
-		return nil, exit.New(exit.Unreachable, fmt.Errorf("the answer is no report of usage: %w", err), "are both programs of the same version?")
-	}
-	return reports, nil
+	return ask(ctx, c, question{usage.Path, nil, exit.New(exit.Usage, errors.New("the scheduler does not say what it knows of usage"),
+		"it is an older version")}, ofThisVersion("report of usage", usage.ParseReports))
 }
 
 // Shadow returns the findings so far of a scheduler that shadows another one. It returns the same errors as Last.
 func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
-	body, err := c.get(ctx, shadow.Path, nil)
+	return ask(ctx, c, question{shadow.Path, nil, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"),
+		"rungnn --shadow is; --server names a scheduler on another port")}, shadow.ParseLive)
+}
+
+// question is what to get from a scheduler. absent is the error if the scheduler does not know the path.
+type question struct {
+	path   string
+	values url.Values
+	absent error
+}
+
+// ask parses the scheduler's answer to a question.
+func ask[T any](ctx context.Context, c *Client, q question, parse func([]byte) (T, error)) (T, error) {
+	body, err := c.get(ctx, q.path, q.values)
 	if errors.Is(err, errNotFound) {
-		return shadow.Live{}, exit.New(exit.Usage, errors.New("the scheduler is in the shadow of no other one"),
-			"rungnn --shadow is; --server names a scheduler on another port")
+		err = q.absent
 	}
 	if err != nil {
-		return shadow.Live{}, err
+		var none T
+		return none, err
 	}
-	return shadow.ParseLive(body)
+	return parse(body)
+}
+
+// ofThisVersion gives the errors of a parser an exit code and a hint.
+func ofThisVersion[T any](what string, parse func([]byte) (T, error)) func([]byte) (T, error) {
+	return func(body []byte) (T, error) {
+		out, err := parse(body)
+		if err != nil {
+			err = exit.New(exit.Unreachable, fmt.Errorf("the answer is no %s: %w", what, err), "are both programs of the same version?")
+		}
+		return out, err
+	}
 }
 
 // errNotFound reports a path that the scheduler does not know.

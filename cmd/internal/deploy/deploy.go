@@ -8,6 +8,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/deploy"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
 
@@ -34,14 +35,11 @@ func Command() *ucli.Command {
 			&ucli.StringSliceFlag{Name: "values", Aliases: []string{"f"}, Usage: "YAML `FILE` with values; may be given more than once"},
 			&ucli.StringSliceFlag{Name: "set", Usage: "set one value, as `NAME=VALUE`; may be given more than once"},
 		},
-		Action: run,
+		Action: cli.FlagsOnly(run),
 	}
 }
 
 func run(c *ucli.Context) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
 	text, err := output(c)
 	if err == nil {
 		_, err = c.App.Writer.Write(text)

@@ -50,7 +50,7 @@ func Command() *ucli.Command {
 			cli.Group{Heading: "limits", Flags: "deadline request-timeout max-requests-inflight max-request-bytes promise"},
 			cli.Group{Heading: "manifests", Flags: "url namespace"},
 			cli.Group{Heading: "GPUs", Flags: "workload"}),
-		Action: run,
+		Action: cli.FlagsOnly(run),
 	}
 }
 
@@ -88,9 +88,6 @@ func defaultDir() string {
 }
 
 func run(c *ucli.Context) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
 	switch {
 	case c.Bool("print-rbac"):
 		if p := validation.IsDNS1123Label(c.String("namespace")); len(p) > 0 {
