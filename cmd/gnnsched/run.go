@@ -35,9 +35,6 @@ import (
 )
 
 func runScheduler(c *ucli.Context, variant string) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
 	r, err := readRequest(c, variant)
 	if err != nil {
 		return err
@@ -78,7 +75,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer done()
-	endpoint.Recording.Course, endpoint.Recording.Shares = plugin.NewCourse(clock.RealClock{}), &canary.Reports{}
+	endpoint.Recording.Course, endpoint.Recording.Canaries = plugin.NewCourse(clock.RealClock{}), &canary.Reports{}
 	stop, err := web.Serve(c, web.Shown{Title: r.title(rest.Host), Client: client, Recording: endpoint.Recording})
 	if err != nil {
 		return err
@@ -92,7 +89,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 	if err == nil && c.Context.Err() != nil {
 		log.Info().Msg("stopped") // a scheduler that ran until it was told to stop succeeded
 	}
-	return errors.Join(err, endpoint.Recording.Shares.WriteText(c.App.Writer))
+	return errors.Join(err, endpoint.Recording.Canaries.WriteText(c.App.Writer))
 }
 
 // watch watches what another scheduler of the cluster places. title names the cluster.
@@ -147,7 +144,7 @@ func (r request) begins() string {
 var configFlags = append([]string{
 	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "traffic", "deadline",
 	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
-}, slices.Concat(usageflags.Names(), share.Names(), flags.SchedulerNames())...)
+}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageflags.Flags(), share.Flags()))), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -166,7 +163,7 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 		if err != nil {
 			return r, err
 		}
-		if c.Bool(shadow.Flag) && f.Shares() {
+		if c.Bool(shadow.Flag) && f.HasCanary() {
 			return r, exit.New(exit.Usage, fmt.Errorf("--%s places nothing, and %s has a share", shadow.Flag, path), "leave share out of the file")
 		}
 		if r.target.Kubeconfig == "" {

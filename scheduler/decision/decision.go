@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"slices"
 	"time"
 
 	"gnnsched/internal/cluster"
@@ -55,6 +54,9 @@ type Decision struct {
 	// nothing. It is empty for a scheduler that places pods. If the policy scored Really and it is not among the MaxBest,
 	// it has the last place in Best.
 	Really string
+
+	// Step is what a profile that learns learns from the decision; nil for none. Records do not have it.
+	Step any
 
 	Failure   string // why no node was found; empty if one was
 	Nominated string // the node on which preemption makes room for the pod; empty for none
@@ -126,24 +128,4 @@ func Best(scores []float32, name func(i int) string) []int {
 		best[at] = i
 	}
 	return best
-}
-
-// RunnerUp returns the best of the candidates in Best that is not the chosen node. ok is false if there is none.
-func (d *Decision) RunnerUp() (c Candidate, ok bool) {
-	i := slices.IndexFunc(d.Best, func(c Candidate) bool { return c.Node != d.Node })
-	if i < 0 {
-		return Candidate{}, false
-	}
-	return d.Best[i], true
-}
-
-// Chosen returns the chosen node as a candidate. ok is false if it is neither in Best nor the default's choice.
-func (d *Decision) Chosen() (c Candidate, ok bool) {
-	if i := slices.IndexFunc(d.Best, func(c Candidate) bool { return c.Node == d.Node }); i >= 0 {
-		return d.Best[i], true
-	}
-	if d.Default != nil && d.Default.Preferred && d.Default.Node == d.Node && d.Node != "" {
-		return d.Default.Candidate, true
-	}
-	return Candidate{}, false
 }

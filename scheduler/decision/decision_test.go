@@ -59,7 +59,7 @@ func TestQueueNeverWaits(t *testing.T) {
 	const size = 3
 	l := &blocked{begun: make(chan struct{}, 100), release: make(chan struct{})}
 	dropped := 0
-	q := decision.NewQueue(l, size, func() { dropped++ })
+	q := decision.NewQueue(l, size, func(decision.Decision) { dropped++ })
 	q.Offer(decision.Decision{Number: 1})
 	<-l.begun // the listener is busy with the first, so the queue is empty
 	for n := uint64(2); n <= 10; n++ {
@@ -80,7 +80,7 @@ func TestQueueAfterClose(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	var heard []uint64
 	dropped := 0
-	q := decision.NewQueue(listenerFunc(func(d decision.Decision) { heard = append(heard, d.Number) }), 3, func() { dropped++ })
+	q := decision.NewQueue(listenerFunc(func(d decision.Decision) { heard = append(heard, d.Number) }), 3, func(decision.Decision) { dropped++ })
 	q.Offer(decision.Decision{Number: 1})
 	q.Close()
 	q.Offer(decision.Decision{Number: 2})
@@ -97,10 +97,10 @@ func (f listenerFunc) Decided(d decision.Decision) { f(d) }
 // A listener gets each decision as a value that it may keep.
 func ExampleQueue() {
 	print := listenerFunc(func(d decision.Decision) {
-		up, _ := d.RunnerUp()
+		up := d.Best[1]
 		fmt.Printf("%s/%s on %s, then %s with %v\n", d.Pod.Namespace, d.Pod.Name, d.Node, up.Node, up.Score)
 	})
-	q := decision.NewQueue(print, 8, func() {})
+	q := decision.NewQueue(print, 8, func(decision.Decision) {})
 	q.Offer(decision.Decision{
 		Pod: decision.Pod{Namespace: "default", Name: "web"}, Node: "b",
 		Best: []decision.Candidate{{Node: "b", Score: 0.5}, {Node: "a", Score: 0.25}},

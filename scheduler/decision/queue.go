@@ -10,7 +10,7 @@ type Listener interface {
 
 // Queue hands decisions to one listener, in order, from a goroutine of its own.
 type Queue struct {
-	dropped func()
+	dropped func(Decision)
 	waiting chan Decision
 	done    chan struct{}
 
@@ -20,7 +20,7 @@ type Queue struct {
 
 // NewQueue starts the goroutine, which ends with Close. At most size decisions wait for the listener. dropped is called for each decision
 // without room, in the goroutine that offers it.
-func NewQueue(l Listener, size int, dropped func()) *Queue {
+func NewQueue(l Listener, size int, dropped func(Decision)) *Queue {
 	q := &Queue{dropped: dropped, waiting: make(chan Decision, size), done: make(chan struct{})}
 	go func() {
 		defer close(q.done)
@@ -37,13 +37,13 @@ func (q *Queue) Offer(d Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		q.dropped()
+		q.dropped(d)
 		return
 	}
 	select {
 	case q.waiting <- d:
 	default:
-		q.dropped()
+		q.dropped(d)
 	}
 }
 

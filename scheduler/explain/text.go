@@ -29,7 +29,7 @@ func Write(w io.Writer, r record.Record, net Weights) error {
 	}
 	refused(&b, r)
 	candidates(&b, r)
-	if chosen, known := find(r, r.Node); known {
+	if chosen, known := r.Find(r.Node); known {
 		differences(&b, r, chosen, net)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -100,10 +100,10 @@ func devices(b *strings.Builder, r record.Record) {
 	if len(r.Claimed) == 0 && len(r.Devices) > 0 && r.Outcome == record.Bound {
 		fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
 	}
-	if chosen, known := find(r, r.Node); known && len(chosen.Cards) > 0 {
+	if chosen, known := r.Find(r.Node); known && len(chosen.Cards) > 0 {
 		fmt.Fprintf(b, "Of the GPUs of %s the policy %s %s.\n", r.Node, tense(r, "chose", "would choose"), listOf(chosen.Cards))
 	}
-	if up, known := find(r, r.RunnerUp); known && len(up.Cards) > 0 {
+	if up, known := r.Find(r.RunnerUp); known && len(up.Cards) > 0 {
 		fmt.Fprintf(b, "Of those of %s it %s %s.\n", up.Node, tense(r, "would have chosen", "would choose"), listOf(up.Cards))
 	}
 	if len(r.Claimed) == 0 {
@@ -209,19 +209,6 @@ func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
 	return t
 }
 
-// find returns the candidate of a node.
-func find(r record.Record, node string) (decision.Candidate, bool) {
-	for _, c := range r.Best {
-		if c.Node == node {
-			return c, true
-		}
-	}
-	if d := r.Default; d != nil && d.Preferred && d.Node == node {
-		return d.Candidate, true
-	}
-	return decision.Candidate{}, false
-}
-
 // differences writes the comparisons with the runner-up and with the default's choice.
 func differences(b *strings.Builder, r record.Record, chosen decision.Candidate, net Weights) {
 	var others []string
@@ -231,12 +218,12 @@ func differences(b *strings.Builder, r record.Record, chosen decision.Candidate,
 	if d := r.Default; d != nil && d.Node != r.Node && d.Node != r.RunnerUp {
 		others = append(others, d.Node)
 	}
-	if _, known := find(r, r.Really); known && r.Really != r.Node && !slices.Contains(others, r.Really) {
+	if _, known := r.Find(r.Really); known && r.Really != r.Node && !slices.Contains(others, r.Really) {
 		others = append(others, r.Really)
 	}
 	for _, name := range others {
 		fmt.Fprintf(b, "\nWhy %s and not %s: ", r.Node, name)
-		other, known := find(r, name)
+		other, known := r.Find(name)
 		if !known {
 			b.WriteString("preferences of manifests kept that node from the policy.\n")
 			continue

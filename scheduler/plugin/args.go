@@ -78,9 +78,9 @@ type Args struct {
 	Traffic *traffic.Config `json:"traffic,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`
-	// Share leaves the network or the heuristic a share of the pods, and the others to kube-scheduler's default scoring. By default
+	// Canary leaves the network or the heuristic a share of the pods, and the others to kube-scheduler's default scoring. By default
 	// it has all pods.
-	Share *canary.Args `json:"share,omitempty"`
+	Canary *canary.Args `json:"share,omitempty"`
 }
 
 // DecodeArgs decodes the arguments of a profile, rejects unknown fields and fills in the defaults. A
@@ -109,7 +109,7 @@ func (a *Args) Default(profile string) error {
 		a.Preferences = preference.First
 	}
 	for _, check := range []func() error{
-		func() error { return a.chooseDecider(profile) }, a.validateLearn, a.defaultParts, a.Preferences.Validate, a.validateShare,
+		func() error { return a.chooseDecider(profile) }, a.validateLearn, a.defaultParts, a.Preferences.Validate, a.validateCanary,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -157,7 +157,7 @@ func (a *Args) chooseDecider(profile string) error {
 	return nil
 }
 
-// defaultParts fills in the defaults of copies of Usage, Traffic and Share.
+// defaultParts fills in the defaults of copies of Usage, Traffic and Canary.
 func (a *Args) defaultParts() error {
 	var faults []error
 	if a.Usage != nil {
@@ -168,19 +168,19 @@ func (a *Args) defaultParts() error {
 		a.Traffic = new(*a.Traffic)
 		faults = append(faults, a.Traffic.Default())
 	}
-	if a.Share != nil {
-		a.Share = new(*a.Share)
-		faults = append(faults, a.Share.Default())
+	if a.Canary != nil {
+		a.Canary = new(*a.Canary)
+		faults = append(faults, a.Canary.Default())
 	}
 	return errors.Join(faults...)
 }
 
-// validateShare checks that the rest of the arguments goes with a share.
-func (a *Args) validateShare() error {
+// validateCanary checks that the rest of the arguments goes with a share.
+func (a *Args) validateCanary() error {
 	switch {
-	case a.Share != nil && a.Learn != nil:
+	case a.Canary != nil && a.Learn != nil:
 		return errors.New("share: a profile that learns decides about all its pods; leave learn or share out")
-	case a.Share != nil && a.Preferences == preference.Blend:
+	case a.Canary != nil && a.Preferences == preference.Blend:
 		return errors.New("share: blended scores would count for the rest of the pods too; choose other preferences")
 	}
 	return nil

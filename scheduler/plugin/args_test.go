@@ -51,7 +51,7 @@ func TestDecodeArgs(t *testing.T) {
 		{"negative deadline", "gnn", `{"deadline":"-1ms"}`, Args{}, "must be positive"},
 		{"negative interval", "gnn", `{"reloadInterval":"-1ms"}`, Args{}, "must be positive"},
 		{"a share", "gnn", `{"share":{"of":0.05}}`, with(func(a *Args) {
-			a.Share = &canary.Args{Of: 0.05, By: canary.ByOwner, Failures: canary.DefaultFailures, Latency: duration(canary.DefaultLatency)}
+			a.Canary = &canary.Args{Of: 0.05, By: canary.ByOwner, Failures: canary.DefaultFailures, Latency: duration(canary.DefaultLatency)}
 		}), ""},
 		{"no share", "gnn", `{"share":{}}`, Args{}, "share: of is 0"},
 		{"a share with a typo", "gnn", `{"share":{"of":0.05,"bye":"owner"}}`, Args{}, `unknown field "bye"`},
@@ -90,8 +90,8 @@ func FuzzDecodeArgs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, profile string) {
 		a, err := DecodeArgs(&runtime.Unknown{Raw: raw}, profile)
-		if err == nil && a.Share != nil && (!(a.Share.Of > 0 && a.Share.Of <= 1) || a.Share.Latency.Duration <= 0 || !(a.Share.Failures > 0)) {
-			t.Fatalf("accepted %q as %+v", raw, a.Share)
+		if err == nil && a.Canary != nil && (!(a.Canary.Of > 0 && a.Canary.Of <= 1) || a.Canary.Latency.Duration <= 0 || !(a.Canary.Failures > 0)) {
+			t.Fatalf("accepted %q as %+v", raw, a.Canary)
 		}
 		if err == nil && (a.Deadline.Duration <= 0 || a.ReloadInterval.Duration <= 0) {
 			t.Fatalf("accepted %q as %+v", raw, a)

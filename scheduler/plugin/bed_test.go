@@ -56,7 +56,7 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 		args.Deadline = duration(time.Hour) // a loaded machine must not make upstream's scoring decide
 	}
 	t.Helper()
-	if args.Share != nil { // the process has made its lease before it schedules
+	if args.Canary != nil { // the process has made its lease before it schedules
 		objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.MarkOf(profile)}})
 	}
 	return newBedWith(t, fake.NewClientset(objects...), profile, args)
@@ -144,7 +144,7 @@ func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.
 		p.Plugins.PostFilter.Enabled = append(p.Plugins.PostFilter.Enabled, hear.Enabled...)
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
-	if recorded || args.Share != nil {
+	if recorded || args.Canary != nil {
 		p.Plugins.Reserve, p.Plugins.PostBind = hear, hear
 	}
 	p.PluginConfig = append(p.PluginConfig, config.PluginConfig{Name: Name, Args: &runtime.Unknown{Raw: raw}})

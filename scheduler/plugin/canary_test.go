@@ -22,7 +22,7 @@ import (
 
 // sharing returns the arguments of a profile with a share, by namespace.
 func sharing(args Args, of float64) Args {
-	args.Share = &canary.Args{Of: of, By: canary.ByNamespace}
+	args.Canary = &canary.Args{Of: of, By: canary.ByNamespace}
 	return args
 }
 

@@ -85,10 +85,10 @@ func (a *activeDecider) store(d decider) { a.current.Store(&d) }
 // errNoNetwork is the error of every decision while no network is loaded.
 var errNoNetwork = errors.New("no network is loaded")
 
-// noDecider decides for a profile whose network is not loaded: it cannot.
+// noDecider decides for a profile whose network is not loaded: it cannot. The other deciders have those of its methods that fit them.
 type noDecider struct{}
 
-func (noDecider) label() string { return networkLabel }
+func (noDecider) label() string { return "network" }
 
 func (noDecider) policyName() string { return "" }
 
@@ -108,6 +108,7 @@ func (noDecider) forget() {}
 
 // heuristicDecider decides with a policy that needs no checkpoint.
 type heuristicDecider struct {
+	noDecider
 	heuristic.Heuristic
 	made    policy.Policy          // of this profile only; nil until the first decision
 	typical *fragmentation.Typical // for which it was made
@@ -116,8 +117,6 @@ type heuristicDecider struct {
 func (h *heuristicDecider) label() string { return "policy " + h.Name }
 
 func (h *heuristicDecider) policyName() string { return h.Name }
-
-func (h *heuristicDecider) fingerprint() uint64 { return 0 }
 
 func (h *heuristicDecider) typicalPods() countedPods {
 	if h.TypicalPods {
@@ -168,11 +167,9 @@ func read(p policy.Policy, v view, i int) *policy.Reading {
 	return nil
 }
 
-// networkLabel is the label of every decider with a network.
-const networkLabel = "network"
-
 // networkDecider decides with a network for any cluster.
 type networkDecider struct {
+	noDecider
 	name     string // of its policy
 	deadline time.Duration
 	net      *infer.Network
@@ -182,15 +179,9 @@ type networkDecider struct {
 	annotated *annotated.Reader // of annotations that choose another; nil for none
 }
 
-func (n *networkDecider) label() string { return networkLabel }
-
 func (n *networkDecider) policyName() string { return n.name }
 
 func (n *networkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
-
-func (n *networkDecider) typicalPods() countedPods { return noPods }
-
-func (n *networkDecider) randomTies() bool { return false }
 
 func (n *networkDecider) score(v view, scores []float32) error {
 	p := n.policy(v)
@@ -219,6 +210,7 @@ func (n *networkDecider) policy(v view) *neural.Policy {
 
 // gpuNetworkDecider decides with a network that chooses devices too: for clusters with GPUs, or for mixed ones.
 type gpuNetworkDecider struct {
+	noDecider
 	name     string // of its policy
 	deadline time.Duration
 	net      gpuNetwork
@@ -254,15 +246,11 @@ func (n mixedNetwork) newPolicy(name string, typical *fragmentation.Typical) gpu
 	return p
 }
 
-func (n *gpuNetworkDecider) label() string { return networkLabel }
-
 func (n *gpuNetworkDecider) policyName() string { return n.name }
 
 func (n *gpuNetworkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
 
 func (n *gpuNetworkDecider) typicalPods() countedPods { return runningPods }
-
-func (n *gpuNetworkDecider) randomTies() bool { return false }
 
 func (n *gpuNetworkDecider) score(v view, scores []float32) error {
 	return inTime(n.policy(v).Score(v.snapshot, v.pod, v.rows, scores), n.deadline)

@@ -19,6 +19,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/kept"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -70,26 +71,17 @@ func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plug
 func (g *gpuShares) Name() string { return GPUSharesName }
 
 const (
-	askKey     = fwk.StateKey("gnnsched/" + GPUSharesName)
-	devicesKey = fwk.StateKey("gnnsched/" + GPUSharesName + "/devices")
+	askKey     = kept.Key[*ask]("gnnsched/" + GPUSharesName)
+	devicesKey = kept.Key[cluster.DeviceSet]("gnnsched/" + GPUSharesName + "/devices") // those chosen for the pod
 )
 
-// ask is the pod of one scheduling cycle.
+// ask is the pod of one scheduling cycle. Nothing writes to it after PreFilter.
 type ask struct {
 	pod     cluster.Pod // with its GPU requests only
 	all     cluster.Pod // with all its requests
 	indexed bool        // the pod wants to know its devices
 	claims  bool        // on nodes that do not offer kube.GPUResource, a claim serves the pod
 }
-
-// Clone implements fwk.StateData. Nothing writes to ask after PreFilter.
-func (a *ask) Clone() fwk.StateData { return a }
-
-// chosen holds the devices chosen for the pod of one scheduling cycle.
-type chosen cluster.DeviceSet
-
-// Clone implements fwk.StateData.
-func (c chosen) Clone() fwk.StateData { return c }
 
 // PreFilter implements fwk.PreFilterPlugin. A pod that has a node keeps its devices: it is back in the queue because the kubelet defers
 // its resize (InPlacePodVerticalScalingSchedulerPreemption), and its node counts it already.
@@ -110,7 +102,7 @@ func (g *gpuShares) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1
 	if err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	state.Write(askKey, &ask{
+	askKey.Write(state, &ask{
 		pod: cluster.Pod{Name: pod.Name, Namespace: pod.Namespace, Requests: cluster.Resources{GPU: r.GPU, GPUMilli: r.GPUMilli, Pods: 1},
 			GPUModels: r.Models},
 		all:     convertPod(pod),
@@ -137,7 +129,7 @@ func (g *gpuShares) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter implements fwk.FilterPlugin.
 func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
-	a := asked(state)
+	a := askKey.Read(state) // nil if the pod requests no GPU
 	if a == nil || a.claims && info.GetAllocatable().GetScalarResources()[kube.GPUResource] == 0 {
 		return nil
 	}
@@ -156,14 +148,6 @@ func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, i
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no GPU with room for the share")
 	}
 	return nil
-}
-
-func asked(state fwk.CycleState) *ask {
-	data, err := state.Read(askKey)
-	if err != nil {
-		return nil // the pod requests no GPU
-	}
-	return data.(*ask)
 }
 
 // devicesOf returns a node with its devices and the pods that use them, have them reserved or are
@@ -234,8 +218,8 @@ func (g *gpuShares) convertDevices(info fwk.NodeInfo, view *dra.View, except typ
 // copy of the pod, which the scheduler counts on the node and nobody else holds yet. Until the
 // snapshot shows that copy, the reservations do.
 func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	state.Delete(devicesKey) // of a try with the pod's group, after which recorders have read it
-	a := asked(state)
+	devicesKey.Delete(state) // of a try with the pod's group, after which recorders have read it
+	a := askKey.Read(state)
 	if a == nil || a.pod.Requests.TotalGPUMilli() == 0 {
 		if pod.Annotations[kube.GPUIndexAnnotation] != "" { // which its owner wrote
 			writeDevices(state, pod, 0)
@@ -287,12 +271,12 @@ func writeDevices(state fwk.CycleState, pod *v1.Pod, on cluster.DeviceSet) {
 		pod.Annotations = map[string]string{}
 	}
 	pod.Annotations[kube.GPUIndexAnnotation] = kube.FormatDevices(on)
-	state.Write(devicesKey, chosen(on))
+	devicesKey.Write(state, on)
 }
 
 // choose returns the devices that the profile's policy chooses, if it decides about the pod and its choice fits.
 func (g *gpuShares) choose(state fwk.CycleState, a *ask, pod *v1.Pod, n *cluster.Node) cluster.DeviceSet {
-	on := g.scores.devices(context.Background(), view{pod: &a.all, manifest: pod}, n.Name, readScores(state))
+	on := g.scores.devices(context.Background(), view{pod: &a.all, manifest: pod}, n.Name, stateKey.Read(state))
 	if n.FitsOn(a.pod.Requests, on) {
 		return on
 	}
@@ -308,14 +292,14 @@ func (g *gpuShares) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, 
 // Bind implements fwk.BindPlugin: upstream's binding with the devices as an annotation, which
 // the API server copies to the pod.
 func (g *gpuShares) Bind(ctx context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) *fwk.Status {
-	data, err := state.Read(devicesKey)
-	if err != nil {
+	on, has := devicesKey.Find(state)
+	if !has {
 		return fwk.NewStatus(fwk.Skip)
 	}
 	binding := &v1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Annotations: map[string]string{kube.GPUIndexAnnotation: kube.FormatDevices(cluster.DeviceSet(data.(chosen)))},
+			Annotations: map[string]string{kube.GPUIndexAnnotation: kube.FormatDevices(on)},
 		},
 		Target: v1.ObjectReference{Kind: "Node", Name: nodeName},
 	}

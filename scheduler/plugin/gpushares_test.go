@@ -57,7 +57,7 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	state := framework.NewCycleState()
-	if _, status := shares.(*gpuShares).PreFilter(b.ctx, state, p, nil); !status.IsSkip() || asked(state) != nil {
+	if _, status := shares.(*gpuShares).PreFilter(b.ctx, state, p, nil); !status.IsSkip() || askKey.Read(state) != nil {
 		t.Errorf("%v: GPUShares would give the pod devices again", status)
 	}
 	if next, _ := b.filter(t, profile, gpuPod("q", share(600))); len(next) != 0 {

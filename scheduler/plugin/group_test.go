@@ -11,6 +11,8 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/experience"
 )
 
 // A profile without a network keeps its mirror when GPUShares asks it for devices: nothing is damaged,
@@ -41,10 +43,15 @@ func TestStepsOfAGroup(t *testing.T) {
 	pod := func(name string) *v1.Pod {
 		return st.MakePod().Name(name).UID(name).Namespace("default").Req(map[v1.ResourceName]string{v1.ResourceCPU: "4"}).Obj()
 	}
-	steps := func() []openStep {
-		b.learner.steps.mu.Lock()
-		defer b.learner.steps.mu.Unlock()
-		return slices.Clone(b.learner.steps.queue)
+	steps := func() (out []decision.Decision) {
+		b.learner.ledger.mu.Lock()
+		defer b.learner.ledger.mu.Unlock()
+		for _, e := range b.learner.ledger.queue {
+			if e.decision.Step != nil {
+				out = append(out, e.decision)
+			}
+		}
+		return out
 	}
 	p, q := pod("p"), pod("q")
 	ofP := b.scoredOn(t, profile, p)
@@ -60,10 +67,10 @@ func TestStepsOfAGroup(t *testing.T) {
 		t.Fatal(s.AsError())
 	}
 	got := steps()
-	if len(got) != 1 || got[0].decision != 1 || got[0].step.Number != 1 {
+	if len(got) != 1 || got[0].Number != 1 || got[0].Step.(experience.Step).Number != 1 {
 		t.Fatalf("%+v, want the first step of the first decision", got)
 	}
-	if s := got[0].step; s.Before != 0 || s.After <= 0 {
+	if s := got[0].Step.(experience.Step); s.Before != 0 || s.After <= 0 {
 		t.Errorf("costs %v and %v on an empty cluster, want 0 and more", s.Before, s.After)
 	}
 }

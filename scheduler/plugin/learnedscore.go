@@ -139,19 +139,19 @@ func (p *learnedScore) PreScore(ctx context.Context, state fwk.CycleState, pod *
 	s := p.begin(pod, nodes)
 	if s.group = p.groupOf(pod); s.group == canary.Rest {
 		p.scoreUpstream(ctx, state, s)
-		state.Write(stateKey, s.byName(p.scored, true))
+		stateKey.Write(state, s.byName(p.scored, true))
 		return nil
 	}
 	p.prefer(ctx, state, s)
 	took, err := p.decide(ctx, state, s)
 	if err != nil {
 		p.fallBack(ctx, state, s, err)
-		state.Write(stateKey, s.byName(p.scored, false))
+		stateKey.Write(state, s.byName(p.scored, false))
 		return nil
 	}
 	p.metrics.duration.Observe(took.Seconds())
 	p.metrics.spread.Observe(spread(s.raw))
-	state.Write(stateKey, p.byRow(s))
+	stateKey.Write(state, p.byRow(s))
 	return nil
 }
 
@@ -293,7 +293,7 @@ func (p *learnedScore) complainOf(ctx context.Context, pod klog.ObjectRef, reaso
 
 // Score implements fwk.ScorePlugin.
 func (p *learnedScore) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
-	s := readScores(state)
+	s := stateKey.Read(state)
 	if s == nil {
 		return 0, fwk.AsStatus(fwk.ErrNotFound)
 	}

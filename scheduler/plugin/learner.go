@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +19,7 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/gpustep"
+	"gnnsched/scheduler/plugin/kept"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -38,7 +38,6 @@ type learner struct {
 	number  uint64 // of the last step
 	waited  uint64 // pods that found no node at their first attempt
 	waiting gpustep.Waiting
-	steps   openSteps
 }
 
 var (
@@ -94,18 +93,16 @@ func (l *learner) Close() error {
 	return err
 }
 
-const noteKey = fwk.StateKey("gnnsched/" + Name + "/step")
+// noteKey holds the cycle's note, if the network decided.
+const noteKey = kept.Key[*note]("gnnsched/" + Name + "/step")
 
-// note is the step of a scheduling cycle, before the node is chosen.
+// note is the step of a scheduling cycle, before the node is chosen. Only the pod's own cycle writes to it.
 type note struct {
 	step     experience.Step // all but Number, Action, Before and After
 	rows     []int32         // of the candidates, in the state's order
 	scores   []float32       // of the candidates; exploration has raised the one that it chose
 	requests cluster.Resources
 }
-
-// Clone implements fwk.StateData. Only the pod's own cycle writes to note.
-func (n *note) Clone() fwk.StateData { return n }
 
 // scored implements observer: it lets the recorder begin a decision, and explores if a network
 // decides.
@@ -154,7 +151,7 @@ func (l *learner) explore(state fwk.CycleState, s *scoring, step experience.Step
 	} else if l.chance() {
 		choice, explored = l.rng.IntN(len(s.raw)), true // counts even if the random node is the best one
 	}
-	state.Write(noteKey, n)
+	noteKey.Write(state, n)
 	if choice >= 0 {
 		preferAnother(s.raw, choice) // the network may have given several nodes the best score
 	}
@@ -205,7 +202,7 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		return nil // a try
 	}
 	l.waiting.Placed(pod.UID)
-	n, d := readNote(state), readPending(state).entry.decision
+	n, d := noteKey.Read(state), &decisionKey.Read(state).entry.decision
 	if n == nil {
 		if d.Fallback != "" { // the network did not choose: the next step must not seem to follow the one before
 			l.number++
@@ -234,25 +231,13 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 		n.step.Action = action
 	}
 	n.step.Before, n.step.After = l.costs(row, pod.UID, n.requests)
-	l.steps.add(d.Number, n.step)
+	d.Step = n.step
 	return nil
-}
-
-// readNote returns the cycle's note; nil if the network did not decide.
-func readNote(state fwk.CycleState) *note {
-	data, err := state.Read(noteKey)
-	if err != nil {
-		return nil
-	}
-	return data.(*note)
 }
 
 // Decided implements decision.Listener: it sends the decision's step to the sink.
 func (l *learner) Decided(d decision.Decision) {
-	step, has, missed := l.steps.take(d.Number)
-	for range missed {
-		l.learned.dropped.Inc()
-	}
+	step, has := d.Step.(experience.Step)
 	switch {
 	case !has: // a fallback, or a node that the network did not see
 	case !d.Bound:
@@ -262,38 +247,11 @@ func (l *learner) Decided(d decision.Decision) {
 	}
 }
 
-// openSteps are the steps of the decisions that the learner has not heard of yet.
-type openSteps struct {
-	mu    sync.Mutex
-	queue []openStep // by decision
-}
-
-type openStep struct {
-	decision uint64 // its number
-	step     experience.Step
-}
-
-// add appends the step of a decision, which has a higher number than those before.
-func (o *openSteps) add(decision uint64, s experience.Step) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.queue = append(o.queue, openStep{decision, s})
-}
-
-// take removes and returns the step of a decision, if it has one, and removes the missed steps of
-// earlier decisions, which the learner was too slow to hear of.
-func (o *openSteps) take(decision uint64) (s experience.Step, has bool, missed int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for len(o.queue) > 0 && o.queue[0].decision < decision {
-		o.queue = o.queue[1:]
-		missed++
+// missed counts the step of a decision that the learner was too slow to hear of.
+func (l *learner) missed(d decision.Decision) {
+	if d.Step != nil {
+		l.learned.dropped.Inc()
 	}
-	if len(o.queue) > 0 && o.queue[0].decision == decision {
-		s, has = o.queue[0].step, true
-		o.queue = o.queue[1:]
-	}
-	return s, has, missed
 }
 
 // costs returns the objective's cost without and with a pod on the node of a row. A pod of a group is

@@ -31,7 +31,7 @@ func TestActorCriticDraws(t *testing.T) {
 		if !ok {
 			t.Fatal("no choice")
 		}
-		d := readNote(state)
+		d := noteKey.Read(state)
 		out, err := b.plugin.active.load().(*networkDecider).net.NewSession().Score(d.step.State, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -84,10 +84,10 @@ func TestOverruledStepsAreMarked(t *testing.T) {
 			if st := f.RunPreScorePlugins(b.ctx, state, pod, nodes); !st.IsSuccess() {
 				t.Fatal(st.AsError())
 			}
-			node := change(readNote(state), nodes)
+			node := change(noteKey.Read(state), nodes)
 			if node == "" { // as if the network had failed
-				readPending(state).decision.Fallback = "failed"
-				state.Delete(noteKey)
+				decisionKey.Read(state).decision.Fallback = "failed"
+				noteKey.Delete(state)
 				node = nodes[0].Node().Name
 			}
 			if st := f.RunReservePluginsReserve(b.ctx, state, pod, node); !st.IsSuccess() {

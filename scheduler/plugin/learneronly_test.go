@@ -36,7 +36,7 @@ func TestNothingExploresWithoutLearn(t *testing.T) {
 		if !ok || node != first {
 			t.Fatalf("decision %d is %s, not %s", i, node, first)
 		}
-		if readNote(state) != nil || readPending(state) != nil {
+		if noteKey.Read(state) != nil || decisionKey.Read(state) != nil {
 			t.Fatal("the decision was noted")
 		}
 	}

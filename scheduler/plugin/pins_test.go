@@ -202,7 +202,7 @@ func TestIndexOfAPodWithoutGPUs(t *testing.T) {
 	if cpu.Annotations[kube.GPUIndexAnnotation] != "0" {
 		t.Error("the pod in the queue is changed")
 	}
-	if on, err := state.Read(devicesKey); err != nil || on.(chosen) != 0 {
+	if on, has := devicesKey.Find(state); !has || on != 0 {
 		t.Errorf("its binding writes %v, %v", on, err)
 	}
 	if _, _, err := b.attempt(t, "index", gpuPod("gpu", cluster.Resources{GPU: 1})); err != nil {

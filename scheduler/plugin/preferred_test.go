@@ -169,7 +169,7 @@ func TestExplorationKeepsPreferences(t *testing.T) {
 			if !ok {
 				t.Fatal("no choice")
 			}
-			d := readNote(state)
+			d := noteKey.Read(state)
 			if len(d.rows) != 3 {
 				t.Fatalf("%s: the step has %d candidates, want 3", profile, len(d.rows))
 			}

@@ -13,6 +13,7 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/kept"
 	"gnnsched/scheduler/plugin/refusals"
 	"gnnsched/scheduler/policy"
 )
@@ -47,10 +48,18 @@ func newRecorder(ctx context.Context, p *learnedScore, listeners ...decision.Lis
 	return r
 }
 
+// missing is a listener that wants to know which decisions it missed because it was too slow.
+type missing interface{ missed(decision.Decision) }
+
 // listen adds a listener until ctx ends. No decision may have been made yet.
 func (r *recorder) listen(ctx context.Context, l decision.Listener) {
 	dropped := decisionsDropped.WithLabelValues(r.profile)
-	q := decision.NewQueue(l, queued, dropped.Inc)
+	q := decision.NewQueue(l, queued, func(d decision.Decision) {
+		dropped.Inc()
+		if m, is := l.(missing); is {
+			m.missed(d)
+		}
+	})
 	r.queues = append(r.queues, q)
 	context.AfterFunc(ctx, q.Close)
 }
@@ -73,16 +82,14 @@ func (r *recorder) Close() error {
 	return nil
 }
 
-const decisionKey = fwk.StateKey("gnnsched/" + Name + "/decision")
+// decisionKey holds the cycle's decision, if nodes were scored or one is reserved.
+const decisionKey = kept.Key[*pending]("gnnsched/" + Name + "/decision")
 
-// pending is a decision in the state of its scheduling cycle.
+// pending is a decision in the state of its scheduling cycle. Only the pod's own cycle writes to it.
 type pending struct {
 	decision decision.Decision // complete but for Number, Node, Devices, Claimed and Bound
 	entry    *entry            // nil until a node is reserved
 }
-
-// Clone implements fwk.StateData. Only the pod's own cycle writes to pending.
-func (p *pending) Clone() fwk.StateData { return p }
 
 // scored implements observer: it begins a decision.
 func (r *recorder) scored(state fwk.CycleState, s *scoring) {
@@ -104,7 +111,7 @@ func (r *recorder) scored(state fwk.CycleState, s *scoring) {
 	if r.asks != nil {
 		r.record(state, s, best, &p.decision)
 	}
-	state.Write(decisionKey, p)
+	decisionKey.Write(state, p)
 }
 
 // candidates returns nodes as candidates, with their raw scores.
@@ -123,8 +130,8 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, best []int, d *decis
 		c := &d.Best[k]
 		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
-	if other, err := state.Read(comparedKey); err == nil {
-		r.compareWith(s, string(other.(compared)), asked, d)
+	if other := comparedKey.Read(state); other != "" {
+		r.compareWith(s, other, asked, d)
 	}
 	if s.reason != "" || s.group == canary.Rest { // the scores are the default profile's
 		return
@@ -173,22 +180,16 @@ func (r *recorder) compareWith(s *scoring, node string, asked *dra.Ask, d *decis
 }
 
 // comparedKey holds the other node of a decision in the shadow.
-const comparedKey = fwk.StateKey("gnnsched/" + Name + "/compared")
-
-// compared is the name of that node.
-type compared string
-
-// Clone implements fwk.StateData.
-func (c compared) Clone() fwk.StateData { return c }
+const comparedKey = kept.Key[string]("gnnsched/" + Name + "/compared")
 
 // CompareWith makes the decision of a cycle that was not scored yet tell what the policy reads of a node that another scheduler
 // chose.
-func CompareWith(state fwk.CycleState, node string) { state.Write(comparedKey, compared(node)) }
+func CompareWith(state fwk.CycleState, node string) { comparedKey.Write(state, node) }
 
 // Considered returns the decision of a cycle whose nodes were scored, before a node is reserved. It has no node yet. ok is
 // false if nothing was scored, or nobody records the profile's decisions.
 func Considered(state fwk.CycleState) (d decision.Decision, ok bool) {
-	p := readPending(state)
+	p := decisionKey.Read(state)
 	if p == nil {
 		return d, false
 	}
@@ -236,13 +237,13 @@ func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if state.IsPodGroupSchedulingCycle() {
 		return nil
 	}
-	p := readPending(state)
+	p := decisionKey.Read(state)
 	if p == nil { // the only feasible node, which kube-scheduler does not score
 		p = &pending{decision: decision.Decision{
 			Profile: r.profile, Group: string(r.groupOf(pod)), Pod: podOf(pod), At: time.Now(),
 			Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
 		}}
-		state.Write(decisionKey, p)
+		decisionKey.Write(state, p)
 	}
 	p.decision.Node = node
 	p.entry = r.ledger.open(p.decision)
@@ -264,7 +265,7 @@ func (r *recorder) PostBind(ctx context.Context, state fwk.CycleState, pod *v1.P
 }
 
 func (r *recorder) settle(ctx context.Context, state fwk.CycleState, pod *v1.Pod, bound bool) {
-	if p := readPending(state); p != nil && p.entry != nil {
+	if p := decisionKey.Read(state); p != nil && p.entry != nil {
 		if r.canary != nil && (bound || ctx.Err() == nil) { // the end of the scheduler cancels bindings: no failure of a node
 			r.canary.Settled(canary.Placement{
 				Pod: pod, Group: canary.Group(p.decision.Group), Result: resultOf(p.decision, bound), Chosen: len(p.decision.Best) > 0,
@@ -285,22 +286,12 @@ func resultOf(d decision.Decision, bound bool) canary.Result {
 	return canary.Bound
 }
 
-// readPending returns the cycle's decision; nil if no nodes were scored and none is reserved.
-func readPending(state fwk.CycleState) *pending {
-	data, err := state.Read(decisionKey)
-	if err != nil {
-		return nil
-	}
-	return data.(*pending)
-}
-
 // reservedDevices returns the GPU devices that GPUShares has chosen, or the pod's claims have got, in this cycle.
 func reservedDevices(state fwk.CycleState) cluster.DeviceSet {
-	data, err := state.Read(devicesKey)
-	if err != nil {
-		return dra.Reserved(state)
+	if on, has := devicesKey.Find(state); has {
+		return on
 	}
-	return cluster.DeviceSet(data.(chosen))
+	return dra.Reserved(state)
 }
 
 // given holds the GPU devices that a pod got, and all devices that it got by claims.

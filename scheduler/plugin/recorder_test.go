@@ -226,10 +226,10 @@ func TestNoListenerNoDecision(t *testing.T) {
 	if s := b.plugin.PreScore(b.ctx, state, benchPod(0, 0, ""), nodes); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
-	if readPending(state) != nil {
+	if decisionKey.Read(state) != nil {
 		t.Error("a decision was made")
 	}
-	if readPending(framework.NewCycleState()) != nil {
+	if decisionKey.Read(framework.NewCycleState()) != nil {
 		t.Error("a decision of another cycle was found")
 	}
 }
@@ -238,11 +238,15 @@ func TestNoListenerNoDecision(t *testing.T) {
 func TestLearnerCountsMissedDecisions(t *testing.T) {
 	const profile = "misses"
 	b, finish := newLearningBed(t, profile, learning(t, 0))
-	for n := range uint64(5) {
-		b.learner.steps.add(n+1, b.learner.testStep(n+1))
+	step := func(n uint64, bound bool) decision.Decision {
+		return decision.Decision{Number: n, Bound: bound, Step: b.learner.testStep(n)}
 	}
-	b.learner.Decided(decision.Decision{Number: 3, Bound: true})
-	b.learner.Decided(decision.Decision{Number: 4})
+	for n := range uint64(2) {
+		b.learner.missed(step(n+1, true))
+	}
+	b.learner.Decided(step(3, true))
+	b.learner.Decided(step(4, false))
+	b.learner.Decided(decision.Decision{Number: 5, Bound: true})
 	waitSent(t, profile, 1)
 	got := finish()
 	count := func(result string) float64 { return counter(t, learningSteps.WithLabelValues(profile, result)) }

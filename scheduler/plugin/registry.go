@@ -49,9 +49,9 @@ func newPlugin(ctx context.Context, obj runtime.Object, h fwk.Handle, active <-c
 		return nil, err
 	}
 	of.scores = p
-	if args.Share != nil {
-		p.canary = canary.New(ctx, *args.Share, h, active, logger(ctx))
-		recording.Shares.Add(p.canary)
+	if args.Canary != nil {
+		p.canary = canary.New(ctx, *args.Canary, h, active, logger(ctx))
+		recording.Canaries.Add(p.canary)
 	}
 	if args.Learn != nil {
 		l, err := newLearner(ctx, p, *args.Learn, active)
@@ -78,7 +78,7 @@ var _ dra.Host = host{}
 func (host) Choose(ctx context.Context, h fwk.Handle, q dra.Question) (on cluster.DeviceSet, at mig.Slices) {
 	p, waiting := knownProfile(h).scores, convertPod(q.Pod)
 	q.Ask.Apply(&waiting)
-	on = p.devices(ctx, view{pod: &waiting, manifest: q.Pod, claims: q.Ask}, q.Node, readScores(q.State))
+	on = p.devices(ctx, view{pod: &waiting, manifest: q.Pod, claims: q.Ask}, q.Node, stateKey.Read(q.State))
 	if waiting.Partition != mig.None && on.Len() == 1 {
 		at = p.partition(q.Ask.Slices(q.Node, bits.TrailingZeros64(uint64(on))), waiting.Partition)
 	}
@@ -100,7 +100,7 @@ type Recording struct {
 	// have chosen. Decisions beyond it lack that.
 	DefaultShare float64
 	Events       bool            // each pod that gets a node gets an event that says why
-	Shares       *canary.Reports // gets the profiles' canaries; may be nil
+	Canaries     *canary.Reports // gets the profiles' canaries; may be nil
 	// Course takes samples of how learning goes; nil: nobody does.
 	Course *course.Course
 }
@@ -122,7 +122,8 @@ func (c Recording) listen(ctx context.Context, r *recorder) {
 func (c Recording) Failed(ctx context.Context, profiles []string) func(decision.Decision) {
 	queues := map[string]*decision.Queue{}
 	for _, name := range profiles {
-		q := decision.NewQueue(c.Book, queued, decisionsDropped.WithLabelValues(name).Inc)
+		dropped := decisionsDropped.WithLabelValues(name)
+		q := decision.NewQueue(c.Book, queued, func(decision.Decision) { dropped.Inc() })
 		context.AfterFunc(ctx, q.Close)
 		queues[name] = q
 	}

@@ -7,6 +7,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/scheduler/plugin/canary"
+	"gnnsched/scheduler/plugin/kept"
 )
 
 // scoring is one decision on its way from the feasible nodes to their scores.
@@ -69,25 +70,14 @@ func (s *scoring) byName(pod uint64, ties bool) *scores {
 // name returns the name of a feasible node.
 func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
 
-const stateKey = fwk.StateKey("gnnsched/" + Name)
+// stateKey holds the scores of the cycle's pod, if its nodes were scored.
+const stateKey = kept.Key[*scores]("gnnsched/" + Name)
 
-// scores holds the node scores of one decision, in 0 to 100.
+// scores holds the node scores of one decision, in 0 to 100. Nothing writes to it after PreScore.
 type scores struct {
 	pod   uint64           // its number among those whose nodes were scored
 	row   map[string]int32 // by node name
 	byRow []int8
-}
-
-// Clone implements fwk.StateData. Nothing writes to scores after PreScore.
-func (s *scores) Clone() fwk.StateData { return s }
-
-// readScores returns the scores of the cycle's pod; nil if its nodes were not scored.
-func readScores(state fwk.CycleState) *scores {
-	data, err := state.Read(stateKey)
-	if err != nil {
-		return nil
-	}
-	return data.(*scores)
 }
 
 // toNodeScores maps raw scores to integers in 0 to 100 and never reverses their order. The best node

@@ -145,7 +145,7 @@ func (p Profile) validate() error {
 	case len(p.Blend) > 0 && p.preferences() != preference.Blend:
 		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out",
 			p.Preferences, preference.Blend)
-	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.Learn != nil || p.Share != nil):
+	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.Learn != nil || p.Canary != nil):
 		return fmt.Errorf("%s has no network or policy: leave objective, objectiveLimits, learn and share out", DefaultProfile)
 	case upstreams && p.Stock != nil:
 		return p.Stock.Validate()
@@ -210,7 +210,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 	if p.Learn != nil {
 		out.Plugins.PostFilter = only
 	}
-	if p.Learn != nil || p.Share != nil {
+	if p.Learn != nil || p.Canary != nil {
 		out.Plugins.Reserve = only
 		out.Plugins.PostBind = only
 	}

@@ -26,7 +26,7 @@ import (
 func TestShare(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
 	file := network(t, "gnn", nil)
-	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience}, Share: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
+	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience}, Canary: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
 	book := record.NewBook(1000, nil)
 	stop := l.share(t, p, book)
 	l.untilShare(t, 0.5)
@@ -108,7 +108,7 @@ func TestShare(t *testing.T) {
 // not. The process keeps the stop though it ends at once.
 func TestShareIsStoppedByEvictions(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
-	p := Profile{SchedulerName: DefaultProfile, Args: Args{Policy: "best-fit", Share: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
+	p := Profile{SchedulerName: DefaultProfile, Args: Args{Policy: "best-fit", Canary: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
 	stop := l.share(t, p, record.NewBook(1, nil))
 	l.untilShare(t, 1)
 	l.place(t, "old", 1, 20)

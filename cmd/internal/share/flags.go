@@ -31,15 +31,6 @@ func more() []ucli.Flag {
 	}
 }
 
-// Names returns the names of the flags.
-func Names() []string {
-	var names []string
-	for _, f := range Flags() {
-		names = append(names, f.Names()[0])
-	}
-	return names
-}
-
 // Check refuses flags that have no effect or exclude each other.
 func Check(c *ucli.Context) error {
 	if !c.IsSet(flag) {
@@ -82,8 +73,8 @@ func Take(c *ucli.Context, config *server.Config) error {
 	if c.Duration("share-latency") <= 0 {
 		return exit.New(exit.Usage, fmt.Errorf("--share-latency is %v, must be more than 0", c.Duration("share-latency")), "")
 	}
-	p.Share = &canary.Args{Of: c.Float64(flag), By: c.String("share-by"), Failures: c.Float64("share-failures")}
-	p.Share.Latency.Duration = c.Duration("share-latency")
+	p.Canary = &canary.Args{Of: c.Float64(flag), By: c.String("share-by"), Failures: c.Float64("share-failures")}
+	p.Canary.Latency.Duration = c.Duration("share-latency")
 	if err := config.Validate(); err != nil {
 		return exit.New(exit.Usage, err, "see --help")
 	}

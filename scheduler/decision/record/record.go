@@ -79,14 +79,24 @@ func Of(d *decision.Decision) Record {
 			r.Devices = append(r.Devices, i)
 		}
 	}
-	if up, ok := d.RunnerUp(); ok {
-		r.RunnerUp = up.Node
-		if chosen, known := d.Chosen(); known {
-			margin := float64(chosen.Score) - float64(up.Score)
-			r.Margin = &margin
+	if i := slices.IndexFunc(r.Best, func(c decision.Candidate) bool { return c.Node != r.Node }); i >= 0 {
+		r.RunnerUp = r.Best[i].Node
+		if chosen, known := r.Find(r.Node); known {
+			r.Margin = new(float64(chosen.Score) - float64(r.Best[i].Score))
 		}
 	}
 	return r
+}
+
+// Find returns the candidate of a node. known is false if it is neither in Best nor the default's choice.
+func (r *Record) Find(node string) (c decision.Candidate, known bool) {
+	if i := slices.IndexFunc(r.Best, func(c decision.Candidate) bool { return c.Node == node }); i >= 0 {
+		return r.Best[i], true
+	}
+	if d := r.Default; d != nil && d.Preferred && d.Node == node && node != "" {
+		return d.Candidate, true
+	}
+	return c, false
 }
 
 func outcome(d *decision.Decision) string {

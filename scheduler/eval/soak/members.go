@@ -91,7 +91,7 @@ func (f *fleet) profile(name string) (p server.Profile, err error) {
 	case sharing:
 		p, err = server.ProfileNamed(swapped)
 		p.SchedulerName, p.Checkpoint = sharing, f.checkpointFile(swapped)
-		p.Share = &canary.Args{Of: 0.5, Latency: metav1.Duration{Duration: shareLatency}}
+		p.Canary = &canary.Args{Of: 0.5, Latency: metav1.Duration{Duration: shareLatency}}
 	case rival:
 		p, err = server.ProfileNamed("gpu-best-fit")
 		p.SchedulerName = rival

@@ -15,9 +15,11 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/scheduler/plugin/kept"
 )
 
-// Ask holds the demand of one pending pod on the cards, by claims and extended resources, in one scheduling cycle.
+// Ask holds the demand of one pending pod on the cards, by claims and extended resources, in one scheduling cycle. Nothing writes to it
+// once it is made.
 type Ask struct {
 	ledger *Ledger
 	view   *View
@@ -43,20 +45,11 @@ type want struct {
 	count       int64
 }
 
-const askKey = fwk.StateKey("gnnsched/" + Name)
-
-// Clone implements fwk.StateData. Nothing writes to an ask once it is made.
-func (a *Ask) Clone() fwk.StateData { return a }
+const askKey = kept.Key[*Ask]("gnnsched/" + Name)
 
 // Asked returns what the pod of a scheduling cycle asks by claims; nil if it asks nothing that a policy can
 // choose.
-func Asked(state fwk.CycleState) *Ask {
-	data, err := state.Read(askKey)
-	if err != nil {
-		return nil
-	}
-	return data.(*Ask)
-}
+func Asked(state fwk.CycleState) *Ask { return askKey.Read(state) }
 
 // View returns the view that the ask was made with. a may be nil.
 func (a *Ask) View() *View {

@@ -115,8 +115,8 @@ func (p *plugin) Name() string { return Name }
 // PreFilter implements fwk.PreFilterPlugin: upstream's, and what the pod asks for LearnedScore.
 func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	state.Delete(askKey)
-	state.Delete(reservedKey)
+	askKey.Delete(state)
+	reservedKey.Delete(state)
 	c := &cycle{}
 	result, status := p.preFilter(ctx, state, pod, nodes, c)
 	if status.IsSkip() && p.stuck(pod) { // no class serves what it requests
@@ -124,7 +124,7 @@ func (p *plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *v1.Po
 	}
 	if status.IsSuccess() && c.view != nil { // otherwise upstream has nothing to allocate
 		if a := newAsk(ctx, p.manager.ledger, c.view, p.cel, pod); a != nil {
-			state.Write(askKey, a)
+			askKey.Write(state, a)
 		}
 	}
 	return result, status
@@ -173,7 +173,7 @@ func (p *plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 		r.node, r.cards = c.node, c.node.cardsOf(given)
 		countChoice(p.handle.ProfileName(), c.on, r.cards)
 	}
-	state.Write(reservedKey, r)
+	reservedKey.Write(state, r)
 	return status
 }
 

@@ -9,9 +9,10 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/kept"
 )
 
-const reservedKey = fwk.StateKey("gnnsched/" + Name + "/reserved")
+const reservedKey = kept.Key[*reserved]("gnnsched/" + Name + "/reserved")
 
 // reserved holds what a pod got by claims in its scheduling cycle. It never changes.
 type reserved struct {
@@ -26,15 +27,11 @@ func (r *reserved) gave(c *resourceapi.ResourceClaim) bool {
 	return slices.ContainsFunc(r.given, func(g *resourceapi.ResourceClaim) bool { return g.UID == c.UID })
 }
 
-// Clone implements fwk.StateData.
-func (r *reserved) Clone() fwk.StateData { return r }
-
 func reservedIn(state fwk.CycleState) *reserved {
-	data, err := state.Read(reservedKey)
-	if err != nil {
-		return &reserved{}
+	if r, has := reservedKey.Find(state); has {
+		return r
 	}
-	return data.(*reserved)
+	return &reserved{}
 }
 
 // Reserved returns the cards that the claims of a cycle's pod got on its node; none if it has no claims, or if a policy

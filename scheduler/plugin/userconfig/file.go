@@ -42,23 +42,20 @@ func Read(path string) (*File, error) {
 // parse is Read with the content of the file.
 func parse(path string, b []byte) (*File, error) {
 	f := &File{}
-	if err := CheckVersion(b); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), VersionHint)
-	}
-	if err := yaml.UnmarshalStrict(b, &f.content); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), "compare it with what --print-config prints")
-	}
-	if err := f.checkGPUShares(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
-			"add to its plugins: {multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}")
-	}
-	if err := f.checkLearnedDevices(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
-			"add to its plugins: {multiPoint: {disabled: [{name: DynamicResources}]}}")
-	}
-	if err := f.checkShare(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err),
-			"compare it with what --share 0.05 --print-config prints")
+	for _, x := range []struct {
+		check func() error
+		hint  string
+	}{
+		{func() error { return CheckVersion(b) }, VersionHint},
+		{func() error { return yaml.UnmarshalStrict(b, &f.content) }, "compare it with what --print-config prints"},
+		{f.checkGPUShares,
+			"add to its plugins: {multiPoint: {enabled: [{name: GPUShares}]}, bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"},
+		{f.checkLearnedDevices, "add to its plugins: {multiPoint: {disabled: [{name: DynamicResources}]}}"},
+		{f.checkCanary, "compare it with what --share 0.05 --print-config prints"},
+	} {
+		if err := x.check(); err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration %s: %w", path, err), x.hint)
+		}
 	}
 	return f, nil
 }

@@ -189,8 +189,8 @@ func TestShare(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || exit.Code(err) != exit.Usage) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.err)
 		}
-		if err == nil && f.Shares() != c.shares {
-			t.Errorf("%s: shares %v", c.name, f.Shares())
+		if err == nil && f.HasCanary() != c.shares {
+			t.Errorf("%s: shares %v", c.name, f.HasCanary())
 		}
 	}
 }

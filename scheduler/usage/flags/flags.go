@@ -32,18 +32,11 @@ func Flags() []ucli.Flag {
 	}
 }
 
-// Names returns the names of Flags.
-func Names() (names []string) {
-	for _, f := range Flags() {
-		names = append(names, f.Names()[0])
-	}
-	return names
-}
-
 // Config returns the flags' configuration of measured usage; nil if they name no source.
 func Config(c *ucli.Context) (*usage.Config, error) {
 	if c.String("usage") == "" {
-		for _, name := range Names() {
+		for _, f := range Flags() {
+			name := f.Names()[0]
 			if c.IsSet(name) {
 				return nil, exit.New(exit.Usage, fmt.Errorf("--%s without --usage", name),
 					"say where usage comes from, for example --usage "+usage.PrometheusSource)

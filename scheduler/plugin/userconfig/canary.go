@@ -10,17 +10,17 @@ import (
 // LearnedScore is the name of the plugin that scores by a network or a heuristic.
 const LearnedScore = "LearnedScore"
 
-// Shares reports whether a profile leaves its network or heuristic a share of the pods only.
-func (f *File) Shares() bool {
+// HasCanary reports whether a profile leaves its network or heuristic a share of the pods only.
+func (f *File) HasCanary() bool {
 	for _, p := range f.content.Profiles {
-		if shares(p) {
+		if hasCanary(p) {
 			return true
 		}
 	}
 	return false
 }
 
-func shares(p schedulerconfig.KubeSchedulerProfile) bool {
+func hasCanary(p schedulerconfig.KubeSchedulerProfile) bool {
 	for _, c := range p.PluginConfig {
 		var args struct {
 			Share any `json:"share"`
@@ -32,11 +32,11 @@ func shares(p schedulerconfig.KubeSchedulerProfile) bool {
 	return false
 }
 
-// checkShare checks that LearnedScore alone scores in a profile with a share, because other scores would count for the
+// checkCanary checks that LearnedScore alone scores in a profile with a share, because other scores would count for the
 // rest of the pods a second time, and that it hears what becomes of the pods.
-func (f *File) checkShare() error {
+func (f *File) checkCanary() error {
 	for i, p := range f.content.Profiles {
-		if !shares(p) {
+		if !hasCanary(p) {
 			continue
 		}
 		name := f.SchedulerNames()[i]
