@@ -65,6 +65,7 @@ var may = map[string][]string{
 	"scheduler/server":            {"scheduler/decision", "scheduler/plugin", "scheduler/policy", "scheduler/usage", "gnn/checkpoint", "internal"},
 	"scheduler/server/eventsink":  {},
 	"scheduler/usage":             {"internal"},
+	"scheduler/sim/vector":        {"gnn/feature", "gnn/graph", "scheduler/encode", "scheduler/sim", "internal/cluster"},
 	"scheduler/sim":               {"scheduler/encode", "scheduler/objective", "scheduler/policy/preference", "workload", "internal"},
 	"workload":                    {"workload", "internal"},
 	"workload/record":             {"internal/cluster"},

@@ -48,6 +48,18 @@ func New(layout *feature.Layout) *Encoder {
 // Wish sets the objective that the features of later graphs depend on, in a layout with wishes.
 func (e *Encoder) Wish(w feature.Wishes) { e.candidates.Wishes = w }
 
+// Graph returns the graph that Encode returns. A caller may let its slices of pod, cluster and candidates refer to other memory, which
+// Encode then writes to if it is long enough.
+func (e *Encoder) Graph() *graph.Graph { return &e.g }
+
+// Forget drops what the encoder knows of a cluster, so that the next graph equals that of a new encoder.
+func (e *Encoder) Forget() {
+	clear(e.zones)
+	for i := range e.rows {
+		e.rows[i].version = 0 // encode again; the node's old capacity is still in the sum
+	}
+}
+
 // Encode returns the graph for placing pod on one of the candidates, which are rows of s.Nodes. Row i
 // of the graph is s.Nodes[i]. The graph belongs to the encoder and is valid until the next call. A
 // node is encoded again when its Version changes.

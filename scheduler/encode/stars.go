@@ -33,9 +33,7 @@ func (e *Encoder) Know(typical *fragmentation.Typical) {
 	}
 	nodes := NewGPUNodeEncoder(feature.DefaultGPU(), typical)
 	e.stars = &stars{typical: typical, nodes: nodes, cluster: NewGPUClusterEncoder(nodes)}
-	for i := range e.rows {
-		e.rows[i].version = 0 // encode again; the node's old capacity is still in the sum
-	}
+	e.Forget()
 }
 
 // Devices returns the devices of a node for a pod: for a share of one, the device on which the pod leaves the fewest devices that

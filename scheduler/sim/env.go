@@ -78,6 +78,21 @@ func (e *Env) Aim(m objective.Mix) { e.cfg.Objective = m }
 // Config returns the configuration that the environment was made with.
 func (e *Env) Config() Config { return e.cfg }
 
+// MaxNodes returns the largest number of nodes that an episode can have.
+func (e *Env) MaxNodes() int {
+	if e.cfg.OpenB != nil || e.cfg.Given != nil {
+		return len(e.source.nodes(0))
+	}
+	most := e.cfg.Nodes.Max
+	for _, p := range e.cfg.Pools {
+		most += p.Count.Max
+	}
+	if e.cfg.ControlPlane {
+		most++
+	}
+	return most
+}
+
 // FixedWorkload reports whether the same pods arrive at the same times on every seed, as they do if a
 // trace is played as it was recorded. Results are then a sample of one workload, however many seeds.
 func (e *Env) FixedWorkload() bool { return e.source.fixed() }

@@ -1,0 +1,127 @@
+package vector
+
+import (
+	"errors"
+	"fmt"
+
+	"gnnsched/gnn/feature"
+)
+
+// Arrays are the caller's memory for results and observations. An observation's slice that is nil is left out; those that
+// belong together must be there together. Indices run over the whole batch. A finished environment shows one candidate and
+// one node, all zeros, so that every environment has an action.
+type Arrays struct {
+	Slots int // padded: the rows of candidates of each environment; 0: ragged
+
+	Results
+
+	PodX, ClusterX   []float32 // a row for each environment
+	CandidateOffsets []int64   // environments + 1; ragged only
+	CandidateX       []float32
+	CandidateNode    []int64 // row of the candidate's node in NodeX
+	Mask             []uint8 // by candidate: 1 if it may be chosen
+
+	NodeOffsets, ZoneOffsets []int64 // environments + 1
+	NodeX                    []float32
+	NodeZone                 []int64
+	GroupX, GroupWeight      []float32 // groups of equal pods; Weight counts the pods
+	GroupNode                []int64   // row in NodeX
+	PathX, PathWeight        []float32 // edges from candidates to nodes with peers of the pod
+	PathCandidate, PathNode  []int64
+
+	NodeRaw []int64 // RawNode values a node: allocatable CPU (thousandths), memory (bytes), GPUs, thousandths of a GPU and pods, then requested
+	PodRaw  []int64 // RawPod values an environment: what the pod requests
+
+	Rows Counts // written: the rows in use, or the rows that are needed after ErrRoom
+}
+
+// Results are what became of each environment. Each slice has one element for each environment.
+type Results struct {
+	Reward      []float64
+	Terminated  []uint8   // 1 in the step that ends the episode
+	Objective   []float64 // cost of the present state; after the end that of the outcome
+	Unscheduled []int64   // pods without a node; -1 before the end
+	Waited      []int64   // pods that had to wait so far
+	Decisions   []int64   // of the episode so far
+	Seed        []uint64  // of the episode
+}
+
+// RawNode and RawPod are the numbers of integers in NodeRaw and PodRaw.
+const (
+	RawPod  = 5
+	RawNode = 2 * RawPod
+)
+
+// Counts are numbers of rows.
+type Counts struct{ Candidates, Nodes, Zones, Groups, Paths int }
+
+func (c Counts) plus(o Counts) Counts {
+	return Counts{c.Candidates + o.Candidates, c.Nodes + o.Nodes, c.Zones + o.Zones, c.Groups + o.Groups, c.Paths + o.Paths}
+}
+
+// ErrRoom means that the arrays have too few rows. The step is done, Rows says what is needed, and Observe with more room
+// has the observation.
+var ErrRoom = errors.New("the arrays have too few rows")
+
+// graph reports whether the observation has rows that only the encoder knows the number of.
+func (a *Arrays) graph() bool { return a.NodeX != nil || a.GroupX != nil || a.PathX != nil }
+
+// check returns an error unless the arrays have the lengths that n environments with these features need.
+func (a *Arrays) check(n int, w feature.Widths) error {
+	r, err := &a.Results, error(nil)
+	want := func(name string, got, need int, optional bool) {
+		if got != need && (!optional || got != 0) && err == nil {
+			err = fmt.Errorf("array %s has %d elements, want %d", name, got, need)
+		}
+	}
+	for name, got := range map[string]int{
+		"reward": len(r.Reward), "terminated": len(r.Terminated), "objective": len(r.Objective), "unscheduled": len(r.Unscheduled),
+		"waited": len(r.Waited), "decisions": len(r.Decisions), "seed": len(r.Seed),
+	} {
+		want(name, got, n, false)
+	}
+	if a.Slots < 0 {
+		return fmt.Errorf("%d slots", a.Slots)
+	}
+	rows := len(a.Mask)
+	if a.Slots > 0 {
+		want("action_mask", rows, n*a.Slots, false)
+		want("candidate_offsets", len(a.CandidateOffsets), 0, false)
+	} else {
+		want("candidate_offsets", len(a.CandidateOffsets), n+1, false)
+	}
+	want("pod_x", len(a.PodX), n*w.Pod, true)
+	want("cluster_x", len(a.ClusterX), n*w.Cluster, len(a.PodX) == 0)
+	want("candidate_x", len(a.CandidateX), rows*w.Candidate, len(a.PodX) == 0)
+	want("candidate_node", len(a.CandidateNode), rows, true)
+	a.checkGraph(n, w, want)
+	return err
+}
+
+func (a *Arrays) checkGraph(n int, w feature.Widths, want func(name string, got, need int, optional bool)) {
+	nodes := len(a.NodeZone)
+	if nodes == 0 {
+		nodes = len(a.NodeRaw) / RawNode
+	}
+	want("node_x", len(a.NodeX), len(a.NodeZone)*w.Node, false)
+	want("node_raw", len(a.NodeRaw), nodes*RawNode, true)
+	want("pod_raw", len(a.PodRaw), n*RawPod, len(a.NodeRaw) == 0)
+	want("node_offsets", len(a.NodeOffsets), n+1, nodes == 0)
+	want("zone_offsets", len(a.ZoneOffsets), n+1, nodes == 0)
+	want("group_x", len(a.GroupX), len(a.GroupNode)*w.Group, false)
+	want("group_weight", len(a.GroupWeight), len(a.GroupNode), false)
+	want("path_x", len(a.PathX), len(a.PathNode)*w.Path, false)
+	want("path_weight", len(a.PathWeight), len(a.PathNode), false)
+	want("path_candidate", len(a.PathCandidate), len(a.PathNode), false)
+}
+
+// fits reports whether the arrays have room for so many rows.
+func (a *Arrays) fits(rows Counts) bool {
+	nodes := rows.Nodes
+	return (a.Slots > 0 || rows.Candidates <= len(a.Mask)) && (a.NodeX == nil || nodes <= len(a.NodeZone)) &&
+		(a.NodeRaw == nil || nodes*RawNode <= len(a.NodeRaw)) &&
+		(a.GroupX == nil || rows.Groups <= len(a.GroupNode)) && (a.PathX == nil || rows.Paths <= len(a.PathNode))
+}
+
+// cut returns the rows from one to another of an array with rows of this width.
+func cut[T any](s []T, from, to, width int) []T { return s[from*width : to*width : to*width] }
