@@ -173,6 +173,9 @@ func runRead(c *ucli.Context) error {
 		}
 		all = append(all, some...)
 	}
+	if all, err = eval.Merge(all); err != nil {
+		return exit.New(exit.Usage, fmt.Errorf("--from: %w", err), "play both again from one file")
+	}
 	for _, r := range all {
 		e.scenarios = append(e.scenarios, r.Scenario)
 		for _, x := range r.Results {

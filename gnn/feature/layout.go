@@ -65,6 +65,14 @@ var defaultLayout = must(NewLayout(nil))
 // A network is of no use on a graph with another hash.
 func (l *Layout) Hash() string { return l.hash }
 
+// Names returns the names of the features of each kind of vertex and edge.
+func (l *Layout) Names() map[string][]string {
+	return map[string][]string{
+		"node": names(List(l.Node)), "group": names(List(l.Group)), "pod": names(List(l.Pod)),
+		"cluster": names(List(l.Cluster)), "candidate": names(List(l.Candidate)), "path": names(List(l.Path)),
+	}
+}
+
 // appendSchema appends what identifies the set. Base has no name there: checkpoints are older than
 // the names of sets.
 func (s *Set) appendSchema(b []byte) []byte {
@@ -82,13 +90,17 @@ func (s *Set) appendSchema(b []byte) []byte {
 // appendNames appends the names of some lists of features.
 func appendNames(b []byte, lists ...[]Feature) []byte {
 	for _, list := range lists {
-		names := make([]string, len(list))
-		for i, f := range list {
-			names[i] = f.Name
-		}
-		b = append(b, strings.Join(names, ",")+";"...)
+		b = append(b, strings.Join(names(list), ",")+";"...)
 	}
 	return b
+}
+
+func names(list []Feature) []string {
+	out := make([]string, len(list))
+	for i, f := range list {
+		out[i] = f.Name
+	}
+	return out
 }
 
 func hash(schema []byte) string {

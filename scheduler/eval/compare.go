@@ -28,6 +28,8 @@ type Contender struct {
 	// Play plays the episode of a seed in place of New's policy, for a contender that is no policy: it uses knowledge that no scheduler has.
 	// It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
+	// PlayAll plays the episodes of all seeds at the same time, in place of New's policy, for a policy outside of this program; nil for others.
+	PlayAll func(ctx context.Context, all Batch) ([]sim.Outcome, error)
 	// Observe returns the observer of New's policy in the episode of a seed, or nil. It may be called from several goroutines at once; nil if
 	// there is no observer. Episodes of Play cannot be observed.
 	Observe func(seed uint64) Observer
@@ -36,6 +38,14 @@ type Contender struct {
 	Wish func(m objective.Mix) (Contender, error)
 	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool
+}
+
+// Batch is the episodes that Contender.PlayAll plays.
+type Batch struct {
+	Scenario Scenario
+	Seeds    []uint64
+	Observe  func(seed uint64) Observer // as Contender.Observe; nil if there is no observer
+	Played   func()                     // called after each episode
 }
 
 func (c Contender) kind() Kind {
@@ -98,6 +108,7 @@ type Comparison struct {
 	// differences have no intervals.
 	OneWorkload bool
 	Verdicts    []Verdict // set by Judge
+	hash        string    // of the scenario; empty if it is not known
 }
 
 // Seeds returns the n seeds from first on.
@@ -119,7 +130,11 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
 	}
-	c := &Comparison{Scenario: s, Seeds: seeds}
+	hash, err := s.Hash()
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{Scenario: s, Seeds: seeds, hash: hash}
 	contenders = told(contenders, s.Objective)
 	for _, x := range contenders {
 		c.Results = append(c.Results, Result{Name: x.Name, Kind: x.kind(), Outcomes: make([]sim.Outcome, len(seeds))})
@@ -131,16 +146,24 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	done, total := 0, len(c.Results)*len(seeds)
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range seeds {
-		work.Go(func() error {
-			return c.seed(ctx, contenders, i, func() {
-				told.Lock()
-				defer told.Unlock()
-				if done++; progress != nil {
-					progress(done, total)
-				}
-			})
+	played := func() {
+		told.Lock()
+		defer told.Unlock()
+		if done++; progress != nil {
+			progress(done, total)
+		}
+	}
+	for k, x := range contenders {
+		if x.PlayAll == nil {
+			continue
+		}
+		work.Go(func() (err error) {
+			c.Results[k].Outcomes, err = x.PlayAll(ctx, Batch{Scenario: s, Seeds: seeds, Observe: x.Observe, Played: played})
+			return err
 		})
+	}
+	for i := range seeds {
+		work.Go(func() error { return c.seed(ctx, contenders, i, played) })
 	}
 	if err := work.Wait(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
@@ -174,6 +197,9 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 	for k := range c.Results {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if k < len(contenders) && contenders[k].PlayAll != nil {
+			continue
 		}
 		o := &c.Results[k].Outcomes[i]
 		if k < len(contenders) {

@@ -11,6 +11,7 @@ import (
 
 type jsonComparison struct {
 	Scenario   string       `json:"scenario"`
+	Hash       string       `json:"hash,omitempty"` // Scenario.Hash
 	About      string       `json:"about"`
 	Objective  string       `json:"objective"`
 	Seeds      []uint64     `json:"seeds"`
@@ -32,7 +33,7 @@ type jsonResult struct {
 // and its difference from the baseline, and the verdicts on the thresholds.
 func (c *Comparison) MarshalJSON() ([]byte, error) {
 	out := jsonComparison{
-		Scenario: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Seeds: c.Seeds, Samples: c.Samples(),
+		Scenario: c.Scenario.Name, Hash: c.hash, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Seeds: c.Seeds, Samples: c.Samples(),
 		Baseline: c.Results[0].Name, Thresholds: c.Verdicts,
 	}
 	for i, r := range c.Results {
@@ -72,6 +73,7 @@ func ReadJSON(r io.Reader) ([]*Comparison, error) {
 func (j jsonComparison) comparison() (*Comparison, error) {
 	c := &Comparison{
 		Scenario: Scenario{Name: j.Scenario, About: j.About}, Seeds: j.Seeds, OneWorkload: j.Samples < len(j.Seeds), Verdicts: j.Thresholds,
+		hash: j.Hash,
 	}
 	var err error
 	if j.Objective != "" {

@@ -1,0 +1,274 @@
+// Command gnnsched-env is the simulator as a C library: package vector for other languages. It is built with
+//
+//	go build -buildmode=c-shared -o libgnnsched.1.so ./cmd/gnnsched-env
+//
+// python/gnnsched is its Python side. Only export.go needs cgo; the rest is plain Go, so that it can be tested and fuzzed without a C
+// compiler.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/internal/seeds"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/policy/wish"
+	"gnnsched/scheduler/sim"
+	"gnnsched/scheduler/sim/vector"
+)
+
+// abi changes with the interface. The name of the library ends in it.
+const abi = 1
+
+// What play does.
+const (
+	observe         = iota // write what the last step or reset wrote
+	step                   // one action for each environment
+	resetOn                // the next episode of each environment
+	resetTraining          // seed s stands for the episodes of gnntrain --seed s+1
+	resetEvaluation        // seeds of episodes, as gnnsched eval has them
+)
+
+// What play returns. After failed, arguments.message says why.
+const (
+	ok     = 0
+	grow   = 1  // the step is done; observe with more room has the observation
+	failed = -1 // a wrong argument, or the simulator's error
+	closed = -2
+)
+
+// opened is the environments of a handle.
+type opened struct {
+	*vector.Vector
+	count  int
+	widths feature.Widths
+}
+
+var (
+	handles sync.Map // from a number to its *opened
+	last    atomic.Int64
+)
+
+// find returns the environments of a handle.
+func find(handle int64) (*opened, error) {
+	if v, ok := handles.Load(handle); ok {
+		return v.(*opened), nil
+	}
+	return nil, vector.ErrClosed
+}
+
+// play is gnnsched_env_play.
+func play(handle int64, what int32, a *arguments) (status int32) {
+	if a == nil {
+		return failed
+	}
+	if err := a.check(); err != nil {
+		if a.size >= int64(len(a.message))+8 {
+			a.say(err)
+		}
+		return failed
+	}
+	var v *vector.Arrays
+	err := guarded(func() (err error) {
+		o, err := find(handle)
+		if err != nil {
+			return err
+		}
+		v = a.arrays(o.count, o.widths)
+		return o.play(what, a, v)
+	})
+	if v != nil {
+		r := v.Rows
+		a.candidates, a.nodes, a.zones, a.groups, a.paths = int64(r.Candidates), int64(r.Nodes), int64(r.Zones), int64(r.Groups), int64(r.Paths)
+	}
+	switch {
+	case err == nil:
+		return ok
+	case errors.Is(err, vector.ErrRoom):
+		return grow
+	case errors.Is(err, vector.ErrClosed):
+		status = closed
+	default:
+		status = failed
+	}
+	a.say(err)
+	return status
+}
+
+func (o *opened) play(what int32, a *arguments, v *vector.Arrays) error {
+	switch what {
+	case observe:
+		return o.Observe(v)
+	case step:
+		actions, err := a.actionsOf(o.count)
+		if err != nil {
+			return err
+		}
+		return o.Step(actions, v)
+	case resetOn, resetTraining, resetEvaluation:
+		s, err := a.startOf(o.count, what)
+		if err != nil {
+			return err
+		}
+		return o.Reset(s, v)
+	}
+	return fmt.Errorf("there is no operation %d", what)
+}
+
+// guarded turns a panic into an error: it would end the caller's process.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a fault of the library: %v", p)
+		}
+	}()
+	return f()
+}
+
+// episodeOf returns the seed of the first episode of an environment.
+func episodeOf(seed uint64, what int32) (uint64, error) {
+	if what == resetEvaluation {
+		return seed, seeds.CheckEvaluation(seed, 1)
+	}
+	return seeds.TrainingEpisode(seed+1, 1), seeds.CheckTraining(seed + 1)
+}
+
+// request is what gnnsched_env_call is asked.
+type request struct {
+	Op     string `json:"op"` // open, close, outcome or checkpoint
+	Handle int64  `json:"handle"`
+
+	Environment int `json:"environment"` // outcome
+
+	Scenario  string   `json:"scenario"` // open: a built-in scenario or a YAML file
+	Objective string   `json:"objective"`
+	WaitCost  *float64 `json:"waitCost"`
+	Count     int      `json:"count"`
+	Threads   int      `json:"threads"`
+	Features  []string `json:"features"` // none: no features
+	Feasible  bool     `json:"feasible"`
+	Autoreset bool     `json:"autoreset"`
+
+	Architecture checkpoint.Architecture `json:"architecture"` // checkpoint: the parameters that the file must have
+}
+
+// call is gnnsched_env_call.
+func call(text string) string {
+	var answer any
+	err := guarded(func() (err error) {
+		var r request
+		d := json.NewDecoder(strings.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&r); err != nil {
+			return fmt.Errorf("request: %w", err)
+		}
+		switch r.Op {
+		case "open":
+			answer, err = r.open()
+		case "checkpoint":
+			answer, err = r.checkpoint()
+		case "outcome":
+			var o *opened
+			if o, err = find(r.Handle); err == nil {
+				answer, err = o.Outcome(r.Environment)
+			}
+		case "close":
+			o, loaded := handles.LoadAndDelete(r.Handle)
+			if !loaded {
+				return vector.ErrClosed
+			}
+			err = o.(*opened).Close()
+		default:
+			err = fmt.Errorf("there is no operation %q", r.Op)
+		}
+		return err
+	})
+	out, failure := json.Marshal(answer)
+	if err = errors.Join(err, failure); err != nil {
+		out, _ = json.Marshal(map[string]any{"error": err.Error(), "closed": errors.Is(err, vector.ErrClosed)}) // strings and a bool
+	}
+	return string(out)
+}
+
+// description is the answer to open.
+type description struct {
+	Handle      int64               `json:"handle"`
+	Scenario    string              `json:"scenario"`
+	About       string              `json:"about"`
+	Objective   string              `json:"objective"`
+	Hash        string              `json:"hash"`
+	OneWorkload bool                `json:"oneWorkload"`
+	Slots       int                 `json:"slots"`
+	Schema      string              `json:"schema,omitempty"`
+	Names       map[string][]string `json:"names"`
+}
+
+func (r *request) open() (*description, error) {
+	found, err := eval.ChooseScenarios([]string{r.Scenario})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%s has %d scenarios, want one", r.Scenario, len(found))
+	}
+	s := found[0]
+	if r.Objective != "" {
+		if s.Objective, err = objective.Parse(r.Objective); err != nil {
+			return nil, err
+		}
+	}
+	if r.WaitCost != nil {
+		s.WaitCost = *r.WaitCost
+	}
+	o := vector.Options{Count: r.Count, Threads: r.Threads, Feasible: r.Feasible, Autoreset: r.Autoreset}
+	d := &description{Scenario: s.Name, About: s.About, Objective: s.Objective.Name()}
+	v := &opened{count: r.Count}
+	if len(r.Features) > 0 {
+		if o.Layout, err = feature.NewLayout(r.Features); err != nil {
+			return nil, err
+		}
+		if o.Layout.Wishes {
+			if o.Wishes, err = wish.Of(s.Objective); err != nil {
+				return nil, err
+			}
+		}
+		v.widths, d.Schema, d.Names = o.Layout.Widths, o.Layout.Hash(), o.Layout.Names()
+	}
+	if d.Hash, err = s.Hash(); err != nil {
+		return nil, err
+	}
+	env, err := sim.New(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	d.OneWorkload = env.FixedWorkload()
+	if v.Vector, err = vector.New(s.Config, o); err != nil {
+		return nil, err
+	}
+	d.Slots, d.Handle = v.Slots(), last.Add(1)
+	handles.Store(d.Handle, v)
+	return d, nil
+}
+
+// checkpoint returns the schema and the parameters of a network.
+func (r *request) checkpoint() (any, error) {
+	if err := r.Architecture.Validate(); err != nil {
+		return nil, err
+	}
+	type param struct {
+		Name  string `json:"name"`
+		Shape []int  `json:"shape"`
+	}
+	var params []param
+	for _, p := range r.Architecture.Params() {
+		params = append(params, param{p.Name, p.Shape})
+	}
+	return map[string]any{"schema": r.Architecture.Schema(), "params": params}, nil
+}
