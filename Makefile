@@ -151,10 +151,23 @@ results-gpu: build ## The same for GPU clusters, on the openb trace in OPENB=DIR
 learning-curves: ## Write the learning curves of the runs that make train and make train-gpu left in logs into docs/results
 	@docs/results.sh curves
 
+##@ Python
+
+PYLIB := python/gnnsched/libgnnsched.1.so
+.PHONY: python
+python: ## Build the simulator's library for the Python package in python (needs a C compiler)
+	@echo "building $(PYLIB) (minutes the first time)"
+	@GOFLAGS='$(strip $(GOFLAGS) -trimpath $(MODFLAGS))' CGO_ENABLED=1 go build -buildmode=c-shared -ldflags '-s -w' -o $(PYLIB) ./cmd/gnnsched-env
+	@rm -f python/gnnsched/libgnnsched.1.h
+
+.PHONY: wheel
+wheel: python ## Pack the Python package and its library into bin/gnnsched-*.whl, without a network
+	@python3 python/wheel.py 0.1.0+g$(COMMIT) bin
+
 ##@ Test
 
 .PHONY: test
-test: test-go test-torch ## Run every test, including the trainer's
+test: test-go test-torch test-python ## Run every test, including the trainer's
 
 .PHONY: prometheus
 prometheus: ## Unpack Debian's Prometheus into .cache, for tests and compose/monitoring/prometheus.sh
@@ -175,6 +188,10 @@ test-go: ## Run the tests that need only Go; those with Prometheus and Chromium 
 test-torch: toolchain ## Run the tests that need libtorch
 	$(TORCHENV) go vet $(TORCHTAGS) $(TORCH)
 	$(TORCHENV) go test $(TORCHTAGS) $(TORCH)
+
+.PHONY: test-python
+test-python: ## Run the tests of the Python package, if Python, NumPy and a C compiler are there or can be had
+	@python/test.sh
 
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
