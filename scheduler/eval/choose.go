@@ -85,4 +85,5 @@ var Forms = []heuristic.Form{
 	{Name: "clairvoyant:POLICY", About: "a bound: rollouts of POLICY that know the arrivals and departures to come"},
 	{Name: "expecting:POLICY", About: "the same with drawn futures, for steady arrivals and exponential lifetimes"},
 	{Name: "moved:POLICY", About: "a bound: places as POLICY, and reports the objective after running pods moved, one move or swap at a time"},
+	{Name: "python:FILE", About: "a policy in Python, which scores the candidates of all seeds at once (docs/how-to/python.md)"},
 }

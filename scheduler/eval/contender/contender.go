@@ -14,6 +14,7 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/python"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -112,6 +113,8 @@ func Named(name string) (eval.Contender, error) {
 		return ofRunning(x)
 	} else if ok && prefix == firstFit {
 		return ofFirstFit(of)
+	} else if ok && prefix == python.Prefix {
+		return python.Contender(of)
 	} else if ok && prefix == stockPrefix {
 		return stockOf(name, of)
 	} else if ok && slices.Contains(checkpoint.ShippedNames(), prefix) {

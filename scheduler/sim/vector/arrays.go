@@ -46,6 +46,48 @@ type Results struct {
 	Seed        []uint64  // of the episode
 }
 
+// Shape says which arrays NewArrays makes.
+type Shape struct {
+	Count  int // environments
+	Slots  int // as Arrays.Slots
+	Widths feature.Widths
+	Rows   Counts // room, of Candidates for ragged arrays only
+	Graph  bool   // nodes, zones, groups and paths too
+	Raw    bool   // the integers too
+}
+
+// NewArrays returns arrays of this shape.
+func NewArrays(s Shape) *Arrays {
+	n, w, rows := s.Count, s.Widths, s.Rows
+	a := &Arrays{Slots: s.Slots, Results: Results{
+		Reward: make([]float64, n), Terminated: make([]uint8, n), Objective: make([]float64, n), Unscheduled: make([]int64, n),
+		Waited: make([]int64, n), Decisions: make([]int64, n), Seed: make([]uint64, n),
+	}}
+	candidates := n * s.Slots
+	if s.Slots == 0 {
+		a.CandidateOffsets, candidates = make([]int64, n+1), rows.Candidates
+	}
+	a.Mask = make([]uint8, candidates)
+	if w.Pod > 0 {
+		a.PodX, a.ClusterX, a.CandidateX = make([]float32, n*w.Pod), make([]float32, n*w.Cluster), make([]float32, candidates*w.Candidate)
+	}
+	if s.Graph || s.Raw {
+		a.CandidateNode, a.NodeOffsets, a.ZoneOffsets = make([]int64, candidates), make([]int64, n+1), make([]int64, n+1)
+	}
+	if s.Graph {
+		a.NodeX, a.NodeZone = make([]float32, rows.Nodes*w.Node), make([]int64, rows.Nodes)
+		a.GroupX, a.GroupWeight, a.GroupNode = make([]float32, rows.Groups*w.Group), make([]float32, rows.Groups), make([]int64, rows.Groups)
+	}
+	if s.Graph && w.Path > 0 {
+		a.PathX, a.PathWeight = make([]float32, rows.Paths*w.Path), make([]float32, rows.Paths)
+		a.PathCandidate, a.PathNode = make([]int64, rows.Paths), make([]int64, rows.Paths)
+	}
+	if s.Raw {
+		a.NodeRaw, a.PodRaw = make([]int64, rows.Nodes*RawNode), make([]int64, n*RawPod)
+	}
+	return a
+}
+
 // RawNode and RawPod are the numbers of integers in NodeRaw and PodRaw.
 const (
 	RawPod  = 5

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/sim"
 )
 
@@ -22,6 +23,9 @@ type Options struct {
 	// Autoreset begins a new episode in the step after the one that ended an episode. Otherwise the environment stays at
 	// the end until Reset.
 	Autoreset bool
+	// Watch is called in environment i with each choice before it is carried out, and with the choice -1 at the end of an episode. It may
+	// be called from several goroutines at once; nil: nobody watches.
+	Watch func(i int, env *sim.Env, choice int, on cluster.DeviceSet)
 }
 
 // maxCount is the most environments of a Vector.
@@ -64,7 +68,7 @@ func New(c sim.Config, o Options) (*Vector, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.worlds[i] = newWorld(env, o)
+		v.worlds[i] = newWorld(env, o, i)
 	}
 	v.slots = v.worlds[0].env.MaxNodes()
 	return v, nil

@@ -36,31 +36,10 @@ func layout(t testing.TB, sets ...string) *feature.Layout {
 
 // arrays returns arrays with room for the given rows of every kind.
 func arrays(n int, w feature.Widths, slots, rows int, graph bool) *vector.Arrays {
-	a := &vector.Arrays{Slots: slots, Results: vector.Results{
-		Reward: make([]float64, n), Terminated: make([]uint8, n), Objective: make([]float64, n), Unscheduled: make([]int64, n),
-		Waited: make([]int64, n), Decisions: make([]int64, n), Seed: make([]uint64, n),
-	}}
-	candidates := n * slots
-	if slots == 0 {
-		a.CandidateOffsets, candidates = make([]int64, n+1), rows
-	}
-	a.Mask = make([]uint8, candidates)
-	if w.Pod > 0 {
-		a.PodX, a.ClusterX, a.CandidateX = make([]float32, n*w.Pod), make([]float32, n*w.Cluster), make([]float32, candidates*w.Candidate)
-	}
-	if !graph {
-		return a
-	}
-	a.CandidateNode = make([]int64, candidates)
-	a.NodeOffsets, a.ZoneOffsets = make([]int64, n+1), make([]int64, n+1)
-	a.NodeX, a.NodeZone = make([]float32, rows*w.Node), make([]int64, rows)
-	a.GroupX, a.GroupWeight, a.GroupNode = make([]float32, 9*rows*w.Group), make([]float32, 9*rows), make([]int64, 9*rows)
-	if w.Path > 0 {
-		a.PathX, a.PathWeight = make([]float32, 99*rows*w.Path), make([]float32, 99*rows)
-		a.PathCandidate, a.PathNode = make([]int64, 99*rows), make([]int64, 99*rows)
-	}
-	a.NodeRaw, a.PodRaw = make([]int64, rows*vector.RawNode), make([]int64, n*vector.RawPod)
-	return a
+	return vector.NewArrays(vector.Shape{
+		Count: n, Slots: slots, Widths: w, Graph: graph, Raw: graph,
+		Rows: vector.Counts{Candidates: rows, Nodes: rows, Groups: 9 * rows, Paths: 99 * rows},
+	})
 }
 
 func open(t testing.TB, c sim.Config, o vector.Options) *vector.Vector {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/sim"
 )
@@ -12,25 +13,29 @@ import (
 // world is one environment of a Vector.
 type world struct {
 	env       *sim.Env
-	encoder   *encode.Encoder // nil without features
-	feasible  bool            // every candidate may be chosen
-	mask      []uint8         // by candidate: 1 if it may be chosen
-	decision  int64           // number of the decision at hand since the start
-	encoded   int64           // number of the decision that graph holds
-	graph     *graph.Graph    // the encoder's
-	seed      uint64          // of this episode
-	next      uint64          // of the next episode
-	seeded    bool            // Reset has said which episodes to play
-	skip      bool            // leave out episodes in which nothing can be placed
-	over      bool            // the episode has ended, or none has begun
-	ended     bool            // the last step ended the episode
-	reward    float64         // of the last step
-	decisions int64           // of the episode
-	outcome   *sim.Outcome    // of the last episode that ended
+	encoder   *encode.Encoder                        // nil without features
+	watch     func(choice int, on cluster.DeviceSet) // Options.Watch; may be nil
+	feasible  bool                                   // every candidate may be chosen
+	mask      []uint8                                // by candidate: 1 if it may be chosen
+	decision  int64                                  // number of the decision at hand since the start
+	encoded   int64                                  // number of the decision that graph holds
+	graph     *graph.Graph                           // the encoder's
+	seed      uint64                                 // of this episode
+	next      uint64                                 // of the next episode
+	seeded    bool                                   // Reset has said which episodes to play
+	skip      bool                                   // leave out episodes in which nothing can be placed
+	over      bool                                   // the episode has ended, or none has begun
+	ended     bool                                   // the last step ended the episode
+	reward    float64                                // of the last step
+	decisions int64                                  // of the episode
+	outcome   *sim.Outcome                           // of the last episode that ended
 }
 
-func newWorld(env *sim.Env, o Options) *world {
+func newWorld(env *sim.Env, o Options, i int) *world {
 	w := &world{env: env, over: true, feasible: o.Feasible, mask: []uint8{1}}
+	if o.Watch != nil {
+		w.watch = func(choice int, on cluster.DeviceSet) { o.Watch(i, env, choice, on) }
+	}
 	if o.Layout != nil {
 		w.encoder = encode.New(o.Layout)
 		w.encoder.Know(env.Typical())
@@ -72,7 +77,11 @@ func (w *world) begin() error {
 // step places the pod at hand.
 func (w *world) step(choice int) {
 	node := w.env.Snapshot().Nodes[w.env.Candidates()[choice]]
-	w.reward = w.env.StepOn(choice, w.encoder.Devices(node, w.env.Pending().Requests))
+	on := w.encoder.Devices(node, w.env.Pending().Requests)
+	if w.watch != nil {
+		w.watch(choice, on)
+	}
+	w.reward = w.env.StepOn(choice, on)
 	w.decisions++
 	if w.env.Done() {
 		w.over, w.ended = true, true
@@ -82,6 +91,9 @@ func (w *world) step(choice int) {
 }
 
 func (w *world) finish() {
+	if w.watch != nil {
+		w.watch(-1, 0)
+	}
 	o := w.env.Outcome()
 	w.outcome = &o
 }
