@@ -1,0 +1,118 @@
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import gnnsched as g
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GNNSCHED = os.environ.get("GNNSCHED")
+sys.path += [str(ROOT / "scheduler/eval/python/testdata"), str(ROOT / "python/examples")]
+
+import least  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def gnnsched(*arguments):
+    return subprocess.run([GNNSCHED, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "GNNSCHED_PYTHON": sys.executable})
+
+
+class Evaluate(unittest.TestCase):
+    def test_errors(self):
+        for policy, error, want in ((lambda obs: 1 / 0, ZeroDivisionError, "seeds 1 to 2, decision 1: division"), (lambda obs: np.zeros(3), ValueError, "want a score for each"),
+                                    (lambda obs: np.full(len(obs["action_mask"]), np.nan), ValueError, "no numbers"), (lambda obs: np.full(2, 99), ValueError, "seed 1: action 99 is none of")):
+            with self.assertRaisesRegex(error, want):
+                g.evaluate(policy, "small8", [1, 2])
+        with self.assertRaisesRegex(ValueError, "no seed"):
+            g.evaluate(least.policy, "small8", [])
+
+    @unittest.skipUnless(GNNSCHED, "GNNSCHED does not name the program")
+    def test_three_ways_agree(self):
+        """A rule played by Python, asked by Go, and written in Go has the same outcomes; and files of another scenario are refused."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            weights, base, mine = folder / "least.json", folder / "base.json", folder / "mine.json"
+            weights.write_text(json.dumps({"name": "least", "weights": {"used": -1}}))
+            policies = f"kube-scheduler,linear:{weights},python:{ROOT}/scheduler/eval/python/testdata/least.py"
+            played = gnnsched("eval", "--scenario", "small8", "--seeds", 6, "--policies", policies, "-o", "json")
+            base.write_text(played.stdout)
+            _, rule, asked = json.loads(played.stdout)[0]["policies"]
+            results = g.evaluate(least.policy, "small8", range(1, 7), name="mine", features=(), raw=True, at_once=4)
+            self.assertEqual(results.outcomes, rule["outcomes"])
+            self.assertEqual(asked["outcomes"], rule["outcomes"])
+            self.assertEqual(asked["difference"], rule["difference"])
+            results.write(mine)
+            table = gnnsched("eval", "--from", base, "--from", mine)
+            self.assertEqual((table.returncode, table.stdout.count("│ mine "), table.stdout.count("Means over 6 paired seeds")), (0, 1, 1), table)
+            text = subprocess.run([GNNSCHED, "eval", "--print-scenario", "small8"], capture_output=True, text=True).stdout
+            (folder / "s.yaml").write_text(text + "\nwaitCost: 0.5\n")
+            g.evaluate(least.policy, folder / "s.yaml", range(1, 7), features=(), raw=True).write(mine)
+            self.assertIn("two different files", gnnsched("eval", "--from", base, "--from", mine).stderr)
+
+
+class Save(unittest.TestCase):
+    def test_errors(self):
+        shapes = g.parameters(encoder="mlp", hidden=8)
+        arrays = {name: np.zeros(shape) for name, shape in shapes.items()}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "x.safetensors")
+            for change, want in (({"node.weight": None}, "missing: node.weight"), ({"odd": np.zeros(1)}, "no such parameters: odd"),
+                                 ({"node.bias": np.zeros(3)}, r"shape \(3,\), want \(8,\)"), ({"node.bias": np.full(8, np.nan)}, "not finite")):
+                changed = {name: x for name, x in {**arrays, **change}.items() if x is not None}
+                with self.assertRaisesRegex(ValueError, want):
+                    g.save(path, changed, encoder="mlp", hidden=8)
+            self.assertFalse(path.exists())
+        with self.assertRaisesRegex(ValueError, "encoder"):
+            g.parameters(encoder="x")
+
+    @unittest.skipUnless(GNNSCHED and torch, "needs the program and torch")
+    def test_go_decides_alike(self):
+        """A network with random weights decides alike in PyTorch and in Go, in every decision of the episodes."""
+        import ppo_gnn
+        torch.manual_seed(5)
+        net = ppo_gnn.Network()
+        with torch.no_grad():
+            for x in net.parameters():
+                x += 0.3 * torch.randn(x.shape)
+        for scenario in ("small8", "bursty"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "net.safetensors")
+                g.save(path, net.arrays(), features=ppo_gnn.FEATURES, seed=5, training={"steps": 1})
+                played = gnnsched("eval", "--scenario", scenario, "--seeds", 2, "--policies", "random", "--checkpoint", path, "-o", "json")
+                self.assertEqual(played.returncode, 0, played.stderr)
+                want = json.loads(played.stdout)[0]["policies"][1]["outcomes"]
+                got = g.evaluate(ppo_gnn.policy(net), scenario, [1, 2], features=ppo_gnn.FEATURES, graph=True).outcomes
+                self.assertEqual(got, want)
+
+    @unittest.skipUnless(torch, "needs torch")
+    def test_example_learns(self):
+        """The example runs, and its joined batches of graphs have the scores of the single ones."""
+        import ppo_gnn
+        env = g.make_vec("small8", 3, features=ppo_gnn.FEATURES, graph=True)
+        obs, _ = env.reset(seed=1)
+        steps = []
+        for _ in range(3):
+            steps.append(ppo_gnn.tensors(obs))
+            obs = env.step(g.argmax(np.zeros(len(obs["action_mask"])), obs))[0]
+        net = ppo_gnn.Network()
+        joined, value = net(ppo_gnn.join(steps))
+        single = [net(s) for s in steps]
+        self.assertTrue(torch.allclose(joined, torch.cat([s for s, _ in single]), atol=1e-5) and torch.allclose(value, torch.cat([v for _, v in single]), atol=1e-5))
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, ppo_gnn.__file__, "--scenario", "tiny", "--minutes", "0.02", "--envs", "4", "--steps", "16", "--every", "1",
+                            "--save", "net.safetensors"], cwd=folder, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+            self.assertTrue(pathlib.Path(folder, "net.safetensors").exists())
+            self.assertGreater(len(pathlib.Path(folder, "curve.csv").read_text().splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
