@@ -18,7 +18,7 @@ import (
 func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
-			evalCommand(), tuneCommand(), compare.Command(), convert.Command(), plan.Command(), report.Command(), demo.Command(),
+			evalCommand(), benchCommand(), tuneCommand(), compare.Command(), convert.Command(), plan.Command(), report.Command(), demo.Command(),
 			deploy.Command(), man.Command("gnnsched", version, commands), doctor.Command(), soakCommand(),
 		}
 	}

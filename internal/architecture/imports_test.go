@@ -36,6 +36,7 @@ var may = map[string][]string{
 	"scheduler/decision/record":   {"scheduler/decision", "scheduler/policy", "internal/quote"},
 	"scheduler/eval":              {"scheduler/policy", "scheduler/objective", "scheduler/sim", "workload", "internal"},
 	"scheduler/eval/agreement":    {"scheduler/eval", "scheduler/policy", "scheduler/sim", "scheduler/server", "scheduler/usage", "workload", "internal"},
+	"scheduler/eval/bench":        {"scheduler/eval", "scheduler/objective", "scheduler/sim"},
 	"scheduler/eval/contender":    {"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "scheduler/server", "gnn", "internal"},
 	"scheduler/eval/front":        {"scheduler/eval", "scheduler/objective", "scheduler/sim", "internal/runfolder"},
 	"scheduler/eval/liverun":      {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/replay", "scheduler/server", "workload", "internal"},

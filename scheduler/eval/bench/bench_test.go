@@ -1,0 +1,82 @@
+package bench_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/bench"
+	"gnnsched/scheduler/eval/contender"
+)
+
+// frozen is the version of the set. Who changes a scenario of the set makes a new version of it, and all results must be played again.
+const frozen = "115ee7a78067"
+
+func TestVersion(t *testing.T) {
+	if got, err := bench.Version(); err != nil || got != frozen {
+		t.Errorf("the set has the version %s, %v, want %s: its scenarios or seeds have changed; if that is wanted, play docs/results/leaderboard again", got, err, frozen)
+	}
+	for _, task := range bench.Tasks {
+		if _, err := contender.List(task.Policies, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestResults(t *testing.T) {
+	if bench.Split("train").Seeds() != nil {
+		t.Error("the training split can be played")
+	}
+	s, err := bench.Tasks[1].ScenarioOf("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := contender.List([]string{"kube-scheduler", "random"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := eval.Compare(t.Context(), s, all, bench.Test.Seeds(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := bench.RowsOf(c)
+	if err != nil || len(rows) != 3 || rows[0].Difference != nil || rows[1].Mark == "" || rows[2].Kind != eval.Bound || rows[1].Cost <= rows[2].Cost {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	folder := t.TempDir()
+	write := func(r bench.Results) {
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "a.json"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := bench.Results{Set: frozen, Split: bench.Test, Rows: rows}
+	write(good)
+	if got, err := bench.Read(folder); err != nil || len(got) != 1 || len(got[0].Rows) != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	old := good
+	old.Set = "old"
+	write(old)
+	if got, err := bench.Read(folder); err != nil || len(got) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	other := good
+	other.Rows = append([]bench.Row{}, rows...)
+	other.Rows[0].Hash = "0"
+	write(other)
+	if _, err := bench.Read(folder); err == nil || !strings.Contains(err.Error(), "another file") {
+		t.Error(err)
+	}
+	other.Split = bench.Validation
+	write(other)
+	if _, err := bench.Read(folder); err == nil || !strings.Contains(err.Error(), "are not those of validation") {
+		t.Error(err)
+	}
+}
