@@ -10,12 +10,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
@@ -142,10 +145,12 @@ func episodeOf(seed uint64, what int32) (uint64, error) {
 
 // request is what gnnsched_env_call is asked.
 type request struct {
-	Op     string `json:"op"` // open, close, outcome or checkpoint
+	Op     string `json:"op"` // open, close, outcome, checkpoint or scores
 	Handle int64  `json:"handle"`
 
 	Environment int `json:"environment"` // outcome
+
+	File string `json:"file"` // scores: a checkpoint
 
 	Scenario  string   `json:"scenario"` // open: a built-in scenario or a YAML file
 	Objective string   `json:"objective"`
@@ -174,9 +179,14 @@ func call(text string) string {
 			answer, err = r.open()
 		case "checkpoint":
 			answer, err = r.checkpoint()
-		case "outcome":
+		case "outcome", "scores":
 			var o *opened
-			if o, err = find(r.Handle); err == nil {
+			if o, err = find(r.Handle); err != nil {
+				return err
+			}
+			if r.Op == "scores" {
+				answer, err = o.scores(r.File)
+			} else {
 				answer, err = o.Outcome(r.Environment)
 			}
 		case "close":
@@ -271,4 +281,25 @@ func (r *request) checkpoint() (any, error) {
 		params = append(params, param{p.Name, p.Shape})
 	}
 	return map[string]any{"schema": r.Architecture.Schema(), "params": params}, nil
+}
+
+// scores returns what the network in a file scores the candidates of each decision at hand; an ended episode has one score, 0.
+func (o *opened) scores(file string) (out [][]float32, err error) {
+	c, err := checkpoint.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	net, err := infer.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return out, o.Graphs(func(g *graph.Graph) error {
+		if g == nil {
+			out = append(out, []float32{0})
+			return nil
+		}
+		scored, err := net.NewSession().Score(g, nil)
+		out = append(out, slices.Clone(scored.Scores))
+		return err
+	})
 }

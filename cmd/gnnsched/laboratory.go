@@ -5,6 +5,7 @@ package main
 import (
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/bench"
 	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/cmd/internal/demo"
@@ -18,7 +19,7 @@ import (
 func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
-			evalCommand(), benchCommand(), tuneCommand(), compare.Command(), convert.Command(), plan.Command(), report.Command(), demo.Command(),
+			evalCommand(), bench.Command(version), tuneCommand(), compare.Command(), convert.Command(), plan.Command(), report.Command(), demo.Command(),
 			deploy.Command(), man.Command("gnnsched", version, commands), doctor.Command(), soakCommand(),
 		}
 	}

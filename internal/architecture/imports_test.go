@@ -13,7 +13,7 @@ var may = map[string][]string{
 	"cmd/gnnsched":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":                {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
 	"cmd/kwokcluster":             {"cmd/internal/man", "kwok", "workload/record", "workload/trace", "internal"},
-	"cmd/gnnsched-env":            {"gnn/checkpoint", "gnn/feature", "scheduler/eval", "scheduler/objective", "scheduler/policy/wish", "scheduler/sim", "internal/exit", "internal/seeds"},
+	"cmd/gnnsched-env":            {"gnn", "scheduler/eval", "scheduler/objective", "scheduler/policy/wish", "scheduler/sim", "internal/exit", "internal/seeds"},
 	"cmd/internal":                {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
 	"cmd/internal/plan":           {"cmd/internal", "kwok/nodepool", "scheduler", "workload/record", "internal"},
 	"deploy":                      {"internal/exit", "internal/inputfile"},

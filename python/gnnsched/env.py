@@ -225,6 +225,11 @@ class GnnschedVectorEnv(_VectorEnv):
         """The outcome of the last episode of environment i that ended, with every metric of gnnsched eval."""
         return self._batch.outcome(i)
 
+    def scores(self, path):
+        """What the network of a checkpoint scores the candidates at hand, as gnnsched computes it: an array for each environment."""
+        answer = _library.call("scores", handle=self._batch.handle, file=os.fspath(path))
+        return [np.array(x, _F4) for x in answer]
+
     def close(self, **_):
         self._batch.close()
         self.closed = True

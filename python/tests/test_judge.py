@@ -74,24 +74,30 @@ class Save(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "encoder"):
             g.parameters(encoder="x")
 
-    @unittest.skipUnless(GNNSCHED and torch, "needs the program and torch")
-    def test_go_decides_alike(self):
-        """A network with random weights decides alike in PyTorch and in Go, in every decision of the episodes."""
+    @unittest.skipUnless(torch, "needs torch")
+    def test_go_scores_alike(self):
+        """A network with random weights has the same scores in PyTorch and in Go."""
         import ppo_gnn
         torch.manual_seed(5)
         net = ppo_gnn.Network()
         with torch.no_grad():
             for x in net.parameters():
                 x += 0.3 * torch.randn(x.shape)
-        for scenario in ("small8", "bursty"):
-            with tempfile.TemporaryDirectory() as folder:
-                path = pathlib.Path(folder, "net.safetensors")
-                g.save(path, net.arrays(), features=ppo_gnn.FEATURES, seed=5, training={"steps": 1})
-                played = gnnsched("eval", "--scenario", scenario, "--seeds", 2, "--policies", "random", "--checkpoint", path, "-o", "json")
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "net.safetensors")
+            g.save(path, net.arrays(), features=ppo_gnn.FEATURES, seed=5, training={"steps": 1})
+            for scenario in ("small8", "bursty"):
+                env = g.make_vec(scenario, 3, features=ppo_gnn.FEATURES, graph=True, mask="feasible")
+                obs, _ = env.reset(seed=2)
+                for _ in range(40):
+                    scores = ppo_gnn.policy(net)(obs)
+                    np.testing.assert_allclose(np.concatenate(env.scores(path)), scores, rtol=1e-4, atol=1e-4)
+                    obs = env.step(g.argmax(scores, obs))[0]
+            with self.assertRaisesRegex(ValueError, "no such file"):
+                env.scores("none.safetensors")
+            if GNNSCHED:
+                played = gnnsched("eval", "--scenario", "tiny", "--seeds", 2, "--policies", "random", "--checkpoint", path, "-o", "json")
                 self.assertEqual(played.returncode, 0, played.stderr)
-                want = json.loads(played.stdout)[0]["policies"][1]["outcomes"]
-                got = g.evaluate(ppo_gnn.policy(net), scenario, [1, 2], features=ppo_gnn.FEATURES, graph=True).outcomes
-                self.assertEqual(got, want)
 
     @unittest.skipUnless(torch, "needs torch")
     def test_example_learns(self):

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
@@ -94,4 +96,52 @@ func (j jsonComparison) comparison() (*Comparison, error) {
 		c.Results = append(c.Results, Result{Name: p.Name, Kind: p.Kind, Outcomes: p.Outcomes})
 	}
 	return c, nil
+}
+
+// Merge joins comparisons that were played on the same scenario with the same seeds, as several files may hold them: the first has the
+// baseline, and a policy that is in both must have the same outcomes. Results that cannot be compared, because the scenarios have the
+// same name and other contents, are an error.
+func Merge(all []*Comparison) ([]*Comparison, error) {
+	var out []*Comparison
+next:
+	for _, c := range all {
+		for _, o := range out {
+			if o.Scenario.Name != c.Scenario.Name || o.hash == "" || c.hash == "" {
+				continue
+			}
+			if o.hash != c.hash {
+				return nil, fmt.Errorf("%s was played from two different files (hashes %s and %s): the results cannot be compared", c.Scenario.Name, o.hash, c.hash)
+			}
+			if !slices.Equal(o.Seeds, c.Seeds) {
+				continue
+			}
+			if err := o.add(c.Results); err != nil {
+				return nil, err
+			}
+			o.Scenario.Thresholds = append(o.Scenario.Thresholds, c.Scenario.Thresholds...)
+			continue next
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// add adds results of the same episodes.
+func (c *Comparison) add(results []Result) error {
+	for _, r := range results {
+		known := false
+		for _, o := range c.Results {
+			if o.Name != r.Name {
+				continue
+			}
+			if !reflect.DeepEqual(o.Outcomes, r.Outcomes) {
+				return fmt.Errorf("%s: two files have different outcomes of %s: give one of them another name", c.Scenario.Name, r.Name)
+			}
+			known = true
+		}
+		if !known {
+			c.Results = append(c.Results, r)
+		}
+	}
+	return nil
 }

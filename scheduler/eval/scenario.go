@@ -1,10 +1,17 @@
 package eval
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -151,4 +158,65 @@ func Source(name string) ([]byte, error) {
 		return nil, choice.Unknown("scenario", name, names())
 	}
 	return data, nil
+}
+
+// Hash identifies what is played: 16 hexadecimal digits of the configuration and the contents of its files. Outcomes of scenarios with
+// different hashes cannot be compared. It is empty for a scenario whose nodes or pods are those of a program.
+func (s Scenario) Hash() (string, error) {
+	c := s.Config
+	if c.Given != nil || c.OpenB != nil && (len(c.OpenB.Nodes) > 0 || len(c.OpenB.Pods) > 0) {
+		return "", nil
+	}
+	h := sha256.New()
+	if c.Trace != nil {
+		t := *c.Trace
+		if err := hashFiles(h, &t.File); err != nil {
+			return "", err
+		}
+		c.Trace = &t
+	}
+	if c.OpenB != nil {
+		o := *c.OpenB
+		if err := hashFiles(h, &o.NodesFile, &o.PodsFile); err != nil {
+			return "", err
+		}
+		c.OpenB = &o
+	}
+	text, err := json.Marshal(struct {
+		sim.Config
+		Objective string `json:"objective"`
+	}{c, s.Objective.Name()})
+	if err != nil {
+		return "", err
+	}
+	h.Write(text)
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// hashFiles writes the contents of files and of the files in folders, and replaces the paths by what their place does not change.
+func hashFiles(to io.Writer, paths ...*string) error {
+	for _, p := range paths {
+		path, moment, _ := strings.Cut(*p, "@")
+		*p = moment
+		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			f, err := os.Open(file)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			within, err := filepath.Rel(path, file)
+			if err == nil {
+				fmt.Fprintf(to, "%s\x00", within)
+				_, err = io.Copy(to, f)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("hash of the scenario: %w", err)
+		}
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/sim"
 )
@@ -182,6 +183,29 @@ func (v *Vector) observe() error {
 		return ErrRoom
 	}
 	return v.each((*Vector).write)
+}
+
+// Graphs calls f with the graph of each decision at hand, in the order of the environments; nil where the episode is over. A graph belongs
+// to its environment and is valid until f returns.
+func (v *Vector) Graphs(f func(g *graph.Graph) error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return ErrClosed
+	}
+	for i, w := range v.worlds {
+		g := w.graph
+		if g == nil {
+			return errors.New("the environments have no features")
+		}
+		if w.encode(); w.over {
+			g = nil
+		}
+		if err := f(g); err != nil {
+			return fmt.Errorf("environment %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Outcome returns the outcome of the last episode of environment i that ended.

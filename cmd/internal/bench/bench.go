@@ -1,8 +1,8 @@
-//go:build !service
-
-package main
+// Package bench is gnnsched's command bench: it plays the frozen set behind docs/leaderboard.md.
+package bench
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +14,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
@@ -21,7 +22,8 @@ import (
 	"gnnsched/scheduler/eval/contender"
 )
 
-func benchCommand() *ucli.Command {
+// Command returns the command. version is the program's.
+func Command(version string) *ucli.Command {
 	var names []string
 	for _, t := range bench.Tasks {
 		names = append(names, t.Scenario)
@@ -44,11 +46,11 @@ func benchCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "results", Usage: "write a `FILE` for docs/results/leaderboard"},
 			&ucli.StringFlag{Name: "by", Usage: "`NAME` of who signs the results off"},
 		},
-		Action: runBench,
+		Action: func(c *ucli.Context) error { return run(c, version) },
 	}
 }
 
-func runBench(c *ucli.Context) error {
+func run(c *ucli.Context, version string) error {
 	split := bench.Split(c.String("split"))
 	switch {
 	case c.NArg() > 0:
@@ -81,9 +83,9 @@ func runBench(c *ucli.Context) error {
 	if !c.IsSet("results") {
 		return nil
 	}
-	f, err := os.Create(c.String("results"))
+	text, err := json.MarshalIndent(out, "", " ")
 	if err == nil {
-		err = errors.Join(writeJSON(f, out), f.Close())
+		err = os.WriteFile(c.String("results"), append(text, '\n'), 0o644)
 	}
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--results: %w", err), "choose a file that you can write")
@@ -123,18 +125,22 @@ func playTask(c *ucli.Context, t bench.Task, split bench.Split) ([]bench.Row, er
 	if c.IsSet("policies") {
 		names = c.StringSlice("policies")
 	}
-	e := evaluation{scenarios: []eval.Scenario{s}, seeds: split.Seeds(), format: "table"}
-	if e.contenders, err = contender.List(names, c.StringSlice("checkpoint")); err != nil {
-		return nil, err
-	}
-	all, err := e.compare(c, nil)
+	all, err := contender.List(names, c.StringSlice("checkpoint"))
 	if err != nil {
 		return nil, err
 	}
-	if err := e.write(c.App.Writer, all); err != nil {
+	view := progress.Stderr(c.App.ErrWriter)
+	defer view.Close()
+	r, err := eval.Compare(c.Context, s, all, split.Seeds(), func(done, total int) {
+		view.Show(float64(done)/float64(total), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
+	})
+	if err != nil {
 		return nil, err
 	}
-	return bench.RowsOf(all[0])
+	if err := r.WriteSummary(c.App.Writer); err != nil {
+		return nil, err
+	}
+	return bench.RowsOf(r)
 }
 
 var model = regexp.MustCompile(`(?m)^model name\s*:\s*(.+)$`)
