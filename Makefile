@@ -181,6 +181,7 @@ chromium: ## Unpack Debian's Chromium into .cache, for the tests of the report i
 test-go: ## Run the tests that need only Go; those with Prometheus and Chromium too if they are there or can be had
 	@compose/monitoring/install.sh || true
 	@cmd/internal/report/chromium.sh || true
+	@python/test.sh --install || true
 	$(GO) vet ./...
 	$(GO) test -timeout 20m ./...
 

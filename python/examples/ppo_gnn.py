@@ -122,7 +122,7 @@ def train(a):
         board = SummaryWriter(comment=f"-{a.scenario}-{a.seed}")
     except ImportError:
         board = None
-    curve = csv.writer(open(a.curve, "w", newline=""), lineterminator="\n")
+    curve = csv.writer(open(a.curve, "w", buffering=1, newline=""), lineterminator="\n")
     curve.writerow(["minutes", "decisions", "objective", "unscheduled", "entropy"])
     start, done, best = time.time(), 0, (np.inf, net.arrays())
     obs, _ = env.reset(seed=1000 * a.seed)
