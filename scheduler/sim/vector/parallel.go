@@ -11,6 +11,7 @@ import (
 type job struct {
 	task  func(v *Vector, i int) error
 	v     *Vector
+	n     int64 // environments
 	block int64
 	next  atomic.Int64 // first environment that nobody has taken
 	done  atomic.Int64 // environments that are finished
@@ -30,7 +31,7 @@ const spins = 20_000
 func (v *Vector) each(task func(v *Vector, i int) error) error {
 	n := int64(len(v.worlds))
 	helpers := min(int64(v.options.Threads), n) - 1
-	j := &job{task: task, v: v, block: max(1, n/(8*(helpers+1))), ended: make(chan struct{}, 1)}
+	j := &job{task: task, v: v, n: n, block: max(1, n/(8*(helpers+1))), ended: make(chan struct{}, 1)}
 	for range helpers {
 		go j.work()
 	}
@@ -48,20 +49,19 @@ func (v *Vector) each(task func(v *Vector, i int) error) error {
 }
 
 func (j *job) work() {
-	n := int64(len(j.v.worlds))
 	for {
 		to := j.next.Add(j.block)
 		from := to - j.block
-		if from >= n {
+		if from >= j.n {
 			return
 		}
-		to = min(to, n)
+		to = min(to, j.n)
 		for i := from; i < to; i++ {
 			if err := j.one(int(i)); err != nil {
 				j.fail(int(i), err)
 			}
 		}
-		if j.done.Add(to-from) == n {
+		if j.done.Add(to-from) == j.n {
 			j.ended <- struct{}{}
 		}
 	}
