@@ -41,7 +41,7 @@ var may = map[string][]string{
 	"scheduler/eval/front":        {"scheduler/eval", "scheduler/objective", "scheduler/sim", "internal/runfolder"},
 	"scheduler/eval/liverun":      {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/replay", "scheduler/server", "workload", "internal"},
 	"scheduler/eval/migrun":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal"},
-	"scheduler/eval/python":       {"scheduler/eval", "scheduler/policy/wish", "scheduler/sim", "gnn/feature", "internal"},
+	"scheduler/eval/python":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "gnn/feature", "internal"},
 	"scheduler/eval/runlog":       {"scheduler/eval", "scheduler/sim", "internal"},
 	"scheduler/eval/soak":         {"scheduler/plugin", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/eval/testbed":      {"scheduler/plugin", "scheduler/server", "workload", "internal"},

@@ -28,7 +28,7 @@ func boundOf(prefix, name string) (eval.Contender, error) {
 	if err != nil {
 		return x, err
 	}
-	if x.Play != nil || x.New == nil {
+	if x.Play != nil || x.PlayAll != nil {
 		return x, exit.Usagef("--policies: %s:%s: %s is no policy", prefix, name, name)
 	}
 	return eval.Contender{

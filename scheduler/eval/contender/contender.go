@@ -168,7 +168,7 @@ func ofFirstFit(name string) (eval.Contender, error) {
 	if err != nil {
 		return x, err
 	}
-	if x.Play != nil || x.New == nil {
+	if x.Play != nil || x.PlayAll != nil {
 		return x, exit.Usagef("--policies: %s:%s: %s is no policy", firstFit, name, name)
 	}
 	of := x.New

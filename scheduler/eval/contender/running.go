@@ -11,7 +11,7 @@ const running = "running"
 
 // ofRunning returns the contender running:POLICY. Where lifetimes are not known, it is the policy itself.
 func ofRunning(x eval.Contender) (eval.Contender, error) {
-	if x.Play != nil || x.New == nil {
+	if x.Play != nil || x.PlayAll != nil {
 		return x, exit.Usagef("--policies: %s:%s: %s is no policy", running, x.Name, x.Name)
 	}
 	of := x.New

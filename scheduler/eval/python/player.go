@@ -18,6 +18,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/sim"
 	"gnnsched/scheduler/sim/vector"
@@ -39,13 +40,23 @@ func Contender(file string) (eval.Contender, error) {
 	if err != nil {
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %s: %w", name, err), "docs/how-to/python.md shows a policy")
 	}
-	return eval.Contender{Name: name, Network: true, PlayAll: func(ctx context.Context, all eval.Batch) ([]sim.Outcome, error) {
+	alone := func(policy.Setting) policy.Policy { return outside(name) }
+	return eval.Contender{Name: name, Network: true, New: alone, PlayAll: func(ctx context.Context, all eval.Batch) ([]sim.Outcome, error) {
 		out, err := playAll(ctx, path, all)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		return out, nil
 	}}, nil
+}
+
+// outside is the policy where decisions are made one at a time, as on clusters. It refuses.
+type outside string
+
+func (o outside) Name() string { return string(o) }
+
+func (o outside) Score(*cluster.Snapshot, *cluster.Pod, []int32, []float32) error {
+	return exit.Usagef("%s: only gnnsched eval and gnnsched bench ask policies in Python", string(o))
 }
 
 func playAll(ctx context.Context, path string, all eval.Batch) (out []sim.Outcome, err error) {

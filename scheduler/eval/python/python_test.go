@@ -15,6 +15,7 @@ import (
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/python"
+	other "gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
 
@@ -143,6 +144,14 @@ def policy(obs):
 
 func TestMissing(t *testing.T) {
 	if _, err := python.Contender("no.py"); exit.Code(err) != exit.Usage {
+		t.Error(err)
+	}
+	for _, name := range []string{"running", "first-fit", "moved"} {
+		if _, err := contender.Named(name + ":python:testdata/least.py"); exit.Code(err) != exit.Usage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := policy(t, "").New(other.Setting{}).Score(nil, nil, nil, nil); exit.Code(err) != exit.Usage {
 		t.Error(err)
 	}
 	t.Setenv("GNNSCHED_PYTHON", "/no/python")
