@@ -65,5 +65,5 @@ func runControllerManager(ctx context.Context, args []string) error {
 	}
 	// Run registers its configuration under a global name, which must be free for the next start.
 	defer configz.Delete(kcmapp.ConfigzName)
-	return kcmapp.Run(withHarmless(ctx), c.Complete())
+	return kcmapp.Run(quiet(ctx), c.Complete())
 }

@@ -5,13 +5,12 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"k8s.io/klog/v2"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 
+	"gnnsched/internal/logging"
 	"gnnsched/kwok/internal/jsonlog"
 )
 
@@ -105,34 +104,7 @@ func harmless(text string) bool {
 		strings.Contains(text, "may specify no more than one IP for each IP family")
 }
 
-// withHarmless returns a context for Kubernetes' controllers that shows their harmless errors only for debugging.
-func withHarmless(ctx context.Context) context.Context {
-	log := klog.FromContext(ctx)
-	return klog.NewContext(ctx, log.WithSink(harmlessSink{log.GetSink()}))
-}
-
-// debugVerbosity is klog's level of messages for debugging.
-const debugVerbosity = 4
-
-type harmlessSink struct{ logr.LogSink }
-
-// Error implements logr.LogSink.
-func (s harmlessSink) Error(err error, msg string, pairs ...any) {
-	if err == nil || !harmless(err.Error()) {
-		s.LogSink.Error(err, msg, pairs...)
-		return
-	}
-	if s.Enabled(debugVerbosity) {
-		s.Info(debugVerbosity, msg, append(pairs, "err", err)...)
-	}
-}
-
-// WithValues implements logr.LogSink.
-func (s harmlessSink) WithValues(pairs ...any) logr.LogSink {
-	return harmlessSink{s.LogSink.WithValues(pairs...)}
-}
-
-// WithName implements logr.LogSink.
-func (s harmlessSink) WithName(name string) logr.LogSink {
-	return harmlessSink{s.LogSink.WithName(name)}
+// quiet returns a context for Kubernetes' controllers that shows their harmless errors only for debugging.
+func quiet(ctx context.Context) context.Context {
+	return logging.Quiet(ctx, func(err error) bool { return harmless(err.Error()) })
 }

@@ -61,7 +61,7 @@ func TestKwokLog(t *testing.T) {
 func TestControllersLog(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(prefix, args string) { lines = append(lines, prefix+" "+args) }, funcr.Options{})
-	ctx := withHarmless(klog.NewContext(context.Background(), log))
+	ctx := quiet(klog.NewContext(context.Background(), log))
 	for _, err := range []error{errors.New(`pods "a" not found`), errors.New(`node "" not found`), errors.New("disk full")} {
 		runtime.HandleErrorWithContext(ctx, err, "Failed to delete terminating pod")
 		klog.LoggerWithValues(klog.FromContext(ctx), "pod", "a").Error(err, "Failed to get node")

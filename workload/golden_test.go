@@ -68,8 +68,8 @@ func TestDocsHaveEveryFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range trace.Formats() {
-		if f != trace.Auto && !strings.Contains(string(page), "\n| `"+f.Name()+"` |") {
-			t.Errorf("docs/reference/scenario-file.md does not list the trace format %s", f.Name())
+		if f != trace.Auto && !strings.Contains(string(page), "\n| `"+f.Name+"` |") {
+			t.Errorf("docs/reference/scenario-file.md does not list the trace format %s", f.Name)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func runsimFlags() []ucli.Flag {
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "largest `NUMBER` of pods of a Deployment"},
 		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead, or play a record; - is stdin"},
 		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
-		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name(), Usage: "`FORMAT` of the trace: " + formatNames()},
+		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name, Usage: "`FORMAT` of the trace: " + formatNames()},
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace or record that pass in one second"},
 		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace or record at most; 0 for all"},
 		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order until they request `FACTOR` times the GPUs, such as 1.3"},
@@ -113,7 +113,7 @@ func runSim(c *ucli.Context) error {
 	if f := c.String("output"); !slices.Contains(driver.ReportFormats, f) {
 		return exit.Usagef("--output: %w", choice.Unknown("format", f, driver.ReportFormats))
 	}
-	if c.Bool("dry-run") && source.Fixed() { // needs no cluster
+	if c.Bool("dry-run") && source.Fixed { // needs no cluster
 		plan, err := source.Plan(driver.Room{})
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func runSim(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	s := &simulation{
-		seed: source.Seed(), csv: csv, csvNamed: c.IsSet("csv"), format: c.String("output"), cleanup: c.Bool("cleanup"),
+		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: c.String("output"), cleanup: c.Bool("cleanup"),
 		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"),
 		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
@@ -189,7 +189,7 @@ func defaultRoom() driver.Room {
 
 // measure makes the plan for the cluster's room.
 func (s *simulation) measure(ctx context.Context, source driver.Source) (err error) {
-	if s.config.Room, err = driver.Measure(ctx, s.config.Client, source.Tolerations()); err != nil {
+	if s.config.Room, err = driver.Measure(ctx, s.config.Client, source.Tolerations); err != nil {
 		return err
 	}
 	s.config.Plan, err = source.Plan(s.config.Room)
@@ -298,7 +298,7 @@ func gpuRequests(c *ucli.Context) driver.GPURequests {
 func formatNames() string {
 	var names []string
 	for _, f := range trace.Formats() {
-		names = append(names, f.Name())
+		names = append(names, f.Name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -30,14 +30,14 @@ func playsRecord(c *ucli.Context) bool { return record.Is(c.String("replay")) }
 
 // planSource reads and checks all flags about the plan, before any cluster is touched. csv is
 // the file that the deployed workload will be written to.
-func planSource(c *ucli.Context, csv string) (driver.Source, error) {
+func planSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 	if c.NArg() > 0 {
-		return nil, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
+		return s, exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()), "runsim takes flags only; see `runsim --help`")
 	}
 	played := playsRecord(c)
 	for _, f := range traceFlags {
 		if c.IsSet(f) && !c.IsSet("trace") && !(played && slices.Contains(recordFlags, f)) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s works with --trace only", f), "name a trace, or leave it out")
+			return s, exit.New(exit.Usage, fmt.Errorf("--%s works with --trace only", f), "name a trace, or leave it out")
 		}
 	}
 	switch {
@@ -45,7 +45,7 @@ func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 		return replayedSource(c)
 	case c.IsSet("trace"):
 		if err := oneRequest(c); err != nil {
-			return nil, err
+			return s, err
 		}
 		return traceSource(c, csv)
 	case c.IsSet("replay"):
@@ -54,7 +54,7 @@ func planSource(c *ucli.Context, csv string) (driver.Source, error) {
 	return generatedSource(c)
 }
 
-func generatedSource(c *ucli.Context) (driver.Source, error) {
+func generatedSource(c *ucli.Context) (s driver.Source, err error) {
 	g := workload.Generator{
 		Seed: c.Uint64("seed"), Shapes: workload.DefaultShapes(), ReplicasMin: c.Int("replicas-min"), ReplicasMax: c.Int("replicas-max"),
 		Fills:  c.Int("cluster-resets"),
@@ -63,28 +63,28 @@ func generatedSource(c *ucli.Context) (driver.Source, error) {
 	if file := c.String("shapes"); file != "" {
 		data, err := inputfile.Read(file, inputfile.Data)
 		if err != nil {
-			return nil, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
+			return s, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
 		}
 		if g.Shapes, err = workload.ReadShapes(file, data); err != nil {
-			return nil, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
+			return s, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 		}
 	}
 	if err := g.Validate(); err != nil {
-		return nil, exit.New(exit.Usage, err, "see `runsim --help`")
+		return s, exit.New(exit.Usage, err, "see `runsim --help`")
 	}
-	return driver.Generated{Generator: g}, nil
+	return driver.Generated(g), nil
 }
 
 // replayedSource plays the record that --replay names.
-func replayedSource(c *ucli.Context) (driver.Source, error) {
+func replayedSource(c *ucli.Context) (s driver.Source, err error) {
 	if err := errors.Join(withoutGenerator(c), checkPace(c)); err != nil {
-		return nil, err
+		return s, err
 	}
 	r, err := play.LoadReplay(c.String("replay"))
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "docs/how-to/record.md says how to make a record")
+		return s, exit.New(exit.Usage, err, "docs/how-to/record.md says how to make a record")
 	}
-	return driver.Replayed{Record: r, Speed: c.Float64("speed"), Limit: c.Int("limit")}, nil
+	return driver.Replayed(r, c.Float64("speed"), c.Int("limit")), nil
 }
 
 // withoutGenerator refuses the flags of random arrivals beside --replay.
@@ -109,51 +109,51 @@ func checkPace(c *ucli.Context) error {
 	return nil
 }
 
-func recordedSource(c *ucli.Context, csv string) (driver.Source, error) {
+func recordedSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 	file := c.String("replay")
 	if err := withoutGenerator(c); err != nil {
-		return nil, err
+		return s, err
 	}
 	if sameFile(file, csv) {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--replay and --csv name the same file, %s", csv), "choose another file with --csv")
+		return s, exit.New(exit.Usage, fmt.Errorf("--replay and --csv name the same file, %s", csv), "choose another file with --csv")
 	}
 	in, err := open(file)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	defer in.Close()
 	plan, err := trace.ReadPlan(in, file)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
+		return s, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 	}
-	return driver.Recorded{File: plan}, nil
+	return driver.Recorded(plan), nil
 }
 
-func traceSource(c *ucli.Context, csv string) (driver.Source, error) {
+func traceSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 	file, inflate := c.String("trace"), c.IsSet("inflate")
 	if err := checkTraceFlags(c, csv); err != nil {
-		return nil, err
+		return s, err
 	}
 	format, err := trace.Named(c.String("format"))
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
+		return s, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
 	in, err := open(file)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	defer in.Close()
 	t, err := format.Read(in, file)
 	switch {
 	case err != nil:
-		return nil, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
+		return s, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 	case !inflate:
-		return driver.Traced{Arrivals: t.Arrivals, Speed: c.Float64("speed"), Limit: c.Int("limit"), Lacks: t.Notes}, nil
+		return driver.Traced(t.Arrivals, c.Float64("speed"), c.Int("limit"), t.Notes), nil
 	case t.Pods == nil:
-		return nil, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file),
+		return s, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file),
 			"leave --inflate out, or name such a list")
 	}
-	return driver.Inflated{Pods: t.Pods, Factor: c.Float64("inflate"), Random: c.Uint64("seed"), Limit: c.Int("limit")}, nil
+	return driver.Inflated(t.Pods, c.Float64("inflate"), c.Uint64("seed"), c.Int("limit")), nil
 }
 
 // checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.

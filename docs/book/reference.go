@@ -212,11 +212,11 @@ func formats(_, of string) (string, error) {
 	switch of {
 	case "traces":
 		for _, f := range trace.Formats() {
-			rows = append(rows, []string{span(f.Name()), f.About()})
+			rows = append(rows, []string{span(f.Name), f.About})
 		}
 	case "records":
 		for _, f := range measured.Formats() {
-			rows = append(rows, []string{span(f.Name()), f.About()})
+			rows = append(rows, []string{span(f.Name), f.About})
 		}
 	default:
 		return "", fmt.Errorf("want traces or records")

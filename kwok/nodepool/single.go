@@ -3,8 +3,6 @@ package nodepool
 import (
 	"maps"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
@@ -44,7 +42,7 @@ func Single(nodes []*cluster.Node, gpus Offer) []Pool {
 		if offer == InSlices {
 			offered.GPU = 0
 		}
-		p := Pool{Name: n.Name, Count: 1, Capacity: kube.Capacity(offered)}
+		p := Pool{Name: n.Name, Count: 1, Capacity: kube.Capacity(offered), Taints: kube.Taints(n.Taints)}
 		if offer != InCapacity && n.Allocatable.GPU > 0 {
 			p.Devices = []Devices{{Product: n.GPUModel, Count: int(n.Allocatable.GPU), Shares: sharesOfDevice}}
 		}
@@ -58,9 +56,6 @@ func Single(nodes []*cluster.Node, gpus Offer) []Pool {
 		}
 		if n.Allocatable.GPU > 0 && n.GPUModel != "" {
 			p.Labels[kube.GPUModelLabel] = n.GPUModel
-		}
-		for _, t := range n.Taints {
-			p.Taints = append(p.Taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 		}
 		pools[i] = p
 	}

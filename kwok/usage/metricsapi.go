@@ -3,6 +3,7 @@ package usage
 import (
 	"context"
 	"math"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,38 +34,53 @@ func (s *Sampler) APIGroup() *genericapiserver.APIGroupInfo {
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	info := genericapiserver.NewDefaultAPIGroupInfo(metrics.GroupName, scheme, metav1.ParameterCodec, serializer.NewCodecFactory(scheme))
 	info.VersionedResourcesStorageMap[v1beta1.SchemeGroupVersion.Version] = map[string]apirest.Storage{
-		"nodes": &nodeMetrics{s},
-		"pods":  &podMetrics{s},
+		"nodes": s.nodeStorage(),
+		"pods":  s.podStorage(),
 	}
 	return &info
 }
 
-// nodeMetrics serves the use of nodes.
-type nodeMetrics struct{ s *Sampler }
+// storage has what the storages of nodes and pods share. They serve the last sample.
+type storage struct {
+	s            *Sampler
+	kind         string
+	namespaced   bool
+	object, list func() runtime.Object // make empty ones
+}
+
+// New implements rest.Storage.
+func (r *storage) New() runtime.Object { return r.object() }
+
+// NewList implements rest.Lister.
+func (r *storage) NewList() runtime.Object { return r.list() }
+
+// Destroy implements rest.Storage.
+func (*storage) Destroy() {}
+
+// NamespaceScoped implements rest.Scoper.
+func (r *storage) NamespaceScoped() bool { return r.namespaced }
+
+// GetSingularName implements rest.SingularNameProvider.
+func (r *storage) GetSingularName() string {
+	return strings.ToLower(strings.TrimSuffix(r.kind, "Metrics"))
+}
+
+// Kind implements rest.KindProvider.
+func (r *storage) Kind() string { return r.kind }
+
+// nodeMetrics serves the usage of nodes.
+type nodeMetrics struct{ storage }
+
+func (s *Sampler) nodeStorage() *nodeMetrics {
+	return &nodeMetrics{storage{s, "NodeMetrics", false,
+		func() runtime.Object { return &metrics.NodeMetrics{} }, func() runtime.Object { return &metrics.NodeMetricsList{} }}}
+}
 
 var (
 	_ apirest.Lister = &nodeMetrics{}
 	_ apirest.Getter = &nodeMetrics{}
 	_ apirest.Scoper = &nodeMetrics{}
 )
-
-// New implements rest.Storage.
-func (*nodeMetrics) New() runtime.Object { return &metrics.NodeMetrics{} }
-
-// NewList implements rest.Lister.
-func (*nodeMetrics) NewList() runtime.Object { return &metrics.NodeMetricsList{} }
-
-// Destroy implements rest.Storage.
-func (*nodeMetrics) Destroy() {}
-
-// NamespaceScoped implements rest.Scoper.
-func (*nodeMetrics) NamespaceScoped() bool { return false }
-
-// GetSingularName implements rest.SingularNameProvider.
-func (*nodeMetrics) GetSingularName() string { return "node" }
-
-// Kind implements rest.KindProvider.
-func (*nodeMetrics) Kind() string { return "NodeMetrics" }
 
 // Get implements rest.Getter.
 func (r *nodeMetrics) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
@@ -96,32 +112,19 @@ func (r *nodeMetrics) List(_ context.Context, o *metainternal.ListOptions) (runt
 	return list, nil
 }
 
-// podMetrics serves the use of pods.
-type podMetrics struct{ s *Sampler }
+// podMetrics serves the usage of pods.
+type podMetrics struct{ storage }
+
+func (s *Sampler) podStorage() *podMetrics {
+	return &podMetrics{storage{s, "PodMetrics", true,
+		func() runtime.Object { return &metrics.PodMetrics{} }, func() runtime.Object { return &metrics.PodMetricsList{} }}}
+}
 
 var (
 	_ apirest.Lister = &podMetrics{}
 	_ apirest.Getter = &podMetrics{}
 	_ apirest.Scoper = &podMetrics{}
 )
-
-// New implements rest.Storage.
-func (*podMetrics) New() runtime.Object { return &metrics.PodMetrics{} }
-
-// NewList implements rest.Lister.
-func (*podMetrics) NewList() runtime.Object { return &metrics.PodMetricsList{} }
-
-// Destroy implements rest.Storage.
-func (*podMetrics) Destroy() {}
-
-// NamespaceScoped implements rest.Scoper.
-func (*podMetrics) NamespaceScoped() bool { return true }
-
-// GetSingularName implements rest.SingularNameProvider.
-func (*podMetrics) GetSingularName() string { return "pod" }
-
-// Kind implements rest.KindProvider.
-func (*podMetrics) Kind() string { return "PodMetrics" }
 
 // Get implements rest.Getter.
 func (r *podMetrics) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {

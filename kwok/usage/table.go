@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,44 +22,28 @@ var tableColumns = []metav1.TableColumnDefinition{
 }
 
 // ConvertToTable implements rest.TableConvertor.
-func (*nodeMetrics) ConvertToTable(_ context.Context, o, _ runtime.Object) (*metav1.Table, error) {
+func (*storage) ConvertToTable(_ context.Context, o, _ runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ColumnDefinitions: tableColumns}
-	add := func(m *metrics.NodeMetrics) { table.Rows = append(table.Rows, row(m, m.Usage, m.Window)) }
-	switch o := o.(type) {
-	case *metrics.NodeMetrics:
-		add(o)
-	case *metrics.NodeMetricsList:
-		for i := range o.Items {
-			add(&o.Items[i])
+	add := func(o runtime.Object) error {
+		switch m := o.(type) {
+		case *metrics.NodeMetrics:
+			table.Rows = append(table.Rows, row(m, m.Usage, m.Window))
+		case *metrics.PodMetrics:
+			var cpu, memory resource.Quantity
+			for _, c := range m.Containers {
+				cpu.Add(*c.Usage.Cpu())
+				memory.Add(*c.Usage.Memory())
+			}
+			table.Rows = append(table.Rows, row(m, corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, m.Window))
+		default:
+			return fmt.Errorf("a %T is no usage of a node or a pod", o)
 		}
-	default:
-		return nil, fmt.Errorf("a %T is no table of nodes", o)
+		return nil
 	}
-	return table, nil
-}
-
-// ConvertToTable implements rest.TableConvertor.
-func (*podMetrics) ConvertToTable(_ context.Context, o, _ runtime.Object) (*metav1.Table, error) {
-	table := &metav1.Table{ColumnDefinitions: tableColumns}
-	add := func(m *metrics.PodMetrics) {
-		var cpu, memory resource.Quantity
-		for _, c := range m.Containers {
-			cpu.Add(*c.Usage.Cpu())
-			memory.Add(*c.Usage.Memory())
-		}
-		table.Rows = append(table.Rows, row(m, corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}, m.Window))
+	if meta.IsListType(o) {
+		return table, meta.EachListItem(o, add)
 	}
-	switch o := o.(type) {
-	case *metrics.PodMetrics:
-		add(o)
-	case *metrics.PodMetricsList:
-		for i := range o.Items {
-			add(&o.Items[i])
-		}
-	default:
-		return nil, fmt.Errorf("a %T is no table of pods", o)
-	}
-	return table, nil
+	return table, add(o)
 }
 
 // row returns the row of an object with the resources that it uses.

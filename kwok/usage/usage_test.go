@@ -360,7 +360,7 @@ func TestCountersNeverFall(t *testing.T) {
 
 func TestMetricsAPI(t *testing.T) {
 	c := newCluster()
-	nodes, pods := &nodeMetrics{c.Sampler}, &podMetrics{c.Sampler}
+	nodes, pods := c.nodeStorage(), c.podStorage()
 	if _, err := nodes.List(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("before the first sample: %v", err)
 	}

@@ -41,12 +41,6 @@ type Ended struct {
 	Cut         string `json:"cut,omitempty"` // why it ended early
 }
 
-// search ends.
-const (
-	cutLimit     = "the limit of evaluations was reached"
-	cutInterrupt = "it was interrupted"
-)
-
 // FindFewest removes recorded nodes as long as the rest holds the recorded work, for each profile. The smallest nodes are removed first.
 // The search removes many nodes at once and halves their number where that fails. A node that cannot be removed stays, and so do nodes that
 // differ from it by name only. If ctx ends, FindFewest returns its findings so far. progress gets the number of evaluations.
@@ -61,7 +55,8 @@ func FindFewest(
 	slices.SortStableFunc(list, func(a, b record.Node) int { return cmp.Compare(size(&a, list), size(&b, list)) })
 	s = anew(s)
 	for _, p := range profiles {
-		r := &removal{source: s, profile: p, target: t, queue: slices.Clone(list), gone: map[string]bool{}, progress: progress}
+		r := &removal{source: s, queue: slices.Clone(list), gone: map[string]bool{}, out: FewestOf{Profile: p.Name}}
+		r.trials = trials{p, t, progress, &r.out.Ended}
 		err := r.run(ctx, control)
 		if err != nil && ctx.Err() == nil {
 			return out, err
@@ -92,18 +87,15 @@ func size(n *record.Node, all []record.Node) (most float64) {
 
 // removal is the search of one profile.
 type removal struct {
-	source   replay.Source
-	profile  Profile
-	target   Target
-	queue    []record.Node // that may still be removed, in this order
-	gone     map[string]bool
-	out      FewestOf
-	progress func(string, int)
+	trials
+	source replay.Source
+	queue  []record.Node // that may still be removed, in this order
+	gone   map[string]bool
+	out    FewestOf
 }
 
 func (r *removal) run(ctx context.Context, control []record.Node) error {
 	total := len(r.queue)
-	r.out.Profile = r.profile.Name
 	var err error
 	if r.out.All, err = r.without(ctx, nil); err != nil {
 		return r.stop(ctx, err)
@@ -119,9 +111,8 @@ func (r *removal) run(ctx context.Context, control []record.Node) error {
 		if batch <= 0 {
 			return nil // the bound is reached
 		}
-		if r.out.Evaluations >= r.target.Evaluations {
-			r.out.Cut = cutLimit
-			return nil
+		if r.spent() {
+			return r.stop(ctx, errSpent)
 		}
 		o, err := r.without(ctx, r.queue[:batch])
 		if err != nil {
@@ -143,24 +134,11 @@ func (r *removal) run(ctx context.Context, control []record.Node) error {
 	return nil
 }
 
-// stop notes that the search was interrupted.
-func (r *removal) stop(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		r.out.Cut = cutInterrupt
-	}
-	return err
-}
-
 // without plays the work without the removed nodes and more.
 func (r *removal) without(ctx context.Context, more []record.Node) (Outcome, error) {
-	o, err := judge(ctx, on(r.source, func(name string) bool {
+	return r.play(ctx, on(r.source, func(name string) bool {
 		return !r.gone[name] && !slices.ContainsFunc(more, func(n record.Node) bool { return n.Name == name })
-	}), r.profile, r.target)
-	if err == nil {
-		r.out.Evaluations++
-		r.progress(r.profile.Name, r.out.Evaluations)
-	}
-	return o, err
+	}))
 }
 
 func (r *removal) result(all []record.Node) FewestOf {

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,10 +65,8 @@ func shapeOf(p *record.Pod) shape {
 		Namespace: "gnnsched-plan", // in which no DaemonSet is
 	}
 	var a v1.Affinity
-	if p.Affinity != "" && json.Unmarshal([]byte(p.Affinity), &a) == nil {
-		if text, err := json.Marshal(v1.Affinity{NodeAffinity: a.NodeAffinity}); err == nil {
-			s.Affinity = string(text)
-		}
+	if p.Affinity != "" && record.ReadColumn(p.Affinity, &a) == nil {
+		s.Affinity = record.JSON(v1.Affinity{NodeAffinity: a.NodeAffinity})
 	}
 	return shape{s}
 }

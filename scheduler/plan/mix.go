@@ -84,7 +84,8 @@ func (l Types) FindMixes(
 	}
 	s = anew(s)
 	for _, p := range profiles {
-		b := &purchase{fleet: f, profile: p, target: t, progress: progress, tried: map[string]Outcome{}}
+		b := &purchase{fleet: f, tried: map[string]Outcome{}, out: MixOf{Profile: p.Name}}
+		b.trials = trials{p, t, progress, &b.out.Ended}
 		err := b.run(ctx, s)
 		if err != nil && ctx.Err() == nil {
 			return out, err
@@ -119,10 +120,8 @@ func Recorded(s *replay.Source, prices *replay.Prices) (perHour float64, known b
 
 // purchase is the search of one profile.
 type purchase struct {
-	fleet    *fleet
-	profile  Profile
-	target   Target
-	progress func(string, int)
+	trials
+	fleet *fleet
 
 	rows   []covering.Row // offers that every mix needs to hold the work
 	peaks  []float64      // the largest sums of the requests of the pods of the same rows
@@ -136,12 +135,10 @@ type purchase struct {
 }
 
 func (b *purchase) run(ctx context.Context, s replay.Source) error {
-	b.out.Profile = b.profile.Name
 	var err error
-	if b.out.Recorded, err = judge(ctx, s, b.profile, b.target); err != nil {
+	if b.out.Recorded, err = b.play(ctx, s); err != nil {
 		return b.stop(ctx, err)
 	}
-	b.count()
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the plugins
 	if err := b.fleet.settleAgents(inner, b.profile); err != nil {
@@ -171,18 +168,6 @@ func (b *purchase) run(ctx context.Context, s replay.Source) error {
 		return nil
 	}
 	return b.stop(ctx, b.search(ctx))
-}
-
-// stop notes that the search ended early.
-func (b *purchase) stop(ctx context.Context, err error) error {
-	switch {
-	case err == errSpent:
-		b.out.Cut = cutLimit
-		return nil
-	case ctx.Err() != nil:
-		b.out.Cut = cutInterrupt
-	}
-	return err
 }
 
 // bound computes what every mix must offer at least. Each row is an amount that the pods of a set need of the nodes on which they fit. A
@@ -260,11 +245,6 @@ func (b *purchase) price(counts []int) (sum float64) {
 		sum += b.fleet.types[k].Price * float64(n)
 	}
 	return sum
-}
-
-func (b *purchase) count() {
-	b.out.Evaluations++
-	b.progress(b.profile.Name, b.out.Evaluations)
 }
 
 func (b *purchase) result() MixOf {

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -11,23 +10,19 @@ import (
 	"gnnsched/internal/covering"
 )
 
-// errSpent ends a search that has made all its evaluations.
-var errSpent = errors.New("all evaluations are made")
-
 // holds plays the work on a mix, unless that was done. A mix that holds the work and is the cheapest so far becomes the best.
 func (b *purchase) holds(ctx context.Context, counts []int) (bool, error) {
 	key := fmt.Sprint(counts)
 	o, known := b.tried[key]
 	if !known {
-		if b.out.Evaluations >= b.target.Evaluations {
+		if b.spent() {
 			return false, errSpent
 		}
 		var err error
-		if o, err = judge(ctx, b.fleet.with(counts), b.profile, b.target); err != nil {
+		if o, err = b.play(ctx, b.fleet.with(counts)); err != nil {
 			return false, err
 		}
 		b.tried[key], b.played = o, append(b.played, counts)
-		b.count()
 	}
 	if !o.holds(b.target, b.out.Recorded) {
 		if !known {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -198,8 +197,8 @@ func (s *State) judgeHolds(r *record.Pod) {
 
 // listOf reads a column that has a list; known is false if the record does not have it.
 func listOf(column string) (list []string, known bool) {
-	err := json.Unmarshal([]byte(column), &list)
-	return list, err == nil
+	err := record.ReadColumn(column, &list)
+	return list, column != "" && err == nil
 }
 
 // cover are the budgets of a pod, and the pod's health; "" if it is not known.

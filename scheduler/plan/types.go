@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,27 +29,10 @@ type Type struct {
 func (t *Type) node(i int, from int64) record.Node {
 	n := t.Nodes[i%len(t.Nodes)]
 	n.Name, n.From, n.To, n.Gone = fmt.Sprintf("%s-%d", t.Name, i), from, 0, false
-	labels := labelsOf(&n)
+	labels := record.Labels(n.Labels)
 	labels[v1.LabelHostname] = n.Name
-	n.Labels = textOf(labels)
+	n.Labels = record.JSON(labels)
 	return n
-}
-
-// labelsOf returns a node's labels without the unreadable ones.
-func labelsOf(n *record.Node) map[string]string {
-	out := map[string]string{}
-	if json.Unmarshal([]byte(n.Labels), &out) != nil || out == nil {
-		return map[string]string{}
-	}
-	return out
-}
-
-func textOf(labels map[string]string) string {
-	text, err := json.Marshal(labels)
-	if err != nil {
-		panic(fmt.Sprintf("labels do not marshal: %v", err)) // cannot happen: they are strings
-	}
-	return string(text)
 }
 
 // RecordedTypes returns the types of the window's workers by the value of a label, by name and without prices. A type has the capacity of
@@ -59,7 +41,7 @@ func RecordedTypes(s *replay.Source, label string) (out []Type) {
 	list, _ := workers(s)
 	zones := map[string][]string{}
 	for _, n := range list {
-		labels := labelsOf(&n)
+		labels := record.Labels(n.Labels)
 		name, has := labels[label]
 		if !has || name == "" {
 			continue
@@ -79,9 +61,9 @@ func RecordedTypes(s *replay.Source, label string) (out []Type) {
 		first.Unschedulable = false
 		t.Nodes = []record.Node{first}
 		for k, z := range all {
-			n, labels := first, labelsOf(&first)
+			n, labels := first, record.Labels(first.Labels)
 			labels[v1.LabelTopologyZone] = z
-			n.Labels = textOf(labels)
+			n.Labels = record.JSON(labels)
 			t.Nodes = append(t.Nodes[:k], n)
 		}
 	}

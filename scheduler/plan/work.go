@@ -2,7 +2,7 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,13 +65,51 @@ func judge(ctx context.Context, s replay.Source, p Profile, t Target) (Outcome, 
 	return Outcome{c.WaitQuantile(t.Share), c.Unscheduled + c.NeverRan, len(c.Waits), c.Refused}, nil
 }
 
+// trials plays the recorded work on nodes under one profile, and counts the replays.
+type trials struct {
+	profile  Profile
+	target   Target
+	progress func(profile string, evaluations int)
+	*Ended   // of the search's result
+}
+
+// Why a search ended early.
+const (
+	cutLimit     = "the limit of evaluations was reached"
+	cutInterrupt = "it was interrupted"
+)
+
+// errSpent ends a search that has made all its evaluations.
+var errSpent = errors.New("all evaluations are made")
+
+// play plays the work of a source.
+func (t *trials) play(ctx context.Context, s replay.Source) (Outcome, error) {
+	o, err := judge(ctx, s, t.profile, t.target)
+	if err == nil {
+		t.Evaluations++
+		t.progress(t.profile.Name, t.Evaluations)
+	}
+	return o, err
+}
+
+// spent reports whether the search may play no more.
+func (t *trials) spent() bool { return t.Evaluations >= t.target.Evaluations }
+
+// stop notes why a search ended early. It returns nil if its evaluations were made.
+func (t *trials) stop(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, errSpent):
+		t.Cut = cutLimit
+		return nil
+	case ctx.Err() != nil:
+		t.Cut = cutInterrupt
+	}
+	return err
+}
+
 // isControl reports whether a node runs the control plane. Such nodes stay in every plan.
 func isControl(n *record.Node) bool {
-	var labels map[string]string
-	if json.Unmarshal([]byte(n.Labels), &labels) != nil {
-		return false
-	}
-	_, is := labels[controlPlane]
+	_, is := record.Labels(n.Labels)[controlPlane]
 	return is
 }
 
@@ -102,13 +140,9 @@ func workers(s *replay.Source) (workers, control []record.Node) {
 
 // kind returns the same text for nodes that differ in their names only.
 func kind(n record.Node) string {
-	var labels map[string]string
-	if json.Unmarshal([]byte(n.Labels), &labels) == nil {
+	if labels := record.Labels(n.Labels); len(labels) > 0 {
 		delete(labels, v1.LabelHostname)
-		text, err := json.Marshal(labels)
-		if err == nil {
-			n.Labels = string(text)
-		}
+		n.Labels = record.JSON(labels)
 	}
 	n.Name, n.From, n.To, n.Gone, n.DoNotDisrupt = "", 0, 0, false, ""
 	return fmt.Sprintf("%+v", n)

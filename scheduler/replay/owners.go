@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -30,7 +29,7 @@ func selectors(pods []record.Pod) map[owner]map[string]string {
 			continue
 		}
 		var labels map[string]string
-		if p.Labels != "" && json.Unmarshal([]byte(p.Labels), &labels) != nil {
+		if record.ReadColumn(p.Labels, &labels) != nil {
 			continue
 		}
 		k := owner{p.OwnerKind, p.Namespace, p.OwnerName}

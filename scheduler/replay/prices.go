@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -57,11 +56,8 @@ func (p *Prices) Of(n *record.Node) (perHour float64, known bool) {
 	if p == nil {
 		return 0, true
 	}
-	var labels map[string]string
-	if n.Labels != "" && json.Unmarshal([]byte(n.Labels), &labels) == nil {
-		if x, ok := p.Nodes[labels[p.Label]]; ok {
-			return x, true
-		}
+	if x, ok := p.Nodes[record.Labels(n.Labels)[p.Label]]; ok {
+		return x, true
 	}
 	if p.Other == (Amounts{}) {
 		return 0, false

@@ -61,7 +61,7 @@ func (m *measurement) addNodes(nodes []metricsv1beta1.NodeMetrics, now time.Time
 	for i := range nodes {
 		n := &nodes[i]
 		names := []string{n.Name}
-		m.Ages = append(m.Ages, nodeAge{names, newest.Sub(n.Timestamp.Time).Seconds()})
+		m.Ages = append(m.Ages, nodeValue{names, newest.Sub(n.Timestamp.Time).Seconds()})
 		for d, v := range amountsOf(n.Usage) {
 			m.Nodes = append(m.Nodes, nodeSample{names, d, v})
 		}

@@ -40,12 +40,6 @@ var powerStates = []powerState{
 // measured reports whether there are fresh watts.
 func (s powerState) measured() bool { return s == powerCalibrated || s == powerGathering }
 
-// wattsSample is one sample of a node's power.
-type wattsSample struct {
-	Names []string // the node's names in the source, the best first
-	Watts float64
-}
-
 // powerHistory holds the measurements of a node's power. Its size is fixed.
 type powerHistory struct {
 	declared cluster.PowerModel // that fit and model go by
@@ -77,11 +71,11 @@ func (s *store) observeWatts(m *measurement, now float64, known map[string]nodeI
 		case !is:
 			out.Unknown++
 		case n.Allocatable.GPU > 0: // see judgePower
-		case !(x.Watts > 0 && x.Watts <= absurd*max(model.Full, usualFull)): // also refuses NaN
+		case !(x.Value > 0 && x.Value <= absurd*max(model.Full, usualFull)): // also refuses NaN
 			out.Rejected++
 			invalid[n.Name] = true
 		default:
-			watts[n.Name], infos[n.Name] = max(watts[n.Name], x.Watts), n
+			watts[n.Name], infos[n.Name] = max(watts[n.Name], x.Value), n
 		}
 	}
 	for name, w := range watts {

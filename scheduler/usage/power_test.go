@@ -47,7 +47,7 @@ func (r *machineRoom) measure(used float64, watts ...float64) outcome {
 	r.now += 15
 	m := measurement{Nodes: both("a", 4000*used, 1<<30)}
 	for _, w := range watts {
-		m.Watts = append(m.Watts, wattsSample{[]string{"a"}, w})
+		m.Watts = append(m.Watts, nodeValue{[]string{"a"}, w})
 	}
 	return r.Observe(m, false, r.now, r.poweredNodes)
 }
@@ -165,7 +165,7 @@ func TestPowerDegrades(t *testing.T) {
 		"GPUs": {2, func(r *machineRoom) outcome { return r.spread(40, good) }, powerGPU, false, 0},
 		"another's names": {0, func(r *machineRoom) outcome {
 			r.now += 15
-			return r.Observe(measurement{Watts: []wattsSample{{[]string{"z", "9.9.9.9"}, 100}}}, false, r.now, r.poweredNodes)
+			return r.Observe(measurement{Watts: []nodeValue{{[]string{"z", "9.9.9.9"}, 100}}}, false, r.now, r.poweredNodes)
 		}, powerState(usageAbsent), false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +269,7 @@ func TestPowerChangesTheVersion(t *testing.T) {
 	for i := range 60 {
 		w.clock.Step(15 * time.Second)
 		used := 0.1 + 0.2*float64(i%4)
-		m := measurement{Nodes: both("a", 4000*used, 1<<30), Watts: []wattsSample{{[]string{"a"}, line(60, 240)(used)}}}
+		m := measurement{Nodes: both("a", 4000*used, 1<<30), Watts: []nodeValue{{[]string{"a"}, line(60, 240)(used)}}}
 		w.store.Observe(m, false, seconds(w.clock.Now()), fakeDirectory{})
 		w.attach(web("x", "x"))
 		if v := w.snapshot.Nodes[0].Version; v != last {

@@ -74,11 +74,11 @@ func (m *measurement) add(name string, samples model.Vector) {
 		switch {
 		case s.Histogram != nil:
 		case name == ageQuery:
-			m.Ages = append(m.Ages, nodeAge{promapi.NodeNames(s.Metric), float64(s.Timestamp)/1000 - value})
+			m.Ages = append(m.Ages, nodeValue{promapi.NodeNames(s.Metric), float64(s.Timestamp)/1000 - value})
 		case name == wattsQuery:
-			m.Watts = append(m.Watts, wattsSample{promapi.NodeNames(s.Metric), value})
+			m.Watts = append(m.Watts, nodeValue{promapi.NodeNames(s.Metric), value})
 		case name == throttledQuery:
-			m.Throttled = append(m.Throttled, throttledSample{promapi.NodeNames(s.Metric), value * factors[cluster.UsedCPU]})
+			m.Throttled = append(m.Throttled, nodeValue{promapi.NodeNames(s.Metric), value * factors[cluster.UsedCPU]})
 		case kind == "node":
 			d := dimensionNamed(dimension)
 			m.Nodes = append(m.Nodes, nodeSample{promapi.NodeNames(s.Metric), d, value * factors[d]})

@@ -14,16 +14,15 @@ type source interface {
 
 // measurement is one answer of a source, not checked yet.
 type measurement struct {
-	Nodes []nodeSample
-	Pods  []podSample
-	Watts []wattsSample
-	Ages  []nodeAge
-
-	Throttled []throttledSample
+	Nodes     []nodeSample
+	Pods      []podSample
+	Watts     []nodeValue
+	Ages      []nodeValue // of a node's samples, in seconds by the clock of the source; a node without one has samples of now
+	Throttled []nodeValue // CPU that the pods of a node wanted and did not get, in thousandths of a core
 }
 
-// throttledSample is the CPU that the pods of a node wanted and did not get, in thousandths of a core.
-type throttledSample struct {
+// nodeValue is a value of a node.
+type nodeValue struct {
 	Names []string // the node's names in the source, the best first
 	Value float64
 }
@@ -40,12 +39,6 @@ type podSample struct {
 	Namespace, Pod string
 	Dimension      cluster.Dimension
 	Value          float64
-}
-
-// nodeAge is the age of a node's samples, by the clock of the source. A node without one has samples of now.
-type nodeAge struct {
-	Names   []string
-	Seconds float64
 }
 
 // objects knows the objects that samples belong to. It is safe for concurrent use.

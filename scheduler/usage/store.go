@@ -149,8 +149,8 @@ func (s *store) observeNodes(
 		if !is {
 			continue
 		}
-		if before, has := ages[n.Name]; !has || a.Seconds < before {
-			ages[n.Name] = a.Seconds
+		if before, has := ages[n.Name]; !has || a.Value < before {
+			ages[n.Name] = a.Value
 		}
 	}
 	for _, x := range m.Nodes {

@@ -14,14 +14,14 @@ import (
 // Throttled CPU counts with its measurement. Where it is missing or impossible, it is unknown.
 func TestThrottled(t *testing.T) {
 	type at struct{ wanted, lost float64 }
-	lost := func(values ...float64) (out []throttledSample) {
+	lost := func(values ...float64) (out []nodeValue) {
 		for _, v := range values {
-			out = append(out, throttledSample{[]string{"a"}, v})
+			out = append(out, nodeValue{[]string{"a"}, v})
 		}
 		return out
 	}
 	for name, c := range map[string]struct {
-		samples  []throttledSample
+		samples  []nodeValue
 		a, b     at
 		rejected int
 		unknown  int
@@ -33,7 +33,7 @@ func TestThrottled(t *testing.T) {
 		"NaN":                 {lost(math.NaN()), at{}, at{1000, 0}, 1, 0},
 		"negative":            {lost(-1), at{}, at{1000, 0}, 1, 0},
 		"more than it has":    {lost(1e9), at{}, at{1000, 0}, 1, 0},
-		"of a node elsewhere": {[]throttledSample{{[]string{"z"}, 1}}, at{2000, 0}, at{1000, 0}, 0, 1},
+		"of a node elsewhere": {[]nodeValue{{[]string{"z"}, 1}}, at{2000, 0}, at{1000, 0}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(config(t))

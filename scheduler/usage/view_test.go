@@ -72,7 +72,7 @@ func TestViewEstimatesNewPods(t *testing.T) {
 		t.Errorf("before the first measurement: %+v", u)
 	}
 	w.add(boundPod(web("old", "old"), begin.Add(-time.Hour)))
-	w.measure(1000, map[string]string{"ns/old": "ns/ReplicaSet/web"}, podSample{"ns", "old", cluster.UsedCPU, 400})
+	w.measure(1000, map[string]string{"ns/old": "ns/Deployment/web"}, podSample{"ns", "old", cluster.UsedCPU, 400})
 	u, pod := w.attach(web("new", "new"))
 	if u == nil || u.Missing[cluster.UsedCPU] != 0 || len(u.Recent) != 0 {
 		t.Fatalf("an old pod is in the measurement: %+v", u)
@@ -132,8 +132,8 @@ func TestZeroViewAttachesNothing(t *testing.T) {
 
 func TestWorkloadOf(t *testing.T) {
 	for _, c := range []struct{ kind, owner, hash, want string }{
-		{"ReplicaSet", "web-5d8f", "5d8f", "ns/ReplicaSet/web"}, {"ReplicaSet", "web", "", "ns/ReplicaSet/web"},
-		{"Job", "report-29384750", "", "ns/Job/report"}, {"Job", "report-7", "", "ns/Job/report-7"}, {"Job", "29384750", "", "ns/Job/29384750"},
+		{"ReplicaSet", "web-5d8f", "5d8f", "ns/Deployment/web"}, {"ReplicaSet", "web", "", "ns/ReplicaSet/web"},
+		{"Job", "report-29384750", "", "ns/CronJob/report"}, {"Job", "report-7", "", "ns/Job/report-7"}, {"Job", "29384750", "", "ns/Job/29384750"},
 		{"StatefulSet", "db", "", "ns/StatefulSet/db"},
 	} {
 		p := web("p", "p")

@@ -104,8 +104,8 @@ func (c *Config) checkClass(ctx context.Context) error {
 	return nil
 }
 
-// createClaims creates the claims of a Deployment's pods, if they have some.
-func (c *Config) createClaims(ctx context.Context, d workload.Deployment, fill int) error {
+// CreateClaims creates the claims that CreatePods' pods use, if they use any. They must exist before a scheduler sees the pods.
+func (c *Config) CreateClaims(ctx context.Context, d workload.Deployment, fill int) error {
 	if !c.GPUs.Of(d).claims(d.Shape) {
 		return nil
 	}
@@ -114,11 +114,7 @@ func (c *Config) createClaims(ctx context.Context, d workload.Deployment, fill i
 			ObjectMeta: metav1.ObjectMeta{Name: podName(d, i), Namespace: c.Namespace, Labels: c.deployment(d, fill).Labels},
 			Spec:       kube.Claim(d.Shape.Requests, d.Shape.GPUModels),
 		}
-		err := withRetry(ctx, func(call context.Context) error {
-			_, err := c.Client.ResourceV1().ResourceClaims(c.Namespace).Create(call, claim, metav1.CreateOptions{})
-			return err
-		})
-		if err != nil {
+		if err := create(ctx, c.Client.ResourceV1().ResourceClaims(c.Namespace), claim); err != nil {
 			return fmt.Errorf("create resource claim %s: %w", claim.Name, err)
 		}
 	}
@@ -135,7 +131,7 @@ func (r *runner) createAllClaims(ctx context.Context) error {
 		if s.Action != workload.Add {
 			continue
 		}
-		if err := r.createClaims(ctx, s.Deployment, len(r.sum.Fills)+1); err != nil {
+		if err := r.CreateClaims(ctx, s.Deployment, len(r.sum.Fills)+1); err != nil {
 			return err
 		}
 		r.report(Deploying, 0, false)

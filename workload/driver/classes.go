@@ -90,11 +90,7 @@ func (s *stage) createClass(ctx context.Context, name string, p priority, was st
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: s.labels()}, Value: min(p.value, maxPriority), PreemptionPolicy: &p.policy,
 		Description: fmt.Sprintf("stands for %q of a record that runsim plays", was),
 	}
-	err := withRetry(ctx, func(call context.Context) error {
-		_, err := s.Client.SchedulingV1().PriorityClasses().Create(call, c, metav1.CreateOptions{})
-		return err
-	})
-	if err != nil {
+	if err := create(ctx, s.Client.SchedulingV1().PriorityClasses(), c); err != nil {
 		return fmt.Errorf("create priority class %s: %w", name, err)
 	}
 	return nil

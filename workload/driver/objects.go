@@ -8,8 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/pager"
 	"k8s.io/client-go/util/retry"
 
 	"gnnsched/workload"
@@ -24,20 +26,15 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 		return r.stage.create(ctx, d)
 	case r.Bare:
 		if r.Speed > 0 { // otherwise they are there
-			if err := r.createClaims(ctx, d, fill); err != nil {
+			if err := r.CreateClaims(ctx, d, fill); err != nil {
 				return false, err
 			}
 		}
-		if err := r.createPods(ctx, d, fill); err != nil {
+		if err := r.CreatePods(ctx, d, fill); err != nil {
 			return false, err
 		}
 	default:
-		want := r.deployment(d, fill)
-		err := withRetry(ctx, func(call context.Context) error {
-			_, err := r.Client.AppsV1().Deployments(r.Namespace).Create(call, want, metav1.CreateOptions{})
-			return err
-		})
-		if err != nil {
+		if err := create(ctx, r.Client.AppsV1().Deployments(r.Namespace), r.deployment(d, fill)); err != nil {
 			return false, fmt.Errorf("create deployment %s: %w", d.Name, err)
 		}
 	}
@@ -45,28 +42,33 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 	return true, nil
 }
 
-// CreateClaims creates the claims that CreatePods' pods use, if they use any. They must exist before a scheduler sees the pods.
-func (c *Config) CreateClaims(ctx context.Context, d workload.Deployment) error {
-	return c.createClaims(ctx, d, 1)
-}
-
 // CreatePods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
-// SchedulerName, RunID and Image, and GPUs if the pods request them in another way than by annotations.
-func (c *Config) CreatePods(ctx context.Context, d workload.Deployment) error {
-	return c.createPods(ctx, d, 1)
-}
-
-func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int) error {
+// SchedulerName, RunID and Image, and GPUs if the pods request them in another way than by annotations. fill counts from 1.
+func (c *Config) CreatePods(ctx context.Context, d workload.Deployment, fill int) error {
 	for _, p := range c.pods(d, fill) {
-		err := withRetry(ctx, func(call context.Context) error {
-			_, err := c.Client.CoreV1().Pods(c.Namespace).Create(call, p, metav1.CreateOptions{})
-			return err
-		})
-		if err != nil {
+		if err := create(ctx, c.Client.CoreV1().Pods(c.Namespace), p); err != nil {
 			return fmt.Errorf("create pod %s: %w", p.Name, err)
 		}
 	}
 	return nil
+}
+
+// create creates an object, and tries again after transient errors.
+func create[T any](ctx context.Context, in interface {
+	Create(context.Context, T, metav1.CreateOptions) (T, error)
+}, object T) error {
+	return withRetry(ctx, func(call context.Context) error {
+		_, err := in.Create(call, object, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// each calls f with the objects of a list, which it asks for page by page.
+func each[L, T runtime.Object](
+	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), o metav1.ListOptions, f func(T),
+) error {
+	return pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }).
+		EachListItem(ctx, o, func(x runtime.Object) error { f(x.(T)); return nil })
 }
 
 // withRetry calls ask, and again after transient errors. From the second call on, an AlreadyExists error counts as success.

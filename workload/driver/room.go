@@ -8,9 +8,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -37,14 +35,11 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 		return r, err
 	}
 	counted := map[string]bool{}
-	nodes := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.CoreV1().Nodes().List(ctx, o)
-	})
-	err = nodes.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		n := kube.Node(o.(*corev1.Node))
+	err = each(ctx, client.CoreV1().Nodes().List, metav1.ListOptions{}, func(o *corev1.Node) {
+		n := kube.Node(o)
 		if !n.Admits(tolerations) {
 			r.Excluded++
-			return nil
+			return
 		}
 		counted[n.Name] = true
 		r.Nodes++
@@ -52,22 +47,16 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 			n.Allocatable.GPU = inSlices[n.Name]
 		}
 		r.Allocatable = r.Allocatable.Plus(n.Allocatable)
-		return nil
 	})
 	if err != nil {
 		return Room{}, fmt.Errorf("list the nodes: %w", err)
 	}
-	pods := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-	})
 	running := metav1.ListOptions{FieldSelector: "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
-	err = pods.EachListItem(ctx, running, func(o runtime.Object) error {
-		p := o.(*corev1.Pod)
+	err = each(ctx, client.CoreV1().Pods(metav1.NamespaceAll).List, running, func(p *corev1.Pod) {
 		if counted[p.Spec.NodeName] && !kube.Finished(p) {
 			running, _ := kube.Running(p) // if annotations contradict the resources, the resources count
 			r.Used = r.Used.Plus(running.Requests)
 		}
-		return nil
 	})
 	if err != nil {
 		return Room{}, fmt.Errorf("list the pods: %w", err)
@@ -78,13 +67,9 @@ func Measure(ctx context.Context, client kubernetes.Interface, tolerations []clu
 // gpusInSlices returns the number of GPUs in the ResourceSlices of each node. Clusters before Kubernetes 1.34 have none, and a user who may
 // not read them does not need them.
 func gpusInSlices(ctx context.Context, client kubernetes.Interface) (map[string]int64, error) {
-	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return client.ResourceV1().ResourceSlices().List(ctx, o)
-	})
 	var all []resourceapi.ResourceSlice
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		all = append(all, *o.(*resourceapi.ResourceSlice))
-		return nil
+	err := each(ctx, client.ResourceV1().ResourceSlices().List, metav1.ListOptions{}, func(s *resourceapi.ResourceSlice) {
+		all = append(all, *s)
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("list the resource slices: %w", err)

@@ -8,108 +8,90 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
+	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace"
 	"gnnsched/workload/trace/openb"
 )
 
-// Source makes the plan of a run. Its implementations are [Generated], [Recorded], [Traced] and
-// [Inflated].
-type Source interface {
-	// Tolerations returns the pods' tolerations, for Measure.
-	Tolerations() []cluster.Toleration
-	// Fixed reports whether the plan is the same for every cluster.
-	Fixed() bool
-	// Plan returns the plan for a cluster. Fixed plans ignore the room.
-	Plan(room Room) (workload.Plan, error)
-	// Seed returns the seed of a random plan, else nil.
-	Seed() *uint64
-	// Notes returns warnings about the plan.
-	Notes(p workload.Plan) []string
-	// Pace sets the fields of c that depend on the kind of source: Bare and Speed.
-	Pace(c *Config)
+// Source makes the plan of a run. [Generated], [Recorded], [Traced], [Replayed] and [Inflated] make sources.
+type Source struct {
+	Tolerations []cluster.Toleration                    // of the pods, for Measure
+	Fixed       bool                                    // the plan is the same for every cluster
+	Seed        *uint64                                 // of a random plan; else nil
+	Plan        func(Room) (workload.Plan, error)       // for a cluster; fixed plans ignore the room
+	Notes       func(workload.Plan) (warnings []string) // about the plan
+
+	Bare   bool         // as in Config
+	Speed  float64      // as in Config
+	Replay *play.Replay // as in Config
 }
 
-// Generated draws random Deployments. Its plan depends on the cluster's room.
-type Generated struct{ workload.Generator }
+// Pace sets the fields of c that depend on the kind of source: Bare, Speed and Replay.
+func (s Source) Pace(c *Config) { c.Bare, c.Speed, c.Replay = s.Bare, s.Speed, s.Replay }
 
-func (g Generated) Tolerations() []cluster.Toleration { return workload.Tolerations(g.Shapes) }
-func (g Generated) Fixed() bool                       { return false }
-func (g Generated) Seed() *uint64                     { return &g.Generator.Seed }
-func (g Generated) Pace(*Config)                      {}
-
-func (g Generated) Plan(room Room) (workload.Plan, error) {
-	g.Capacity, g.Used = room.Allocatable, room.Used
-	p, err := g.Generator.Plan()
-	switch {
-	case errors.Is(err, workload.ErrNoCapacity):
-		err = fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, room.Excluded)
-		return p, exit.New(exit.Usage, err,
-			"check with `kubectl get nodes` that nodes are Ready; shapes with tolerations make tainted nodes schedulable")
-	case errors.Is(err, workload.ErrLoaded):
-		return p, exit.New(exit.Usage, err,
-			"remove earlier runs with `cleancluster`, or set higher targets with --cpu-load, --mem-load and --pod-load")
+// fixed returns the source of a plan.
+func fixed(p workload.Plan, notes []string) Source {
+	return Source{
+		Tolerations: p.Tolerations(), Fixed: true, Plan: func(Room) (workload.Plan, error) { return p, nil },
+		Notes: func(workload.Plan) []string { return notes },
 	}
-	return p, err
 }
 
-// Notes names the shapes that the run's CSV cannot hold.
-func (g Generated) Notes(p workload.Plan) []string {
-	lost := trace.Lost(trace.Plan, p)
-	if len(lost) == 0 {
-		return nil
-	}
-	return []string{"the CSV has no labels, node selectors, tolerations, GPUs or usage, but these shapes do: " + strings.Join(lost, ", ") + "; repeat the run by its seed instead"}
+// Generated draws random Deployments. Its plan depends on the cluster's room. Its notes name the shapes that the run's CSV cannot hold.
+func Generated(g workload.Generator) Source {
+	return Source{Tolerations: workload.Tolerations(g.Shapes), Seed: &g.Seed, Plan: func(room Room) (workload.Plan, error) {
+		g := g
+		g.Capacity, g.Used = room.Allocatable, room.Used
+		p, err := g.Plan()
+		switch {
+		case errors.Is(err, workload.ErrNoCapacity):
+			err = fmt.Errorf("%w (%d nodes are excluded by taints or cordons)", err, room.Excluded)
+			return p, exit.New(exit.Usage, err,
+				"check with `kubectl get nodes` that nodes are Ready; shapes with tolerations make tainted nodes schedulable")
+		case errors.Is(err, workload.ErrLoaded):
+			return p, exit.New(exit.Usage, err,
+				"remove earlier runs with `cleancluster`, or set higher targets with --cpu-load, --mem-load and --pod-load")
+		}
+		return p, err
+	}, Notes: func(p workload.Plan) []string {
+		lost := trace.Lost(trace.Plan, p)
+		if len(lost) == 0 {
+			return nil
+		}
+		return []string{"the CSV has no labels, node selectors, tolerations, GPUs or usage, but these shapes do: " + strings.Join(lost, ", ") +
+			"; repeat the run by its seed instead"}
+	}}
 }
 
 // Recorded deploys a plan that an earlier run recorded in a CSV.
-type Recorded struct{ File trace.PlanFile }
+func Recorded(file trace.PlanFile) Source { return fixed(file.Plan, file.Notes) }
 
-func (r Recorded) Tolerations() []cluster.Toleration { return r.File.Tolerations() }
-func (r Recorded) Fixed() bool                       { return true }
-func (r Recorded) Plan(Room) (workload.Plan, error)  { return r.File.Plan, nil }
-func (r Recorded) Seed() *uint64                     { return nil }
-func (r Recorded) Notes(workload.Plan) []string      { return r.File.Notes }
-func (r Recorded) Pace(*Config)                      {}
-
-// Traced deploys the pods of a trace at the trace's times, without Deployments.
-type Traced struct {
-	Arrivals workload.Trace
-	Speed    float64  // seconds of the trace that pass in one real second
-	Limit    int      // pods to deploy; 0 for all
-	Lacks    []string // warnings about the trace's missing parts
+// Traced deploys the first pods of a trace, or all if limit is 0, at the trace's times, without Deployments. speed is the number of seconds
+// of the trace that pass in one real second; lacks are warnings about the trace's missing parts.
+func Traced(t workload.Trace, speed float64, limit int, lacks []string) Source {
+	s := fixed(firstPods(t, limit).Plan(), lacks)
+	s.Bare, s.Speed = true, speed
+	return s
 }
 
-func (t Traced) Tolerations() []cluster.Toleration {
-	return firstPods(t.Arrivals, t.Limit).Plan().Tolerations()
-}
-func (t Traced) Fixed() bool                      { return true }
-func (t Traced) Plan(Room) (workload.Plan, error) { return firstPods(t.Arrivals, t.Limit).Plan(), nil }
-func (t Traced) Seed() *uint64                    { return nil }
-func (t Traced) Notes(workload.Plan) []string     { return t.Lacks }
-func (t Traced) Pace(c *Config)                   { c.Bare, c.Speed = true, t.Speed }
-
-// Inflated deploys the pods of an openb pod list in random order, followed by pods that are drawn
-// from the list, until Factor times the cluster's GPUs are requested. See [openb.Inflate].
-type Inflated struct {
-	Pods   []openb.Pod
-	Factor float64
-	Random uint64 // the seed
-	Limit  int    // pods to deploy; 0 for all
+// Replayed plays the pods of a record with all their constraints, as Traced does those of a trace.
+func Replayed(r play.Replay, speed float64, limit int) Source {
+	s := Traced(r.Trace, speed, limit, r.Notes)
+	s.Replay = &r
+	return s
 }
 
-func (i Inflated) Tolerations() []cluster.Toleration { return workload.Tolerations(nil) }
-func (i Inflated) Fixed() bool                       { return false }
-func (i Inflated) Seed() *uint64                     { return &i.Random }
-func (i Inflated) Notes(workload.Plan) []string      { return nil }
-func (i Inflated) Pace(c *Config)                    { c.Bare = true }
-
-func (i Inflated) Plan(room Room) (workload.Plan, error) {
-	pods, err := openb.Inflate(i.Pods, i.Factor, room.Allocatable.GPU*cluster.DeviceMilli, i.Random)
-	if err != nil {
-		return workload.Plan{}, exit.New(exit.Usage, err,
-			"`kwokcluster up --nodes-file openb_node_list_gpu_node.csv` makes a cluster with the trace's GPUs")
-	}
-	return firstPods(openb.InOrder(pods), i.Limit).Plan(), nil
+// Inflated deploys the pods of an openb pod list in random order, followed by pods that are drawn from the list, until factor times the
+// cluster's GPUs are requested. See [openb.Inflate].
+func Inflated(pods []openb.Pod, factor float64, seed uint64, limit int) Source {
+	return Source{Bare: true, Tolerations: workload.Tolerations(nil), Seed: &seed, Plan: func(room Room) (workload.Plan, error) {
+		all, err := openb.Inflate(pods, factor, room.Allocatable.GPU*cluster.DeviceMilli, seed)
+		if err != nil {
+			return workload.Plan{}, exit.New(exit.Usage, err,
+				"`kwokcluster up --nodes-file openb_node_list_gpu_node.csv` makes a cluster with the trace's GPUs")
+		}
+		return firstPods(openb.InOrder(all), limit).Plan(), nil
+	}, Notes: func(workload.Plan) []string { return nil }}
 }
 
 // firstPods returns the first arrivals of a trace with at most limit pods; 0 means all.

@@ -16,7 +16,7 @@ func TestInflated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := Inflated{Pods: pods, Factor: 1.3, Random: 42}
+	source := Inflated(pods, 1.3, 42, 0)
 	plan, err := source.Plan(Room{Allocatable: cluster.Resources{GPU: 4}})
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +40,10 @@ func TestTraced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := Traced{Arrivals: openb.Trace(pods), Speed: 60, Limit: 1}
+	source := Traced(openb.Trace(pods), 60, 1, nil)
 	plan, err := source.Plan(Room{})
-	if err != nil || !source.Fixed() {
-		t.Fatal(err, source.Fixed())
+	if err != nil || !source.Fixed {
+		t.Fatal(err, source.Fixed)
 	}
 	if f := plan.Fills()[0]; f.Pods != 1 || f.Deployments != 1 || f.Deleted != 1 {
 		t.Errorf("got %+v: want one pod that comes and goes", f)

@@ -10,30 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/record/play"
 	"gnnsched/workload/record/restore"
 )
-
-// Replayed plays the pods of a record with all their constraints, at the record's times and without Deployments.
-type Replayed struct {
-	Record play.Replay
-	Speed  float64 // seconds of the record that pass in one real second
-	Limit  int     // pods to deploy; 0 for all
-}
-
-func (r Replayed) plan() workload.Plan               { return firstPods(r.Record.Trace, r.Limit).Plan() }
-func (r Replayed) Tolerations() []cluster.Toleration { return r.plan().Tolerations() }
-func (r Replayed) Fixed() bool                       { return true }
-func (r Replayed) Plan(Room) (workload.Plan, error)  { return r.plan(), nil }
-func (r Replayed) Seed() *uint64                     { return nil }
-func (r Replayed) Notes(workload.Plan) []string      { return r.Record.Notes }
-func (r Replayed) Pace(c *Config)                    { c.Bare, c.Speed, c.Replay = true, r.Speed, &r.Record }
 
 // stage lists the objects that the pods of a record need on the cluster.
 type stage struct {
@@ -77,13 +59,8 @@ func (s *stage) parts(each func(name string, p play.Part)) {
 }
 
 func (s *stage) listNodes(ctx context.Context) error {
-	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return s.Client.CoreV1().Nodes().List(ctx, o)
-	})
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		n := o.(*corev1.Node)
+	err := each(ctx, s.Client.CoreV1().Nodes().List, metav1.ListOptions{}, func(n *corev1.Node) {
 		s.nodes[n.Name] = cmp.Or(n.Labels[corev1.LabelHostname], n.Name)
-		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("list the nodes: %w", err)
@@ -164,10 +141,7 @@ func (s *stage) createSpaces(ctx context.Context) error {
 	})
 	for _, name := range names {
 		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.space(name), Labels: s.spaceLabels(name)}}
-		err := withRetry(ctx, func(call context.Context) error {
-			_, err := s.Client.CoreV1().Namespaces().Create(call, n, metav1.CreateOptions{})
-			return err
-		})
+		err := create(ctx, s.Client.CoreV1().Namespaces(), n)
 		if apierrors.IsAlreadyExists(err) {
 			return exit.New(exit.Usage, fmt.Errorf("namespace %s exists already, and a replay needs new ones", n.Name),
 				"remove earlier runs with `cleancluster`, or choose another prefix with --namespace")
@@ -203,10 +177,7 @@ const firstRefusals = 20
 
 // submit creates a pod. A pod that the API server does not accept is counted.
 func (s *stage) submit(ctx context.Context, p *corev1.Pod) (here bool, err error) {
-	err = withRetry(ctx, func(call context.Context) error {
-		_, err := s.Client.CoreV1().Pods(p.Namespace).Create(call, p, metav1.CreateOptions{})
-		return err
-	})
+	err = create(ctx, s.Client.CoreV1().Pods(p.Namespace), p)
 	switch {
 	case err == nil:
 		s.accepted++

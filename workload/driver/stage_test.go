@@ -53,7 +53,7 @@ func replayOf(t *testing.T, c *fakecluster.Cluster, parts ...part) Config {
 		})
 	}
 	cfg := config(t, c)
-	source := Replayed{Record: r, Speed: 1}
+	source := Replayed(r, 1, 0)
 	source.Pace(&cfg)
 	cfg.Interval, cfg.Simulated = 0, true
 	var err error

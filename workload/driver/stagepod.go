@@ -78,37 +78,20 @@ func hostPorts(all []corev1.ContainerPort) (out []corev1.ContainerPort) {
 
 // affinity puts the cluster's names of nodes and namespaces into an affinity of the record.
 func (s *stage) affinity(a *corev1.Affinity, labels map[string]string) {
-	if a == nil {
-		return
-	}
-	if n := a.NodeAffinity; n != nil {
-		if n.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-			for i := range n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-				s.nodeTerm(&n.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[i])
+	for _, t := range kube.NodeTerms(a) {
+		for _, r := range t.MatchExpressions {
+			if r.Key == corev1.LabelHostname {
+				replace(r.Values, s.hostname)
 			}
 		}
-		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
-			s.nodeTerm(&n.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		for _, r := range t.MatchFields {
+			if r.Key == metav1.ObjectNameField {
+				replace(r.Values, s.node)
+			}
 		}
 	}
-	if p := a.PodAffinity; p != nil {
-		s.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, labels)
-	}
-	if p := a.PodAntiAffinity; p != nil {
-		s.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution, labels)
-	}
-}
-
-func (s *stage) nodeTerm(t *corev1.NodeSelectorTerm) {
-	for _, r := range t.MatchExpressions {
-		if r.Key == corev1.LabelHostname {
-			replace(r.Values, s.hostname)
-		}
-	}
-	for _, r := range t.MatchFields {
-		if r.Key == metav1.ObjectNameField {
-			replace(r.Values, s.node)
-		}
+	for _, t := range kube.PodTerms(a) {
+		s.podTerm(t, labels)
 	}
 }
 
@@ -118,15 +101,6 @@ func replace(values []string, by func(string) string) {
 		if other := by(v); other != "" {
 			values[i] = other
 		}
-	}
-}
-
-func (s *stage) podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm, labels map[string]string) {
-	for i := range required {
-		s.podTerm(&required[i], labels)
-	}
-	for i := range preferred {
-		s.podTerm(&preferred[i].PodAffinityTerm, labels)
 	}
 }
 

@@ -200,7 +200,7 @@ func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (p
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := driver.Replayed{Record: r, Speed: 1000}
+	source := driver.Replayed(r, 1000, 0)
 	log := &lines{}
 	c := driver.Config{
 		Client: b.Client, Cleaner: cleaner, SchedulerName: "test-binder", RunID: "20260101-Re_play", Namespace: "sim", Simulated: true,

@@ -8,13 +8,7 @@ import (
 
 // azure is the format of Azure's public dataset of virtual machines, versions 1 and 2: vmtable.csv with a line for each machine, and
 // vm_cpu_readings-file-*.csv with a line for each reading. Neither has a header. Memory is known only as the machine's size.
-type azure struct{}
-
-func (azure) Name() string { return "azure" }
-
-func (azure) About() string { return "Azure's vmtable.csv, then vm_cpu_readings-file-*.csv" }
-
-func (azure) matches(string) bool { return false }
+var azure = &Format{Name: "azure", About: "Azure's vmtable.csv, then vm_cpu_readings-file-*.csv", read: readAzure}
 
 // Columns of vmtable.csv and of the readings.
 const (
@@ -22,7 +16,7 @@ const (
 	azureTime, azureReading, azureMean, azureReadingColumn = 0, 1, 4, 5
 )
 
-func (azure) read(r *reading, files []File) error {
+func readAzure(r *reading, files []File) error {
 	known := newRoster("machine", "vmtable.csv")
 	for _, f := range files {
 		t := r.open(f, ",")

@@ -10,13 +10,7 @@ import (
 
 // gwa is the format of GWA-T-12 (Bitbrains) of the Grid Workloads Archive: a file for each virtual machine, with a line
 // every five minutes and cells between semicolons. Times are in seconds, though the column says milliseconds.
-type gwa struct{}
-
-func (gwa) Name() string { return "gwa-t-12" }
-
-func (gwa) About() string { return "Bitbrains' virtual machines, a file each" }
-
-func (gwa) matches(line string) bool { return strings.HasPrefix(line, "Timestamp [ms];") }
+var gwa = &Format{Name: "gwa-t-12", About: "Bitbrains' virtual machines, a file each", matches: func(line string) bool { return strings.HasPrefix(line, "Timestamp [ms];") }, read: readGWA}
 
 // gwaUsed are the columns with amounts: name, dimension, and the unit of the column.
 var gwaUsed = []struct {
@@ -39,7 +33,7 @@ const (
 	gwaMemory   = "Memory capacity provisioned [KB]"
 )
 
-func (g gwa) read(r *reading, files []File) error {
+func readGWA(r *reading, files []File) error {
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f.Name), filepath.Ext(f.Name))
 		if r.machines["vm-"+name] != nil {
@@ -49,15 +43,15 @@ func (g gwa) read(r *reading, files []File) error {
 		if s == nil {
 			continue
 		}
-		if err := g.machine(r.open(f, ";"), s); err != nil {
+		if err := readGWAMachine(r.open(f, ";"), s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// machine reads the file of one machine.
-func (gwa) machine(t *table, s *samples) error {
+// readGWAMachine reads the file of one machine.
+func readGWAMachine(t *table, s *samples) error {
 	if !t.next(1) {
 		return t.close()
 	}

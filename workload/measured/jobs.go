@@ -10,17 +10,11 @@ import (
 //	arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille
 //
 // Times are in seconds, and a job's usage in thousandths of its cores. Jobs that used nothing are left out.
-type jobs struct{}
-
-func (jobs) Name() string { return "jobs" }
-
-func (jobs) About() string { return "batch jobs, a line each" }
+var jobs = &Format{Name: "jobs", About: "batch jobs, a line each", matches: func(line string) bool { return strings.TrimSpace(line) == jobsHeader }, read: readJobs}
 
 const jobsHeader = "arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille"
 
-func (jobs) matches(line string) bool { return strings.TrimSpace(line) == jobsHeader }
-
-func (jobs) read(r *reading, files []File) error {
+func readJobs(r *reading, files []File) error {
 	idle, n := 0, 0
 	for _, f := range files {
 		t := r.open(f, ",")

@@ -41,7 +41,7 @@ type Job struct {
 
 // Options control the reading of a record.
 type Options struct {
-	Format Format  // nil: chosen by the first line of the first file
+	Format *Format // nil: chosen by the first line of the first file
 	Step   float64 // seconds of a step; at least 1
 	Days   float64 // machines: number of days to keep, from the first value on; 0: all
 	Limit  int     // largest number of machines or jobs to read; 0: all
@@ -57,30 +57,24 @@ type File struct {
 }
 
 // Format is a format of records.
-type Format interface {
-	// Name is the format's name in flags.
-	Name() string
-	// About describes the format's files in a few words.
-	About() string
-	// matches reports whether a file may begin with a line.
-	matches(line string) bool
-	// read adds the content of the files.
-	read(r *reading, files []File) error
+type Format struct {
+	Name    string                       // in flags
+	About   string                       // the format's files in a few words
+	matches func(line string) bool       // whether a file may begin with a line; nil: no line tells
+	read    func(*reading, []File) error // adds the content of the files
 }
 
 // Formats returns all formats.
-func Formats() []Format {
-	return []Format{gwa{}, vms{}, azure{}, alibaba{}, alibabaBatch{}, jobs{}}
-}
+func Formats() []*Format { return []*Format{gwa, vms, azure, alibaba, alibabaBatch, jobs} }
 
 // Named returns the format with a name.
-func Named(name string) (Format, error) {
+func Named(name string) (*Format, error) {
 	var names []string
 	for _, f := range Formats() {
-		if f.Name() == name {
+		if f.Name == name {
 			return f, nil
 		}
-		names = append(names, f.Name())
+		names = append(names, f.Name)
 	}
 	return nil, choice.Unknown("format", name, names)
 }
@@ -143,7 +137,7 @@ func Read(o Options, files ...File) (*Workload, error) {
 			return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 		}
 		line, _, _ := strings.Cut(strings.TrimPrefix(string(head), "\ufeff"), "\n")
-		i := slices.IndexFunc(Formats(), func(f Format) bool { return f.matches(line) })
+		i := slices.IndexFunc(Formats(), func(f *Format) bool { return f.matches != nil && f.matches(line) })
 		if i < 0 {
 			return nil, fmt.Errorf("%s: its first line belongs to no known format; name the format", files[0].Name)
 		}

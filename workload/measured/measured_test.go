@@ -41,7 +41,7 @@ func TestReadMachines(t *testing.T) {
 	alibabaMeta := "c_1,m_1,0,app_1,started,400,400,1.5\nc_1,m_1,9,app_1,started,400,400,1.5\n"
 	for _, c := range []struct {
 		name   string
-		format Format
+		format *Format
 		step   float64
 		texts  []string
 		want   Machine
@@ -60,11 +60,11 @@ func TestReadMachines(t *testing.T) {
 			Machine{Name: "vm-116", Cores: 4, Memory: 6213632 << 10}, []float32{0.056, 4, 5},
 		},
 		{
-			"azure", azure{}, 300, []string{azureTable, "0,vm/one==,1,9,50\n300,other,1,9,5\n300,vm/one==,1,9,25\n"},
+			"azure", azure, 300, []string{azureTable, "0,vm/one==,1,9,50\n300,other,1,9,5\n300,vm/one==,1,9,25\n"},
 			Machine{Name: "vm-vmone", Cores: 4, Memory: 8 << 30}, []float32{2, 1},
 		},
 		{
-			"alibaba-2018, out of order and invalid", alibaba{}, 300, []string{alibabaMeta, "c_1,m_1,400,50,1,1,1,1,1,1,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_1,m_1,700,101,1,1,1,1,1,1,1\nc_1,m_1,800,-1,1,1,1,1,1,1,1\n"},
+			"alibaba-2018, out of order and invalid", alibaba, 300, []string{alibabaMeta, "c_1,m_1,400,50,1,1,1,1,1,1,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_1,m_1,700,101,1,1,1,1,1,1,1\nc_1,m_1,800,-1,1,1,1,1,1,1,1\n"},
 			Machine{Name: "container-c1", Cores: 4, First: 0}, []float32{1, 2},
 		},
 	} {
@@ -104,8 +104,8 @@ func TestReadBackwards(t *testing.T) {
 		fmt.Fprintf(&forth, "%d,one,1,1,%d\n", 300*i, i)
 		fmt.Fprintf(&back, "%d,one,1,1,%d\n", 300*(299-i), 299-i)
 	}
-	want, got := read(t, Options{Step: 300, Format: azure{}}, forth.String()).Machines[0],
-		read(t, Options{Step: 300, Format: azure{}}, back.String()).Machines[0]
+	want, got := read(t, Options{Step: 300, Format: azure}, forth.String()).Machines[0],
+		read(t, Options{Step: 300, Format: azure}, back.String()).Machines[0]
 	if got.First != want.First || len(got.Used[usage.CPU]) != 300 {
 		t.Errorf("first %v, %d values", got.First, len(got.Used[usage.CPU]))
 	}
@@ -241,7 +241,7 @@ func TestArrivalsOfJobs(t *testing.T) {
 }
 
 func TestBatchInstances(t *testing.T) {
-	w := read(t, Options{Format: alibabaBatch{}, Step: 300}, "i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\ni2,t1,j1,1,Failed,100,160,m,1,1,50,100,0.1,0.2\ni3,t1,j1,1,Terminated,0,160,m,1,1,50,,,\n")
+	w := read(t, Options{Format: alibabaBatch, Step: 300}, "i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\ni2,t1,j1,1,Failed,100,160,m,1,1,50,100,0.1,0.2\ni3,t1,j1,1,Terminated,0,160,m,1,1,50,,,\n")
 	if len(w.Jobs) != 1 || len(w.Notes) != 1 {
 		t.Fatalf("jobs %+v, notes %q", w.Jobs, w.Notes)
 	}
@@ -283,7 +283,7 @@ func TestParts(t *testing.T) {
 }
 
 func TestLimitAndDays(t *testing.T) {
-	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure{}},
+	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure},
 		"one,s,d,0,9,9,1,8,I,4,8\ntwo,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n50000,one,1,1,25\n100000,one,1,1,75\n0,two,1,1,1\n")
 	if len(w.Machines) != 1 || len(w.Machines[0].Used[usage.CPU]) != 2 {
 		t.Errorf("machines %+v", w.Machines)
@@ -311,16 +311,16 @@ func TestErrors(t *testing.T) {
 		{"cut off", Options{Step: 300}, vmsHeader + "\n116,4,117", "a.csv:2: the line has 3 cells, want 5"},
 		{"a column less", Options{Step: 300}, strings.Replace(gwaText, "CPU cores", "cores", 1), `a.csv:1: column "CPU cores" is missing`},
 		{"negative cores", Options{Step: 300}, vmsHeader + "\n116,-4,1,1,1\n", "a.csv:2: cores: -4 is not 0 to 10000"},
-		{"readings first", Options{Step: 300, Format: azure{}}, "0,one,1,1,50\n", "a.csv:1: no machine is known yet"},
-		{"readings of other machines", Options{Step: 300, Format: azure{}}, "vmC,s,d,0,9,9,1,8,I,4,8\n0,vmZ,1,1,50\n",
+		{"readings first", Options{Step: 300, Format: azure}, "0,one,1,1,50\n", "a.csv:1: no machine is known yet"},
+		{"readings of other machines", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n0,vmZ,1,1,50\n",
 			`no measurement belongs to a machine of vmtable.csv: it has 1 ("vmC" is the first), the measurements are of 1 ("vmZ" is the first)`},
-		{"usage of other containers", Options{Step: 300, Format: alibaba{}}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n", "no measurement belongs to a container of container_meta.csv"},
-		{"a table alone", Options{Step: 300, Format: azure{}}, "vmC,s,d,0,9,9,1,8,I,4,8\n", "no file has measurements of the machines of vmtable.csv"},
-		{"no cores", Options{Step: 300, Format: azure{}}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n", "nothing to read: machines were left out, as their cores are not known: 1 (\"vm-vmC\""},
-		{"usage first", Options{Step: 300, Format: alibaba{}}, "c_1,m_1,10,25,1,1,1,1,1,1,1\n", "a.csv:1: no container is known yet"},
+		{"usage of other containers", Options{Step: 300, Format: alibaba}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n", "no measurement belongs to a container of container_meta.csv"},
+		{"a table alone", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n", "no file has measurements of the machines of vmtable.csv"},
+		{"no cores", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n", "nothing to read: machines were left out, as their cores are not known: 1 (\"vm-vmC\""},
+		{"usage first", Options{Step: 300, Format: alibaba}, "c_1,m_1,10,25,1,1,1,1,1,1,1\n", "a.csv:1: no container is known yet"},
 		{"no step", Options{}, vmsHeader, "a step of 0 seconds"},
-		{"another format", Options{Step: 300, Format: vms{}}, gwaText, "a.csv:1: the"},
-		{"interrupted", Options{Step: 300, Format: vms{}, Progress: func(int64) error { return stopped }}, vmsHeader + "\n", "stopped"},
+		{"another format", Options{Step: 300, Format: vms}, gwaText, "a.csv:1: the"},
+		{"interrupted", Options{Step: 300, Format: vms, Progress: func(int64) error { return stopped }}, vmsHeader + "\n", "stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := Read(c.o, named(c.text)...); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -336,30 +336,30 @@ func TestErrors(t *testing.T) {
 // Rows without a counterpart in the other table, or without a value, are counted and named.
 func TestLeftOut(t *testing.T) {
 	for _, c := range []struct {
-		format Format
+		format *Format
 		text   string
 		notes  []string
 	}{
-		{azure{}, golden.Read(t, "azure-dropped.csv"), []string{
+		{azure, golden.Read(t, "azure-dropped.csv"), []string{
 			`machines of vmtable.csv were left out, as they have no measurements: 1 ("vmC" is the first)`,
 			`measurements were left out, as vmtable.csv lacks their machines: 1 ("vmZ" is the first)`}},
-		{alibaba{}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,0,a,s,400,400,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_8,m_1,10,25,1,1,1,1,1,1,1\nc_9,m_1,10,25,1,1,1,1,1,1,1\n", []string{
+		{alibaba, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,0,a,s,400,400,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_8,m_1,10,25,1,1,1,1,1,1,1\nc_9,m_1,10,25,1,1,1,1,1,1,1\n", []string{
 			`containers of container_meta.csv were left out, as they have no measurements: 1 ("c_2" is the first)`,
 			`measurements were left out, as container_meta.csv lacks their containers: 2 ("c_8" is the first)`}},
-		{azure{}, "a+b,s,d,0,9,9,1,8,I,4,8\na/b,s,d,0,9,9,1,8,I,4,8\n0,a+b,1,1,50\n0,a/b,1,1,50\n", []string{
+		{azure, "a+b,s,d,0,9,9,1,8,I,4,8\na/b,s,d,0,9,9,1,8,I,4,8\n0,a+b,1,1,50\n0,a/b,1,1,50\n", []string{
 			`machines were left out, as after shortening, another machine has the same name: 1 ("a/b" is the first)`}},
-		{vms{}, vmsHeader + "\n116,4,117,6213632,14\n117,4,117,6213632,\n118,0,117,6213632,14\n", []string{
+		{vms, vmsHeader + "\n116,4,117,6213632,14\n117,4,117,6213632,\n118,0,117,6213632,14\n", []string{
 			`machines were left out, as they have no valid value: 1 ("vm-117" is the first)`,
 			`machines were left out, as their cores are not known: 1 ("vm-118" is the first)`}},
 	} {
 		w := read(t, Options{Step: 300, Format: c.format}, c.text)
 		for _, want := range c.notes {
 			if !slices.Contains(w.Notes, want) {
-				t.Errorf("%s: notes %q, want %q", c.format.Name(), w.Notes, want)
+				t.Errorf("%s: notes %q, want %q", c.format.Name, w.Notes, want)
 			}
 		}
 		if len(w.Machines) != 1 {
-			t.Errorf("%s: machines %+v", c.format.Name(), w.Machines)
+			t.Errorf("%s: machines %+v", c.format.Name, w.Machines)
 		}
 	}
 }

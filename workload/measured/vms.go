@@ -13,20 +13,14 @@ import (
 //
 // The last cell has a value for each five minutes, in thousandths of the machine's CPU, separated by spaces. The column memory_mb holds
 // kilobytes, as the original does; a machine of 4 cores has 6,213,632.
-type vms struct{}
-
-func (vms) Name() string { return "vms" }
-
-func (vms) About() string { return "virtual machines, a line with a series each" }
+var vms = &Format{Name: "vms", About: "virtual machines, a line with a series each", matches: func(line string) bool { return strings.TrimSpace(line) == vmsHeader }, read: readVMs}
 
 const (
 	vmsHeader = "vm,cores,cpu_mhz,memory_mb,cpu_permille"
 	vmsStep   = 300 // seconds
 )
 
-func (vms) matches(line string) bool { return strings.TrimSpace(line) == vmsHeader }
-
-func (vms) read(r *reading, files []File) error {
+func readVMs(r *reading, files []File) error {
 	for _, f := range files {
 		t := r.open(f, ",")
 		if t.next(5) && strings.Join(t.cells, ",") != vmsHeader {

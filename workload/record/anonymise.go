@@ -4,11 +4,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+
+	"gnnsched/internal/cluster/kube"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -232,68 +233,34 @@ func (a *Anonymiser) selector(s *metav1.LabelSelector) {
 }
 
 func (a *Anonymiser) affinity(x *corev1.Affinity) {
-	if n := x.NodeAffinity; n != nil {
-		if r := n.RequiredDuringSchedulingIgnoredDuringExecution; r != nil {
-			for i := range r.NodeSelectorTerms {
-				a.nodeTerm(&r.NodeSelectorTerms[i])
+	for _, t := range kube.NodeTerms(x) {
+		for i := range t.MatchExpressions {
+			e := &t.MatchExpressions[i]
+			for j := range e.Values {
+				e.Values[j] = a.labelValue(e.Key, e.Values[j])
 			}
+			e.Key = a.labelKey(e.Key)
 		}
-		for i := range n.PreferredDuringSchedulingIgnoredDuringExecution {
-			a.nodeTerm(&n.PreferredDuringSchedulingIgnoredDuringExecution[i].Preference)
+		for i := range t.MatchFields { // metadata.name
+			a.names(t.MatchFields[i].Values)
 		}
 	}
-	if p := x.PodAffinity; p != nil {
-		a.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+	for _, t := range kube.PodTerms(x) {
+		a.selector(t.LabelSelector)
+		a.selector(t.NamespaceSelector)
+		a.names(t.Namespaces)
+		t.TopologyKey = a.labelKey(t.TopologyKey)
+		a.keys(t.MatchLabelKeys)
+		a.keys(t.MismatchLabelKeys)
 	}
-	if p := x.PodAntiAffinity; p != nil {
-		a.podTerms(p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-}
-
-func (a *Anonymiser) nodeTerm(t *corev1.NodeSelectorTerm) {
-	for i := range t.MatchExpressions {
-		e := &t.MatchExpressions[i]
-		for j := range e.Values {
-			e.Values[j] = a.labelValue(e.Key, e.Values[j])
-		}
-		e.Key = a.labelKey(e.Key)
-	}
-	for i := range t.MatchFields { // metadata.name
-		a.names(t.MatchFields[i].Values)
-	}
-}
-
-func (a *Anonymiser) podTerms(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
-	for i := range required {
-		a.podTerm(&required[i])
-	}
-	for i := range preferred {
-		a.podTerm(&preferred[i].PodAffinityTerm)
-	}
-}
-
-func (a *Anonymiser) podTerm(t *corev1.PodAffinityTerm) {
-	a.selector(t.LabelSelector)
-	a.selector(t.NamespaceSelector)
-	a.names(t.Namespaces)
-	t.TopologyKey = a.labelKey(t.TopologyKey)
-	a.keys(t.MatchLabelKeys)
-	a.keys(t.MismatchLabelKeys)
 }
 
 // rewrite changes a JSON text. A text that cannot be read becomes null, so that no name slips through.
 func rewrite[T any](text string, change func(*T)) string {
-	if text == "" {
-		return ""
-	}
 	var v T
-	if json.Unmarshal([]byte(text), &v) != nil {
+	if text == "" || ReadColumn(text, &v) != nil {
 		return ""
 	}
 	change(&v)
-	b, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return JSON(v)
 }

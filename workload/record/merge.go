@@ -30,21 +30,12 @@ func (w *Writer) Merge(cutoff int64) error {
 }
 
 func (w *Writer) mergeTable(parts []part, next int, cutoff int64) error {
-	var merge func(string, []part, int64) error
-	switch {
-	case len(parts) == 0:
+	if len(parts) == 0 {
 		return nil
-	case parts[0].table == "pods":
-		merge = mergeParts[Pod]
-	case parts[0].table == "nodes":
-		merge = mergeParts[Node]
-	case parts[0].table == "objects":
-		merge = mergeParts[Object]
-	case parts[0].table == "usage":
-		merge = mergeParts[Sample]
-	default:
-		merge = mergeParts[Run]
 	}
+	merge := map[string]func(string, []part, int64) error{
+		"pods": mergeParts[Pod], "nodes": mergeParts[Node], "objects": mergeParts[Object], "usage": mergeParts[Sample], "runs": mergeParts[Run],
+	}[parts[0].table]
 	// Rows that ended are dropped only from the oldest parts, taken together. An earlier part could otherwise keep the
 	// row of when the pod still ran, and readers would take it for running again.
 	aged := 0

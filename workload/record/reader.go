@@ -89,10 +89,12 @@ func (r *Record) Samples(each func(Sample) error) error {
 // fold returns the last row of each key.
 func fold[T row](r *Record) ([]T, error) {
 	var out []T
-	at, words := map[key]int{}, interning{}
+	at := map[key]int{}
 	err := scan(r, func(rows []T) error {
 		for _, x := range rows {
-			intern(words, &x)
+			if p, ok := any(&x).(*Pod); ok {
+				p.Intern()
+			}
 			k := keyOf(&x)
 			if i, ok := at[k]; ok {
 				out[i] = x
@@ -160,28 +162,6 @@ func readFile[T row](dir string, p part, each func([]T) error, bad func(error) e
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
-}
-
-// interning keeps one copy of texts that many rows share.
-type interning map[string]string
-
-func (i interning) of(fields ...*string) {
-	for _, f := range fields {
-		if kept, ok := i[*f]; ok {
-			*f = kept
-		} else {
-			i[*f] = *f
-		}
-	}
-}
-
-// intern shares the texts of a row that other rows are likely to have, too.
-func intern[T row](words interning, r *T) {
-	if p, ok := any(r).(*Pod); ok {
-		words.of(&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
-			&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt,
-			&p.Health, &p.End, &p.Node)
-	}
 }
 
 // State holds a record's objects that had not ended when it was last written.

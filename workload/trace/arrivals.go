@@ -2,7 +2,6 @@ package trace
 
 import (
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -16,7 +15,7 @@ import (
 	"gnnsched/workload/trace/records"
 )
 
-// arrivalsFormat is a CSV with a header and a row for each arrival:
+// arrivals is a CSV with a header and a row for each arrival:
 //
 //	arrival       seconds from any origin; needed
 //	cpu_request   of one pod, as in a plan; needed
@@ -28,38 +27,13 @@ import (
 //	usage         what one pod uses, as JSON; see package usage
 //
 // Other columns are ignored. Rows may come in any order.
-type arrivalsFormat struct{}
-
-func (arrivalsFormat) Name() string { return "arrivals" }
-
-func (arrivalsFormat) About() string { return "a CSV with an arrival column" }
-
-func (arrivalsFormat) Matches(columns []string) bool { return slices.Contains(columns, "arrival") }
-
-func (arrivalsFormat) Header() []string { return arrivalColumns[:3] }
-
-func (arrivalsFormat) Omits() []Property {
-	return []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels}
+var arrivals = &Format{
+	Name: "arrivals", About: "a CSV with an arrival column", Header: arrivalColumns[:3],
+	Omits:   []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels},
+	matches: isArrivals, read: readArrivals,
 }
 
-// Read reads a file without an arrival column as a plan.
-func (f arrivalsFormat) Read(r io.Reader, file string) (File, error) {
-	rows := records.New(r)
-	first, columns, err := rows.First()
-	if err != nil {
-		return File{}, rows.Locate(file, "", err)
-	}
-	if !f.Matches(columns) {
-		rows.Unread(first)
-		return planFormat{}.read(rows, file)
-	}
-	rows.Names = columns
-	if err := rows.Check("a trace", f.Header(), arrivalColumns); err != nil {
-		return File{}, rows.Locate(file, "", err)
-	}
-	arrivals, err := readArrivals(rows, file)
-	return File{Format: f, Arrivals: arrivals}, err
-}
+func isArrivals(columns []string) bool { return slices.Contains(columns, "arrival") }
 
 // arrivalColumns are the columns of the format; a file must have the first three.
 var arrivalColumns = []string{"arrival", "cpu_request", "mem_request", "lifetime", "gpu_request", "name", "pod_count", "usage"}
@@ -76,29 +50,36 @@ type arrivalRow struct {
 	Usage      usageCell `csv:"usage,omitempty"`
 }
 
-func readArrivals(rows *records.Reader, file string) (workload.Trace, error) {
-	dec, err := csvutil.NewDecoder(rows, rows.Names...)
+// readArrivals reads a file without an arrival column as a plan.
+func readArrivals(r io.Reader, file string) (File, error) {
+	rows := records.New(r)
+	first, columns, err := rows.First()
 	if err != nil {
-		return nil, rows.Locate(file, "", err)
+		return File{}, rows.Locate(file, "", err)
+	}
+	if !isArrivals(columns) {
+		rows.Unread(first)
+		out, err := planArrivals(rows, file)
+		out.Format = Plan
+		return out, err
+	}
+	rows.Names = columns
+	if err := rows.Check("a trace", arrivalColumns[:3], arrivalColumns); err != nil {
+		return File{}, rows.Locate(file, "", err)
 	}
 	var out workload.Trace
-	for {
-		var row arrivalRow
-		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, rows.Locate(file, "", err)
-		}
+	err = records.Each(rows, file, func(row arrivalRow) (column string, err error) {
 		a, column, err := row.arrival(len(out))
-		if err != nil {
-			return nil, rows.Locate(file, column, err)
-		}
 		out = append(out, a)
+		return column, err
+	})
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%s: the file has a header but no pods", file)
 	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: the file has a header but no pods", file)
+	if err != nil {
+		return File{}, err
 	}
-	return out.FromZero(), nil
+	return File{Arrivals: out.FromZero()}, nil
 }
 
 // arrival converts the i-th row, counted from 0. On an error, column is the wrong column.
@@ -130,7 +111,7 @@ func WriteArrivals(w io.Writer, t workload.Trace) error {
 	e := csvutil.NewEncoder(c)
 	for _, a := range t {
 		d := a.Deployment
-		for _, p := range (arrivalsFormat{}).Omits() {
+		for _, p := range arrivals.Omits {
 			if p.of(d.Shape) {
 				return fmt.Errorf("write the CSV: %s has %s, for which it has no column", d.Name, p)
 			}

@@ -17,7 +17,7 @@ import (
 
 // read reads a file in the arrivals format.
 func read(r io.Reader, file string) (workload.Trace, error) {
-	f, err := arrivalsFormat{}.Read(r, file)
+	f, err := arrivals.Read(r, file)
 	return f.Arrivals, err
 }
 

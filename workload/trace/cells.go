@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
+	"gnnsched/workload/trace/records"
 	"gnnsched/workload/usage"
 )
 
@@ -54,11 +55,7 @@ func (p podCount) MarshalText() ([]byte, error) {
 }
 
 func (p *podCount) UnmarshalText(b []byte) error {
-	s := string(b)
-	if whole, zeros, ok := strings.Cut(s, "."); ok && zeros != "" && strings.Trim(zeros, "0") == "" {
-		s = whole // pandas writes 8.0 for 8 if the column has an empty cell
-	}
-	n, err := strconv.Atoi(s)
+	n, err := strconv.Atoi(records.Whole(string(b)))
 	if err != nil || n < 0 || n > workload.MaxReplicas {
 		return fmt.Errorf("%q is not a number of pods from 1 to %d", b, workload.MaxReplicas)
 	}

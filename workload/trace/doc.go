@@ -2,7 +2,7 @@
 // are recorded, in one list.
 //
 //	f, err := trace.Auto.Read(file, "pods.csv") // the header decides on the format
-//	fmt.Println(f.Arrivals.Pods(), "pods in", f.Format.Name())
+//	fmt.Println(f.Arrivals.Pods(), "pods in", f.Format.Name)
 //
 // Each [Format] has a file of its own and an entry in [Formats]:
 //

@@ -18,7 +18,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("format:", f.Format.Name())
+	fmt.Println("format:", f.Format.Name)
 	for _, a := range f.Arrivals {
 		fmt.Printf("%s arrives at %v s and runs for %v s\n", a.Deployment.Name, a.At, a.Lifetime)
 	}

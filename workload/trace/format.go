@@ -16,48 +16,52 @@ import (
 )
 
 // Format is a file format for traces.
-type Format interface {
-	// Name is the format's name in flags, a word in lower case.
-	Name() string
-	// About describes the format for help texts, in a few words.
-	About() string
-	// Matches reports whether a CSV with these columns has the format. Column names are in
-	// lower case, with underscores for spaces.
-	Matches(columns []string) bool
-	// Header lists the columns that a file must have.
-	Header() []string
-	// Read reads a whole file. Errors begin with the given file name and, if they concern a
-	// place in the file, its line and column: "pods.csv:3:5: ...".
-	Read(r io.Reader, file string) (File, error)
-	// Omits lists the properties of pods that the format has no column for.
-	Omits() []Property
+type Format struct {
+	Name   string     // in flags, a word in lower case
+	About  string     // for help texts, in a few words
+	Header []string   // columns that a file must have
+	Omits  []Property // properties of pods that the format has no column for
+
+	// matches reports whether a CSV with these columns has the format. Column names are in lower case, with underscores for spaces.
+	matches func(columns []string) bool
+	read    func(r io.Reader, file string) (File, error)
+}
+
+// Read reads a whole file. Errors begin with the given file name and, if they concern a place in the file, its line and column:
+// "pods.csv:3:5: ...".
+func (f *Format) Read(r io.Reader, file string) (File, error) {
+	out, err := f.read(r, file)
+	if out.Format == nil {
+		out.Format = f
+	}
+	return out, err
 }
 
 // File is the content of a trace file.
 type File struct {
-	Format   Format // of the file, never Auto; nil for a record
+	Format   *Format // of the file, never Auto; nil for a record
 	Arrivals workload.Trace
 	Pods     []openb.Pod // the rows of an openb pod list, in the file's order; nil in other formats
 	Notes    []string    // the record's data that the trace lacks, for people
 }
 
 // formats are all formats. If the columns of a file match several, the first one reads it.
-var formats = []Format{openbFormat{}, arrivalsFormat{}, planFormat{}}
+var formats = []*Format{openbFormat, arrivals, Plan}
 
 // Auto reads a file in the format that its header matches. Files without a header are plans.
-var Auto Format = auto{}
+var Auto = &Format{Name: "auto", About: "chosen by the file's header", read: readAuto}
 
 // Formats returns Auto and every other format.
-func Formats() []Format { return append([]Format{Auto}, formats...) }
+func Formats() []*Format { return append([]*Format{Auto}, formats...) }
 
 // Named returns the format with the given name.
-func Named(name string) (Format, error) {
+func Named(name string) (*Format, error) {
 	var names []string
 	for _, f := range Formats() {
-		if f.Name() == name {
+		if f.Name == name {
 			return f, nil
 		}
-		names = append(names, f.Name())
+		names = append(names, f.Name)
 	}
 	return nil, choice.Unknown("trace format", name, names)
 }
@@ -102,12 +106,11 @@ func (p Property) of(s workload.Shape) bool {
 
 // Lost returns the names of the plan's shapes that have a property which the format omits,
 // each once, in the plan's order.
-func Lost(f Format, p workload.Plan) []string {
-	omits := f.Omits()
+func Lost(f *Format, p workload.Plan) []string {
 	var out []string
 	for _, step := range p.Steps {
 		s := step.Deployment.Shape
-		loses := slices.ContainsFunc(omits, func(p Property) bool { return p.of(s) })
+		loses := slices.ContainsFunc(f.Omits, func(p Property) bool { return p.of(s) })
 		if loses && !slices.Contains(out, s.Name) {
 			out = append(out, s.Name)
 		}
@@ -115,22 +118,15 @@ func Lost(f Format, p workload.Plan) []string {
 	return out
 }
 
-// auto chooses a format by a file's header.
-type auto struct{}
-
-func (auto) Name() string            { return "auto" }
-func (auto) About() string           { return "chosen by the file's header" }
-func (auto) Matches(_ []string) bool { return true }
-func (auto) Header() []string        { return nil }
-func (auto) Omits() []Property       { return nil }
-
-func (auto) Read(r io.Reader, file string) (File, error) {
+// readAuto reads a file in the format that its header matches.
+func readAuto(r io.Reader, file string) (File, error) {
 	b := bufio.NewReaderSize(r, headerWithin)
 	f, known := recognise(b)
 	if known {
 		return f.Read(b, file)
 	}
-	out, err := planFormat{}.read(records.New(b), file)
+	out, err := planArrivals(records.New(b), file)
+	out.Format = Plan
 	switch {
 	case errors.Is(err, errNoPlan):
 		err = fmt.Errorf("%w; the formats: %s", err, headers())
@@ -144,7 +140,7 @@ func (auto) Read(r io.Reader, file string) (File, error) {
 func headers() string {
 	var out []string
 	for _, f := range formats {
-		out = append(out, fmt.Sprintf("%s needs %s", f.Name(), strings.Join(f.Header(), ",")))
+		out = append(out, fmt.Sprintf("%s needs %s", f.Name, strings.Join(f.Header, ",")))
 	}
 	return strings.Join(out, "; ")
 }
@@ -156,16 +152,16 @@ const headerWithin = 64 << 10
 // recognise returns the first format that the header matches, without consuming the header. known is
 // false if there is a first line that matches none. The file may then be a plan, whose header may be
 // missing.
-func recognise(b *bufio.Reader) (f Format, known bool) {
+func recognise(b *bufio.Reader) (f *Format, known bool) {
 	head, _ := b.Peek(headerWithin) // a read error comes again when the format reads the file
 	_, columns, err := records.New(bytes.NewReader(head)).First()
 	if err != nil {
-		return planFormat{}, true
+		return Plan, true
 	}
 	for _, f := range formats {
-		if f.Matches(columns) {
+		if f.matches(columns) {
 			return f, true
 		}
 	}
-	return planFormat{}, false
+	return Plan, false
 }

@@ -68,7 +68,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got.Format.Name() != c.is || len(got.Pods) != c.pods || len(got.Arrivals) != 2 || got.Arrivals[0].Deployment.Name != c.first || got.Arrivals[1].At != c.at {
+		if got.Format.Name != c.is || len(got.Pods) != c.pods || len(got.Arrivals) != 2 || got.Arrivals[0].Deployment.Name != c.first || got.Arrivals[1].At != c.at {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if c.pods > 0 && (got.Arrivals[0].Lifetime != 1 || got.Arrivals[1].Lifetime != 2 || math.IsInf(got.Arrivals[0].Lifetime, 1)) {
@@ -82,16 +82,16 @@ func TestRead(t *testing.T) {
 
 func TestNamed(t *testing.T) {
 	for _, f := range Formats() {
-		if got, err := Named(f.Name()); got != f || err != nil {
-			t.Errorf("%s: %v, %v", f.Name(), got, err)
+		if got, err := Named(f.Name); got != f || err != nil {
+			t.Errorf("%s: %v, %v", f.Name, got, err)
 		}
-		if f.About() == "" {
-			t.Errorf("%s has no description", f.Name())
+		if f.About == "" {
+			t.Errorf("%s has no description", f.Name)
 		}
 	}
 	var names []string
 	for _, f := range Formats() {
-		names = append(names, f.Name())
+		names = append(names, f.Name)
 	}
 	if _, err := Named("parquet"); err == nil || !strings.Contains(err.Error(), strings.Join(names, ", ")) {
 		t.Errorf("got %v", err)
@@ -114,8 +114,8 @@ func TestOmits(t *testing.T) {
 		for property, shape := range shapes {
 			shape.Name = string(property)
 			lost := Lost(f, workload.Plan{Steps: []workload.Step{{Deployment: workload.Deployment{Shape: shape}}}})
-			if omitted := slices.Contains(f.Omits(), property); omitted != (len(lost) == 1) {
-				t.Errorf("%s omits %s: %v, but it loses %q", f.Name(), property, omitted, lost)
+			if omitted := slices.Contains(f.Omits, property); omitted != (len(lost) == 1) {
+				t.Errorf("%s omits %s: %v, but it loses %q", f.Name, property, omitted, lost)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func FuzzAuto(f *testing.F) {
 			t.Fatalf("%d arrivals in the format %v", len(got.Arrivals), got.Format)
 		}
 		again, err := got.Format.Read(bytes.NewReader(data), "f")
-		if err != nil || !cmp.Equal(got, again, cmp.Comparer(func(a, b Format) bool { return a == b })) {
-			t.Fatalf("not the same when read as %s: %v", got.Format.Name(), err)
+		if err != nil || !cmp.Equal(got, again, cmp.Comparer(func(a, b *Format) bool { return a == b })) {
+			t.Fatalf("not the same when read as %s: %v", got.Format.Name, err)
 		}
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jszwec/csvutil"
-
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
 	"gnnsched/workload/trace/records"
@@ -16,32 +14,24 @@ import (
 
 // Plan is the CSV that runsim and AAML write, one step a row. As a trace, a plan has one step
 // a unit of time.
-var Plan Format = planFormat{}
+var Plan = &Format{
+	Name: "plan", About: "the CSV that runsim writes", Header: planColumns[:len(planColumns)-1],
+	Omits:   []Property{Labels, NodeSelector, Tolerations, GPUs, GPUShares, GPUModels, Usage},
+	matches: isPlan,
+	read: func(r io.Reader, file string) (File, error) {
+		out, err := planArrivals(records.New(r), file)
+		return out, withColumns(err)
+	},
+}
 
-type planFormat struct{}
-
-func (planFormat) Name() string { return "plan" }
-
-func (planFormat) About() string { return "the CSV that runsim writes" }
-
-func (planFormat) Matches(columns []string) bool {
+func isPlan(columns []string) bool {
 	return slices.Contains(columns, "name") && slices.Contains(columns, "pod_count")
 }
 
-func (planFormat) Header() []string { return planColumns[:len(planColumns)-1] }
-
-func (planFormat) Omits() []Property {
-	return []Property{Labels, NodeSelector, Tolerations, GPUs, GPUShares, GPUModels, Usage}
-}
-
-func (f planFormat) Read(r io.Reader, file string) (File, error) {
-	out, err := f.read(records.New(r), file)
-	return out, withColumns(err)
-}
-
-func (f planFormat) read(rows *records.Reader, file string) (File, error) {
+// planArrivals reads a plan as a trace.
+func planArrivals(rows *records.Reader, file string) (File, error) {
 	p, err := readPlan(rows, file)
-	return File{Format: f, Arrivals: p.Trace()}, err
+	return File{Arrivals: p.Trace()}, err
 }
 
 // PlanFile is the content of a plan's file.
@@ -88,25 +78,12 @@ type planRow struct {
 var planColumns = []string{"name", "pod_count", "cpu_request", "cpu_limit", "mem_request", "mem_limit", "action"}
 
 func readPlan(rows *records.Reader, file string) (PlanFile, error) {
-	columns, err := planHeader(rows)
-	if err != nil {
-		return PlanFile{}, rows.Locate(file, "", err)
-	}
-	dec, err := csvutil.NewDecoder(rows, columns...)
-	if err != nil {
+	if err := planHeader(rows); err != nil {
 		return PlanFile{}, rows.Locate(file, "", err)
 	}
 	b := planBuilder{deployed: map[string][]workload.Deployment{}, taken: map[string]bool{}}
-	for {
-		var row planRow
-		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return PlanFile{}, rows.Locate(file, "", err)
-		}
-		if column, err := b.add(row); err != nil {
-			return PlanFile{}, rows.Locate(file, column, err)
-		}
+	if err := records.Each(rows, file, b.add); err != nil {
+		return PlanFile{}, err
 	}
 	if len(b.out.Steps) == 0 {
 		return PlanFile{}, fmt.Errorf("%s: the file has no deployments", file)
@@ -114,16 +91,16 @@ func readPlan(rows *records.Reader, file string) (PlanFile, error) {
 	return b.out, nil
 }
 
-// planHeader reads the first record and returns the column names. If the record is data, it
+// planHeader reads the first record and sets the column names. If the record is data, it
 // is put back and the usual columns are assumed.
-func planHeader(r *records.Reader) ([]string, error) {
+func planHeader(r *records.Reader) error {
 	first, names, err := r.First()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.Names = names
-	if Plan.Matches(names) {
-		return names, r.Check("a plan", Plan.Header(), planColumns)
+	if isPlan(names) {
+		return r.Check("a plan", planColumns[:len(planColumns)-1], planColumns)
 	}
 	switch len(first) {
 	case len(planColumns):
@@ -131,10 +108,10 @@ func planHeader(r *records.Reader) ([]string, error) {
 	case len(planColumns) + 1:
 		r.Names = append([]string{"row"}, planColumns...)
 	default:
-		return nil, errNoPlan
+		return errNoPlan
 	}
 	r.Unread(first)
-	return r.Names, nil
+	return nil
 }
 
 // planBuilder turns rows into steps.

@@ -67,7 +67,7 @@ func Command() *ucli.Command {
 func formats() string {
 	var out strings.Builder
 	for _, f := range measured.Formats() {
-		fmt.Fprintf(&out, "   %-20s %s\n", f.Name(), f.About())
+		fmt.Fprintf(&out, "   %-20s %s\n", f.Name, f.About)
 	}
 	return out.String()
 }

@@ -42,7 +42,7 @@ func traceToRecord(c *ucli.Context, log zerolog.Logger) error {
 		default:
 			var file trace.File
 			if file, err = trace.Load(path); err == nil {
-				source, pods = file.Format.Name(), play.PodRows(file.Arrivals)
+				source, pods = file.Format.Name, play.PodRows(file.Arrivals)
 			}
 		}
 		if err != nil {

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,17 +54,9 @@ func nodesOf(values []string) (func(*record.Node) bool, error) {
 		selectors = append(selectors, s)
 	}
 	return func(n *record.Node) bool {
-		set := labelsOf(n)
+		set := labels.Set(record.Labels(n.Labels))
 		return names[n.Name] || slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(set) })
 	}, nil
-}
-
-func labelsOf(n *record.Node) labels.Set {
-	var out labels.Set
-	if json.Unmarshal([]byte(n.Labels), &out) != nil {
-		return nil
-	}
-	return out
 }
 
 // runWithout plays the loss of nodes.
@@ -101,7 +92,7 @@ func hintOf(nodes []record.Node) string {
 	names, zones := map[string]bool{}, map[string]bool{}
 	for i := range nodes {
 		names[nodes[i].Name] = true
-		if z := labelsOf(&nodes[i])[v1.LabelTopologyZone]; z != "" {
+		if z := record.Labels(nodes[i].Labels)[v1.LabelTopologyZone]; z != "" {
 			zones[z] = true
 		}
 	}

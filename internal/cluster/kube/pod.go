@@ -20,7 +20,7 @@ func Pod(p *corev1.Pod) (cluster.Pod, error) {
 		Requests:     podResources(requests, gpu),
 		Limits:       Limits(p),
 		NodeSelector: p.Spec.NodeSelector,
-		Tolerations:  fromTolerations(p.Spec.Tolerations),
+		Tolerations:  FromTolerations(p.Spec.Tolerations),
 		GPUModels:    gpu.Models,
 	}, err
 }
@@ -36,11 +36,9 @@ func Limits(p *corev1.Pod) cluster.Resources {
 	return cluster.Resources{MilliCPU: limits.Cpu().MilliValue(), Memory: limits.Memory().Value()}
 }
 
-func fromTolerations(list []corev1.Toleration) []cluster.Toleration {
-	if len(list) == 0 {
-		return nil
-	}
-	out := make([]cluster.Toleration, 0, len(list))
+// FromTolerations translates tolerations. Those with an operator other than Equal or Exists are left out.
+func FromTolerations(list []corev1.Toleration) []cluster.Toleration {
+	var out []cluster.Toleration
 	for _, t := range list {
 		exists := t.Operator == corev1.TolerationOpExists
 		if exists || t.Operator == corev1.TolerationOpEqual || t.Operator == "" {

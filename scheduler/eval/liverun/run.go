@@ -165,7 +165,7 @@ func (c Config) drive(ctx context.Context, b *testbed.Bed, played play.Replay) (
 	if err != nil {
 		return driver.Summary{}, err
 	}
-	source := driver.Replayed{Record: played, Speed: c.Speed}
+	source := driver.Replayed(played, c.Speed, 0)
 	cfg := driver.Config{
 		Client: b.Client, Cleaner: cleaner, SchedulerName: c.Profile.SchedulerName, RunID: driver.NewRunID(time.Now()), Namespace: "live",
 		Simulated: true, Log: c.Log,

@@ -57,7 +57,7 @@ func (p *replay) of(i int) openb.SteadyPod {
 // create creates a pod.
 func (p *replay) create(ctx context.Context, i int) error {
 	c, d := p.deployment(i)
-	return c.CreatePods(ctx, d)
+	return c.CreatePods(ctx, d, 1)
 }
 
 // deployment is a pod as the driver creates it.
@@ -73,7 +73,7 @@ func (p *replay) deployment(i int) (driver.Config, workload.Deployment) {
 func (p *replay) createClaims(ctx context.Context) error {
 	for i := range p.total() {
 		c, d := p.deployment(i)
-		if err := c.CreateClaims(ctx, d); err != nil {
+		if err := c.CreateClaims(ctx, d, 1); err != nil {
 			return err
 		}
 	}

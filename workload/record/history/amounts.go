@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	corev1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload/record"
@@ -176,23 +174,11 @@ func limit(p *record.Pod, resource string, v float64) {
 // withAmount adds an amount to a JSON column of amounts by resource, or raises it.
 func withAmount(column, resource string, v float64) string {
 	all := map[string]string{}
-	if column != "" && json.Unmarshal([]byte(column), &all) != nil {
+	if record.ReadColumn(column, &all) != nil {
 		return column
 	}
 	all[resourceName(resource)] = fmt.Sprint(amount(v, math.MaxInt64/2))
-	return columnOf(all)
-}
-
-// columnOf returns JSON, or "" for an empty value.
-func columnOf[T map[string]string | []corev1.Toleration | []corev1.Taint](v T) string {
-	if len(v) == 0 {
-		return ""
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // cannot happen: texts and numbers only
-	}
-	return string(out)
+	return record.Column(all)
 }
 
 // resourceName guesses the name of a resource in which kube-state-metrics has replaced all punctuation.

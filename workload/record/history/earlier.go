@@ -1,7 +1,6 @@
 package history
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -76,12 +75,7 @@ func (r *reader) goOn(e *Earlier) {
 
 // known returns a pod with a row in the record.
 func known(row record.Pod) *pod {
-	p := &pod{row: row, written: row, dated: true, labels: map[string]string{}}
-	if row.Labels != "" && json.Unmarshal([]byte(row.Labels), &p.labels) != nil {
-		p.labels = map[string]string{}
-	}
-	if row.Tolerations != "" && json.Unmarshal([]byte(row.Tolerations), &p.tolerates) != nil {
-		p.tolerates = nil
-	}
+	p := &pod{row: row, written: row, dated: true, labels: record.Labels(row.Labels)}
+	_ = record.ReadColumn(row.Tolerations, &p.tolerates) // what cannot be read counts as none
 	return p
 }

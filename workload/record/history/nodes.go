@@ -126,7 +126,7 @@ func (r *reader) describe(ctx context.Context, nodes map[string]*record.Node, at
 			r.gaps.empty[name] = true
 		}
 		slices.SortFunc(taints[name], func(a, b corev1.Taint) int { return strings.Compare(a.ToString(), b.ToString()) })
-		n.Labels, n.Taints, n.GPUModel = columnOf(of[name]), columnOf(taints[name]), of[name][kube.GPUModelLabel]
+		n.Labels, n.Taints, n.GPUModel = record.Column(of[name]), record.Column(taints[name]), of[name][kube.GPUModelLabel]
 	}
 	return err
 }

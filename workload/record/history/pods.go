@@ -328,7 +328,7 @@ var systemPriorities = map[string]int32{"system-node-critical": 2_000_001_000, "
 func (p *pod) finish() {
 	r := &p.row
 	slices.SortFunc(p.tolerates, func(a, b corev1.Toleration) int { return strings.Compare(a.String(), b.String()) })
-	r.Labels, r.Tolerations, r.Priority = columnOf(p.labels), columnOf(p.tolerates), systemPriorities[r.PriorityClass]
+	r.Labels, r.Tolerations, r.Priority = record.Column(p.labels), record.Column(p.tolerates), systemPriorities[r.PriorityClass]
 	r.Daemon = r.OwnerKind == "DaemonSet" || r.OwnerKind == "Node"
 	r.Workload = p.workload()
 	if r.Node == "" {

@@ -96,5 +96,5 @@ func budgetStatus(b *policyv1.PodDisruptionBudget) string {
 	if numbers := [...]int32{s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods}; seen < b.Generation && seen > 0 || seen == 0 && numbers == [4]int32{} {
 		return ""
 	}
-	return text(s)
+	return record.JSON(s)
 }

@@ -3,12 +3,12 @@ package observe
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"unicode/utf16"
-	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -85,37 +85,29 @@ func readText(r io.Reader) ([]byte, error) {
 	return fromUTF16(text, order)
 }
 
-// utf16Order returns how a text in UTF-16 begins has the two bytes of a character, low byte first or last; nil for another text.
-// Without a mark, the first character tells: JSON and YAML begin with one of ASCII.
-func utf16Order(begin []byte) func([]byte) uint16 {
-	little := func(b []byte) uint16 { return uint16(b[0]) | uint16(b[1])<<8 }
-	big := func(b []byte) uint16 { return uint16(b[1]) | uint16(b[0])<<8 }
+// utf16Order returns the order of the two bytes of a character in a text in UTF-16; nil for another text. Without a mark, the first
+// character tells: JSON and YAML begin with one of ASCII.
+func utf16Order(begin []byte) binary.ByteOrder {
 	switch {
 	case len(begin) < 2:
 		return nil
 	case begin[0] == 0xff && begin[1] == 0xfe, begin[0] != 0 && begin[1] == 0:
-		return little
+		return binary.LittleEndian
 	case begin[0] == 0xfe && begin[1] == 0xff, begin[0] == 0 && begin[1] != 0:
-		return big
+		return binary.BigEndian
 	}
 	return nil
 }
 
-func fromUTF16(text []byte, order func([]byte) uint16) ([]byte, error) {
+func fromUTF16(text []byte, order binary.ByteOrder) ([]byte, error) {
 	if len(text)%2 != 0 {
 		return nil, fmt.Errorf("%w: the file is UTF-16, and its last character is cut off", errBroken)
 	}
-	out := make([]byte, 0, len(text)/2)
-	for i := 0; i < len(text); i += 2 {
-		r := rune(order(text[i:]))
-		if utf16.IsSurrogate(r) && i+2 < len(text) {
-			if pair := utf16.DecodeRune(r, rune(order(text[i+2:]))); pair != utf8.RuneError {
-				r, i = pair, i+2
-			}
-		}
-		out = utf8.AppendRune(out, r)
+	units := make([]uint16, len(text)/2)
+	for i := range units {
+		units[i] = order.Uint16(text[2*i:])
 	}
-	return out, nil
+	return []byte(string(utf16.Decode(units))), nil
 }
 
 func eachJSON(text []byte, f func(json.RawMessage) error) error {

@@ -21,10 +21,9 @@ type Follower struct {
 	now       func() int64 // milliseconds since 1970
 	pods      map[string]*record.Pod
 	gated     map[string]struct{} // UIDs of pods with scheduling gates, which no scheduler looks at yet
-	nodes     map[string]*record.Node
+	nodes     states[string, record.Node]
 	addresses map[string]string // of nodes, and their real names; "" for an address of several nodes
-	objects   map[objectKey]*record.Object
-	words     map[string]string // one copy of texts that many pods have
+	objects   states[objectKey, record.Object]
 	counts    Counts
 }
 
@@ -55,16 +54,19 @@ type Config struct {
 func NewFollower(c Config) *Follower {
 	open := c.Open
 	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{},
-		nodes: map[string]*record.Node{}, addresses: map[string]string{}, objects: map[objectKey]*record.Object{}, words: map[string]string{}}
+		addresses: map[string]string{},
+		nodes:     states[string, record.Node]{map[string]*record.Node{}, c.Out.Node, func(n *record.Node) (*int64, *int64, *bool) { return &n.From, &n.To, &n.Gone }},
+		objects: states[objectKey, record.Object]{map[objectKey]*record.Object{}, c.Out.Object,
+			func(o *record.Object) (*int64, *int64, *bool) { return &o.From, &o.To, &o.Gone }}}
 	for i := range open.Pods {
 		f.pods[open.Pods[i].UID] = &open.Pods[i]
 	}
 	for i := range open.Nodes {
-		f.nodes[open.Nodes[i].Name] = &open.Nodes[i]
+		f.nodes.now[open.Nodes[i].Name] = &open.Nodes[i]
 	}
 	for i := range open.Objects {
 		o := &open.Objects[i]
-		f.objects[objectKey{o.Kind, o.Namespace, o.Name}] = o
+		f.objects.now[objectKey{o.Kind, o.Namespace, o.Name}] = o
 	}
 	return f
 }
@@ -74,7 +76,7 @@ func (f *Follower) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.counts
-	c.Nodes = len(f.nodes)
+	c.Nodes = len(f.nodes.now)
 	for _, p := range f.pods {
 		if p.Ended == 0 {
 			c.Pods++
@@ -162,28 +164,9 @@ func (f *Follower) pod(p record.Pod, live bool) {
 	if old != nil && *old == p {
 		return
 	}
-	f.intern(&p)
+	p.Intern()
 	f.pods[p.UID] = &p
 	f.out.Pod(p)
-}
-
-// maxWords bounds the texts that are kept once.
-const maxWords = 100_000
-
-func (f *Follower) intern(p *record.Pod) {
-	if len(f.words) > maxWords {
-		clear(f.words)
-	}
-	for _, s := range []*string{
-		&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread,
-		&p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt, &p.Health, &p.Node,
-	} {
-		if kept, ok := f.words[*s]; ok {
-			*s = kept
-		} else {
-			f.words[*s] = *s
-		}
-	}
 }
 
 // refine returns the observed time if it lies in the second that the API names, else the nearest time in it.
@@ -235,7 +218,8 @@ func (f *Follower) Pods(all []*corev1.Pod) {
 func (f *Follower) Node(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.node(f.nodeRow(n))
+	row := f.nodeRow(n)
+	f.nodes.put(row.Name, row, f.now())
 }
 
 func (f *Follower) nodeRow(n *corev1.Node) record.Node {
@@ -245,41 +229,13 @@ func (f *Follower) nodeRow(n *corev1.Node) record.Node {
 	return row
 }
 
-func (f *Follower) node(n record.Node) {
-	if old := f.nodes[n.Name]; old != nil {
-		n.From = old.From
-		if n == *old {
-			return
-		}
-		f.endNode(old, false)
-	}
-	n.From = f.now()
-	f.nodes[n.Name] = &n
-	f.out.Node(n)
-}
-
-func (f *Follower) endNode(n *record.Node, gone bool) {
-	n.To, n.Gone = max(f.now(), n.From), gone
-	if n.To == n.From && !gone {
-		return // it lasted for no time, and its row is replaced
-	}
-	f.out.Node(*n)
-}
-
 // NodeGone takes the name of a node that left.
 func (f *Follower) NodeGone(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := record.Node{Name: name}
 	record.Anonymise(f.names, &n)
-	f.nodeGone(n.Name)
-}
-
-func (f *Follower) nodeGone(name string) {
-	if n := f.nodes[name]; n != nil {
-		f.endNode(n, true)
-		delete(f.nodes, name)
-	}
+	f.nodes.end(n.Name, f.now())
 }
 
 // Nodes takes a list of all nodes.
@@ -290,42 +246,23 @@ func (f *Follower) Nodes(all []*corev1.Node) {
 	for _, n := range all {
 		row := f.nodeRow(n)
 		there[row.Name] = true
-		f.node(row)
+		f.nodes.put(row.Name, row, f.now())
 	}
-	for name := range f.nodes {
-		if !there[name] {
-			f.nodeGone(name)
-		}
-	}
+	f.nodes.keep(f.now(), func(name string) bool { return there[name] })
 }
 
 // Object takes the state of an object.
 func (f *Follower) Object(o record.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	record.Anonymise(f.names, &o)
 	f.object(o)
 }
 
-func (f *Follower) object(o record.Object) {
+func (f *Follower) object(o record.Object) objectKey {
+	record.Anonymise(f.names, &o)
 	k := objectKey{o.Kind, o.Namespace, o.Name}
-	if old := f.objects[k]; old != nil {
-		o.From = old.From
-		if o == *old {
-			return
-		}
-		f.endObject(old, false)
-	}
-	o.From = f.now()
-	f.objects[k] = &o
-	f.out.Object(o)
-}
-
-func (f *Follower) endObject(o *record.Object, gone bool) {
-	o.To, o.Gone = max(f.now(), o.From), gone
-	if o.To > o.From || gone {
-		f.out.Object(*o)
-	}
+	f.objects.put(k, o, f.now())
+	return k
 }
 
 // ObjectGone takes an object that was deleted.
@@ -333,11 +270,7 @@ func (f *Follower) ObjectGone(o record.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	record.Anonymise(f.names, &o)
-	k := objectKey{o.Kind, o.Namespace, o.Name}
-	if old := f.objects[k]; old != nil {
-		f.endObject(old, true)
-		delete(f.objects, k)
-	}
+	f.objects.end(objectKey{o.Kind, o.Namespace, o.Name}, f.now())
 }
 
 // Objects takes a list of all objects of a kind.
@@ -346,14 +279,7 @@ func (f *Follower) Objects(kind string, all []record.Object) {
 	defer f.mu.Unlock()
 	there := make(map[objectKey]bool, len(all))
 	for _, o := range all {
-		record.Anonymise(f.names, &o)
-		there[objectKey{o.Kind, o.Namespace, o.Name}] = true
-		f.object(o)
+		there[f.object(o)] = true
 	}
-	for k, o := range f.objects {
-		if k.kind == kind && !there[k] {
-			f.endObject(o, true)
-			delete(f.objects, k)
-		}
-	}
+	f.objects.keep(f.now(), func(k objectKey) bool { return k.kind != kind || there[k] })
 }

@@ -17,17 +17,13 @@ import (
 func Node(n *corev1.Node) record.Node {
 	amounts := kube.Node(n)
 	a := amounts.Allocatable
-	out := record.Node{
+	return record.Node{
 		Name: n.Name, MilliCPU: within(a.MilliCPU, cluster.MaxMilliCPU), Memory: within(a.Memory, cluster.MaxMemory),
 		Pods: within(a.Pods, 1<<20), GPU: within(a.GPU, 1<<20), GPUModel: amounts.GPUModel,
-		Extended: extended(n.Status.Allocatable), Capacity: quantities(n.Status.Capacity), Labels: labels(n.Labels),
-		Unschedulable: n.Spec.Unschedulable,
-		DoNotDisrupt:  text(doNotDisrupt(n.Annotations, nodeMarks)),
+		Extended: extended(n.Status.Allocatable), Capacity: quantities(n.Status.Capacity), Labels: record.Column(n.Labels),
+		Taints: record.Column(taints(n.Spec.Taints)), Unschedulable: n.Spec.Unschedulable,
+		DoNotDisrupt: record.JSON(doNotDisrupt(n.Annotations, nodeMarks)),
 	}
-	if len(n.Spec.Taints) > 0 {
-		out.Taints = text(taints(n.Spec.Taints))
-	}
-	return out
 }
 
 // taints returns taints in the order of their keys, without the times at which they were added: those change nothing.
@@ -60,19 +56,16 @@ func extended(l corev1.ResourceList) string {
 
 // quantities returns a list of resources as JSON.
 func quantities(l corev1.ResourceList) string {
-	if len(l) == 0 {
-		return ""
-	}
 	out := make(map[string]string, len(l))
 	for name, q := range l {
 		out[string(name)] = q.String()
 	}
-	return text(out)
+	return record.Column(out)
 }
 
 // Namespace translates a namespace.
 func Namespace(n *corev1.Namespace) record.Object {
-	return record.Object{Kind: record.KindNamespace, Name: n.Name, Spec: labels(n.Labels)}
+	return record.Object{Kind: record.KindNamespace, Name: n.Name, Spec: record.Column(n.Labels)}
 }
 
 // PriorityClass translates a priority class.
@@ -82,10 +75,10 @@ func PriorityClass(c *schedulingv1.PriorityClass) record.Object {
 		GlobalDefault    bool                     `json:"globalDefault,omitempty"`
 		PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 	}{c.Value, c.GlobalDefault, c.PreemptionPolicy}
-	return record.Object{Kind: record.KindPriorityClass, Name: c.Name, Spec: text(spec)}
+	return record.Object{Kind: record.KindPriorityClass, Name: c.Name, Spec: record.JSON(spec)}
 }
 
 // Budget translates a PodDisruptionBudget.
 func Budget(b *policyv1.PodDisruptionBudget) record.Object {
-	return record.Object{Kind: record.KindBudget, Namespace: b.Namespace, Name: b.Name, Spec: text(b.Spec), Status: budgetStatus(b)}
+	return record.Object{Kind: record.KindBudget, Namespace: b.Namespace, Name: b.Name, Spec: record.JSON(b.Spec), Status: budgetStatus(b)}
 }

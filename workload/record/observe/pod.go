@@ -2,12 +2,10 @@ package observe
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,11 +25,12 @@ func Pod(p *corev1.Pod) record.Pod {
 		MilliCPU:      within(r.MilliCPU, cluster.MaxMilliCPU), Memory: within(r.Memory, cluster.MaxMemory), GPU: within(r.GPU, 1<<20),
 		GPUMilli: within(r.GPUMilli, cluster.DeviceMilli-1),
 		CPULimit: within(amounts.Limits.MilliCPU, cluster.MaxMilliCPU), MemoryLimit: within(amounts.Limits.Memory, cluster.MaxMemory),
-		GPUModels: list(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
-		Labels: labels(p.Labels), NodeSelector: labels(p.Spec.NodeSelector),
-		HostPorts: list(hostPorts(p)), Claims: list(claims(p)), Images: list(images(p)), Holds: text(holds(p)),
-		DoNotDisrupt: text(doNotDisrupt(p.Annotations, podMarks)),
-		Arrived:      millis(p.CreationTimestamp), Node: p.Spec.NodeName,
+		GPUModels: record.Column(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
+		Labels: record.Column(p.Labels), NodeSelector: record.Column(p.Spec.NodeSelector),
+		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(claims(p)), Images: record.Column(images(p)), Holds: record.JSON(holds(p)),
+		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)),
+		Spread:       record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
+		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
 	if out.UID == "" {
 		out.UID = p.Namespace + "/" + p.Name // a hand-written file
@@ -43,13 +42,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		out.Preemption = string(*p.Spec.PreemptionPolicy)
 	}
 	if a := p.Spec.Affinity; a != nil && *a != (corev1.Affinity{}) {
-		out.Affinity = text(withoutDaemonNode(p, a))
-	}
-	if len(p.Spec.TopologySpreadConstraints) > 0 {
-		out.Spread = text(p.Spec.TopologySpreadConstraints)
-	}
-	if t := tolerations(p); len(t) > 0 {
-		out.Tolerations = text(t)
+		out.Affinity = record.JSON(withoutDaemonNode(p, a))
 	}
 	owner(p, &out)
 	out.Bound = bound(p)
@@ -70,41 +63,6 @@ func millis(t metav1.Time) int64 {
 		return 0
 	}
 	return max(t.UnixMilli(), 0)
-}
-
-// text returns v as JSON without control characters. The types here can always be written.
-func text(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	out := string(b)
-	if !strings.ContainsFunc(out, unicode.IsControl) {
-		return out
-	}
-	var escaped strings.Builder // JSON does not escape 0x7f to 0x9f
-	for _, r := range out {
-		if unicode.IsControl(r) {
-			fmt.Fprintf(&escaped, `\u%04x`, r)
-		} else {
-			escaped.WriteRune(r)
-		}
-	}
-	return escaped.String()
-}
-
-func list(l []string) string {
-	if len(l) == 0 {
-		return ""
-	}
-	return text(l)
-}
-
-func labels(m map[string]string) string {
-	if len(m) == 0 {
-		return ""
-	}
-	return text(m)
 }
 
 // owner sets who the pod belongs to.

@@ -34,8 +34,8 @@ type Present struct {
 func (f *Follower) Present() Present {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := Present{f.names, make(map[[2]string]bool, len(f.nodes)+len(f.pods)), maps.Clone(f.addresses)}
-	for name := range f.nodes {
+	p := Present{f.names, make(map[[2]string]bool, len(f.nodes.now)+len(f.pods)), maps.Clone(f.addresses)}
+	for name := range f.nodes.now {
 		p.there[[2]string{"", name}] = true
 	}
 	for _, x := range f.pods {

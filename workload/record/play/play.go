@@ -5,7 +5,6 @@ package play
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
 )
@@ -86,12 +86,7 @@ func shapeOf(p *record.Pod) (workload.Shape, error) {
 	var tolerations []corev1.Toleration
 	err := errors.Join(decode("node_selector", p.NodeSelector, &s.NodeSelector), decode("gpu_models", p.GPUModels, &s.GPUModels),
 		decode("tolerations", p.Tolerations, &tolerations))
-	for _, t := range tolerations {
-		exists := t.Operator == corev1.TolerationOpExists
-		if exists || t.Operator == corev1.TolerationOpEqual || t.Operator == "" {
-			s.Tolerations = append(s.Tolerations, cluster.Toleration{Key: t.Key, Value: t.Value, Exists: exists, Effect: cluster.Effect(t.Effect)})
-		}
-	}
+	s.Tolerations = kube.FromTolerations(tolerations)
 	return s, err
 }
 
@@ -103,16 +98,11 @@ func limit(limit, request int64) int64 {
 	return limit
 }
 
-// decode reads a JSON column. It leaves into unchanged if the column is empty or unreadable.
+// decode reads a JSON column. Its error names the column.
 func decode[T any](column, text string, into *T) error {
-	if text == "" {
-		return nil
-	}
-	var out T
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
+	if err := record.ReadColumn(text, into); err != nil {
 		return fmt.Errorf("%s: %w", column, err)
 	}
-	*into = out
 	return nil
 }
 
@@ -141,9 +131,7 @@ func count(p *record.Pod, lacks map[string]int) {
 	if decode("affinity", p.Affinity, &affinity) != nil {
 		lacks["affinity that cannot be read"]++
 	}
-	var selector map[string]string
-	_ = decode("node_selector", p.NodeSelector, &selector) // shapeOf returns the error
-	_, whole := withAffinity(selector, p)
+	_, whole := withAffinity(record.Labels(p.NodeSelector), p) // shapeOf returns the error of a selector that cannot be read
 	for what, has := range map[string]bool{
 		"node affinity": affinity.NodeAffinity != nil && !whole, "pod affinity": affinity.PodAffinity != nil, "pod anti-affinity": affinity.PodAntiAffinity != nil,
 		"topology spread": p.Spread != "", "host ports": p.HostPorts != "", "volume claims": p.Claims != "", "extended resources": p.Extended != "",

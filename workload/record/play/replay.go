@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/restore"
@@ -143,11 +144,7 @@ func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.
 func hostnames(nodes []record.Node) map[string]string {
 	out := map[string]string{}
 	for i := range nodes {
-		var labels map[string]string
-		if decode("labels", nodes[i].Labels, &labels) != nil {
-			continue
-		}
-		if host := labels[corev1.LabelHostname]; host != "" && host != nodes[i].Name {
+		if host := record.Labels(nodes[i].Labels)[corev1.LabelHostname]; host != "" && host != nodes[i].Name {
 			out[host] = nodes[i].Name
 		}
 	}
@@ -188,7 +185,7 @@ func amountsOf(p *record.Pod) (s workload.Shape, why string) {
 
 // selectedKeys adds the keys of namespaces' labels that the terms of an affinity name.
 func selectedKeys(a *corev1.Affinity, to map[string]bool) {
-	for _, t := range restore.Terms(a) {
+	for _, t := range kube.PodTerms(a) {
 		if t.NamespaceSelector == nil {
 			continue
 		}
@@ -226,9 +223,7 @@ func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, l
 
 // countUnplayed counts the properties of a pod that a replay leaves out.
 func countUnplayed(p *record.Pod, lacks map[string]int) {
-	var labels map[string]string
-	_ = decode("labels", p.Labels, &labels) // restore.Reader notes what cannot be read
-	other := labels[workload.LabelManagedBy]
+	other := record.Labels(p.Labels)[workload.LabelManagedBy] // restore.Reader notes what cannot be read
 	for what, has := range map[string]bool{
 		"volume claims": p.Claims != "", "image pulls": p.Images != "", "owners, and so the default spreading": p.OwnerKind != "" && !p.Daemon,
 		"their own schedulers":                 p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload/record"
 )
 
@@ -68,7 +69,7 @@ func NamespaceNote(holder string, pods []record.Pod, objects []record.Object) st
 
 // dependsOn reports whether the match of a namespaceSelector with some namespaces depends on labels other than the name.
 func dependsOn(a *v1.Affinity, unknown []labels.Set) bool {
-	for _, t := range Terms(a) {
+	for _, t := range kube.PodTerms(a) {
 		selector, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
 		if t.NamespaceSelector == nil || err != nil {
 			continue
@@ -86,24 +87,4 @@ func dependsOn(a *v1.Affinity, unknown []labels.Set) bool {
 		}
 	}
 	return false
-}
-
-// Terms returns the terms about other pods of an affinity, which may be nil.
-func Terms(a *v1.Affinity) (out []v1.PodAffinityTerm) {
-	if a == nil {
-		return nil
-	}
-	var weighted []v1.WeightedPodAffinityTerm
-	if p := a.PodAffinity; p != nil {
-		out = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...)
-		weighted = append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	if p := a.PodAntiAffinity; p != nil {
-		out = append(out, p.RequiredDuringSchedulingIgnoredDuringExecution...)
-		weighted = append(weighted, p.PreferredDuringSchedulingIgnoredDuringExecution...)
-	}
-	for _, w := range weighted {
-		out = append(out, w.PodAffinityTerm)
-	}
-	return out
 }

@@ -2,7 +2,6 @@
 package restore
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -127,16 +126,11 @@ func (o *Reader) Notes() (out []string) {
 
 // read decodes a JSON column. If the column is empty or unreadable, it returns false and leaves into unchanged.
 func read[T any](o *Reader, column, text string, into *T) bool {
-	if text == "" {
-		return false
-	}
-	var out T
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
+	err := record.ReadColumn(text, into)
+	if err != nil {
 		o.Unreadable(column)
-		return false
 	}
-	*into = out
-	return true
+	return text != "" && err == nil
 }
 
 // modelsOf returns the annotations of a pod that accepts only certain GPU models.

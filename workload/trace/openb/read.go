@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jszwec/csvutil"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"gnnsched/workload/trace/records"
@@ -19,10 +18,7 @@ import (
 type amount int64
 
 func (a *amount) UnmarshalText(b []byte) error {
-	s := string(b)
-	if whole, zeros, ok := strings.Cut(s, "."); ok && zeros != "" && strings.Trim(zeros, "0") == "" {
-		s = whole // pandas writes 8.0 for 8 if the column has an empty cell
-	}
+	s := records.Whole(string(b))
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case s == "":
@@ -124,27 +120,21 @@ type named interface{ name() string }
 // returns the wrong column.
 func read[R any, T named](r io.Reader, file string, k kind, convert func(R) (T, string, error)) ([]T, error) {
 	rows := records.New(r)
-	dec, err := k.decoder(rows)
-	if err != nil {
+	if err := k.header(rows); err != nil {
 		return nil, rows.Locate(file, "", err)
 	}
 	var out []T
 	seen := map[string]bool{}
-	for {
-		var row R
-		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, rows.Locate(file, "", err)
-		}
+	err := records.Each(rows, file, func(row R) (column string, err error) {
 		v, column, err := convert(row)
 		if err == nil {
 			column, err = k.needed[0], checkName(v.name(), seen)
 		}
-		if err != nil {
-			return nil, rows.Locate(file, column, err)
-		}
 		out = append(out, v)
+		return column, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%s: the file has a header but no rows", file)
@@ -152,22 +142,22 @@ func read[R any, T named](r io.Reader, file string, k kind, convert func(R) (T, 
 	return out, nil
 }
 
-// decoder reads the header, checks it and returns a decoder of the rows below it.
-func (k kind) decoder(rows *records.Reader) (*csvutil.Decoder, error) {
+// header reads the header and checks it.
+func (k kind) header(rows *records.Reader) error {
 	_, names, err := rows.First()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	rows.Names = names
 	if err := rows.Check(k.name, k.needed, k.known); err != nil {
 		for _, other := range []kind{nodeList, podList} {
 			if other.name != k.name && slices.Contains(names, other.mark) {
-				return nil, fmt.Errorf("this is %s, but %s is needed", other.name, k.name)
+				return fmt.Errorf("this is %s, but %s is needed", other.name, k.name)
 			}
 		}
-		return nil, err
+		return err
 	}
-	return csvutil.NewDecoder(rows, names...)
+	return nil
 }
 
 // checkName returns an error if Kubernetes would refuse the name or if it was seen before.

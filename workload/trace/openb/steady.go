@@ -1,6 +1,7 @@
 package openb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -77,15 +78,7 @@ func DrawSteady(pods []Pod, load float64, capacity int64, seconds float64, seed 
 		out.Running = append(out.Running, SteadyPod{Pod: i, At: -age, Lifetime: lifetimes[i] - age})
 		requested += float64(pods[i].Requests().TotalGPUMilli())
 	}
-	slices.SortStableFunc(out.Running, func(a, b SteadyPod) int {
-		switch {
-		case a.At < b.At:
-			return -1
-		case a.At > b.At:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out.Running, func(a, b SteadyPod) int { return cmp.Compare(a.At, b.At) })
 	gap := gpuSeconds / float64(len(pods)) / (load * float64(capacity))
 	if seconds/gap > mostArrivals {
 		return Steady{}, fmt.Errorf("some %.0f pods would arrive in %v seconds; choose a shorter time", seconds/gap, seconds)

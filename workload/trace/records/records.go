@@ -146,3 +146,31 @@ func (r *Reader) Locate(file, column string, err error) error {
 	}
 	return fmt.Errorf("%s:%d:%d: %s: %w", file, line, col, column, err)
 }
+
+// Each decodes the rows below the header, whose columns are Names, and calls take with each. On an error, take also returns the wrong
+// column. Errors begin with file, line and column.
+func Each[R any](rows *Reader, file string, take func(R) (column string, err error)) error {
+	dec, err := csvutil.NewDecoder(rows, rows.Names...)
+	if err != nil {
+		return rows.Locate(file, "", err)
+	}
+	for {
+		var row R
+		if err := dec.Decode(&row); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return rows.Locate(file, "", err)
+		}
+		if column, err := take(row); err != nil {
+			return rows.Locate(file, column, err)
+		}
+	}
+}
+
+// Whole returns a cell with a whole number without the zeros after its point: pandas writes 8.0 for 8 if the column has an empty cell.
+func Whole(cell string) string {
+	if whole, zeros, ok := strings.Cut(cell, "."); ok && zeros != "" && strings.Trim(zeros, "0") == "" {
+		return whole
+	}
+	return cell
+}
