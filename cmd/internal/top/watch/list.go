@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/pager"
 
 	"gnnsched/cmd/internal/top/state"
@@ -24,17 +24,11 @@ func List(ctx context.Context, cfg Config) (state.Frame, error) {
 		return state.Frame{}, err
 	}
 	cluster := state.New()
-	var nodes []state.Node
-	err = pages(ctx, listNodes(cfg).ListWithContext, func(obj runtime.Object) {
-		nodes = append(nodes, state.NodeOf(obj.(*v1.Node)))
-	})
+	nodes, err := pages(ctx, listNodes(cfg), stripNode)
 	if err != nil {
 		return state.Frame{}, listError(ctx, "nodes", err)
 	}
-	var pods []state.Pod
-	err = pages(ctx, listPods(cfg).ListWithContext, func(obj runtime.Object) {
-		pods = append(pods, obj.(*strippedPod).Pod)
-	})
+	pods, err := pages(ctx, listPods(cfg), stripPod)
 	if err != nil {
 		return state.Frame{}, listError(ctx, "pods", err)
 	}
@@ -48,15 +42,19 @@ func List(ctx context.Context, cfg Config) (state.Frame, error) {
 	return cluster.Frame(now, state.All), nil
 }
 
-// pages calls each for every object, page by page.
-func pages(ctx context.Context, list pager.ListPageFunc, each func(runtime.Object)) error {
-	p := pager.New(list)
+// pages returns all objects stripped, which it reads page by page. After an error it returns those before it.
+func pages[T any](ctx context.Context, list *cache.ListWatch, strip func(any) (T, error)) (all []T, err error) {
+	p := pager.New(list.ListWithContext)
 	p.PageSize = pageSize
 	p.PageBufferSize = 1
-	return p.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		each(obj)
-		return nil
+	err = p.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		x, err := strip(obj)
+		if err == nil {
+			all = append(all, x)
+		}
+		return err
 	})
+	return all, err
 }
 
 func listError(ctx context.Context, resource string, err error) error {

@@ -101,9 +101,8 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		servers: serversOf(cfg), events: eventLog{client: cfg.Client, now: cfg.Now},
 	}
 	s.podLog = podLog{client: cfg.Client, servers: s.servers, explain: cfg.Explain, now: cfg.Now}
-	nodes := &nodeStore{newFeed(s.cluster)}
-	pods := &podStore{feed: newFeed(s.cluster), now: cfg.Now}
-	slices, claims := &sliceStore{newFeed(s.cluster)}, &claimStore{newFeed(s.cluster)}
+	nodes, pods := nodeStore(s.cluster), podStore(s.cluster, cfg.Now)
+	slices, claims := sliceStore(s.cluster), claimStore(s.cluster)
 	s.follow(ctx, cfg, stream{"nodes", &v1.Node{}, nodes, s.link.observe("nodes", listNodes(cfg))})
 	s.follow(ctx, cfg, stream{"pods", &v1.Pod{}, pods, s.link.observe("pods", listPods(cfg))})
 	s.follow(ctx, cfg, stream{"resourceslices", &resourceapi.ResourceSlice{}, slices, orWithout(slices.feed, listSlices(cfg))})
@@ -155,18 +154,25 @@ func (s *Source) follow(ctx context.Context, cfg Config, f stream) {
 	s.done.Go(func() { r.RunWithContext(ctx) })
 }
 
-func listNodes(cfg Config) *cache.ListWatch {
-	api := cfg.Client.CoreV1().Nodes()
+// requests returns the requests of a typed client, with a label selector.
+func requests[List runtime.Object](api interface {
+	List(context.Context, metav1.ListOptions) (List, error)
+	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
+}, selector string) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			o.LabelSelector = cfg.Selector
+			o.LabelSelector = selector
 			return api.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-			o.LabelSelector = cfg.Selector
+			o.LabelSelector = selector
 			return api.Watch(ctx, o)
 		},
 	}
+}
+
+func listNodes(cfg Config) *cache.ListWatch {
+	return requests(cfg.Client.CoreV1().Nodes(), cfg.Selector)
 }
 
 func listPods(cfg Config) *cache.ListWatch {

@@ -25,6 +25,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
@@ -368,13 +369,14 @@ func TestStrippingLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := stripList(&v1.PodList{Items: []v1.Pod{*p}}).Items[0]
-	for _, got := range []any{once, twice, listed, listed.DeepCopyObject()} {
-		if d := cmp.Diff(want, got.(*strippedPod).Pod); d != "" {
+	for _, got := range []state.Pod{once, twice, listed.(*strippedPod).Pod, listed.DeepCopyObject().(*strippedPod).Pod} {
+		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("-want +got\n%s", d)
 		}
 	}
-	for _, strip := range []func(any) (any, error){stripPod, stripNode} {
-		if _, err := strip("text"); err == nil {
+	c := state.New()
+	for _, s := range []cache.TransformingStore{nodeStore(c), podStore(c, time.Now), sliceStore(c), claimStore(c)} {
+		if _, err := s.Transformer()("text"); err == nil || s.Update("text") == nil {
 			t.Error("a text passed")
 		}
 	}
