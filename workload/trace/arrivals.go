@@ -28,8 +28,8 @@ import (
 //
 // Other columns are ignored. Rows may come in any order.
 var arrivals = &Format{
-	Name: "arrivals", About: "a CSV with an arrival column", Header: arrivalColumns[:3],
-	Omits:   []Property{Limits, Labels, NodeSelector, Tolerations, GPUShares, GPUModels},
+	Name: "arrivals", About: "a CSV with an arrival column", header: arrivalColumns[:3],
+	omits:   []*property{limits, labels, nodeSelector, tolerations, gpuShares, gpuModels},
 	matches: isArrivals, read: readArrivals,
 }
 
@@ -111,9 +111,9 @@ func WriteArrivals(w io.Writer, t workload.Trace) error {
 	e := csvutil.NewEncoder(c)
 	for _, a := range t {
 		d := a.Deployment
-		for _, p := range arrivals.Omits {
+		for _, p := range arrivals.omits {
 			if p.of(d.Shape) {
-				return fmt.Errorf("write the CSV: %s has %s, for which it has no column", d.Name, p)
+				return fmt.Errorf("write the CSV: %s has %s, for which it has no column", d.Name, p.name)
 			}
 		}
 		row := arrivalRow{

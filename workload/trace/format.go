@@ -17,10 +17,10 @@ import (
 
 // Format is a file format for traces.
 type Format struct {
-	Name   string     // in flags, a word in lower case
-	About  string     // for help texts, in a few words
-	Header []string   // columns that a file must have
-	Omits  []Property // properties of pods that the format has no column for
+	Name   string      // in flags, a word in lower case
+	About  string      // for help texts, in a few words
+	header []string    // columns that a file must have
+	omits  []*property // properties of pods that the format has no column for
 
 	// matches reports whether a CSV with these columns has the format. Column names are in lower case, with underscores for spaces.
 	matches func(columns []string) bool
@@ -66,43 +66,23 @@ func Named(name string) (*Format, error) {
 	return nil, choice.Unknown("trace format", name, names)
 }
 
-// Property is something that pods of a workload.Shape may have.
-type Property string
+// property is something that pods of a workload.Shape may have.
+type property struct {
+	name string
+	of   func(workload.Shape) bool
+}
 
 // The properties.
-const (
-	Limits       Property = "limits"
-	Labels       Property = "labels"
-	NodeSelector Property = "node selectors"
-	Tolerations  Property = "tolerations"
-	GPUs         Property = "GPUs"       // whole devices
-	GPUShares    Property = "GPU shares" // a part of one device
-	GPUModels    Property = "GPU models" // restrictions to some models
-	Usage        Property = "usage"      // beside requests
+var (
+	limits       = &property{"limits", func(s workload.Shape) bool { return s.Limits.MilliCPU != 0 || s.Limits.Memory != 0 }}
+	labels       = &property{"labels", func(s workload.Shape) bool { return len(s.Labels) > 0 }}
+	nodeSelector = &property{"node selectors", func(s workload.Shape) bool { return len(s.NodeSelector) > 0 }}
+	tolerations  = &property{"tolerations", func(s workload.Shape) bool { return len(s.Tolerations) > 0 }}
+	gpus         = &property{"GPUs", func(s workload.Shape) bool { return s.Requests.GPU > 0 }}
+	gpuShares    = &property{"GPU shares", func(s workload.Shape) bool { return s.Requests.GPUMilli > 0 }}
+	gpuModels    = &property{"GPU models", func(s workload.Shape) bool { return len(s.GPUModels) > 0 }}
+	used         = &property{"usage", func(s workload.Shape) bool { return s.Usage != nil }} // beside requests
 )
-
-// of reports whether pods of the shape have the property.
-func (p Property) of(s workload.Shape) bool {
-	switch p {
-	case Limits:
-		return s.Limits.MilliCPU != 0 || s.Limits.Memory != 0
-	case Labels:
-		return len(s.Labels) > 0
-	case NodeSelector:
-		return len(s.NodeSelector) > 0
-	case Tolerations:
-		return len(s.Tolerations) > 0
-	case GPUs:
-		return s.Requests.GPU > 0
-	case GPUShares:
-		return s.Requests.GPUMilli > 0
-	case GPUModels:
-		return len(s.GPUModels) > 0
-	case Usage:
-		return s.Usage != nil
-	}
-	panic("trace: unknown property " + string(p))
-}
 
 // Lost returns the names of the plan's shapes that have a property which the format omits,
 // each once, in the plan's order.
@@ -110,7 +90,7 @@ func Lost(f *Format, p workload.Plan) []string {
 	var out []string
 	for _, step := range p.Steps {
 		s := step.Deployment.Shape
-		loses := slices.ContainsFunc(f.Omits, func(p Property) bool { return p.of(s) })
+		loses := slices.ContainsFunc(f.omits, func(p *property) bool { return p.of(s) })
 		if loses && !slices.Contains(out, s.Name) {
 			out = append(out, s.Name)
 		}
@@ -140,7 +120,7 @@ func readAuto(r io.Reader, file string) (File, error) {
 func headers() string {
 	var out []string
 	for _, f := range formats {
-		out = append(out, fmt.Sprintf("%s needs %s", f.Name, strings.Join(f.Header, ",")))
+		out = append(out, fmt.Sprintf("%s needs %s", f.Name, strings.Join(f.header, ",")))
 	}
 	return strings.Join(out, "; ")
 }

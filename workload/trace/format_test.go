@@ -100,22 +100,22 @@ func TestNamed(t *testing.T) {
 
 // Lost names exactly the shapes with a property that the format omits.
 func TestOmits(t *testing.T) {
-	shapes := map[Property]workload.Shape{
-		Limits:       {Limits: cluster.Resources{Memory: 1}},
-		Labels:       {Labels: map[string]string{"a": "b"}},
-		NodeSelector: {NodeSelector: map[string]string{"a": "b"}},
-		Tolerations:  {Tolerations: []cluster.Toleration{{Key: "a"}}},
-		GPUs:         {Requests: cluster.Resources{GPU: 1}},
-		GPUShares:    {Requests: cluster.Resources{GPUMilli: 1}},
-		GPUModels:    {GPUModels: []string{"T4"}},
-		Usage:        {Usage: &usage.Model{}},
+	shapes := map[*property]workload.Shape{
+		limits:       {Limits: cluster.Resources{Memory: 1}},
+		labels:       {Labels: map[string]string{"a": "b"}},
+		nodeSelector: {NodeSelector: map[string]string{"a": "b"}},
+		tolerations:  {Tolerations: []cluster.Toleration{{Key: "a"}}},
+		gpus:         {Requests: cluster.Resources{GPU: 1}},
+		gpuShares:    {Requests: cluster.Resources{GPUMilli: 1}},
+		gpuModels:    {GPUModels: []string{"T4"}},
+		used:         {Usage: &usage.Model{}},
 	}
 	for _, f := range Formats() {
 		for property, shape := range shapes {
-			shape.Name = string(property)
+			shape.Name = property.name
 			lost := Lost(f, workload.Plan{Steps: []workload.Step{{Deployment: workload.Deployment{Shape: shape}}}})
-			if omitted := slices.Contains(f.Omits, property); omitted != (len(lost) == 1) {
-				t.Errorf("%s omits %s: %v, but it loses %q", f.Name, property, omitted, lost)
+			if omitted := slices.Contains(f.omits, property); omitted != (len(lost) == 1) {
+				t.Errorf("%s omits %s: %v, but it loses %q", f.Name, property.name, omitted, lost)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // Plan is the CSV that runsim and AAML write, one step a row. As a trace, a plan has one step
 // a unit of time.
 var Plan = &Format{
-	Name: "plan", About: "the CSV that runsim writes", Header: planColumns[:len(planColumns)-1],
-	Omits:   []Property{Labels, NodeSelector, Tolerations, GPUs, GPUShares, GPUModels, Usage},
+	Name: "plan", About: "the CSV that runsim writes", header: planColumns[:len(planColumns)-1],
+	omits:   []*property{labels, nodeSelector, tolerations, gpus, gpuShares, gpuModels, used},
 	matches: isPlan,
 	read: func(r io.Reader, file string) (File, error) {
 		out, err := planArrivals(records.New(r), file)
