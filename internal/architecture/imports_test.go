@@ -148,7 +148,7 @@ func level(folder string) int {
 // import each other; no import climbs.
 var schedulerLevels = [][]string{
 	{"objective", "encode", "policy", "sim"}, {"experience"},
-	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"eval"},
+	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
 	{"learn", "schedbench"},
 }
 

@@ -51,8 +51,8 @@ type Stayed struct {
 	Why string `json:"why"`
 }
 
-// Elsewhere returns the number of pods that the scheduler gave another node than the plan did.
-func (o Outcome) Elsewhere() (n int) {
+// elsewhere returns the number of pods that the scheduler gave another node than the plan did.
+func (o Outcome) elsewhere() (n int) {
 	for _, m := range o.Moved {
 		if m.Node != m.To {
 			n++

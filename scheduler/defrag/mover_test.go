@@ -170,7 +170,7 @@ func (l *lab) cordoned(ctx context.Context) (closed []string, marks map[string]s
 		if n.Spec.Unschedulable {
 			closed = append(closed, n.Name)
 		}
-		if m := n.Annotations[Mark]; m != "" {
+		if m := n.Annotations[mark]; m != "" {
 			marks[n.Name] = m
 		}
 	}
@@ -268,7 +268,7 @@ func (l *lab) nodes(ctx context.Context) {
 	closed, marks := l.cordoned(ctx)
 	var text bytes.Buffer
 	l.must(out.WriteText(&text))
-	if len(out.Moved) != 3 || len(out.Stayed)+out.Elsewhere() > 0 || !slices.Equal(out.Emptied, m.Freed) || len(m.Freed) != 3 || len(on) != 4 ||
+	if len(out.Moved) != 3 || len(out.Stayed)+out.elsewhere() > 0 || !slices.Equal(out.Emptied, m.Freed) || len(m.Freed) != 3 || len(on) != 4 ||
 		len(slices.Compact(on)) != 1 || !slices.Equal(closed, m.Freed) || len(marks) != 3 || !strings.Contains(text.String(), "3 pods moved, 0 of them") {
 		l.Errorf("%+v\non %v, cordoned %v, %v\n%s", out, on, closed, marks, &text)
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Mark is the annotation of the nodes that a Mover cordons: "moving" while pods move, and "emptied" afterwards on those that it emptied.
-const Mark = "gnnsched.io/defrag"
+// mark is the annotation of the nodes that a Mover cordons: "moving" while pods move, and "emptied" afterwards on those that it emptied.
+const mark = "gnnsched.io/defrag"
 
 const moving, emptied = "moving", "emptied"
 
@@ -32,7 +32,7 @@ func Release(ctx context.Context, c kubernetes.Interface) ([]string, error) {
 	}
 	n := nodes{client: c}
 	for i := range list.Items {
-		if list.Items[i].Annotations[Mark] == moving {
+		if list.Items[i].Annotations[mark] == moving {
 			n.closed = append(n.closed, list.Items[i].Name)
 		}
 	}
@@ -73,9 +73,9 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 }
 
 // patch sets a node's mark and whether it is cordoned; nil removes either.
-func (n *nodes) patch(ctx context.Context, name string, mark, closed any) error {
+func (n *nodes) patch(ctx context.Context, name string, value, closed any) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{Mark: mark}}, "spec": map[string]any{"unschedulable": closed},
+		"metadata": map[string]any{"annotations": map[string]any{mark: value}}, "spec": map[string]any{"unschedulable": closed},
 	})
 	if err != nil {
 		return err

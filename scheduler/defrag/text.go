@@ -12,7 +12,7 @@ import (
 // WriteText writes the outcome for people.
 func (o Outcome) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "\n%d pods moved, %d of them to other nodes than planned; %d stay.\n", len(o.Moved), o.Elsewhere(), len(o.Stayed))
+	fmt.Fprintf(&b, "\n%d pods moved, %d of them to other nodes than planned; %d stay.\n", len(o.Moved), o.elsewhere(), len(o.Stayed))
 	if len(o.Emptied) > 0 {
 		fmt.Fprintf(&b, "empty and cordoned: %s\nTo use them again: kubectl uncordon %[1]s\n", strings.Join(o.Emptied, " "))
 	}

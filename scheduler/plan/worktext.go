@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,3 +75,71 @@ func writeNotes(b *bytes.Buffer, lacks []replay.Lack, notes []string) {
 		fmt.Fprintf(b, "note: %s\n", plain(n))
 	}
 }
+
+// WriteText writes the mixes for people.
+func (m Mixes) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "The work of %s to %s on the cheapest mix of %d types of nodes.", m.From.Format(time.RFC3339),
+		m.To.Format(time.RFC3339), len(m.Types))
+	if m.Control > 0 {
+		fmt.Fprintf(&b, " Control-plane nodes that stay: %d.", m.Control)
+	}
+	fmt.Fprintf(&b, "\nTarget: %g %% of the pods wait %v at most, and no more pods are without a node than on the recorded nodes.\n",
+		m.Percentile, seconds(m.Wait))
+	if m.Paid != nil {
+		fmt.Fprintf(&b, "The %d recorded workers cost %s an hour.\n", m.Workers, money(*m.Paid))
+	}
+	var rows [][]string
+	for _, t := range m.Types {
+		rows = append(rows, []string{
+			plain(t.Name), money(t.Price), fmt.Sprintf("%g", float64(t.MilliCPU)/1000), fmt.Sprintf("%.1f", float64(t.Memory)/(1<<30)),
+			fmt.Sprint(t.GPU), fmt.Sprint(t.Pods), fmt.Sprint(t.Limit),
+		})
+	}
+	if err := Table(&b, []string{"type", "price/h", "CPU", "GiB", "GPUs", "pods", "nodes at most"}, rows); err != nil {
+		return err
+	}
+	rows = nil
+	for _, p := range m.Profiles {
+		rows = append(rows, p.row())
+	}
+	if err := Table(&b, []string{"profile", "cheapest mix", "price/h", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(&b)
+	for _, p := range m.Profiles {
+		if p.Why != "" {
+			fmt.Fprintf(&b, "%s: %s\n", plain(p.Profile), plain(p.Why))
+		}
+		writeCut(&b, p.Profile, p.Ended)
+	}
+	writeNotes(&b, m.Lacks, m.Notes)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (p MixOf) row() []string {
+	line := []string{plain(p.Profile), "none was found", "-", "-", plain(p.By), "-", "-", fmt.Sprint(p.Evaluations)}
+	if p.Bound > 0 || p.Found {
+		line[3] = money(p.Bound)
+	}
+	if p.Found {
+		line[1], line[2], line[5], line[6] = plain(mixText(p.Mix)), money(p.Price), seconds(p.With.Wait).String(), fmt.Sprint(p.With.Unplaced)
+	}
+	return line
+}
+
+// mixText lists the types of a mix with their numbers of nodes.
+func mixText(mix map[string]int) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(mix)) {
+		out = append(out, fmt.Sprintf("%d %s", mix[name], name))
+	}
+	if len(out) == 0 {
+		return "no nodes"
+	}
+	return strings.Join(out, ", ")
+}
+
+// money writes a price with enough digits to distinguish small prices.
+func money(x float64) string { return fmt.Sprintf("%.4f", x) }

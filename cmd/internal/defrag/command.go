@@ -4,6 +4,7 @@ package defrag
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -244,6 +245,9 @@ func (s *session) once(ctx context.Context) error {
 	s.bar.Close()
 	if err2 := s.print(out); err == nil {
 		err = err2
+	}
+	if errors.Is(err, defrag.ErrStopped) {
+		return exit.New(exit.Internal, err, "look at the pods that it names, then run the command again: it looks at the cluster and plans anew")
 	}
 	return err
 }
