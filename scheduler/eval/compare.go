@@ -130,11 +130,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	if len(contenders) == 0 || len(seeds) == 0 {
 		return nil, errors.New("nothing to compare: no policy or no seed")
 	}
-	hash, err := s.Hash()
-	if err != nil {
-		return nil, err
-	}
-	c := &Comparison{Scenario: s, Seeds: seeds, hash: hash}
+	c := &Comparison{Scenario: s, Seeds: seeds}
 	contenders = told(contenders, s.Objective)
 	for _, x := range contenders {
 		c.Results = append(c.Results, Result{Name: x.Name, Kind: x.kind(), Outcomes: make([]sim.Outcome, len(seeds))})
@@ -167,6 +163,10 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	}
 	if err := work.Wait(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	var err error // of files that nobody could have played
+	if c.hash, err = s.Hash(); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
