@@ -20,7 +20,7 @@ func ExampleSelect() {
 		{Name: "spare", CPU: state.Usage{Requested: 4000, Allocatable: 4000}},
 	}
 	for _, n := range query.Select(filter, nodes, func(n *state.Node) query.Row {
-		return query.Row{Texts: []string{n.Name}, Usage: func(string) state.Usage { return n.CPU }}
+		return query.Row{Texts: []string{n.Name}, Amounts: &query.Amounts{CPU: n.CPU}}
 	}) {
 		fmt.Println(n.Name)
 	}

@@ -117,8 +117,28 @@ func (f Filter) Empty() bool { return len(f.words) == 0 && len(f.comparisons) ==
 
 // Row is a row of a list, as a filter sees it.
 type Row struct {
-	Texts []string                       // searched for the words
-	Usage func(field string) state.Usage // of cpu, memory, gpu or pods; nil if the row has none
+	Texts   []string // searched for the words
+	Amounts *Amounts // nil if the row has none
+}
+
+// Amounts are what comparisons read.
+type Amounts struct{ CPU, Memory, GPU, Pods state.Usage }
+
+// Requested returns amounts of which nothing is allocatable.
+func Requested(cpu, memory, gpu, pods int64) *Amounts {
+	return &Amounts{state.Usage{Requested: cpu}, state.Usage{Requested: memory}, state.Usage{Requested: gpu}, state.Usage{Requested: pods}}
+}
+
+func (a *Amounts) of(field string) state.Usage {
+	switch field {
+	case "cpu":
+		return a.CPU
+	case "memory":
+		return a.Memory
+	case "gpu":
+		return a.GPU
+	}
+	return a.Pods
 }
 
 // Select returns the rows of a list that pass the filter, in the same order. row describes one.
@@ -138,7 +158,7 @@ func Select[T any](f Filter, list []T, row func(*T) Row) []T {
 // match tells whether a row passes the filter. No comparison is true of a row without usage.
 func (f Filter) match(r Row) bool {
 	for _, c := range f.comparisons {
-		if (r.Usage != nil && c.holds(r.Usage(c.field))) == c.not {
+		if (r.Amounts != nil && c.holds(r.Amounts.of(c.field))) == c.not {
 			return false
 		}
 	}

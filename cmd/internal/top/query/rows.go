@@ -5,18 +5,8 @@ import "gnnsched/cmd/internal/top/state"
 // NodeRow lets the filter read the fields of a node.
 func NodeRow(n *state.Node) Row {
 	return Row{
-		Texts: []string{n.Name, n.Status, n.Role(), n.Zone, n.Version, n.GPUModel},
-		Usage: func(field string) state.Usage {
-			switch field {
-			case "cpu":
-				return n.CPU
-			case "memory":
-				return n.Memory
-			case "gpu":
-				return n.GPU
-			}
-			return n.Pods
-		},
+		Texts:   []string{n.Name, n.Status, n.Role(), n.Zone, n.Version, n.GPUModel},
+		Amounts: &Amounts{n.CPU, n.Memory, n.GPU, n.Pods},
 	}
 }
 

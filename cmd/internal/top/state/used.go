@@ -6,6 +6,22 @@ type Measured struct {
 	Memory int64 // bytes
 }
 
+// UsedCPU returns the measured CPU beside the allocatable; nothing is used on a node that is not measured.
+func (n *Node) UsedCPU() Usage {
+	if n.Used == nil {
+		return Usage{Allocatable: n.CPU.Allocatable}
+	}
+	return Usage{n.Used.CPU, n.CPU.Allocatable}
+}
+
+// UsedMemory returns the measured memory beside the allocatable; nothing is used on a node that is not measured.
+func (n *Node) UsedMemory() Usage {
+	if n.Used == nil {
+		return Usage{Allocatable: n.Memory.Allocatable}
+	}
+	return Usage{n.Used.Memory, n.Memory.Allocatable}
+}
+
 // SetUsed sets the nodes' usage. Nodes that are not in the map are not measured. The caller must not change the map any more.
 func (c *Cluster) SetUsed(used map[string]Measured) {
 	c.mu.Lock()

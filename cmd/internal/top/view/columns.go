@@ -5,20 +5,10 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
-
-// column is a column of the node list, laid out for the width of a window.
-type column struct {
-	by    query.Column
-	title string
-	width int  // in cells
-	right bool // right-aligned
-	cell  func(n *state.Node, width int) string
-}
 
 // Widths in cells. A usage column shows a percentage, with more room also a bar, and with
 // still more the amounts.
@@ -88,27 +78,37 @@ func (c nodeColumns) plan(w widths) plan {
 }
 
 // nodeColumns lays out the columns of the node list on a canvas.
-type nodeColumns struct{ *canvas }
+type nodeColumns struct {
+	*canvas
+	sort  query.Sort
+	arrow string // of its direction
+}
 
-// layout returns the columns that the window has room for, with their widths.
-func (c nodeColumns) layout() []column {
+// layout returns the columns that the window has room for, with their widths. The one that orders the rows has an arrow.
+func (c nodeColumns) layout() []column[state.Node] {
 	w := c.measure()
 	p := c.plan(w)
 	age := func(n *state.Node) string { return state.Age(c.frame.Time, n.Created) }
-	cols := []column{{query.Name, "NAME", p.name, false, c.nameCell}}
-	add := func(fits bool, col column) {
+	var cols []column[state.Node]
+	add := func(fits bool, by query.Column, col column[state.Node]) {
+		if by == c.sort.Column {
+			col.title, col.strong = col.title+c.arrow, true
+		}
 		if fits {
 			cols = append(cols, col)
 		}
 	}
-	add(p.status, column{query.Status, "STATUS", w.status, false, c.statusCell})
-	add(p.role > 0, column{query.Role, "ROLE", p.role, false, c.plainCell((*state.Node).Role)})
-	add(p.age, column{query.Age, "AGE", w.age, true, c.rightCell(age)})
-	add(p.version, column{query.Version, "VERSION", w.version, false, c.plainCell(func(n *state.Node) string { return n.Version })})
-	add(p.pods, column{query.Pods, "PODS", w.pods, true, c.rightCell(podsText)})
-	add(true, c.usageColumn(p.usage, resource{query.CPU, "CPU", w.cpu, nodeCPU, cpuText}))
-	add(true, c.usageColumn(p.usage, resource{query.Memory, "MEMORY", w.memory, nodeMemory, memoryText}))
-	add(p.gpu, c.usageColumn(p.gpuUsage, resource{query.GPU, "GPU", w.gpu, nodeGPU, gpuText}))
+	add(true, query.Name, column[state.Node]{title: "NAME", width: p.name, cell: nodeName, style: c.faintStyle})
+	add(p.status, query.Status, column[state.Node]{title: "STATUS", width: w.status, cell: shortStatus, style: c.statusStyle})
+	add(p.role > 0, query.Role, column[state.Node]{title: "ROLE", width: p.role, cell: (*state.Node).Role, style: c.dim})
+	add(p.age, query.Age, column[state.Node]{title: "AGE", width: w.age, right: true, cell: age, style: c.faintStyle})
+	add(p.version, query.Version, column[state.Node]{
+		title: "VERSION", width: w.version, cell: func(n *state.Node) string { return n.Version }, style: c.dim,
+	})
+	add(p.pods, query.Pods, column[state.Node]{title: "PODS", width: w.pods, right: true, cell: podsText, style: c.faintStyle})
+	add(true, query.CPU, c.usageColumn(p.usage, resource{"CPU", w.cpu, nodeCPU, cpuText}))
+	add(true, query.Memory, c.usageColumn(p.usage, resource{"MEMORY", w.memory, nodeMemory, memoryText}))
+	add(p.gpu, query.GPU, c.usageColumn(p.gpuUsage, resource{"GPU", w.gpu, nodeGPU, gpuText}))
 	return cols
 }
 
@@ -120,7 +120,6 @@ type usageLayout struct {
 
 // resource names the resource that a usage column shows: CPU, memory or GPUs.
 type resource struct {
-	by     query.Column
 	title  string
 	widest int // width of the widest amounts
 	usage  func(*state.Node) state.Usage
@@ -132,7 +131,7 @@ func nodeMemory(n *state.Node) state.Usage { return n.Memory }
 func nodeGPU(n *state.Node) state.Usage    { return n.GPU }
 
 // usageColumn draws bar, percentage and, if there is room, the amounts.
-func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
+func (c nodeColumns) usageColumn(u usageLayout, r resource) column[state.Node] {
 	width := u.bar + percentWidth
 	if u.amounts {
 		width += 1 + r.widest
@@ -141,7 +140,7 @@ func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
 	if len(title) >= width { // with room for the arrow
 		title = title[:3]
 	}
-	cell := func(n *state.Node, _ int) string {
+	draw := func(n *state.Node, _ int) string {
 		if r.usage(n) == (state.Usage{}) { // the node does not have the resource
 			return c.st.Dim.Render(c.st.Fit(strings.Repeat(" ", u.bar)+c.st.FitRight("-", percentWidth), width))
 		}
@@ -152,7 +151,7 @@ func (c nodeColumns) usageColumn(u usageLayout, r resource) column {
 		}
 		return s
 	}
-	return column{by: r.by, title: title, width: width, right: u.bar == 0, cell: cell}
+	return column[state.Node]{title: title, width: width, right: u.bar == 0, draw: draw}
 }
 
 // widths are the widths of the columns' content, in cells. They are taken over all nodes, not
@@ -206,141 +205,24 @@ func shortStatus(n *state.Node) string {
 	return status
 }
 
-func (c nodeColumns) nameCell(n *state.Node, width int) string {
-	text := c.st.Fit(n.Name, width)
-	if !n.Worker {
-		return c.st.Dim.Render(text)
+func nodeName(n *state.Node) string { return n.Name }
+
+// faintStyle dims nodes on which ordinary pods do not run.
+func (c nodeColumns) faintStyle(n *state.Node) lipgloss.Style {
+	if n.Worker {
+		return c.st.Plain
 	}
-	return text
+	return c.st.Dim
 }
 
-func (c nodeColumns) statusCell(n *state.Node, width int) string {
-	text := c.st.Fit(shortStatus(n), width)
+func (c nodeColumns) dim(*state.Node) lipgloss.Style { return c.st.Dim }
+
+func (c nodeColumns) statusStyle(n *state.Node) lipgloss.Style {
 	switch {
 	case !n.Ready:
-		return c.st.Bad.Render(text)
+		return c.st.Bad
 	case n.Cordoned:
-		return c.st.Warn.Render(text)
+		return c.st.Warn
 	}
-	return c.st.Plain.Faint(!n.Worker).Render(text)
-}
-
-func (c nodeColumns) plainCell(text func(*state.Node) string) func(*state.Node, int) string {
-	return func(n *state.Node, width int) string { return c.st.Dim.Render(c.st.Fit(text(n), width)) }
-}
-
-func (c nodeColumns) rightCell(text func(*state.Node) string) func(*state.Node, int) string {
-	return func(n *state.Node, width int) string {
-		s := c.st.FitRight(text(n), width)
-		if !n.Worker {
-			return c.st.Dim.Render(s)
-		}
-		return s
-	}
-}
-
-// textColumn is a column of text, as wide as its text if the window has room.
-type textColumn struct {
-	title  string
-	right  bool // right-aligned
-	middle bool // cut in the middle: the ends of pods' names differ
-	extra  bool // left out unless there is room for it
-	cell   func(row int) string
-	style  func(row int) lipgloss.Style // nil for plain
-}
-
-// measuredRows is the number of further rows, besides the drawn ones, that determine the column widths: a list of all pods may have
-// 100,000.
-const measuredRows = 2000
-
-// textTable draws the titles of the columns, and the rows with index from up to, but not including, to, of rows in all.
-// Where the window is too narrow, the widest columns are cut, and in the end the last ones left out.
-func (c *canvas) textTable(cols []textColumn, rows, from, to int) []string {
-	gap, room := len(c.gap()), c.width
-	wide := make([]int, len(cols))
-	for i, col := range cols {
-		wide[i] = ansi.StringWidth(col.title)
-		for row := range rows {
-			if row < measuredRows || row >= from && row < to {
-				wide[i] = max(wide[i], min(ansi.StringWidth(col.cell(row)), c.width))
-			}
-		}
-	}
-	c.shrink(cols, wide)
-	for i, col := range cols {
-		if !col.extra {
-			room -= wide[i] + gap
-			if wide[i] == 0 { // a column that matters more has no room
-				room = 0
-				break
-			}
-		}
-	}
-	for i, col := range cols {
-		switch {
-		case !col.extra:
-		case wide[i] <= room:
-			room -= wide[i] + gap
-		default:
-			wide[i] = 0
-		}
-	}
-	line := func(text func(i int) string) string {
-		var cells []string
-		for i := range cols {
-			if wide[i] > 0 {
-				cells = append(cells, text(i))
-			}
-		}
-		return strings.Join(cells, c.gap())
-	}
-	place := func(i int, text string) string {
-		switch {
-		case cols[i].right:
-			return c.st.FitRight(text, wide[i])
-		case cols[i].middle:
-			return c.st.FitMiddle(text, wide[i])
-		}
-		return c.st.Fit(text, wide[i])
-	}
-	lines := []string{c.st.Dim.Render(line(func(i int) string { return place(i, cols[i].title) }))}
-	for row := from; row < to; row++ {
-		lines = append(lines, line(func(i int) string {
-			text := place(i, state.Printable(cols[i].cell(row)))
-			if cols[i].style != nil {
-				return cols[i].style(row).Render(text)
-			}
-			return text
-		}))
-	}
-	return lines
-}
-
-// shrink cuts the widest of the columns that are always shown until all fit. Columns that would be too narrow to read get
-// no width, the last ones first.
-func (c *canvas) shrink(cols []textColumn, wide []int) {
-	const least = 8
-	for {
-		sum, widest, last := -len(c.gap()), -1, -1
-		for i := range cols {
-			if cols[i].extra || wide[i] == 0 {
-				continue
-			}
-			sum, last = sum+wide[i]+len(c.gap()), i
-			if widest < 0 || wide[i] > wide[widest] {
-				widest = i
-			}
-		}
-		switch {
-		case last < 0 || sum <= c.width:
-			return
-		case wide[widest] > least:
-			wide[widest]--
-		case widest == last && sum == wide[last]:
-			wide[last] = max(c.width, 1)
-			return
-		default:
-			wide[last] = 0
-		}
-	}
+	return c.st.Plain.Faint(!n.Worker)
 }

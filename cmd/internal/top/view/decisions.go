@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
 	"gnnsched/cmd/internal/top/query"
@@ -20,24 +19,38 @@ import (
 )
 
 // decisionsScreen is the stream of the schedulers' decisions, the newest first.
-type decisionsScreen struct {
-	shown []state.Decision // the rows that pass the filter
-}
-
-func (*decisionsScreen) describe() description {
-	return description{
-		name: "decisions", open: bind("l", "decisions of the scheduler", "l"),
-		notes: []note{{title: "Decisions", lines: []string{
-			"  MARGIN    score of the node minus that of the runner-up",
-			"  DEFAULT   what the default profile would have chosen; a dash: it was not asked",
-		}}},
+func decisionsScreen() screen {
+	s := &list[state.Decision]{
+		about: description{
+			name: "decisions", open: bind("l", "decisions of the scheduler", "l"),
+			notes: []note{{title: "Decisions", lines: []string{
+				"  MARGIN    score of the node minus that of the runner-up",
+				"  DEFAULT   what the default profile would have chosen; a dash: it was not asked",
+			}}},
+		},
+		ask: state.Ask{Decisions: true}, sorted: "newest first", noun: "decision", none: noDecision, to: decisionTarget,
+		id: func(r *state.Decision) string { return r.UID + r.Pod + r.Time.String() + r.Server },
+		rows: func(c *canvas, f query.Filter) ([]state.Decision, int) {
+			return selected(f, c.details.Decisions, decisionRow)
+		},
 	}
+	s.columns = func(c *canvas) []column[state.Decision] { return decisionColumns(c, s.shown, true) }
+	// Above are the schedulers that do not answer, and the sums of the others' decisions.
+	s.above = func(c *canvas) []string {
+		lines := c.silent()
+		if len(lines) == 0 || len(s.shown) > 0 {
+			lines = append(lines, summary(c, s.shown)...)
+		}
+		return lines
+	}
+	return s
 }
 
-func (*decisionsScreen) asks() state.Ask { return state.Ask{Decisions: true} }
-
-func (s *decisionsScreen) update(c *canvas, f query.Filter) {
-	s.shown = query.Select(f, c.details.Decisions, decisionRow)
+func noDecision(c *canvas) string {
+	if len(c.details.Silent) > 0 {
+		return state.Printable(hintOf(c.details.Silent[0].Err))
+	}
+	return "the scheduler has decided nothing yet"
 }
 
 // decisionRow lets the filter read the fields of a decision.
@@ -47,54 +60,16 @@ func decisionRow(r *state.Decision) query.Row {
 	}}
 }
 
-func (*decisionsScreen) press(*canvas, tea.KeyPressMsg) {}
-func (*decisionsScreen) order(*canvas) string           { return "newest first" }
-func (s *decisionsScreen) size(c *canvas) (shown, total int) {
-	return len(s.shown), len(c.details.Decisions)
-}
-
-func (s *decisionsScreen) opens(_ *canvas, row int) target { return decisionTarget(&s.shown[row]) }
-func (s *decisionsScreen) name(row int) string {
-	r := &s.shown[row]
-	return r.UID + r.Pod + r.Time.String() + r.Server
-}
-
-func (s *decisionsScreen) empty(c *canvas) string {
-	switch {
-	case len(c.details.Decisions) > 0:
-		return "no decision passes the filter"
-	case len(c.details.Silent) > 0:
-		return state.Printable(hintOf(c.details.Silent[0].Err))
-	}
-	return "the scheduler has decided nothing yet"
-}
-
-func (s *decisionsScreen) draw(c *canvas, from, to int) []string {
-	return append(s.figures(c), c.textTable(decisionColumns(c, s.shown, true), len(s.shown), from, to)...)
-}
-
-// headingLines are the figures and the titles of the columns.
-func (s *decisionsScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
-
-// figures names the schedulers that do not answer, and sums up the others' decisions.
-func (s *decisionsScreen) figures(c *canvas) []string {
-	lines := c.silent()
-	if len(lines) == 0 || len(s.shown) > 0 {
-		lines = append(lines, s.summary(c)...)
-	}
-	return lines
-}
-
 // decisionColumns are the columns of a list of decisions. A list of one node's decisions needs no column for the node.
-func decisionColumns(c *canvas, list []state.Decision, node bool) []textColumn {
-	of := func(cell func(r *record.Record) string) func(int) string {
-		return func(row int) string { return cell(&list[row].Record) }
+func decisionColumns(c *canvas, decisions []state.Decision, node bool) []column[state.Decision] {
+	of := func(cell func(r *record.Record) string) func(*state.Decision) string {
+		return func(d *state.Decision) string { return cell(&d.Record) }
 	}
-	failed := func(row int) lipgloss.Style { return decidedStyle(c, &list[row].Record) }
-	shadow := slices.ContainsFunc(list, func(r state.Decision) bool { return r.Outcome == record.Shadow })
+	failed := func(d *state.Decision) lipgloss.Style { return decidedStyle(c, &d.Record) }
+	shadow := slices.ContainsFunc(decisions, func(r state.Decision) bool { return r.Outcome == record.Shadow })
 	several := len(c.servers) > 1
-	differs := func(row int) lipgloss.Style {
-		if d := list[row].Default; d != nil && d.Node != list[row].Node {
+	differs := func(d *state.Decision) lipgloss.Style {
+		if d.Default != nil && d.Default.Node != d.Node {
 			return c.st.Accent
 		}
 		return c.st.Dim
@@ -103,40 +78,36 @@ func decisionColumns(c *canvas, list []state.Decision, node bool) []textColumn {
 	if shadow && !node {
 		pod = "WOULD COME"
 	}
-	profile := textColumn{title: "PROFILE", extra: !several, cell: of(func(r *record.Record) string { return r.Profile })}
-	cols := []textColumn{
-		{title: "TIME", cell: of(c.decidedAt)},
-		{title: pod, middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
+	var cols []column[state.Decision]
+	add := func(wanted bool, col column[state.Decision]) {
+		if wanted {
+			cols = append(cols, col)
+		}
 	}
-	if node {
-		cols = append(cols, textColumn{title: nodeTitle(shadow), cell: of(decidedNode), style: failed})
-	}
-	if shadow {
-		cols = append(cols, textColumn{title: "REALLY ON", cell: of(func(r *record.Record) string { return orDash(r.Really) })})
-	}
-	if several {
-		cols = append(cols, profile)
-	}
-	if slices.ContainsFunc(list, func(r state.Decision) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }) {
-		cols = append(cols, textColumn{title: "DEVICE", extra: true, cell: of(decidedDevices)})
-	}
+	profile := column[state.Decision]{title: "PROFILE", extra: !several, cell: func(d *state.Decision) string { return d.Profile }}
+	add(true, column[state.Decision]{title: "TIME", cell: of(c.decidedAt)})
+	add(true, column[state.Decision]{title: pod, middle: true, cell: of(decidedPod), style: failed})
+	add(node, column[state.Decision]{title: nodeTitle(shadow), cell: of(decidedNode), style: failed})
+	add(shadow, column[state.Decision]{title: "REALLY ON", cell: func(d *state.Decision) string { return orDash(d.Really) }})
+	add(several, profile)
+	add(slices.ContainsFunc(decisions, func(r state.Decision) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }),
+		column[state.Decision]{title: "DEVICE", extra: true, cell: of(decidedDevices)})
 	cols = append(cols,
-		textColumn{title: "MARGIN", right: true, cell: of(marginText)},
-		textColumn{title: "RUNNER-UP", extra: shadow || several, cell: of(func(r *record.Record) string { return orDash(r.RunnerUp) })},
-		textColumn{title: "DEFAULT", cell: of(defaultText), style: differs},
-		textColumn{title: "LATENCY", right: true, cell: of(func(r *record.Record) string { return c.st.Latency(r.Latency) })},
-		textColumn{title: "POLICY", extra: true, cell: of(policyText)},
-		textColumn{
-			title: "FITS", extra: true, right: true, cell: of(func(r *record.Record) string { return fmt.Sprintf("%d/%d", r.Feasible, r.Nodes) }),
+		column[state.Decision]{title: "MARGIN", right: true, cell: of(marginText)},
+		column[state.Decision]{title: "RUNNER-UP", extra: shadow || several, cell: func(d *state.Decision) string { return orDash(d.RunnerUp) }},
+		column[state.Decision]{title: "DEFAULT", cell: of(defaultText), style: differs},
+		column[state.Decision]{title: "LATENCY", right: true, cell: func(d *state.Decision) string { return c.st.Latency(d.Latency) }},
+		column[state.Decision]{title: "POLICY", extra: true, cell: of(policyText)},
+		column[state.Decision]{
+			title: "FITS", extra: true, right: true, cell: func(d *state.Decision) string { return fmt.Sprintf("%d/%d", d.Feasible, d.Nodes) },
 		},
 	)
-	if several {
-		cols = append(cols, textColumn{title: "SERVER", extra: true, cell: func(row int) string { return list[row].Server }})
-	} else {
-		cols = append(cols, profile)
-	}
-	return append(cols, textColumn{title: "WHY NOT", extra: true, cell: of(failureText)})
+	add(several, column[state.Decision]{title: "SERVER", extra: true, cell: func(d *state.Decision) string { return d.Server }})
+	add(!several, profile)
+	return append(cols, column[state.Decision]{title: "WHY NOT", extra: true, cell: of(failureText)})
 }
+
+func decidedPod(r *record.Record) string { return r.Namespace + "/" + r.Pod }
 
 // decidedAt is the time of a decision; a dash if it is not known.
 func (c *canvas) decidedAt(r *record.Record) string {
@@ -242,9 +213,9 @@ func (c *canvas) silent() (lines []string) {
 }
 
 // summary sums up the decisions of each profile on one line; of several schedulers each of the first few profiles has its own.
-func (s *decisionsScreen) summary(c *canvas) (lines []string) {
+func summary(c *canvas, decisions []state.Decision) (lines []string) {
 	var parts []string
-	all := tallies(s.shown)
+	all := tallies(decisions)
 	for i, p := range all {
 		parts = append(parts, c.st.Bold.Render(state.Printable(p.title()))+" "+fmt.Sprint(len(p.list)))
 		if p.asked > 0 {

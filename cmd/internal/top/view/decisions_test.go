@@ -233,7 +233,7 @@ func TestNodeOpensAndCloses(t *testing.T) {
 		}
 	}
 	press(m, "g", "enter")
-	c.DeleteNode(m.page().screen.(*nodeScreen).node)
+	c.DeleteNode(m.page().screen.(*nodeScreen).ask.Node)
 	_, read := m.Update(tickMsg{})
 	m.Update(read())
 	if got := ansi.Strip(m.View().Content); !strings.Contains(got, "is not in the cluster any more") {
@@ -264,15 +264,15 @@ func TestBeforeTheDetails(t *testing.T) {
 func TestStreamKeepsItsPlace(t *testing.T) {
 	c := sample(3, false)
 	all := decided(30)
-	list := all[10:]
+	told := all[10:]
 	m := model(t, c, terminal{full, 80, 24}, func(cfg *Config, _ *state.Frame) {
-		cfg.Details = func(state.Ask) state.Details { return state.Details{Decisions: list} }
+		cfg.Details = func(state.Ask) state.Details { return state.Details{Decisions: told} }
 	})
 	press(m, "l", "j", "j")
-	list = all
+	told = all
 	_, read := m.Update(tickMsg{})
 	m.Update(read())
-	s := m.page().screen.(*decisionsScreen)
+	s := m.page().screen.(*list[state.Decision])
 	if got := m.page().cursor; got != 12 || s.shown[got].Pod != all[12].Pod {
 		t.Errorf("the cursor is on %d, %s", got, s.shown[got].Pod)
 	}

@@ -16,7 +16,7 @@ import (
 // heatScreen is the heat map: a cell for each worker, zone by zone, as large as the window allows. If the window has
 // less room than the cluster has nodes, each cell is the mean of several.
 type heatScreen struct {
-	shown                 []state.Node // the workers that pass the filter, by zone and name
+	list[state.Node]      // the workers that pass the filter, by zone and name
 	filtered              bool
 	by                    int          // index in heats
 	known                 [nHeats]bool // of any worker
@@ -39,13 +39,8 @@ var heats = [nHeats]heat{
 	{"C", "CPU requested", "", func(n *state.Node) (float64, bool) { return n.CPU.Fraction(), true }},
 	{"M", "memory requested", "", func(n *state.Node) (float64, bool) { return n.Memory.Fraction(), true }},
 	{"D", "GPU devices requested", "no node has GPUs", func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
-	{"U", "CPU used", unmeasured, func(n *state.Node) (float64, bool) { f := usedCPU(n); return f, f >= 0 }},
-	{"V", "memory used", unmeasured, func(n *state.Node) (float64, bool) {
-		if n.Used == nil {
-			return 0, false
-		}
-		return state.Usage{Requested: n.Used.Memory, Allocatable: n.Memory.Allocatable}.Fraction(), true
-	}},
+	{"U", "CPU used", unmeasured, func(n *state.Node) (float64, bool) { return n.UsedCPU().Fraction(), n.Used != nil }},
+	{"V", "memory used", unmeasured, func(n *state.Node) (float64, bool) { return n.UsedMemory().Fraction(), n.Used != nil }},
 }
 
 const unmeasured = "the cluster measures no usage: it serves no metrics.k8s.io"
@@ -58,31 +53,30 @@ func newHeatScreen(a arrows) *heatScreen {
 	for _, h := range heats {
 		s.heatKeys = append(s.heatKeys, bind(h.key, "map: "+h.name, h.key))
 	}
-	return s
-}
-
-func (s *heatScreen) describe() description {
-	return description{
-		name: "map", heading: 2, grid: true, open: bind("m", "heat map of the nodes", "m"),
+	s.list = list[state.Node]{rows: s.nodes, about: description{
+		name: "map", grid: true, open: bind("m", "heat map of the nodes", "m"),
 		keys:  append([]key.Binding{s.left, s.right, s.nextHeat}, s.heatKeys...),
 		hints: [][2]string{{"Tab", "next figure"}},
 		notes: []note{{title: "Heat map", lines: []string{
 			"  a cell for each worker, zone by zone; of several nodes, their mean",
 			"  its height, or in ASCII its digit, is the share of what is allocatable",
 		}}},
-	}
+	}}
+	return s
 }
 
-func (s *heatScreen) update(c *canvas, f query.Filter) {
-	s.shown, s.filtered = query.Select(f, workers(c.frame.Nodes), query.NodeRow), !f.Empty()
-	slices.SortStableFunc(s.shown, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
+func (s *heatScreen) nodes(c *canvas, f query.Filter) (shown []state.Node, total int) {
+	s.filtered = !f.Empty()
 	all := workers(c.frame.Nodes)
+	shown, total = selected(f, all, query.NodeRow)
+	slices.SortStableFunc(shown, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
 	for i, h := range heats {
 		s.known[i] = slices.ContainsFunc(all, func(n state.Node) bool { _, known := h.of(&n); return known })
 	}
 	if !s.known[s.by] {
 		s.by = 0
 	}
+	return shown, total
 }
 
 func (s *heatScreen) press(_ *canvas, k tea.KeyPressMsg) {
@@ -109,6 +103,7 @@ func (s *heatScreen) press(_ *canvas, k tea.KeyPressMsg) {
 }
 
 func (s *heatScreen) order(*canvas) string { return heats[s.by].name }
+func (*heatScreen) heading(*canvas) int    { return 2 }
 
 func (s *heatScreen) empty(*canvas) string {
 	if s.filtered {

@@ -7,7 +7,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/choice"
 )
@@ -197,23 +196,22 @@ func (m *Model) choose(row int) {
 	p := m.page()
 	shown, _ := p.size(&m.canvas)
 	p.choose(max(0, min(row, shown-1)))
-	if n, ok := p.screen.(named); ok && p.cursor > 0 {
-		p.chosen = n.name(p.cursor)
+	if p.cursor > 0 {
+		p.chosen = p.name(p.cursor)
 	}
 }
 
 // find puts the cursor on the chosen row after the rows have changed.
 func (p *page) find(c *canvas) {
-	n, ok := p.screen.(named)
-	if !ok || p.chosen == "" {
+	if p.chosen == "" {
 		return
 	}
 	shown, _ := p.size(c)
-	if p.cursor < shown && n.name(p.cursor) == p.chosen {
+	if p.cursor < shown && p.name(p.cursor) == p.chosen {
 		return
 	}
 	for row := range shown {
-		if n.name(row) == p.chosen {
+		if p.name(row) == p.chosen {
 			p.cursor = row
 			return
 		}
@@ -236,7 +234,7 @@ func (m *Model) wheel(w tea.MouseWheelMsg) {
 // click chooses the row under the mouse. A click on the chosen row opens it.
 func (m *Model) click(c tea.MouseClickMsg) tea.Cmd {
 	p := m.page()
-	line := c.Y - len(m.header) - p.about.heading
+	line := c.Y - len(m.header) - p.above
 	if s, ok := p.screen.(tall); ok && line > 0 {
 		line /= s.rowHeight(&m.canvas)
 	}
@@ -260,22 +258,15 @@ func (m *Model) click(c tea.MouseClickMsg) tea.Cmd {
 
 // helpScreen explains every key, and the figures of the other screens. It covers the screen
 // that the reader came from.
-type helpScreen struct{}
-
-func (*helpScreen) describe() description {
-	return description{name: "help", open: bind("?", "help", "?"), overlay: true}
+func helpScreen() screen {
+	return &help{prose{lines: helpLines, list: list[struct{}]{
+		about: description{name: "help", open: bind("?", "help", "?"), overlay: true},
+	}}}
 }
 
-func (*helpScreen) update(*canvas, query.Filter)          {}
-func (*helpScreen) press(*canvas, tea.KeyPressMsg)        {}
-func (*helpScreen) order(c *canvas) string                { return c.pages[0].order(c) }
-func (*helpScreen) empty(*canvas) string                  { return "" }
-func (*helpScreen) draw(c *canvas, from, to int) []string { return helpLines(c)[from:to] }
+type help struct{ prose }
 
-func (*helpScreen) size(c *canvas) (shown, total int) {
-	n := len(helpLines(c))
-	return n, n
-}
+func (*help) order(c *canvas) string { return c.pages[0].order(c) }
 
 // helpLines draws the whole help: the view's keys beside the screens' keys, then the notes of the screens.
 func helpLines(c *canvas) []string {

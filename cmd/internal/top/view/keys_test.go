@@ -54,9 +54,9 @@ func TestASCIIIsASCII(t *testing.T) {
 	}
 }
 
-func nodesOf(m *Model) *nodesScreen     { return m.pages[0].screen.(*nodesScreen) }
-func pendingOf(m *Model) *pendingScreen { return m.pages[1].screen.(*pendingScreen) }
-func name(m *Model) string              { return m.page().about.name }
+func nodesOf(m *Model) *nodesScreen              { return m.pages[0].screen.(*nodesScreen) }
+func pendingOf(m *Model) *list[state.PendingPod] { return m.pages[1].screen.(*list[state.PendingPod]) }
+func name(m *Model) string                       { return m.page().about.name }
 
 func firstNode(m *Model) string {
 	for _, l := range strings.Split(ansi.Strip(m.View().Content), "\n") {

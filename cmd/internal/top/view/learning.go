@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/query"
@@ -16,10 +15,7 @@ import (
 )
 
 // learningScreen shows how the profiles of a scheduler learn, each figure as a curve over time.
-type learningScreen struct {
-	shown []learningCurve // the curves that pass the filter
-	total int
-}
+type learningScreen struct{ list[learningCurve] }
 
 // learningCurve is a curve of a profile.
 type learningCurve struct {
@@ -31,19 +27,29 @@ func (l *learningCurve) name() string {
 	return state.Printable(strings.TrimPrefix(l.profile+" "+l.Name, " "))
 }
 
-func (*learningScreen) describe() description {
-	return description{
-		name: "learning", heading: 3, grid: true, open: bind("t", "how the scheduler learns (training)", "t"),
-		notes: []note{{title: "Learning", lines: []string{
-			"  curves of a scheduler with --learn and of its trainer, the newest at the right",
-			"  LOW, HIGH   the ends of the curve's scale; of several samples in a cell, their mean",
-		}}},
+func newLearningScreen() *learningScreen {
+	s := &learningScreen{}
+	s.list = list[learningCurve]{
+		about: description{
+			name: "learning", grid: true, open: bind("t", "how the scheduler learns (training)", "t"),
+			notes: []note{{title: "Learning", lines: []string{
+				"  curves of a scheduler with --learn and of its trainer, the newest at the right",
+				"  LOW, HIGH   the ends of the curve's scale; of several samples in a cell, their mean",
+			}}},
+		},
+		ask: state.Ask{Learning: true}, sorted: "newest at the right", noun: "figure", id: (*learningCurve).name, rows: learningCurves,
+		above: func(c *canvas) []string { return []string{s.summary(c), s.explained(c)} },
+		none: func(c *canvas) string {
+			if c.details.LearningErr != nil {
+				return state.Printable(hintOf(c.details.LearningErr))
+			}
+			return "no profile of this scheduler learns; rungnn --learn does"
+		},
 	}
+	return s
 }
 
-func (*learningScreen) asks() state.Ask { return state.Ask{Learning: true} }
-
-func (s *learningScreen) update(c *canvas, f query.Filter) {
+func learningCurves(c *canvas, f query.Filter) ([]learningCurve, int) {
 	var all []learningCurve
 	samples := &c.details.Learning
 	names := samples.Names()
@@ -56,32 +62,11 @@ func (s *learningScreen) update(c *canvas, f query.Filter) {
 			all = append(all, l)
 		}
 	}
-	s.total = len(all)
-	s.shown = query.Select(f, all, func(l *learningCurve) query.Row { return query.Row{Texts: []string{l.name()}} })
+	return selected(f, all, func(l *learningCurve) query.Row { return query.Row{Texts: []string{l.name()}} })
 }
 
-func (*learningScreen) press(*canvas, tea.KeyPressMsg)    {}
-func (*learningScreen) order(*canvas) string              { return "newest at the right" }
-func (s *learningScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
-func (s *learningScreen) name(row int) string             { return s.shown[row].name() }
 func (s *learningScreen) rowHeight(c *canvas) (lines int) {
 	return max(1, min(c.space/max(len(s.shown), 1), highestCurve))
-}
-func (s *learningScreen) chosen(c *canvas) (*learningCurve, bool) {
-	if c.cursor >= len(s.shown) {
-		return nil, false
-	}
-	return &s.shown[c.cursor], true
-}
-
-func (s *learningScreen) empty(c *canvas) string {
-	switch {
-	case s.total > 0:
-		return "no figure passes the filter"
-	case c.details.LearningErr != nil:
-		return state.Printable(hintOf(c.details.LearningErr))
-	}
-	return "no profile of this scheduler learns; rungnn --learn does"
 }
 
 // Widths of the columns, and the largest number of lines of a curve.
@@ -107,7 +92,7 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 	for _, title := range []string{"NOW", "LOW", "HIGH"}[:numbers] {
 		heading = append(heading, c.st.FitRight(title, numberWidth))
 	}
-	lines := []string{s.summary(c), s.about(c), c.st.Dim.Render(row(append(heading, s.span(c, room))...))}
+	lines := append(s.above(c), c.st.Dim.Render(row(append(heading, s.span(c, room))...)))
 	if len(s.shown) == 0 {
 		lines[2] = ""
 	}
@@ -168,12 +153,12 @@ func (c *canvas) oneServer() []string {
 	return []string{c.st.Accent.Render(fmt.Sprintf("%s (o: next of %d)", c.servers[c.server], len(c.servers)))}
 }
 
-// about describes the chosen figure.
-func (s *learningScreen) about(c *canvas) string {
-	l, ok := s.chosen(c)
-	if !ok {
+// explained describes the chosen figure.
+func (s *learningScreen) explained(c *canvas) string {
+	if c.cursor >= len(s.shown) {
 		return ""
 	}
+	l := &s.shown[c.cursor]
 	return c.st.Dim.Render(c.st.Fit(l.name()+": "+l.About, c.width))
 }
 

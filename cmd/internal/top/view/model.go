@@ -127,10 +127,7 @@ func (m *Model) read(regular bool) tea.Cmd {
 
 // asking returns the details that a screen shows besides a frame.
 func (m *Model) asking(p *page) (ask state.Ask) {
-	if s, ok := p.screen.(asker); ok {
-		ask = s.asks()
-	}
-	if ofOne(ask) {
+	if ask = p.asks(); ofOne(ask) {
 		ask.Server = m.server
 	}
 	return ask
@@ -276,9 +273,7 @@ func (m *Model) show(screen int) tea.Cmd {
 	default:
 		m.stack = nil
 	}
-	if s, ok := next.screen.(opened); ok {
-		s.open(target{}) // all that it can show
-	}
+	next.open(target{}) // all that it can show
 	m.current = screen
 	return m.complete()
 }
@@ -316,10 +311,9 @@ func (m *Model) update() {
 // full.
 func (m *Model) settle() {
 	m.header = m.buildHeader()
-	if s, ok := m.page().screen.(headed); ok {
-		m.page().about.heading = s.headingLines(&m.canvas)
-	}
-	p, rows := m.page(), m.rows()
+	p := m.page()
+	p.above = p.heading(&m.canvas)
+	rows := m.rows()
 	m.space = rows
 	shown, _ := p.size(&m.canvas)
 	p.cursor = max(0, min(p.cursor, shown-1))

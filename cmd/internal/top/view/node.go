@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	tea "charm.land/bubbletea/v2"
-
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
@@ -15,79 +13,56 @@ import (
 
 // nodeScreen shows one node: its figures, the scheduler's last decisions for it, and its pods. Enter opens it.
 type nodeScreen struct {
-	node      string
-	here      *state.Node       // nil if the node is gone
-	shown     []state.ListedPod // the pods that pass the filter
-	total     int
+	list[state.ListedPod]
+	here      *state.Node // nil if the node is gone
 	decisions []state.Decision
 }
 
-func (*nodeScreen) describe() description { return description{name: "node", heading: 2} }
+func newNodeScreen() *nodeScreen {
+	s := &nodeScreen{}
+	s.list = list[state.ListedPod]{
+		about: description{name: "node"}, ask: state.Ask{Decisions: true}, sorted: "pods by name",
+		noun: "pod", none: always("no pod is on this node"), id: podName, to: listedTarget, rows: s.pods, above: s.aboutNode,
+		columns: func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, state.PodsAsk{}) },
+	}
+	return s
+}
 
-// open implements opened.
+// open implements screen.
 func (s *nodeScreen) open(to target) bool {
 	if to.node == "" {
 		return false
 	}
-	s.node = to.node
+	s.ask.Node = to.node
 	return true
 }
 
-func (s *nodeScreen) asks() state.Ask { return state.Ask{Node: s.node, Decisions: true} }
-
-func (s *nodeScreen) update(c *canvas, f query.Filter) {
-	s.here, s.decisions, s.shown, s.total = nil, nil, nil, 0
-	if i := slices.IndexFunc(c.frame.Nodes, func(n state.Node) bool { return n.Name == s.node }); i >= 0 {
+func (s *nodeScreen) pods(c *canvas, f query.Filter) ([]state.ListedPod, int) {
+	s.here, s.decisions = nil, nil
+	if i := slices.IndexFunc(c.frame.Nodes, func(n state.Node) bool { return n.Name == s.ask.Node }); i >= 0 {
 		s.here = &c.frame.Nodes[i]
 	}
 	for _, r := range c.details.Decisions {
-		if r.Node == s.node {
+		if r.Node == s.ask.Node {
 			s.decisions = append(s.decisions, r)
 		}
 	}
-	if c.details.Node == s.node {
-		s.shown, s.total = query.Select(f, c.details.Pods, podRow), len(c.details.Pods)
+	if c.details.Node != s.ask.Node {
+		return nil, 0
 	}
+	return selected(f, c.details.Pods, podRow)
 }
 
-func (*nodeScreen) press(*canvas, tea.KeyPressMsg)    {}
-func (s *nodeScreen) order(*canvas) string            { return "pods by name" }
-func (s *nodeScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
-func (s *nodeScreen) name(row int) string             { return s.shown[row].Namespace + "/" + s.shown[row].Name }
-func (s *nodeScreen) opens(_ *canvas, row int) target { return podTarget(s.name(row)) }
-
-func (s *nodeScreen) empty(*canvas) string {
-	if s.total > 0 {
-		return "no pod passes the filter"
-	}
-	return "no pod is on this node"
-}
-
-// Lines of the heading besides the decisions: the node, the decisions' title or why there are none, and the pods' titles.
-const nodeHeading = 3
-
-// headingLines gives the decisions a third of a high window.
-func (s *nodeScreen) headingLines(c *canvas) int {
-	n := min(len(s.decisions), s.room(c))
-	if n > 0 {
-		n += len(c.silent())
-	}
-	return nodeHeading + n
-}
-
-// room is the number of decisions that the window has room for.
-func (*nodeScreen) room(c *canvas) int { return max((c.height-10)/3, 0) }
-
-func (s *nodeScreen) draw(c *canvas, from, to int) []string {
+// aboutNode returns the node's figures and, in up to a third of a high window, its last decisions, or why there are none.
+func (s *nodeScreen) aboutNode(c *canvas) []string {
 	lines := []string{s.figures(c)}
-	if n := min(len(s.decisions), s.room(c)); n > 0 {
-		last := s.decisions[:n]
-		lines = append(lines, c.silent()...)
-		lines = append(lines, c.textTable(decisionColumns(c, last, false), n, 0, n)...)
-	} else {
-		lines = append(lines, s.noDecisions(c))
+	n := min(len(s.decisions), max((c.height-10)/3, 0))
+	if n == 0 {
+		return append(lines, s.noDecisions(c))
 	}
-	return append(lines, c.textTable(podColumns(c, s.shown, state.PodsAsk{}), len(s.shown), from, to)...)
+	last := s.decisions[:n]
+	lines = append(lines, c.silent()...)
+	return append(lines, table(c, decisionColumns(c, last, false), last, 0, n)...)
 }
 
 // devicesOf names the GPUs of a pod: by its claims, or else by the numbers in its annotation. A part of a card is followed by its
@@ -124,7 +99,7 @@ func (s *nodeScreen) noDecisions(c *canvas) string {
 		return silent[0]
 	case len(s.decisions) > 0:
 		text = fmt.Sprintf("%d decisions: the window is too low for them", len(s.decisions))
-	case c.details.Node != s.node:
+	case c.details.Node != s.ask.Node:
 		text = ""
 	}
 	return c.st.Dim.Render(c.st.Fit(text, c.width))
@@ -133,7 +108,7 @@ func (s *nodeScreen) noDecisions(c *canvas) string {
 // figures sums up the node.
 func (s *nodeScreen) figures(c *canvas) string {
 	if s.here == nil {
-		return c.st.Warn.Render(c.st.Fit(state.Printable(s.node)+" is not in the cluster any more", c.width))
+		return c.st.Warn.Render(c.st.Fit(state.Printable(s.ask.Node)+" is not in the cluster any more", c.width))
 	}
 	n := s.here
 	status := c.st.Good.Render(shortStatus(n))

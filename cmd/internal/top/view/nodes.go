@@ -2,18 +2,18 @@ package view
 
 import (
 	"slices"
-	"strings"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"gnnsched/cmd/internal/top/query"
+	"gnnsched/cmd/internal/top/state"
 )
 
 // nodesScreen lists the nodes with their requested CPU, memory and GPUs. A key for each column
 // sorts by it.
 type nodesScreen struct {
-	nodeList
+	list[state.Node]
 	filtered             bool
 	sort                 query.Sort
 	columnKeys           []columnKey
@@ -27,7 +27,7 @@ type columnKey struct {
 }
 
 func newNodesScreen(sort query.Sort, a arrows) *nodesScreen {
-	return &nodesScreen{
+	s := &nodesScreen{
 		sort: sort,
 		columnKeys: []columnKey{
 			{query.Name, bind("N", "sort by name", "N")},
@@ -42,11 +42,14 @@ func newNodesScreen(sort query.Sort, a arrows) *nodesScreen {
 		right:   bind(a.right+" >", "sort by the next column", "right", ">"),
 		reverse: bind("r", "reverse the order", "r"),
 	}
+	s.list = list[state.Node]{about: s.description(), noun: "node", none: s.noNodes, rows: s.nodes, id: nodeName, to: nodeTarget,
+		columns: func(c *canvas) []column[state.Node] { return nodeColumns{c, s.sort, s.arrow(c)}.layout() }}
+	return s
 }
 
-func (s *nodesScreen) describe() description {
+func (s *nodesScreen) description() description {
 	d := description{
-		name: "nodes", heading: 1, hints: [][2]string{{"C M O N", "sort"}, {"r", "reverse"}},
+		name: "nodes", hints: [][2]string{{"C M O N", "sort"}, {"r", "reverse"}},
 		notes: []note{
 			{title: "Filter", text: "  words that must all match; !word must not", lines: []string{
 				"  worker !notready      name, status, role, zone, version or GPU model",
@@ -66,13 +69,21 @@ func (s *nodesScreen) describe() description {
 	return d
 }
 
-// open implements opened: it shows the nodes of a zone, with the zone as the filter.
+// open implements screen: it shows the nodes of a zone, with the zone as the filter.
 func (*nodesScreen) open(to target) bool { return to.zone != "" }
 
-func (s *nodesScreen) update(c *canvas, f query.Filter) {
-	s.shown = query.Select(f, c.frame.Nodes, query.NodeRow)
+func (s *nodesScreen) nodes(c *canvas, f query.Filter) (shown []state.Node, total int) {
 	s.filtered = !f.Empty()
-	s.sort.Apply(s.shown)
+	shown, total = selected(f, c.frame.Nodes, query.NodeRow)
+	s.sort.Apply(shown)
+	return shown, total
+}
+
+func (s *nodesScreen) noNodes(*canvas) string {
+	if s.filtered {
+		return "no node passes the filter"
+	}
+	return "no nodes in this cluster"
 }
 
 // press sorts.
@@ -116,43 +127,4 @@ func (s *nodesScreen) arrow(c *canvas) string {
 		return c.st.Down
 	}
 	return c.st.Up
-}
-
-func (s *nodesScreen) size(c *canvas) (shown, total int) { return len(s.shown), len(c.frame.Nodes) }
-
-func (s *nodesScreen) empty(*canvas) string {
-	if s.filtered {
-		return "no node passes the filter"
-	}
-	return "no nodes in this cluster"
-}
-
-func (s *nodesScreen) draw(c *canvas, from, to int) []string {
-	cols := nodeColumns{c}.layout()
-	lines := []string{s.heading(c, cols)}
-	for i := range s.shown[from:to] {
-		cells := make([]string, len(cols))
-		for j, col := range cols {
-			cells[j] = col.cell(&s.shown[from+i], col.width)
-		}
-		lines = append(lines, strings.Join(cells, c.gap()))
-	}
-	return lines
-}
-
-// heading returns the titles of the columns, with an arrow at the one that orders the rows.
-func (s *nodesScreen) heading(c *canvas, cols []column) string {
-	cells := make([]string, len(cols))
-	for i, col := range cols {
-		title, style := col.title, c.st.Dim
-		if col.by == s.sort.Column {
-			title, style = title+s.arrow(c), c.st.Bold
-		}
-		if col.right {
-			cells[i] = style.Render(c.st.FitRight(title, col.width))
-		} else {
-			cells[i] = style.Render(c.st.Fit(title, col.width))
-		}
-	}
-	return strings.Join(cells, c.gap())
 }

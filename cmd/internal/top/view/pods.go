@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
@@ -12,166 +11,151 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// podsScreen lists pods with their nodes and requests: all pods, or the pods of the workload that Enter opened.
-type podsScreen struct {
-	ask   state.PodsAsk
-	shown []state.ListedPod // the pods that pass the filter
-	total int
-}
+// maxPending is the number of pending pods in a frame for their screen: enough to look at, and few enough to sort at every redraw.
+const maxPending = 5000
 
-func newPodsScreen() *podsScreen { return &podsScreen{ask: state.PodsAsk{Asked: true}} }
-
-func (*podsScreen) describe() description {
-	return description{
-		name: "pods", heading: 1, open: bind("P", "pods", "P"),
-		notes: []note{{title: "Pods", lines: []string{"  those that hold resources or wait for a node; pods that have finished are left out"}}},
-	}
-}
-
-func (s *podsScreen) asks() state.Ask { return state.Ask{Pods: s.ask} }
-
-// open implements opened. Without a workload, the screen lists all pods.
-func (s *podsScreen) open(to target) bool {
-	s.ask = state.PodsAsk{Asked: true, Namespace: to.pods.Namespace, Workload: to.pods.Workload}
-	return to.pods.Asked
-}
-
-func (s *podsScreen) update(c *canvas, f query.Filter) {
-	s.shown, s.total = nil, 0
-	if c.asked == s.asks() {
-		s.shown, s.total = query.Select(f, c.details.Pods, podRow), len(c.details.Pods)
-	}
-}
-
-// podRow lets the filter read the fields of a pod.
-func podRow(p *state.ListedPod) query.Row {
-	return query.Row{
-		Texts: []string{p.Namespace + "/" + p.Name, p.Status, p.Node, p.Workload, p.Scheduler},
-		Usage: func(field string) state.Usage {
-			switch field {
-			case "cpu":
-				return state.Usage{Requested: p.CPU}
-			case "memory":
-				return state.Usage{Requested: p.Memory}
-			case "gpu":
-				return state.Usage{Requested: p.GPU}
+// pendingScreen lists the pods that wait for a node, the oldest first, with the reason.
+func pendingScreen() screen {
+	name := func(p *state.PendingPod) string { return p.Namespace + "/" + p.Name }
+	return &list[state.PendingPod]{
+		about:  description{name: "pending", open: bind("p", "pending pods", "p"), pending: maxPending},
+		sorted: "oldest first", noun: "pending pod", none: always("no pod is pending"),
+		id: name, to: func(p *state.PendingPod) target { return podTarget(name(p)) },
+		rows: func(c *canvas, f query.Filter) ([]state.PendingPod, int) {
+			return query.Select(f, c.frame.Pending, query.PendingRow), c.frame.PendingCount
+		},
+		columns: func(c *canvas) []column[state.PendingPod] {
+			cols := []column[state.PendingPod]{
+				{title: "POD", most: min(max(c.width*2/5, 12), max(c.width, 1)), cell: name},
+				{title: "SCHEDULER", most: 20, cell: func(p *state.PendingPod) string { return p.Scheduler }},
+				{title: "AGE", right: true, width: 5, cell: func(p *state.PendingPod) string { return state.Age(c.frame.Time, p.Created) }},
+				{title: "WHY", rest: true, cell: (*state.PendingPod).Why},
 			}
-			return state.Usage{Requested: 1}
+			if c.width < 60 {
+				cols[3].free = len(c.gap())
+				return slices.Delete(cols, 1, 2)
+			}
+			return cols
 		},
 	}
 }
 
-func (*podsScreen) press(*canvas, tea.KeyPressMsg)    {}
-func (s *podsScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
-func (s *podsScreen) name(row int) string             { return s.shown[row].Namespace + "/" + s.shown[row].Name }
-func (s *podsScreen) opens(_ *canvas, row int) target { return podTarget(s.name(row)) }
+// podsScreen lists pods with their nodes and requests: all pods, or the pods of the workload that Enter opened.
+type podsScreen struct{ list[state.ListedPod] }
+
+func newPodsScreen() *podsScreen {
+	s := &podsScreen{}
+	s.list = list[state.ListedPod]{
+		about: description{
+			name: "pods", open: bind("P", "pods", "P"),
+			notes: []note{{title: "Pods", lines: []string{"  those that hold resources or wait for a node; pods that have finished are left out"}}},
+		},
+		ask: state.Ask{Pods: state.PodsAsk{Asked: true}}, noun: "pod", id: podName, to: listedTarget,
+		none: func(*canvas) string {
+			if s.ask.Pods.Namespace != "" {
+				return "the workload has no pods any more"
+			}
+			return "no pods in this cluster"
+		},
+		rows: func(c *canvas, f query.Filter) ([]state.ListedPod, int) {
+			if c.asked != s.ask {
+				return nil, 0
+			}
+			return selected(f, c.details.Pods, podRow)
+		},
+		columns: func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, s.ask.Pods) },
+	}
+	return s
+}
+
+// open implements screen. Without a workload, the screen lists all pods.
+func (s *podsScreen) open(to target) bool {
+	s.ask.Pods = state.PodsAsk{Asked: true, Namespace: to.pods.Namespace, Workload: to.pods.Workload}
+	return to.pods.Asked
+}
 
 func (s *podsScreen) order(*canvas) string {
-	if s.ask.Namespace == "" {
+	if s.ask.Pods.Namespace == "" {
 		return "pods by name"
 	}
-	if _, name, ok := strings.Cut(s.ask.Workload, "/"); ok {
+	if _, name, ok := strings.Cut(s.ask.Pods.Workload, "/"); ok {
 		return "pods of " + state.Printable(name)
 	}
 	return "pods without a controller"
 }
 
-func (s *podsScreen) empty(*canvas) string {
-	switch {
-	case s.total > 0:
-		return "no pod passes the filter"
-	case s.ask.Namespace != "":
-		return "the workload has no pods any more"
-	}
-	return "no pods in this cluster"
-}
+func podName(p *state.ListedPod) string      { return p.Namespace + "/" + p.Name }
+func listedTarget(p *state.ListedPod) target { return podTarget(podName(p)) }
 
-func (s *podsScreen) draw(c *canvas, from, to int) []string {
-	return c.textTable(podColumns(c, s.shown, s.ask), len(s.shown), from, to)
+// podRow lets the filter read the fields of a pod.
+func podRow(p *state.ListedPod) query.Row {
+	return query.Row{
+		Texts: []string{podName(p), p.Status, p.Node, p.Workload, p.Scheduler}, Amounts: query.Requested(p.CPU, p.Memory, p.GPU, 1),
+	}
 }
 
 // podColumns are the columns of a list of pods: of one node or of one workload they leave that out.
-func podColumns(c *canvas, list []state.ListedPod, ask state.PodsAsk) []textColumn {
-	of := func(cell func(p *state.ListedPod) string) func(int) string {
-		return func(row int) string { return cell(&list[row]) }
-	}
-	unwell := func(row int) lipgloss.Style {
-		if p := &list[row]; p.Node == "" || p.Status != "Running" {
+func podColumns(c *canvas, pods []state.ListedPod, ask state.PodsAsk) []column[state.ListedPod] {
+	unwell := func(p *state.ListedPod) lipgloss.Style {
+		if p.Node == "" || p.Status != "Running" {
 			return c.st.Warn
 		}
 		return c.st.Plain
 	}
-	has := func(of func(p state.ListedPod) bool) bool { return slices.ContainsFunc(list, of) }
+	has := func(of func(p state.ListedPod) bool) bool { return slices.ContainsFunc(pods, of) }
 	ofNode, ofWorkload := !ask.Asked, ask.Namespace != ""
-	cols := []textColumn{
-		{title: "POD", middle: true, cell: of(func(p *state.ListedPod) string { return p.Namespace + "/" + p.Name })},
-		{title: "STATUS", cell: of(func(p *state.ListedPod) string { return orDash(p.Status) }), style: unwell},
+	var cols []column[state.ListedPod]
+	add := func(wanted bool, col column[state.ListedPod]) {
+		if wanted {
+			cols = append(cols, col)
+		}
 	}
-	if !ofNode {
-		cols = append(cols, textColumn{title: "NODE", cell: of(func(p *state.ListedPod) string { return orDash(p.Node) })})
+	workload := column[state.ListedPod]{
+		title: "WORKLOAD", middle: true, extra: !ofNode, cell: func(p *state.ListedPod) string { return orDash(p.Workload) },
 	}
-	workload := textColumn{
-		title: "WORKLOAD", middle: true, extra: !ofNode, cell: of(func(p *state.ListedPod) string { return orDash(p.Workload) }),
-	}
-	if ofNode {
-		cols = append(cols, workload)
-	}
-	cols = append(cols,
-		textColumn{title: "CPU", right: true, cell: of(func(p *state.ListedPod) string { return state.Cores(p.CPU) })},
-		textColumn{title: "MEMORY", right: true, cell: of(func(p *state.ListedPod) string { return state.Bytes(p.Memory) })},
-	)
-	if c.frame.HasGPU() && (!ofNode || has(func(p state.ListedPod) bool { return p.GPU > 0 })) {
-		cols = append(cols, textColumn{title: "GPU", right: true, cell: of(func(p *state.ListedPod) string { return state.Devices(p.GPU) })})
-	}
-	if has(func(p state.ListedPod) bool { return len(p.Held) > 0 || p.Devices != 0 }) {
-		cols = append(cols, textColumn{title: "DEVICE", middle: true, extra: !ofNode, cell: of(devicesOf)})
-	}
-	if has(func(p state.ListedPod) bool { return len(p.Held) > 0 }) {
-		cols = append(cols, textColumn{title: "CLAIM", middle: true, extra: !ofNode, cell: of(claimsOf)})
-	}
-	cols = append(cols, textColumn{
-		title: "AGE", right: true, cell: of(func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) }),
+	add(true, column[state.ListedPod]{title: "POD", middle: true, cell: podName})
+	add(true, column[state.ListedPod]{title: "STATUS", cell: func(p *state.ListedPod) string { return orDash(p.Status) }, style: unwell})
+	add(!ofNode, column[state.ListedPod]{title: "NODE", cell: func(p *state.ListedPod) string { return orDash(p.Node) }})
+	add(ofNode, workload)
+	add(true, column[state.ListedPod]{title: "CPU", right: true, cell: func(p *state.ListedPod) string { return state.Cores(p.CPU) }})
+	add(true, column[state.ListedPod]{title: "MEMORY", right: true, cell: func(p *state.ListedPod) string { return state.Bytes(p.Memory) }})
+	add(c.frame.HasGPU() && (!ofNode || has(func(p state.ListedPod) bool { return p.GPU > 0 })),
+		column[state.ListedPod]{title: "GPU", right: true, cell: func(p *state.ListedPod) string { return state.Devices(p.GPU) }})
+	add(has(func(p state.ListedPod) bool { return len(p.Held) > 0 || p.Devices != 0 }),
+		column[state.ListedPod]{title: "DEVICE", middle: true, extra: !ofNode, cell: devicesOf})
+	add(has(func(p state.ListedPod) bool { return len(p.Held) > 0 }),
+		column[state.ListedPod]{title: "CLAIM", middle: true, extra: !ofNode, cell: claimsOf})
+	add(true, column[state.ListedPod]{
+		title: "AGE", right: true, cell: func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) },
 	})
-	if !ofNode && !ofWorkload {
-		cols = append(cols, workload)
-	}
-	return append(cols, textColumn{title: "SCHEDULER", extra: true, cell: of(func(p *state.ListedPod) string { return p.Scheduler })})
+	add(!ofNode && !ofWorkload, workload)
+	add(true, column[state.ListedPod]{title: "SCHEDULER", extra: true, cell: func(p *state.ListedPod) string { return p.Scheduler }})
+	return cols
 }
 
 // podScreen shows one pod: its figures, why it waits, why it got its node, and its events. Enter opens it from a list of pods, with
 // the newest decision about it, or from a decision, with that one.
-type podScreen struct {
-	ask state.PodAsk
+type podScreen struct{ prose }
+
+func newPodScreen() *podScreen {
+	s := &podScreen{}
+	s.prose = prose{list[struct{}]{about: description{name: "pod", overlay: true}, sorted: "pod"}, s.details}
+	return s
 }
 
-func (*podScreen) describe() description { return description{name: "pod", overlay: true} }
-
-func (s *podScreen) asks() state.Ask { return state.Ask{Pod: s.ask} }
-
-// open implements opened.
+// open implements screen.
 func (s *podScreen) open(to target) bool {
 	if to.pod.Name == "" {
 		return false
 	}
-	s.ask = to.pod
+	s.ask.Pod = to.pod
 	return true
 }
 
-func (*podScreen) update(*canvas, query.Filter)   {}
-func (*podScreen) press(*canvas, tea.KeyPressMsg) {}
-func (s *podScreen) order(*canvas) string         { return "pod" }
-func (*podScreen) empty(*canvas) string           { return "" }
-func (s *podScreen) size(c *canvas) (shown, total int) {
-	n := len(s.lines(c))
-	return n, n
-}
-
-func (s *podScreen) draw(c *canvas, from, to int) []string { return s.lines(c)[from:to] }
-
-// lines are all lines of the screen; none until the details are there.
-func (s *podScreen) lines(c *canvas) []string {
+// details are all lines of the screen; none until the details are there.
+func (s *podScreen) details(c *canvas) []string {
 	p := c.details.Pod
-	if p == nil || c.asked != s.asks() {
+	if p == nil || c.asked != s.ask {
 		return nil
 	}
 	lines := s.figures(c, p)

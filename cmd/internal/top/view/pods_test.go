@@ -89,10 +89,10 @@ func TestEnterLeadsOn(t *testing.T) {
 	}
 	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20)))
 	pods := m.pages[2].screen.(*podsScreen)
-	if press(m, "w", "enter", "P"); name(m) != "workloads" || pods.ask.Namespace == "" {
+	if press(m, "w", "enter", "P"); name(m) != "workloads" || pods.ask.Pods.Namespace == "" {
 		t.Errorf("P on the pods of a workload leads to %s", name(m))
 	}
-	if press(m, "P"); name(m) != "pods" || pods.ask.Namespace != "" {
+	if press(m, "P"); name(m) != "pods" || pods.ask.Pods.Namespace != "" {
 		t.Error("P lists the pods of a workload, want all")
 	}
 }

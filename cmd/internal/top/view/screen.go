@@ -15,11 +15,14 @@ import (
 // header and the footer around it, scrolls it, and reads its filter; everything else about the
 // list is the screen's own.
 //
-// To add a screen, implement this interface in a new file and add it to [newScreens].
+// Most screens are a [list], which a function in a file of its own fills in. To add one, write such a function and add it
+// to [newScreens].
 type screen interface {
 	// describe returns the screen's properties for the view and the help. The view calls it once.
 	describe() description
-	// update recomputes the rows from c.frame: the rows that pass the filter, in order.
+	// asks returns what the screen shows besides a frame; the zero value for nothing.
+	asks() state.Ask
+	// update recomputes the rows: those that pass the filter, in order.
 	update(c *canvas, f query.Filter)
 	// press handles a key that the view has no use for.
 	press(c *canvas, k tea.KeyPressMsg)
@@ -27,6 +30,14 @@ type screen interface {
 	order(c *canvas) string
 	// size returns the number of rows that pass the filter, and of all rows.
 	size(c *canvas) (shown, total int)
+	// name returns a name of a row that does not change, so that the cursor follows a row that moves; empty if it has none.
+	name(row int) string
+	// opens returns the target of a row.
+	opens(c *canvas, row int) target
+	// open makes the screen show a target, and reports whether it is one for this screen.
+	open(to target) bool
+	// heading returns the number of lines above the rows, which do not scroll.
+	heading(c *canvas) int
 	// draw returns the heading, and below it the rows with index from up to, but not including, to.
 	draw(c *canvas, from, to int) []string
 	// empty returns the text that is shown if there are no rows.
@@ -37,37 +48,22 @@ type screen interface {
 func newScreens(cfg Config) []screen {
 	return []screen{
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
-		&pendingScreen{},
+		pendingScreen(),
 		newPodsScreen(),
 		newHeatScreen(arrowsOf(cfg.Look)),
-		&decisionsScreen{},
-		&nodeScreen{},
-		&podScreen{},
-		&workloadsScreen{},
-		&zonesScreen{},
-		&eventsScreen{},
-		&gpuScreen{},
-		&usedScreen{},
+		decisionsScreen(),
+		newNodeScreen(),
+		newPodScreen(),
+		workloadsScreen(),
+		zonesScreen(),
+		newEventsScreen(),
+		gpuScreen(),
+		usedScreen(),
 		newVersusScreen(),
-		&learningScreen{},
+		newLearningScreen(),
 		newShadowScreen(),
-		&helpScreen{},
+		helpScreen(),
 	}
-}
-
-// named is a screen whose rows have names that do not change. The cursor follows a row that moves.
-type named interface {
-	name(row int) string
-}
-
-// asker is a screen that shows more of the cluster than frames hold.
-type asker interface {
-	asks() state.Ask
-}
-
-// headed is a screen whose heading has more lines in a higher window.
-type headed interface {
-	headingLines(c *canvas) int
 }
 
 // clicker is a screen that needs the clicked cell of the window.
@@ -80,14 +76,6 @@ type tall interface {
 	rowHeight(c *canvas) (lines int)
 }
 
-// nodeList holds the rows of a screen that lists nodes.
-type nodeList struct {
-	shown []state.Node // the nodes that pass the filter, in order
-}
-
-func (l *nodeList) name(row int) string             { return l.shown[row].Name }
-func (l *nodeList) opens(_ *canvas, row int) target { return target{node: l.shown[row].Name} }
-
 // description tells the view and the help about a screen.
 type description struct {
 	name    string        // one word, for the footer and for commands
@@ -96,7 +84,6 @@ type description struct {
 	keys    []key.Binding // the screen's own keys, for the help
 	hints   [][2]string   // the most important of them, key and word, for the footer
 	notes   []note        // paragraphs of the help
-	heading int           // lines of the heading, which does not scroll
 	pending int           // number of pending pods that the screen wants in a frame
 	grid    bool          // the screen marks the chosen row itself, because the rows hold several objects
 	overlay bool          // hides the cluster's figures, has no filter, and leads back to the screen below it
@@ -136,6 +123,7 @@ func (c *canvas) gap() string {
 type page struct {
 	screen
 	about  description
+	above  int    // lines of the heading in this window
 	offset int    // first row shown
 	cursor int    // the chosen row
 	chosen string // the name of the chosen row, if the screen names its rows; empty for the first row
@@ -162,32 +150,20 @@ type target struct {
 	pod  state.PodAsk  // with the decision that is explained
 }
 
-// opener is a screen whose rows lead to something.
-type opener interface {
-	opens(c *canvas, row int) target
-}
-
-// opened is a screen that shows targets of one kind.
-type opened interface {
-	// open makes the screen show a target, and reports whether it is one for this screen.
-	open(target) bool
-}
-
 // chosenTarget returns the target of the chosen row.
-func (m *Model) chosenTarget() (to target) {
+func (m *Model) chosenTarget() target {
 	p := m.page()
-	shown, _ := p.size(&m.canvas)
-	if s, ok := p.screen.(opener); ok && p.cursor < shown {
-		to = s.opens(&m.canvas, p.cursor)
+	if shown, _ := p.size(&m.canvas); p.cursor >= shown {
+		return target{}
 	}
-	return to
+	return p.opens(&m.canvas, p.cursor)
 }
 
 // enter opens the target of the chosen row.
 func (m *Model) enter() tea.Cmd {
 	to := m.chosenTarget()
 	for i, p := range m.pages {
-		if s, ok := p.screen.(opened); ok && i != m.current && s.open(to) {
+		if i != m.current && p.open(to) {
 			m.stack = append(m.stack, m.current)
 			m.current, p.offset = i, 0
 			m.setFilter(to.zone)
@@ -202,6 +178,8 @@ func podTarget(pod string) target {
 	namespace, name, _ := strings.Cut(pod, "/")
 	return target{pod: state.PodAsk{Namespace: namespace, Name: name}}
 }
+
+func nodeTarget(n *state.Node) target { return target{node: n.Name} }
 
 // decisionTarget is the pod of a decision, with the decision's explanation.
 func decisionTarget(d *state.Decision) target {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,31 +22,31 @@ import (
 // shadowScreen shows the findings of a shadow scheduler: the verdict and its figures, and below them the last bindings or the pods that
 // would have failed.
 type shadowScreen struct {
-	shown   []shadow.Comparison // the pods that pass the filter
-	total   int
+	list[shadow.Comparison]
 	failing bool // only pods that would have failed are listed
 	fails   key.Binding
 }
 
 func newShadowScreen() *shadowScreen {
-	return &shadowScreen{fails: bind("f", "shadow: only what would fail, or all", "f")}
-}
-
-func (s *shadowScreen) describe() description {
-	return description{
-		name: "shadow", open: bind("s", "in the shadow of another scheduler", "s"),
-		keys: []key.Binding{s.fails}, hints: [][2]string{{"f", "failures"}},
-		notes: []note{{title: "Shadow", lines: []string{
-			"  what a scheduler with --shadow would do in place of the one that it watches",
-			"  GAIN        of a pod: cost after their choice minus cost after ours",
-			"  agreement   the same or an equally good node, of the pods with a choice",
-		}}},
+	s := &shadowScreen{fails: bind("f", "shadow: only what would fail, or all", "f")}
+	s.list = list[shadow.Comparison]{
+		about: description{
+			name: "shadow", open: bind("s", "in the shadow of another scheduler", "s"),
+			keys: []key.Binding{s.fails}, hints: [][2]string{{"f", "failures"}},
+			notes: []note{{title: "Shadow", lines: []string{
+				"  what a scheduler with --shadow would do in place of the one that it watches",
+				"  GAIN        of a pod: cost after their choice minus cost after ours",
+				"  agreement   the same or an equally good node, of the pods with a choice",
+			}}},
+		},
+		ask: state.Ask{Shadow: true}, noun: "pod", none: s.noPods, bare: true, rows: s.pods, above: s.figures, columns: s.cells,
+		id: func(x *shadow.Comparison) string { return x.Pod + x.Time.String() },
+		to: func(x *shadow.Comparison) target { return podTarget(x.Pod) },
 	}
+	return s
 }
 
-func (*shadowScreen) asks() state.Ask { return state.Ask{Shadow: true} }
-
-func (s *shadowScreen) update(c *canvas, f query.Filter) {
+func (s *shadowScreen) pods(c *canvas, f query.Filter) ([]shadow.Comparison, int) {
 	found := &c.details.Shadow
 	all := found.Recent
 	if s.failing {
@@ -54,8 +55,7 @@ func (s *shadowScreen) update(c *canvas, f query.Filter) {
 			all = append(all, shadow.Comparison{Pod: x.Pod, What: x.What, Theirs: x.Theirs, Node: x.Node, Why: x.Why})
 		}
 	}
-	s.total = len(all)
-	s.shown = query.Select(f, all, func(x *shadow.Comparison) query.Row {
+	return selected(f, all, func(x *shadow.Comparison) query.Row {
 		return query.Row{Texts: []string{x.Pod, x.Theirs, x.Node, resultOf(found, x).Text, x.Why}}
 	})
 }
@@ -83,17 +83,8 @@ func (s *shadowScreen) order(*canvas) string {
 	return "newest first"
 }
 
-func (s *shadowScreen) size(*canvas) (shown, total int) { return len(s.shown), s.total }
-
-func (s *shadowScreen) opens(_ *canvas, row int) target { return podTarget(s.shown[row].Pod) }
-func (s *shadowScreen) name(row int) string {
-	return s.shown[row].Pod + s.shown[row].Time.String()
-}
-
-func (s *shadowScreen) empty(c *canvas) string {
+func (s *shadowScreen) noPods(c *canvas) string {
 	switch {
-	case s.total > 0:
-		return "no pod passes the filter"
 	case !known(c):
 		return state.Printable(hintOf(c.details.ShadowErr))
 	case s.failing:
@@ -104,17 +95,6 @@ func (s *shadowScreen) empty(c *canvas) string {
 
 // known reports whether the scheduler has reported its findings.
 func known(c *canvas) bool { return c.details.Shadow.Version != "" }
-
-// headingLines is the largest number of heading lines that leaves room for some rows.
-func (s *shadowScreen) headingLines(c *canvas) int { return len(s.figures(c)) + 1 }
-
-func (s *shadowScreen) draw(c *canvas, from, to int) []string {
-	lines := s.figures(c)
-	if len(s.shown) == 0 {
-		return append(lines, "")
-	}
-	return append(lines, c.textTable(s.columns(c), len(s.shown), from, to)...)
-}
 
 // figures are the lines above the list, without the least important ones in a low window.
 func (s *shadowScreen) figures(c *canvas) []string {
@@ -292,38 +272,30 @@ func (s *shadowScreen) curves(c *canvas) []string {
 	return lines
 }
 
-// columns returns the columns of the visible list.
-func (s *shadowScreen) columns(c *canvas) []textColumn {
+// cells returns the columns of the visible list.
+func (s *shadowScreen) cells(c *canvas) []column[shadow.Comparison] {
 	found := &c.details.Shadow
-	of := func(cell func(x *shadow.Comparison) string) func(int) string {
-		return func(row int) string { return cell(&s.shown[row]) }
-	}
-	style := func(row int) lipgloss.Style {
-		if resultOf(found, &s.shown[row]).Fails {
+	style := func(x *shadow.Comparison) lipgloss.Style {
+		if resultOf(found, x).Fails {
 			return c.st.Warn
 		}
 		return c.st.Plain
 	}
-	cols := []textColumn{
-		{title: "POD", middle: true, cell: of(func(x *shadow.Comparison) string { return x.Pod }), style: style},
-		{title: "REALLY ON", middle: true, cell: of(func(x *shadow.Comparison) string { return x.Theirs })},
-		{title: "WOULD GO TO", middle: true, cell: of(func(x *shadow.Comparison) string {
-			if x.Node == "" {
-				return "none"
-			}
-			return x.Node
-		}), style: style},
+	decided := func(x *shadow.Comparison) string { return x.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) }
+	cols := []column[shadow.Comparison]{
+		{title: "TIME", cell: decided},
+		{title: "POD", middle: true, cell: func(x *shadow.Comparison) string { return x.Pod }, style: style},
+		{title: "REALLY ON", middle: true, cell: func(x *shadow.Comparison) string { return x.Theirs }},
+		{title: "WOULD GO TO", middle: true, cell: func(x *shadow.Comparison) string { return cmp.Or(x.Node, "none") }, style: style},
 	}
-	result := textColumn{title: "RESULT", cell: of(func(x *shadow.Comparison) string { return resultOf(found, x).Text })}
-	why := textColumn{title: "WHY", extra: true, cell: of(func(x *shadow.Comparison) string { return x.Why })}
+	result := column[shadow.Comparison]{title: "RESULT", cell: func(x *shadow.Comparison) string { return resultOf(found, x).Text }}
+	why := column[shadow.Comparison]{title: "WHY", extra: !s.failing, cell: func(x *shadow.Comparison) string { return x.Why }}
 	if s.failing {
-		why.extra = false
-		return append(cols, why, result)
+		return append(cols[1:], why, result)
 	}
-	cols = append([]textColumn{{title: "TIME", cell: of(func(x *shadow.Comparison) string { return x.Time.In(c.frame.Time.Location()).Format(time.TimeOnly) })}}, cols...)
 	return append(cols,
-		textColumn{title: "GAIN", right: true, cell: of(func(x *shadow.Comparison) string { return gainText(found, x) })},
-		textColumn{title: "TOOK", right: true, cell: of(func(x *shadow.Comparison) string { return c.st.Latency(1e6 * x.Took) })},
+		column[shadow.Comparison]{title: "GAIN", right: true, cell: func(x *shadow.Comparison) string { return gainText(found, x) }},
+		column[shadow.Comparison]{title: "TOOK", right: true, cell: func(x *shadow.Comparison) string { return c.st.Latency(1e6 * x.Took) }},
 		result, why)
 }
 

@@ -7,36 +7,34 @@ import (
 	"strings"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/usage"
 )
 
 // usedScreen lists the nodes' usage beside their pods' requests, the node with the highest CPU usage first.
-type usedScreen struct {
-	nodeList
-}
-
-func (*usedScreen) describe() description {
-	return description{
-		name: "used", heading: 3, open: bind("u", "used beside requested", "u"),
-		notes: []note{{title: "Used", lines: []string{
-			"  REQ, USED   requested by pods and really used, of what is allocatable",
-			"  used is what metrics.k8s.io says; a dash: the node is not measured",
-			"  below that: which nodes the scheduler scores by usage, and which by requests",
-		}}},
+func usedScreen() screen {
+	s := &list[state.Node]{
+		about: description{
+			name: "used", open: bind("u", "used beside requested", "u"),
+			notes: []note{{title: "Used", lines: []string{
+				"  REQ, USED   requested by pods and really used, of what is allocatable",
+				"  used is what metrics.k8s.io says; a dash: the node is not measured",
+				"  below that: which nodes the scheduler scores by usage, and which by requests",
+			}}},
+		},
+		ask: state.Ask{Usage: true}, sorted: "by CPU used", noun: "node", id: nodeName, to: nodeTarget,
+		above: func(c *canvas) []string { return []string{usedSum(c), scoredBy(c)} },
+		rows: func(c *canvas, f query.Filter) ([]state.Node, int) {
+			shown, total := selected(f, c.frame.Nodes, query.NodeRow)
+			slices.SortStableFunc(shown, func(a, b state.Node) int { // the frame is sorted by name
+				return cmp.Compare(usedCPU(&b), usedCPU(&a))
+			})
+			return shown, total
+		},
 	}
-}
-
-func (*usedScreen) asks() state.Ask { return state.Ask{Usage: true} }
-
-func (s *usedScreen) update(c *canvas, f query.Filter) {
-	s.shown = query.Select(f, c.frame.Nodes, query.NodeRow)
-	slices.SortStableFunc(s.shown, func(a, b state.Node) int { // the frame is sorted by name
-		return cmp.Compare(usedCPU(&b), usedCPU(&a))
-	})
+	s.columns = func(c *canvas) []column[state.Node] { return usedColumns(c, s.shown) }
+	return s
 }
 
 // usedCPU is the fraction of CPU that a node uses, or -1 if it is not measured.
@@ -44,48 +42,39 @@ func usedCPU(n *state.Node) float64 {
 	if n.Used == nil {
 		return -1
 	}
-	return state.Usage{Requested: n.Used.CPU, Allocatable: n.CPU.Allocatable}.Fraction()
+	return n.UsedCPU().Fraction()
 }
 
-func (*usedScreen) press(*canvas, tea.KeyPressMsg) {}
-func (*usedScreen) order(*canvas) string           { return "by CPU used" }
-func (*usedScreen) empty(*canvas) string           { return "no node passes the filter" }
-
-func (s *usedScreen) size(c *canvas) (shown, total int) { return len(s.shown), len(c.frame.Nodes) }
-
-func (s *usedScreen) draw(c *canvas, from, to int) []string {
+// usedColumns are the columns of requests and usage, all of one width.
+func usedColumns(c *canvas, nodes []state.Node) []column[state.Node] {
 	name := len("NODE")
-	for i := range s.shown {
-		name = max(name, len(s.shown[i].Name))
+	for i := range nodes {
+		name = max(name, len(nodes[i].Name))
 	}
 	name = min(name, max(c.width/4, 8))
 	width := max((c.width-name)/4-len(c.gap()), percentWidth)
-	row := func(cells ...string) string { return strings.Join(cells, c.gap()) }
-	heading := []string{c.st.Fit("NODE", name)}
-	for _, title := range []string{"CPU REQ", "CPU USED", "MEM REQ", "MEM USED"} {
+	cols := []column[state.Node]{{title: "NODE", width: name, cell: nodeName}}
+	add := func(title string, of func(*state.Node) (u state.Usage, known bool)) {
 		if width < len(title) {
 			title = strings.ReplaceAll(strings.ReplaceAll(title, "CPU ", "C."), "MEM ", "M.")
 		}
-		heading = append(heading, c.st.FitRight(title, width))
+		cols = append(cols, column[state.Node]{title: title, right: true, width: width, draw: func(n *state.Node, width int) string {
+			u, known := of(n)
+			if !known {
+				return c.st.Dim.Render(c.st.FitRight("-", width))
+			}
+			return usedCell(c, u, width)
+		}})
 	}
-	lines := []string{s.sum(c), s.scored(c), c.st.Dim.Render(row(heading...))}
-	for i := range s.shown[from:to] {
-		n := &s.shown[from+i]
-		cpu, memory := "", ""
-		if n.Used == nil {
-			cpu = c.st.Dim.Render(c.st.FitRight("-", width))
-			memory = cpu
-		} else {
-			cpu = s.cell(c, state.Usage{Requested: n.Used.CPU, Allocatable: n.CPU.Allocatable}, width)
-			memory = s.cell(c, state.Usage{Requested: n.Used.Memory, Allocatable: n.Memory.Allocatable}, width)
-		}
-		lines = append(lines, row(c.st.Fit(n.Name, name), s.cell(c, n.CPU, width), cpu, s.cell(c, n.Memory, width), memory))
-	}
-	return lines
+	add("CPU REQ", func(n *state.Node) (state.Usage, bool) { return n.CPU, true })
+	add("CPU USED", func(n *state.Node) (state.Usage, bool) { return n.UsedCPU(), n.Used != nil })
+	add("MEM REQ", func(n *state.Node) (state.Usage, bool) { return n.Memory, true })
+	add("MEM USED", func(n *state.Node) (state.Usage, bool) { return n.UsedMemory(), n.Used != nil })
+	return cols
 }
 
-// cell draws a bar, if there is room, and a percentage.
-func (s *usedScreen) cell(c *canvas, u state.Usage, width int) string {
+// usedCell draws a bar, if there is room, and a percentage.
+func usedCell(c *canvas, u state.Usage, width int) string {
 	bar := width - percentWidth
 	if bar < smallBar {
 		bar = 0
@@ -94,8 +83,8 @@ func (s *usedScreen) cell(c *canvas, u state.Usage, width int) string {
 	return c.st.Bar(bar, f, false) + c.st.Alarm(f).Render(c.st.FitRight(state.Percent(f), width-bar))
 }
 
-// sum returns the usage of all workers, or that nothing is measured.
-func (s *usedScreen) sum(c *canvas) string {
+// usedSum returns the usage of all workers, or that nothing is measured.
+func usedSum(c *canvas) string {
 	t := &c.frame.Totals
 	if t.Used == nil {
 		return c.st.Dim.Render(c.st.Fit("no node is measured: metrics.k8s.io does not answer", c.width))
@@ -112,8 +101,8 @@ func (s *usedScreen) sum(c *canvas) string {
 	return c.st.Join(parts, c.width)
 }
 
-// scored returns which nodes the scheduler scores by its own measurements of usage, and which by requests.
-func (s *usedScreen) scored(c *canvas) string {
+// scoredBy returns which nodes the scheduler scores by its own measurements of usage, and which by requests.
+func scoredBy(c *canvas) string {
 	reports, parts := c.details.Usage, c.oneServer()
 	for i := range reports {
 		parts = append(parts, reportParts(c, &reports[i])...)

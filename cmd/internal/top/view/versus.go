@@ -18,17 +18,32 @@ import (
 // versusScreen shows two profiles side by side, of one scheduler or of two: sums over their decisions, and below them each one's decisions,
 // the newest first. For a scheduler that is not asked, it shows its bound pods.
 type versusScreen struct {
+	list[beside]
 	sides       [2]*tally  // nil: there is none
 	picked      [2]decider // by the reader; the zero value if he has not
 	all         []decider  // to pick from, by name
-	total       int        // decisions of the side with the most, without the filter
 	right, left key.Binding
 }
 
+// beside is a row: a decision of each side, nil after its last one.
+type beside [2]*record.Record
+
 func newVersusScreen() *versusScreen {
-	return &versusScreen{
+	s := &versusScreen{
 		right: bind("Tab", "versus: next at the right", "tab"), left: bind("S-Tab", "versus: next at the left", "shift+tab"),
 	}
+	s.list = list[beside]{
+		about: description{
+			name: "versus", open: bind("v", "two schedulers side by side", "v"), keys: []key.Binding{s.right, s.left},
+			notes: []note{{title: "Side by side", lines: []string{
+				"  the profiles with the most decisions that pass the filter, first one of each --server",
+				"  bound pods   this scheduler is not asked: the API says what it has bound",
+			}}},
+		},
+		ask: state.Ask{Decisions: true, Placed: true}, sorted: "newest first", rows: s.decisions, above: s.figures,
+		columns: func(c *canvas) []column[beside] { return slices.Concat(s.columnsOf(c, 0), s.columnsOf(c, 1)) },
+	}
+	return s
 }
 
 // measures are the lines that compare the profiles. Those with counted set come from the API, so they are known of every scheduler.
@@ -50,19 +65,7 @@ var measures = []struct {
 	{"median latency", false, func(c *canvas, t *tally) string { return c.st.Latency(median(t.latencies)) }},
 }
 
-func (s *versusScreen) describe() description {
-	return description{
-		name: "versus", open: bind("v", "two schedulers side by side", "v"), keys: []key.Binding{s.right, s.left},
-		notes: []note{{title: "Side by side", lines: []string{
-			"  the profiles with the most decisions that pass the filter, first one of each --server",
-			"  bound pods   this scheduler is not asked: the API says what it has bound",
-		}}},
-	}
-}
-
-func (*versusScreen) asks() state.Ask { return state.Ask{Decisions: true, Placed: true} }
-
-func (s *versusScreen) update(c *canvas, f query.Filter) {
+func (s *versusScreen) decisions(c *canvas, f query.Filter) (shown []beside, total int) {
 	list := compared(c)
 	found := ranked(c, tallies(query.Select(f, list, decisionRow)))
 	every := tallies(list)
@@ -71,6 +74,26 @@ func (s *versusScreen) update(c *canvas, f query.Filter) {
 		s.all = append(s.all, t.of)
 	}
 	slices.SortFunc(s.all, decider.compare)
+	s.choose(found)
+	for _, t := range every {
+		if slices.ContainsFunc(s.sides[:], func(shown *tally) bool { return shown == nil || shown.of == t.of }) {
+			total = max(total, len(t.list))
+		}
+	}
+	for side, t := range s.sides {
+		if t == nil {
+			continue
+		}
+		shown = append(shown, make([]beside, max(len(t.list)-len(shown), 0))...)
+		for row, r := range t.list {
+			shown[row][side] = r
+		}
+	}
+	return shown, total
+}
+
+// choose sets the sides: those that the reader picked, and the first ones of found.
+func (s *versusScreen) choose(found []*tally) {
 	s.sides = [2]*tally{}
 	for i, of := range s.picked {
 		if !slices.Contains(s.all, of) {
@@ -89,12 +112,6 @@ func (s *versusScreen) update(c *canvas, f query.Filter) {
 	}
 	if l, r := s.sides[0], s.sides[1]; s.picked == [2]decider{} && r != nil && l.of.compare(r.of) > 0 { // so that they do not change sides
 		s.sides[0], s.sides[1] = r, l
-	}
-	s.total = 0
-	for _, t := range every {
-		if slices.ContainsFunc(s.sides[:], func(shown *tally) bool { return shown == nil || shown.of == t.of }) {
-			s.total = max(s.total, len(t.list))
-		}
 	}
 }
 
@@ -160,38 +177,21 @@ func (s *versusScreen) press(_ *canvas, k tea.KeyPressMsg) {
 	}
 }
 
-func (*versusScreen) order(*canvas) string { return "newest first" }
-
-func (s *versusScreen) size(*canvas) (shown, total int) { return s.rows(), s.total }
-
-// rows is the number of decisions in the longer list.
-func (s *versusScreen) rows() (n int) {
-	for _, t := range s.sides {
-		if t != nil {
-			n = max(n, len(t.list))
-		}
-	}
-	return n
-}
-
-// headingLines is small without decisions, so that the reason is seen. A low window shows fewer measures.
-func (s *versusScreen) headingLines(c *canvas) int {
-	n := len(c.silent())
-	if s.sides[0] != nil {
-		n += c.measuresShown() + 2
-	}
-	return n
-}
-
 // measuresShown is the number of measures that leaves room for some decisions.
 func (c *canvas) measuresShown() int {
 	const others = 12 // the header, the footer, titles and four decisions
 	return max(0, min(len(measures), c.height-others-len(c.silent())))
 }
 
-func (*versusScreen) empty(c *canvas) string { return (&decisionsScreen{}).empty(c) }
+func (*versusScreen) empty(c *canvas) string {
+	if len(c.details.Decisions) > 0 {
+		return "no decision passes the filter"
+	}
+	return noDecision(c)
+}
 
-func (s *versusScreen) draw(c *canvas, from, to int) []string {
+// figures compares the sides; without decisions it says only who does not answer. A low window shows fewer measures.
+func (s *versusScreen) figures(c *canvas) []string {
 	lines := c.silent()
 	if s.sides[0] == nil {
 		return lines
@@ -221,39 +221,40 @@ func (s *versusScreen) draw(c *canvas, from, to int) []string {
 			return m.of(c, t)
 		}))
 	}
-	return append(lines, c.textTable(slices.Concat(columnsOf(c, s.sides[0]), columnsOf(c, s.sides[1])), s.rows(), from, to)...)
+	return lines
 }
 
 // columnsOf are the columns of one side's decisions.
-func columnsOf(c *canvas, t *tally) []textColumn {
+func (s *versusScreen) columnsOf(c *canvas, side int) []column[beside] {
+	t := s.sides[side]
 	if t == nil {
 		return nil
 	}
-	of := func(cell func(r *record.Record) string) func(int) string {
-		return func(row int) string {
-			if row >= len(t.list) {
+	of := func(cell func(r *record.Record) string) func(*beside) string {
+		return func(x *beside) string {
+			if x[side] == nil {
 				return ""
 			}
-			return cell(t.list[row])
+			return cell(x[side])
 		}
 	}
-	failed := func(row int) lipgloss.Style {
-		if row < len(t.list) {
-			return decidedStyle(c, t.list[row])
+	failed := func(x *beside) lipgloss.Style {
+		if x[side] == nil {
+			return c.st.Plain
 		}
-		return c.st.Plain
+		return decidedStyle(c, x[side])
 	}
-	cols := []textColumn{
+	cols := []column[beside]{
 		{title: "TIME", cell: of(c.decidedAt)},
-		{title: "POD", middle: true, cell: of(func(r *record.Record) string { return r.Namespace + "/" + r.Pod }), style: failed},
+		{title: "POD", middle: true, cell: of(decidedPod), style: failed},
 		{title: nodeTitle(t.shadow), cell: of(decidedNode), style: failed},
 	}
 	if t.of.counted {
 		return cols
 	}
 	return append(cols,
-		textColumn{title: "MARGIN", right: true, extra: true, cell: of(marginText)},
-		textColumn{title: "DEFAULT", extra: true, cell: of(defaultText)},
+		column[beside]{title: "MARGIN", right: true, extra: true, cell: of(marginText)},
+		column[beside]{title: "DEFAULT", extra: true, cell: of(defaultText)},
 	)
 }
 

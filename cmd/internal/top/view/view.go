@@ -75,7 +75,7 @@ func (m *Model) body() []string {
 	shown, _ := p.size(&m.canvas)
 	to := min(p.offset+rows, shown)
 	lines := p.draw(&m.canvas, min(p.offset, to), to)
-	if at := p.about.heading + p.cursor - p.offset; !p.about.overlay && !p.about.grid && at >= 0 && at < len(lines) && shown > 0 {
+	if at := p.above + p.cursor - p.offset; !p.about.overlay && !p.about.grid && at >= 0 && at < len(lines) && shown > 0 {
 		lines[at] = m.st.Chosen.Render(m.st.Fit(ansi.Strip(lines[at]), m.width))
 	}
 	if shown == 0 && rows > 0 {
@@ -92,7 +92,7 @@ func (m *Model) body() []string {
 // rows is the number of rows of the visible screen that fit.
 func (m *Model) rows() int {
 	const footer = 1
-	return max(m.height-len(m.header)-footer-m.page().about.heading, 0)
+	return max(m.height-len(m.header)-footer-m.page().above, 0)
 }
 
 // footer shows the filter, or keys, and the position.
