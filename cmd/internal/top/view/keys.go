@@ -13,28 +13,34 @@ import (
 
 // keyMap holds the keys that work on every screen.
 type keyMap struct {
-	up, down, pageUp, pageDown, home, end key.Binding
-	halfUp, halfDown                      key.Binding
-	enter, filter, command, clear, quit   key.Binding
-	server                                key.Binding
+	moves                                       []move
+	enter, filter, command, clear, server, quit key.Binding
+}
+
+// move is a key that moves the cursor.
+type move struct {
+	key.Binding
+	rows func(page, all int) int // how far down, given the rows that fit and all rows
 }
 
 func newKeyMap(a arrows) keyMap {
 	return keyMap{
-		up:       bind(a.up+" k", "one line up", "up", "k"),
-		down:     bind(a.down+" j", "one line down", "down", "j"),
-		pageUp:   bind("PgUp ^b", "one page up", "pgup", "ctrl+b"),
-		pageDown: bind("PgDn ^f", "one page down", "pgdown", "ctrl+f", "space"),
-		halfUp:   bind("^u", "half a page up", "ctrl+u"),
-		halfDown: bind("^d", "half a page down", "ctrl+d"),
-		home:     bind("g Home", "first line", "home", "g"),
-		end:      bind("G End", "last line", "end", "G"),
-		enter:    bind("Enter", "open the row; a second click too", "enter"),
-		filter:   bind("/", "filter", "/"),
-		command:  bind(":", "go to a view by its name, as :pending", ":"),
-		clear:    bind("Esc", "clear the filter, go back", "esc"),
-		server:   bind("o", "in t, s and u: the next scheduler", "o"),
-		quit:     bind("q", "quit", "q"),
+		moves: []move{
+			{bind(a.up+" k", "one line up", "up", "k"), func(int, int) int { return -1 }},
+			{bind(a.down+" j", "one line down", "down", "j"), func(int, int) int { return 1 }},
+			{bind("PgUp ^b", "one page up", "pgup", "ctrl+b"), func(page, _ int) int { return -page }},
+			{bind("PgDn ^f", "one page down", "pgdown", "ctrl+f", "space"), func(page, _ int) int { return page }},
+			{bind("^u", "half a page up", "ctrl+u"), func(page, _ int) int { return -max(page/2, 1) }},
+			{bind("^d", "half a page down", "ctrl+d"), func(page, _ int) int { return max(page/2, 1) }},
+			{bind("g Home", "first line", "home", "g"), func(_, all int) int { return -all }},
+			{bind("G End", "last line", "end", "G"), func(_, all int) int { return all }},
+		},
+		enter:   bind("Enter", "open the row; a second click too", "enter"),
+		filter:  bind("/", "filter", "/"),
+		command: bind(":", "go to a view by its name, as :pending", ":"),
+		clear:   bind("Esc", "clear the filter, go back", "esc"),
+		server:  bind("o", "in t, s and u: the next scheduler", "o"),
+		quit:    bind("q", "quit", "q"),
 	}
 }
 
@@ -44,8 +50,11 @@ func bind(label, text string, keys ...string) key.Binding {
 }
 
 // moving returns the keys that move in a screen or between screens.
-func (k *keyMap) moving() []key.Binding {
-	return []key.Binding{k.up, k.down, k.pageUp, k.pageDown, k.halfUp, k.halfDown, k.home, k.end, k.enter, k.filter, k.command, k.clear}
+func (k *keyMap) moving() (out []key.Binding) {
+	for _, m := range k.moves {
+		out = append(out, m.Binding)
+	}
+	return append(out, k.enter, k.filter, k.command, k.clear)
 }
 
 // all returns all keys that work on every screen.
@@ -156,29 +165,15 @@ func (m *Model) obey(words []string) tea.Cmd {
 
 // scroll moves the cursor, and tells whether the key was one for that.
 func (m *Model) scroll(k tea.KeyPressMsg) bool {
-	p, perPage := m.page(), max(m.rows(), 1)
-	last, _ := p.size(&m.canvas)
-	switch {
-	case key.Matches(k, m.keys.up):
-		m.move(-1)
-	case key.Matches(k, m.keys.down):
-		m.move(1)
-	case key.Matches(k, m.keys.pageUp):
-		m.move(-perPage)
-	case key.Matches(k, m.keys.pageDown):
-		m.move(perPage)
-	case key.Matches(k, m.keys.halfUp):
-		m.move(-max(perPage/2, 1))
-	case key.Matches(k, m.keys.halfDown):
-		m.move(max(perPage/2, 1))
-	case key.Matches(k, m.keys.home):
-		m.move(-last)
-	case key.Matches(k, m.keys.end):
-		m.move(last)
-	default:
-		return false
+	p := m.page()
+	all, _ := p.size(&m.canvas)
+	for _, x := range m.keys.moves {
+		if key.Matches(k, x.Binding) {
+			m.move(x.rows(max(m.rows(), 1), all))
+			return true
+		}
 	}
-	return true
+	return false
 }
 
 // move puts the cursor some rows further down. An overlay has none and scrolls.
