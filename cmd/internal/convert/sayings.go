@@ -68,10 +68,12 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) 
 
 // log logs all differences, each once.
 func (s *sayings) log(log zerolog.Logger) {
-	if s.other.Objects > 0 {
-		log.Warn().Int("files", s.other.Objects).Str("first", s.other.First).
-			Msg("files of the folder hold no objects of Kubernetes, and are left out")
+	warn := func(few observe.Few, what, message string) {
+		if few.Objects > 0 {
+			log.Warn().Int(what, few.Objects).Str("first", few.First).Msg(message)
+		}
 	}
+	warn(s.other, "files", "files of the folder hold no objects of Kubernetes, and are left out")
 	if len(s.passed) > 0 {
 		log.Warn().Int("files", len(s.passed)).Strs("first", s.passed[:min(3, len(s.passed))]).
 			Msg("files of the folder are not read: they have other names than " + strings.Join(endings, ", ") + ", or are no files")
@@ -83,26 +85,11 @@ func (s *sayings) log(log zerolog.Logger) {
 		few := s.leftOut[kind]
 		log.Warn().Str("kind", kind).Int("objects", few.Objects).Str("first", few.First).Msg("objects that cannot be read are left out")
 	}
-	if s.bounded.Objects > 0 {
-		log.Warn().Int("objects", s.bounded.Objects).Str("first", s.bounded.First).
-			Msg("objects have amounts that no cluster has; the record bounds them")
-	}
-	if s.undated.Objects > 0 {
-		log.Warn().Int("pods", s.undated.Objects).Str("first", s.undated.First).
-			Msg("pods do not say since when they are on their nodes; the time of the file counts")
-	}
-	if s.unsized.Objects > 0 {
-		log.Warn().Int("nodes", s.unsized.Objects).Str("first", s.unsized.First).
-			Msg("the capacity of these nodes is unknown, so no pod fits there")
-	}
-	if s.doubted.Objects > 0 {
-		log.Warn().Int("objects", s.doubted.Objects).Str("first", s.doubted.First).
-			Msg("objects have times more than a day after their file's, which are ignored")
-	}
-	if s.older.Objects > 0 {
-		log.Warn().Int("files", s.older.Objects).Str("first", s.older.First).
-			Msg("files are older than something in them; the newest time in a file counts")
-	}
+	warn(s.bounded, "objects", "objects have amounts that no cluster has; the record bounds them")
+	warn(s.undated, "pods", "pods do not say since when they are on their nodes; the time of the file counts")
+	warn(s.unsized, "nodes", "the capacity of these nodes is unknown, so no pod fits there")
+	warn(s.doubted, "objects", "objects have times more than a day after their file's, which are ignored")
+	warn(s.older, "files", "files are older than something in them; the newest time in a file counts")
 }
 
 // kinds lists the kinds that a record cannot hold, such as "Service: 3, ConfigMap: 2".
