@@ -15,10 +15,6 @@ import (
 // A line of claims.csv names a row of a data file by its fields; its show=percent takes the row's percentage. A line of
 // readme.csv names a policy for each of the three, and the policy that the network's difference is from. It may name
 // another section for the default scheduler or for the difference.
-func init() {
-	producers["claims"] = claims
-	producers["expect"] = expect
-}
 
 // errNoRow is the error of a figure that a data file does not have.
 var errNoRow = errors.New("no row")

@@ -11,12 +11,10 @@ import (
 	"strings"
 )
 
-// The producer fields lists the fields of structs by the names that their tags give them, with their comments. A field
+// fieldTable is the producer fields. It lists the fields of structs by the names that their tags give them, with their comments. A field
 // without a comment shares the row of the field before it, if that field's comment names it.
 //
 //	<!-- generated: fields FILE.go TYPE… -->
-func init() { producers["fields"] = fieldTable }
-
 func fieldTable(root, of string) (string, error) {
 	words := strings.Fields(of)
 	if len(words) < 2 {

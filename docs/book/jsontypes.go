@@ -12,8 +12,6 @@ import (
 	"strings"
 )
 
-func init() { producers["json-types"] = jsonTypes }
-
 // jsonTypes lists the structs of a source file that have fields with JSON names. A row holds the struct's places in the
 // document, its fields and its comment. The first struct is the document.
 func jsonTypes(root, of string) (string, error) {

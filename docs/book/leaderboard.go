@@ -12,8 +12,6 @@ import (
 //
 //	<!-- generated: leaderboard set -->    the scenarios and seeds of the frozen set
 //	<!-- generated: leaderboard test -->   the results of a split, a table for each scenario
-func init() { producers["leaderboard"] = leaderboard }
-
 func leaderboard(root, of string) (string, error) {
 	if of == "set" {
 		return frozenSet()

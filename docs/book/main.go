@@ -24,9 +24,16 @@ import (
 	"strings"
 )
 
-// producers are the functions that return a generated part, by the names in comments; of is the rest of the comment. To
-// add a kind of part, add an entry in an init function.
-var producers = map[string]func(root, of string) (string, error){}
+// producers returns the functions that return a generated part, by the names in comments; of is the rest of the comment. Each is
+// described where it is.
+func producers() map[string]func(root, of string) (string, error) {
+	return map[string]func(root, of string) (string, error){
+		"claims": claims, "expect": expect, "table": table, "plot": plotted, "stale": stale, "fields": fieldTable, "json-types": jsonTypes,
+		"scenarios": scenarios, "policies": policies, "networks": networks, "shipped": shipped, "features": features, "objectives": objectives,
+		"eval-metrics": evalMetrics, "exit-codes": exitCodes, "prometheus-metrics": prometheusMetrics, "formats": formats, "leaderboard": leaderboard,
+		"flags": kept("flags.md", "flags"), "keys": kept("ktop.md", "keys"),
+	}
+}
 
 // part matches a generated part, with the producer's name and the rest of the comment.
 var part = regexp.MustCompile(`(?s)<!-- generated: ([a-z-]+) ?([^\n]*?) -->\n.*?<!-- end -->`)
@@ -129,7 +136,7 @@ func renew(root string, page []byte) (fresh []byte, err error) {
 			err = errors.Join(err, fmt.Errorf("%s %s: no <!-- end --> comes before the next part", name, of))
 			return old
 		}
-		produce, known := producers[name]
+		produce, known := producers()[name]
 		if !known {
 			err = errors.Join(err, fmt.Errorf("no producer is called %q", name))
 			return old

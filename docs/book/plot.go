@@ -19,7 +19,10 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// The producer plot draws figures of a data file into docs/results/plots/OUT.svg, and shows this picture in a page of
+// drawn holds the pictures that were drawn, by their paths.
+var drawn = map[string][]byte{}
+
+// plotted is the producer plot. It draws figures of a data file into docs/results/plots/OUT.svg, and shows this picture in a page of
 // docs/results:
 //
 //	<!-- generated: plot openb.csv out=openb-curve section=curve policy=fgd,gpu-gnn title="GPUs allocated" -->
@@ -35,11 +38,6 @@ import (
 //	from=90 to=98      the range of the axis of values (lines, dots)
 //	legend=left        the place of the legend: right (the default), left, bottom, bottom-left, none
 //	names=             as for table
-func init() { producers["plot"] = plotted }
-
-// drawn holds the pictures that were drawn, by their paths.
-var drawn = map[string][]byte{}
-
 func plotted(root, of string) (string, error) {
 	r, err := parseRequest(of)
 	if err != nil {

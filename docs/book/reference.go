@@ -32,15 +32,6 @@ import (
 //	prometheus-metrics        the metrics that schedulers and gnnsched serve expose
 //	formats traces|records    the formats of traces, or of the records that gnnsched convert reads
 //	flags, keys               nothing: the commands and ktop write these parts themselves (see `make docs`)
-func init() {
-	for name, produce := range map[string]func(root, of string) (string, error){
-		"scenarios": scenarios, "policies": policies, "networks": networks, "features": features, "objectives": objectives,
-		"eval-metrics": evalMetrics, "exit-codes": exitCodes, "prometheus-metrics": prometheusMetrics, "formats": formats,
-		"flags": kept("flags.md", "flags"), "keys": kept("ktop.md", "keys"),
-	} {
-		producers[name] = produce
-	}
-}
 
 // kept returns a producer that leaves the parts of a page of the reference as they are.
 func kept(page, producer string) func(root, of string) (string, error) {
@@ -86,34 +77,35 @@ func markdownTable(head []string, rows [][]string, numeric ...int) string {
 // span returns text as a span of code in Markdown.
 func span(text string) string { return "`" + text + "`" }
 
+// listed returns a table with a row for each element.
+func listed[T any](head []string, all []T, cells func(T) []string) string {
+	var rows [][]string
+	for _, x := range all {
+		rows = append(rows, cells(x))
+	}
+	return markdownTable(head, rows)
+}
+
 func scenarios(_, _ string) (string, error) {
 	all := eval.Scenarios()
 	slices.SortFunc(all, func(a, b eval.Scenario) int { return strings.Compare(a.Name, b.Name) })
-	var rows [][]string
-	for _, s := range all {
-		rows = append(rows, []string{span(s.Name), s.About, span(s.Objective.Name())})
-	}
-	return markdownTable([]string{"scenario", "cluster and workload", "objective"}, rows), nil
+	return listed([]string{"scenario", "cluster and workload", "objective"}, all, func(s eval.Scenario) []string {
+		return []string{span(s.Name), s.About, span(s.Objective.Name())}
+	}), nil
 }
 
 func policies(_, of string) (string, error) {
-	var rows [][]string
-	switch of {
-	case "forms":
-		for _, f := range slices.Concat(heuristic.Forms(), eval.Forms) {
-			rows = append(rows, []string{span(f.Name), f.About})
-		}
-		return markdownTable([]string{"name", "chooses"}, rows), nil
-	case "cpu", "usage", "gpu":
-		names := map[string][]string{"cpu": heuristic.Names(), "usage": heuristic.UsageNames(), "gpu": heuristic.GPUNames()}[of]
-		for _, h := range heuristic.List() {
-			if slices.Contains(names, h.Name) {
-				rows = append(rows, []string{span(h.Name), h.About})
-			}
-		}
-		return markdownTable([]string{"policy", "chooses"}, rows), nil
+	if of == "forms" {
+		return listed([]string{"name", "chooses"}, slices.Concat(heuristic.Forms(), eval.Forms), func(f heuristic.Form) []string {
+			return []string{span(f.Name), f.About}
+		}), nil
 	}
-	return "", fmt.Errorf("want cpu, usage, gpu or forms")
+	names := map[string]func() []string{"cpu": heuristic.Names, "usage": heuristic.UsageNames, "gpu": heuristic.GPUNames}[of]
+	if names == nil {
+		return "", fmt.Errorf("want cpu, usage, gpu or forms")
+	}
+	all := slices.DeleteFunc(heuristic.List(), func(h heuristic.Heuristic) bool { return !slices.Contains(names(), h.Name) })
+	return listed([]string{"policy", "chooses"}, all, func(h heuristic.Heuristic) []string { return []string{span(h.Name), h.About} }), nil
 }
 
 func networks(_, _ string) (string, error) {
@@ -200,26 +192,16 @@ func evalMetrics(_, _ string) (string, error) {
 }
 
 func exitCodes(_, _ string) (string, error) {
-	var rows [][]string
-	for _, m := range exit.Meanings() {
-		rows = append(rows, []string{fmt.Sprint(m.Code), m.Text})
-	}
-	return markdownTable([]string{"code", "meaning"}, rows), nil
+	return listed([]string{"code", "meaning"}, exit.Meanings(), func(m exit.Meaning) []string { return []string{fmt.Sprint(m.Code), m.Text} }), nil
 }
 
 func formats(_, of string) (string, error) {
-	var rows [][]string
+	head := []string{"`--format`", ""}
 	switch of {
 	case "traces":
-		for _, f := range trace.Formats() {
-			rows = append(rows, []string{span(f.Name), f.About})
-		}
+		return listed(head, trace.Formats(), func(f *trace.Format) []string { return []string{span(f.Name), f.About} }), nil
 	case "records":
-		for _, f := range measured.Formats() {
-			rows = append(rows, []string{span(f.Name), f.About})
-		}
-	default:
-		return "", fmt.Errorf("want traces or records")
+		return listed(head, measured.Formats(), func(f *measured.Format) []string { return []string{span(f.Name), f.About} }), nil
 	}
-	return markdownTable([]string{"`--format`", ""}, rows), nil
+	return "", fmt.Errorf("want traces or records")
 }

@@ -10,12 +10,10 @@ import (
 	"gnnsched/gnn/checkpoint"
 )
 
-// The producer shipped lists the shipped networks: their sizes, or how they were trained according to their manifests.
+// shipped is a producer. It lists the shipped networks: their sizes, or how they were trained according to their manifests.
 //
 //	<!-- generated: shipped sizes -->
 //	<!-- generated: shipped training -->
-func init() { producers["shipped"] = shipped }
-
 func shipped(_, of string) (string, error) {
 	switch of {
 	case "sizes":

@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// The producer stale lists the sections of the data files by the date and the commit of their measurement, the oldest
+// stale is a producer. It lists the sections of the data files by the date and the commit of their measurement, the oldest
 // first:
 //
 //	<!-- generated: stale -->
-func init() { producers["stale"] = stale }
-
 func stale(root, _ string) (string, error) {
 	sources, err := readData(dataFile(root, "sources.csv"))
 	if err != nil {

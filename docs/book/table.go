@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The producer table writes a Markdown table of a data file of docs/results/data:
+// table is a producer. It writes a Markdown table of a data file of docs/results/data:
 //
 //	<!-- generated: table cpu.csv scenario=hetero80,hetero95 policy=linear,dqn metric="over time" rows=scenario columns=policy -->
 //
@@ -23,8 +23,6 @@ import (
 //	names="over time:load imbalance,at:load in %"   what the table writes instead of a value or of a field's name
 //	decimals=2              rounds
 //	head="load"             the heads of the row fields, if not their names; several joined by +
-func init() { producers["table"] = table }
-
 func table(root, of string) (string, error) {
 	r, err := parseRequest(of)
 	if err != nil {
