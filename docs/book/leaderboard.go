@@ -8,7 +8,7 @@ import (
 	"gnnsched/scheduler/eval/bench"
 )
 
-// The producer leaderboard writes the tables of docs/leaderboard.md from the files of docs/results/leaderboard:
+// leaderboard writes the tables of docs/leaderboard.md from the files of docs/results/leaderboard:
 //
 //	<!-- generated: leaderboard set -->    the scenarios and seeds of the frozen set
 //	<!-- generated: leaderboard test -->   the results of a split, a table for each scenario
