@@ -143,7 +143,7 @@ func episodeOf(seed uint64, what int32) (uint64, error) {
 	return seeds.TrainingEpisode(seed+1, 1), seeds.CheckTraining(seed + 1)
 }
 
-// request is what gnnsched_env_call is asked.
+// request is a question to gnnsched_env_call.
 type request struct {
 	Op     string `json:"op"` // open, close, outcome, checkpoint or scores
 	Handle int64  `json:"handle"`

@@ -55,7 +55,7 @@ type Decision struct {
 	// it has the last place in Best.
 	Really string
 
-	// Step is what a profile that learns learns from the decision; nil for none. Records do not have it.
+	// Step is the step from which a profile learns; nil for none. Records do not have it.
 	Step any
 
 	Failure   string // why no node was found; empty if one was

@@ -30,7 +30,7 @@ type Mover struct {
 	Progress func(done int, what string)
 }
 
-// Outcome is what moves did.
+// Outcome says which moves were made.
 type Outcome struct {
 	Moved   []Moved     `json:"moved"`
 	Stayed  []Stayed    `json:"stayed"`  // pods of the plan that did not move

@@ -129,9 +129,15 @@ func (l *lab) budget(ctx context.Context, app string, unavailable int) {
 		},
 	}, metav1.CreateOptions{})
 	l.must(err)
+	l.allows(ctx, app, unavailable)
+}
+
+// allows waits until the disruption controller has seen that all pods of an app are ready.
+func (l *lab) allows(ctx context.Context, app string, unavailable int) {
+	l.Helper()
 	l.must(wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		b, err := l.c.PolicyV1().PodDisruptionBudgets("default").Get(ctx, app, metav1.GetOptions{})
-		return err == nil && b.Status.DisruptionsAllowed == int32(unavailable), nil
+		return err == nil && b.Status.DisruptionsAllowed == int32(unavailable) && b.Status.CurrentHealthy == b.Status.ExpectedPods, nil
 	}))
 }
 
@@ -237,6 +243,7 @@ func (l *lab) spread(ctx context.Context) {
 		slices.Sort(on)
 		return len(on) == 4 && len(slices.Compact(on)) == 4, nil
 	}))
+	l.allows(ctx, "web", 1)
 }
 
 // Three of four nodes become empty, one pod at a time as the budget says, and never more than one pod is away.

@@ -134,7 +134,7 @@ func (c *Client) Shadow(ctx context.Context) (shadow.Live, error) {
 		"rungnn --shadow is; --server names a scheduler on another port")}, shadow.ParseLive)
 }
 
-// question is what to get from a scheduler. absent is the error if the scheduler does not know the path.
+// question names a path of a scheduler's server. absent is the error if the scheduler does not know the path.
 type question struct {
 	path   string
 	values url.Values

@@ -35,7 +35,7 @@ type Arrays struct {
 	Rows Counts // written: the rows in use, or the rows that are needed after ErrRoom
 }
 
-// Results are what became of each environment. Each slice has one element for each environment.
+// Results hold the last step's outcome of each environment. Each slice has one element for each environment.
 type Results struct {
 	Reward      []float64
 	Terminated  []uint8   // 1 in the step that ends the episode

@@ -121,7 +121,7 @@ type Row struct {
 	Amounts *Amounts // nil if the row has none
 }
 
-// Amounts are what comparisons read.
+// Amounts are the numbers that comparisons read.
 type Amounts struct{ CPU, Memory, GPU, Pods state.Usage }
 
 // Requested returns amounts of which nothing is allocatable.
