@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"gnnsched/internal/exit"
@@ -21,7 +20,7 @@ import (
 
 const (
 	maxFile     = 1 << 20 // bytes of a pool file
-	maxItems    = 1000    // of a list, such as the pools
+	maxPools    = 1000    // in one file
 	maxQuantity = 40      // characters
 )
 
@@ -56,13 +55,7 @@ func Parse(name string, b []byte) ([]Pool, error) {
 	return pools, nil
 }
 
-// poolEntry is a pool as a file has it: zone is short for zones with one value.
-type poolEntry struct {
-	Pool
-	Zone string `json:"zone"`
-}
-
-// parser walks the YAML tree instead of decoding it with package yaml, because errors need the line of
+// parser walks the YAML tree instead of decoding into structs, because errors need the line of
 // each field.
 type parser struct {
 	name  string
@@ -131,94 +124,106 @@ func (p *parser) file(b []byte) []Pool {
 		p.fail(more.Line, nil, "has more than one YAML document; put all pools in one list")
 		return nil
 	}
-	var file struct {
-		Pools []poolEntry `json:"pools"`
-	}
-	p.value(doc.Content[0], nil, reflect.ValueOf(&file).Elem())
-	if len(p.errs) == 0 && len(file.Pools) == 0 {
+	var pools []Pool
+	found := false
+	p.object(doc.Content[0], nil, map[string]func(*yaml.Node, []any){
+		"pools": func(n *yaml.Node, path []any) {
+			found = true
+			p.list(n, path, func(n *yaml.Node, path []any) {
+				if len(pools) < maxPools {
+					pools = append(pools, p.pool(n, path))
+				} else if len(pools) == maxPools {
+					p.fail(n.Line, path, "more than %d pools", maxPools)
+					pools = append(pools, Pool{})
+				}
+			})
+		},
+	})
+	if len(p.errs) == 0 && (!found || len(pools) == 0) {
 		p.fail(0, []any{"pools"}, "must list at least one pool")
-	}
-	pools := make([]Pool, len(file.Pools))
-	for i, e := range file.Pools {
-		pools[i] = e.Pool
 	}
 	return pools
 }
 
-// value decodes a node into a value. The fields of structs have the names of their JSON tags.
-func (p *parser) value(n *yaml.Node, path []any, v reflect.Value) {
-	switch to := v.Addr().Interface().(type) {
-	case *resource.Quantity:
-		*to = p.quantity(n, path)
-		return
-	case *poolEntry:
-		defer p.finish(to, n, path)
+func (p *parser) pool(n *yaml.Node, path []any) Pool {
+	var out Pool
+	count, zone := false, ""
+	p.object(n, path, map[string]func(*yaml.Node, []any){
+		"name":  func(n *yaml.Node, path []any) { out.Name = p.text(n, path) },
+		"count": func(n *yaml.Node, path []any) { out.Count, count = p.integer(n, path), true },
+		"capacity": func(n *yaml.Node, path []any) {
+			out.Capacity = corev1.ResourceList{}
+			p.each(n, path, func(key string, n *yaml.Node, path []any) {
+				out.Capacity[corev1.ResourceName(key)] = p.quantity(n, path)
+			})
+		},
+		"labels": func(n *yaml.Node, path []any) {
+			out.Labels = map[string]string{}
+			p.each(n, path, func(key string, n *yaml.Node, path []any) { out.Labels[key] = p.text(n, path) })
+		},
+		"taints": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { out.Taints = append(out.Taints, p.taint(n, path)) })
+		},
+		"devices": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { out.Devices = append(out.Devices, p.devices(n, path)) })
+		},
+		"zone": func(n *yaml.Node, path []any) { zone = p.text(n, path) },
+		"zones": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { out.Zones = append(out.Zones, p.text(n, path)) })
+		},
+	})
+	if n.Kind == yaml.MappingNode && !count {
+		p.fail(n.Line, append(slices.Clone(path), "count"), "is required: the number of nodes")
 	}
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(p.text(n, path))
-	case reflect.Int:
-		v.SetInt(int64(p.integer(n, path)))
-	case reflect.Slice:
-		p.list(n, path, func(n *yaml.Node, path []any) {
-			if i := path[len(path)-1].(int); i >= maxItems {
-				if i == maxItems {
-					p.fail(n.Line, path, "more than %d %v", maxItems, path[len(path)-2])
-				}
-				return
-			}
-			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
-			p.value(n, path, v.Index(v.Len()-1))
-		})
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		p.each(n, path, func(key string, n *yaml.Node, path []any) {
-			x := reflect.New(v.Type().Elem()).Elem()
-			p.value(n, path, x)
-			v.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), x)
-		})
-	case reflect.Struct:
-		fields := fieldsOf(v)
-		p.each(n, path, func(key string, n *yaml.Node, path []any) {
-			if f, ok := fields[key]; ok {
-				p.value(n, path, f)
-				return
-			}
-			p.fail(p.lines[joinPath(path)], path, "unknown field; the fields are %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
-		})
-	}
-}
-
-// fieldsOf returns the fields of a struct by name, with those of embedded structs. Pointers, such as the time of a taint, are no part of a
-// file.
-func fieldsOf(v reflect.Value) map[string]reflect.Value {
-	out := map[string]reflect.Value{}
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		switch f := v.Field(i); {
-		case v.Type().Field(i).Anonymous:
-			maps.Copy(out, fieldsOf(f))
-		case f.Kind() != reflect.Pointer:
-			out[name] = f
+	if zone != "" {
+		if len(out.Zones) > 0 {
+			p.fail(n.Line, append(slices.Clone(path), "zone"), "set either zone or zones, not both")
 		}
+		out.Zones = []string{zone}
+		p.lines[joinPath(append(slices.Clone(path), "zones", 0))] = p.lines[joinPath(append(slices.Clone(path), "zone"))]
 	}
 	return out
 }
 
-// finish checks the fields of a pool that depend on each other.
-func (p *parser) finish(e *poolEntry, n *yaml.Node, path []any) {
-	field := func(names ...any) []any { return append(slices.Clone(path), names...) }
-	if _, has := p.lines[joinPath(field("count"))]; n.Kind == yaml.MappingNode && !has {
-		p.fail(n.Line, field("count"), "is required: the number of nodes")
-	}
-	if e.Zone == "" {
-		return
-	}
-	if len(e.Zones) > 0 {
-		p.fail(n.Line, field("zone"), "set either zone or zones, not both")
-	}
-	e.Zones = []string{e.Zone}
-	p.lines[joinPath(field("zones", 0))] = p.lines[joinPath(field("zone"))]
+func (p *parser) taint(n *yaml.Node, path []any) corev1.Taint {
+	var t corev1.Taint
+	p.object(n, path, map[string]func(*yaml.Node, []any){
+		"key":    func(n *yaml.Node, path []any) { t.Key = p.text(n, path) },
+		"value":  func(n *yaml.Node, path []any) { t.Value = p.text(n, path) },
+		"effect": func(n *yaml.Node, path []any) { t.Effect = corev1.TaintEffect(p.text(n, path)) },
+	})
+	return t
+}
+
+func (p *parser) devices(n *yaml.Node, path []any) Devices {
+	var d Devices
+	p.object(n, path, map[string]func(*yaml.Node, []any){
+		"driver":  func(n *yaml.Node, path []any) { d.Driver = p.text(n, path) },
+		"product": func(n *yaml.Node, path []any) { d.Product = p.text(n, path) },
+		"count":   func(n *yaml.Node, path []any) { d.Count = p.integer(n, path) },
+		"memory":  func(n *yaml.Node, path []any) { d.Memory = p.quantity(n, path) },
+		"shares":  func(n *yaml.Node, path []any) { d.Shares = p.integer(n, path) },
+		"mig": func(n *yaml.Node, path []any) {
+			p.list(n, path, func(n *yaml.Node, path []any) { d.MIG = append(d.MIG, p.text(n, path)) })
+		},
+	})
+	return d
+}
+
+// object walks a mapping that may have the given fields.
+func (p *parser) object(n *yaml.Node, path []any, fields map[string]func(*yaml.Node, []any)) {
+	p.each(n, path, func(key string, n *yaml.Node, path []any) {
+		if f, ok := fields[key]; ok {
+			f(n, path)
+			return
+		}
+		known := make([]string, 0, len(fields))
+		for k := range fields {
+			known = append(known, k)
+		}
+		slices.Sort(known)
+		p.fail(p.lines[joinPath(path)], path, "unknown field; the fields are %s", strings.Join(known, ", "))
+	})
 }
 
 // each walks a mapping with any keys. An empty value is an empty mapping.
