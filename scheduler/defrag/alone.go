@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/leaderelection"
@@ -30,6 +31,12 @@ func Alone(ctx context.Context, c kubernetes.Interface, namespace string, waits 
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("this machine's name: %w", err)
+	}
+	// A process that may not read the lease would try for ever.
+	if _, err := c.CoordinationV1().Leases(namespace).Get(ctx, leaseName, metav1.GetOptions{}); ctx.Err() != nil {
+		return context.Cause(ctx)
+	} else if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("the lease %s/%s: %w", namespace, leaseName, err)
 	}
 	self := fmt.Sprintf("%s_%d_%x", host, os.Getpid(), time.Now().UnixNano())
 	holds, release := context.WithCancel(context.WithoutCancel(ctx))

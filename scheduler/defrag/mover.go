@@ -192,6 +192,7 @@ func (x *run) evict(ctx context.Context, m plan.Move) (why string, err error) {
 		case gone:
 			return "it has ended or is being deleted", nil
 		case err == nil && old.Spec.NodeName != m.From:
+			cancel()
 			return "it is on " + old.Spec.NodeName + " now", nil
 		case err == nil && m.Budget == "" && x.pods.away(m, ownerOf(old)):
 			err = errors.New("another pod of its owner is not back yet")
@@ -208,7 +209,9 @@ func (x *run) evict(ctx context.Context, m plan.Move) (why string, err error) {
 				x.report("evicted " + m.Pod)
 				return "", nil
 			}
-			asked = !refused(err)
+			if asked = !refused(err); !asked {
+				cancel() // a new pod of the owner would be another one's
+			}
 		}
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 			cancel()

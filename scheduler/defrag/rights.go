@@ -19,7 +19,9 @@ func RBAC(apply bool) ([]byte, error) {
 		rule("", "pods/eviction", "create")
 		rule("", "pods/status", "patch")
 		rule("", "nodes", "get", "patch")
-		rule("coordination.k8s.io", "leases", "create", "get", "update")
+		rule("coordination.k8s.io", "leases", "create")
+		rule("coordination.k8s.io", "leases", "get", "update")
+		rules[len(rules)-1].ResourceNames = []string{leaseName}
 	}
 	return yaml.Marshal(rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},

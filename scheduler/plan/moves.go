@@ -228,7 +228,10 @@ func (x *search) refuses(l load) string {
 }
 
 // keeps returns why a pod may not be moved; "" if it may.
-func (x *search) keeps(p *v1.Pod) string {
+func (x *search) keeps(p *v1.Pod) string { return cmp.Or(x.forbids(p), x.spent[p.UID]) }
+
+// forbids returns why a pod may not be moved, whatever its budget allows at present.
+func (x *search) forbids(p *v1.Pod) string {
 	l := x.limits
 	switch age := time.UnixMilli(x.at).Sub(p.Status.StartTime.Time); {
 	case x.stays[p.UID] != "":

@@ -114,7 +114,7 @@ func (x *search) holds(ctx context.Context, rounds []int) (bool, error) {
 }
 
 // Recheck returns why each of the moves cannot be made any more, in their order; "" if it can. A move that can counts for those after it.
-// Recheck restores the cluster at the end. A plugin's error ends it.
+// A budget that allows no disruption for now is no reason. Recheck restores the cluster at the end. A plugin's error ends it.
 func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, error) {
 	x := &search{State: s, limits: l}
 	defer x.undo(0)
@@ -127,7 +127,7 @@ func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, 
 		case p.Spec.NodeName != m.From:
 			out[i] = "it is on " + p.Spec.NodeName + " now"
 		default:
-			out[i] = x.keeps(p)
+			out[i] = x.forbids(p)
 		}
 		if out[i] != "" {
 			continue

@@ -23,6 +23,7 @@ type State struct {
 	at      int64                 // milliseconds since 1970
 	own     map[types.UID]bool    // pods that belong to their node, or are going
 	stays   map[types.UID]string  // why a pod may not be moved
+	spent   map[types.UID]string  // why a pod may not be moved now: its budget allows no disruption
 	covers  map[types.UID]*budget // the budgets of evictable pods
 	empties map[types.UID]bool    // pods with emptyDir volumes
 	kept    map[string]string     // why a node stays in use that has no pods
@@ -40,7 +41,7 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, covers: map[types.UID]*budget{},
+		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, spent: map[types.UID]string{}, covers: map[types.UID]*budget{},
 		empties: map[types.UID]bool{},
 		kept:    map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
@@ -253,7 +254,7 @@ func (s *State) limit(covering map[types.UID]cover) error {
 		switch {
 		case spared:
 		case n == 0:
-			s.stays[uid] = b.String() + " allows no disruption"
+			s.spent[uid] = b.String() + " allows no disruption"
 		default:
 			s.covers[uid] = b
 		}

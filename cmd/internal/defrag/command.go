@@ -15,13 +15,13 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	cmdplan "gnnsched/cmd/internal/plan"
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
@@ -29,7 +29,6 @@ import (
 	"gnnsched/scheduler/defrag"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/replay"
-	"gnnsched/scheduler/server"
 )
 
 // Command returns the command.
@@ -147,25 +146,17 @@ func sessionOf(c *ucli.Context) (*session, error) {
 	if pod := c.String("for"); pod != "" && strings.Count(pod, "/") != 1 {
 		return nil, exit.Usagef("--for %q: name the pod as namespace/name", pod)
 	}
-	if m := c.String("memory"); m != "" {
-		q, err := resource.ParseQuantity(m)
-		if err != nil || q.Sign() <= 0 {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--memory %q is not an amount over 0", m), "write it as Kubernetes does, such as 64Gi")
-		}
-		s.limits.Memory = q.Value()
+	var err error
+	if s.limits.Memory, err = cmdplan.Memory(c.String("memory")); err != nil {
+		return nil, err
 	}
 	if err := s.readMoves(c.String("moves")); err != nil {
 		return nil, err
 	}
-	var err error
 	if s.window, err = parseWindow(c.String("between")); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--between %q: %w", c.String("between"), err), "write it as 22:00-05:00")
 	}
-	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}
-	profiles, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
-	if err == nil {
-		s.profile = profiles.Profiles[0]
-	}
+	s.profile, err = cmdplan.UpstreamProfile()
 	return s, err
 }
 

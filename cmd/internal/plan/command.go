@@ -13,6 +13,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
@@ -163,14 +164,13 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}
-	profiles, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
+	profile, err := UpstreamProfile()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel() // ends the plugins
-	state, err := plan.At(ctx, source, profiles.Profiles[0])
+	state, err := plan.At(ctx, source, profile)
 	if err != nil {
 		return failed(c, err)
 	}
@@ -180,6 +180,16 @@ func runMoves(c *ucli.Context, s *session) error {
 		return failed(c, err)
 	}
 	return s.print(c, moves)
+}
+
+// UpstreamProfile returns upstream's default profile, whose filters say where pods fit.
+func UpstreamProfile() (config.KubeSchedulerProfile, error) {
+	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}
+	profiles, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
+	if err != nil {
+		return config.KubeSchedulerProfile{}, err
+	}
+	return profiles.Profiles[0], nil
 }
 
 // failed gives an error of the record its exit code. An interruption keeps its own.
@@ -200,14 +210,21 @@ func limitsOf(c *ucli.Context) (plan.Limits, error) {
 	if l.Pods < 0 {
 		return l, exit.Usagef("--moves %d is negative", l.Pods)
 	}
-	if m := c.String("memory"); m != "" {
-		q, err := resource.ParseQuantity(m)
-		if err != nil || q.Sign() <= 0 {
-			return l, exit.New(exit.Usage, fmt.Errorf("--memory %q is not an amount over 0", m), "write it as Kubernetes does, such as 64Gi")
-		}
-		l.Memory = q.Value()
+	var err error
+	l.Memory, err = Memory(c.String("memory"))
+	return l, err
+}
+
+// Memory reads the amount of --memory, in bytes; 0 if it is not given.
+func Memory(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
 	}
-	return l, nil
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() <= 0 {
+		return 0, exit.New(exit.Usage, fmt.Errorf("--memory %q is not an amount over 0", text), "write it as Kubernetes does, such as 64Gi")
+	}
+	return q.Value(), nil
 }
 
 // sourceAt reads the record's state at the time of --at.

@@ -150,7 +150,7 @@ func TestShadowFits(t *testing.T) {
 func TestShadowOpensPod(t *testing.T) {
 	m := model(t, sample(12, false), terminal{plain, 80, 24}, shadowing(found(t, 40), nil))
 	press(m, "s", "j", "enter")
-	if s, is := m.page().screen.(*podScreen); !is || s.ask.Pod != podTarget(m.details.Shadow.Recent[1].Pod).pod && s.ask.Pod.Name == "" {
+	if s, is := m.page().screen.(*podScreen); !is || s.ask.Pod != podTarget(m.details.Shadow.Recent[1].Pod).pod || s.ask.Pod.Name == "" {
 		t.Errorf("another page is open:\n%s", ansi.Strip(m.View().Content))
 	}
 }
