@@ -196,17 +196,18 @@ test-python: ## Run the tests of the Python package, if Python, NumPy and a C co
 
 TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 
-# The packages that start goroutines or share values between them, without those of libtorch. Where nothing runs at the same time, the race
-# detector finds nothing and takes ten times as long.
+# The packages that start goroutines or share values between them, without those of libtorch and without those that only play episodes or
+# seeds side by side, as scheduler/eval and scheduler/sim/vector do here. Where nothing runs at the same time, the race detector finds
+# nothing and takes ten times as long.
+SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/(demo|film))/|scheduler/(eval/(tracerun|published|migrun|liverun)|learn|policy)/)
 CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
-	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -v ^gnn/torch/ | xargs -n1 dirname | sort -u | sed 's,^,./,')
+	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -vE '$(SIDEBYSIDE)' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
-# TestExtending runs go test in a copy of the module, without the detector. TestClaimCases places a hundred pods one after
-# another, as TestClaims does a few, and TestRealPrometheusFails adds a program to what TestPrometheusFails does; they would take minutes more. On a busy machine with two cores, scheduler/server needs more
-# than Go's ten minutes.
+# TestClaimCases places a hundred pods one after another, as TestClaims does a few, and TestRealPrometheusFails adds a program to what
+# TestPrometheusFails does; they would take minutes more. On a busy machine with two cores, scheduler/server needs more than Go's ten minutes.
 .PHONY: test-race
 test-race: ## Run the tests of what runs at the same time with the race detector (takes minutes more to build)
-	GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -timeout 20m -skip '^(TestExtending|TestClaimCases|TestRealPrometheusFails)$$' $(CONCURRENT)
+	GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -timeout 20m -skip '^(TestClaimCases|TestRealPrometheusFails)$$' $(CONCURRENT)
 
 # What differs between Kubernetes releases, in a few minutes: scheduling, claims and records.
 .PHONY: test-older
