@@ -45,6 +45,7 @@ func (d *due) bigger() bool {
 // returns follows the pods of a cluster, and finds those that come back.
 type returns struct {
 	client  kubernetes.Interface
+	pods    cache.Store
 	changed chan struct{} // something has
 
 	mu   sync.Mutex
@@ -65,6 +66,7 @@ func follow(ctx context.Context, c kubernetes.Interface) (*returns, error) {
 	if err != nil {
 		return nil, fmt.Errorf("follow the pods: %w", err)
 	}
+	r.pods = pods.GetStore()
 	shared.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
 		return nil, context.Cause(ctx)
@@ -128,6 +130,16 @@ func ownerOf(p *v1.Pod) types.UID {
 		return o.UID
 	}
 	return ""
+}
+
+// on returns how many pods of an owner a node has.
+func (r *returns) on(node string, owner types.UID) (n int) {
+	for _, o := range r.pods.List() {
+		if p := o.(*v1.Pod); p.Spec.NodeName == node && ownerOf(p) == owner && p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
 }
 
 // expect notes that a pod will come back. cancel takes that back.

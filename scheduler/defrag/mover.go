@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/scheduler/plan"
+	"gnnsched/scheduler/plugin/holds"
 )
 
 // Mover makes the moves of a plan.
@@ -180,7 +182,7 @@ func (x *run) recheck(ctx context.Context, moves []plan.Move) ([]string, error) 
 // evict evicts a pod, as soon as its budget allows; without a budget, as soon as no other pod of its owner is away. why says why it stays.
 func (x *run) evict(ctx context.Context, m plan.Move) (why string, err error) {
 	end, cancel := x.Clock.Now().Add(x.Wait), func() {}
-	for asked := false; ; {
+	for asked, held := false, false; ; {
 		if pod, stuck := x.stuck[m.From]; stuck {
 			return fmt.Sprintf("%s stays in use for %s", m.From, pod), nil
 		}
@@ -198,6 +200,9 @@ func (x *run) evict(ctx context.Context, m plan.Move) (why string, err error) {
 			err = errors.New("another pod of its owner is not back yet")
 		case err == nil:
 			cancel()
+			if err := x.hold(ctx, m, old, &held); err != nil {
+				return "", err
+			}
 			cancel = x.pods.expect(m, old)
 			err = x.Client.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -231,6 +236,16 @@ func (x *run) evict(ctx context.Context, m plan.Move) (why string, err error) {
 			return "", err
 		}
 	}
+}
+
+// hold keeps the destination of a move for the pod's successor, unless that is done.
+func (x *run) hold(ctx context.Context, m plan.Move, pod *v1.Pod, done *bool) error {
+	if *done {
+		return nil
+	}
+	*done = true
+	owner := ownerOf(pod)
+	return x.nodes.hold(ctx, m.To, holds.Hold{Owner: owner, Pods: 1 + x.pods.on(m.To, owner), Until: x.Clock.Now().Add(2 * x.Wait)})
 }
 
 // refused reports whether the API server answered that it did not do what was asked.

@@ -26,6 +26,7 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/plan"
+	"gnnsched/scheduler/plugin/holds"
 	"gnnsched/scheduler/server"
 )
 
@@ -38,19 +39,24 @@ const pools = `
 pools:
 - {name: web, count: 4, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: web}}
 - {name: room, count: 2, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: room}}
+- {name: held, count: 5, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: held}}
 `
 
 // One cluster with upstream's scheduler, in which every run leaves the pods of its own pool.
 func TestMovesOnACluster(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	profiles := []server.Profile{{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}}
+	profiles := []server.Profile{
+		{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}},
+		{SchedulerName: "ours", Args: server.Args{Policy: "greedy-balance"}},
+	}
 	bed := testbed.Config{
 		Name: "defrag", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: []byte(pools)}, Scheduler: server.Config{Profiles: profiles},
 	}
 	if err := testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
 		l := &lab{t, b.Client}
 		t.Run("room", func(t *testing.T) { (&lab{t, b.Client}).room(ctx) })
+		t.Run("held", func(t *testing.T) { (&lab{t, b.Client}).held(ctx) })
 		l.deploy(ctx, "web", "web", 4, "500m")
 		l.budget(ctx, "web", 1)
 		t.Run("interrupted", func(t *testing.T) { (&lab{t, b.Client}).interrupted(ctx) })
@@ -90,10 +96,14 @@ func podOf(app, pool, cpu string) v1.PodTemplateSpec {
 // deploy waits until the replicas run.
 func (l *lab) deploy(ctx context.Context, app, pool string, replicas int32, cpu string) {
 	l.Helper()
+	template := podOf(app, pool, cpu)
+	if pool == "held" {
+		template.Spec.SchedulerName = "ours"
+	}
 	_, err := l.c.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: app},
 		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, Template: podOf(app, pool, cpu),
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}, Template: template,
 		},
 	}, metav1.CreateOptions{})
 	l.must(err)
@@ -203,6 +213,34 @@ func (l *lab) room(ctx context.Context) {
 	l.runs(ctx, "train", 1)
 }
 
+// Our scheduler would spread the pods, but puts each on the node that is held for it, and no node stays held.
+func (l *lab) held(ctx context.Context) {
+	for _, app := range []string{"one", "two"} {
+		l.deploy(ctx, app, "held", 3, "1")
+	}
+	m := l.find(ctx, "")
+	out, err := l.mover().Run(ctx, m)
+	l.must(err)
+	if len(m.Moves) < 3 || len(out.Moved) != len(m.Moves) || out.elsewhere() > 0 || !slices.Equal(out.Emptied, m.Freed) {
+		l.Errorf("%+v\n%+v", m, out)
+	}
+	list, err := l.c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	l.must(err)
+	for _, n := range list.Items {
+		if h := n.Annotations[holds.Annotation]; h != "" {
+			l.Errorf("%s is still held: %s", n.Name, h)
+		}
+	}
+	closed, _ := l.cordoned(ctx)
+	for _, n := range closed {
+		l.must((&nodes{client: l.c}).cordon(ctx, n, nil, nil))
+	}
+	for _, app := range []string{"one", "two"} {
+		l.must(l.c.AppsV1().Deployments("default").Delete(ctx, app, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}))
+		l.runs(ctx, app, 0)
+	}
+}
+
 // After an interruption nothing is evicted any more, and no node stays cordoned that has pods.
 func (l *lab) interrupted(ctx context.Context) {
 	m := l.find(ctx, "")
@@ -230,7 +268,7 @@ func (l *lab) interrupted(ctx context.Context) {
 		l.Errorf("cordoned: %v, marked: %v, emptied: %v", closed, marks, out.Emptied)
 	}
 	for _, n := range closed {
-		l.must((&nodes{client: l.c}).patch(ctx, n, nil, nil))
+		l.must((&nodes{client: l.c}).cordon(ctx, n, nil, nil))
 	}
 	l.spread(ctx)
 }
@@ -303,7 +341,7 @@ func (l *lab) killed(ctx context.Context) {
 		l.Errorf("released %v, %v; cordoned %v, before %v", got, err, after, closed)
 	}
 	for _, n := range closed {
-		l.must((&nodes{client: l.c}).patch(ctx, n, nil, nil))
+		l.must((&nodes{client: l.c}).cordon(ctx, n, nil, nil))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/scheduler/plugin/holds"
 )
 
 // mark is the annotation of the nodes that a Mover cordons: "moving" while pods move, and "emptied" afterwards on those that it emptied.
@@ -18,22 +20,27 @@ const mark = "gnnsched.io/defrag"
 
 const moving, emptied = "moving", "emptied"
 
-// nodes are the cordoned nodes of a run.
+// nodes are the nodes that a run cordons, and those that it holds for the pods that move.
 type nodes struct {
 	client kubernetes.Interface
-	closed []string // by this run
+	closed []string                // by this run
+	held   map[string][]holds.Hold // by node
 }
 
-// Release gives nodes back that a run cordoned which was killed, and returns their names.
+// Release gives nodes back that a run cordoned or held which was killed, and returns the names of the cordoned ones.
 func Release(ctx context.Context, c kubernetes.Interface) ([]string, error) {
 	list, err := c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	n := nodes{client: c}
+	n := nodes{client: c, held: map[string][]holds.Hold{}}
 	for i := range list.Items {
-		if list.Items[i].Annotations[mark] == moving {
-			n.closed = append(n.closed, list.Items[i].Name)
+		name, marks := list.Items[i].Name, list.Items[i].Annotations
+		if marks[mark] == moving {
+			n.closed = append(n.closed, name)
+		}
+		if marks[holds.Annotation] != "" {
+			n.held[name] = nil
 		}
 	}
 	names := n.closed
@@ -51,7 +58,7 @@ func (n *nodes) close(ctx context.Context, names []string) error {
 			continue
 		}
 		n.closed = append(n.closed, name)
-		if err := n.patch(ctx, name, moving, true); err != nil {
+		if err := n.cordon(ctx, name, moving, true); err != nil {
 			return err
 		}
 	}
@@ -63,26 +70,54 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 	var errs []error
 	for _, name := range n.closed {
 		if slices.Contains(keep, name) {
-			errs = append(errs, n.patch(ctx, name, emptied, true))
+			errs = append(errs, n.cordon(ctx, name, emptied, true))
 		} else {
-			errs = append(errs, n.patch(ctx, name, nil, nil))
+			errs = append(errs, n.cordon(ctx, name, nil, nil))
 		}
 	}
-	n.closed = nil
+	for name := range n.held {
+		errs = append(errs, n.patch(ctx, name, map[string]any{holds.Annotation: nil}, nil))
+	}
+	n.closed, n.held = nil, nil
 	return errors.Join(errs...)
 }
 
-// patch sets a node's mark and whether it is cordoned; nil removes either.
-func (n *nodes) patch(ctx context.Context, name string, value, closed any) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"annotations": map[string]any{mark: value}}, "spec": map[string]any{"unschedulable": closed},
-	})
+// hold keeps a node for one more pod of an owner than before, or for as many as h says if it is the first.
+func (n *nodes) hold(ctx context.Context, name string, h holds.Hold) error {
+	list := slices.Clone(n.held[name])
+	if i := slices.IndexFunc(list, func(x holds.Hold) bool { return x.Owner == h.Owner }); i >= 0 {
+		list[i].Pods, list[i].Until = list[i].Pods+1, h.Until
+	} else {
+		list = append(list, h)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	if n.held == nil {
+		n.held = map[string][]holds.Hold{}
+	}
+	n.held[name] = list
+	return n.patch(ctx, name, map[string]any{holds.Annotation: string(text)}, nil)
+}
+
+// cordon sets a node's mark and whether it is cordoned; nil removes either.
+func (n *nodes) cordon(ctx context.Context, name string, value, closed any) error {
+	return n.patch(ctx, name, map[string]any{mark: value}, map[string]any{"unschedulable": closed})
+}
+
+func (n *nodes) patch(ctx context.Context, name string, annotations, spec map[string]any) error {
+	change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	if spec != nil {
+		change["spec"] = spec
+	}
+	patch, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
 	_, err = n.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !passes(err) {
-		return fmt.Errorf("cordon or uncordon node %s: %w", name, err)
+		return fmt.Errorf("mark node %s: %w", name, err)
 	}
 	return nil
 }

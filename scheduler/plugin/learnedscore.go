@@ -10,11 +10,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/holds"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -33,7 +35,8 @@ type learnedScore struct {
 	canary   *canary.Split // nil if the decider decides about all pods
 
 	preferences *preferences // nil if the plugin does not look at them
-	learns      bool         // the decider scores only the nodes that the preferences leave
+	holds       *holds.Nodes
+	learns      bool // the decider scores only the nodes that the preferences leave
 
 	mu sync.Mutex // scheduling cycles come one at a time; this keeps it so
 	sight
@@ -83,6 +86,9 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 		return nil, err
 	}
 	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
+		return nil, err
+	}
+	if p.holds, err = holds.Watch(h.SharedInformerFactory().Core().V1().Nodes().Informer(), clock.RealClock{}); err != nil {
 		return nil, err
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)
@@ -165,8 +171,14 @@ func (p *learnedScore) begin(pod *v1.Pod, nodes []fwk.NodeInfo) *scoring {
 	return &scoring{pod: pod, feasible: nodes, nodes: nodes, raw: p.raw[:len(nodes)], decider: p.active.load()}
 }
 
-// prefer narrows the nodes down by the preferences of manifests.
+// prefer narrows the nodes down to those that are held for the pod, or by the preferences of manifests.
 func (p *learnedScore) prefer(ctx context.Context, state fwk.CycleState, s *scoring) {
+	if held := p.holds.For(s.pod, s.nodes); len(held) > 0 {
+		if len(held) < len(s.nodes) {
+			s.keep(make([]int64, len(s.nodes)), held)
+		}
+		return
+	}
 	if p.preferences == nil || len(s.nodes) == 0 {
 		return
 	}
