@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -33,6 +35,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
+	"gnnsched/scheduler/defrag"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -200,6 +203,47 @@ func TestRights(t *testing.T) {
 	}
 	if got := asText(t, more); leases.Namespace != "kube-system" || !slices.Equal(got, want) {
 		t.Errorf("beyond upstream's, in %s:\n%s\nwant\n%s", leases.Namespace, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The defragmenter has the rights that its command prints, restricted pod security admits it, and no label of it is one of the scheduler's selector.
+func TestDefrag(t *testing.T) {
+	plain, err := Render(with())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Render(with("defrag.enabled=true", "defrag.args={--every=1h,--between=02:00-05:00}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := bytes.Join(slices.DeleteFunc(bytes.Split(text, []byte("\n---\n")), func(doc []byte) bool { return !bytes.Contains(doc, []byte("gnnsched-defrag")) }), []byte("\n---\n"))
+	printed, err := defrag.RBAC(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role, want := find[*rbacv1.ClusterRole](t, own), find[*rbacv1.ClusterRole](t, printed)
+	if !reflect.DeepEqual(role.Rules, want.Rules) {
+		t.Errorf("rights\n%v\nwant\n%v", asText(t, role.Rules), asText(t, want.Rules))
+	}
+	d := find[*appsv1.Deployment](t, own)
+	pod := d.Spec.Template
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+		if !r.Allowed {
+			t.Errorf("restricted pod security forbids it: %s (%s)", r.ForbiddenReason, r.ForbiddenDetail)
+		}
+	}
+	if s := pod.Spec.Containers[0].SecurityContext; !*s.ReadOnlyRootFilesystem || *s.RunAsUser == 0 {
+		t.Errorf("the container may write to its root, or is root: %v", s)
+	}
+	if args := pod.Spec.Containers[0].Args; !slices.Equal(args, []string{"defrag", "--apply", "--log-dir=", "--every=1h", "--between=02:00-05:00"}) {
+		t.Errorf("%q", args)
+	}
+	if labels.SelectorFromSet(find[*appsv1.Deployment](t, plain).Spec.Selector.MatchLabels).Matches(labels.Set(pod.Labels)) {
+		t.Errorf("the scheduler's selector takes %v", pod.Labels)
 	}
 }
 
@@ -426,7 +470,7 @@ func safeDeployment(text []byte) (*appsv1.Deployment, error) {
 		if err != nil {
 			return nil, err
 		}
-		if o["kind"] != "Deployment" {
+		if name, _, _ := unstructured.NestedString(o, "metadata", "name"); o["kind"] != "Deployment" || name == "gnnsched-defrag" {
 			continue
 		}
 		if found != nil {

@@ -259,7 +259,12 @@ func (s *session) often(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := s.once(ctx); err != nil || s.Duration("every") == 0 {
+		err := s.once(ctx)
+		if errors.Is(err, defrag.ErrStopped) && s.Duration("every") > 0 { // to end would let the kubelet begin again at once
+			s.log.Error().Err(err).Msg("the moves have stopped until the next time of --every")
+			err = nil
+		}
+		if err != nil || s.Duration("every") == 0 {
 			return err
 		}
 		if err := sleep(ctx, s.Duration("every")); err != nil {
