@@ -74,9 +74,12 @@ func (s Step) Validate() error {
 		return fmt.Errorf("step %d: a value is not finite", s.Number)
 	}
 	var err error
-	if s.GPU != nil {
+	switch {
+	case (s.GPU == nil) == (s.State == nil):
+		err = errors.New("it has no state, or two")
+	case s.GPU != nil:
 		err = s.GPU.validate()
-	} else {
+	default:
 		err = s.validateGraph()
 	}
 	if err != nil {
@@ -85,8 +88,24 @@ func (s Step) Validate() error {
 	return nil
 }
 
+// maxZones is far more zones than any cluster has. A learner allocates memory for each zone of a
+// batch, so a broken stream must not claim billions of them.
+const maxZones = 1 << 16
+
+// maxWidth is far longer than any feature vector.
+const maxWidth = 1 << 12
+
 // validateGraph checks the state of a network on any cluster's graph, and the action.
 func (s Step) validateGraph() error {
+	w := s.State.FeatureWidths()
+	for _, width := range []int{w.Node, w.Group, w.Pod, w.Cluster, w.Candidate, w.Path} {
+		if width < 0 || width > maxWidth {
+			return fmt.Errorf("feature vectors of the lengths %v", w)
+		}
+	}
+	if s.State.Zones < 0 || s.State.Zones > maxZones || s.State.Kept != nil {
+		return fmt.Errorf("%d zones, and kept rows of %d nodes", s.State.Zones, len(s.State.Kept))
+	}
 	if err := s.State.Validate(); err != nil {
 		return err
 	}
@@ -103,6 +122,8 @@ func (s Step) validateGraph() error {
 	add(s.State.PodX)
 	add(s.State.ClusterX)
 	add(s.State.CandidateX)
+	add(s.State.PeerWeight)
+	add(s.State.PathX)
 	for _, g := range s.State.Groups {
 		add(g.X)
 		add(g.Weight)

@@ -2,6 +2,7 @@ package experience
 
 import (
 	"bytes"
+	"encoding/gob"
 	"errors"
 	"io"
 	"math"
@@ -161,6 +162,9 @@ func TestReaderRefuses(t *testing.T) {
 		"zone":     func(s *Step) { s.State.Zone[0] = int32(s.State.Zones) },
 		"actor":    func(s *Step) { s.Actor = strings.Repeat("a", maxActor+1) },
 		"zones":    func(s *Step) { s.State.Zones = math.MaxInt32 },
+		"widths":   func(s *Step) { s.State.Widths.Node, s.State.NodeX = math.MaxInt, nil },
+		"split":    func(s *Step) { s.State.Kept = make([]feature.Kept, s.State.Nodes()) },
+		"no state": func(s *Step) { s.State = nil },
 	} {
 		bad := good
 		bad.State = good.State.Clone()
@@ -209,6 +213,30 @@ func refuses(t *testing.T, name string, bad Step) {
 	}
 	if _, err := r.Next(); !errors.Is(err, errStream) {
 		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// A step over the size limit is neither written nor read.
+func TestStepOverTheLimit(t *testing.T) {
+	long := Step{Actor: strings.Repeat("a", maxStep)}
+	var b bytes.Buffer
+	w, err := NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := b.Len()
+	if err := w.Write(long); err == nil || b.Len() > head {
+		t.Errorf("%d bytes written, %v", b.Len()-head, err)
+	}
+	if err := gob.NewEncoder(&b).Encode(long); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); !errors.Is(err, errStream) {
+		t.Errorf("read: %v", err)
 	}
 }
 
