@@ -139,15 +139,15 @@ func features(_, of string) (string, error) {
 	}
 	var out strings.Builder
 	for _, s := range feature.Sets() {
-		fmt.Fprintf(&out, "### %s\n\n%s\n\n", s.Name, s.Doc)
+		of := ""
+		if s.GPU {
+			of = " of the GPU graph"
+		}
+		fmt.Fprintf(&out, "### %s%s\n\n%s\n\n", s.Name, of, s.Doc)
 		out.WriteString(featureTable([]kind{
 			{"node", feature.List(s.Node)}, {"group of pods", feature.List(s.Group)}, {"pending pod", feature.List(s.Pod)},
 			{"cluster", feature.List(s.Cluster)}, {"candidate", feature.List(s.Candidate)}, {"path", feature.List(s.Path)},
 		}))
-	}
-	for _, s := range feature.GPUSets() {
-		fmt.Fprintf(&out, "### %s of the GPU graph\n\n%s\n\n", s.Name, s.Doc)
-		out.WriteString(featureTable([]kind{{"node", feature.List(s.Node)}, {"cluster", feature.List(s.Cluster)}}))
 	}
 	return out.String(), nil
 }

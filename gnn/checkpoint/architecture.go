@@ -57,8 +57,7 @@ type Architecture struct {
 	Head    Head    `json:"head"`
 	Hidden  int     `json:"hidden"` // width H of every embedding
 
-	// Features names the sets of features that the network reads, in order: of package feature's Set
-	// or, on the GPU graph, GPUSet. None means the set "base".
+	// Features names the sets of features that the network reads, in order. None means the set "base".
 	Features []string `json:"features,omitempty"`
 
 	// Residual adds a weighted sum of the candidate's features to its score. Where the weights are those of a rule and the rest
@@ -89,8 +88,13 @@ func GraphOf(features []string) Graph {
 	return ClusterGraph
 }
 
-// Layout returns the features that the network reads, for a network on ClusterGraph or MixedGraph.
-func (a Architecture) Layout() (*feature.Layout, error) { return feature.NewLayout(a.Features) }
+// Layout returns the features that the network reads.
+func (a Architecture) Layout() (*feature.Layout, error) {
+	if a.Graph == GPUGraph {
+		return feature.NewGPULayout(a.Features)
+	}
+	return feature.NewLayout(a.Features)
+}
 
 // ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data. The stream of steps
 // and the replay memory of deep Q-learning do not hold these.
@@ -99,20 +103,9 @@ func (a Architecture) ReadsPeers() bool {
 	return a.Graph == ClusterGraph && err == nil && l.Widths.Path > 0
 }
 
-// GPULayout returns the features that the network reads, for a network on GPUGraph.
-func (a Architecture) GPULayout() (*feature.GPULayout, error) {
-	return feature.NewGPULayout(a.Features)
-}
-
 // Schema identifies the features that the network reads: the hash of its layout. It is empty if the
 // architecture names a set that is not known.
 func (a Architecture) Schema() string {
-	if a.Graph == GPUGraph {
-		if l, err := a.GPULayout(); err == nil {
-			return l.Hash()
-		}
-		return ""
-	}
 	if l, err := a.Layout(); err == nil {
 		return l.Hash()
 	}
@@ -139,12 +132,8 @@ func (a Architecture) Validate() error {
 	if a.Hidden < 4 || a.Hidden > 1024 {
 		return fmt.Errorf("hidden size %d is outside 4 to 1024", a.Hidden)
 	}
-	if a.Graph == GPUGraph {
-		_, err := a.GPULayout()
-		return err
-	}
 	l, err := a.Layout()
-	if err != nil {
+	if err != nil || a.Graph == GPUGraph {
 		return err
 	}
 	if l.Devices && l.Wishes {
@@ -196,13 +185,6 @@ func (a Architecture) Params() []layer.Param {
 
 // Inputs returns the features that the network reads, by the kind of vertex. The architecture must be valid.
 func (a Architecture) Inputs() map[layer.Kind][]feature.Feature {
-	if a.Graph == GPUGraph {
-		l, err := a.GPULayout()
-		if err != nil {
-			panic(err)
-		}
-		return map[layer.Kind][]feature.Feature{layer.Node: feature.List(l.Node), layer.Cluster: feature.List(l.Cluster), layer.Device: make([]feature.Feature, feature.DeviceKnots)}
-	}
 	l, err := a.Layout()
 	if err != nil {
 		panic(err)
@@ -210,6 +192,7 @@ func (a Architecture) Inputs() map[layer.Kind][]feature.Feature {
 	return map[layer.Kind][]feature.Feature{
 		layer.Node: feature.List(l.Node), layer.Group: feature.List(l.Group), layer.Pod: feature.List(l.Pod),
 		layer.Cluster: feature.List(l.Cluster), layer.Candidate: feature.List(l.Candidate), layer.Path: feature.List(l.Path),
+		layer.Device: make([]feature.Feature, feature.DeviceKnots), // only on GPUGraph
 	}
 }
 

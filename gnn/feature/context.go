@@ -11,6 +11,8 @@ type Node struct {
 	CPU, Memory float64 // requested / allocatable
 	Offered     *Offered
 	Star        []float32 // the node with its devices, StarWidth numbers; nil without devices or in a layout that does not read them
+
+	*GPUNode // only on the GPU graph
 }
 
 // Offered holds the allocatable resources of all nodes together.
@@ -59,6 +61,8 @@ type Candidates struct {
 	Preferred      int            // as cluster.Snapshot.Preferred
 	Stars          []Star         // of each candidate; none in a layout that does not read devices
 	GPUs           []float32      // features of the cluster in GPUBase; none in such a layout
+
+	*GPUCluster // only on the GPU graph, where no other field is set
 
 	Shares []Share // of each candidate; Measure sets them
 
@@ -112,13 +116,12 @@ func (c *Candidates) Measure() {
 	}
 }
 
-// GPUNode is the context of the features of a node with GPUs, as it is or as it will be after a
+// GPUNode is what the features of a node on the GPU graph depend on: the node as it is or as it will be after a
 // placement. A unit is Workload.Unit of CPU.
 type GPUNode struct {
-	State    *cluster.Node // as it is
 	Workload *Workload
-	MilliCPU int64   // free
-	Memory   int64   // free, in bytes
+	FreeCPU  int64   // in thousandths of a core
+	FreeMem  int64   // in bytes
 	Units    float64 // of CPU, free
 	Whole    float64 // idle devices
 	Shared   float64 // devices that are in use and have room left
@@ -152,7 +155,7 @@ type Workload struct {
 	Partitions [mig.Count]float64 // share of each profile in the requests for partitions; see fragmentation.Typical.Partitions
 }
 
-// GPUCluster is the context of the features of a cluster with GPUs: sums over the nodes that
+// GPUCluster is what the features of a cluster on the GPU graph depend on: sums over the nodes that
 // ordinary pods may use.
 type GPUCluster struct {
 	Workload *Workload

@@ -1,80 +1,10 @@
 package feature
 
-import (
-	"fmt"
-	"strings"
-
-	"gnnsched/internal/cluster"
-)
-
-// GPUSet is a Set for the GPU graph.
-type GPUSet struct {
-	Name    string
-	Doc     string
-	Version byte // raised when a feature keeps its name and changes its meaning
-
-	Node    []Block[GPUNode]
-	Cluster []Block[GPUCluster]
-
-	// Partitions tells that the features depend on the used memory slices of GPUs with MIG (GPUNode.Slices).
-	Partitions bool
-	// Topology tells that they depend on where the devices are (GPUNode.Unused and GPUNode.Taken).
-	Topology bool
-}
-
-// GPULayout is Layout for the GPU graph.
-type GPULayout struct {
-	Node       []Block[GPUNode]
-	Cluster    []Block[GPUCluster]
-	Partitions bool // some features depend on the used memory slices of GPUs with MIG
-	Topology   bool // some features depend on where the devices are
-	Widths     GPUWidths
-	hash       string
-}
-
-// GPUWidths are the lengths of the feature vectors of the GPU graph.
-type GPUWidths struct{ Node, Cluster int }
+import "gnnsched/internal/cluster"
 
 // DeviceKnots is the number of knots by which the free part of a device is described, evenly from 0
 // to the whole device; see graph.Knots. It is part of the schema of the GPU graph.
 const DeviceKnots = 101
-
-// NewGPULayout is NewLayout for the GPU graph; without names it returns the layout of GPUBase.
-func NewGPULayout(names []string) (*GPULayout, error) {
-	chosen, err := choose(gpuSets, names, GPUBase)
-	if err != nil {
-		return nil, err
-	}
-	l, schema := &GPULayout{}, []byte{}
-	for _, s := range chosen {
-		l.Node, l.Cluster = append(l.Node, s.Node...), append(l.Cluster, s.Cluster...)
-		l.Partitions, l.Topology = l.Partitions || s.Partitions, l.Topology || s.Topology
-		schema = s.appendSchema(schema)
-	}
-	l.Widths = GPUWidths{len(List(l.Node)), len(List(l.Cluster))}
-	if l.Widths.Node == 0 || l.Widths.Cluster == 0 {
-		return nil, fmt.Errorf("feature sets %s: nodes and clusters need at least one feature each", strings.Join(names, ", "))
-	}
-	l.hash = hash(schema)
-	return l, nil
-}
-
-// DefaultGPU returns the layout of GPUBase.
-func DefaultGPU() *GPULayout { return defaultGPULayout }
-
-var defaultGPULayout = must(NewGPULayout(nil))
-
-// Hash is Layout.Hash for the GPU graph.
-func (l *GPULayout) Hash() string { return l.hash }
-
-// appendSchema is Set.appendSchema for the GPU graph.
-func (s *GPUSet) appendSchema(b []byte) []byte {
-	if s.Name != GPUBase.Name {
-		b = append(b, s.Name+":"...)
-	}
-	b = append(b, s.Version, DeviceKnots)
-	return appendNames(b, List(s.Node), List(s.Cluster))
-}
 
 // most bounds features that have no natural bound: training never shows more.
 const most = 8
@@ -82,61 +12,74 @@ const most = 8
 // GPUBase is the set that networks on the GPU graph read unless their architecture names others. The
 // workload decides what an amount is worth: a unit of CPU is what its GPU pods request with one
 // device, on average.
-var GPUBase = &GPUSet{
+var GPUBase = &Set{
 	Name:    "base",
 	Doc:     "Devices, CPU and memory that are free, and which typical pods fit.",
 	Version: 1,
-	Node: []Block[GPUNode]{
-		One("cpu", "free units of CPU / 8, up to 8", func(n *GPUNode) float32 { return float32(min(n.Units/8, most)) }),
-		inDomain(Fraction, One("memory", "free / allocatable memory", func(n *GPUNode) float32 {
-			return ratio(max(n.Memory, 0), n.State.Allocatable.Memory)
+	GPU:     true,
+	Node: []NodeBlock{
+		One("cpu", "free units of CPU / 8, up to 8", func(n *Node) float32 { return float32(min(n.Units/8, most)) }),
+		inDomain(Fraction, One("memory", "free / allocatable memory", func(n *Node) float32 {
+			return ratio(max(n.FreeMem, 0), n.State.Allocatable.Memory)
 		})),
-		One("idle", "free thousandths of devices / 8000", func(n *GPUNode) float32 { return float32(n.Idle / 8) }),
-		One("whole", "devices that nobody uses / 8", func(n *GPUNode) float32 { return float32(n.Whole / 8) }),
-		One("shared", "devices in use with room left / 8", func(n *GPUNode) float32 { return float32(n.Shared / 8) }),
-		One("cpu_per", "free units of CPU for each free device, up to 4, / 4", func(n *GPUNode) float32 {
+		One("idle", "free thousandths of devices / 8000", func(n *Node) float32 { return float32(n.Idle / 8) }),
+		One("whole", "devices that nobody uses / 8", func(n *Node) float32 { return float32(n.Whole / 8) }),
+		One("shared", "devices in use with room left / 8", func(n *Node) float32 { return float32(n.Shared / 8) }),
+		One("cpu_per", "free units of CPU for each free device, up to 4, / 4", func(n *Node) float32 {
 			return float32(min(n.Units/max(n.Idle, 0.05), 4) / 4)
 		}),
-		One("fragmented", "free thousandths of devices that typical pods cannot use / 4000", func(n *GPUNode) float32 { return float32(n.Unusable / 4000) }),
-		inDomain(Fraction, One("cpu_scarce", "2.5 free units of CPU, up to 1", func(n *GPUNode) float32 {
+		One("fragmented", "free thousandths of devices that typical pods cannot use / 4000", func(n *Node) float32 {
+			return float32(n.Unusable / 4000)
+		}),
+		inDomain(Fraction, One("cpu_scarce", "2.5 free units of CPU, up to 1", func(n *Node) float32 {
 			return float32(min(n.Units*2.5, 1))
 		})),
-		inDomain(Fraction, One("cpu_some", "free units of CPU / 1.2, up to 1", func(n *GPUNode) float32 {
+		inDomain(Fraction, One("cpu_some", "free units of CPU / 1.2, up to 1", func(n *Node) float32 {
 			return float32(min(n.Units/1.2, 1))
 		})),
-		inDomain(Fraction, One("hosts", "share of the typical pods that fit", func(n *GPUNode) float32 { return float32(n.Hosts.All) })),
-		inDomain(Fraction, One("hosts_share", "the same among those that share a device", func(n *GPUNode) float32 {
+		inDomain(Fraction, One("hosts", "share of the typical pods that fit", func(n *Node) float32 { return float32(n.Hosts.All) })),
+		inDomain(Fraction, One("hosts_share", "the same among those that share a device", func(n *Node) float32 {
 			return float32(n.Hosts.Sharing)
 		})),
-		inDomain(Fraction, One("hosts_cpu", "the same among those that request no GPU", func(n *GPUNode) float32 {
+		inDomain(Fraction, One("hosts_cpu", "the same among those that request no GPU", func(n *Node) float32 {
 			return float32(n.Hosts.WithoutGPU)
 		})),
-		inDomain(Fraction, One("model", "share of the typical GPU pods that the node's GPU model may serve", func(n *GPUNode) float32 {
+		inDomain(Fraction, One("model", "share of the typical GPU pods that the node's GPU model may serve", func(n *Node) float32 {
 			return float32(n.Hosts.Model)
 		})),
-		One("devices", "devices / 8", func(n *GPUNode) float32 { return float32(float64(len(n.State.GPUs)) / 8) }),
-		One("cpu_each", "allocatable units of CPU for each device / 4, up to 8", func(n *GPUNode) float32 {
+		One("devices", "devices / 8", func(n *Node) float32 { return float32(float64(len(n.State.GPUs)) / 8) }),
+		One("cpu_each", "allocatable units of CPU for each device / 4, up to 8", func(n *Node) float32 {
 			return float32(min(quotient(float64(n.State.Allocatable.MilliCPU)/n.Workload.Unit, float64(len(n.State.GPUs)))/4, most))
 		}),
 	},
-	Cluster: []Block[GPUCluster]{
-		One("whole", "devices that nobody uses / devices", func(c *GPUCluster) float32 { return float32(c.wholePart()) }),
-		One("whole_few", "10 times that, up to 1", func(c *GPUCluster) float32 { return float32(min(10*c.wholePart(), 1)) }),
-		One("whole_fewer", "50 times that, up to 1", func(c *GPUCluster) float32 { return float32(min(50*c.wholePart(), 1)) }),
-		One("shared", "free parts of devices in use / devices, times 10", func(c *GPUCluster) float32 {
+	Cluster: []ClusterBlock{
+		One("whole", "devices that nobody uses / devices", func(c *Candidates) float32 { return float32(c.wholePart()) }),
+		One("whole_few", "10 times that, up to 1", func(c *Candidates) float32 { return float32(min(10*c.wholePart(), 1)) }),
+		One("whole_fewer", "50 times that, up to 1", func(c *Candidates) float32 { return float32(min(50*c.wholePart(), 1)) }),
+		One("shared", "free parts of devices in use / devices, times 10", func(c *Candidates) float32 {
 			return float32(float64(c.Shared) / cluster.DeviceMilli / c.deviceCount() * 10)
 		}),
-		One("cpu", "free / allocatable CPU", func(c *GPUCluster) float32 { return ratio(c.CPU, c.AllCPU) }),
-		One("memory", "free / allocatable memory", func(c *GPUCluster) float32 { return ratio(c.Memory, c.AllMemory) }),
-		One("pods_cpu", "share of the workload's pods that request no GPU", func(c *GPUCluster) float32 { return float32(c.Workload.WithoutGPU) }),
-		One("pods_share", "share of the workload's pods that share a device", func(c *GPUCluster) float32 { return float32(c.Workload.Sharing) }),
-		One("pods_multi", "GPUs requested by pods of several / pods, up to 1", func(c *GPUCluster) float32 { return float32(min(c.Workload.Multi, 1)) }),
-		One("pods_model", "share of the workload's pods that name GPU models", func(c *GPUCluster) float32 { return float32(c.Workload.Named) }),
-		One("share_size", "mean part of a device that sharing pods request", func(c *GPUCluster) float32 { return float32(c.Workload.ShareSize) }),
-		One("fragmented", "free thousandths that typical pods cannot use / free thousandths and 1000", func(c *GPUCluster) float32 {
+		One("cpu", "free / allocatable CPU", func(c *Candidates) float32 { return ratio(c.CPU, c.AllCPU) }),
+		One("memory", "free / allocatable memory", func(c *Candidates) float32 { return ratio(c.Memory, c.AllMemory) }),
+		One("pods_cpu", "share of the workload's pods that request no GPU", func(c *Candidates) float32 {
+			return float32(c.Workload.WithoutGPU)
+		}),
+		One("pods_share", "share of the workload's pods that share a device", func(c *Candidates) float32 {
+			return float32(c.Workload.Sharing)
+		}),
+		One("pods_multi", "GPUs requested by pods of several / pods, up to 1", func(c *Candidates) float32 {
+			return float32(min(c.Workload.Multi, 1))
+		}),
+		One("pods_model", "share of the workload's pods that name GPU models", func(c *Candidates) float32 {
+			return float32(c.Workload.Named)
+		}),
+		One("share_size", "mean part of a device that sharing pods request", func(c *Candidates) float32 {
+			return float32(c.Workload.ShareSize)
+		}),
+		One("fragmented", "free thousandths that typical pods cannot use / free thousandths and 1000", func(c *Candidates) float32 {
 			return float32(float64(c.Unusable) / float64(c.Idle+cluster.DeviceMilli))
 		}),
-		One("cpu_per_gpu", "a unit of CPU / allocatable CPU for each device", func(c *GPUCluster) float32 {
+		One("cpu_per_gpu", "a unit of CPU / allocatable CPU for each device", func(c *Candidates) float32 {
 			return float32(quotient(c.Workload.Unit*c.deviceCount(), float64(c.AllCPU)))
 		}),
 	},

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -24,15 +23,24 @@ type Layout struct {
 	Racks     bool // each rack is a zone vertex
 	Devices   bool // some features depend on GPU devices
 	Wishes    bool // some features depend on the objective
-	Widths    Widths
-	Split     *SplitLayout // of a split graph; nil if no block of Candidate can be split
-	hash      string
+	// On the GPU graph, some features depend on the used memory slices of GPUs with MIG, or on where the devices are.
+	Partitions, Topology bool
+
+	Widths Widths
+	Split  *SplitLayout // of a split graph; nil if no block of Candidate can be split
+	hash   string
 }
 
 // NewLayout returns the layout of the named sets, or of Base if there are no names. It is an error if
 // a set is not known or named twice, or if a kind of vertex would have no feature.
-func NewLayout(names []string) (*Layout, error) {
-	chosen, err := choose(sets, names, Base)
+func NewLayout(names []string) (*Layout, error) { return newLayout(names, Base) }
+
+// NewGPULayout is NewLayout for sets of the GPU graph; without names it returns the layout of GPUBase.
+func NewGPULayout(names []string) (*Layout, error) { return newLayout(names, GPUBase) }
+
+// newLayout returns the layout of the named sets for the graph of the usual set, or of that set if there are no names.
+func newLayout(names []string, usual *Set) (*Layout, error) {
+	chosen, err := choose(names, usual)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +51,17 @@ func NewLayout(names []string) (*Layout, error) {
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
 		l.Path, l.Racks = append(l.Path, s.Path...), l.Racks || s.Racks
 		l.Wishes, l.Devices = l.Wishes || s.Wishes, l.Devices || s.Devices
+		l.Partitions, l.Topology = l.Partitions || s.Partitions, l.Topology || s.Topology
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}
 	l.Split = splitOf(l.Candidate)
-	for _, width := range []int{l.Widths.Node, l.Widths.Group, l.Widths.Pod, l.Widths.Cluster, l.Widths.Candidate} {
-		if width == 0 {
-			return nil, fmt.Errorf("feature sets %s: nodes, groups, pods, clusters and candidates need at least one feature each", strings.Join(names, ", "))
-		}
+	needed, of := []int{l.Widths.Node, l.Widths.Cluster}, "nodes and clusters"
+	if !usual.GPU {
+		needed, of = append(needed, l.Widths.Group, l.Widths.Pod, l.Widths.Candidate), "nodes, groups, pods, clusters and candidates"
+	}
+	if slices.Min(needed) == 0 {
+		return nil, fmt.Errorf("feature sets %s: %s need at least one feature each", strings.Join(names, ", "), of)
 	}
 	l.hash = hash(schema)
 	return l, nil
@@ -59,7 +70,10 @@ func NewLayout(names []string) (*Layout, error) {
 // Default returns the layout of Base.
 func Default() *Layout { return defaultLayout }
 
-var defaultLayout = must(NewLayout(nil))
+// DefaultGPU returns the layout of GPUBase.
+func DefaultGPU() *Layout { return defaultGPULayout }
+
+var defaultLayout, defaultGPULayout = must(NewLayout(nil)), must(NewGPULayout(nil))
 
 // Hash identifies the features, their order and the versions of their sets: 16 hexadecimal digits.
 // A network is of no use on a graph with another hash.
@@ -73,13 +87,16 @@ func (l *Layout) Names() map[string][]string {
 	}
 }
 
-// appendSchema appends what identifies the set. Base has no name there: checkpoints are older than
+// appendSchema appends what identifies the set. Base and GPUBase have no name there: checkpoints are older than
 // the names of sets.
 func (s *Set) appendSchema(b []byte) []byte {
-	if s.Name != Base.Name {
+	if s != Base && s != GPUBase {
 		b = append(b, s.Name+":"...)
 	}
 	b = append(b, s.Version)
+	if s.GPU {
+		return appendNames(append(b, DeviceKnots), List(s.Node), List(s.Cluster))
+	}
 	b = appendNames(b, List(s.Node), List(s.Group), List(s.Pod), List(s.Cluster), List(s.Candidate))
 	if len(s.Path) > 0 { // checkpoints of other sets are older
 		b = appendNames(b, List(s.Path))
@@ -108,17 +125,17 @@ func hash(schema []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// choose returns the sets with the given names, each at most once, or the usual one if there are no
+// choose returns the sets with the given names for the graph of the usual one, each at most once, or the usual one if there are no
 // names.
-func choose[S any](known map[string]S, names []string, usual S) ([]S, error) {
+func choose(names []string, usual *Set) ([]*Set, error) {
 	if len(names) == 0 {
-		return []S{usual}, nil
+		return []*Set{usual}, nil
 	}
-	chosen := make([]S, len(names))
+	chosen := make([]*Set, len(names))
 	for i, name := range names {
-		s, found := known[name]
+		s, found := sets[setKey{usual.GPU, name}]
 		if !found {
-			return nil, fmt.Errorf("feature set %q is not known (%s)", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return nil, fmt.Errorf("feature set %q is not known (%s)", name, strings.Join(namesOf(usual.GPU), ", "))
 		}
 		if slices.Contains(names[:i], name) {
 			return nil, fmt.Errorf("feature set %q is named twice", name)
@@ -129,7 +146,7 @@ func choose[S any](known map[string]S, names []string, usual S) ([]S, error) {
 }
 
 // must returns the layout of a set that is part of the program.
-func must[L any](l L, err error) L {
+func must(l *Layout, err error) *Layout {
 	if err != nil {
 		panic(err)
 	}

@@ -6,34 +6,35 @@ import (
 	"gnnsched/internal/cluster/mig"
 )
 
-func init() { RegisterGPU(partitions) }
+func init() { Register(partitions) }
 
 // partitions describes GPUs with MIG by their memory slices, which say what still fits. With it in a layout the free part of such a GPU is
 // that of its slices, and a placement takes the slices of its partition. Sums over GPUs suit the value, which is one, too.
-var partitions = &GPUSet{
+var partitions = &Set{
 	Name:       "partitions",
 	Doc:        "Which MIG partitions still fit on each GPU, by the workload's shares of the profiles and by profile.",
 	Version:    1,
+	GPU:        true,
 	Partitions: true,
-	Node: []Block[GPUNode]{
-		One("open", "GPUs with MIG that have free memory slices / 8", func(n *GPUNode) float32 { return float32(openGPUs(n.Slices)) / 8 }),
-		One("slices", "free memory slices / 64", func(n *GPUNode) float32 { return float32(freeSlices(n.Slices)) / (8 * mig.Memory) }),
+	Node: []NodeBlock{
+		One("open", "GPUs with MIG that have free memory slices / 8", func(n *Node) float32 { return float32(openGPUs(n.Slices)) / 8 }),
+		One("slices", "free memory slices / 64", func(n *Node) float32 { return float32(freeSlices(n.Slices)) / (8 * mig.Memory) }),
 		{Features: stateFeatures(), Fill: fillStates},
 		{Features: profileFeatures(), Fill: fillProfiles},
 	},
-	Cluster: []Block[GPUCluster]{
-		{Features: shareFeatures(), Fill: func(c *GPUCluster, out []float32) {
+	Cluster: []ClusterBlock{
+		{Features: shareFeatures(), Fill: func(c *Candidates, out []float32) {
 			for i, p := range mig.Profiles() {
 				out[i] = float32(c.Workload.Partitions[p])
 			}
 		}},
-		One("slices", "free memory slices of GPUs with MIG / 8 devices", func(c *GPUCluster) float32 {
+		One("slices", "free memory slices of GPUs with MIG / 8 devices", func(c *Candidates) float32 {
 			return float32(float64(c.Partitions.Slices) / c.deviceCount() / mig.Memory)
 		}),
-		One("slices_few", "10 times that, up to 1", func(c *GPUCluster) float32 {
+		One("slices_few", "10 times that, up to 1", func(c *Candidates) float32 {
 			return float32(min(10*float64(c.Partitions.Slices)/c.deviceCount()/mig.Memory, 1))
 		}),
-		{Features: roomFeatures(), Fill: func(c *GPUCluster, out []float32) {
+		{Features: roomFeatures(), Fill: func(c *Candidates, out []float32) {
 			for i, p := range mig.Profiles() {
 				part := float64(c.Partitions.Room[p]) / c.deviceCount() / float64(p.Room(0))
 				out[2*i], out[2*i+1] = float32(part), float32(min(10*part, 1))
@@ -107,7 +108,7 @@ func stateFeatures() (out []Feature) {
 	return out
 }
 
-func fillStates(n *GPUNode, out []float32) {
+func fillStates(n *Node, out []float32) {
 	clear(out)
 	table := stateTable()
 	for _, s := range n.Slices {
@@ -135,7 +136,7 @@ func profileFeatures() (out []Feature) {
 	return out
 }
 
-func fillProfiles(n *GPUNode, out []float32) {
+func fillProfiles(n *Node, out []float32) {
 	for i, p := range mig.Profiles() {
 		room, starts, gpus := 0, 0, 0
 		for _, s := range n.Slices {

@@ -2,7 +2,6 @@ package feature
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -154,6 +153,9 @@ type Set struct {
 	Doc  string
 	// Version is part of the schema hash. Raise it only in a set that no shipped checkpoint reads.
 	Version byte
+	// GPU tells that the set is for the GPU graph. It has features of nodes and of the cluster alone, which depend on Node.State,
+	// Node.GPUNode and Candidates.GPUCluster.
+	GPU bool
 
 	Node      []NodeBlock
 	Group     []GroupBlock
@@ -170,40 +172,48 @@ type Set struct {
 	Devices bool
 	// Wishes tells that the features depend on the objective (Candidates.Wishes).
 	Wishes bool
+	// Partitions tells that features of the GPU graph depend on the used memory slices of GPUs with MIG (GPUNode.Slices).
+	Partitions bool
+	// Topology tells that features of the GPU graph depend on where the devices are (GPUNode.Unused and GPUNode.Taken).
+	Topology bool
 }
 
-// The registered sets by name.
-var (
-	sets    = map[string]*Set{Base.Name: Base}
-	gpuSets = map[string]*GPUSet{GPUBase.Name: GPUBase}
-)
+// setKey identifies a set: the two graphs may have sets of the same name.
+type setKey struct {
+	gpu  bool
+	name string
+}
 
-// Sets returns the registered sets, sorted by name.
-func Sets() []*Set { return byName(sets) }
+// sets are the registered sets.
+var sets = map[setKey]*Set{{false, Base.Name}: Base, {true, GPUBase.Name}: GPUBase}
 
-// GPUSets returns the registered sets of the GPU graph, sorted by name.
-func GPUSets() []*GPUSet { return byName(gpuSets) }
-
-func byName[S any](sets map[string]S) (out []S) {
-	for _, name := range slices.Sorted(maps.Keys(sets)) {
-		out = append(out, sets[name])
+// Sets returns the registered sets, those of the GPU graph last, sorted by name.
+func Sets() (all []*Set) {
+	for _, gpu := range []bool{false, true} {
+		for _, name := range namesOf(gpu) {
+			all = append(all, sets[setKey{gpu, name}])
+		}
 	}
-	return out
+	return all
 }
 
-// Register makes a set known by its name. It panics if the name is taken. Call it from an init
+// namesOf returns the sorted names of the sets for one graph.
+func namesOf(gpu bool) (names []string) {
+	for k := range sets {
+		if k.gpu == gpu {
+			names = append(names, k.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Register makes a set known by its name. It panics if a set of the same graph has that name. Call it from an init
 // function: it is not safe for concurrent use.
 func Register(s *Set) {
-	if sets[s.Name] != nil || s.Name == "" {
+	key := setKey{s.GPU, s.Name}
+	if sets[key] != nil || s.Name == "" {
 		panic(fmt.Sprintf("feature: a set named %q is registered already, or the name is empty", s.Name))
 	}
-	sets[s.Name] = s
-}
-
-// RegisterGPU is Register for a set of the GPU graph.
-func RegisterGPU(s *GPUSet) {
-	if gpuSets[s.Name] != nil || s.Name == "" {
-		panic(fmt.Sprintf("feature: a GPU set named %q is registered already, or the name is empty", s.Name))
-	}
-	gpuSets[s.Name] = s
+	sets[key] = s
 }

@@ -53,7 +53,7 @@ func TestLayoutOfSeveralSets(t *testing.T) {
 
 func TestLayoutErrors(t *testing.T) {
 	feature.Register(&feature.Set{Name: "empty"})
-	feature.RegisterGPU(&feature.GPUSet{Name: "empty"})
+	feature.Register(&feature.Set{Name: "empty", GPU: true})
 	for _, c := range []struct {
 		names []string
 		want  string
@@ -74,7 +74,7 @@ func TestLayoutErrors(t *testing.T) {
 func TestRegisterRefusesATakenName(t *testing.T) {
 	for name, register := range map[string]func(){
 		"set":     func() { feature.Register(&feature.Set{Name: "base"}) },
-		"GPU set": func() { feature.RegisterGPU(&feature.GPUSet{Name: "base"}) },
+		"GPU set": func() { feature.Register(&feature.Set{Name: "base", GPU: true}) },
 		"no name": func() { feature.Register(&feature.Set{}) },
 	} {
 		func() {

@@ -2,20 +2,21 @@ package feature
 
 import "gnnsched/internal/cluster"
 
-func init() { RegisterGPU(topology) }
+func init() { Register(topology) }
 
 // topology describes which idle devices of a node are near each other, as far as their driver says so. With it in a layout a pod with
 // several devices takes the ones nearest to each other (cluster.Node.NearDevices).
-var topology = &GPUSet{
+var topology = &Set{
 	Name:     "topology",
 	Doc:      "Idle devices by NUMA node, PCIe root and NVLink domain, and over how many of them a placement is spread.",
 	Version:  1,
+	GPU:      true,
 	Topology: true,
-	Node: []Block[GPUNode]{
-		{Features: levelFeatures("numa", "NUMA node"), Fill: func(n *GPUNode, out []float32) {
+	Node: []NodeBlock{
+		{Features: levelFeatures("numa", "NUMA node"), Fill: func(n *Node, out []float32) {
 			fillLevel(n, func(t *cluster.Topology) []string { return t.NUMA }, out)
 		}},
-		{Features: levelFeatures("root", "PCIe root"), Fill: func(n *GPUNode, out []float32) {
+		{Features: levelFeatures("root", "PCIe root"), Fill: func(n *Node, out []float32) {
 			fillLevel(n, func(t *cluster.Topology) []string { return t.Roots }, out)
 		}},
 		linkedIdle("linked_2", "idle devices of NVLink domains of 2 with all of them idle / 8", 2),
@@ -47,7 +48,7 @@ func levelFeatures(name, level string) []Feature {
 	}
 }
 
-func fillLevel(n *GPUNode, level func(*cluster.Topology) []string, out []float32) {
+func fillLevel(n *Node, level func(*cluster.Topology) []string, out []float32) {
 	clear(out)
 	if n.State.Topology == nil || level(n.State.Topology) == nil {
 		return
@@ -65,8 +66,8 @@ func fillLevel(n *GPUNode, level func(*cluster.Topology) []string, out []float32
 }
 
 // linkedIdle returns the feature of NVLink domains of k devices.
-func linkedIdle(name, doc string, k int) Block[GPUNode] {
-	return One(name, doc, func(n *GPUNode) float32 {
+func linkedIdle(name, doc string, k int) NodeBlock {
+	return One(name, doc, func(n *Node) float32 {
 		if n.State.Topology == nil {
 			return 0
 		}

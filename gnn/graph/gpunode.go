@@ -5,7 +5,7 @@ import "gnnsched/gnn/feature"
 // GPUNode is one node of the GPU graph: a star of the node and its devices. The pending pod is not
 // in the graph. A candidate is the star that the node becomes by the placement.
 type GPUNode struct {
-	X    []float32 // features, feature.GPUWidths.Node
+	X    []float32 // features, feature.Widths.Node
 	Free []float32 // free part of each device, 0 to 1
 }
 

@@ -24,7 +24,7 @@ import (
 type GPUNetwork struct {
 	arch         checkpoint.Architecture
 	fingerprint  uint64
-	layout       *feature.GPULayout
+	layout       *feature.Layout
 	value, actor *tower // actor is nil without one
 }
 
@@ -44,7 +44,7 @@ func NewGPU(c *checkpoint.Checkpoint) (*GPUNetwork, error) {
 	if a.Graph != checkpoint.GPUGraph {
 		return nil, fmt.Errorf("%w: the network reads any cluster's graph; use infer.New", checkpoint.ErrSchema)
 	}
-	layout, err := a.GPULayout()
+	layout, err := a.Layout()
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func newTower(c *checkpoint.Checkpoint, layers []layer.Layer) *tower {
 func (t *tower) width() int { return t.program[t.node].Width }
 
 // Layout returns the features that the network reads.
-func (n *GPUNetwork) Layout() *feature.GPULayout { return n.layout }
+func (n *GPUNetwork) Layout() *feature.Layout { return n.layout }
 
 // Architecture returns the network's architecture.
 func (n *GPUNetwork) Architecture() checkpoint.Architecture { return n.arch }

@@ -9,7 +9,7 @@ import (
 )
 
 // GPUBatch is n nodes, with d devices together, of k clusters. Its rows have the widths of
-// feature.GPULayout.
+// feature.Layout.
 type GPUBatch struct {
 	X       []float32 // n × Widths.Node: features of the nodes
 	Free    []float32 // d: free part of each device

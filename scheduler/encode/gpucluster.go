@@ -12,6 +12,7 @@ type GPUClusterEncoder struct {
 	encoder *GPUNodeEncoder
 	rows    []gpuRow
 	sums    feature.GPUCluster
+	context feature.Candidates             // of the features: the sums
 	slots   [maxComing]int64               // sums of the nodes' slots
 	idle    map[string]int64               // free thousandths of devices, by GPU model
 	open    map[fragmentation.Access]int64 // the same, by access
@@ -31,14 +32,16 @@ type gpuRow struct {
 
 // NewGPUClusterEncoder returns an encoder for the encoder's layout and workload.
 func NewGPUClusterEncoder(encoder *GPUNodeEncoder) *GPUClusterEncoder {
-	return &GPUClusterEncoder{
+	c := &GPUClusterEncoder{
 		encoder: encoder, sums: feature.GPUCluster{Workload: &encoder.workload},
 		idle: map[string]int64{}, open: map[fragmentation.Access]int64{},
 		reserve: Reserve{models: map[string]float64{}, pools: map[fragmentation.Access]float64{}},
 	}
+	c.context.GPUCluster = &c.sums
+	return c
 }
 
-// Features returns the present features of the cluster, feature.GPUWidths.Cluster of them. They are valid until the next call.
+// Features returns the present features of the cluster, feature.Widths.Cluster of them. They are valid until the next call.
 func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 	for i := len(nodes); i < len(c.rows); i++ {
 		c.add(&c.rows[i], -1)
@@ -52,7 +55,7 @@ func (c *GPUClusterEncoder) Features(nodes []*cluster.Node) []float32 {
 		}
 	}
 	layout := c.encoder.layout
-	c.x = feature.Fill(layout.Cluster, &c.sums, resize(c.x, layout.Widths.Cluster))
+	c.x = feature.Fill(layout.Cluster, &c.context, resize(c.x, layout.Widths.Cluster))
 	return c.x
 }
 

@@ -12,13 +12,13 @@ import (
 // GPUNodeEncoder encodes nodes and their devices for a workload, which determines the unit of each amount. It is not safe for concurrent
 // use.
 type GPUNodeEncoder struct {
-	layout   *feature.GPULayout
+	layout   *feature.Layout
 	typical  *fragmentation.Typical
 	pods     []fragmentation.Pod
 	workload feature.Workload
 	coming   coming
 
-	node   feature.GPUNode           // context of the features
+	node   feature.Node              // context of the features
 	access fragmentation.Access      // of the node
 	rooms  [cluster.MaxDevices]int64 // scratch: free thousandths of each device
 	placed placed                    // scratch
@@ -29,11 +29,12 @@ const usualUnit = 10_900
 
 // NewGPUNodeEncoder returns an encoder of the features in a layout, for the workload with the given typical
 // pods, which are nil if the workload is not known.
-func NewGPUNodeEncoder(layout *feature.GPULayout, typical *fragmentation.Typical) *GPUNodeEncoder {
+func NewGPUNodeEncoder(layout *feature.Layout, typical *fragmentation.Typical) *GPUNodeEncoder {
 	e := &GPUNodeEncoder{layout: layout, typical: typical, pods: typical.Pods()}
 	e.workload = workloadOf(e.pods)
 	e.workload.Partitions = typical.Partitions()
 	e.coming = comingOf(typical.Shapes())
+	e.node.GPUNode = &feature.GPUNode{}
 	return e
 }
 
@@ -75,8 +76,9 @@ func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resou
 	n, r, on = e.Placed(n, r, on)
 	free := n.Free().Minus(r)
 	e.access = e.Access(n)
-	c := &e.node
-	*c = feature.GPUNode{State: n, Workload: &e.workload, MilliCPU: free.MilliCPU, Memory: free.Memory}
+	e.node.State = n
+	c := e.node.GPUNode
+	*c = feature.GPUNode{Workload: &e.workload, FreeCPU: free.MilliCPU, FreeMem: free.Memory}
 	c.Units = max(float64(free.MilliCPU), 0) / e.workload.Unit
 	c.Whole, c.Shared, c.Idle = e.devices(n, r, on)
 	c.Unusable = e.typical.After(n, r, on)
@@ -87,7 +89,7 @@ func (e *GPUNodeEncoder) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resou
 	if e.layout.Topology {
 		c.Unused, c.Taken = e.idle(len(n.GPUs)), on
 	}
-	g.X = feature.Fill(e.layout.Node, c, resize(g.X, e.layout.Widths.Node))
+	g.X = feature.Fill(e.layout.Node, &e.node, resize(g.X, e.layout.Widths.Node))
 	g.Free = g.Free[:0]
 	for i := range n.GPUs {
 		g.Free = append(g.Free, float32(e.rooms[i])/cluster.DeviceMilli)

@@ -16,7 +16,7 @@ import (
 	"gnnsched/internal/fragmentation"
 )
 
-func partitionLayout(t testing.TB) *feature.GPULayout {
+func partitionLayout(t testing.TB) *feature.Layout {
 	t.Helper()
 	l, err := feature.NewGPULayout([]string{"base", "partitions"})
 	if err != nil {

@@ -172,8 +172,8 @@ func (e *GPUNodeEncoder) Held() Held {
 		}
 	}
 	return Held{
-		e.coming.slots(c.State, e.access, c.MilliCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle,
-		e.coming.hosts(c.State, e.access, c.MilliCPU, whole),
+		e.coming.slots(c.State, e.access, c.FreeCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle,
+		e.coming.hosts(c.State, e.access, c.FreeCPU, whole),
 	}
 }
 

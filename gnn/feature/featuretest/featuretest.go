@@ -35,13 +35,13 @@ func init() {
 			}),
 		},
 	})
-	feature.RegisterGPU(&feature.GPUSet{
-		Name: Name, Doc: "Pod slots and totals.", Version: 1,
-		Node: []feature.Block[feature.GPUNode]{
-			feature.One("slots", "free pod slots / 110", func(n *feature.GPUNode) float32 { return float32(n.State.Free().Pods) / 110 }),
+	feature.Register(&feature.Set{
+		Name: Name, Doc: "Pod slots and totals.", Version: 1, GPU: true,
+		Node: []feature.NodeBlock{
+			feature.One("slots", "free pod slots / 110", func(n *feature.Node) float32 { return float32(n.State.Free().Pods) / 110 }),
 		},
-		Cluster: []feature.Block[feature.GPUCluster]{
-			feature.One("devices", "devices / 1000", func(c *feature.GPUCluster) float32 { return float32(c.Devices) / 1000 }),
+		Cluster: []feature.ClusterBlock{
+			feature.One("devices", "devices / 1000", func(c *feature.Candidates) float32 { return float32(c.Devices) / 1000 }),
 		},
 	})
 }

@@ -94,8 +94,8 @@ func (c Config) architecture() checkpoint.Architecture {
 }
 
 // layout returns the features that the network reads. The configuration must be valid.
-func (c Config) layout() *feature.GPULayout {
-	l, err := c.architecture().GPULayout()
+func (c Config) layout() *feature.Layout {
+	l, err := c.architecture().Layout()
 	if err != nil {
 		panic(err)
 	}

@@ -40,7 +40,7 @@ type GPUPolicy struct {
 	powerFirst bool      // power decides, and the network breaks ties
 	exact      []float64 // scores of the candidates then
 
-	sees *feature.GPULayout // what the network sees
+	sees *feature.Layout // what the network sees
 
 	states     gpuStates
 	placements cache.Cache[placement]

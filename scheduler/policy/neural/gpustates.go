@@ -27,7 +27,7 @@ type gpuState struct {
 
 // stateOf returns the state of n after a pod that requests r is placed on the devices, without its access. It has what a network with the
 // layout sees; with partitions the used memory slices of n, which the pod must not change.
-func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet, sees *feature.GPULayout) gpuState {
+func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet, sees *feature.Layout) gpuState {
 	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
 	if sees.Topology && n.Topology != nil {
