@@ -68,7 +68,7 @@ func (c *candidate) judge(episodes int) error {
 	if err != nil {
 		return err
 	}
-	s, err := held.Evaluate(neural.New(c.path, net), false)
+	s, err := held.Evaluate(neural.New(c.path, net, nil), false)
 	c.score = s.Total(job.Unscheduled)
 	return err
 }

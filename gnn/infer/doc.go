@@ -33,8 +33,16 @@
 // The features e_i of a split graph are numbers of the node plus a few numbers of the decision (feature.Split). A
 // Session then keeps A h_v plus E times the numbers of the node, and multiplies only the others for each candidate.
 //
-// A GPUNetwork reads the other kind of graph, nodes with their GPU devices; its equations are in its
-// comment.
+// A network on the GPU graph values nodes with their GPU devices. With x the features of a node, u those of the cluster, t_d
+// the interpolated vector of device d's free part (see graph.Knots), and biases left out:
+//
+//	device   m_d = ReLU(D x + T t_d)                 H
+//	node     h   = ReLU(N x + M · Σ_d m_d)           2H
+//	         φ   = O h                               H
+//	cluster  ψ   = O' ReLU(C u)                      H
+//	value    v   = φ · ψ
+//
+// The MLP encoder lacks the devices' messages; the linear encoder is v = n · x. See layer.Nodes.
 //
 // Two inner loops, a row of x W and the last layer, are also written in assembly for amd64
 // processors with AVX2 and FMA: a decision then takes a quarter of the time. A test compares the

@@ -43,12 +43,12 @@ func ExampleSession_Score() {
 
 // A network on the GPU graph predicts how many GPUs of a node will stay idle. The best placement
 // lowers that value the most.
-func ExampleGPUSession() {
+func ExampleNodeSession() {
 	c, err := checkpoint.Shipped("gpu-gnn")
 	if err != nil {
 		log.Fatal(err)
 	}
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 		}
 	}
 	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		net, err := NewGPU(c)
+		net, err := New(c)
 		if err != nil {
 			t.Fatal(err)
 		}

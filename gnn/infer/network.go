@@ -2,13 +2,15 @@ package infer
 
 import (
 	"fmt"
+	"slices"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/layer"
 )
 
-// Network is the weights of a network, ready to multiply. It is immutable and safe for concurrent use.
+// Network is the weights of a network, ready to multiply. A Session runs one that scores candidates, a NodeSession one on
+// checkpoint.GPUGraph. It is immutable and safe for concurrent use.
 type Network struct {
 	arch        checkpoint.Architecture
 	fingerprint uint64
@@ -17,6 +19,9 @@ type Network struct {
 	known       []checkpoint.Wish
 	wishes      feature.Wishes
 
+	critic, actor *tower // only on GPUGraph; the same in a network without an actor
+
+	// The others are for networks that score candidates.
 	program
 	node      int   // the last layer of nodes, which all others read
 	context   []int // layers of the pod, the cluster and the zones
@@ -36,6 +41,9 @@ type Network struct {
 // Layout returns the features that the network reads.
 func (n *Network) Layout() *feature.Layout { return n.layout }
 
+// ValuesNodes reports whether the network reads the GPU graph and values its nodes: see NodeSession. Others score candidates: see Session.
+func (n *Network) ValuesNodes() bool { return n.critic != nil }
+
 // Known returns the terms of the objectives that the network serves; none for a network of one objective.
 func (n *Network) Known() []checkpoint.Wish { return n.known }
 
@@ -51,23 +59,29 @@ func (n *Network) Fingerprint() uint64 { return n.fingerprint }
 // Architecture returns the network's architecture.
 func (n *Network) Architecture() checkpoint.Architecture { return n.arch }
 
-// New prepares the weights of a checkpoint on any cluster's graph, with devices or without. The error wraps one of package
-// checkpoint's: the checkpoint is not valid, or reads the GPU graph.
-func New(c *checkpoint.Checkpoint) (*Network, error) {
+// New prepares the weights of a checkpoint that reads one of the given graphs; without any, of one on any graph. The error wraps
+// one of package checkpoint's: the checkpoint is not valid, or reads another graph.
+func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		return nil, fmt.Errorf("%w: the network reads nodes with GPU devices; use infer.NewGPU", checkpoint.ErrSchema)
+	a := c.Manifest.Architecture
+	if len(of) > 0 && !slices.Contains(of, a.Graph) {
+		return nil, fmt.Errorf("%w: it is the network %v", checkpoint.ErrSchema, a)
 	}
-	layout, err := c.Manifest.Architecture.Layout()
+	layout, err := a.Layout()
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{
-		arch: c.Manifest.Architecture, fingerprint: c.Fingerprint(), layout: layout, h: c.Manifest.Architecture.Hidden,
-		known: c.Manifest.Wishes, wishes: c.Wishes(), program: newProgram(c, c.Manifest.Architecture.Layers()),
+	n := &Network{arch: a, fingerprint: c.Fingerprint(), layout: layout, h: a.Hidden, known: c.Manifest.Wishes, wishes: c.Wishes()}
+	if a.Graph == checkpoint.GPUGraph {
+		n.critic = newTower(c, a.Layers())
+		if n.actor = n.critic; a.Actor() != nil {
+			n.actor = newTower(c, a.Actor())
+		}
+		return n, nil
 	}
+	n.program = newProgram(c, a.Layers())
 	n.sort()
 	n.trust = n.program[n.find(layer.Score)].terms[0].scale
 	if rule := n.of(&n.program[n.find(layer.Score)], 0); len(rule) > 0 {

@@ -64,7 +64,7 @@ func TestGPUNetworkWithMoreSets(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
-		net, err := NewGPU(checkpoint.Random(a, r))
+		net, err := New(checkpoint.Random(a, r))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 		t.Fatal(err)
 	}
 	defer net.Drop()
-	plain, err := infer.NewGPU(c)
+	plain, err := infer.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	var critic, actor []float32
 	gpuWidths := plain.Layout().Widths
 	phi, psi := make([]float32, plain.Width()), make([]float32, plain.Width())
-	value := func(s *infer.GPUSession, g *graph.GPUNode, u []float32) float32 {
+	value := func(s *infer.NodeSession, g *graph.GPUNode, u []float32) float32 {
 		s.Node(phi, g)
 		s.Cluster(psi, u)
 		return infer.Dot(phi, psi)

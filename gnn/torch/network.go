@@ -10,7 +10,7 @@ import (
 	"gnnsched/gnn/layer"
 )
 
-// Network is infer.Network and infer.GPUNetwork with gradients, over batches. The layers are those of package layer; the
+// Network is infer.Network with gradients, over batches. The layers are those of package layer; the
 // parity test compares the two.
 type Network struct {
 	Parameters

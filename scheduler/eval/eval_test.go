@@ -280,7 +280,7 @@ func BenchmarkPlay(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return neural.New(string(e), net) }})
+		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return neural.New(string(e), net, nil) }})
 	}
 	for _, nodes := range []int{16, 100, 1000} {
 		for _, c := range all {

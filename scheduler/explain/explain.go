@@ -38,14 +38,8 @@ type flip struct {
 // errNoReading is the error of a comparison with nodes for which the record has only the scores.
 var errNoReading = errors.New("the record does not say what the policy read of both nodes")
 
-// Weights are the network of a record's fingerprint. Both are nil if it is not at hand.
-type Weights struct {
-	Cluster *infer.Network    // on any cluster's graph
-	GPU     *infer.GPUNetwork // on the GPU graph
-}
-
-// compare compares two candidates of a record.
-func compare(chosen, other decision.Candidate, net Weights) (*comparison, error) {
+// compare compares two candidates of a record. net is the network with the record's fingerprint; nil if it is not at hand.
+func compare(chosen, other decision.Candidate, net *infer.Network) (*comparison, error) {
 	c := &comparison{chosen: chosen, other: other}
 	if chosen.Read == nil || other.Read == nil || chosen.Read.Kind != other.Read.Kind {
 		return nil, errNoReading
@@ -55,12 +49,12 @@ func compare(chosen, other decision.Candidate, net Weights) (*comparison, error)
 	case policy.LinearReading:
 		err = c.linear()
 	case policy.NetworkReading:
-		if net.Cluster == nil {
+		if net == nil || net.ValuesNodes() {
 			return nil, errors.New("the network with the record's fingerprint is not at hand; name its file with --checkpoint")
 		}
-		err = c.network(net.Cluster)
+		err = c.network(net)
 	case policy.ValueReading:
-		err = c.value(net.GPU)
+		err = c.value(net)
 	default:
 		err = fmt.Errorf("readings of kind %.20q are not known", chosen.Read.Kind)
 	}
@@ -166,7 +160,7 @@ func turn(net *infer.Network, reading []float32, j int, goal float64, possible f
 
 // value compares a value network's values, and divides the difference by features if the network is at hand and the record has its
 // features.
-func (c *comparison) value(net *infer.GPUNetwork) error {
+func (c *comparison) value(net *infer.Network) error {
 	for _, candidate := range []decision.Candidate{c.chosen, c.other} {
 		x := candidate.Read.Features
 		if len(x) < 2 {
@@ -179,7 +173,7 @@ func (c *comparison) value(net *infer.GPUNetwork) error {
 	}
 	a, b := c.chosen.Read.Features, c.other.Read.Features
 	c.consider(flip{"v(after)", float64(b[1]), float64(b[1]) - c.margin()})
-	if net != nil && len(a) > 2 && len(b) > 2 {
+	if net != nil && net.ValuesNodes() && len(a) > 2 && len(b) > 2 {
 		return c.steps(net)
 	}
 	c.parts = []infer.Attribution{
@@ -194,7 +188,7 @@ const reserveAndPower = "reserve and power"
 
 // steps divides the difference by the placement's changes on the two nodes. A feature's values are its changes. Each changed device of
 // either node has a part of its own.
-func (c *comparison) steps(net *infer.GPUNetwork) error {
+func (c *comparison) steps(net *infer.Network) error {
 	by := map[string]*infer.Attribution{}
 	var order []string
 	add := func(name string, change, part float64, chosen bool) {

@@ -62,7 +62,7 @@ func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Sn
 	return record.Of(&d)
 }
 
-func text(t *testing.T, r record.Record, net Weights) string {
+func text(t *testing.T, r record.Record, net *infer.Network) string {
 	t.Helper()
 	var b strings.Builder
 	if err := Write(&b, r, net); err != nil {
@@ -71,7 +71,7 @@ func text(t *testing.T, r record.Record, net Weights) string {
 	return b.String()
 }
 
-func network(t *testing.T) (*infer.Network, *neural.Policy) {
+func network(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
 	c, err := checkpoint.Shipped("gnn")
 	if err != nil {
@@ -81,11 +81,11 @@ func network(t *testing.T) (*infer.Network, *neural.Policy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return net, neural.New("gnn", net)
+	return net, neural.New("gnn", net, nil)
 }
 
 func TestText(t *testing.T) {
-	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), Weights{}))
+	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), nil))
 	golden.Check(t, "unschedulable.txt", text(t, record.Of(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{
@@ -93,13 +93,13 @@ func TestText(t *testing.T) {
 			{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 2},
 		},
 		Failure: "0/5 nodes are available", Nominated: "node-a",
-	}), Weights{}))
+	}), nil))
 	watched := recorded(t, linear.Tuned("linear"), 0)
 	watched.Outcome, watched.Really = record.Shadow, watched.Best[3].Node
-	golden.Check(t, "shadow.txt", text(t, watched, Weights{}))
+	golden.Check(t, "shadow.txt", text(t, watched, nil))
 	for really, want := range map[string]string{watched.Node: "would go to " + watched.Node + ", where it really is.", "node-z": "and is really on node-z."} {
 		watched.Really = really
-		if got := text(t, watched, Weights{}); !strings.Contains(got, want) || strings.Contains(got, "had not heard") {
+		if got := text(t, watched, nil); !strings.Contains(got, want) || strings.Contains(got, "had not heard") {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
@@ -107,15 +107,15 @@ func TestText(t *testing.T) {
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available",
 		Really: "node-b",
-	}), Weights{}))
+	}), nil))
 	value := recorded(t, linear.Tuned("linear"), 0)
 	for i := range value.Best {
 		value.Best[i].Read = &policy.Reading{Kind: policy.ValueReading, Features: policy.Numbers{value.Best[i].Score + 2, 2}}
 	}
 	value.Default = nil
-	golden.Check(t, "value.txt", text(t, value, Weights{}))
+	golden.Check(t, "value.txt", text(t, value, nil))
 	net, p := network(t)
-	got := text(t, recorded(t, p, net.Fingerprint()), Weights{Cluster: net})
+	got := text(t, recorded(t, p, net.Fingerprint()), net)
 	for _, want := range []string{"Network gnn (weights ", "Why node-", "FEATURE", "candidate:", "only this feature"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
@@ -126,7 +126,7 @@ func TestText(t *testing.T) {
 		large.Nodes = append(large.Nodes, snapshot().Nodes[len(large.Nodes)%4])
 	}
 	const alone = "the network's rule, as it is"
-	of := text(t, recordedOn(t, p, net.Fingerprint(), large, cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}), Weights{Cluster: net})
+	of := text(t, recordedOn(t, p, net.Fingerprint(), large, cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}), net)
 	if strings.Contains(got, alone) || !strings.Contains(of, alone) {
 		t.Errorf("where the rule alone decides: of 4 nodes\n%s\nof 256\n%s", got, of)
 	}
@@ -144,11 +144,11 @@ func TestClaimsText(t *testing.T) {
 		{Claim: "link", Request: "nic", Driver: "net.example.com", Pool: "rack-3", Name: "eth1"},
 		{Request: "container-0-request-0", Driver: "gpu.nvidia.com", Pool: "node-a", Name: "gpu-3", Milli: 1000},
 	}
-	got := text(t, r, Weights{})
+	got := text(t, r, nil)
 	golden.Check(t, "claims.txt", strings.Split(got, "\n\n")[0]+"\n")
 	r.Outcome = "not bound"
 	r.Best[1].Cards = nil
-	got = text(t, r, Weights{})
+	got = text(t, r, nil)
 	for want, is := range map[string]bool{"Its claims would have given the pod": true, "had not heard": true, "Of those": false} {
 		if strings.Contains(got, want) != is {
 			t.Errorf("%q is in it: %v\n%s", want, !is, got)
@@ -156,17 +156,17 @@ func TestClaimsText(t *testing.T) {
 	}
 }
 
-func gpuNetwork(t *testing.T) (*infer.GPUNetwork, *neural.GPUPolicy) {
+func gpuNetwork(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
 	c, err := checkpoint.Shipped("gpu-gnn")
 	if err != nil {
 		t.Fatal(err)
 	}
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return net, neural.NewGPU("gpu-gnn", net, fragmentation.NewTypical([]fragmentation.Demand{
+	return net, neural.New("gpu-gnn", net, fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(4), Count: 1},
 	}))
 }
@@ -185,7 +185,7 @@ func TestGPUParts(t *testing.T) {
 		}
 		r := recordedOn(t, p, net.Fingerprint(), s, requests)
 		for _, other := range r.Best[1:3] {
-			c, err := compare(r.Best[0], other, Weights{GPU: net})
+			c, err := compare(r.Best[0], other, net)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -209,13 +209,13 @@ func TestGPUParts(t *testing.T) {
 		if requests.GPU > 0 {
 			continue
 		}
-		got := text(t, r, Weights{GPU: net})
+		got := text(t, r, net)
 		for _, want := range []string{"(under the nodes: by how much the placement changes the feature there)", " of " + r.Node + " ", "node:", "would have got the pod if only this feature had differed: v(after)"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is not in\n%s", want, got)
 			}
 		}
-		if got := text(t, r, Weights{}); !strings.Contains(got, "v(before)") || strings.Contains(got, "node:") {
+		if got := text(t, r, nil); !strings.Contains(got, "v(before)") || strings.Contains(got, "node:") {
 			t.Error(got)
 		}
 	}
@@ -224,7 +224,7 @@ func TestGPUParts(t *testing.T) {
 // addsUp compares the chosen node with another one, and fails unless the parts add up to the difference of the scores.
 func addsUp(t *testing.T, r record.Record, other decision.Candidate, net *infer.Network) *comparison {
 	t.Helper()
-	c, err := compare(r.Best[0], other, Weights{Cluster: net})
+	c, err := compare(r.Best[0], other, net)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,8 +288,7 @@ func TestMixedPartsAddUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := neural.New("mixed", net)
-	p.Know(fragmentation.NewTypical([]fragmentation.Demand{
+	p := neural.New("mixed", net, fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
 	}))
 	ordinary := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 1}
@@ -328,12 +327,12 @@ func TestNegativeZero(t *testing.T) {
 func TestOtherWeights(t *testing.T) {
 	r := recorded(t, linear.Tuned("linear"), 0)
 	r.Best[0].Score++
-	if got := text(t, r, Weights{}); !strings.Contains(got, "the weights are others") || strings.Contains(got, "FEATURE") {
+	if got := text(t, r, nil); !strings.Contains(got, "the weights are others") || strings.Contains(got, "FEATURE") {
 		t.Error(got)
 	}
 	net, p := network(t)
 	r = recorded(t, p, net.Fingerprint())
-	if got := text(t, r, Weights{}); !strings.Contains(got, "not at hand") {
+	if got := text(t, r, nil); !strings.Contains(got, "not at hand") {
 		t.Error(got)
 	}
 	gpu, _ := gpuNetwork(t)
@@ -343,6 +342,6 @@ func TestOtherWeights(t *testing.T) {
 			r.Best[i].Read.Features = make(policy.Numbers, random.IntN(300))
 			r.Best[i].Read.Kind = []policy.ReadingKind{policy.LinearReading, policy.NetworkReading, policy.ValueReading, "x"}[random.IntN(4)]
 		}
-		text(t, r, Weights{net, gpu})
+		text(t, r, []*infer.Network{net, gpu, nil}[random.IntN(3)])
 	}
 }

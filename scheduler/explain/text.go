@@ -9,13 +9,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 )
 
 // Write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
-func Write(w io.Writer, r record.Record, net Weights) error {
+func Write(w io.Writer, r record.Record, net *infer.Network) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
 		r.Profile, inShadow(r))
@@ -210,7 +211,7 @@ func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
 }
 
 // differences writes the comparisons with the runner-up and with the default's choice.
-func differences(b *strings.Builder, r record.Record, chosen decision.Candidate, net Weights) {
+func differences(b *strings.Builder, r record.Record, chosen decision.Candidate, net *infer.Network) {
 	var others []string
 	if r.RunnerUp != "" {
 		others = append(others, r.RunnerUp)

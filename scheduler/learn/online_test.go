@@ -26,7 +26,7 @@ func onlineShort(t *testing.T) Config {
 func onlineScore(t *testing.T, c *checkpoint.Checkpoint) run.Score {
 	t.Helper()
 	_, held := trainer(t, onlineShort(t))
-	s, err := held.Evaluate(neural.New("x", learntest.Network(t, c)), false)
+	s, err := held.Evaluate(neural.New("x", learntest.Network(t, c), nil), false)
 	if err != nil {
 		t.Fatal(err)
 	}

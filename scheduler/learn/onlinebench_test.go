@@ -141,7 +141,7 @@ func BenchmarkOnline(b *testing.B) {
 				b.Fatal(err)
 			}
 			cost := func(k *checkpoint.Checkpoint) run.Score {
-				s, err := held.Evaluate(neural.New(variant, learntest.Network(b, k)), false)
+				s, err := held.Evaluate(neural.New(variant, learntest.Network(b, k), nil), false)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -31,7 +31,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		t.Fatal(err)
 	}
 	rng, number := rand.New(rand.NewPCG(1, 2)), uint64(0)
-	encoder := neural.New("encodes", learntest.Network(t, learntest.Weights(short(t, 1).Architecture(), 1)))
+	encoder := neural.New("encodes", learntest.Network(t, learntest.Weights(short(t, 1).Architecture(), 1)), nil).(*neural.GraphPolicy)
 	for episode := uint64(1); steps > 0; episode++ {
 		if err := env.Reset(episode); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ type working struct {
 	since int // placements since next was saved
 
 	acting, next *checkpoint.Checkpoint
-	policy       *neural.Policy
+	policy       *neural.GraphPolicy
 	scores       []float32
 	number, seed uint64
 
@@ -90,7 +90,7 @@ func (w *working) save(c *checkpoint.Checkpoint) error {
 
 func (w *working) load(c *checkpoint.Checkpoint) {
 	w.acting, w.next = c, nil
-	w.policy = neural.New("working", learntest.Network(w.t, c))
+	w.policy = neural.New("working", learntest.Network(w.t, c), nil).(*neural.GraphPolicy)
 }
 
 func (w *working) Read(b []byte) (int, error) {

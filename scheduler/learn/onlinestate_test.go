@@ -146,7 +146,7 @@ func TestOnlineKeepsBadNetworksBack(t *testing.T) {
 		t.Errorf("%d networks were kept back, %d saved", progress.KeptBack, len(saved))
 	}
 	total := func(c *checkpoint.Checkpoint) float64 {
-		s, err := held.Evaluate(neural.New("x", learntest.Network(t, c)), false)
+		s, err := held.Evaluate(neural.New("x", learntest.Network(t, c), nil), false)
 		if err != nil {
 			t.Fatal(err)
 		}

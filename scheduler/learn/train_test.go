@@ -139,7 +139,7 @@ func TestTrainingForManyObjectives(t *testing.T) {
 	}
 	env := learntest.Started(t, learntest.Env(), 3)
 	scores := func(w feature.Wishes) []float32 {
-		p, out := neural.New("many", net), make([]float32, len(env.Candidates()))
+		p, out := neural.New("many", net, nil), make([]float32, len(env.Candidates()))
 		p.Wish(w)
 		if err := p.Score(env.Snapshot(), env.Pending(), env.Candidates(), out); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 				t.Error("the same seed gave other weights")
 			}
 			untrained := learntest.Network(t, learntest.Weights(c.Architecture(), 9))
-			for _, p := range []policy.Policy{neural.New("untrained", untrained), heuristic.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
+			for _, p := range []policy.Policy{neural.New("untrained", untrained, nil), heuristic.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
 				s, err := held.Evaluate(p, false)
 				if err != nil {
 					t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -22,7 +23,7 @@ import (
 )
 
 // decider scores the nodes for one pod after another, and keeps what it can reuse between them.
-// There is one implementation each for a network, a network for GPU devices, a heuristic, and a
+// There is one implementation each for a network, a heuristic, and a
 // profile whose network is not loaded. Not safe for concurrent use: the plugin's lock guards it.
 type decider interface {
 	// label names the decider in log lines.
@@ -167,13 +168,14 @@ func read(p policy.Policy, v view, i int) *policy.Reading {
 	return nil
 }
 
-// networkDecider decides with a network for any cluster.
+// networkDecider decides with a network.
 type networkDecider struct {
 	noDecider
 	name     string // of its policy
 	deadline time.Duration
 	net      *infer.Network
-	made     *neural.Policy // nil until the first decision
+	made     neural.Policy          // nil until the first decision
+	typical  *fragmentation.Typical // for which it was made
 
 	objective feature.Wishes    // that it serves
 	annotated *annotated.Reader // of annotations that choose another; nil for none
@@ -183,91 +185,40 @@ func (n *networkDecider) policyName() string { return n.name }
 
 func (n *networkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
 
+// readsDevices reports whether the network sees devices, and so depends on the typical pods and chooses devices too.
+func (n *networkDecider) readsDevices() bool {
+	return n.net.Architecture().Graph != checkpoint.ClusterGraph
+}
+
+func (n *networkDecider) typicalPods() countedPods {
+	if n.readsDevices() {
+		return runningPods
+	}
+	return noPods
+}
+
 func (n *networkDecider) score(v view, scores []float32) error {
 	p := n.policy(v)
 	p.Wish(n.annotated.Of(v.manifest, n.net.Known(), n.objective))
 	return inTime(p.Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
 }
 
-// devices scores nothing: the network sees no devices, and a pass of it for one candidate would take time and could fail.
-func (n *networkDecider) devices(v view, _ bool) (cluster.DeviceSet, error) {
-	return v.snapshot.Nodes[v.rows[0]].ChooseDevices(v.pod.Requests), nil
+func (n *networkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
+	if !n.readsDevices() { // a pass of the network for one candidate would take time and could fail
+		return v.snapshot.Nodes[v.rows[0]].ChooseDevices(v.pod.Requests), nil
+	}
+	return chooseDevices(n.policy(v), v, scored)
 }
 
 func (n *networkDecider) reading(v view, i int) *policy.Reading { return read(n.made, v, i) }
 
 func (n *networkDecider) forget() { n.made = nil }
 
-// policy returns the policy with the deadline of the view's decision.
-func (n *networkDecider) policy(v view) *neural.Policy {
-	if n.made == nil {
-		n.made = neural.New(n.name, n.net)
-		n.made.Wish(n.objective)
-	}
-	n.made.Until(v.after(n.deadline))
-	return n.made
-}
-
-// gpuNetworkDecider decides with a network that chooses devices too: for clusters with GPUs, or for mixed ones.
-type gpuNetworkDecider struct {
-	noDecider
-	name     string // of its policy
-	deadline time.Duration
-	net      gpuNetwork
-	made     gpuPolicy              // nil until the first decision
-	typical  *fragmentation.Typical // for which it was made
-}
-
-// gpuNetwork is a loaded network whose policy depends on the workload's typical pods.
-type gpuNetwork interface {
-	Fingerprint() uint64
-	newPolicy(name string, typical *fragmentation.Typical) gpuPolicy
-}
-
-// gpuPolicy is a policy that chooses devices and knows its deadline.
-type gpuPolicy interface {
-	policy.DeviceChooser
-	Until(expired func() bool)
-}
-
-// devicesNetwork is a network on the GPU graph.
-type devicesNetwork struct{ *infer.GPUNetwork }
-
-func (n devicesNetwork) newPolicy(name string, typical *fragmentation.Typical) gpuPolicy {
-	return neural.NewGPU(name, n.GPUNetwork, typical)
-}
-
-// mixedNetwork is a network on the mixed graph.
-type mixedNetwork struct{ *infer.Network }
-
-func (n mixedNetwork) newPolicy(name string, typical *fragmentation.Typical) gpuPolicy {
-	p := neural.New(name, n.Network)
-	p.Know(typical)
-	return p
-}
-
-func (n *gpuNetworkDecider) policyName() string { return n.name }
-
-func (n *gpuNetworkDecider) fingerprint() uint64 { return n.net.Fingerprint() }
-
-func (n *gpuNetworkDecider) typicalPods() countedPods { return runningPods }
-
-func (n *gpuNetworkDecider) score(v view, scores []float32) error {
-	return inTime(n.policy(v).Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
-}
-
-func (n *gpuNetworkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
-	return chooseDevices(n.policy(v), v, scored)
-}
-
-func (n *gpuNetworkDecider) reading(v view, i int) *policy.Reading { return read(n.made, v, i) }
-
-func (n *gpuNetworkDecider) forget() { n.made = nil }
-
 // policy returns the policy for the view's typical pods, with the deadline of its decision.
-func (n *gpuNetworkDecider) policy(v view) gpuPolicy {
+func (n *networkDecider) policy(v view) neural.Policy {
 	if n.made == nil || n.typical != v.typical {
-		n.made, n.typical = n.net.newPolicy(n.name, v.typical), v.typical
+		n.made, n.typical = neural.New(n.name, n.net, v.typical), v.typical
+		n.made.Wish(n.objective)
 	}
 	n.made.Until(v.after(n.deadline))
 	return n.made

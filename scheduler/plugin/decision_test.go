@@ -80,7 +80,7 @@ func TestDecisionsAfterAChange(t *testing.T) {
 	expect("first", 0)
 	b.plugin.active.store(&networkDecider{net: load(t, untrained(t, 6, nil)), deadline: time.Minute})
 	expect("swapped", 0)
-	b.plugin.active.load().(*networkDecider).made = neural.New("broken", new(infer.Network))
+	b.plugin.active.load().(*networkDecider).made = neural.New("broken", new(infer.Network), nil)
 	expect("broke off", 1)
 	b.plugin.mirror.snapshot.Nodes = b.plugin.mirror.snapshot.Nodes[:1]
 	expect("mirror broken", 2)
@@ -114,7 +114,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 		rows[i] = m.row[n.Node().Name]
 	}
 	waiting := convertPod(pod)
-	if err := neural.New("afresh", b.plugin.active.load().(*networkDecider).net).Score(&m.snapshot, &waiting, rows, raw); err != nil {
+	if err := neural.New("afresh", b.plugin.active.load().(*networkDecider).net, nil).Score(&m.snapshot, &waiting, rows, raw); err != nil {
 		t.Fatal(err)
 	}
 	toNodeScores(raw, list, func(i int) string { return nodes[i].Node().Name }, false)

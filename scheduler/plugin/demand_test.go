@@ -17,6 +17,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
@@ -215,7 +216,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 				break // the other node is full
 			}
 			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
-			fresh := b.plugin.active.load().(*gpuNetworkDecider).net.newPolicy("fresh", b.plugin.demand.latest)
+			fresh := neural.New("fresh", b.plugin.active.load().(*networkDecider).net, b.plugin.demand.latest)
 			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +251,7 @@ func TestGPUCheckpointDecides(t *testing.T) {
 		if devices := kube.Devices(bound.Annotations); int64(devices.Len()) != max(r.GPU, min(r.GPUMilli, 1)) {
 			t.Errorf("%+v is on %q", r, bound.Annotations[kube.GPUIndexAnnotation])
 		}
-		if d, is := b.plugin.active.load().(*gpuNetworkDecider); !is || d.made == nil {
+		if d, is := b.plugin.active.load().(*networkDecider); !is || d.made == nil {
 			t.Error("another decider decided")
 		}
 		if err := b.sched.Cache.ForgetPod(b.log, bound); err != nil {
@@ -384,7 +385,7 @@ func TestDemandCountsWhatRuns(t *testing.T) {
 		}
 		return of8
 	}
-	network, fgd := &gpuNetworkDecider{}, b.plugin.active.load()
+	network, fgd := &networkDecider{net: load(t, untrainedOf(t, gpuArchitecture, 1, nil))}, b.plugin.active.load()
 	for _, c := range []struct {
 		name      string
 		by        decider

@@ -13,6 +13,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // A profile without a network keeps its mirror when GPUShares asks it for devices: nothing is damaged,
@@ -120,7 +121,7 @@ func TestGroupDevicesAreChosenOnThePresentCluster(t *testing.T) {
 			m.sync(infos, false)
 			row, waiting := m.row["n"], convertPod(p)
 			m.snapshot.Nodes[row] = with(m.snapshot.Nodes[row], given)
-			fresh := b.plugin.active.load().(*gpuNetworkDecider).net.newPolicy("fresh", b.plugin.demand.latest)
+			fresh := neural.New("fresh", b.plugin.active.load().(*networkDecider).net, b.plugin.demand.latest)
 			if err := fresh.Score(&m.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
 				t.Fatal(err)
 			}

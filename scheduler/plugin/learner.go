@@ -118,23 +118,22 @@ func (l *learner) scored(state fwk.CycleState, s *scoring) {
 // stepOf returns a step with the state that the network saw, and whether the candidate is to be drawn with the probabilities
 // that the scores give. It has none of a heuristic or of a network for mixed clusters, which do not learn.
 func (l *learner) stepOf(s *scoring) (step experience.Step, draw, learns bool) {
-	switch d := s.decider.(type) {
-	case *networkDecider:
-		state := d.policy(s.view).Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone()
-		return experience.Step{Features: d.net.Layout().Hash(), State: state}, d.net.Head() == checkpoint.ActorCritic, true
-	case *gpuNetworkDecider:
-		net, is := d.net.(devicesNetwork)
-		if !is {
-			return step, false, false
-		}
+	d, is := s.decider.(*networkDecider)
+	if !is || d.net.Architecture().Graph == checkpoint.MixedGraph {
+		return step, false, false
+	}
+	step.Features, draw = d.net.Layout().Hash(), d.net.Head() == checkpoint.ActorCritic
+	switch p := d.policy(s.view).(type) {
+	case *neural.GraphPolicy:
+		step.State = p.Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone()
+	case *neural.GPUPolicy:
 		decided := gpustep.Decision{
-			Policy: d.policy(s.view).(*neural.GPUPolicy), Snapshot: s.view.snapshot, Pod: s.view.pod, Rows: s.view.rows, Scores: s.raw,
-			Actor: net.Architecture().Head == checkpoint.ActorCritic,
+			Policy: p, Snapshot: s.view.snapshot, Pod: s.view.pod, Rows: s.view.rows, Scores: s.raw, Actor: draw,
 		}
 		// An actor on this graph learns from all candidates and not from a drawn one, so it explores as the others do.
-		return experience.Step{Features: net.Layout().Hash(), GPU: decided.State(l.rng, l.waiting.Milli(time.Now()))}, false, true
+		step.GPU, draw = decided.State(l.rng, l.waiting.Milli(time.Now())), false
 	}
-	return step, false, false
+	return step, draw, true
 }
 
 // explore notes a step with the state that the network saw, and may make another candidate the best one. With draw, the

@@ -132,25 +132,14 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 			return err
 		}
 	}
-	switch c.Manifest.Architecture.Graph {
-	case checkpoint.GPUGraph:
-		n, err := infer.NewGPU(c)
-		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: devicesNetwork{n}})
-		}
-		return err
-	case checkpoint.MixedGraph:
-		n, err := infer.New(c)
-		if err == nil {
-			m.active.store(&gpuNetworkDecider{name: m.profile, deadline: m.deadline, net: mixedNetwork{n}})
-		}
-		return err
-	}
 	n, err := infer.New(c)
 	if err != nil {
 		return err
 	}
-	d := &networkDecider{name: m.profile, deadline: m.deadline, net: n, objective: n.Wishes(), annotated: m.annotated}
+	d := &networkDecider{name: m.profile, deadline: m.deadline, net: n, objective: n.Wishes()}
+	if !d.readsDevices() {
+		d.annotated = m.annotated
+	}
 	if m.objective != "" {
 		if d.objective, err = wish.Parse(m.objective, n.Known()); err != nil {
 			return err

@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -169,7 +168,7 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 	set.Register()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
 	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider), nil)
-	for i, want := range []string{"*plugin.networkDecider", "*plugin.gpuNetworkDecider", "*plugin.gpuNetworkDecider", "*plugin.networkDecider"} {
+	for i, want := range []checkpoint.Graph{checkpoint.ClusterGraph, checkpoint.GPUGraph, checkpoint.MixedGraph, checkpoint.ClusterGraph} {
 		written := untrained(t, uint64(i), nil)
 		switch i {
 		case 1:
@@ -183,9 +182,9 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		}
 		rename(t, written, file)
 		m.reload(context.Background())
-		d := m.active.load()
-		if got := fmt.Sprintf("%T", d); got != want || d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
-			t.Errorf("file %d: %s of %x, want %s of %x", i, got, d.fingerprint(), want, c.Fingerprint())
+		d := m.active.load().(*networkDecider)
+		if got := d.net.Architecture().Graph; got != want || d.readsDevices() != (want != checkpoint.ClusterGraph) || d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
+			t.Errorf("file %d: graph %q of %x, want %q of %x", i, got, d.fingerprint(), want, c.Fingerprint())
 		}
 	}
 }

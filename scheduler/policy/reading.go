@@ -21,7 +21,7 @@ const (
 	// NetworkReading has what infer.Network.ScoreOf reads.
 	NetworkReading ReadingKind = "network"
 	// ValueReading has a node's value, which is a cost, before and after the placement. The score is the first minus
-	// the second. What infer.GPUNetwork.AttributeStep reads may follow.
+	// the second. What infer.Network.AttributeStep reads may follow.
 	ValueReading ReadingKind = "value"
 )
 

@@ -88,7 +88,7 @@ func (l *lab) checkCards(t *testing.T, r record.Record, held []string, runnerUp 
 		t.Errorf("%s: best nodes %+v, want %s and %s", r.Pod, r.Best, here, there)
 	}
 	var text strings.Builder
-	if err := explain.Write(&text, r, explain.Weights{}); err != nil {
+	if err := explain.Write(&text, r, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"the policy chose " + here + ".", "it would have chosen " + there + ".", "0.46   gpu      " + r.Claimed[0].Claim} {

@@ -75,7 +75,7 @@ func run(c *ucli.Context) error {
 // Write explains why a record's pod got its node, or none. It looks for the deciding weights in the file, or among the shipped ones if file
 // is empty. It returns an error if the file has other weights.
 func Write(w io.Writer, r record.Record, file string) error {
-	var net explain.Weights
+	var net *infer.Network
 	if r.Fingerprint != "" { // else upstream's scoring decided, or a policy without weights
 		var err error
 		if net, err = networkOf(file, r.Fingerprint); err != nil {
@@ -112,34 +112,22 @@ func fromServer(c *ucli.Context, q record.Query) (*record.Record, error) {
 }
 
 // networkOf returns the network with the fingerprint, from a file or from the shipped ones; nil if there is none.
-func networkOf(path, fingerprint string) (explain.Weights, error) {
-	var none explain.Weights
+func networkOf(path, fingerprint string) (*infer.Network, error) {
 	if path != "" {
 		c, err := checkpoint.Load(path)
 		if err != nil {
-			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint: %w", err), "")
+			return nil, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint: %w", err), "")
 		}
 		if got := fmt.Sprintf("%016x", c.Fingerprint()); got != fingerprint {
-			return none, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided",
+			return nil, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided",
 				path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
 		}
-		return weightsOf(c)
+		return infer.New(c)
 	}
 	for _, name := range checkpoint.ShippedNames() {
 		if c, err := checkpoint.Shipped(name); err == nil && fmt.Sprintf("%016x", c.Fingerprint()) == fingerprint {
-			return weightsOf(c)
+			return infer.New(c)
 		}
 	}
-	return none, nil
-}
-
-// weightsOf returns the network of a checkpoint.
-func weightsOf(c *checkpoint.Checkpoint) (out explain.Weights, err error) {
-	switch c.Manifest.Architecture.Graph {
-	case checkpoint.ClusterGraph, checkpoint.MixedGraph:
-		out.Cluster, err = infer.New(c)
-	case checkpoint.GPUGraph:
-		out.GPU, err = infer.NewGPU(c)
-	}
-	return out, err
+	return nil, nil
 }

@@ -256,19 +256,9 @@ func tableOrLinear(name, path string) (eval.Contender, error) {
 
 // network makes a policy of a checkpoint.
 func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
-	damaged := func(err error) (eval.Contender, error) { return eval.Contender{}, exit.New(exit.Checkpoint, err, "") }
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		net, err := infer.NewGPU(c)
-		if err != nil {
-			return damaged(err)
-		}
-		return eval.Contender{
-			Name: name, Network: true, New: func(s policy.Setting) policy.Policy { return neural.NewGPU(name, net, s.Typical) },
-		}, nil
-	}
 	net, err := infer.New(c)
 	if err != nil {
-		return damaged(err)
+		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 	}
 	x := serving(name, net, net.Wishes())
 	if wish.Many(net.Known()) {
@@ -283,8 +273,7 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 // serving returns the policy of a network for one objective.
 func serving(name string, net *infer.Network, w feature.Wishes) eval.Contender {
 	return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy {
-		p := neural.New(name, net)
-		p.Know(s.Typical)
+		p := neural.New(name, net, s.Typical)
 		p.Wish(w)
 		return p
 	}}

@@ -181,11 +181,11 @@ func shipped(t testing.TB) eval.Contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return eval.Contender{Name: "gpu-gnn", New: func(s policy.Setting) policy.Policy { return neural.NewGPU("gpu-gnn", net, s.Typical) }}
+	return eval.Contender{Name: "gpu-gnn", New: func(s policy.Setting) policy.Policy { return neural.New("gpu-gnn", net, s.Typical) }}
 }
 
 // BenchmarkEpisode plays one episode of the default workload: 1,213 nodes, about 10,800 pods.

@@ -81,7 +81,7 @@ func (h HeldOut) Total(c *checkpoint.Checkpoint) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	s, err := h.Evaluate(neural.New("learning", net), false)
+	s, err := h.Evaluate(neural.New("learning", net, nil), false)
 	return s.Total(h.Unscheduled), err
 }
 
@@ -187,7 +187,7 @@ func scorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
 }
 
 func gpuScorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c)
 	if err != nil {
 		return nil, err
 	}

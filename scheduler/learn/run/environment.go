@@ -32,7 +32,7 @@ type Environment struct {
 	net     *infer.Network // the acting network
 	encoder *encode.Encoder
 	session *infer.Session // of net
-	player  *neural.Policy // net as a policy, which plays rollouts; nil until one is played
+	player  neural.Policy  // net as a policy, which plays rollouts; nil until one is played
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
@@ -198,9 +198,8 @@ func (e *Environment) Play(net *infer.Network) (sim.Outcome, error) {
 }
 
 // playerOf returns a network as a policy in the episode.
-func (e *Environment) playerOf(net *infer.Network) *neural.Policy {
-	p := neural.New("learning", net)
-	p.Know(e.env.Typical())
+func (e *Environment) playerOf(net *infer.Network) neural.Policy {
+	p := neural.New("learning", net, e.env.Typical())
 	p.Wish(e.wishes)
 	return p
 }

@@ -27,7 +27,7 @@ func (h *HeldOut) Judge(c *checkpoint.Checkpoint, i Imitation, unscheduled float
 	if err != nil {
 		return out, err
 	}
-	if out.Network, err = h.Evaluate(neural.New("judged", net), false); err != nil {
+	if out.Network, err = h.Evaluate(neural.New("judged", net, nil), false); err != nil {
 		return out, err
 	}
 	out.Total = out.Network.Total(unscheduled)

@@ -26,8 +26,8 @@ import (
 // to the best candidate, and differences that are far larger than those between good candidates are compressed.
 type pair struct {
 	name    string
-	nodes   *neural.Policy
-	devices *neural.GPUPolicy
+	nodes   neural.Policy
+	devices neural.Policy
 
 	spared []int32 // candidates among which the nodes' network decides
 	at     []int32 // their indices
@@ -57,7 +57,7 @@ func newPair(name string, typical *fragmentation.Typical) (*pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("teacher: %w", err)
 	}
-	gpu, err := infer.NewGPU(devices)
+	gpu, err := infer.New(devices, checkpoint.GPUGraph)
 	if err != nil {
 		return nil, fmt.Errorf("teacher %s: %w", name, err)
 	}
@@ -68,7 +68,7 @@ func newPair(name string, typical *fragmentation.Typical) (*pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("teacher %s: %w", name, err)
 	}
-	return &pair{name: name, nodes: neural.New(ofNodes, net), devices: neural.NewGPU(ofDevices, gpu, typical)}, nil
+	return &pair{name: name, nodes: neural.New(ofNodes, net, nil), devices: neural.New(ofDevices, gpu, typical)}, nil
 }
 
 // Name implements policy.Policy.

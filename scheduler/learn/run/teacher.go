@@ -92,9 +92,9 @@ func networkByName(file string) (policy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	net, err := infer.New(c)
+	net, err := infer.New(c, checkpoint.ClusterGraph, checkpoint.MixedGraph)
 	if err != nil {
 		return nil, err
 	}
-	return neural.New(file, net), nil
+	return neural.New(file, net, nil), nil
 }

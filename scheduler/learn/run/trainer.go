@@ -61,7 +61,7 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (Evaluation, error) {
 	if err != nil {
 		return Evaluation{}, err
 	}
-	s, err := t.HeldOut.Evaluate(neural.New("learning", net), false)
+	s, err := t.HeldOut.Evaluate(neural.New("learning", net, nil), false)
 	total := s.Total(t.Unscheduled)
 	return Evaluation{
 		Total: total, Figures: s.Figures("heldOut"), Text: s.String(), Short: fmt.Sprintf("%.5f", total),

@@ -83,7 +83,7 @@ func (a *agent) Round(i, _ int) (int, error) {
 // cluster in which a kind of pod is about to lose its last slots, and would forget what that costs. So
 // some episodes have random placements until a part of the GPUs is allocated, and are recorded from
 // then on.
-func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
+func (a *agent) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
 	rng := a.config.rng(playing, i, e)
 	w := a.player.draw(rng, a.family[rng.IntN(len(a.family))])
 	if w.partitions != nil {
@@ -112,7 +112,7 @@ func (a *agent) episode(i, e int, net *infer.GPUNetwork) ([]snapshot, float64, e
 }
 
 // partitions plays an episode with MIG partitions as episode does.
-func (a *agent) partitions(rng *rand.Rand, w *partitioned, i, e int, net *infer.GPUNetwork) ([]snapshot, float64, error) {
+func (a *agent) partitions(rng *rand.Rand, w *partitioned, i, e int, net *infer.Network) ([]snapshot, float64, error) {
 	r := partitionRecorder{config: a.config, rng: rng, player: &wanderer{rng: rng, wandering: true}}
 	of := partitionFGD
 	switch {
@@ -128,8 +128,8 @@ func (a *agent) partitions(rng *rand.Rand, w *partitioned, i, e int, net *infer.
 }
 
 // learningPolicy returns a constructor of the policy of a network that learns.
-func learningPolicy(net *infer.GPUNetwork) func(policy.Setting) policy.Policy {
-	return func(s policy.Setting) policy.Policy { return neural.NewGPU("learning", net, s.Typical) }
+func learningPolicy(net *infer.Network) func(policy.Setting) policy.Policy {
+	return func(s policy.Setting) policy.Policy { return neural.New("learning", net, s.Typical) }
 }
 
 // learn takes the updates of iteration i and notes their losses.

@@ -131,11 +131,11 @@ func (e *Exam) Default() (float64, error) {
 
 // Total implements online.Exam.
 func (e *Exam) Total(c *checkpoint.Checkpoint) (float64, error) {
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c)
 	if err != nil {
 		return 0, err
 	}
-	return e.mean(func(env *sim.Env) policy.Policy { return neural.NewGPU("learning", net, env.Typical()) }, false)
+	return e.mean(func(env *sim.Env) policy.Policy { return neural.New("learning", net, env.Typical()) }, false)
 }
 
 // mean returns the total of a policy.

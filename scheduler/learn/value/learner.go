@@ -118,8 +118,8 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 func (l *learner) Checkpoint() (*checkpoint.Checkpoint, error) { return l.Slow.Checkpoint() }
 
 // ready returns a network that Checkpoint returned, ready to score.
-func ready(c *checkpoint.Checkpoint) (*infer.GPUNetwork, error) {
-	net, err := infer.NewGPU(c)
+func ready(c *checkpoint.Checkpoint) (*infer.Network, error) {
+	net, err := infer.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
 	}

@@ -62,11 +62,11 @@ func newStream(t testing.TB, c sim.Config, seed uint64, steps int) *stream {
 
 // load makes a network play, or only encode if there is a policy.
 func (s *stream) load(c *checkpoint.Checkpoint) error {
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c)
 	if err != nil {
 		return err
 	}
-	s.net, s.actor = neural.NewGPU("learning", net, s.env.Typical()), c.Manifest.Architecture.Head == checkpoint.ActorCritic
+	s.net, s.actor = neural.New("learning", net, s.env.Typical()).(*neural.GPUPolicy), c.Manifest.Architecture.Head == checkpoint.ActorCritic
 	s.step.Actor, s.step.Network, s.step.Features = "simulator", c.Fingerprint(), net.Layout().Hash()
 	return nil
 }
@@ -121,7 +121,7 @@ func (spreading) Score(s *cluster.Snapshot, _ *cluster.Pod, rows []int32, scores
 // steadyAllocation returns the mean allocation over time under a network, over some episodes.
 func steadyAllocation(t testing.TB, c sim.Config, k *checkpoint.Checkpoint) (sum float64) {
 	t.Helper()
-	net, err := infer.NewGPU(k)
+	net, err := infer.New(k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func steadyAllocation(t testing.TB, c sim.Config, k *checkpoint.Checkpoint) (sum
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := eval.Play(env, 900+seed, neural.NewGPU("plays", net, env.Typical()), nil)
+		o, err := eval.Play(env, 900+seed, neural.New("plays", net, env.Typical()), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ func TestReserveCoversLowLoads(t *testing.T) {
 	for _, w := range blank.Weights {
 		clear(w.Data) // all values are 0, so that the scores are the reserve's
 	}
-	net, err := infer.NewGPU(blank)
+	net, err := infer.New(blank)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestReserveCoversLowLoads(t *testing.T) {
 		var at [3]float64
 		for i, p := range []func(*sim.Env) policy.Policy{
 			fgd,
-			func(env *sim.Env) policy.Policy { return breaker{neural.NewGPU("reserve", net, env.Typical()), lean} },
+			func(env *sim.Env) policy.Policy { return breaker{neural.New("reserve", net, env.Typical()), lean} },
 			func(*sim.Env) policy.Policy { return breaker{level{}, lean} },
 		} {
 			env, _ := played(t, Defaults(), seed, p)

@@ -146,14 +146,16 @@ func powerNetworkFor(parameter string) (Heuristic, error) {
 	if err != nil {
 		return Heuristic{}, fmt.Errorf("%s%s: %w", powerNetworkPrefix, parameter, err)
 	}
-	net, err := infer.NewGPU(c)
+	net, err := infer.New(c, checkpoint.GPUGraph)
 	if err != nil {
 		return Heuristic{}, fmt.Errorf("%s%s: %w", powerNetworkPrefix, parameter, err)
 	}
 	full := powerNetworkPrefix + parameter
 	return Heuristic{
 		Name: full, About: "the shipped network " + name + " with a price on the power that a placement adds",
-		New: func(s policy.Setting) policy.Policy { return neural.NewGPU(full, net, s.Typical).SavePower(weight) },
+		New: func(s policy.Setting) policy.Policy {
+			return neural.New(full, net, s.Typical).(*neural.GPUPolicy).SavePower(weight)
+		},
 		GPU: true, TypicalPods: true, Network: name, NotImitable: needsGPUs,
 	}, nil
 }

@@ -71,7 +71,7 @@ func BenchmarkDecision(b *testing.B) {
 	} {
 		for _, n := range []int{10, 100, 1000, 5000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", c.name, n), func(b *testing.B) {
-				s, p := busy(n), New("bench", network(b, c.encoder, c.features...))
+				s, p := busy(n), New("bench", network(b, c.encoder, c.features...), nil)
 				candidates, out := make([]int32, n), make([]float32, n)
 				for i := range candidates {
 					candidates[i] = int32(i)
@@ -115,7 +115,7 @@ func BenchmarkMixedDecision(b *testing.B) {
 			drawGPUs(i)
 		}
 	}
-	var policies [2]*Policy
+	var policies [2]Policy
 	for i, name := range []string{"acdqn", "mixed"} {
 		c, err := checkpoint.Shipped(name)
 		if err != nil {
@@ -125,8 +125,7 @@ func BenchmarkMixedDecision(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		policies[i] = New(name, net)
-		policies[i].Know(fragmentation.NewTypical(gpuDemand))
+		policies[i] = New(name, net, fragmentation.NewTypical(gpuDemand))
 	}
 	fastest := [2]time.Duration{time.Hour, time.Hour}
 	for b.Loop() {
@@ -167,7 +166,7 @@ func BenchmarkUsageCost(b *testing.B) {
 					known(pods[i])
 				}
 			}
-			policies := [2]*Policy{New("without", network(b, checkpoint.GNN, sets...)), New("with", network(b, checkpoint.GNN, append(sets, "usage")...))}
+			policies := [2]Policy{New("without", network(b, checkpoint.GNN, sets...), nil), New("with", network(b, checkpoint.GNN, append(sets, "usage")...), nil)}
 			s, rng, fastest := busy(nodes), rand.New(rand.NewPCG(2, 3)), [2]time.Duration{time.Hour, time.Hour}
 			candidates, out := make([]int32, nodes), make([]float32, nodes)
 			for i := range candidates {

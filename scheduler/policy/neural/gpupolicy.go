@@ -28,7 +28,7 @@ type GPUPolicy struct {
 	name    string
 	encoder *encode.GPUNodeEncoder
 	cluster *encode.GPUClusterEncoder
-	session *infer.GPUSession
+	session *infer.NodeSession
 	reserve *encode.Reserve // prices at the decision
 	psi     []float32       // the network's embedding of the present cluster
 	node    graph.GPUNode
@@ -59,9 +59,7 @@ const (
 	maxAfter  = 1 << 22
 )
 
-// NewGPU returns a policy with the given name that runs net for a workload with the given typical
-// pods.
-func NewGPU(name string, net *infer.GPUNetwork, typical *fragmentation.Typical) *GPUPolicy {
+func newGPU(name string, net *infer.Network, typical *fragmentation.Typical) *GPUPolicy {
 	p := &GPUPolicy{name: name, encoder: encode.NewGPUNodeEncoder(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()), sees: net.Layout()}
 	p.cluster = encode.NewGPUClusterEncoder(p.encoder)
 	p.states.width = net.Width()
@@ -98,9 +96,11 @@ const powerTie = 0.03
 // Name implements policy.Policy.
 func (p *GPUPolicy) Name() string { return p.name }
 
-// Until makes every later Score fail with infer.ErrDeadline once expired returns true. nil means
-// never.
+// Until implements Policy.
 func (p *GPUPolicy) Until(expired func() bool) { p.expired = expired }
+
+// Wish implements Policy. No network on this graph reads the objective.
+func (p *GPUPolicy) Wish(feature.Wishes) {}
 
 // ClusterFeatures returns a copy of the features of the cluster that the network sees.
 func (p *GPUPolicy) ClusterFeatures(nodes []*cluster.Node) []float32 {
@@ -120,8 +120,7 @@ func (p *GPUPolicy) Open(n *cluster.Node) bool { return p.encoder.Open(n) }
 // checkEvery is the number of candidates that are scored between two checks of the deadline.
 const checkEvery = 64
 
-// Score implements policy.Policy. It fails with infer.ErrDeadline or infer.ErrNaN. After ErrNaN or a
-// panic the policy must not be used again.
+// Score implements policy.Policy.
 func (p *GPUPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	p.begin(s)
 	column := p.placements.Column(pod.Requests, len(s.Nodes))

@@ -19,9 +19,9 @@ import (
 	"gnnsched/scheduler/policy/policytest"
 )
 
-func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.GPUNetwork {
+func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.Network {
 	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8}
-	net, err := infer.NewGPU(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
+	net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 			for range rapid.IntRange(1, 6).Draw(t, "nodes") {
 				s.Nodes = append(s.Nodes, policytest.GPUNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "devices")))
 			}
-			p := NewGPU("learned", net, typical)
+			p := New("learned", net, typical)
 			for range 25 {
 				pod := &cluster.Pod{Requests: rapid.SampledFrom(gpuDemand).Draw(t, "pod").Requests}
 				rows := s.Feasible(pod, nil)
@@ -91,9 +91,9 @@ func TestGPUPolicyIsEquivariant(t *testing.T) {
 	net := gpuNetwork(t, checkpoint.DQN)
 	typical := fragmentation.NewTypical(gpuDemand)
 	rows := []int32{0, 1, 2, 3}
-	before := slices.Clone(policytest.Scores(t, NewGPU("a", net, typical), s, pod, rows))
+	before := slices.Clone(policytest.Scores(t, New("a", net, typical), s, pod, rows))
 	slices.Reverse(s.Nodes)
-	after := policytest.Scores(t, NewGPU("b", net, typical), s, pod, rows)
+	after := policytest.Scores(t, New("b", net, typical), s, pod, rows)
 	for i := range before {
 		if before[i] != after[len(after)-1-i] {
 			t.Errorf("%v in reverse order is %v", before, after)
@@ -107,7 +107,7 @@ func TestGPUPolicyGivesUp(t *testing.T) {
 	for i := range 200 {
 		s.Nodes, rows = append(s.Nodes, policytest.GPUNode(64_000, 2)), append(rows, int32(i))
 	}
-	p := NewGPU("late", gpuNetwork(t, checkpoint.DQN), nil)
+	p := New("late", gpuNetwork(t, checkpoint.DQN), nil)
 	p.Until(func() bool { return true })
 	if err := p.Score(s, &cluster.Pod{Requests: policytest.Whole(1)}, rows, make([]float32, len(rows))); !errors.Is(err, infer.ErrDeadline) {
 		t.Errorf("%v, want the deadline missed", err)
@@ -117,7 +117,7 @@ func TestGPUPolicyGivesUp(t *testing.T) {
 // Before the first call of Score the devices are the default ones.
 func TestGPUPolicyBeforeScore(t *testing.T) {
 	n, pod := policytest.GPUNode(64_000, 3, policytest.Share(300), policytest.Share(600)), &cluster.Pod{Requests: policytest.Share(300)}
-	p := NewGPU("early", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand))
+	p := New("early", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand))
 	if got, want := p.Devices(n, pod), n.ChooseDevices(pod.Requests); got != want {
 		t.Errorf("%b, want %b", got, want)
 	}
@@ -126,7 +126,7 @@ func TestGPUPolicyBeforeScore(t *testing.T) {
 // A pod without GPUs scores 0 on a node without GPUs, whatever the network.
 func TestGPUPolicyOnNodesWithoutGPUs(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 2)}}
-	got := policytest.Scores(t, NewGPU("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
+	got := policytest.Scores(t, New("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
 	if got[0] != 0 || got[1] == 0 {
 		t.Errorf("%v", got)
 	}
@@ -135,5 +135,5 @@ func TestGPUPolicyOnNodesWithoutGPUs(t *testing.T) {
 // Another pod may take a device between the filter and the score. The policy does not panic then.
 func TestGPUPolicyOnATakenDevice(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 1, policytest.Share(900))}}
-	policytest.Scores(t, NewGPU("late", gpuNetwork(t, checkpoint.DQN), nil), s, &cluster.Pod{Requests: policytest.Share(300)}, []int32{0})
+	policytest.Scores(t, New("late", gpuNetwork(t, checkpoint.DQN), nil), s, &cluster.Pod{Requests: policytest.Share(300)}, []int32{0})
 }

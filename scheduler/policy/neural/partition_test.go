@@ -20,7 +20,7 @@ import (
 // slices are in use, and takes the GPU of the lowest value.
 func TestGPUPolicySeesPartitions(t *testing.T) {
 	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "partitions"}}
-	net, err := infer.NewGPU(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
+	net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestGPUPolicySeesPartitions(t *testing.T) {
 		session.Node(phi, &g)
 		return infer.Dot(phi, psi)
 	}
-	p := NewGPU("learned", net, nil)
+	p := New("learned", net, nil)
 	differ := false
 	rapid.Check(t, func(t *rapid.T) {
 		n := policytest.GPUNode(64_000, 4)

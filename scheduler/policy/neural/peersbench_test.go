@@ -39,7 +39,7 @@ func BenchmarkPeers(b *testing.B) {
 				s.Peers = append(s.Peers, cluster.Peer{Row: int32(i), Pods: 1, Rate: 1e6})
 				s.Beyond = append(s.Beyond, cluster.Peer{Row: int32(i + 20), Pods: 1, Rate: 1e6})
 			}
-			p, scores := New("gnn-traffic", net), make([]float32, len(rows))
+			p, scores := New("gnn-traffic", net, nil), make([]float32, len(rows))
 			pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 2 << 30}}
 			for b.Loop() {
 				if err := p.Score(s, pod, rows, scores); err != nil {

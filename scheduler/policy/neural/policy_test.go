@@ -30,11 +30,11 @@ func TestPolicyForgetsHistory(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := policytest.DrawSnapshot(t)
 			serial := 0
-			old := New("x", net)
+			old := New("x", net, nil)
 			for range 8 {
 				pod, candidates := &cluster.Pod{Requests: policytest.DrawRequests(t)}, policytest.DrawCandidates(t, len(s.Nodes))
 				got := policytest.Scores(t, old, s, pod, candidates)
-				policytest.Near(t, got, policytest.Scores(t, New("y", net), s, pod, candidates))
+				policytest.Near(t, got, policytest.Scores(t, New("y", net, nil), s, pod, candidates))
 				policytest.Change(t, s, &serial)
 			}
 		})
@@ -45,7 +45,7 @@ func TestOrderOfNodesMeansNothing(t *testing.T) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
 		net := network(t, e)
 		rapid.Check(t, func(t *rapid.T) {
-			policytest.CheckOrder(t, func() policy.Policy { return New("x", net) })
+			policytest.CheckOrder(t, func() policy.Policy { return New("x", net, nil) })
 		})
 	}
 }
@@ -54,8 +54,7 @@ func TestOrderOfNodesMeansNothing(t *testing.T) {
 func TestMixedPolicyChoosesDevices(t *testing.T) {
 	net, typical := network(t, checkpoint.MLP, "base", "devices"), fragmentation.NewTypical(gpuDemand)
 	rapid.Check(t, func(t *rapid.T) {
-		p := New("x", net)
-		p.Know(typical)
+		p := New("x", net, typical)
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 3), policytest.GPUNode(64_000, 4)}}
 		for range 8 {
 			pod := &cluster.Pod{Requests: rapid.SampledFrom(gpuDemand).Draw(t, "pod").Requests}
@@ -65,8 +64,7 @@ func TestMixedPolicyChoosesDevices(t *testing.T) {
 			}
 			policytest.Scores(t, p, s, pod, rows)
 			n := s.Nodes[rapid.SampledFrom(rows).Draw(t, "node")]
-			on, anew := p.Devices(n, pod), New("y", net)
-			anew.Know(typical)
+			on, anew := p.Devices(n, pod), New("y", net, typical)
 			if want := anew.Devices(n, pod); on != want {
 				t.Fatalf("devices %b, want %b", on, want)
 			}

@@ -64,7 +64,7 @@ func followed(t *testing.T, c *checkpoint.Checkpoint, scenario string) float64 {
 	if err := env.Reset(1); err != nil {
 		t.Fatal(err)
 	}
-	p := neural.New("residual", net)
+	p := neural.New("residual", net, nil)
 	same, all := 0., 0.
 	for step := 0; !env.Done() && step < 1500; step++ {
 		rows := env.Candidates()

@@ -30,11 +30,11 @@ func TestGPUPolicySeesTopology(t *testing.T) {
 		two      cluster.DeviceSet
 	}{{[]string{"base", "topology"}, true, 0b1100}, {nil, false, 0b0101}} {
 		a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: c.features}
-		net, err := infer.NewGPU(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
+		net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := NewGPU("learned", net, nil)
+		p := New("learned", net, nil)
 		got := policytest.Scores(t, p, s, pod, rows)
 		if apart := got[0] != got[1]; apart != c.apart || math.Abs(float64(got[1]-got[2])) > 1e-6 {
 			t.Errorf("%v: scores %v", c.features, got)
@@ -42,7 +42,7 @@ func TestGPUPolicySeesTopology(t *testing.T) {
 		if on := p.Devices(node(0, 500, 0, 0), &cluster.Pod{Requests: policytest.Whole(2)}); on != c.two {
 			t.Errorf("%v: %b, want %b", c.features, on, c.two)
 		}
-		if n := len(p.states.ids); c.apart && n != 7 || !c.apart && n != 3 {
+		if n := len(p.(*GPUPolicy).states.ids); c.apart && n != 7 || !c.apart && n != 3 {
 			t.Errorf("%v: %d states", c.features, n)
 		}
 	}

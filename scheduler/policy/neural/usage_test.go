@@ -23,7 +23,7 @@ func TestKeptUsageIsExact(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s, serial := policytest.DrawSnapshot(t), 0
 			rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-			old, encoder := New("old", net), encode.New(layout)
+			old, encoder := New("old", net, nil), encode.New(layout)
 			for range 6 {
 				measureSome(rng, s)
 				pod, candidates := &cluster.Pod{Requests: policytest.DrawRequests(t)}, policytest.DrawCandidates(t, len(s.Nodes))
@@ -49,7 +49,7 @@ func TestKeptUsageIsExact(t *testing.T) {
 					t.Fatal(err)
 				}
 				kept := policytest.Scores(t, old, s, pod, candidates)
-				policytest.Near(t, kept, policytest.Scores(t, New("new", net), s, pod, candidates))
+				policytest.Near(t, kept, policytest.Scores(t, New("new", net, nil), s, pod, candidates))
 				nearWithin(t, kept, out.Scores, 5e-5*largest(whole.CandidateX))
 				policytest.Change(t, s, &serial)
 			}

@@ -12,7 +12,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 )
 
@@ -30,40 +29,26 @@ type Decision struct {
 // Try lets the checkpoint's network score decisions that every network must be able to make, and further ones. The error wraps ErrFails
 // if it gives a score that is not finite, or panics. No deadline holds.
 func Try(c *checkpoint.Checkpoint, more ...Decision) error {
-	policyFor, err := loaded(c)
+	net, err := infer.New(c)
 	if err != nil {
 		return err
 	}
 	for _, d := range append(standard(), more...) {
-		if err := try(policyFor, d); err != nil {
+		if err := try(net, d); err != nil {
 			return fmt.Errorf("%w: %w", ErrFails, err)
 		}
 	}
 	return nil
 }
 
-// loaded returns a function that makes a policy of the checkpoint's network for a workload.
-func loaded(c *checkpoint.Checkpoint) (func(*fragmentation.Typical) policy.Policy, error) {
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		net, err := infer.NewGPU(c)
-		return func(t *fragmentation.Typical) policy.Policy { return neural.NewGPU("probe", net, t) }, err
-	}
-	net, err := infer.New(c)
-	return func(t *fragmentation.Typical) policy.Policy {
-		p := neural.New("probe", net)
-		p.Know(t)
-		return p
-	}, err
-}
-
 // try makes one decision.
-func try(policyFor func(*fragmentation.Typical) policy.Policy, d Decision) (err error) {
+func try(net *infer.Network, d Decision) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("it panicked: %v", r)
 		}
 	}()
-	return policyFor(d.Typical).Score(d.Snapshot, d.Pod, d.Candidates, make([]float32, len(d.Candidates)))
+	return neural.New("probe", net, d.Typical).Score(d.Snapshot, d.Pod, d.Candidates, make([]float32, len(d.Candidates)))
 }
 
 // standard returns decisions about pods with and without GPUs, on machines with and without them, from idle to nearly full.

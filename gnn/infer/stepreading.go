@@ -10,7 +10,7 @@ import (
 )
 
 // StepReading returns what a session reads of a node before and after a placement: the features of both (Widths.Node
-// each), ψ of the cluster (Width), and the free parts of the devices before and after. See GPUNetwork.AttributeStep.
+// each), ψ of the cluster (Width), and the free parts of the devices before and after. See Network.AttributeStep.
 func StepReading(before, after *graph.GPUNode, psi []float32) []float32 {
 	return slices.Concat(before.X, after.X, psi, before.Free, after.Free)
 }
@@ -18,7 +18,7 @@ func StepReading(before, after *graph.GPUNode, psi []float32) []float32 {
 // step is a StepReading in parts, in float64.
 type step struct{ before, after, psi, freeBefore, freeAfter []float64 }
 
-func (n *GPUNetwork) step(reading []float32) (step, error) {
+func (n *Network) step(reading []float32) (step, error) {
 	width, h := n.layout.Widths.Node, n.Width()
 	devices := len(reading) - 2*width - h
 	if devices < 0 || devices%2 != 0 {
@@ -42,14 +42,10 @@ const (
 // features, "node:" and their names, and its devices, "device 0" and so on: integrated gradients along the straight line between the two
 // states. From and To are before and after. The value is linear but for kinks along the line. Within a piece with one kink, its
 // place follows from the values and slopes at both ends, so the parts add up to the difference but for the smallest pieces with several.
-func (n *GPUNetwork) AttributeStep(reading []float32) ([]Attribution, error) {
+func (n *Network) AttributeStep(reading []float32) ([]Attribution, error) {
 	s, err := n.step(reading)
 	if err != nil {
 		return nil, err
-	}
-	t := n.value
-	if n.actor != nil {
-		t = n.actor
 	}
 	var out []Attribution
 	for j, f := range feature.List(n.layout.Node) {
@@ -58,7 +54,7 @@ func (n *GPUNetwork) AttributeStep(reading []float32) ([]Attribution, error) {
 	for d := range s.freeBefore {
 		out = append(out, Attribution{Name: fmt.Sprint("device ", d), From: s.freeBefore[d], To: s.freeAfter[d]})
 	}
-	l := &line{tower: t, step: s, parts: out}
+	l := &line{tower: n.actor, step: s, parts: out}
 	last := l.at(0)
 	for k := range pieces {
 		next := l.at(float64(k+1) / pieces)
@@ -119,16 +115,12 @@ func (l *line) add(a, b point, halvings int) {
 }
 
 // StepScore returns v(before) - v(after), in float64.
-func (n *GPUNetwork) StepScore(reading []float32) (float64, error) {
+func (n *Network) StepScore(reading []float32) (float64, error) {
 	s, err := n.step(reading)
 	if err != nil {
 		return 0, err
 	}
-	t := n.value
-	if n.actor != nil {
-		t = n.actor
-	}
-	return t.valueOf(s.before, s.freeBefore, s.psi, nil) - t.valueOf(s.after, s.freeAfter, s.psi, nil), nil
+	return n.actor.valueOf(s.before, s.freeBefore, s.psi, nil) - n.actor.valueOf(s.after, s.freeAfter, s.psi, nil), nil
 }
 
 // valueOf computes the value of a node with features x and free parts of its devices, and its gradient with respect to both, x first,

@@ -16,7 +16,7 @@ import (
 func TestStepReading(t *testing.T) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
-			n, err := NewGPU(gpuCheckpoint(e, head))
+			n, err := New(gpuCheckpoint(e, head))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -47,7 +47,7 @@ func TestStepReading(t *testing.T) {
 			}
 		}
 	}
-	n, err := NewGPU(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN))
+	n, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func randomStep(r *rand.Rand, devices int) (before, after graph.GPUNode, u []flo
 }
 
 func TestStepGradient(t *testing.T) {
-	n, err := NewGPU(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN))
+	n, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestStepGradient(t *testing.T) {
 		psi[j] = r.Float64() - 0.5
 	}
 	gradient := make([]float64, len(x))
-	at := func(g []float64) float64 { return n.value.valueOf(x[:gpuWidths.Node], x[gpuWidths.Node:], psi, g) }
+	at := func(g []float64) float64 { return n.critic.valueOf(x[:gpuWidths.Node], x[gpuWidths.Node:], psi, g) }
 	at(gradient)
 	for j := range x {
 		const d = 1e-6

@@ -16,7 +16,7 @@ func gpuCheckpoint(e checkpoint.Encoder, head checkpoint.Head) *checkpoint.Check
 	return checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: 8}, rand.New(rand.NewPCG(5, 6)))
 }
 
-func value(s *GPUSession, width int, g *graph.GPUNode, u []float32) float32 {
+func value(s *NodeSession, width int, g *graph.GPUNode, u []float32) float32 {
 	phi, psi := make([]float32, width), make([]float32, width)
 	s.Node(phi, g)
 	s.Cluster(psi, u)
@@ -27,7 +27,7 @@ func value(s *GPUSession, width int, g *graph.GPUNode, u []float32) float32 {
 // devices.
 func TestGPUDevicesAreASet(t *testing.T) {
 	for e, sees := range map[checkpoint.Encoder]bool{checkpoint.GNN: true, checkpoint.MLP: false, checkpoint.Linear: false} {
-		n, err := NewGPU(gpuCheckpoint(e, checkpoint.DQN))
+		n, err := New(gpuCheckpoint(e, checkpoint.DQN))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestGPUDevicesAreASet(t *testing.T) {
 // In a network with an actor, the actor chooses and the critic gives the value.
 func TestGPUActor(t *testing.T) {
 	c := gpuCheckpoint(checkpoint.GNN, checkpoint.ActorCritic)
-	n, err := NewGPU(c)
+	n, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestGPUActor(t *testing.T) {
 	critic, actor := value(n.Critic(), n.Width(), g, u), value(n.Actor(), n.Width(), g, u)
 	clear(c.Weights[checkpoint.ActorPrefix+"node.out.weight"].Data)
 	clear(c.Weights[checkpoint.ActorPrefix+"node.out.bias"].Data)
-	if n, err = NewGPU(c); err != nil {
+	if n, err = New(c); err != nil {
 		t.Fatal(err)
 	}
 	if got := value(n.Critic(), n.Width(), g, u); got != critic {
@@ -79,13 +79,13 @@ func TestGPUActor(t *testing.T) {
 	}
 }
 
-// Neither kind of network takes a checkpoint of the other.
+// A caller that names its graphs gets no network on another.
 func TestGraphsAreNotMixed(t *testing.T) {
-	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN)); !errors.Is(err, checkpoint.ErrSchema) {
+	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN), checkpoint.ClusterGraph, checkpoint.MixedGraph); !errors.Is(err, checkpoint.ErrSchema) {
 		t.Errorf("a network on any cluster's graph from one on the GPU graph: %v", err)
 	}
 	_, c := network(t, checkpoint.GNN, 8)
-	if _, err := NewGPU(c); !errors.Is(err, checkpoint.ErrSchema) {
+	if _, err := New(c, checkpoint.GPUGraph); !errors.Is(err, checkpoint.ErrSchema) {
 		t.Errorf("the other way round: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestGPUNodeWithoutDevices(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node)}, uniform(r, gpuWidths.Cluster)
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
-		n, err := NewGPU(gpuCheckpoint(e, checkpoint.ActorCritic))
+		n, err := New(gpuCheckpoint(e, checkpoint.ActorCritic))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestGPUNodeWithoutDevices(t *testing.T) {
 
 func BenchmarkGPUNode(b *testing.B) {
 	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(5, 6)))
-	n, err := NewGPU(c)
+	n, err := New(c)
 	if err != nil {
 		b.Fatal(err)
 	}
