@@ -19,6 +19,9 @@ type Batch struct {
 	GroupWeight []float32 // ΣG
 	GroupNode   []int64   // ΣG: row of the node
 
+	DeviceFree []float32 // ΣD: free part of each device; see AddStar
+	DeviceNode []int64   // ΣD: row of the node
+
 	PodX     []float32 // B × Widths.Pod
 	ClusterX []float32 // B × Widths.Cluster
 
@@ -36,6 +39,24 @@ type Batch struct {
 
 // Nodes returns ΣN, the number of rows.
 func (b *Batch) Nodes() int { return len(b.NodeX) / b.Widths.Node }
+
+// Begin adds a graph of the GPU graph's kind: one zone, and the cluster with its features. AddStar adds its nodes.
+func (b *Batch) Begin(cluster []float32) {
+	b.Widths.Cluster, b.ClusterX = len(cluster), append(b.ClusterX, cluster...)
+	b.ZoneGraph = append(b.ZoneGraph, int64(b.Size))
+	b.Size++
+}
+
+// AddStar adds a node with its devices to the graph that was begun last.
+func (b *Batch) AddStar(n *GPUNode) {
+	row := int64(len(b.PlaceZone))
+	b.Widths.Node, b.NodeX = len(n.X), append(b.NodeX, n.X...)
+	b.PlaceZone = append(b.PlaceZone, int64(len(b.ZoneGraph))-1)
+	b.DeviceFree = append(b.DeviceFree, n.Free...)
+	for range n.Free {
+		b.DeviceNode = append(b.DeviceNode, row)
+	}
+}
 
 // Concat batches graphs. Every graph must be valid and have at least one candidate, and all must have
 // the same widths.

@@ -46,7 +46,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b GPUBatch
+	var b graph.Batch
 	var critic, actor []float32
 	gpuWidths := plain.Layout().Widths
 	phi, psi := make([]float32, plain.Width()), make([]float32, plain.Width())
@@ -63,7 +63,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 			for i := range g.Free {
 				g.Free[i] = []float32{0, 0.19, 0.325, 1, r.Float32()}[r.IntN(5)]
 			}
-			b.Add(g)
+			b.AddStar(g)
 			critic, actor = append(critic, value(plain.Critic(), g, u)), append(actor, value(plain.Actor(), g, u))
 		}
 	}

@@ -3,20 +3,23 @@
 package torch
 
 import (
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/layer"
 )
 
-// graphs are the rows of a batch of graphs. Pods and the cluster have one for each graph.
+// graphs are the rows that layers read of a batch of graphs. Pods and the cluster have one for each graph.
 type graphs struct{ *graph.Batch }
 
-// count implements rows.
+// count returns the number of vertices of a kind.
 func (b graphs) count(kind layer.Kind) int {
 	switch kind {
 	case layer.Node:
 		return b.Nodes()
 	case layer.Group:
 		return len(b.GroupNode)
+	case layer.Device:
+		return len(b.DeviceNode)
 	case layer.Zone:
 		return len(b.ZoneGraph)
 	case layer.Candidate:
@@ -27,18 +30,24 @@ func (b graphs) count(kind layer.Kind) int {
 	return b.Size
 }
 
-// features implements rows.
+// features returns the features of all vertices of a kind, a row each.
 func (b graphs) features(s *Scope, kind layer.Kind) *Tensor {
 	x := map[layer.Kind][]float32{
 		layer.Node: b.NodeX, layer.Group: b.GroupX, layer.Pod: b.PodX, layer.Cluster: b.ClusterX, layer.Candidate: b.CandidateX, layer.Path: b.PathX,
 	}[kind]
+	if kind == layer.Device {
+		x = interpolate(b.DeviceFree)
+	}
 	rows := b.count(kind)
 	return s.Float32(x, rows, len(x)/rows)
 }
 
-// collect implements rows.
-func (b graphs) collect(s *Scope, from, to layer.Kind, x *Tensor) (*Tensor, bool) {
+// collect makes one row for each vertex of kind to from the rows of kind from: a mean or a sum. collects is false if each vertex of to
+// belongs to one of from instead: see lookup.
+func (b graphs) collect(s *Scope, from, to layer.Kind, x *Tensor) (y *Tensor, collects bool) {
 	switch {
+	case from == layer.Device:
+		return s.segmentSum(x, s.Int64(b.DeviceNode, len(b.DeviceNode)), b.Nodes()), true
 	case from == layer.Group && to == layer.Node:
 		return b.groupMessages(s, x), true
 	case from == layer.Node && (to == layer.Zone || to == layer.Cluster):
@@ -51,7 +60,7 @@ func (b graphs) collect(s *Scope, from, to layer.Kind, x *Tensor) (*Tensor, bool
 	return nil, false
 }
 
-// lookup implements rows.
+// lookup returns, for each vertex of kind to, the row of kind from that it belongs to.
 func (b graphs) lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor {
 	index := map[[2]layer.Kind][]int64{
 		{layer.Cluster, layer.Zone}:      b.ZoneGraph,
@@ -59,6 +68,8 @@ func (b graphs) lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor {
 		{layer.Zone, layer.Candidate}:    b.CandidateZone,
 		{layer.Node, layer.Candidate}:    b.CandidateNode,
 		{layer.Node, layer.Path}:         b.PathNode,
+		{layer.Node, layer.Device}:       b.DeviceNode,
+		{layer.Cluster, layer.Node}:      b.PlaceZone, // a graph of stars has one zone
 	}[[2]layer.Kind{from, to}]
 	return s.Rows(x, s.Int64(index, len(index)))
 }
@@ -94,4 +105,29 @@ func (b graphs) nodeMeans(s *Scope, x *Tensor, to layer.Kind) *Tensor {
 		count[z]++
 	}
 	return s.Mul(sum, s.Float32(inverse(count), len(count), 1))
+}
+
+// withDevices returns v [n, 1] with zeros for the nodes without devices.
+func (b graphs) withDevices(s *Scope, v *Tensor) *Tensor {
+	has, without := make([]float32, b.Nodes()), b.Nodes()
+	for _, node := range b.DeviceNode {
+		if has[node] == 0 {
+			has[node] = 1
+			without--
+		}
+	}
+	if without == 0 {
+		return v
+	}
+	return s.Mul(v, s.Float32(has, len(has), 1))
+}
+
+// interpolate returns the weights of the knots (see graph.Knots), one row for each device.
+func interpolate(free []float32) []float32 {
+	t := make([]float32, len(free)*feature.DeviceKnots)
+	for d, f := range free {
+		k, next := graph.Knots(f)
+		t[d*feature.DeviceKnots+k], t[d*feature.DeviceKnots+k+1] = 1-next, next
+	}
+	return t
 }

@@ -59,43 +59,30 @@ func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 }
 
 // Values returns the value v of every node, [n, 1]: the critic's, or the actor's if the network has one and actor is true.
-func (n *Network) Values(s *Scope, b *GPUBatch, actor bool) *Tensor {
-	layers := n.manifest.Architecture.Layers()
+func (n *Network) Values(s *Scope, batch *graph.Batch, actor bool) *Tensor {
+	b, layers := graphs{batch}, n.manifest.Architecture.Layers()
 	if actor {
 		layers = n.manifest.Architecture.Actor()
 	}
-	vectors := n.run(s, nodes{b}, layers)
+	vectors := n.run(s, b, layers)
 	v := vectors[layer.NodeValue]
 	if psi := vectors[layer.ClusterValue]; psi != nil {
-		v = s.sumAlong(s.Mul(v, s.Rows(psi, s.Int64(b.Cluster, len(b.Cluster)))), 1)
+		v = s.sumAlong(s.Mul(v, b.lookup(s, layer.Cluster, layer.Node, psi)), 1)
 	}
 	return b.withDevices(s, v)
-}
-
-// rows is what layers read of a batch.
-type rows interface {
-	// count returns the number of vertices of a kind.
-	count(kind layer.Kind) int
-	// features returns the features of all vertices of a kind, a row each.
-	features(s *Scope, kind layer.Kind) *Tensor
-	// collect makes one row for each vertex of kind to from the rows of kind from: a mean or a sum. collects is false if each vertex of to
-	// belongs to one of from instead: see lookup.
-	collect(s *Scope, from, to layer.Kind, x *Tensor) (y *Tensor, collects bool)
-	// lookup returns, for each vertex of kind to, the row of kind from that it belongs to.
-	lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor
 }
 
 // pass is a network on its way over a batch.
 type pass struct {
 	*Network
 	s       *Scope
-	batch   rows
+	batch   graphs
 	vectors map[string]*Tensor    // by layer; those of kinds without vertices are missing
 	kinds   map[string]layer.Kind // by layer
 }
 
 // run computes the vectors of all layers, by name.
-func (n *Network) run(s *Scope, batch rows, layers []layer.Layer) map[string]*Tensor {
+func (n *Network) run(s *Scope, batch graphs, layers []layer.Layer) map[string]*Tensor {
 	p := pass{n, s, batch, map[string]*Tensor{}, map[string]layer.Kind{}}
 	for _, l := range layers {
 		p.kinds[l.Name] = l.Of

@@ -2,6 +2,6 @@
 // features of the graph; this package calls its functions, and updates only the features that changed since the last decision. The
 // scheduler and the simulator use the same encoder, so a network sees the same features in service as in training.
 //
-// Encoder makes the graph of any cluster, graph.Graph. GPUNodeEncoder makes the nodes of the GPU
-// graph, graph.GPUNode, and GPUClusterEncoder the features of its cluster.
+// Encoder makes the graph of any cluster, graph.Graph. Stars makes the nodes of the GPU
+// graph, graph.GPUNode, and the features of its cluster.
 package encode

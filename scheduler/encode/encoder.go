@@ -23,7 +23,7 @@ type Encoder struct {
 	pod        feature.Pod
 	candidates feature.Candidates
 
-	stars *stars // nil in a layout that does not read devices
+	stars *starCache // nil in a layout that does not read devices
 }
 
 // row is the state in which a row was encoded.

@@ -36,13 +36,13 @@ func ExampleEncoder() {
 }
 
 // On the GPU graph a candidate is the node as it will be after the placement on some of its devices.
-func ExampleGPUNodeEncoder() {
+func ExampleStars() {
 	node := &cluster.Node{
 		Name: "gpu-0", Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 2, Pods: 110}, GPUs: []int64{0, 600},
 	}
 	pod := cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, GPUMilli: 300, Pods: 1}
 
-	encoder := encode.NewGPUNodeEncoder(feature.DefaultGPU(), nil) // the workload is not known
+	encoder := encode.NewStars(feature.DefaultGPU(), nil) // the workload is not known
 	var before, after graph.GPUNode
 	encoder.Node(&before, node, cluster.Resources{}, 0)
 	encoder.Node(&after, node, pod, cluster.Device(1))

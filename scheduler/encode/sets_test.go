@@ -61,7 +61,7 @@ func TestMoreGPUSets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, base := NewGPUNodeEncoder(layout, typical()), NewGPUNodeEncoder(feature.DefaultGPU(), typical())
+	more, base := NewStars(layout, typical()), NewStars(feature.DefaultGPU(), typical())
 	n := gpuNode("T4", 0, 600)
 	for _, r := range []cluster.Resources{{}, {MilliCPU: 100, GPUMilli: 300, Pods: 1}} {
 		var got, want graph.GPUNode
@@ -70,5 +70,5 @@ func TestMoreGPUSets(t *testing.T) {
 		behind(t, "node", got.X, want.X, float32(n.Free().Pods)/110)
 	}
 	nodes := []*cluster.Node{n}
-	behind(t, "cluster", NewGPUClusterEncoder(more).Features(nodes), NewGPUClusterEncoder(base).Features(nodes), 0.002)
+	behind(t, "cluster", more.Features(nodes), base.Features(nodes), 0.002)
 }

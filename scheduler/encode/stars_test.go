@@ -1,170 +1,155 @@
 package encode
 
 import (
-	"slices"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
 )
 
-// withDevices returns a layout that reads devices.
-func withDevices(t testing.TB) *feature.Layout {
-	l, err := feature.NewLayout([]string{"base", "devices"})
-	if err != nil {
-		t.Fatal(err)
+// typical returns a workload in which half of the pods request no GPU, a quarter half a device, an
+// eighth one device of the model T4 and an eighth two devices.
+func typical() *fragmentation.Typical {
+	return fragmentation.NewTypical([]fragmentation.Demand{
+		{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 4},
+		{Requests: cluster.Resources{MilliCPU: 4000, GPUMilli: 500, Pods: 1}, Count: 2},
+		{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"T4"}, Count: 1},
+		{Requests: cluster.Resources{MilliCPU: 16000, GPU: 2, Pods: 1}, Count: 1},
+	})
+}
+
+func gpuNode(model string, used ...int64) *cluster.Node {
+	n := &cluster.Node{
+		Version: cluster.NextVersion(), Name: "n", GPUModel: model,
+		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 100 << 30, GPU: int64(len(used)), Pods: 100}, GPUs: used,
 	}
-	return l
+	return n
 }
 
-// mixedDemand are pods with devices and without.
-var mixedDemand = []fragmentation.Demand{
-	{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 6},
-	{Requests: cluster.Resources{MilliCPU: 2000, GPUMilli: 300, Pods: 1}, Count: 2},
-	{Requests: cluster.Resources{MilliCPU: 4000, GPU: 1, Pods: 1}, Count: 2},
-	{Requests: cluster.Resources{MilliCPU: 8000, GPU: 4, Pods: 1}, Count: 1},
-}
-
-// drawMixed draws a cluster with pods, in which some nodes have devices.
-func drawMixed(t *rapid.T) *cluster.Snapshot {
-	s := &cluster.Snapshot{}
-	for range rapid.IntRange(1, 6).Draw(t, "nodes") {
-		devices := rapid.SampledFrom([]int64{0, 0, 2, 4}).Draw(t, "devices")
-		n := &cluster.Node{
-			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 64 << 30, GPU: devices, Pods: 110},
-		}
-		if devices > 0 {
-			n.GPUs = make([]int64, devices)
-		}
-		s.Nodes = append(s.Nodes, n)
-		for range rapid.IntRange(0, 4).Draw(t, "pods") {
-			addDrawn(t, n)
+// named returns the feature of the given name.
+func named(t *testing.T, features []feature.Feature, x []float32, name string) float64 {
+	t.Helper()
+	for i, f := range features {
+		if f.Name == name {
+			return float64(x[i])
 		}
 	}
-	return s
+	t.Fatalf("no feature %s", name)
+	return 0
 }
 
-// addDrawn draws a pod and adds it to the node if it fits.
-func addDrawn(t *rapid.T, n *cluster.Node) {
-	r := rapid.SampledFrom(mixedDemand).Draw(t, "pod").Requests
-	if n.Fit(&cluster.Pod{Requests: r}) == cluster.Fits {
-		n.Add(r)
+func TestGPUNode(t *testing.T) {
+	e := NewStars(feature.DefaultGPU(), typical())
+	// (2·4000 + 8000 + 16000) / (2·0.5 + 1 + 2) thousandths of a core by device.
+	if e.workload.Unit != 8000 {
+		t.Fatalf("unit %v", e.workload.Unit)
+	}
+	n := gpuNode("P100", 0, 600, 0)
+	n.Requested = cluster.Resources{MilliCPU: 12_000, Memory: 25 << 30, Pods: 1, GPUMilli: 600}
+	var g graph.GPUNode
+	e.Node(&g, n, cluster.Resources{MilliCPU: 4000, Memory: 25 << 30, GPUMilli: 500, Pods: 1}, cluster.Device(2))
+	if d := cmp.Diff([]float32{1, 0.4, 0.5}, g.Free, cmpopts.EquateApprox(0, 1e-6)); d != "" {
+		t.Error(d)
+	}
+	for name, want := range map[string]float64{
+		"cpu": 0.25, "memory": 0.5, "idle": 1.9 / 8, "whole": 1.0 / 8, "shared": 2.0 / 8, "cpu_per": 2 / 1.9 / 4,
+		"cpu_scarce": 1, "cpu_some": 1, "devices": 3.0 / 8, "cpu_each": 4.0 / 3 / 4,
+		"hosts": 0.75, "hosts_share": 1, "hosts_cpu": 1, "model": 0.75,
+		// Without GPU: all of 1900, half of the time. Shares: 400 are too small, a quarter. The
+		// T4's and the two devices': all, an eighth each.
+		"fragmented": (0.5*1900 + 0.25*400 + 0.25*1900) / 4000,
+	} {
+		if got := named(t, feature.List(feature.GPUBase.Node), g.X, name); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if len(g.X) != feature.DefaultGPU().Widths.Node {
+		t.Errorf("%d features", len(g.X))
 	}
 }
 
-// After many changes, the encoder with its caches equals a new one, also after the typical pods change.
-func TestDevicesEncodeAsAnew(t *testing.T) {
-	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
+// For any workload, the features stay in the range of the training.
+func TestGPUNodeOfOddWorkloads(t *testing.T) {
+	n := gpuNode("T4", 0, 0)
+	for name, w := range map[string][]fragmentation.Demand{
+		"unknown":          nil,
+		"hardly any GPU":   {{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 99}, {Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}, Count: 1}},
+		"GPU without CPU":  {{Requests: cluster.Resources{GPU: 1, Pods: 1}, Count: 1}},
+		"hardly any CPU":   {{Requests: cluster.Resources{MilliCPU: 1, GPU: 1, Pods: 1}, Count: 1}},
+		"nobody shares":    {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Count: 1}},
+		"only names other": {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Models: []string{"P100"}, Count: 1}},
+	} {
+		var g graph.GPUNode
+		NewStars(feature.DefaultGPU(), fragmentation.NewTypical(w)).Node(&g, n, cluster.Resources{}, 0)
+		for i, x := range g.X {
+			if x < 0 || x > 8 || x != x {
+				t.Errorf("%s: %s is %v", name, feature.List(feature.GPUBase.Node)[i].Name, x)
+			}
+		}
+		if x := named(t, feature.List(feature.GPUBase.Node), g.X, "hosts_cpu"); x != 1 {
+			t.Errorf("%s: hosts_cpu is %v on an empty node", name, x)
+		}
+	}
+}
+
+func TestGPUClusterFeatures(t *testing.T) {
+	c := NewStars(feature.DefaultGPU(), typical())
+	n := gpuNode("T4", 0, 600, 1000, 0)
+	n.Requested = cluster.Resources{MilliCPU: 8000, Memory: 50 << 30}
+	away := gpuNode("T4", 0)
+	away.Unschedulable = true
+	x := c.Features([]*cluster.Node{n, away})
+	for name, want := range map[string]float64{
+		"whole": 0.5, "whole_few": 1, "whole_fewer": 1, "shared": 0.4 / 4 * 10, "cpu": 0.75, "memory": 0.5,
+		"pods_cpu": 0.5, "pods_share": 0.25, "pods_multi": 0.25, "pods_model": 0.125, "share_size": 0.5, "cpu_per_gpu": 1,
+	} {
+		if got := named(t, feature.List(feature.GPUBase.Cluster), x, name); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if len(x) != feature.DefaultGPU().Widths.Cluster {
+		t.Errorf("%d features", len(x))
+	}
+}
+
+// After any changes of nodes, the features equal a new encoder's, also for an unknown workload.
+func TestStarsFollowTheNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, kept := drawMixed(t), New(layout)
-		kept.Know(typical)
-		for range 6 {
-			pod := &cluster.Pod{Requests: rapid.SampledFrom(mixedDemand).Draw(t, "pending").Requests}
-			if rows := s.Feasible(pod, nil); len(rows) > 0 {
-				anew := New(layout)
-				anew.Know(typical)
-				got, want := kept.Encode(s, pod, rows), anew.Encode(s, pod, rows)
-				for what, x := range map[string][2][]float32{"node": {got.NodeX, want.NodeX}, "cluster": {got.ClusterX, want.ClusterX}, "candidate": {got.CandidateX, want.CandidateX}} {
-					if d := cmp.Diff(x[1], x[0]); d != "" {
-						t.Fatalf("%s: %s", what, d)
+		workload := typical()
+		if rapid.Bool().Draw(t, "unknown workload") {
+			workload = nil
+		}
+		c := NewStars(feature.DefaultGPU(), workload)
+		var nodes []*cluster.Node
+		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				nodes = append(nodes, gpuNode("T4", make([]int64, rapid.IntRange(0, 4).Draw(t, "devices"))...))
+			case 1:
+				if len(nodes) > 0 {
+					nodes = append([]*cluster.Node(nil), nodes[1:]...)
+				}
+			default:
+				for _, n := range nodes {
+					pod := cluster.Pod{Requests: cluster.Resources{
+						MilliCPU: 1000, GPUMilli: rapid.SampledFrom([]int64{0, 300, 700}).Draw(t, "share"), Pods: 1,
+					}}
+					if n.Fit(&pod) == cluster.Fits {
+						n.Add(pod.Requests)
 					}
 				}
 			}
-			if rapid.Bool().Draw(t, "known again") {
-				kept.Know(typical)
+			got := append([]float32(nil), c.Features(nodes)...)
+			if d := cmp.Diff(NewStars(feature.DefaultGPU(), workload).Features(nodes), got); d != "" {
+				t.Fatal(d)
 			}
-			addDrawn(t, s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "changed")])
 		}
 	})
-}
-
-// An edge describes the node with the pod on it. Once the pod runs there, on the devices that the encoder chose, the node's vertex says
-// the same.
-func TestEdgeSaysWhatTheNodeBecomes(t *testing.T) {
-	layout, typical := withDevices(t), fragmentation.NewTypical(mixedDemand)
-	rapid.Check(t, func(t *rapid.T) {
-		s, e := drawMixed(t), New(layout)
-		e.Know(typical)
-		pod := &cluster.Pod{Requests: rapid.SampledFrom(mixedDemand).Draw(t, "pending").Requests}
-		rows := s.Feasible(pod, nil)
-		if len(rows) == 0 {
-			return
-		}
-		e.Encode(s, pod, rows)
-		i := rapid.IntRange(0, len(rows)-1).Draw(t, "candidate")
-		n, edge := s.Nodes[rows[i]], e.candidates.Stars[i]
-		if n.Allocatable.GPU == 0 {
-			if edge.After != nil || edge.Takes != 0 || edge.Reserved != 0 {
-				t.Fatalf("a node without devices: %+v", edge)
-			}
-			return
-		}
-		before := typical.Fragmentation(n)
-		n.AddOn(pod.Requests, e.Devices(n, pod.Requests))
-		if d := cmp.Diff(e.stars.of(int(rows[i]), n), edge.After); d != "" {
-			t.Fatal(d)
-		}
-		if want := float32((typical.Fragmentation(n) - before) / cluster.DeviceMilli); edge.Takes != want {
-			t.Fatalf("it takes %v devices, want %v", edge.Takes, want)
-		}
-	})
-}
-
-// A share goes on the device where it leaves the fewest thousandths that typical pods cannot use.
-func TestShareGoesWhereItFragmentsLeast(t *testing.T) {
-	typical := fragmentation.NewTypical(mixedDemand)
-	n := &cluster.Node{
-		Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 1 << 30, GPU: 3, Pods: 9}, GPUs: []int64{0, 500, 700},
-		Version: cluster.NextVersion(),
-	}
-	e := New(withDevices(t))
-	e.Know(typical)
-	share := cluster.Resources{MilliCPU: 1000, GPUMilli: 300, Pods: 1}
-	if on := e.Devices(n, share); on != cluster.Device(2) {
-		t.Errorf("the share is on %b", on)
-	}
-	if on := e.Devices(n, cluster.Resources{GPU: 1, Pods: 1}); on != cluster.Device(0) {
-		t.Errorf("the whole device is %b", on)
-	}
-	if on := New(nil).Devices(n, share); on != n.ChooseDevices(share) {
-		t.Errorf("without the set devices it is on %b", on)
-	}
-}
-
-// Each device counts an eighth, spread over the two knots around its free part.
-func TestScatter(t *testing.T) {
-	out := make([]float32, feature.StarWidth)
-	feature.Scatter(out, []float32{0, 1, 0.25})
-	got := out[len(out)-11:]
-	want := []float32{0.125, 0, 0.0625, 0.0625, 0, 0, 0, 0, 0, 0, 0.125}
-	for i, x := range want {
-		if d := got[i] - x; d > 1e-6 || d < -1e-6 {
-			t.Fatalf("%v, want %v", got, want)
-		}
-	}
-}
-
-// A node whose devices are all lost, or too many to be known one by one, does not count as a node without devices.
-func TestNodesWithoutUsableDevicesAreNotOrdinary(t *testing.T) {
-	node := func(gpus int64, used ...int64) *cluster.Node {
-		return &cluster.Node{
-			Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, GPU: gpus, Pods: 110}, GPUs: used,
-		}
-	}
-	s := &cluster.Snapshot{Nodes: []*cluster.Node{node(0), node(0, cluster.DeviceMilli, cluster.DeviceMilli), node(80)}}
-	layout := withDevices(t)
-	e := New(layout)
-	e.Know(fragmentation.NewTypical(mixedDemand))
-	g := e.Encode(s, &cluster.Pod{Requests: mixedDemand[0].Requests}, []int32{0, 1, 2})
-	names := feature.List(layout.Candidate)
-	column := slices.IndexFunc(names, func(f feature.Feature) bool { return f.Name == "ordinary" })
-	for i, want := range []float32{1, 0, 0} {
-		if got := g.CandidateX[i*len(names)+column]; got != want {
-			t.Errorf("node %d: ordinary is %v, want %v", i, got, want)
-		}
-	}
 }

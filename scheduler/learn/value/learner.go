@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 )
@@ -16,7 +17,6 @@ import (
 type learner struct {
 	*torch.Trainee // Slow is the average of Net over the updates, and plays the episodes
 	config         Config
-	batch          torch.GPUBatch
 }
 
 func newLearner(c Config, start *checkpoint.Checkpoint) (*learner, error) {
@@ -51,17 +51,17 @@ func (l *learner) update(rng *rand.Rand, snapshots []*snapshot, rate, averaging 
 
 // valueLoss returns the mean squared error of v on nodes drawn from each snapshot.
 func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapshot) *torch.Tensor {
-	l.batch.Reset()
+	var b graph.Batch
 	var targets []float32
 	for _, x := range snapshots {
-		l.batch.Begin(x.Cluster)
+		b.Begin(x.Cluster)
 		for range l.config.BatchNodes {
 			i := rng.IntN(len(x.Nodes))
-			l.batch.Add(&x.Nodes[i])
+			b.AddStar(&x.Nodes[i])
 			targets = append(targets, x.Targets[i])
 		}
 	}
-	v := l.Net.Values(s, &l.batch, false)
+	v := l.Net.Values(s, &b, false)
 	return s.Mean(s.Square(s.Sub(v, s.Float32(targets, len(targets), 1))))
 }
 
@@ -70,7 +70,7 @@ func (l *learner) valueLoss(s *torch.Scope, rng *rand.Rand, snapshots []*snapsho
 // policy over the candidates of a snapshot, and Q = v(before) - v(after). The loss is nil if no
 // snapshot has candidates to learn from.
 func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool) *torch.Tensor {
-	l.batch.Reset()
+	var b graph.Batch
 	var segment, teacher []int64
 	segments := 0
 	add := func(after bool) {
@@ -78,7 +78,7 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 			if len(x.Before) < 2 || imitate && x.Teacher < 0 {
 				continue
 			}
-			l.batch.Begin(x.Cluster)
+			b.Begin(x.Cluster)
 			of := x.Before
 			if after {
 				of = x.After
@@ -92,7 +92,7 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 				segments++
 			}
 			for i := range of {
-				l.batch.Add(&of[i])
+				b.AddStar(&of[i])
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func (l *learner) actorLoss(s *torch.Scope, snapshots []*snapshot, imitate bool)
 		return nil
 	}
 	differences := func(actor bool) *torch.Tensor {
-		v := l.Net.Values(s, &l.batch, actor)
+		v := l.Net.Values(s, &b, actor)
 		return s.Scale(s.Sub(s.Narrow(v, 0, 0, n), s.Narrow(v, 0, n, n)), 1/l.config.Temperature)
 	}
 	logs := s.SegmentLogSoftmax(differences(true), segment, segments)

@@ -99,8 +99,7 @@ type partitionRecorder struct {
 	config  Config
 	rng     *rand.Rand
 	player  *wanderer
-	encoder *encode.GPUNodeEncoder
-	cluster *encode.GPUClusterEncoder
+	encoder *encode.Stars
 	taken   []snapshot
 	states  []state // of each snapshot
 }
@@ -109,8 +108,7 @@ type partitionRecorder struct {
 // the compute slices that were allocated at its end over those that there are.
 func (r *partitionRecorder) play(w *partitioned, seed uint64, of func(policy.Setting) policy.Policy) ([]snapshot, float64, error) {
 	make := func(s policy.Setting) policy.Policy {
-		r.encoder = encode.NewGPUNodeEncoder(r.config.layout(), s.Typical)
-		r.cluster = encode.NewGPUClusterEncoder(r.encoder)
+		r.encoder = encode.NewStars(r.config.layout(), s.Typical)
 		r.player.Policy = of(s)
 		return r.player
 	}
@@ -157,7 +155,7 @@ func (r *partitionRecorder) look(arrival int, nodes []*cluster.Node) {
 	if arrival%r.config.SnapshotEvery != 0 {
 		return
 	}
-	s, at := snapshot{Cluster: append([]float32(nil), r.cluster.Features(nodes)...), Teacher: -1}, state{arrival: arrival}
+	s, at := snapshot{Cluster: append([]float32(nil), r.encoder.Features(nodes)...), Teacher: -1}, state{arrival: arrival}
 	for _, row := range r.rng.Perm(len(nodes))[:min(r.config.SnapshotNodes, len(nodes))] {
 		var g graph.GPUNode
 		r.encoder.Node(&g, nodes[row], cluster.Resources{}, 0)

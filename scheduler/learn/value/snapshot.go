@@ -51,8 +51,7 @@ type recorder struct {
 	random  float64 // share of random placements
 	until   float64 // load up to which placements are random and nothing is recorded; 0: all the time, and all is recorded
 
-	encoder *encode.GPUNodeEncoder
-	cluster *encode.GPUClusterEncoder
+	encoder *encode.Stars
 	scores  []float32
 	count   int // decisions
 	taken   []snapshot
@@ -61,8 +60,7 @@ type recorder struct {
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
 func newRecorder(c Config, env *sim.Env, rng *rand.Rand, p policy.Policy) *recorder {
-	e := encode.NewGPUNodeEncoder(c.layout(), env.Typical())
-	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: e, cluster: encode.NewGPUClusterEncoder(e)}
+	return &recorder{config: c, env: env, rng: rng, policy: p, encoder: encode.NewStars(c.layout(), env.Typical())}
 }
 
 // decide implements eval.Decide.
@@ -98,7 +96,7 @@ func (r *recorder) record(choice int) {
 		return
 	}
 	nodes := r.env.Snapshot().Nodes
-	s := snapshot{Cluster: append([]float32(nil), r.cluster.Features(nodes)...), Teacher: -1}
+	s := snapshot{Cluster: append([]float32(nil), r.encoder.Features(nodes)...), Teacher: -1}
 	at := state{arrival: r.env.Next(), all: allIdle(r.env)}
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))

@@ -26,8 +26,7 @@ import (
 // embeddings and adds up dot products.
 type GPUPolicy struct {
 	name    string
-	encoder *encode.GPUNodeEncoder
-	cluster *encode.GPUClusterEncoder
+	encoder *encode.Stars
 	session *infer.NodeSession
 	reserve *encode.Reserve // prices at the decision
 	psi     []float32       // the network's embedding of the present cluster
@@ -60,8 +59,9 @@ const (
 )
 
 func newGPU(name string, net *infer.Network, typical *fragmentation.Typical) *GPUPolicy {
-	p := &GPUPolicy{name: name, encoder: encode.NewGPUNodeEncoder(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()), sees: net.Layout()}
-	p.cluster = encode.NewGPUClusterEncoder(p.encoder)
+	p := &GPUPolicy{
+		name: name, encoder: encode.NewStars(net.Layout(), typical), session: net.Actor(), psi: make([]float32, net.Width()), sees: net.Layout(),
+	}
 	p.states.width = net.Width()
 	p.forget()
 	return p
@@ -104,7 +104,7 @@ func (p *GPUPolicy) Wish(feature.Wishes) {}
 
 // ClusterFeatures returns a copy of the features of the cluster that the network sees.
 func (p *GPUPolicy) ClusterFeatures(nodes []*cluster.Node) []float32 {
-	return slices.Clone(p.cluster.Features(nodes))
+	return slices.Clone(p.encoder.Features(nodes))
 }
 
 // Vertex returns the vertex of a node as it will be once a pod that requests r runs there on the given devices, or
@@ -149,7 +149,7 @@ func (p *GPUPolicy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []in
 // rank writes scores by the exact ones, rounded. They are relative to the highest: a float32 that holds the price of watts as well holds
 // no differences of the network.
 func (p *GPUPolicy) rank(scores []float32) {
-	unit := max(powerTie*p.cluster.IdleShare(), 1e-6)
+	unit := max(powerTie*p.encoder.IdleShare(), 1e-6)
 	for i, v := range p.exact {
 		p.exact[i] = math.Round(v/unit) * unit
 	}
@@ -165,9 +165,9 @@ func (p *GPUPolicy) begin(s *cluster.Snapshot) {
 		p.forget()
 	}
 	p.now++
-	p.session.Cluster(p.psi, p.cluster.Features(s.Nodes))
-	p.reserve = p.cluster.Reserve()
-	p.watt = float32(p.perWatt * p.cluster.IdleShare())
+	p.session.Cluster(p.psi, p.encoder.Features(s.Nodes))
+	p.reserve = p.encoder.Reserve()
+	p.watt = float32(p.perWatt * p.encoder.IdleShare())
 }
 
 // place finds the states of n before and after the placement of a pod that requests r.

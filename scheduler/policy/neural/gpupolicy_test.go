@@ -39,7 +39,7 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 	typical := fragmentation.NewTypical(gpuDemand)
 	for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 		net := gpuNetwork(t, head)
-		session, e := net.Actor(), encode.NewGPUNodeEncoder(net.Layout(), typical)
+		session, e := net.Actor(), encode.NewStars(net.Layout(), typical)
 		phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
 		var g graph.GPUNode
 		var reserve *encode.Reserve
@@ -62,7 +62,7 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 					continue
 				}
 				got := policytest.Scores(t, p, s, pod, rows)
-				c := encode.NewGPUClusterEncoder(e)
+				c := encode.NewStars(net.Layout(), typical)
 				session.Cluster(psi, c.Features(s.Nodes))
 				reserve = c.Reserve()
 				for i, v := range rows {

@@ -24,7 +24,7 @@ func TestGPUPolicySeesPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, e := net.Actor(), encode.NewGPUNodeEncoder(net.Layout(), nil)
+	session, e := net.Actor(), encode.NewStars(net.Layout(), nil)
 	phi, psi := make([]float32, net.Width()), make([]float32, net.Width())
 	var g graph.GPUNode
 	value := func(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) float32 {
@@ -55,7 +55,7 @@ func TestGPUPolicySeesPartitions(t *testing.T) {
 		}
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{n}}
 		got := policytest.Scores(t, p, s, pod, []int32{0})[0]
-		session.Cluster(psi, encode.NewGPUClusterEncoder(e).Features(s.Nodes))
+		session.Cluster(psi, encode.NewStars(net.Layout(), nil).Features(s.Nodes))
 		least, first := float32(math.Inf(1)), float32(0)
 		for i, used := range n.Slices {
 			if profile.Fits(used) {

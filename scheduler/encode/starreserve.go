@@ -163,7 +163,7 @@ type Held struct {
 }
 
 // Held returns the reserves on the node that Node encoded last.
-func (e *GPUNodeEncoder) Held() Held {
+func (e *Stars) Held() Held {
 	c := &e.node
 	whole := int(c.Whole)
 	for _, used := range c.Slices { // of GPUs with MIG the network sees what fits
@@ -219,43 +219,43 @@ func hostPrice(lasts float64) float64 {
 }
 
 // Reserve returns the prices in the cluster that Features has seen last. They are valid until the next call.
-func (c *GPUClusterEncoder) Reserve() *Reserve {
-	r, e := &c.reserve, c.encoder
+func (e *Stars) Reserve() *Reserve {
+	r := &e.reserve
 	r.slots = r.slots[:0]
 	clear(r.models)
 	clear(r.pools)
 	r.host = 0
-	idle := float64(c.sums.Idle) / cluster.DeviceMilli
+	idle := float64(e.sums.Idle) / cluster.DeviceMilli
 	if idle <= 0 {
 		return r
 	}
 	for i := range e.coming.shapes {
 		size := float64(e.coming.shapes[i].Devices)
-		if s := scarcity(float64(c.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
+		if s := scarcity(float64(e.slots[i]) * size / e.coming.harder[i] / idle); s > 0 {
 			r.slots = append(r.slots, price{i, s * size})
 		}
 	}
 	if len(e.coming.singles) > 0 && e.coming.cpu > 0 {
-		r.host = hostPrice(float64(c.sums.CPU) / e.coming.cpu / idle)
+		r.host = hostPrice(float64(e.sums.CPU) / e.coming.cpu / idle)
 	}
 	for _, model := range e.coming.names {
-		if s := scarcity(float64(c.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
+		if s := scarcity(float64(e.idle[model]) / cluster.DeviceMilli / e.coming.models[model] / idle); s > 0 {
 			r.models[model] = s
 		}
 	}
-	c.pricePools(idle)
+	e.pricePools(idle)
 	return r
 }
 
 // pricePools sets the prices of devices for the taints of their nodes. There are none if all pods may use
 // all idle devices. Otherwise the devices that pods of one kind of tolerations may use are wanted by
 // these pods, and by the pods of other kinds that may use no other devices.
-func (c *GPUClusterEncoder) pricePools(idle float64) {
-	demand := c.encoder.coming.kinds
+func (e *Stars) pricePools(idle float64) {
+	demand := e.coming.kinds
 	for k := range demand {
 		kind := fragmentation.Access(1) << k
 		var milli int64
-		for a, of := range c.open {
+		for a, of := range e.open {
 			if a&kind != 0 {
 				milli += of
 			}
@@ -266,22 +266,22 @@ func (c *GPUClusterEncoder) pricePools(idle float64) {
 		}
 		wanted := 0.0
 		for j, share := range demand {
-			if c.within(fragmentation.Access(1)<<j, kind) {
+			if e.within(fragmentation.Access(1)<<j, kind) {
 				wanted += share
 			}
 		}
 		s := scarcity(open / wanted / idle)
-		for a := range c.open {
-			if a&kind != 0 && s > c.reserve.pools[a] {
-				c.reserve.pools[a] = s
+		for a := range e.open {
+			if a&kind != 0 && s > e.reserve.pools[a] {
+				e.reserve.pools[a] = s
 			}
 		}
 	}
 }
 
 // within reports whether pods of kind a may use no idle devices that pods of kind b may not use.
-func (c *GPUClusterEncoder) within(a, b fragmentation.Access) bool {
-	for x, idle := range c.open {
+func (e *Stars) within(a, b fragmentation.Access) bool {
+	for x, idle := range e.open {
 		if idle > 0 && x&a != 0 && x&b == 0 {
 			return false
 		}

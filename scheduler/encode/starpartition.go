@@ -18,7 +18,7 @@ type placed struct {
 // shows it as full because the pending pod finds no place on it. A partition starts where most placements stay free; a whole GPU, and a
 // share that matches no profile, takes all slices. In other layouts, and without such GPUs, Placed returns its arguments. The node is valid
 // until the next call.
-func (e *GPUNodeEncoder) Placed(
+func (e *Stars) Placed(
 	n *cluster.Node, r cluster.Resources, on cluster.DeviceSet,
 ) (*cluster.Node, cluster.Resources, cluster.DeviceSet) {
 	if !e.layout.Partitions || len(n.Slices) == 0 || &n.Slices[0] == &e.placed.slices[0] {

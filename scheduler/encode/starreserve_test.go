@@ -12,13 +12,12 @@ import (
 
 // worth returns what node i is worth in a cluster, for a workload.
 func worth(demand []fragmentation.Demand, nodes []*cluster.Node, i int) float64 {
-	e := NewGPUNodeEncoder(feature.DefaultGPU(), fragmentation.NewTypical(demand))
-	c := NewGPUClusterEncoder(e)
-	c.Features(nodes)
+	e := NewStars(feature.DefaultGPU(), fragmentation.NewTypical(demand))
+	e.Features(nodes)
 	var g graph.GPUNode
 	e.Node(&g, nodes[i], cluster.Resources{}, 0)
 	held := e.Held()
-	return c.Reserve().Worth(&held)
+	return e.Reserve().Worth(&held)
 }
 
 func TestReserve(t *testing.T) {

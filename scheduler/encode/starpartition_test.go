@@ -50,7 +50,7 @@ func migNode(used ...mig.Slices) *cluster.Node {
 	return n
 }
 
-func encoded(e *GPUNodeEncoder, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
+func encoded(e *Stars, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
 	e.Node(&g, n, r, on)
 	return g
 }
@@ -58,12 +58,12 @@ func encoded(e *GPUNodeEncoder, n *cluster.Node, r cluster.Resources, on cluster
 // Two states with equally many free slices look alike to base, and the set partitions tells them apart.
 func TestPartitionsTellStatesApart(t *testing.T) {
 	together, apart := migNode(0b0000_0011), migNode(0b0001_0001)
-	base := NewGPUNodeEncoder(feature.DefaultGPU(), profiles())
+	base := NewStars(feature.DefaultGPU(), profiles())
 	if d := cmp.Diff(encoded(base, together, cluster.Resources{}, 0), encoded(base, apart, cluster.Resources{}, 0)); d != "" {
 		t.Errorf("base tells them apart: %s", d)
 	}
 	layout := partitionLayout(t)
-	e := NewGPUNodeEncoder(layout, profiles())
+	e := NewStars(layout, profiles())
 	features := feature.List(layout.Node)
 	for _, c := range []struct {
 		n    *cluster.Node
@@ -90,7 +90,7 @@ func TestPartitionsTellStatesApart(t *testing.T) {
 
 // A placement is encoded as the node with the partition in place, whichever GPUs are shown as full to the pod.
 func TestPartitionsAfterAPlacement(t *testing.T) {
-	e := NewGPUNodeEncoder(partitionLayout(t), profiles())
+	e := NewStars(partitionLayout(t), profiles())
 	rapid.Check(t, func(t *rapid.T) {
 		used := rapid.SliceOfN(rapid.Map(rapid.Uint8(), func(b uint8) mig.Slices { return mig.Slices(b) }), 1, 5).Draw(t, "used")
 		p := rapid.SampledFrom(mig.Profiles()).Draw(t, "profile")
@@ -122,13 +122,12 @@ func TestPartitionsAfterAPlacement(t *testing.T) {
 // The cluster's features follow the nodes, and equal a new encoder's.
 func TestPartitionsOfACluster(t *testing.T) {
 	layout := partitionLayout(t)
-	e := NewGPUNodeEncoder(layout, profiles())
-	c := NewGPUClusterEncoder(e)
+	c := NewStars(layout, profiles())
 	nodes := []*cluster.Node{migNode(0, 0), migNode(0b1111, mig.All), gpuNode("T4", 0, 500)}
 	check := func(want map[string]float64) {
 		t.Helper()
 		got := c.Features(nodes)
-		if d := cmp.Diff(NewGPUClusterEncoder(e).Features(nodes), got); d != "" {
+		if d := cmp.Diff(NewStars(layout, profiles()).Features(nodes), got); d != "" {
 			t.Errorf("(-new +kept)\n%s", d)
 		}
 		for name, w := range want {
@@ -148,7 +147,7 @@ func TestPartitionsOfACluster(t *testing.T) {
 // Nodes without MIG have zeros, and unchanged features of base; base never sees slices.
 func TestPartitionsOfOtherNodes(t *testing.T) {
 	layout := partitionLayout(t)
-	more, base := NewGPUNodeEncoder(layout, typical()), NewGPUNodeEncoder(feature.DefaultGPU(), typical())
+	more, base := NewStars(layout, typical()), NewStars(feature.DefaultGPU(), typical())
 	n := gpuNode("T4", 0, 600)
 	r := cluster.Resources{MilliCPU: 100, GPUMilli: 300, Pods: 1}
 	got, want := encoded(more, n, r, cluster.Device(1)), encoded(base, n, r, cluster.Device(1))
@@ -163,7 +162,7 @@ func TestPartitionsOfOtherNodes(t *testing.T) {
 
 // Shares without a matching profile take the whole GPU, and so does a pod without a place on the GPU.
 func TestPartitionsTakenByShares(t *testing.T) {
-	e := NewGPUNodeEncoder(partitionLayout(t), profiles())
+	e := NewStars(partitionLayout(t), profiles())
 	for _, c := range []struct {
 		r    cluster.Resources
 		used mig.Slices

@@ -13,7 +13,7 @@ func TestTopology(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := NewGPUNodeEncoder(layout, typical())
+	e := NewStars(layout, typical())
 	where := &cluster.Topology{
 		NUMA: []string{"0", "0", "0", "1", "1", "1"}, Roots: []string{"a", "a", "b", "c", "c", "d"},
 		Linked: map[int][]string{2: {"x", "y", "x", "z", "z", "y"}},
