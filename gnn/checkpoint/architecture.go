@@ -96,8 +96,8 @@ func (a Architecture) Layout() (*feature.Layout, error) {
 	return feature.NewLayout(a.Features)
 }
 
-// ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data. The stream of steps
-// and the replay memory of deep Q-learning do not hold these.
+// ReadsPeers reports whether the network reads with which running pods the pending pod exchanges data. The replay memory of
+// deep Q-learning does not hold these.
 func (a Architecture) ReadsPeers() bool {
 	l, err := a.Layout()
 	return a.Graph == ClusterGraph && err == nil && l.Widths.Path > 0

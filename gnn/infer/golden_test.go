@@ -51,7 +51,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 			for i := range g.Free {
 				g.Free[i] = r.Float32()
 			}
-			add(value(net.Critic(), net.Width(), g, u), value(net.Actor(), net.Width(), g, u))
+			add(net.Critic().Value(g, u), net.Actor().Value(g, u))
 		}
 		return h.Sum64()
 	}

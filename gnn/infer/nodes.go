@@ -79,6 +79,14 @@ func (s *NodeSession) Cluster(out, x []float32) {
 	copy(out, s.vectors[s.cluster])
 }
 
+// Value returns the value of a node in a cluster with the features u.
+func (s *NodeSession) Value(g *graph.GPUNode, u []float32) float32 {
+	phi, psi := make([]float32, s.width()), make([]float32, s.width())
+	s.Node(phi, g)
+	s.Cluster(psi, u)
+	return Dot(phi, psi)
+}
+
 // Dot returns φ · ψ, the value of a node.
 func Dot(phi, psi []float32) float32 {
 	var a, b, c, d float32

@@ -16,13 +16,6 @@ func gpuCheckpoint(e checkpoint.Encoder, head checkpoint.Head) *checkpoint.Check
 	return checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: 8}, rand.New(rand.NewPCG(5, 6)))
 }
 
-func value(s *NodeSession, width int, g *graph.GPUNode, u []float32) float32 {
-	phi, psi := make([]float32, width), make([]float32, width)
-	s.Node(phi, g)
-	s.Cluster(psi, u)
-	return Dot(phi, psi)
-}
-
 // The order of a node's devices makes no difference, and only the encoder with messages sees the
 // devices.
 func TestGPUDevicesAreASet(t *testing.T) {
@@ -40,13 +33,13 @@ func TestGPUDevicesAreASet(t *testing.T) {
 			}
 			u := uniform(r, gpuWidths.Cluster)
 			s := n.Actor()
-			before := value(s, n.Width(), g, u)
+			before := s.Value(g, u)
 			r.Shuffle(len(g.Free), func(i, j int) { g.Free[i], g.Free[j] = g.Free[j], g.Free[i] })
-			if after := value(s, n.Width(), g, u); math.Abs(float64(after-before)) > 1e-5 {
+			if after := s.Value(g, u); math.Abs(float64(after-before)) > 1e-5 {
 				t.Fatalf("%s: %v became %v in another order", e, before, after)
 			}
 			g.Free[0] = float32(math.Mod(float64(g.Free[0])+0.5, 1))
-			if after := value(s, n.Width(), g, u); math.Abs(float64(after-before)) > 1e-5 {
+			if after := s.Value(g, u); math.Abs(float64(after-before)) > 1e-5 {
 				changed++
 			}
 		})
@@ -65,16 +58,16 @@ func TestGPUActor(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: []float32{1, 0.5}}, uniform(r, gpuWidths.Cluster)
-	critic, actor := value(n.Critic(), n.Width(), g, u), value(n.Actor(), n.Width(), g, u)
+	critic, actor := n.Critic().Value(g, u), n.Actor().Value(g, u)
 	clear(c.Weights[checkpoint.ActorPrefix+"node.out.weight"].Data)
 	clear(c.Weights[checkpoint.ActorPrefix+"node.out.bias"].Data)
 	if n, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	if got := value(n.Critic(), n.Width(), g, u); got != critic {
+	if got := n.Critic().Value(g, u); got != critic {
 		t.Errorf("the actor's weights changed the value from %v to %v", critic, got)
 	}
-	if got := value(n.Actor(), n.Width(), g, u); got != 0 || actor == 0 {
+	if got := n.Actor().Value(g, u); got != 0 || actor == 0 {
 		t.Errorf("the actor without weights gives %v, before %v", got, actor)
 	}
 }
@@ -99,7 +92,7 @@ func TestGPUNodeWithoutDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, b := value(n.Critic(), n.Width(), g, u), value(n.Actor(), n.Width(), g, u); a != 0 || b != 0 {
+		if a, b := n.Critic().Value(g, u), n.Actor().Value(g, u); a != 0 || b != 0 {
 			t.Errorf("%s: %v and %v", e, a, b)
 		}
 	}

@@ -70,9 +70,9 @@ func TestGPUNetworkWithMoreSets(t *testing.T) {
 		}
 		w := net.Layout().Widths
 		g, u := &graph.GPUNode{X: uniform(r, w.Node), Free: []float32{1, 0.5}}, uniform(r, w.Cluster)
-		before := value(net.Actor(), net.Width(), g, u)
+		before := net.Actor().Value(g, u)
 		g.X[w.Node-1] += 1
-		if value(net.Actor(), net.Width(), g, u) == before {
+		if net.Actor().Value(g, u) == before {
 			t.Errorf("%s: the last feature changes nothing", e)
 		}
 	}

@@ -25,7 +25,7 @@ func TestStepReading(t *testing.T) {
 				before, after, u := randomStep(r, devices)
 				s, psi := n.Actor(), make([]float32, n.Width())
 				s.Cluster(psi, u)
-				want := float64(value(s, n.Width(), &before, u) - value(s, n.Width(), &after, u))
+				want := float64(s.Value(&before, u) - s.Value(&after, u))
 				reading := StepReading(&before, &after, psi)
 				if got, err := n.StepScore(reading); err != nil || math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
 					t.Fatalf("%s %s, %d devices: %v, want %v: %v", e, head, devices, got, want, err)

@@ -49,12 +49,6 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	var b graph.Batch
 	var critic, actor []float32
 	gpuWidths := plain.Layout().Widths
-	phi, psi := make([]float32, plain.Width()), make([]float32, plain.Width())
-	value := func(s *infer.NodeSession, g *graph.GPUNode, u []float32) float32 {
-		s.Node(phi, g)
-		s.Cluster(psi, u)
-		return infer.Dot(phi, psi)
-	}
 	for range 3 {
 		u := uniform(r, gpuWidths.Cluster)
 		b.Begin(u)
@@ -64,7 +58,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 				g.Free[i] = []float32{0, 0.19, 0.325, 1, r.Float32()}[r.IntN(5)]
 			}
 			b.AddStar(g)
-			critic, actor = append(critic, value(plain.Critic(), g, u)), append(actor, value(plain.Actor(), g, u))
+			critic, actor = append(critic, plain.Critic().Value(g, u)), append(actor, plain.Actor().Value(g, u))
 		}
 	}
 	var s Scope

@@ -64,27 +64,47 @@ func (e *Encoder) Forget() {
 // of the graph is s.Nodes[i]. The graph belongs to the encoder and is valid until the next call. A
 // node is encoded again when its Version changes.
 func (e *Encoder) Encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
-	e.prepare(s, pod, candidates)
-	e.g.Kept, e.g.SplitX = nil, e.g.SplitX[:0]
-	e.encodeCandidates()
-	if e.layout.Widths.Path > 0 {
-		e.encodePaths(s)
-	}
-	return &e.g
+	return e.encode(s, pod, candidates, nil)
 }
 
 // EncodeSplit is Encode with a split graph as the result, which costs less and which a network scores faster. It equals Encode if no block
 // of the layout can be split.
 func (e *Encoder) EncodeSplit(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32) *graph.Graph {
-	if e.layout.Split == nil {
-		return e.Encode(s, pod, candidates)
-	}
+	return e.encode(s, pod, candidates, e.layout.Split)
+}
+
+// encode returns the graph, a split one unless split is nil. The features of the cluster depend on the candidates, and come after them.
+func (e *Encoder) encode(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, split *feature.SplitLayout) *graph.Graph {
 	e.prepare(s, pod, candidates)
-	e.splitCandidates()
+	g, c := &e.g, &e.candidates
+	width, at := e.layout.Widths.Candidate, 0
+	var x []float32
+	if split == nil {
+		g.ResizeCandidates(len(c.Rows))
+		x, g.Kept, g.SplitX = g.CandidateX, nil, g.SplitX[:0]
+	} else {
+		width = split.Width()
+		g.SplitX, g.CandidateX = resize(g.SplitX, len(c.Rows)*width), g.CandidateX[:0]
+		x = g.SplitX
+	}
+	for i, b := range e.layout.Candidate {
+		out := feature.Rows{X: x, Width: width, At: at, Len: len(b.Features)}
+		if split != nil && i == split.Block {
+			out.Len = len(split.Adds)
+			split.Fill(c, out)
+		} else {
+			b.Fill(c, out)
+		}
+		at += out.Len
+	}
+	if split != nil {
+		g.Kept = split.Kept(c)
+	}
+	g.ClusterX = feature.Fill(e.layout.Cluster, c, resize(g.ClusterX, e.layout.Widths.Cluster))
 	if e.layout.Widths.Path > 0 {
 		e.encodePaths(s)
 	}
-	return &e.g
+	return g
 }
 
 // prepare encodes all but the candidates, the cluster and the paths.
@@ -193,38 +213,6 @@ func (e *Encoder) zone(n *cluster.Node) int32 {
 		e.zones[name] = z
 	}
 	return z
-}
-
-// encodeCandidates writes the features of the candidates, and then the features of the cluster, which depend on the candidates.
-func (e *Encoder) encodeCandidates() {
-	c := &e.candidates
-	e.g.ResizeCandidates(len(c.Rows))
-	at, width := 0, e.layout.Widths.Candidate
-	for _, b := range e.layout.Candidate {
-		b.Fill(c, feature.Rows{X: e.g.CandidateX, Width: width, At: at, Len: len(b.Features)})
-		at += len(b.Features)
-	}
-	e.g.ClusterX = feature.Fill(e.layout.Cluster, c, resize(e.g.ClusterX, e.layout.Widths.Cluster))
-}
-
-// splitCandidates is encodeCandidates for a split graph.
-func (e *Encoder) splitCandidates() {
-	c, split := &e.candidates, e.layout.Split
-	width := split.Width()
-	e.g.SplitX = resize(e.g.SplitX, len(c.Rows)*width)
-	at := 0
-	for i, b := range e.layout.Candidate {
-		out := feature.Rows{X: e.g.SplitX, Width: width, At: at, Len: len(b.Features)}
-		if i == split.Block {
-			out.Len = len(split.Adds)
-			split.Fill(c, out)
-		} else {
-			b.Fill(c, out)
-		}
-		at += out.Len
-	}
-	e.g.Kept, e.g.CandidateX = split.Kept(c), e.g.CandidateX[:0]
-	e.g.ClusterX = feature.Fill(e.layout.Cluster, c, resize(e.g.ClusterX, e.layout.Widths.Cluster))
 }
 
 // resize returns s with length n. Elements beyond its old length are zero.

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
@@ -50,16 +49,11 @@ func migNode(used ...mig.Slices) *cluster.Node {
 	return n
 }
 
-func encoded(e *Stars, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
-	e.Node(&g, n, r, on)
-	return g
-}
-
 // Two states with equally many free slices look alike to base, and the set partitions tells them apart.
 func TestPartitionsTellStatesApart(t *testing.T) {
 	together, apart := migNode(0b0000_0011), migNode(0b0001_0001)
 	base := NewStars(feature.DefaultGPU(), profiles())
-	if d := cmp.Diff(encoded(base, together, cluster.Resources{}, 0), encoded(base, apart, cluster.Resources{}, 0)); d != "" {
+	if d := cmp.Diff(base.Vertex(together, cluster.Resources{}, 0), base.Vertex(apart, cluster.Resources{}, 0)); d != "" {
 		t.Errorf("base tells them apart: %s", d)
 	}
 	layout := partitionLayout(t)
@@ -79,7 +73,7 @@ func TestPartitionsTellStatesApart(t *testing.T) {
 			"mix_wasted": (0.75*1 + 0.25*6) / 8, "mix_unserved": 0.25 * 3 / 8, "mix_halves": 2.0 / 8,
 		}},
 	} {
-		x := encoded(e, c.n, cluster.Resources{}, 0).X
+		x := e.Vertex(c.n, cluster.Resources{}, 0).X
 		for name, want := range c.want {
 			if got := named(t, features, x, name); got < want-1e-6 || got > want+1e-6 {
 				t.Errorf("%08b: %s is %v, want %v", c.n.Slices, name, got, want)
@@ -109,7 +103,7 @@ func TestPartitionsAfterAPlacement(t *testing.T) {
 				shown.GPUs[i] = cluster.DeviceMilli
 			}
 		}
-		got, wanted := encoded(e, shown, partition(p), cluster.Device(gpu)), encoded(e, want, cluster.Resources{}, 0)
+		got, wanted := e.Vertex(shown, partition(p), cluster.Device(gpu)), e.Vertex(want, cluster.Resources{}, 0)
 		if d := cmp.Diff(wanted, got, cmpopts.EquateApprox(0, 1e-6)); d != "" {
 			t.Fatalf("%08b, then %s on GPU %d (-want +got)\n%s", used, p.Name(40), gpu, d)
 		}
@@ -150,12 +144,12 @@ func TestPartitionsOfOtherNodes(t *testing.T) {
 	more, base := NewStars(layout, typical()), NewStars(feature.DefaultGPU(), typical())
 	n := gpuNode("T4", 0, 600)
 	r := cluster.Resources{MilliCPU: 100, GPUMilli: 300, Pods: 1}
-	got, want := encoded(more, n, r, cluster.Device(1)), encoded(base, n, r, cluster.Device(1))
+	got, want := more.Vertex(n, r, cluster.Device(1)), base.Vertex(n, r, cluster.Device(1))
 	behind(t, "node", got.X, want.X, make([]float32, len(got.X)-len(want.X))...)
 	with := migNode(0, 0b11)
 	without := *with
 	without.Slices = nil
-	if d := cmp.Diff(encoded(base, &without, r, cluster.Device(1)), encoded(base, with, r, cluster.Device(1))); d != "" {
+	if d := cmp.Diff(base.Vertex(&without, r, cluster.Device(1)), base.Vertex(with, r, cluster.Device(1))); d != "" {
 		t.Errorf("base sees slices: %s", d)
 	}
 }

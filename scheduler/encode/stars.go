@@ -109,6 +109,12 @@ func (e *Stars) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on 
 	}
 }
 
+// Vertex returns what Node writes.
+func (e *Stars) Vertex(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
+	e.Node(&g, n, r, on)
+	return g
+}
+
 // Access returns which pods may go to the node for its taints.
 func (e *Stars) Access(n *cluster.Node) fragmentation.Access { return e.typical.Access(n) }
 

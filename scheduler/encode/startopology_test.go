@@ -45,7 +45,7 @@ func TestTopology(t *testing.T) {
 		if c.on != 0 {
 			r = two
 		}
-		x := encoded(e, n, r, c.on).X
+		x := e.Vertex(n, r, c.on).X
 		for feat, want := range c.want {
 			if got := named(t, feature.List(layout.Node), x, feat); got < want-1e-6 || got > want+1e-6 {
 				t.Errorf("%s: %s is %v, want %v", name, feat, got, want)

@@ -1,7 +1,6 @@
 package experience
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -84,10 +83,6 @@ func (g *GPUState) validate() error {
 }
 
 func (g *GPUState) validateFeatures() error {
-	sum := 0.0 // not finite if one of the values is not
-	for _, v := range g.Cluster {
-		sum += float64(v)
-	}
 	width := -1
 	for _, list := range [][]graph.GPUNode{g.Vertices, g.Before, g.After} {
 		for _, n := range list {
@@ -97,16 +92,10 @@ func (g *GPUState) validateFeatures() error {
 			if len(n.X) != width || len(n.Free) > maxDevices {
 				return fmt.Errorf("a vertex has %d features and %d devices, another %d features", len(n.X), len(n.Free), width)
 			}
-			for _, v := range n.X {
-				sum += float64(v)
-			}
-			for _, v := range n.Free {
-				sum += float64(v)
+			if err := finite(n.X, n.Free); err != nil {
+				return err
 			}
 		}
 	}
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return errors.New("a value is not finite")
-	}
-	return nil
+	return finite(g.Cluster)
 }

@@ -112,21 +112,22 @@ func (s Step) validateGraph() error {
 	if s.Action < 0 || s.Action >= len(s.State.Candidates) {
 		return fmt.Errorf("action %d of %d candidates", s.Action, len(s.State.Candidates))
 	}
+	g := s.State
+	for _, groups := range g.Groups {
+		if err := finite(groups.X, groups.Weight); err != nil {
+			return err
+		}
+	}
+	return finite(g.NodeX, g.PodX, g.ClusterX, g.CandidateX, g.PeerWeight, g.PathX)
+}
+
+// finite returns an error if a value is not finite.
+func finite(lists ...[]float32) error {
 	sum := 0.0 // not finite if one of the values is not
-	add := func(values []float32) {
+	for _, values := range lists {
 		for _, v := range values {
 			sum += float64(v)
 		}
-	}
-	add(s.State.NodeX)
-	add(s.State.PodX)
-	add(s.State.ClusterX)
-	add(s.State.CandidateX)
-	add(s.State.PeerWeight)
-	add(s.State.PathX)
-	for _, g := range s.State.Groups {
-		add(g.X)
-		add(g.Weight)
 	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
 		return errors.New("a value is not finite")

@@ -172,34 +172,24 @@ func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {
 
 // scorer returns a function that scores a step's state and returns an error if a score is not finite.
 func scorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
-	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		return gpuScorer(c)
-	}
 	net, err := infer.New(c)
 	if err != nil {
 		return nil, err
+	}
+	if net.ValuesNodes() {
+		session := net.Actor()
+		return func(s experience.Step) error {
+			for i := range s.GPU.Vertices {
+				if v := float64(session.Value(&s.GPU.Vertices[i], s.GPU.Cluster)); math.IsNaN(v) || math.IsInf(v, 0) {
+					return fmt.Errorf("%w: value %v", infer.ErrNaN, v)
+				}
+			}
+			return nil
+		}, nil
 	}
 	session := net.NewSession()
 	return func(s experience.Step) error {
 		_, err := session.Score(s.State, nil)
 		return err
-	}, nil
-}
-
-func gpuScorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
-	net, err := infer.New(c)
-	if err != nil {
-		return nil, err
-	}
-	session, phi, psi := net.Actor(), make([]float32, net.Width()), make([]float32, net.Width())
-	return func(s experience.Step) error {
-		session.Cluster(psi, s.GPU.Cluster)
-		for i := range s.GPU.Vertices {
-			session.Node(phi, &s.GPU.Vertices[i])
-			if v := float64(infer.Dot(phi, psi)); math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("%w: value %v", infer.ErrNaN, v)
-			}
-		}
-		return nil
 	}, nil
 }

@@ -217,15 +217,12 @@ func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
 // CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged
 // nodes with the copy before it, and has none for a network that does not read them.
 func (e *Environment) CopyState() *graph.Graph {
-	g := e.state
-	c := &graph.Graph{
-		Widths: g.Widths,
-		NodeX:  slices.Clone(g.NodeX), Zone: slices.Clone(g.Zone), Groups: make([]graph.Groups, len(g.Groups)), Zones: g.Zones,
-		Stamp: slices.Clone(g.Stamp), PodX: slices.Clone(g.PodX), ClusterX: slices.Clone(g.ClusterX),
-		Candidates: slices.Clone(g.Candidates), CandidateX: slices.Clone(g.CandidateX),
-		Peers: slices.Clone(g.Peers), PeerWeight: slices.Clone(g.PeerWeight), PathX: slices.Clone(g.PathX),
-	}
-	for i, groups := range g.Groups {
+	g := *e.state
+	all := g.Groups
+	g.Groups = nil
+	c := g.Clone()
+	c.Groups = make([]graph.Groups, len(all))
+	for i, groups := range all {
 		switch {
 		case !e.groups:
 		case e.copied != nil && i < len(e.copied.Stamp) && e.copied.Stamp[i] == g.Stamp[i]:

@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
-	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/encode"
@@ -157,9 +156,7 @@ func (r *partitionRecorder) look(arrival int, nodes []*cluster.Node) {
 	}
 	s, at := snapshot{Cluster: append([]float32(nil), r.encoder.Features(nodes)...), Teacher: -1}, state{arrival: arrival}
 	for _, row := range r.rng.Perm(len(nodes))[:min(r.config.SnapshotNodes, len(nodes))] {
-		var g graph.GPUNode
-		r.encoder.Node(&g, nodes[row], cluster.Resources{}, 0)
-		s.Nodes = append(s.Nodes, g)
+		s.Nodes = append(s.Nodes, r.encoder.Vertex(nodes[row], cluster.Resources{}, 0))
 		at.rows, at.idle = append(at.rows, int32(row)), append(at.idle, float64(len(nodes[row].GPUs)))
 	}
 	r.taken, r.states = append(r.taken, s), append(r.states, at)

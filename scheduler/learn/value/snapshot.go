@@ -101,7 +101,7 @@ func (r *recorder) record(choice int) {
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))
 		at.rows, at.idle = append(at.rows, int32(row)), append(at.idle, idle(nodes[row]))
-		s.Nodes = append(s.Nodes, r.encode(nodes[row], cluster.Resources{}, 0))
+		s.Nodes = append(s.Nodes, r.encoder.Vertex(nodes[row], cluster.Resources{}, 0))
 	}
 	if r.config.actor() {
 		r.placements(&s, choice)
@@ -119,8 +119,8 @@ func (r *recorder) placements(s *snapshot, choice int) {
 	pod := r.env.Pending()
 	rows := r.env.Candidates()
 	add := func(n *cluster.Node, on cluster.DeviceSet) {
-		s.Before = append(s.Before, r.encode(n, cluster.Resources{}, 0))
-		s.After = append(s.After, r.encode(n, pod.Requests, on))
+		s.Before = append(s.Before, r.encoder.Vertex(n, cluster.Resources{}, 0))
+		s.After = append(s.After, r.encoder.Vertex(n, pod.Requests, on))
 	}
 	n := nodes[rows[choice]]
 	add(n, policy.Devices(r.policy, n, pod))
@@ -153,12 +153,6 @@ func rivals(scores []float32, choice, n int) (out []int) {
 		}
 	}
 	return out
-}
-
-// encode returns a node's features after a placement of a request on the devices.
-func (r *recorder) encode(n *cluster.Node, request cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
-	r.encoder.Node(&g, n, request, on)
-	return g
 }
 
 // allIdle returns the idle devices of all nodes.

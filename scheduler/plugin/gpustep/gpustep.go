@@ -5,6 +5,7 @@ package gpustep
 import (
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/experience"
@@ -31,12 +32,12 @@ type Decision struct {
 // State returns the state of a decision, with vertices that rng draws. waiting is the thousandths of devices that
 // waiting pods request.
 func (d Decision) State(rng *rand.Rand, waiting int64) *experience.GPUState {
-	nodes := d.Snapshot.Nodes
-	s := &experience.GPUState{Cluster: d.Policy.ClusterFeatures(nodes), Waiting: float64(waiting) / cluster.DeviceMilli}
+	nodes, stars := d.Snapshot.Nodes, d.Policy.Stars()
+	s := &experience.GPUState{Cluster: slices.Clone(stars.Features(nodes)), Waiting: float64(waiting) / cluster.DeviceMilli}
 	kinds := map[experience.MachineKind]int32{}
 	var open []*cluster.Node
 	for _, n := range nodes {
-		if len(n.GPUs) == 0 || !d.Policy.Open(n) {
+		if len(n.GPUs) == 0 || !stars.Open(n) {
 			continue
 		}
 		open = append(open, n)
@@ -53,7 +54,7 @@ func (d Decision) State(rng *rand.Rand, waiting int64) *experience.GPUState {
 	for range min(vertices, len(open)) {
 		row := rng.IntN(len(open))
 		s.Rows = append(s.Rows, int32(row))
-		s.Vertices = append(s.Vertices, d.Policy.Vertex(open[row], cluster.Resources{}, 0))
+		s.Vertices = append(s.Vertices, stars.Vertex(open[row], cluster.Resources{}, 0))
 	}
 	if d.Actor {
 		d.candidates(rng, s)
@@ -67,8 +68,8 @@ func (d Decision) candidates(rng *rand.Rand, s *experience.GPUState) {
 	at := policy.Best(d.Scores)
 	for range min(placements, len(d.Rows)) {
 		n := d.Snapshot.Nodes[d.Rows[at]]
-		s.Before = append(s.Before, d.Policy.Vertex(n, cluster.Resources{}, 0))
-		s.After = append(s.After, d.Policy.Vertex(n, d.Pod.Requests, policy.Devices(d.Policy, n, d.Pod)))
+		s.Before = append(s.Before, d.Policy.Stars().Vertex(n, cluster.Resources{}, 0))
+		s.After = append(s.After, d.Policy.Stars().Vertex(n, d.Pod.Requests, policy.Devices(d.Policy, n, d.Pod)))
 		at = rng.IntN(len(d.Rows))
 	}
 }

@@ -102,20 +102,8 @@ func (p *GPUPolicy) Until(expired func() bool) { p.expired = expired }
 // Wish implements Policy. No network on this graph reads the objective.
 func (p *GPUPolicy) Wish(feature.Wishes) {}
 
-// ClusterFeatures returns a copy of the features of the cluster that the network sees.
-func (p *GPUPolicy) ClusterFeatures(nodes []*cluster.Node) []float32 {
-	return slices.Clone(p.encoder.Features(nodes))
-}
-
-// Vertex returns the vertex of a node as it will be once a pod that requests r runs there on the given devices, or
-// as it is if r and on are zero.
-func (p *GPUPolicy) Vertex(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) (g graph.GPUNode) {
-	p.encoder.Node(&g, n, r, on)
-	return g
-}
-
-// Open reports whether pods with GPUs of the workload may use the node.
-func (p *GPUPolicy) Open(n *cluster.Node) bool { return p.encoder.Open(n) }
+// Stars returns the encoder of what the network sees.
+func (p *GPUPolicy) Stars() *encode.Stars { return p.encoder }
 
 // checkEvery is the number of candidates that are scored between two checks of the deadline.
 const checkEvery = 64
@@ -203,7 +191,7 @@ func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 	if ways(n, pod.Requests) != 0 {
 		on = p.Devices(n, pod)
 	}
-	before, after := p.Vertex(n, cluster.Resources{}, 0), p.Vertex(n, pod.Requests, on)
+	before, after := p.encoder.Vertex(n, cluster.Resources{}, 0), p.encoder.Vertex(n, pod.Requests, on)
 	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{float32(p.value(e.Value.before)), float32(p.lowestAfter(&e.Value))}, infer.StepReading(&before, &after, p.psi)...)}
 }
 
