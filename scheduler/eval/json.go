@@ -39,19 +39,22 @@ func (c *Comparison) MarshalJSON() ([]byte, error) {
 		Baseline: c.Results[0].Name, Thresholds: c.Verdicts,
 	}
 	for i, r := range c.Results {
-		j := jsonResult{Name: r.Name, Kind: r.Kind, Mean: map[string]float64{}, Outcomes: r.Outcomes}
-		if i > 0 {
-			j.Difference = map[string]Difference{}
-		}
-		for _, m := range Metrics {
-			j.Mean[m.Name] = r.Mean(m)
-			if i > 0 {
-				j.Difference[m.Name] = c.Difference(r, m)
-			}
-		}
+		j := jsonResult{Name: r.Name, Kind: r.Kind, Outcomes: r.Outcomes}
+		j.Mean, j.Difference = c.Named(i, Metrics)
 		out.Policies = append(out.Policies, j)
 	}
 	return json.Marshal(out)
+}
+
+// Named returns the means of result i and its differences from the baseline, by the names of metrics.
+func (c *Comparison) Named(i int, metrics []Metric) (mean map[string]float64, difference map[string]Difference) {
+	mean, difference = map[string]float64{}, map[string]Difference{}
+	for _, m := range metrics {
+		if mean[m.Name] = c.Results[i].Mean(m); i > 0 {
+			difference[m.Name] = c.Difference(c.Results[i], m)
+		}
+	}
+	return mean, difference
 }
 
 // ReadJSON reads comparisons that MarshalJSON wrote, as a list. Their scenarios have a name, a sentence about

@@ -76,37 +76,26 @@ func always(*Comparison) bool { return true }
 
 func nowhere(*Comparison) bool { return false }
 
-func whereGPUs(c *Comparison) bool {
-	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.GPU != nil })
-}
-
-func whereUsage(c *Comparison) bool {
-	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.Usage != nil })
-}
-
-// ofUsage returns a function that measures the usage of an episode's pods; it returns 0 where usage is not played.
-func ofUsage(of func(*sim.UsageOutcome) float64) func(sim.Outcome) float64 {
-	return func(o sim.Outcome) float64 {
-		if o.Usage == nil {
+// of returns what makes a metric of a part of an outcome, which is 0 without that part, and what tells whether comparisons have the part.
+func of[P any](part func(sim.Outcome) *P) (metric func(func(*P) float64) func(sim.Outcome) float64, where func(*Comparison) bool) {
+	metric = func(of func(*P) float64) func(sim.Outcome) float64 {
+		return func(o sim.Outcome) float64 {
+			if p := part(o); p != nil {
+				return of(p)
+			}
 			return 0
 		}
-		return of(o.Usage)
+	}
+	return metric, func(c *Comparison) bool {
+		return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return part(o) != nil })
 	}
 }
 
-func whereTraffic(c *Comparison) bool {
-	return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return o.Traffic != nil })
-}
-
-// ofTraffic returns a function that measures the traffic of an episode's pods; it returns 0 without traffic.
-func ofTraffic(of func(*sim.TrafficOutcome) float64) func(sim.Outcome) float64 {
-	return func(o sim.Outcome) float64 {
-		if o.Traffic == nil {
-			return 0
-		}
-		return of(o.Traffic)
-	}
-}
+var (
+	ofGPUs, whereGPUs       = of(func(o sim.Outcome) *sim.GPUOutcome { return o.GPU })
+	ofUsage, whereUsage     = of(func(o sim.Outcome) *sim.UsageOutcome { return o.Usage })
+	ofTraffic, whereTraffic = of(func(o sim.Outcome) *sim.TrafficOutcome { return o.Traffic })
+)
 
 // whereZones tells whether the clusters have several zones: with one zone, zoneStd is always 0.
 func whereZones(c *Comparison) bool {
@@ -121,16 +110,6 @@ func whereFor(terms ...objective.Term) func(*Comparison) bool {
 		return slices.ContainsFunc(c.Scenario.Objective, func(w objective.Weighted) bool {
 			return slices.ContainsFunc(terms, func(t objective.Term) bool { return t.Name() == w.Term.Name() })
 		})
-	}
-}
-
-// ofGPUs returns a function that measures an episode's GPUs, and is 0 without GPUs.
-func ofGPUs(of func(*sim.GPUOutcome) float64) func(sim.Outcome) float64 {
-	return func(o sim.Outcome) float64 {
-		if o.GPU == nil {
-			return 0
-		}
-		return of(o.GPU)
 	}
 }
 

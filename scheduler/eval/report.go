@@ -1,97 +1,117 @@
 package eval
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
+	"strings"
 
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
+	"gnnsched/internal/choice"
 )
 
 // WriteTable writes the comparison for a terminal: the means of every metric, and the differences
 // from the baseline in most of them. WriteSummary is the short form.
-func (c *Comparison) WriteTable(w io.Writer) error {
-	return c.write(w, "%s: %s.\n", false)
-}
+func (c *Comparison) WriteTable(w io.Writer) error { return c.write(w, false) }
 
 // WriteMarkdown writes the tables of WriteTable as Markdown.
-func (c *Comparison) WriteMarkdown(w io.Writer) error {
-	return c.write(w, "### %s\n\n%s.\n", true)
-}
+func (c *Comparison) WriteMarkdown(w io.Writer) error { return c.write(w, true) }
 
-func (c *Comparison) write(w io.Writer, title string, markdown bool) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, title, c.Scenario.Name, c.Scenario.About)
-	fmt.Fprintf(&b, "\nMeans over %s, less is better:\n\n", c.seeds())
-	if err := Render(&b, c.means(), markdown); err != nil {
-		return err
+func (c *Comparison) write(w io.Writer, markdown bool) error {
+	p := c.page(markdown)
+	p.Printf(":\n\n")
+	var shown []Metric
+	for _, m := range Metrics {
+		if c.Shows(m) {
+			shown = append(shown, m)
+		}
 	}
+	p.Table(c.Table(c.Means(shown...)...))
 	if len(c.Results) > 1 {
 		rows := c.differences()
-		fmt.Fprintf(&b, "\nDifference from %s on the same %s\n\n", c.Results[0].Name, c.estimate(len(rows)-1))
-		if err := Render(&b, rows, markdown); err != nil {
-			return err
-		}
+		p.Printf("\nDifference from %s on the same %s\n\n", c.Results[0].Name, c.estimate(len(rows)-1))
+		p.Table(rows)
 	}
-	c.writeVerdicts(&b)
-	b.WriteByte('\n')
-	_, err := w.Write(b.Bytes())
-	return err
+	return c.end(p, w)
 }
 
-func (c *Comparison) writeVerdicts(b *bytes.Buffer) {
+// page begins a report.
+func (c *Comparison) page(markdown bool) *Page {
+	p := &Page{Markdown: markdown}
+	p.Title(c.Scenario.Name, c.Scenario.About)
+	p.Printf("\n\nMeans over %s, less is better", c.SeedsText())
+	return p
+}
+
+// end writes a report after its verdicts.
+func (c *Comparison) end(p *Page, w io.Writer) error {
 	for _, v := range c.Verdicts {
-		fmt.Fprintf(b, "\n%s\n", v)
+		p.Printf("\n%s\n", v)
 	}
+	p.Printf("\n")
+	return p.Write(w)
 }
 
-// Render writes rows as a table for a terminal, or as Markdown. The first row is the header. The first column, "policy" and "class" are
-// aligned to the left, the others to the right.
-func Render(w io.Writer, rows [][]string, markdown bool) error {
-	align := slices.Repeat([]tw.Align{tw.AlignRight}, len(rows[0]))
-	for i, title := range rows[0] {
-		if i == 0 || title == "policy" || title == "class" {
-			align[i] = tw.AlignLeft
-		}
+// WriteSummary writes the comparison for a terminal, a row for each policy: the means of
+// objective, unscheduled and waited, and the objective's difference from the baseline.
+func (c *Comparison) WriteSummary(w io.Writer) error {
+	p := c.page(false)
+	p.Printf(".%s\n\n", c.legend())
+	cells := c.Means(Objective, Unscheduled, metric("waited"))
+	if len(c.Results) > 1 {
+		cells = append(cells, Column{c, Objective}.Compared(difference, interval, relative, "significant")...)
 	}
-	cell := tw.CellConfig{
-		Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
-		Alignment:  tw.CellAlignment{Global: tw.AlignRight, PerColumn: align},
-	}
-	options := []tablewriter.Option{tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell})}
-	if markdown {
-		options = append(options, tablewriter.WithRenderer(renderer.NewMarkdown()))
-	}
-	t := tablewriter.NewTable(w, options...)
-	t.Header(rows[0])
-	if err := errors.Join(t.Bulk(rows[1:]), t.Render()); err != nil {
-		return fmt.Errorf("write the table: %w", err)
-	}
-	return nil
+	p.Table(c.Table(cells...))
+	return c.end(p, w)
 }
 
-func (c *Comparison) means() [][]string {
-	rows := [][]string{{"policy"}}
-	for _, r := range c.Results {
-		rows = append(rows, []string{r.Name})
+// legend explains the columns of the difference.
+func (c *Comparison) legend() string {
+	if len(c.Results) < 2 {
+		return ""
 	}
-	for _, m := range Metrics {
-		if !c.Shows(m) {
-			continue
-		}
-		rows[0] = append(rows[0], m.Title)
-		for i, r := range c.Results {
-			rows[i+1] = append(rows[i+1], strconv.FormatFloat(r.Mean(m), 'f', m.Digits, 64))
-		}
+	text := " Difference from " + c.Results[0].Name + " in the objective"
+	if c.Samples() < 2 {
+		return text + "."
 	}
-	return rows
+	return text + " on the same seeds.\n" + Words.Rule(c.Samples(), len(c.Results)-1)
 }
 
+// ParseMetrics reads the names of metrics, separated by commas.
+func ParseMetrics(text string) (out []Metric, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		m, known := FindMetric(strings.TrimSpace(name))
+		if !known {
+			return nil, choice.Unknown("metric", strings.TrimSpace(name), metricNames())
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// WriteMetrics writes the comparison as one table with a row for each policy: for each of the metrics the mean, and the
+// difference from the baseline with its interval.
+func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) error {
+	p := c.page(markdown)
+	several := len(c.Results) > 1
+	switch {
+	case several && c.Samples() > 1:
+		p.Printf(", and differences from %s with 95%% intervals.\n%s\n\n", c.Results[0].Name,
+			Signs.Rule(c.Samples(), len(metrics)*(len(c.Results)-1)))
+	case several:
+		p.Printf(", and differences from %s:\n\n", c.Results[0].Name)
+	default:
+		p.Printf(":\n\n")
+	}
+	var cells []Cells
+	for k, all := range Judge(c.columns(metrics...)...) {
+		if cells = append(cells, c.Means(metrics[k])...); several {
+			cells = append(cells, Cells{difference, func(i int) string { return all[i].Cell(metrics[k].Digits) }})
+		}
+	}
+	p.Table(c.Table(cells...))
+	return c.end(p, w)
+}
+
+// differences returns the rows of WriteTable's second table.
 func (c *Comparison) differences() [][]string {
 	var metrics []Metric
 	for _, name := range compared {
@@ -99,17 +119,18 @@ func (c *Comparison) differences() [][]string {
 			metrics = append(metrics, m)
 		}
 	}
-	rows := [][]string{{"metric", "policy", "difference", "95% interval", "relative", "adjusted p"}}
-	for i, all := range c.Differences(metrics) {
-		for k, d := range all {
-			rows = append(rows, append([]string{metrics[i].Title, c.Results[k+1].Name}, d.cells(metrics[i].Digits, c.Samples())...))
+	titles := []string{difference, interval, relative, adjusted}
+	rows := [][]string{append([]string{"metric", "policy"}, titles...)}
+	for k, all := range Judge(c.columns(metrics...)...) {
+		for i, r := range c.Results[1:] {
+			rows = append(rows, append([]string{metrics[k].Title, r.Name}, all[i+1].Cells(metrics[k].Digits, titles...)...))
 		}
 	}
 	return rows
 }
 
-// seeds names the episodes.
-func (c *Comparison) seeds() string {
+// SeedsText names the episodes.
+func (c *Comparison) SeedsText() string {
 	n := len(c.Seeds)
 	switch {
 	case n > 1 && c.OneWorkload:
@@ -137,18 +158,4 @@ func count(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// cells returns four columns: difference, interval, relative difference and adjusted p. With one sample,
-// interval and p are empty.
-func (d Difference) cells(digits, samples int) []string {
-	cells := []string{fmt.Sprintf("%+.*f", digits, d.Mean), "", "", ""}
-	if samples > 1 {
-		cells[1] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High)
-		cells[3] = d.Chance()
-	}
-	if d.Relative != nil {
-		cells[2] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
-	}
-	return cells
 }

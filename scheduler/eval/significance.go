@@ -109,20 +109,29 @@ func (s style) Rule(samples, comparisons int) string {
 // Sign returns the sign of a mark in a table without a column for it, behind a space.
 func (m Mark) Sign() string { return [...]string{"", "", " ?", " *", " *"}[m] }
 
-// Chance returns the adjusted p for a table, with the sign of its mark; empty if there are too few seeds for any mark.
-func (d Difference) Chance() string {
-	if d.Mark == Unmarked {
+// Chance returns the adjusted p for a table, with the sign of its mark; empty without a difference, or if there are too few seeds for any mark.
+func (d *Difference) Chance() string {
+	if d == nil || d.Mark == Unmarked {
 		return ""
 	}
 	return Significance(d.Adjusted) + d.Mark.Sign()
 }
 
-// Cell returns the difference with its interval in parentheses, unless it is of one sample, and the sign of its mark.
-func (d Difference) Cell(digits int) string {
-	if d.Samples < 2 {
+// Cell returns the difference with its interval in parentheses, unless it is of one sample, and the sign of its mark. It is empty without a
+// difference.
+func (d *Difference) Cell(digits int) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Samples < 2:
 		return fmt.Sprintf("%+.*f", digits, d.Mean)
 	}
-	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)%s", digits, d.Mean, digits, d.Low, digits, d.High, d.Mark.Sign())
+	return d.Text(digits) + d.Mark.Sign()
+}
+
+// Text returns the mean with the interval in parentheses.
+func (i Interval) Text(digits int) string {
+	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)", digits, i.Mean, digits, i.Low, digits, i.High)
 }
 
 // Significance formats a p for a table. A p below the rounding error of the normal approximation is

@@ -87,15 +87,11 @@ func Paired(ours, theirs []float64) Difference {
 // Differences returns the differences of all results from the baseline, by metric and result, judged together.
 func (c *Comparison) Differences(metrics []Metric) [][]Difference {
 	out := make([][]Difference, len(metrics))
-	var all []*Difference
-	for i, m := range metrics {
-		out[i] = make([]Difference, len(c.Results)-1)
-		for k, r := range c.Results[1:] {
-			out[i][k] = c.Difference(r, m)
-			all = append(all, &out[i][k])
+	for k, all := range Judge(c.columns(metrics...)...) {
+		for _, d := range all[1:] {
+			out[k] = append(out[k], *d)
 		}
 	}
-	Together(all...)
 	return out
 }
 

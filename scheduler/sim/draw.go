@@ -88,12 +88,13 @@ func demandOf(s workload.Shape, count float64) fragmentation.Demand {
 	return fragmentation.Demand{Requests: s.Requests, Models: s.GPUModels, Tolerations: s.Tolerations, Count: count}
 }
 
-// Given is the nodes and pods of a program. The lists are those of every episode.
+// Given is the nodes and pods of a program.
 type Given struct {
-	Nodes  []*cluster.Node // idle; an episode begins with copies
-	Pods   []Arrival       // by ascending time; pods that share a cluster.Pod are alike
-	WarmUp float64         // time from which PartitionOutcome counts
-	End    float64         // of the episode; with the last arrival if that is later
+	Nodes  []*cluster.Node             // idle; an episode begins with copies
+	Pods   func(seed uint64) []Arrival // by ascending time; pods that share a cluster.Pod are alike
+	WarmUp float64                     // time from which PartitionOutcome counts
+	End    float64                     // of the episode; with the last arrival if that is later
+	Loads  []float64                   // of PartitionOutcome.Loads, over the compute slices; ascending
 
 	Typical []fragmentation.Demand // what pods request; the running pods request the same if they Leave
 	Leave   bool                   // pods leave
@@ -101,10 +102,10 @@ type Given struct {
 
 func (g *Given) nodes(uint64) []*cluster.Node { return copyNodes(nil, g.Nodes) }
 
-func (g *Given) arrivals(uint64, []*cluster.Node) (arrivalList, error) {
+func (g *Given) arrivals(seed uint64, _ []*cluster.Node) (arrivalList, error) {
 	a := arrivalList{exact: true, end: g.End}
 	numbers := numbering[*cluster.Pod]{}
-	for _, x := range g.Pods {
+	for _, x := range g.Pods(seed) {
 		d := numbers.of(x.Pod)
 		if int(d) == len(a.deployments) {
 			a.shapes = append(a.shapes, d)
@@ -122,7 +123,7 @@ func (g *Given) demand() (arriving, running []fragmentation.Demand) {
 	return g.Typical, nil
 }
 
-func (*Given) fixed() bool { return true }
+func (*Given) fixed() bool { return false }
 
 // some draws elements of list and keeps their order. Their number is drawn from kinds; a zero kinds
 // means all.

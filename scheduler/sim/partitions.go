@@ -15,6 +15,8 @@ type PartitionOutcome struct {
 	Arrived    [mig.Count]int     `json:"arrived"`    // by profile
 	Waited     [mig.Count]float64 `json:"waited"`     // sum over the pods; those that wait at the end waited until then
 	Left       [mig.Count]int     `json:"left"`       // pods without a node at the end
+
+	Loads []PartitionOutcome `json:"-"` // when the arrivals had requested each of Given.Loads; no pod leaves, and nobody counts the waits
 }
 
 // partitions plays the MIG partitions of pods on nodes whose GPUs have memory slices.
@@ -133,12 +135,33 @@ func (p *partitions) pass(e *Env, until float64) {
 }
 
 // allocation returns which part of the compute slices is in use.
-func (p *partitions) allocation() float64 {
-	all := 0
+func (p *partitions) allocation() float64 { return float64(p.used) / float64(p.all()) }
+
+// all returns the number of compute slices.
+func (p *partitions) all() (n int) {
 	for _, gpus := range p.compute {
-		all += len(gpus) * mig.Compute
+		n += len(gpus) * mig.Compute
 	}
-	return float64(p.used) / float64(all)
+	return n
+}
+
+// loads returns the state at each of the ascending loads. No pod leaves, so one that runs has run since it arrived.
+func (p *partitions) loads(e *Env, loads []float64) (out []PartitionOutcome) {
+	var now PartitionOutcome
+	asked, used, all := 0, 0, float64(p.all())
+	for i := range e.arrivals.pods {
+		profile := e.deployment(int32(i)).pod.Partition
+		now.Arrived[profile]++
+		if asked += profile.Compute(); e.on[i] >= 0 {
+			used += profile.Compute()
+		} else {
+			now.Left[profile]++
+		}
+		for ; len(out) < len(loads) && float64(asked) >= loads[len(out)]*all; out = append(out, now) {
+			now.Allocation = float64(used) / all
+		}
+	}
+	return out
 }
 
 func (p *partitions) report(e *Env, out *Outcome) {
@@ -151,6 +174,9 @@ func (p *partitions) report(e *Env, out *Outcome) {
 		o.Allocation, o.Waiting = o.Allocation/time, o.Waiting/time
 	} else {
 		o.Allocation, o.Waiting = p.allocation(), float64(len(e.waiting))
+	}
+	if g := e.cfg.Given; g != nil && len(g.Loads) > 0 {
+		o.Loads = p.loads(e, g.Loads)
 	}
 	out.Partitions = &o
 }

@@ -96,7 +96,7 @@ func played(c *ucli.Context, cfg migrun.Config) (*migrun.Report, error) {
 	bar := progress.Stderr(c.App.ErrWriter)
 	defer bar.Close()
 	cfg.Progress = func(done, total int) {
-		bar.Show(float64(done)/float64(total), "mig", fmt.Sprintf("%d of %d seeds", done, total))
+		bar.Show(float64(done)/float64(total), "mig", fmt.Sprintf("%d of %d episodes", done, total))
 	}
 	return migrun.Run(c.Context, cfg)
 }

@@ -185,17 +185,21 @@ func relaxed(pods [mig.Count]int, gpus int) (float64, error) {
 // bound returns the most that any policy can allocate of the compute slices, 0 to 1, when the arrivals of a seed have requested each of the
 // ascending loads. most is relaxed, or another bound of the compute slices that pods can get on so many GPUs.
 func (m Machines) bound(x Mix, loads []float64, seed uint64, most func(pods [mig.Count]int, gpus int) (float64, error)) (out []float64, err error) {
-	pods := make([][mig.Count]int, len(m.Models))
-	m.each(m.filling(x, loads[len(loads)-1], seed), loads, func(_ int, a arrival) { pods[a.model][a.profile]++ }, func(float64) {
-		sum := 0.0
-		for _, of := range pods {
-			var n float64
-			if err == nil {
-				n, err = most(of, m.Each*m.GPUs)
+	pods, asked := make([][mig.Count]int, len(m.Models)), 0
+	for _, a := range m.filling(x, loads[len(loads)-1], seed) {
+		pods[a.model][a.profile]++
+		asked += a.profile.Compute()
+		for len(out) < len(loads) && float64(asked) >= loads[len(out)]*float64(m.compute()) {
+			sum := 0.0
+			for _, of := range pods {
+				n, err := most(of, m.Each*m.GPUs)
+				if err != nil {
+					return nil, err
+				}
+				sum += n
 			}
-			sum += n
+			out = append(out, sum/float64(m.compute()))
 		}
-		out = append(out, sum/float64(m.compute()))
-	})
-	return out, err
+	}
+	return out, nil
 }

@@ -29,7 +29,7 @@ type Episode struct {
 // index and the nodes, which Follow changes afterwards.
 func (m Machines) Follow(ctx context.Context, e Episode, make func(policy.Setting) policy.Policy, look func(arrival int, nodes []*cluster.Node)) (out []Fate, err error) {
 	all := m.filling(e.Mix, e.Load, e.Seed)
-	env, err := m.env(e.Mix, all, sim.Given{})
+	env, err := sim.New(m.fill(e.Mix, []float64{e.Load}).Config)
 	if err != nil {
 		return nil, err
 	}

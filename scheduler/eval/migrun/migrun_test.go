@@ -49,6 +49,11 @@ func machines(each, gpus int, models ...Model) Machines {
 	return Machines{Models: models, Each: each, GPUs: gpus}
 }
 
+// env returns an environment in which pods of a mix arrive.
+func (m Machines) env(x Mix, all []arrival, of sim.Given) (*sim.Env, error) {
+	return sim.New(m.scenario(x, of, func(uint64) []arrival { return all }).Config)
+}
+
 // place is where a partition lies.
 type place struct {
 	node, gpu, start int
@@ -272,18 +277,21 @@ func TestOptimumTooLarge(t *testing.T) {
 func TestSteady(t *testing.T) {
 	m := machines(4, 8)
 	for _, load := range []float64{0.3, 1.5} {
-		q, err := m.Steady(t.Context(), Mixes[0], contender(t, "mig:value"), load, 7)
+		c := Config{Machines: m, Mixes: Mixes[:1], Contenders: []eval.Contender{contender(t, "mig:value")}, Seeds: []uint64{7}, Loads: []float64{load}, Steady: true}
+		r, err := Run(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := m.Steady(t.Context(), Mixes[0], contender(t, "mig:value"), load, 7)
-		if err != nil || again != q {
-			t.Errorf("%+v, again %+v, %v", q, again, err)
+		o := r.Mixes[0].At[0].Results[0].Outcomes[0]
+		again, err := Run(t.Context(), c)
+		if d := cmp.Diff(o, again.Mixes[0].At[0].Results[0].Outcomes[0]); err != nil || d != "" {
+			t.Errorf("again %s, %v", d, err)
 		}
+		q, left := o.Partitions, unscheduled.Of(o)
 		switch {
-		case load < 1 && (q.Waiting != 0 || q.Unscheduled() != 0 || q.Allocation < 0.25 || q.Allocation > 0.35):
-			t.Errorf("at 30%%: %+v", q)
-		case load > 1 && (q.Waiting < 50 || q.Unscheduled() < 100 || q.Allocation < 0.93 || q.Allocation > 1):
+		case load < 1 && (q.Waiting != 0 || left != 0 || q.Allocation < 0.25 || q.Allocation > 0.35):
+			t.Errorf("at 30%%: %+v, left %v", q, left)
+		case load > 1 && (q.Waiting < 50 || left < 100 || q.Allocation < 0.93 || q.Allocation > 1):
 			t.Errorf("at 150%%: %+v", q)
 		}
 	}

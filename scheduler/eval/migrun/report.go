@@ -1,42 +1,33 @@
 package migrun
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
 )
 
 // Write writes the tables, for a terminal or as Markdown.
 func (r *Report) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
-	title := "%s: %s.\n\n"
-	if markdown {
-		title = "### %s\n\n%s.\n\n"
-	}
+	p := eval.Page{Markdown: markdown}
 	for i, c := range r.Mixes {
 		if i > 0 {
-			b.WriteString("\n")
+			p.Printf("\n")
 		}
-		fmt.Fprintf(&b, title, c.Mix, c.About)
+		p.Title(c.Name, c.About)
+		p.Printf("\n\n")
 		for _, t := range r.tables(c) {
-			b.WriteString(t.text)
-			if err := eval.Render(&b, t.rows, markdown); err != nil {
-				return err
-			}
+			p.Printf("%s", t.text)
+			p.Table(t.rows)
 		}
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return p.Write(w)
 }
 
 // table is a table with its title in a run folder and the text before it.
@@ -46,16 +37,18 @@ type table struct {
 }
 
 func (r *Report) tables(c Comparison) []table {
-	base := c.Policies[0].Name
-	if c.Policies[0].Queued != nil {
+	base := c.At[0].Results[0].Name
+	if c.steady {
 		return []table{
 			{"Allocation and waiting", fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. Waits are in mean lifetimes.\nDifferences are from %s%s\n\n", r.seeds(), base, r.rule(c)), r.queued(c)},
 			{"Mean wait by profile", "\nMean wait by profile, and in brackets the pods without a node at the end:\n\n", r.waits(c)},
 		}
 	}
 	out := []table{{"Compute slices allocated", fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
-	if len(c.Policies) > 1 {
-		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c)), r.gains(c)})
+	if len(c.At[0].Results) > 1 {
+		all := eval.Judge(r.judged(c)...)
+		gains := c.At[0].ByLoad(r.Loads, func(i, k int) string { return all[k][i].Cell(2) })
+		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c)), slices.Delete(gains, 1, 2)})
 	}
 	return append(out, table{"Pods without a node by profile", "\nPods without a node, by profile:\n\n", r.left(c)})
 }
@@ -65,113 +58,76 @@ func (r *Report) rule(c Comparison) string {
 	if len(r.Seeds) < 2 {
 		return "."
 	}
-	return ", with 95% intervals.\n" + eval.Signs.Rule(len(r.Seeds), len(r.differences(c)))
+	return ", with 95% intervals.\n" + eval.Signs.Rule(len(r.Seeds), len(r.judged(c))*(len(c.At[0].Results)-1))
 }
 
 func (r *Report) seeds() string {
-	if n := len(r.Seeds); n > 1 {
-		return fmt.Sprintf("%d paired seeds (%d to %d)", n, r.Seeds[0], r.Seeds[n-1])
+	if len(r.Seeds) > 1 {
+		return r.Mixes[0].At[0].SeedsText()
 	}
 	return fmt.Sprintf("seed %d", r.Seeds[0])
 }
 
-// head returns the header of a table with the loads as columns.
-func (r *Report) head(first ...string) []string {
-	for _, l := range r.Loads {
-		first = append(first, fmt.Sprintf("%.4g%%", 100*l))
-	}
-	return first
+// metric returns a metric of an outcome's partitions.
+func metric(name, title string, digits int, of func(*sim.PartitionOutcome) float64) eval.Metric {
+	return eval.Metric{Name: name, Title: title, Digits: digits, Of: func(o sim.Outcome) float64 { return of(o.Partitions) }}
 }
 
-// figure is a metric of a run folder: a figure at a load.
-type figure struct {
-	runfolder.Metric
-	load   int
-	judged bool // tables show its differences from the first policy
-	of     func(Queued) float64
-}
+// The metrics of all pods. Waits are in mean lifetimes.
+var (
+	allocation  = metric("allocation", "allocated %", 2, func(o *sim.PartitionOutcome) float64 { return 100 * o.Allocation })
+	unscheduled = leftOf(mig.Profiles()...)
+	waiting     = metric("waiting", "pods waiting", 2, func(o *sim.PartitionOutcome) float64 { return o.Waiting })
+	meanWait    = waitOf(mig.Profiles()...)
+)
 
-func allocation(q Queued) float64 { return 100 * q.Allocation }
-
-func waiting(q Queued) float64 { return q.Waiting }
-
-func unscheduled(q Queued) float64 { return float64(q.Unscheduled()) }
-
-func meanWait(q Queued) float64 { return q.Wait(mig.Profiles()...) }
-
-// figures returns the figures of a mix, load by load, the allocations first.
-func (r *Report) figures(c Comparison) (out []figure) {
-	add := func(name, title string, k, digits int, judged bool, of func(Queued) float64) {
-		load := fmt.Sprintf("%.4g", 100*r.Loads[k])
-		out = append(out, figure{runfolder.Metric{Name: name + load, Title: title + " at " + load + "%", Digits: digits, More: name == "allocation"}, k, judged, of})
-	}
-	for k := range r.Loads {
-		add("allocation", "allocated %", k, 2, true, allocation)
-	}
-	for k := range r.Loads {
-		if c.Policies[0].Queued == nil {
-			add("left", "pods without a node", k, 1, false, unscheduled)
-			continue
+// leftOf counts the pods of some profiles without a node at the end.
+func leftOf(profiles ...mig.Profile) eval.Metric {
+	return metric("left", "pods without a node", 1, func(o *sim.PartitionOutcome) float64 {
+		n := 0
+		for _, p := range profiles {
+			n += o.Left[p]
 		}
-		add("waiting", "pods waiting", k, 2, true, waiting)
-		add("wait", "mean wait", k, 4, false, meanWait)
-	}
-	return out
-}
-
-// values returns a figure of a result at a load, by seed.
-func (r *Report) values(p Result, load int, of func(Queued) float64) (out []float64) {
-	for i := range r.Seeds {
-		out = append(out, of(p.at(i, load)))
-	}
-	return out
-}
-
-func (r *Report) mean(p Result, load int, of func(Queued) float64) float64 {
-	return stat.Mean(r.values(p, load, of), nil)
-}
-
-// difference is the difference of a policy's figure from the first policy's.
-type difference struct {
-	*eval.Difference
-	figure
-	policy string
-}
-
-// differences returns those of the judged figures, judged together.
-func (r *Report) differences(c Comparison) (out []difference) {
-	var all []*eval.Difference
-	for _, f := range r.figures(c) {
-		if !f.judged {
-			continue
-		}
-		for _, p := range c.Policies[1:] {
-			d := eval.Paired(r.values(p, f.load, f.of), r.values(c.Policies[0], f.load, f.of))
-			d.Relative = nil
-			all, out = append(all, &d), append(out, difference{&d, f, p.Name})
-		}
-	}
-	eval.Together(all...)
-	return out
-}
-
-// cell returns the cell of a difference.
-func cell(all []difference, policy, metric string, load int) string {
-	i := slices.IndexFunc(all, func(d difference) bool {
-		return d.policy == policy && d.load == load && strings.HasPrefix(d.Name, metric)
+		return float64(n)
 	})
-	return all[i].Cell(2)
+}
+
+// waitOf is the mean wait of the pods of some profiles.
+func waitOf(profiles ...mig.Profile) eval.Metric {
+	return metric("wait", "mean wait", 4, func(o *sim.PartitionOutcome) float64 {
+		waited, arrived := 0.0, 0
+		for _, p := range profiles {
+			waited, arrived = waited+o.Waited[p], arrived+o.Arrived[p]
+		}
+		return waited / float64(max(arrived, 1))
+	})
+}
+
+// column returns a metric at a load.
+func (r *Report) column(c Comparison, k int, m eval.Metric) eval.Column {
+	return eval.Column{Comparison: c.At[k], Metric: m.At(r.Loads[k])}
+}
+
+// judged returns the columns whose differences from the first policy's are shown: all allocations, then the waiting pods.
+func (r *Report) judged(c Comparison) (out []eval.Column) {
+	for k := range r.Loads {
+		out = append(out, r.column(c, k, allocation))
+	}
+	for k := range r.Loads {
+		if c.steady {
+			out = append(out, r.column(c, k, waiting))
+		}
+	}
+	return out
+}
+
+// allocated returns a cell with the allocation and the pods without a node.
+func (r *Report) allocated(c Comparison, i, k int) string {
+	return fmt.Sprintf("%s (%s)", r.column(c, k, allocation).Cell(i), r.column(c, k, unscheduled).Cell(i))
 }
 
 func (r *Report) allocations(c Comparison) [][]string {
-	rows := [][]string{r.head("policy")}
-	for _, p := range c.Policies {
-		row := []string{p.Name}
-		for k := range r.Loads {
-			row = append(row, fmt.Sprintf("%.2f (%.1f)", r.mean(p, k, allocation), r.mean(p, k, unscheduled)))
-		}
-		rows = append(rows, row)
-	}
+	rows := c.At[0].ByLoad(r.Loads, func(i, k int) string { return r.allocated(c, i, k) })
 	bound := func(name string, of [][]float64) {
 		row := []string{name}
 		for k := range r.Loads {
@@ -190,95 +146,58 @@ func (r *Report) allocations(c Comparison) [][]string {
 	return rows
 }
 
-func (r *Report) gains(c Comparison) [][]string {
-	rows, all := [][]string{r.head("policy")}, r.differences(c)
-	for _, p := range c.Policies[1:] {
-		row := []string{p.Name}
-		for k := range r.Loads {
-			row = append(row, cell(all, p.Name, "allocation", k))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// byProfile returns a row for each profile and policy. cell returns the text at a load and whether it matters; a profile of which no cell
-// matters has no rows.
-func (r *Report) byProfile(c Comparison, cell func(p mig.Profile, mean func(func(Queued) float64) float64) (text string, matters bool)) [][]string {
-	rows := [][]string{r.head("class", "policy")}
-	for _, profile := range mig.Profiles() {
-		var of [][]string
-		some := false
-		for _, p := range c.Policies {
-			row := []string{r.Profiles[profile], p.Name}
-			for k := range r.Loads {
-				text, matters := cell(profile, func(of func(Queued) float64) float64 { return r.mean(p, k, of) })
-				some = some || matters
-				row = append(row, text)
-			}
-			of = append(of, row)
-		}
-		if some {
-			rows = append(rows, of...)
-		}
-	}
-	return rows
-}
-
 // left returns the rows of pods without a node.
 func (r *Report) left(c Comparison) [][]string {
-	return r.byProfile(c, func(p mig.Profile, mean func(func(Queued) float64) float64) (string, bool) {
-		n := mean(func(q Queued) float64 { return float64(q.Left[p]) })
-		return fmt.Sprintf("%.1f", n), n > 0
+	return c.At[0].ByClass(r.Profiles[1:], r.Loads, func(class, i, k int) (string, bool) {
+		x := r.column(c, k, leftOf(mig.Profiles()[class]))
+		return x.Cell(i), x.Mean(i) > 0
 	})
 }
 
-// waits returns the rows of waits, in mean lifetimes.
+// waits returns the rows of waits.
 func (r *Report) waits(c Comparison) [][]string {
-	return r.byProfile(c, func(p mig.Profile, mean func(func(Queued) float64) float64) (string, bool) {
-		w := mean(func(q Queued) float64 { return q.Wait(p) })
-		return fmt.Sprintf("%.3f (%.1f)", w, mean(func(q Queued) float64 { return float64(q.Left[p]) })), w > 0.0005
+	return c.At[0].ByClass(r.Profiles[1:], r.Loads, func(class, i, k int) (string, bool) {
+		p := mig.Profiles()[class]
+		mean := r.column(c, k, waitOf(p)).Mean(i)
+		return fmt.Sprintf("%.3f (%s)", mean, r.column(c, k, leftOf(p)).Cell(i)), mean > 0.0005
 	})
 }
 
 func (r *Report) queued(c Comparison) [][]string {
-	rows := [][]string{{"load", "policy", "allocation %", "difference", "pods waiting", "difference", "mean wait"}}
-	all := r.differences(c)
-	for k, load := range r.Loads {
-		for i, p := range c.Policies {
-			row := []string{
-				fmt.Sprintf("%.4g%%", 100*load), p.Name, fmt.Sprintf("%.2f (%.1f)", r.mean(p, k, allocation), r.mean(p, k, unscheduled)), "",
-				fmt.Sprintf("%.2f", r.mean(p, k, waiting)), "", fmt.Sprintf("%.4f", r.mean(p, k, meanWait)),
-			}
-			if i > 0 {
-				row[3], row[5] = cell(all, p.Name, "allocation", k), cell(all, p.Name, "waiting", k)
-			}
-			rows = append(rows, row)
-		}
+	var loads []string
+	for _, l := range r.Loads {
+		loads = append(loads, eval.Percent(l))
 	}
-	return rows
+	all := eval.Judge(r.judged(c)...)
+	return eval.Stack("load", loads, func(k int) [][]string {
+		return c.At[k].Table(
+			eval.Cells{Title: "allocation %", Of: func(i int) string { return r.allocated(c, i, k) }},
+			eval.Cells{Title: "difference", Of: func(i int) string { return all[k][i].Cell(2) }},
+			eval.Cells{Title: "pods waiting", Of: r.column(c, k, waiting).Cell},
+			eval.Cells{Title: "difference", Of: func(i int) string { return all[len(loads)+k][i].Cell(2) }},
+			eval.Cells{Title: "mean wait", Of: r.column(c, k, meanWait).Cell},
+		)
+	})
 }
 
 // WriteCSV writes a row for each mix, policy, seed and load, with all digits.
 func (r *Report) WriteCSV(w io.Writer) error {
 	rows := [][]string{{"mix", "policy", "seed", "load", "allocation", "unscheduled", "waiting", "wait"}}
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	for _, c := range r.Mixes {
-		for _, p := range c.Policies {
-			for i, seed := range r.Seeds {
-				for k := range r.Loads {
-					q := p.at(i, k)
-					row := []string{c.Mix, p.Name, strconv.FormatUint(seed, 10), number(q.Load), number(q.Allocation), strconv.Itoa(q.Unscheduled()), "", ""}
-					if p.Queued != nil {
-						row[6], row[7] = number(q.Waiting), number(meanWait(q))
+		for i, x := range c.At[0].Results {
+			for s, seed := range r.Seeds {
+				for k, load := range r.Loads {
+					o := c.At[k].Results[i].Outcomes[s]
+					row := []string{
+						c.Name, x.Name, strconv.FormatUint(seed, 10), eval.Exact(load), eval.Exact(o.Partitions.Allocation), strconv.Itoa(int(unscheduled.Of(o))), "", "",
+					}
+					if c.steady {
+						row[6], row[7] = eval.Exact(waiting.Of(o)), eval.Exact(meanWait.Of(o))
 					}
 					rows = append(rows, row)
 				}
 			}
 		}
 	}
-	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
-		return fmt.Errorf("write the CSV: %w", err)
-	}
-	return nil
+	return eval.WriteRows(w, rows)
 }

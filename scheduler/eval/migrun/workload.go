@@ -10,6 +10,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
@@ -96,23 +97,49 @@ func requests(p mig.Profile) cluster.Resources {
 	return r
 }
 
-// env returns the environment in which some pods of a mix arrive. of has the other fields.
-func (m Machines) env(x Mix, all []arrival, of sim.Given) (*sim.Env, error) {
+// Times of flow, in mean lifetimes of pods.
+const (
+	warmUp  = 5.0
+	measure = 20.0
+)
+
+// Usual loads, over the compute slices: the amounts of arrivals of a fill, and the offered loads where pods come and go.
+var (
+	Loads       = []float64{0.6, 0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3}
+	SteadyLoads = []float64{0.8, 0.9, 0.95, 1.05}
+)
+
+// fill returns the scenario in which pods arrive up to the last of the ascending loads. No pod leaves.
+func (m Machines) fill(x Mix, loads []float64) eval.Scenario {
+	return m.scenario(x, sim.Given{Loads: loads}, func(seed uint64) []arrival { return m.filling(x, loads[len(loads)-1], seed) })
+}
+
+// flow returns the scenario in which pods come and go. A pod that fits nowhere waits, and is tried again whenever a pod has left, in the order
+// of arrival, as by kube-scheduler. Lifetimes do not depend on the profile, so what arrives is also what runs.
+func (m Machines) flow(x Mix, load float64) eval.Scenario {
+	return m.scenario(x, sim.Given{WarmUp: warmUp, End: warmUp + measure, Leave: true},
+		func(seed uint64) []arrival { return m.steady(x, load, warmUp+measure, seed) })
+}
+
+// scenario returns the scenario in which the drawn pods of a mix arrive. of has the other fields.
+func (m Machines) scenario(x Mix, of sim.Given, draw func(seed uint64) []arrival) eval.Scenario {
 	of.Nodes, of.Typical = m.nodes(), m.demand(x)
-	type kind struct {
-		model   int
-		profile mig.Profile
-	}
-	pods := map[kind]*cluster.Pod{}
-	for _, a := range all {
-		k := kind{a.model, a.profile}
-		if pods[k] == nil {
-			p := m.pod(a)
-			pods[k] = &p
+	of.Pods = func(seed uint64) (out []sim.Arrival) {
+		type kind struct {
+			model   int
+			profile mig.Profile
 		}
-		of.Pods = append(of.Pods, sim.Arrival{Pod: pods[k], At: a.at, Lifetime: a.life})
+		pods := map[kind]*cluster.Pod{}
+		for _, a := range draw(seed) {
+			k := kind{a.model, a.profile}
+			if pods[k] == nil {
+				pods[k] = new(m.pod(a))
+			}
+			out = append(out, sim.Arrival{Pod: pods[k], At: a.at, Lifetime: a.life})
+		}
+		return out
 	}
-	return sim.New(sim.Config{Given: &of, Preferences: preference.Off})
+	return eval.Scenario{Name: x.Name, About: x.About, Config: sim.Config{Given: &of, Preferences: preference.Off}}
 }
 
 // demand returns what the pods of a mix request.

@@ -1,9 +1,7 @@
 package published
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,7 +50,9 @@ func RunCurve(ctx context.Context, c Config, progress func(workload string, done
 
 // allocationAt is the allocation at a load, in per cent.
 func allocationAt(load int) eval.Metric {
-	return eval.Metric{Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Loads[load].Allocation }}
+	return eval.Metric{
+		Name: "allocation", Title: "GPU allocation", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Loads[load].Allocation },
+	}
 }
 
 // leftAt counts the pods of a class without a node at a load.
@@ -60,104 +60,49 @@ func leftAt(load, class int) eval.Metric {
 	return eval.Metric{Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.Loads[load].Left[class]) }}
 }
 
+// columns returns a metric at each load.
+func (c Curve) columns(x curve, at func(load int) eval.Metric) (out []eval.Column) {
+	for k, load := range c.loads {
+		out = append(out, eval.Column{Comparison: x.Comparison, Metric: at(k).At(load)})
+	}
+	return out
+}
+
 // Write writes three tables for each workload, for a terminal or as Markdown: allocations, their
 // differences from the first policy's, and the pods that are left out. A table of verdicts comes first.
 func (c Curve) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
-	heading, title := "Verdicts\n\n", "%s: %s"
+	p := eval.Page{Markdown: markdown}
 	if markdown {
-		heading, title = "### Verdicts\n\n", "### %s\n\n%s"
+		p.Printf("### ")
 	}
-	fmt.Fprintf(&b, "%sBelow the best published policy at a load: the highest upper end of the 95%% intervals, in points of GPU\nallocation. Left out: loads up to 95%% at which a class has more pods without a node than with %s.\nAhead: the smallest mean difference from %s at 100%% and more.\n\n", heading, baseline, baseline)
-	if err := eval.Render(&b, c.verdicts(), markdown); err != nil {
-		return err
-	}
+	p.Printf("Verdicts\n\nBelow the best published policy at a load: the highest upper end of the 95%% intervals, in points of GPU\nallocation. Left out: loads up to 95%% at which a class has more pods without a node than with %s.\nAhead: the smallest mean difference from %s at 100%% and more.\n\n", baseline, baseline)
+	p.Table(c.verdicts())
 	for _, x := range c.curves {
-		fmt.Fprintf(&b, "\n"+title+".\n\nGPU allocation in %%, means over %s, by the GPUs that were requested:\n\n",
-			x.Scenario.Name, x.Scenario.About, seeds(x.Comparison))
-		if err := eval.Render(&b, c.allocations(x), markdown); err != nil {
-			return err
+		p.Printf("\n")
+		p.Title(x.Scenario.Name, x.Scenario.About)
+		p.Printf("\n\nGPU allocation in %%, means over %s, by the GPUs that were requested:\n\n", x.SeedsText())
+		columns := c.columns(x, allocationAt)
+		bounds := []string{"bound"}
+		for _, b := range x.bounds {
+			bounds = append(bounds, fmt.Sprintf("%.2f", 100*b))
 		}
-		if len(x.Results) > 1 {
+		p.Table(append(x.ByLoad(c.loads, func(i, k int) string { return columns[k].Cell(i) }), bounds))
+		if others := len(x.Results) - 1; others > 0 {
 			rule := ":"
 			if x.Samples() > 1 {
-				rule = ", with 95% intervals.\n" + eval.Signs.Rule(x.Samples(), len(c.loads)*(len(x.Results)-1))
+				rule = ", with 95% intervals.\n" + eval.Signs.Rule(x.Samples(), len(columns)*others)
 			}
-			fmt.Fprintf(&b, "\nDifference from %s in points%s\n\n", x.Results[0].Name, rule)
-			if err := eval.Render(&b, c.differences(x), markdown); err != nil {
-				return err
-			}
+			p.Printf("\nDifference from %s in points%s\n\n", x.Results[0].Name, rule)
+			all := eval.Judge(columns...)
+			p.Table(slices.Delete(x.ByLoad(c.loads, func(i, k int) string { return all[k][i].Cell(2) }), 1, 2))
 		}
-		b.WriteString("\nGPU pods without a node, by the GPUs that they request:\n\n")
-		if err := eval.Render(&b, c.left(x), markdown); err != nil {
-			return err
-		}
+		p.Printf("\nGPU pods without a node, by the GPUs that they request:\n\n")
+		p.Table(x.ByClass(sim.ClassNames[:], c.loads, func(class, i, k int) (string, bool) {
+			left := eval.Column{Comparison: x.Comparison, Metric: leftAt(k, class)}
+			return left.Cell(i), left.Mean(i) > 0
+		}))
 	}
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-// head returns the header of a table with the loads as columns.
-func (c Curve) head(first ...string) []string {
-	for _, load := range c.loads {
-		first = append(first, fmt.Sprintf("%.4g%%", 100*load))
-	}
-	return first
-}
-
-func (c Curve) allocations(x curve) [][]string {
-	rows := [][]string{c.head("policy")}
-	for _, r := range x.Results {
-		row := []string{r.Name}
-		for k := range c.loads {
-			row = append(row, fmt.Sprintf("%.2f", r.Mean(allocationAt(k))))
-		}
-		rows = append(rows, row)
-	}
-	row := []string{"bound"}
-	for _, b := range x.bounds {
-		row = append(row, fmt.Sprintf("%.2f", 100*b))
-	}
-	return append(rows, row)
-}
-
-func (c Curve) differences(x curve) [][]string {
-	rows := [][]string{c.head("policy")}
-	var metrics []eval.Metric
-	for k := range c.loads {
-		metrics = append(metrics, allocationAt(k))
-	}
-	all := x.Differences(metrics)
-	for i, r := range x.Results[1:] {
-		row := []string{r.Name}
-		for k := range c.loads {
-			row = append(row, all[k][i].Cell(2))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// left returns the rows of the third table, without classes of which all policies place all pods.
-func (c Curve) left(x curve) [][]string {
-	rows := [][]string{c.head("class", "policy")}
-	for class := range sim.Classes {
-		var of [][]string
-		any := false
-		for _, r := range x.Results {
-			row := []string{sim.ClassNames[class], r.Name}
-			for k := range c.loads {
-				mean := r.Mean(leftAt(k, class))
-				any = any || mean > 0
-				row = append(row, fmt.Sprintf("%.1f", mean))
-			}
-			of = append(of, row)
-		}
-		if any {
-			rows = append(rows, of...)
-		}
-	}
-	return rows
+	return p.Write(w)
 }
 
 // baseline is the policy that verdicts compare with.
@@ -177,12 +122,12 @@ func (c Curve) verdicts() [][]string {
 			}
 			row := []string{x.Scenario.Name, r.Name, "", "", "", "", ""}
 			if loss, k := c.worst(x, r); k >= 0 {
-				row[2], row[3] = fmt.Sprintf("%.2f", loss), fmt.Sprintf("%.4g%%", 100*c.loads[k])
+				row[2], row[3] = fmt.Sprintf("%.2f", loss), eval.Percent(c.loads[k])
 			}
 			if at >= 0 {
 				row[4] = c.neglected(r, x.Results[at])
 				if gain, k := c.least(r, x.Results[at]); k >= 0 {
-					row[5], row[6] = fmt.Sprintf("%+.2f", gain), fmt.Sprintf("%.4g%%", 100*c.loads[k])
+					row[5], row[6] = fmt.Sprintf("%+.2f", gain), eval.Percent(c.loads[k])
 				}
 			}
 			rows = append(rows, row)
@@ -206,11 +151,7 @@ func (c Curve) worst(x curve, r eval.Result) (loss float64, at int) {
 		if best == nil {
 			return 0, -1
 		}
-		mine, theirs := r.Values(allocationAt(k)), best.Values(allocationAt(k))
-		for i := range mine {
-			theirs[i] -= mine[i]
-		}
-		if l := eval.MeanInterval(theirs).High; at < 0 || l > loss {
+		if l := minus(*best, r, allocationAt(k)).High; at < 0 || l > loss {
 			loss, at = l, k
 		}
 	}
@@ -258,24 +199,18 @@ func (c Curve) least(r, base eval.Result) (gain float64, at int) {
 func (c Curve) WriteCSV(w io.Writer) error {
 	rows := [][]string{append([]string{"workload", "policy", "seed", "load", "allocation"}, sim.ClassNames[:]...)}
 	for _, x := range c.curves {
-		for _, r := range x.Results {
-			for i, o := range r.Outcomes {
-				for _, l := range o.GPU.Loads {
-					row := []string{
-						x.Scenario.Name, r.Name, strconv.FormatUint(x.Seeds[i], 10), fmt.Sprint(l.Load), strconv.FormatFloat(l.Allocation, 'g', -1, 64),
-					}
-					for _, n := range l.Left {
-						row = append(row, strconv.Itoa(n))
-					}
-					rows = append(rows, row)
+		rows = append(rows, x.Rows([]string{x.Scenario.Name}, func(o sim.Outcome) (rows [][]string) {
+			for _, l := range o.GPU.Loads {
+				row := []string{eval.Exact(l.Load), eval.Exact(l.Allocation)}
+				for _, n := range l.Left {
+					row = append(row, strconv.Itoa(n))
 				}
+				rows = append(rows, row)
 			}
-		}
+			return rows
+		})...)
 	}
-	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
-		return fmt.Errorf("write the CSV: %w", err)
-	}
-	return nil
+	return eval.WriteRows(w, rows)
 }
 
 // MarshalJSON implements json.Marshaler: a list of the workloads, with the outcomes of each policy by seed.

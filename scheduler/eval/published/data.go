@@ -1,9 +1,7 @@
 package published
 
 import (
-	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"io"
 	"strconv"
 
@@ -19,20 +17,11 @@ func (r Report) WriteCSV(w io.Writer) error {
 	}
 	rows := [][]string{append(head, "arrived", "placed")}
 	for _, c := range r.comparisons {
-		for _, x := range c.Results {
-			for i, o := range x.Outcomes {
-				row := []string{c.Scenario.Name, x.Name, strconv.FormatUint(c.Seeds[i], 10)}
-				for _, m := range metrics {
-					row = append(row, strconv.FormatFloat(m.Of(o), 'g', -1, 64))
-				}
-				rows = append(rows, append(row, strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed)))
-			}
-		}
+		rows = append(rows, c.Rows([]string{c.Scenario.Name}, func(o sim.Outcome) [][]string {
+			return [][]string{append(eval.Figures(o, metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed))}
+		})...)
 	}
-	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
-		return fmt.Errorf("write the CSV: %w", err)
-	}
-	return nil
+	return eval.WriteRows(w, rows)
 }
 
 type jsonWorkload struct {

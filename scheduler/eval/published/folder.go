@@ -1,18 +1,10 @@
 package published
 
 import (
-	"fmt"
-
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/runlog"
 )
-
-// folderMetric gives a metric of a table a name and a title. more: more of it is better.
-func folderMetric(m eval.Metric, name, title string, more bool) runlog.Metric {
-	m.Name, m.Title = name, title
-	return runlog.Metric{Metric: m, More: more}
-}
 
 // Folder returns the rows of a run folder.
 func (r Report) Folder() (rows []runfolder.Row) {
@@ -29,35 +21,29 @@ func (r Report) Folder() (rows []runfolder.Row) {
 }
 
 // Folder returns the rows of a run folder.
-func (c Curve) Folder() []runfolder.Row { return c.folder(c.allocationMetrics()) }
+func (c Curve) Folder() []runfolder.Row {
+	return c.folder(func(curve) []eval.Column { return nil })
+}
 
 // Folder returns the rows of a run folder.
 func (p Power) Folder() []runfolder.Row {
-	all := p.allocationMetrics()
-	for k, load := range p.loads {
-		percent := fmt.Sprintf("%.4g", 100*load)
-		all = append(all, folderMetric(kilowatts(k), "kilowatts"+percent, "kW at "+percent+"%", false))
-	}
-	return p.folder(append(all, folderMetric(meanKilowatts(p.last()), "meanKilowatts", "mean kW", false)))
+	return p.folder(func(x curve) []eval.Column {
+		return append(p.columns(x, kilowatts), eval.Column{Comparison: x.Comparison, Metric: meanKilowatts(p.last())})
+	})
 }
 
-// allocationMetrics are the allocations at each load.
-func (c Curve) allocationMetrics() (out []runlog.Metric) {
-	for k, load := range c.loads {
-		percent := fmt.Sprintf("%.4g", 100*load)
-		out = append(out, folderMetric(allocationAt(k), "allocation"+percent, "GPU allocation at "+percent+"%", true))
-	}
-	return out
-}
-
-// folder returns the rows of all workloads, with the differences of all metrics.
-func (c Curve) folder(all []runlog.Metric) (rows []runfolder.Row) {
-	var judged []eval.Metric
-	for _, m := range all {
-		judged = append(judged, m.Metric)
-	}
+// folder returns the rows of all workloads, with the differences of the allocations and of further columns.
+func (c Curve) folder(further func(curve) []eval.Column) (rows []runfolder.Row) {
 	for _, x := range c.curves {
-		rows = append(rows, runlog.Rows(x.Comparison, all, judged...)...)
+		judged := c.columns(x, allocationAt)
+		var all []runlog.Column
+		for _, a := range judged {
+			all = append(all, runlog.Column{Column: a, More: true})
+		}
+		for _, f := range further(x) {
+			judged, all = append(judged, f), append(all, runlog.Column{Column: f})
+		}
+		rows = append(rows, runlog.ColumnRows(runfolder.Scenario{Name: x.Scenario.Name, About: x.Scenario.About}, all, judged)...)
 	}
 	return rows
 }
@@ -72,7 +58,7 @@ func (s Steady) Folder() (rows []runfolder.Row) {
 		if len(c.Seeds) == 0 {
 			continue // of an interrupted run
 		}
-		c.Scenario.Name = fmt.Sprintf("%s at %.4g%%", c.Scenario.Name, 100*x.load)
+		c.Scenario.Name = c.Scenario.Name + " at " + eval.Percent(x.load)
 		rows = append(rows, runlog.Rows(&c, all, steadyAllocation, steadyGPUHours)...)
 		table, _ := s.classes([]steadyRun{x})
 		rows = append(rows, runfolder.Table{Scenario: c.Scenario.Name, Title: "Waiting by class", Columns: table[0], Rows: table[1:]})

@@ -1,7 +1,6 @@
 package published
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,12 +44,14 @@ func RunPower(ctx context.Context, c Config, progress func(workload string, done
 
 // kilowatts is the power at a load.
 func kilowatts(load int) eval.Metric {
-	return eval.Metric{Digits: 1, Of: func(o sim.Outcome) float64 { return o.GPU.Loads[load].Watts / 1000 }}
+	return eval.Metric{Name: "kilowatts", Title: "kW", Digits: 1, Of: func(o sim.Outcome) float64 { return o.GPU.Loads[load].Watts / 1000 }}
 }
 
 // meanKilowatts is the mean power until a load.
 func meanKilowatts(load int) eval.Metric {
-	return eval.Metric{Digits: 2, Of: func(o sim.Outcome) float64 { return o.GPU.Loads[load].MeanWatts / 1000 }}
+	return eval.Metric{
+		Name: "meanKilowatts", Title: "mean kW", Digits: 2, Of: func(o sim.Outcome) float64 { return o.GPU.Loads[load].MeanWatts / 1000 },
+	}
 }
 
 func (p Power) last() int { return len(p.loads) - 1 }
@@ -58,35 +59,29 @@ func (p Power) last() int { return len(p.loads) - 1 }
 // Write writes three tables for each workload: allocation and mean power, the power at each load, and a comparison of the other policies
 // with each published one.
 func (p Power) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
-	title := "%s: %s"
-	if markdown {
-		title = "### %s\n\n%s"
-	}
+	page := eval.Page{Markdown: markdown}
 	for i, x := range p.curves {
 		if i > 0 {
-			b.WriteByte('\n')
+			page.Printf("\n")
 		}
-		fmt.Fprintf(&b, title+".\n\nGPU allocation at the end in %%, and mean power over the arrivals in kW, by the GPUs that were requested, over %s.\n"+
-			"The differences from %s have 95%% intervals; a saving is in %% of its power:\n\n",
-			x.Scenario.Name, x.Scenario.About, seeds(x.Comparison), x.Results[0].Name)
-		if err := eval.Render(&b, p.trade(x), markdown); err != nil {
-			return err
-		}
-		b.WriteString("\nSaving in % of the power at the time when so much was requested:\n\n")
-		if err := eval.Render(&b, p.savings(x), markdown); err != nil {
-			return err
-		}
-		b.WriteString(p.reproduced(x))
-		if rows := p.verdicts(x); len(rows) > 1 {
-			b.WriteString("\nFor each published policy, of the others that need no more power the one that allocates most:\n\n")
-			if err := eval.Render(&b, rows, markdown); err != nil {
-				return err
+		page.Title(x.Scenario.Name, x.Scenario.About)
+		page.Printf("\n\nGPU allocation at the end in %%, and mean power over the arrivals in kW, by the GPUs that were requested, over %s.\n"+
+			"The differences from %s have 95%% intervals; a saving is in %% of its power:\n\n", x.SeedsText(), x.Results[0].Name)
+		page.Table(p.trade(x))
+		page.Printf("\nSaving in %% of the power at the time when so much was requested:\n\n")
+		page.Table(x.ByLoad(p.loads, func(i, k int) string {
+			if i == 0 {
+				return fmt.Sprintf("%.1f kW", x.Results[0].Mean(kilowatts(k)))
 			}
+			return fmt.Sprintf("%.1f", saved(x.Results[i], x.Results[0], kilowatts(k)).Mean)
+		}))
+		page.Printf("%s", p.reproduced(x))
+		if rows := p.verdicts(x); len(rows) > 1 {
+			page.Printf("\nFor each published policy, of the others that need no more power the one that allocates most:\n\n")
+			page.Table(rows)
 		}
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return page.Write(w)
 }
 
 // saved returns the reduction of a metric of r from base's, in per cent of base's.
@@ -109,7 +104,7 @@ func (p Power) trade(x curve) [][]string {
 		if i > 0 {
 			s, d := saved(r, base, meanKilowatts(p.last())), x.Difference(r, allocationAt(p.last()))
 			row[2] = fmt.Sprintf("%.1f (%.1f to %.1f)", s.Mean, s.Low, s.High)
-			row[4] = fmt.Sprintf("%+.2f (%+.2f to %+.2f)", d.Mean, d.Low, d.High)
+			row[4] = d.Text(2)
 		}
 		if p.onFront(x, r) {
 			row[5] = "yes"
@@ -126,22 +121,6 @@ func (p Power) onFront(x curve, r eval.Result) bool {
 		w, g := o.Mean(meanKilowatts(p.last())), o.Mean(allocationAt(p.last()))
 		return w <= watts && g >= gpus && (w < watts || g > gpus)
 	})
-}
-
-func (p Power) savings(x curve) [][]string {
-	rows := [][]string{p.head("policy")}
-	for i, r := range x.Results {
-		row := []string{r.Name}
-		for k := range p.loads {
-			if i == 0 {
-				row = append(row, fmt.Sprintf("%.1f kW", r.Mean(kilowatts(k))))
-			} else {
-				row = append(row, fmt.Sprintf("%.1f", saved(r, x.Results[0], kilowatts(k)).Mean))
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 // reproduced compares the savings of the mixes, means of the loads under 1, with the published ones. It is empty if there
@@ -193,7 +172,7 @@ func (p Power) verdicts(x curve) [][]string {
 		if best != nil {
 			less, more := minus(r, *best, meanKilowatts(p.last())), minus(*best, r, allocationAt(p.last()))
 			row[3], row[4], row[5] = best.Name, fmt.Sprintf("%.1f (%.1f to %.1f)", less.Mean, less.Low, less.High),
-				fmt.Sprintf("%+.2f (%+.2f to %+.2f)", more.Mean, more.Low, more.High)
+				more.Text(2)
 		}
 		rows = append(rows, row)
 	}

@@ -1,7 +1,6 @@
 package published
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 
@@ -73,34 +72,20 @@ func (r Report) published(workload, policy string) (figure, bool) {
 // Write writes two tables for each workload, for a terminal or as Markdown: the GPU allocation
 // beside the published one, and the differences from the baseline.
 func (r Report) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
+	p := eval.Page{Markdown: markdown}
 	for i, c := range r.comparisons {
-		title := "%s: %s"
-		if markdown {
-			title = "### %s\n\n%s"
-		}
-		fmt.Fprintf(&b, title+".\n\nGPU allocation in %%, mean ± standard deviation over %s:\n\n", c.Scenario.Name, c.Scenario.About, seeds(c))
-		if err := eval.Render(&b, r.allocations(c), markdown); err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n",
+		p.Title(c.Scenario.Name, c.Scenario.About)
+		p.Printf("\n\nGPU allocation in %%, mean ± standard deviation over %s:\n\n", c.SeedsText())
+		p.Table(r.allocations(c))
+		p.Printf("\nNo policy that places every pod that fits somewhere can give more than %.2f%%, even if it knows the arrivals.\n",
 			100*stat.Mean(r.bounds[i], nil))
-		fmt.Fprintf(&b, "\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node.\n%s\n\n",
+		p.Printf("\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node.\n%s\n\n",
 			c.Results[0].Name, eval.Signs.Rule(c.Samples(), len(c.Results)-1))
-		if err := eval.Render(&b, differences(c), markdown); err != nil {
-			return err
-		}
-		b.WriteByte('\n')
+		differences := eval.Column{Comparison: c, Metric: allocation}.Compared("difference", "95% interval", "adjusted p")
+		p.Table(c.Table(append(differences, c.Means(metrics[2:]...)...)...))
+		p.Printf("\n")
 	}
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-func seeds(c *eval.Comparison) string {
-	if n := len(c.Seeds); n > 1 {
-		return fmt.Sprintf("%d paired seeds (%d to %d)", n, c.Seeds[0], c.Seeds[n-1])
-	}
-	return fmt.Sprintf("seed %d alone", c.Seeds[0])
+	return p.Write(w)
 }
 
 // allocations returns the rows of the first table.
@@ -122,31 +107,6 @@ func (r Report) allocations(c *eval.Comparison) [][]string {
 				row[5] = "yes"
 			}
 			row[7] = plusMinus(f.Mean100, f.SD100)
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// differences returns the rows of the second table.
-func differences(c *eval.Comparison) [][]string {
-	rows := [][]string{{"policy", "difference", "95% interval", "adjusted p"}}
-	all := c.Differences([]eval.Metric{allocation})[0]
-	for _, m := range metrics[2:] {
-		rows[0] = append(rows[0], m.Title)
-	}
-	for i, x := range c.Results {
-		row := []string{x.Name, "", "", ""}
-		if i > 0 {
-			d := all[i-1]
-			row[1] = fmt.Sprintf("%+.2f", d.Mean)
-			if len(c.Seeds) > 1 {
-				row[2] = fmt.Sprintf("%+.2f to %+.2f", d.Low, d.High)
-				row[3] = d.Chance()
-			}
-		}
-		for _, m := range metrics[2:] {
-			row = append(row, fmt.Sprintf("%.*f", m.Digits, x.Mean(m)))
 		}
 		rows = append(rows, row)
 	}

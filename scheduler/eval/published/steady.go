@@ -2,7 +2,6 @@ package published
 
 import (
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -126,9 +125,8 @@ var classMetrics = []struct {
 
 // classMetric returns a column of a class as a metric.
 func classMetric(class, column int) eval.Metric {
-	return eval.Metric{
-		Digits: classMetrics[column].digits, Of: func(o sim.Outcome) float64 { return classMetrics[column].of(o.Steady.Classes[class]) },
-	}
+	m := classMetrics[column]
+	return eval.Metric{Title: m.title, Digits: m.digits, Of: func(o sim.Outcome) float64 { return m.of(o.Steady.Classes[class]) }}
 }
 
 // WriteCSV writes a row for each workload, load, policy, seed and class, with all digits. The class "all" has the figures
@@ -142,29 +140,24 @@ func (s Steady) WriteCSV(w io.Writer) error {
 		head = append(head, m.name)
 	}
 	rows := [][]string{head}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	for _, x := range s.runs {
-		for _, r := range x.Results {
-			for i, o := range r.Outcomes {
-				first := func(class string) []string {
-					return []string{x.Scenario.Name, number(x.load), r.Name, strconv.FormatUint(x.Seeds[i], 10), class}
-				}
-				rows = append(rows, append(first("all"), number(o.Steady.Allocation), number(o.Steady.Waiting), strconv.Itoa(o.Steady.Rejected), "",
-					"", "", "", number(o.Steady.GPUHours), ""))
-				for class, waits := range o.Steady.Classes {
-					row := append(first(sim.SteadyClassNames[class]), "", "", "")
-					for _, m := range classMetrics {
-						row = append(row, number(m.of(waits)))
-					}
-					rows = append(rows, row)
-				}
-			}
+		rows = append(rows, x.Rows([]string{x.Scenario.Name, eval.Exact(x.load)}, steadyCells)...)
+	}
+	return eval.WriteRows(w, rows)
+}
+
+// steadyCells returns the cells of an outcome from the class on.
+func steadyCells(o sim.Outcome) [][]string {
+	s := o.Steady
+	rows := [][]string{{"all", eval.Exact(s.Allocation), eval.Exact(s.Waiting), strconv.Itoa(s.Rejected), "", "", "", "", eval.Exact(s.GPUHours), ""}}
+	for class, waits := range s.Classes {
+		row := []string{sim.SteadyClassNames[class], "", "", ""}
+		for _, m := range classMetrics {
+			row = append(row, eval.Exact(m.of(waits)))
 		}
+		rows = append(rows, row)
 	}
-	if err := csv.NewWriter(w).WriteAll(rows); err != nil {
-		return fmt.Errorf("write the CSV: %w", err)
-	}
-	return nil
+	return rows
 }
 
 // MarshalJSON implements json.Marshaler: a list of the workloads at each load, with the outcomes of each policy by
@@ -189,16 +182,8 @@ func (s Steady) MarshalJSON() ([]byte, error) {
 	for _, x := range s.runs {
 		v := run{Workload: x.Scenario.Name, Load: x.load, Days: s.days, Classes: sim.SteadyClassNames[:], Seeds: x.Seeds}
 		for i, r := range x.Results {
-			p := policy{Name: r.Name, Mean: map[string]float64{}}
-			if i > 0 {
-				p.Difference = map[string]eval.Difference{}
-			}
-			for _, m := range steadyMetrics {
-				p.Mean[m.Name] = r.Mean(m)
-				if i > 0 {
-					p.Difference[m.Name] = x.Difference(r, m)
-				}
-			}
+			p := policy{Name: r.Name}
+			p.Mean, p.Difference = x.Named(i, steadyMetrics)
 			for _, o := range r.Outcomes {
 				p.Outcomes = append(p.Outcomes, o.Steady)
 			}

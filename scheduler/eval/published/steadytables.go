@@ -1,7 +1,6 @@
 package published
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 
@@ -15,35 +14,26 @@ import (
 // all pods at each load with the differences from the first policy's; the second has the waiting by class of
 // pods. Without All, the second leaves out policies with which a class hardly waits; with Totals there is none.
 func (s Steady) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
-	title := "%s: %s.\n\n"
-	if markdown {
-		title = "### %s\n\n%s.\n\n"
-	}
+	p := eval.Page{Markdown: markdown}
 	for _, runs := range s.byWorkload() {
 		first := runs[0]
 		rows, comparisons := compared(runs)
-		fmt.Fprintf(&b, title+"Means over %s, each of %s after %s of warm-up; the load is\nthe GPUs that pods request on average.%s\n\n",
-			first.Scenario.Name, first.Scenario.About, seeds(first.Comparison), days(s.days), days(s.warmUp),
-			explained(first.Comparison, comparisons))
-		if err := eval.Render(&b, rows, markdown); err != nil {
-			return err
-		}
+		p.Title(first.Scenario.Name, first.Scenario.About)
+		p.Printf("\n\nMeans over %s, each of %s after %s of warm-up; the load is\nthe GPUs that pods request on average.%s\n\n",
+			first.SeedsText(), days(s.days), days(s.warmUp), explained(first.Comparison, comparisons))
+		p.Table(rows)
 		if s.Totals {
-			b.WriteString("\n")
+			p.Printf("\n")
 			continue
 		}
 		rows, left := s.classes(runs)
 		if len(rows) > 1 {
-			b.WriteString("\nWaiting by the GPUs that pods request:\n\n")
-			if err := eval.Render(&b, rows, markdown); err != nil {
-				return err
-			}
+			p.Printf("\nWaiting by the GPUs that pods request:\n\n")
+			p.Table(rows)
 		}
-		fmt.Fprint(&b, left.note(len(rows) > 1), "\n")
+		p.Printf("%s\n", left.note(len(rows) > 1))
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return p.Write(w)
 }
 
 func days(n float64) string {
@@ -77,56 +67,42 @@ func explained(c *eval.Comparison, comparisons int) string {
 
 // compared returns the rows of the first table, and the number of comparisons in it.
 func compared(runs []steadyRun) (rows [][]string, comparisons int) {
-	all := judged(runs)
-	head := []string{
-		"load", "policy", steadyAllocation.Title, "difference", "p", steadyGPUHours.Title, "difference %", "p", steadyWaiting.Title,
-		steadyRejected.Title,
-	}
-	rows = append(rows, head)
+	var judged []eval.Column
 	for _, x := range runs {
-		for i, r := range x.Results {
-			of := func(m eval.Metric) string { return fmt.Sprintf("%.*f", m.Digits, r.Mean(m)) }
-			row := []string{x.percent(), r.Name, of(steadyAllocation), "", "", of(steadyGPUHours), "", "", of(steadyWaiting), of(steadyRejected)}
-			if i > 0 {
-				row[3], row[6] = x.points(r), x.relative(r)
-				row[4], row[7] = all[comparisons].Chance(), all[comparisons+1].Chance()
-				comparisons += 2
-			}
-			rows = append(rows, row)
-		}
+		judged = append(judged, eval.Column{Comparison: x.Comparison, Metric: steadyAllocation}, eval.Column{Comparison: x.Comparison, Metric: steadyGPUHours})
 	}
-	return rows, comparisons
+	all := eval.Judge(judged...)
+	rows = eval.Stack("load", loads(runs), func(k int) [][]string {
+		x, points, hours := runs[k], all[2*k], all[2*k+1]
+		means := x.Means(steadyMetrics...)
+		return x.Table(means[0], eval.Cells{Title: "difference", Of: func(i int) string {
+			if i == 0 {
+				return ""
+			}
+			return interval(points[i].Interval, steadyAllocation.Digits, x.Samples())
+		}}, eval.Cells{Title: "p", Of: func(i int) string { return points[i].Chance() }},
+			means[1], eval.Cells{Title: "difference %", Of: x.relative}, eval.Cells{Title: "p", Of: func(i int) string { return hours[i].Chance() }},
+			means[2], means[3])
+	})
+	return rows, len(judged) * (len(runs[0].Results) - 1)
 }
 
-// judged returns the differences of the first table, of allocation and GPU hours in turns, judged together.
-func judged(runs []steadyRun) (all []*eval.Difference) {
+// loads names the loads of runs.
+func loads(runs []steadyRun) (names []string) {
 	for _, x := range runs {
-		for _, r := range x.Results[1:] {
-			for _, m := range []eval.Metric{steadyAllocation, steadyGPUHours} {
-				d := x.Difference(r, m)
-				all = append(all, &d)
-			}
-		}
+		names = append(names, eval.Percent(x.load))
 	}
-	eval.Together(all...)
-	return all
+	return names
 }
 
-func (x steadyRun) percent() string { return fmt.Sprintf("%.4g%%", 100*x.load) }
-
-// points returns the difference of the allocation from the first policy's, in points.
-func (x steadyRun) points(r eval.Result) string {
-	return interval(x.Difference(r, steadyAllocation).Interval, steadyAllocation.Digits, x.Samples())
-}
-
-// relative returns the difference of the GPU hours from the first policy's, in per cent of the first policy's mean. It is empty where
-// hardly anything waits with the first policy, because per cents of it would mean nothing.
-func (x steadyRun) relative(r eval.Result) string {
+// relative returns the difference of the GPU hours of result i from the first policy's, in per cent of the first policy's mean. It is empty
+// where hardly anything waits with the first policy, because per cents of it would mean nothing.
+func (x steadyRun) relative(i int) string {
 	base := x.Results[0].Mean(steadyGPUHours)
-	if base < 1 {
+	if i == 0 || base < 1 {
 		return ""
 	}
-	of := r.Values(steadyGPUHours)
+	of := x.Results[i].Values(steadyGPUHours)
 	floats.Sub(of, x.Results[0].Values(steadyGPUHours))
 	floats.Scale(100/base, of)
 	return interval(x.Interval(of), 0, x.Samples())
@@ -137,7 +113,7 @@ func interval(d eval.Interval, digits, samples int) string {
 	if samples < 2 {
 		return fmt.Sprintf("%+.*f", digits, d.Mean)
 	}
-	return fmt.Sprintf("%+.*f (%+.*f to %+.*f)", digits, d.Mean, digits, d.Low, digits, d.High)
+	return d.Text(digits)
 }
 
 // A class hardly waits with a policy if its pods wait less than this many seconds on average.
@@ -162,30 +138,27 @@ func (l leftOut) note(table bool) string {
 
 // classes returns the rows of the second table; a class without pods has none.
 func (s Steady) classes(runs []steadyRun) (rows [][]string, left leftOut) {
-	head := []string{"load", "class", "policy"}
-	for _, m := range classMetrics {
-		head = append(head, m.title)
-	}
-	rows = append(rows, head)
-	for _, x := range runs {
-		for class, name := range sim.SteadyClassNames {
-			for _, r := range x.Results {
-				switch hours := r.Mean(classMetric(class, waitGPUHours)); {
-				case r.Mean(classMetric(class, waitPods)) == 0:
-					continue
-				case !s.All && r.Mean(classMetric(class, waitMean)) < hardly:
-					left.rows++
-					left.gpuHours = max(left.gpuHours, hours)
-					continue
-				}
-				row := []string{x.percent(), name, r.Name}
-				for column := range classMetrics {
-					m := classMetric(class, column)
-					row = append(row, fmt.Sprintf("%.*f", m.Digits, r.Mean(m)))
-				}
-				rows = append(rows, row)
+	rows = eval.Stack("load", loads(runs), func(k int) [][]string {
+		return eval.Stack("class", sim.SteadyClassNames[:], func(class int) [][]string {
+			x := runs[k]
+			var metrics []eval.Metric
+			for column := range classMetrics {
+				metrics = append(metrics, classMetric(class, column))
 			}
-		}
-	}
+			all := x.Table(x.Means(metrics...)...)
+			shown := all[:1:1]
+			for i, r := range x.Results {
+				switch {
+				case r.Mean(metrics[waitPods]) == 0:
+				case !s.All && r.Mean(metrics[waitMean]) < hardly:
+					left.rows++
+					left.gpuHours = max(left.gpuHours, r.Mean(metrics[waitGPUHours]))
+				default:
+					shown = append(shown, all[i+1])
+				}
+			}
+			return shown
+		})
+	})
 	return rows, left
 }

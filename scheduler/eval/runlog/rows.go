@@ -14,28 +14,57 @@ type Metric struct {
 // Rows returns the rows of a comparison on metrics other than eval.Metrics: the scenario, the metrics of each episode, and the differences
 // of the judged metrics from the first contender, judged together.
 func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfolder.Row {
-	s := runfolder.Scenario{
-		Name: c.Scenario.Name, About: c.Scenario.About, Baseline: c.Results[0].Name, Samples: c.Samples(), Rule: rule(c, len(judged)),
-	}
+	s := runfolder.Scenario{Name: c.Scenario.Name, About: c.Scenario.About}
 	if c.Scenario.Objective != nil {
 		s.Objective = c.Scenario.Objective.Name()
 	}
-	more := map[string]bool{}
+	var columns []Column
 	for _, m := range metrics {
-		more[m.Name] = m.More
-		s.Metrics = append(s.Metrics, runfolder.Metric{Name: m.Name, Title: m.Title, Digits: m.Digits, More: m.More})
+		columns = append(columns, Column{eval.Column{Comparison: c, Metric: m.Metric}, m.More})
 	}
-	rows := []runfolder.Row{s}
-	for _, r := range c.Results {
-		for i, o := range r.Outcomes {
-			e := runfolder.Episode{Scenario: c.Scenario.Name, Contender: r.Name, Seed: c.Seeds[i], Values: map[string]float64{}}
-			for _, m := range metrics {
-				e.Values[m.Name] = m.Of(o)
+	var differences []eval.Column
+	for _, m := range judged {
+		differences = append(differences, eval.Column{Comparison: c, Metric: m})
+	}
+	return ColumnRows(s, columns, differences)
+}
+
+// Column is a column, and whether more of it is better.
+type Column struct {
+	eval.Column
+	More bool
+}
+
+// ColumnRows returns the rows of columns, which have the same contenders and seeds, as Rows does. s has what the columns do not tell of the
+// scenario.
+func ColumnRows(s runfolder.Scenario, columns []Column, judged []eval.Column) (rows []runfolder.Row) {
+	c := columns[0]
+	s.Baseline, s.Samples = c.Results[0].Name, c.Samples()
+	if n := len(judged) * (len(c.Results) - 1); n > 0 && s.Samples > 1 {
+		s.Rule = eval.Words.Rule(s.Samples, n)
+	}
+	more := map[string]bool{}
+	for _, x := range columns {
+		more[x.Name] = x.More
+		s.Metrics = append(s.Metrics, runfolder.Metric{Name: x.Name, Title: x.Title, Digits: x.Digits, More: x.More})
+	}
+	rows = append(rows, s)
+	for i, r := range c.Results {
+		for k, seed := range c.Seeds {
+			e := runfolder.Episode{Scenario: s.Name, Contender: r.Name, Seed: seed, Values: map[string]float64{}}
+			for _, x := range columns {
+				e.Values[x.Name] = x.Of(x.Results[i].Outcomes[k])
 			}
 			rows = append(rows, e)
 		}
 	}
-	return append(rows, differences(c, judged, c.Differences(judged), more)...)
+	for k, all := range eval.Judge(judged...) {
+		for i, r := range c.Results[1:] {
+			d := runfolder.Difference{Scenario: s.Name, Contender: r.Name, Metric: judged[k].Name}
+			rows = append(rows, DifferenceRow(*all[i+1], d, more[d.Metric]))
+		}
+	}
+	return rows
 }
 
 // WriteRows writes rows about a scenario whose episodes the contenders' observers watched, and their waiting times.

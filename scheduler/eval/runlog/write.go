@@ -2,91 +2,44 @@ package runlog
 
 import (
 	"fmt"
-	"slices"
 
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/headline"
 )
 
-// judged names the metrics whose differences from the baseline are written.
-var judged = []string{"cost", "meanCost", "unscheduled", "waited"}
+// judged are the metrics whose differences from the baseline are written.
+var judged = []eval.Metric{eval.Objective, overTime, eval.Unscheduled, waited}
 
 // Write writes a comparison: the scenario, a verdict on each result, each episode's metrics, the differences from the baseline, and the
 // waiting times of the watched episodes.
 func (l *Log) Write(c *eval.Comparison) {
-	var metrics []eval.Metric
-	for _, name := range judged {
-		m, _ := eval.FindMetric(name)
-		metrics = append(metrics, m)
-	}
-	all := c.Differences(metrics)
-	rows := []runfolder.Row{scenarioOf(c)}
-	for k, r := range c.Results[1:] {
-		row := headline.Row{
-			Scenario: c.Scenario.Name, Baseline: c.Results[0], Policy: r, Difference: all[slices.Index(judged, overTime.Name)][k],
-			Left: all[slices.Index(judged, eval.Unscheduled.Name)][k],
-		}
-		rows = append(rows, verdictOf(row, len(metrics)*len(all[0])))
-	}
-	rows = append(rows, thresholds(c)...)
-	for _, r := range c.Results {
-		for i, o := range r.Outcomes {
-			e := runfolder.Episode{Scenario: c.Scenario.Name, Contender: r.Name, Seed: c.Seeds[i], Values: map[string]float64{}}
-			for _, m := range eval.Metrics {
-				if c.Shows(m) {
-					e.Values[m.Name] = m.Of(o)
-				}
-			}
-			rows = append(rows, e)
-		}
-	}
-	rows = append(rows, differences(c, metrics, all, nil)...)
-	var names []string
-	for _, r := range c.Results {
-		names = append(names, r.Name)
-	}
-	l.WriteRows(c.Scenario.Name, names, rows...)
-}
-
-func scenarioOf(c *eval.Comparison) runfolder.Scenario {
-	s := runfolder.Scenario{
-		Name: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Baseline: c.Results[0].Name,
-		Samples: c.Samples(), TimeUnit: "arrivals", Rule: rule(c, len(judged)),
-	}
+	s := runfolder.Scenario{Name: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), TimeUnit: "arrivals"}
 	if c.Scenario.Trace != nil || c.Scenario.OpenB != nil {
 		s.TimeUnit = "seconds"
 	}
+	var columns []Column
 	for _, m := range eval.Metrics {
-		if c.Shows(m) {
-			title := m.Title
-			if m.Name == overTime.Name {
-				title = eval.Objective.Title + " " + title
-			}
-			s.Metrics = append(s.Metrics, runfolder.Metric{Name: m.Name, Title: title, Digits: m.Digits})
+		if !c.Shows(m) {
+			continue
 		}
-	}
-	return s
-}
-
-// rule explains how the differences in a number of metrics are marked; empty without any.
-func rule(c *eval.Comparison, metrics int) string {
-	if n := metrics * (len(c.Results) - 1); n > 0 && c.Samples() > 1 {
-		return eval.Words.Rule(c.Samples(), n)
-	}
-	return ""
-}
-
-// differences returns the rows of differences that were judged together, by metric and result. more holds the names of the metrics where
-// more is better.
-func differences(c *eval.Comparison, metrics []eval.Metric, all [][]eval.Difference, more map[string]bool) (out []runfolder.Row) {
-	for i, m := range metrics {
-		for k, d := range all[i] {
-			out = append(out, DifferenceRow(d, runfolder.Difference{Scenario: c.Scenario.Name, Contender: c.Results[k+1].Name, Metric: m.Name},
-				more[m.Name]))
+		if m.Name == overTime.Name {
+			m.Title = eval.Objective.Title + " " + m.Title
 		}
+		columns = append(columns, Column{Column: eval.Column{Comparison: c, Metric: m}})
 	}
-	return out
+	var differences []eval.Column
+	for _, m := range judged {
+		differences = append(differences, eval.Column{Comparison: c, Metric: m})
+	}
+	rows, all, names := ColumnRows(s, columns, differences), eval.Judge(differences...), []string{c.Results[0].Name}
+	for i, r := range c.Results[1:] {
+		names = append(names, r.Name)
+		rows = append(rows, verdictOf(headline.Row{
+			Scenario: s.Name, Baseline: c.Results[0], Policy: r, Difference: *all[1][i+1], Left: *all[2][i+1], // as in judged
+		}, len(judged)*(len(c.Results)-1)))
+	}
+	l.WriteRows(s.Name, names, append(rows, thresholds(c)...)...)
 }
 
 // DifferenceRow completes the row of a difference, which has its names. more: more of the metric is better.
@@ -152,7 +105,10 @@ func verdictOf(r headline.Row, comparisons int) runfolder.Verdict {
 	return runfolder.Verdict{Scenario: r.Scenario, Contender: r.Policy.Name, State: says[word].state, Text: text}
 }
 
-var overTime, _ = eval.FindMetric("meanCost")
+var (
+	overTime, _ = eval.FindMetric("meanCost")
+	waited, _   = eval.FindMetric("waited")
+)
 
 // change describes a difference in parentheses.
 func change(d eval.Difference) string {

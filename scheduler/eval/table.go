@@ -1,0 +1,158 @@
+package eval
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Column is a metric of a comparison. A table may have columns of several comparisons with the same contenders and seeds, such as at
+// several loads.
+type Column struct {
+	*Comparison
+	Metric
+}
+
+// Mean returns the mean of result i.
+func (c Column) Mean(i int) float64 { return c.Results[i].Mean(c.Metric) }
+
+// Cell returns the mean of result i for a table.
+func (c Column) Cell(i int) string { return strconv.FormatFloat(c.Mean(i), 'f', c.Digits, 64) }
+
+// Judge returns the differences of all results from the first, by column and result, judged together. The first result has none.
+func Judge(columns ...Column) [][]*Difference {
+	out := make([][]*Difference, len(columns))
+	var all []*Difference
+	for k, c := range columns {
+		out[k] = make([]*Difference, len(c.Results))
+		for i, r := range c.Results[1:] {
+			out[k][i+1] = new(c.Difference(r, c.Metric))
+		}
+		all = append(all, out[k][1:]...)
+	}
+	Together(all...)
+	return out
+}
+
+// columns returns a column for each metric.
+func (c *Comparison) columns(metrics ...Metric) (out []Column) {
+	for _, m := range metrics {
+		out = append(out, Column{c, m})
+	}
+	return out
+}
+
+// Cells are the cells of a column of a table, by result.
+type Cells struct {
+	Title string
+	Of    func(result int) string
+}
+
+// Table returns a header and a row for each result.
+func (c *Comparison) Table(columns ...Cells) [][]string {
+	rows := [][]string{{"policy"}}
+	for _, r := range c.Results {
+		rows = append(rows, []string{r.Name})
+	}
+	for _, x := range columns {
+		rows[0] = append(rows[0], x.Title)
+		for i := range c.Results {
+			rows[i+1] = append(rows[i+1], x.Of(i))
+		}
+	}
+	return rows
+}
+
+// Means returns the cells of metrics.
+func (c *Comparison) Means(metrics ...Metric) (out []Cells) {
+	for _, x := range c.columns(metrics...) {
+		out = append(out, Cells{x.Title, x.Cell})
+	}
+	return out
+}
+
+// Titles of the cells of a difference.
+const (
+	difference = "difference"
+	interval   = "95% interval"
+	relative   = "relative"
+	adjusted   = "adjusted p"
+)
+
+// Compared returns the titled cells of the differences from the first result, which are judged together.
+func (c Column) Compared(titles ...string) (out []Cells) {
+	all := Judge(c)[0]
+	for _, title := range titles {
+		out = append(out, Cells{title, func(i int) string { return all[i].Cells(c.Digits, title)[0] }})
+	}
+	return out
+}
+
+// Cells returns the cells with some titles: difference, 95% interval, relative, adjusted p, and significant, the mark in a word. With one
+// sample some are empty, and without a difference all are.
+func (d *Difference) Cells(digits int, titles ...string) []string {
+	of := map[string]string{}
+	if d != nil {
+		of[difference], of["significant"] = fmt.Sprintf("%+.*f", digits, d.Mean), d.Mark.String()
+		if d.Samples > 1 {
+			of[interval], of[adjusted] = fmt.Sprintf("%+.*f to %+.*f", digits, d.Low, digits, d.High), d.Chance()
+		}
+		if d.Relative != nil {
+			of[relative] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
+		}
+	}
+	var out []string
+	for _, t := range titles {
+		out = append(out, of[t])
+	}
+	return out
+}
+
+// Percent writes a load.
+func Percent(load float64) string { return fmt.Sprintf("%.4g%%", 100*load) }
+
+// At returns the metric at one of several loads, which is part of its name.
+func (m Metric) At(load float64) Metric {
+	m.Name, m.Title = fmt.Sprintf("%s%.4g", m.Name, 100*load), m.Title+" at "+Percent(load)
+	return m
+}
+
+// ByLoad returns a table with a column for each load.
+func (c *Comparison) ByLoad(loads []float64, cell func(result, load int) string) [][]string {
+	var columns []Cells
+	for k, l := range loads {
+		columns = append(columns, Cells{Percent(l), func(i int) string { return cell(i, k) }})
+	}
+	return c.Table(columns...)
+}
+
+// ByClass returns a table as ByLoad with the results of each class of pods. A class none of whose cells matters has no rows.
+func (c *Comparison) ByClass(classes []string, loads []float64, cell func(class, result, load int) (text string, matters bool)) [][]string {
+	return Stack("class", classes, func(class int) [][]string {
+		some := false
+		rows := c.ByLoad(loads, func(i, k int) string {
+			text, matters := cell(class, i, k)
+			some = some || matters
+			return text
+		})
+		if !some {
+			return rows[:1]
+		}
+		return rows
+	})
+}
+
+// Stack returns the rows of several tables with the same header, behind a column with the names of the tables.
+func Stack(title string, names []string, table func(i int) [][]string) (rows [][]string) {
+	for i, name := range names {
+		for k, row := range table(i) {
+			switch {
+			case k > 0:
+				rows = append(rows, slices.Concat([]string{name}, row))
+			case i == 0:
+				rows = append(rows, slices.Concat([]string{title}, row))
+			}
+		}
+	}
+	return rows
+}
