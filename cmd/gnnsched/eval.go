@@ -3,12 +3,9 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,10 +14,10 @@ import (
 	"gnnsched/cmd/internal/front"
 	"gnnsched/cmd/internal/mig"
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
@@ -120,10 +117,8 @@ type evaluation struct {
 	seeds      []uint64
 	thresholds []eval.Threshold
 	format     string
-	plots      string        // directory for figures; empty for none
 	all        bool          // print every metric
 	metrics    []eval.Metric // print only these metrics; empty for the usual tables
-	notes      io.Writer
 }
 
 func runEval(c *ucli.Context) error {
@@ -163,24 +158,19 @@ func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eva
 		Manifest: e.manifest(c),
 		Run:      func(w *runfolder.Writer) ([]*eval.Comparison, error) { return play(e.log(w)) },
 		Print: func(comparisons []*eval.Comparison) error {
-			return errors.Join(e.write(c.App.Writer, comparisons), e.draw(comparisons), missed(comparisons))
+			return errors.Join(e.write(c.App.Writer, comparisons), e.draw(c, comparisons), missed(comparisons))
 		},
 	})
 }
 
 // evaluationOf reads the flags.
 func evaluationOf(c *ucli.Context) (e evaluation, err error) {
-	n := c.Int("seeds")
 	if e, err = outputOf(c); err != nil {
 		return e, err
 	}
-	if n < 1 || n > 100_000 {
-		return e, exit.Usagef("--seeds %d is outside 1 to 100000", n)
+	if e.seeds, err = trial.Seeds(c, 1); err != nil {
+		return e, err
 	}
-	if err := seeds.CheckEvaluation(c.Uint64("seed"), n); err != nil {
-		return e, exit.New(exit.Usage, err, "")
-	}
-	e.seeds = eval.Seeds(c.Uint64("seed"), n)
 	if e.scenarios, err = scenarios(c, c.StringSlice("scenario")...); err != nil {
 		return e, err
 	}
@@ -260,10 +250,7 @@ func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Compariso
 		if log != nil {
 			contenders = log.Watched(s, contenders, e.seeds[0])
 		}
-		r, err := eval.Compare(c.Context, s, contenders, e.seeds, func(done, total int) {
-			view.Show((float64(i)+float64(done)/float64(total))/float64(len(e.scenarios)),
-				s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
-		})
+		r, err := eval.Compare(c.Context, s, contenders, e.seeds, view.Episodes(i, len(e.scenarios), s.Name))
 		if err != nil {
 			return out, err
 		}
@@ -300,7 +287,7 @@ const verdictsFormat = "verdicts"
 func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 	switch e.format {
 	case "json":
-		return writeJSON(w, comparisons)
+		return trial.JSON(w, comparisons)
 	case "csv":
 		return eval.WriteCSV(w, comparisons)
 	case verdictsFormat:
@@ -323,45 +310,24 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 	return nil
 }
 
-func writeJSON(w io.Writer, v any) error {
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
 // draw writes a figure of each comparison into the directory of --plot.
-func (e evaluation) draw(comparisons []*eval.Comparison) error {
-	if e.plots == "" {
-		return nil
-	}
-	if err := cli.MakeDir(e.notes, e.plots, "--plot", 0o755); err != nil {
-		return err
-	}
-	if e.format == verdictsFormat {
-		svg, err := figure.Headline(headline.Of(comparisons))
-		if err != nil {
-			return exit.New(exit.Usage, err, "")
+func (e evaluation) draw(c *ucli.Context, comparisons []*eval.Comparison) error {
+	return trial.Plot(c, func() (map[string][]byte, error) {
+		out := map[string][]byte{}
+		var err error
+		if e.format == verdictsFormat {
+			if out[verdictsFormat], err = figure.Headline(headline.Of(comparisons)); err != nil {
+				err = exit.New(exit.Usage, err, "")
+			}
+			return out, err
 		}
-		return e.save(verdictsFormat, svg)
-	}
-	for _, r := range comparisons {
-		svg, err := figure.SVG(r)
-		if err == nil {
-			err = e.save(r.Scenario.Name, svg)
+		for _, r := range comparisons {
+			if out[r.Scenario.Name], err = figure.SVG(r); err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// save writes a figure into the directory of --plot.
-func (e evaluation) save(name string, svg []byte) error {
-	if err := os.WriteFile(filepath.Join(e.plots, name+".svg"), svg, 0o644); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-	}
-	return nil
+		return out, nil
+	})
 }
 
 // missed returns an error that lists the thresholds that do not hold, or nil.

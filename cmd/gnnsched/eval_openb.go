@@ -4,24 +4,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
@@ -129,17 +124,26 @@ func runEvalOpenB(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
+	write := func(r trial.Report) error { return trial.Write(c.App.Writer, r, format) }
 	switch {
 	case c.Bool("power"):
-		return reportPower(c, cfg)
+		return playOpenB(c, cfg, published.RunPower, func(p published.Power) error { return errors.Join(write(p), trial.Plot(c, p.Figures)) })
 	case c.Bool("steady"):
-		return reportSteady(c, cfg)
+		return playOpenB(c, cfg, published.RunSteady, func(s published.Steady) error {
+			s.All, s.Totals = c.Bool("all"), c.Bool("totals")
+			return write(s)
+		})
 	case c.Bool("curve"):
-		return computed(c, cfg, published.RunCurve, func(r published.Curve) error { return writeOpenB(c.App.Writer, r, format) })
+		return playOpenB(c, cfg, published.RunCurve, func(r published.Curve) error { return write(r) })
 	}
-	return computed(c, cfg, published.Run, func(r published.Report) error {
-		return errors.Join(writeOpenB(c.App.Writer, r, format), checked(c, r))
-	})
+	return playOpenB(c, cfg, published.Run, func(r published.Report) error { return errors.Join(write(r), checked(c, r)) })
+}
+
+// playOpenB runs a comparison, prints it, and leaves it in the folder of --out.
+func playOpenB[R interface{ Folder() []runfolder.Row }](
+	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, eval.Progress) (R, error), print func(R) error,
+) error {
+	return trial.Run(c, cfg.Seeds, func(progress eval.Progress) (R, error) { return run(c.Context, cfg, progress) }, print)
 }
 
 // checked returns an error if --check finds figures that are not reproduced.
@@ -161,13 +165,11 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		Dir: c.String("data"), Workloads: c.StringSlice("workload"), Factor: c.Float64("factor"), InOrder: order == fileOrder,
 	}
 	ties := c.String("ties")
-	switch n := c.Int("seeds"); {
+	switch {
 	case cfg.Dir == "":
 		return cfg, exit.Usagef("--data is missing: name the folder with %s and the pod lists", openb.NodesFile)
 	case !slices.Contains(evalFormats, format):
 		return cfg, exit.Usagef("--output: %w", choice.Unknown("format", format, evalFormats))
-	case n < 1 || n > 100_000:
-		return cfg, exit.Usagef("--seeds %d is outside 1 to 100000", n)
 	case order != drawnOrder && order != fileOrder:
 		return cfg, exit.Usagef("--node-order: %w", choice.Unknown("order", order, []string{drawnOrder, fileOrder}))
 	case ties != ownTies && ties != firstTies && ties != randomTies:
@@ -190,13 +192,11 @@ func openBConfig(c *ucli.Context, format string) (cfg published.Config, err erro
 		return cfg, exit.Usagef("--factor %v: choose an offered load over 0 and up to 10; 0.95 requests 95%% of the GPUs on average", cfg.Factor)
 	case !(cfg.Factor > 0 && cfg.Factor <= 100):
 		return cfg, exit.Usagef("--factor %v: choose a number over 0 and up to 100; 1.3 requests 130%% of the GPUs", cfg.Factor)
-	default:
-		if err := seeds.CheckEvaluation(c.Uint64("seed"), n); err != nil {
-			return cfg, exit.New(exit.Usage, err, "")
-		}
-		setLoads(c, &cfg)
-		cfg.Seeds = eval.Seeds(c.Uint64("seed"), n)
 	}
+	if cfg.Seeds, err = trial.Seeds(c, 1); err != nil {
+		return cfg, err
+	}
+	setLoads(c, &cfg)
 	known, err := published.Workloads(cfg.Dir)
 	if err != nil {
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--data: %w", err),
@@ -252,55 +252,6 @@ func checkPower(c *ucli.Context) error {
 	return nil
 }
 
-// reportPower compares power and allocation, and draws the figures of --plot.
-func reportPower(c *ucli.Context, cfg published.Config) error {
-	return computed(c, cfg, published.RunPower, func(p published.Power) error {
-		return errors.Join(writeOpenB(c.App.Writer, p, c.String("output")), drawPower(c, p))
-	})
-}
-
-// drawPower draws the figures of --plot.
-func drawPower(c *ucli.Context, p published.Power) error {
-	dir := c.String("plot")
-	if dir == "" {
-		return nil
-	}
-	if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
-		return err
-	}
-	figures, err := p.Figures()
-	if err != nil {
-		return err
-	}
-	for workload, svg := range figures {
-		if err := os.WriteFile(filepath.Join(dir, "power-"+workload+".svg"), svg, 0o644); err != nil {
-			return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-		}
-	}
-	return nil
-}
-
-// reportSteady compares policies where pods come and go.
-func reportSteady(c *ucli.Context, cfg published.Config) error {
-	return computed(c, cfg, published.RunSteady, func(s published.Steady) error {
-		s.All, s.Totals = c.Bool("all"), c.Bool("totals")
-		return writeOpenB(c.App.Writer, s, c.String("output"))
-	})
-}
-
-// computed runs a comparison, prints it, and leaves it in the folder of --out.
-func computed[R interface{ Folder() []runfolder.Row }](
-	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error),
-	print func(R) error,
-) error {
-	return cli.InFolder(c, cli.Computation[R]{
-		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
-		Run:      func(*runfolder.Writer) (R, error) { return compared(c, cfg, run) },
-		Print:    print,
-		Rows:     R.Folder,
-	})
-}
-
 // setLoads sets the loads of --power, --curve and --steady.
 func setLoads(c *ucli.Context, cfg *published.Config) {
 	switch {
@@ -314,36 +265,6 @@ func setLoads(c *ucli.Context, cfg *published.Config) {
 			cfg.Loads = []float64{cfg.Factor}
 		}
 	}
-}
-
-// compared runs a comparison and shows its progress.
-func compared[R any](
-	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, func(string, int, int)) (R, error),
-) (R, error) {
-	view := progress.Stderr(c.App.ErrWriter)
-	defer view.Close()
-	return run(c.Context, cfg, func(workload string, done, total int) {
-		before := float64(slices.Index(cfg.Workloads, workload))
-		view.Show((before+float64(done)/float64(total))/float64(len(cfg.Workloads)),
-			workload, fmt.Sprintf("%s: %d of %d episodes", workload, done, total))
-	})
-}
-
-// openBReport is a published.Report, a published.Curve, a published.Steady or a published.Power.
-type openBReport interface {
-	json.Marshaler
-	Write(w io.Writer, markdown bool) error
-	WriteCSV(w io.Writer) error
-}
-
-func writeOpenB(w io.Writer, r openBReport, format string) error {
-	switch format {
-	case "json":
-		return writeJSON(w, r)
-	case "csv":
-		return r.WriteCSV(w)
-	}
-	return r.Write(w, format == "markdown")
 }
 
 // percents lists loads as percentages.

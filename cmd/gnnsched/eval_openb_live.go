@@ -13,6 +13,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -70,7 +71,7 @@ func runOpenBLive(c *ucli.Context, format string) error {
 			case !whole: // its tables need every policy on every seed
 				return nil
 			case format == "json":
-				return writeJSON(c.App.Writer, r)
+				return trial.JSON(c.App.Writer, r)
 			}
 			return r.Write(c.App.Writer, format == "markdown")
 		},
@@ -154,7 +155,7 @@ func runSteadyLive(c *ucli.Context, format string) error {
 		},
 		Print: func(r *tracerun.SteadyReport) error {
 			r.All = c.Bool("all")
-			return writeOpenB(c.App.Writer, r, format)
+			return trial.Write(c.App.Writer, r, format)
 		},
 		Rows: (*tracerun.SteadyReport).Folder,
 	})

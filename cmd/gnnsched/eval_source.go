@@ -15,11 +15,11 @@ import (
 
 	"gnnsched/cmd/internal/front"
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
@@ -79,7 +79,7 @@ func runLive(c *ucli.Context) error {
 		},
 		Print: func(reports []*agreement.Report) error {
 			if e.format == "json" {
-				return writeJSON(c.App.Writer, reports)
+				return trial.JSON(c.App.Writer, reports)
 			}
 			for _, r := range reports {
 				if err := r.Write(c.App.Writer, e.format == "markdown"); err != nil {
@@ -202,7 +202,7 @@ func runRead(c *ucli.Context) error {
 
 // outputOf reads the flags about the output.
 func outputOf(c *ucli.Context) (evaluation, error) {
-	e := evaluation{format: c.String("output"), plots: c.String("plot"), all: c.Bool("all"), notes: c.App.ErrWriter}
+	e := evaluation{format: c.String("output"), all: c.Bool("all")}
 	if !slices.Contains(evalFormats, e.format) {
 		return e, exit.Usagef("--output: %w", choice.Unknown("format", e.format, evalFormats))
 	}
@@ -276,13 +276,10 @@ func (e *evaluation) aim(text string) error {
 
 // runFront is eval --front, on the one scenario of --scenario.
 func runFront(c *ucli.Context) error {
-	if n := c.Int("seeds"); n < 2 || n > 100_000 {
-		return exit.Usagef("--seeds %d is outside 2 to 100000", n)
+	list, err := trial.Seeds(c, 2)
+	if err != nil {
+		return err
 	}
-	if err := seeds.CheckEvaluation(c.Uint64("seed"), c.Int("seeds")); err != nil {
-		return exit.New(exit.Usage, err, "")
-	}
-	list := eval.Seeds(c.Uint64("seed"), c.Int("seeds"))
 	if !c.IsSet("scenario") {
 		return front.Run(c, nil, list)
 	}

@@ -123,6 +123,17 @@ func Seeds(first uint64, n int) []uint64 {
 // tieStream separates the random numbers of ties from all others that are drawn from the seed.
 const tieStream = 0x7469_6573
 
+// Progress returns what Compare calls in one of several parts of a job.
+type Progress func(part, parts int, name string) func(done, total int)
+
+// Part is p; without one it returns nil.
+func (p Progress) Part(part, parts int, name string) func(done, total int) {
+	if p == nil {
+		return nil
+	}
+	return p(part, parts, name)
+}
+
 // Compare runs every contender on every seed, as many seeds at a time as there are processors. If the scenario wants it, a last result
 // named Optimum has the best outcome of each seed. After each episode it calls progress with the number of finished episodes; calls do not
 // overlap. progress may be nil. When ctx ends, Compare returns its error.

@@ -131,9 +131,7 @@ func playTask(c *ucli.Context, t bench.Task, split bench.Split) ([]bench.Row, er
 	}
 	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
-	r, err := eval.Compare(c.Context, s, all, split.Seeds(), func(done, total int) {
-		view.Show(float64(done)/float64(total), s.Name, fmt.Sprintf("%s: %d of %d episodes", s.Name, done, total))
-	})
+	r, err := eval.Compare(c.Context, s, all, split.Seeds(), view.Episodes(0, 1, s.Name))
 	if err != nil {
 		return nil, err
 	}

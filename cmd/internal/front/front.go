@@ -4,19 +4,15 @@ package front
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/choice"
-	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/figure"
@@ -59,12 +55,13 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 		return err
 	}
 	p.Seeds = seeds
-	return cli.InFolder(c, cli.Computation[*front.Front]{
-		Manifest: cli.RunManifest(c, "eval", seeds),
-		Run:      func(*runfolder.Writer) (*front.Front, error) { return played(c, p) },
-		Print:    func(f *front.Front) error { return errors.Join(write(c, f), draw(c, f)) },
-		Rows:     (*front.Front).Folder,
-	})
+	return trial.Run(c, seeds, func(progress eval.Progress) (*front.Front, error) { return front.Run(c.Context, p, progress) },
+		func(f *front.Front) error {
+			return errors.Join(write(c, f), trial.Plot(c, func() (map[string][]byte, error) {
+				svg, err := figure.Front(f)
+				return map[string][]byte{Flag: svg}, err
+			}))
+		})
 }
 
 func write(c *ucli.Context, f *front.Front) error {
@@ -72,15 +69,6 @@ func write(c *ucli.Context, f *front.Front) error {
 		return f.WriteJSON(c.App.Writer)
 	}
 	return f.WriteTable(c.App.Writer, c.String("output") == "markdown")
-}
-
-// played plays the front and shows its progress.
-func played(c *ucli.Context, p front.Plan) (*front.Front, error) {
-	bar := progress.Stderr(c.App.ErrWriter)
-	defer bar.Close()
-	return front.Run(c.Context, p, func(done, total int) {
-		bar.Show(float64(done)/float64(total), Flag, fmt.Sprintf("%s: %d of %d episodes", p.Scenario.Name, done, total))
-	})
 }
 
 var formats = []string{"table", "markdown", "json"}
@@ -198,23 +186,4 @@ func entrants(p front.Plan, others []eval.Contender) (out []front.Entrant, err e
 		}
 	}
 	return out, nil
-}
-
-// draw writes the figure of --plot.
-func draw(c *ucli.Context, f *front.Front) error {
-	dir := c.String("plot")
-	if dir == "" {
-		return nil
-	}
-	if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
-		return err
-	}
-	svg, err := figure.Front(f)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "front.svg"), svg, 0o644); err != nil {
-		return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-	}
-	return nil
 }

@@ -2,9 +2,7 @@
 package mig
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,11 +10,11 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	migslices "gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -83,34 +81,10 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	return cli.InFolder(c, cli.Computation[*migrun.Report]{
-		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
-		Run:      func(*runfolder.Writer) (*migrun.Report, error) { return played(c, cfg) },
-		Print:    func(r *migrun.Report) error { return write(c.App.Writer, r, format) },
-		Rows:     (*migrun.Report).Folder,
-	})
-}
-
-// played plays the mixes and shows its progress.
-func played(c *ucli.Context, cfg migrun.Config) (*migrun.Report, error) {
-	bar := progress.Stderr(c.App.ErrWriter)
-	defer bar.Close()
-	cfg.Progress = func(done, total int) {
-		bar.Show(float64(done)/float64(total), "mig", fmt.Sprintf("%d of %d episodes", done, total))
-	}
-	return migrun.Run(c.Context, cfg)
-}
-
-func write(w io.Writer, r *migrun.Report, format string) error {
-	switch format {
-	case "csv":
-		return r.WriteCSV(w)
-	case "json":
-		out := json.NewEncoder(w)
-		out.SetIndent("", "  ")
-		return out.Encode(r)
-	}
-	return r.Write(w, format == "markdown")
+	return trial.Run(c, cfg.Seeds, func(progress eval.Progress) (*migrun.Report, error) {
+		cfg.Progress = progress
+		return migrun.Run(c.Context, cfg)
+	}, func(r *migrun.Report) error { return trial.Write(c.App.Writer, r, format) })
 }
 
 // Limits of a cluster. A node has 64 devices at most.
@@ -125,18 +99,14 @@ func config(c *ucli.Context) (cfg migrun.Config, err error) {
 		Machines: migrun.Machines{Each: c.Int("machines"), GPUs: c.Int("gpus")}, Steady: c.Bool("steady"),
 		Loads: slices.Sorted(slices.Values(c.Float64Slice("load"))),
 	}
-	switch n := c.Int("seeds"); {
+	switch {
 	case cfg.Machines.Each < 1 || cfg.Machines.Each > maxMachines:
 		return cfg, exit.Usagef("--machines %d is outside 1 to %d", cfg.Machines.Each, maxMachines)
 	case cfg.Machines.GPUs < 1 || cfg.Machines.GPUs > maxGPUs:
 		return cfg, exit.Usagef("--gpus %d is outside 1 to %d", cfg.Machines.GPUs, maxGPUs)
-	case n < 1 || n > 100_000:
-		return cfg, exit.Usagef("--seeds %d is outside 1 to 100000", n)
-	default:
-		if err := seeds.CheckEvaluation(c.Uint64("seed"), n); err != nil {
-			return cfg, exit.New(exit.Usage, err, "")
-		}
-		cfg.Seeds = eval.Seeds(c.Uint64("seed"), n)
+	}
+	if cfg.Seeds, err = trial.Seeds(c, 1); err != nil {
+		return cfg, err
 	}
 	for _, l := range cfg.Loads {
 		if !(l > 0 && l <= 10) {

@@ -64,7 +64,9 @@ func TestCommand(t *testing.T) {
 	}
 	code, stdout, _ := runMIG(t, append(small, "--policies", "mig:value", "-o", "json")...)
 	var r struct {
-		Mixes []struct{ Policies []struct{ Filled [][]migrun.Filled } }
+		Mixes []struct {
+			Policies []struct{ Filled [][]migrun.Filled }
+		}
 	}
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != exit.OK || len(r.Mixes) != 1 || len(r.Mixes[0].Policies[0].Filled[1]) != len(migrun.Loads) {
 		t.Errorf("JSON: %d, %v, %+v", code, err, r)

@@ -2,6 +2,7 @@
 package progress
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -64,6 +65,13 @@ func (b *Bar) Show(done float64, phase, text string) {
 	if now := time.Now(); phase != b.phase || now.After(b.next) {
 		b.phase, b.next = phase, now.Add(pause)
 		b.log.Info().Msg(text)
+	}
+}
+
+// Episodes returns what reports the episodes of one of several parts of the job.
+func (b *Bar) Episodes(part, parts int, name string) func(done, total int) {
+	return func(done, total int) {
+		b.Show((float64(part)+float64(done)/float64(total))/float64(parts), name, fmt.Sprintf("%s: %d of %d episodes", name, done, total))
 	}
 }
 

@@ -57,8 +57,8 @@ type Front struct {
 }
 
 // Run plays every entrant on every seed, once for each term: no policy reads the simulator's objective, so it makes the
-// same placements both times. progress, which may be nil, is called after each episode.
-func Run(ctx context.Context, p Plan, progress func(done, total int)) (*Front, error) {
+// same placements both times. progress may be nil.
+func Run(ctx context.Context, p Plan, progress eval.Progress) (*Front, error) {
 	f := &Front{Plan: p}
 	var contenders []eval.Contender
 	for i, e := range p.Entrants {
@@ -73,11 +73,7 @@ func Run(ctx context.Context, p Plan, progress func(done, total int)) (*Front, e
 	for k, term := range p.Terms {
 		s := p.Scenario
 		s.Objective = objective.Mix{{Term: term, Weight: 1}}
-		c, err := eval.Compare(ctx, s, contenders, p.Seeds, func(done, total int) {
-			if progress != nil {
-				progress(done+k*total, len(p.Terms)*total)
-			}
-		})
+		c, err := eval.Compare(ctx, s, contenders, p.Seeds, progress.Part(k, len(p.Terms), s.Name))
 		if err != nil {
 			return nil, err
 		}

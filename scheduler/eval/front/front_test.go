@@ -45,9 +45,11 @@ func TestRunMeasuresBothTerms(t *testing.T) {
 		Entrants: []Entrant{entrant(t, "greedy:balance=2+pack=0.5", Greedy, both), entrant(t, "best-fit", Baseline, nil)},
 	}
 	done := 0
-	f, err := Run(context.Background(), p, func(d, total int) {
-		if done++; d != done || total != 12 {
-			t.Errorf("%d of %d episodes, want %d of 12", d, total, done)
+	f, err := Run(context.Background(), p, func(part, parts int, _ string) func(d, total int) {
+		return func(d, total int) {
+			if done++; part*total+d != done || parts*total != 12 {
+				t.Errorf("%d of %d episodes in part %d of %d, want %d of 12", d, total, part, parts, done)
+			}
 		}
 	})
 	if err != nil {

@@ -1,10 +1,10 @@
 package front
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -13,29 +13,26 @@ import (
 
 // WriteTable writes a table for each mix, for a terminal or as Markdown.
 func (f *Front) WriteTable(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
+	p := eval.Page{Markdown: markdown}
 	a, c := f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()
 	rows, comparisons := f.Rows()
-	fmt.Fprintf(&b, "%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
+	p.Printf("%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
 		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n%s\n",
 		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds),
 		f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1], eval.Signs.Rule(len(f.Plan.Seeds), comparisons))
+	title := "\n%s\n\n"
+	if markdown {
+		title = "\n### %s\n\n"
+	}
 	for _, m := range f.Plan.Mixes {
-		title := "\n%s\n\n"
-		if markdown {
-			title = "\n### %s\n\n"
-		}
-		fmt.Fprintf(&b, title, m.Name())
+		p.Printf(title, m.Name())
 		table := [][]string{f.columns()}
 		for _, r := range rows[m.Name()] {
 			table = append(table, r.cells())
 		}
-		if err := eval.Render(&b, table, markdown); err != nil {
-			return err
-		}
+		p.Table(table)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return p.Write(w)
 }
 
 // columns returns the header of the table of a mix.
@@ -47,20 +44,12 @@ func (f *Front) columns() []string {
 }
 
 func (r Row) cells() []string {
-	out := []string{
-		r.label(), number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost), "", "", "", "", "",
-		fmt.Sprintf("%.1f", r.Unscheduled()),
-	}
+	d, ofRange := &r.Difference, fmt.Sprintf("%+.1f%%", 100*r.ofRange)
 	if r.reference == "" {
-		return out
+		d, ofRange = nil, ""
 	}
-	d := r.Difference
-	out[4], out[5] = fmt.Sprintf("%+.4f", d.Mean), fmt.Sprintf("%+.4f to %+.4f", d.Low, d.High)
-	if d.Relative != nil {
-		out[6] = fmt.Sprintf("%+.1f%%", 100**d.Relative)
-	}
-	out[7], out[8] = fmt.Sprintf("%+.1f%%", 100*r.ofRange), d.Chance()
-	return out
+	return slices.Concat([]string{r.label(), number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost)},
+		d.Cells(4, "difference", "95% interval", "relative"), []string{ofRange}, d.Cells(4, "adjusted p"), []string{fmt.Sprintf("%.1f", r.Unscheduled())})
 }
 
 func number(v float64) string { return fmt.Sprintf("%.4f", v) }

@@ -2,7 +2,6 @@
 package headline
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 
@@ -111,12 +110,12 @@ func (r Row) Verdict() Verdict {
 
 // WriteMarkdown writes the rows as a table in Markdown.
 func (h Headline) WriteMarkdown(w io.Writer) error {
-	var b bytes.Buffer
+	p := eval.Page{Markdown: true}
 	samples := 0
 	for _, r := range h.Rows {
 		samples = max(samples, r.Difference.Samples)
 	}
-	fmt.Fprintf(&b, "The best policy without a network and the best network of each scenario, by the mean of the objective over time;\n"+
+	p.Printf("The best policy without a network and the best network of each scenario, by the mean of the objective over time;\n"+
 		"less is better. An arrow leads from the former's mean to the network's. The difference is the network's minus the other's.\n"+
 		"%s\n"+
 		"The comparisons are every network on every scenario, in the objective and in the unscheduled pods. Ahead (behind):\n"+
@@ -128,27 +127,19 @@ func (h Headline) WriteMarkdown(w io.Writer) error {
 	for _, r := range h.Rows {
 		rows = append(rows, r.cells())
 	}
-	if err := eval.Render(&b, rows, true); err != nil {
-		return err
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	p.Table(rows)
+	return p.Write(w)
 }
 
 func (r Row) cells() []string {
 	arrow := func(m eval.Metric) string {
 		return fmt.Sprintf("%.*f → %.*f", m.Digits, r.Baseline.Mean(m), m.Digits, r.Policy.Mean(m))
 	}
-	row := []string{
-		r.Scenario, r.Baseline.Name, r.Policy.Name, arrow(overTime), fmt.Sprintf("%+.*f", overTime.Digits, r.Difference.Mean), "", "",
-		arrow(eval.Unscheduled), string(r.Verdict()),
+	d := r.Difference.Cells(overTime.Digits, "difference", "relative", "95% interval", "adjusted p")
+	if d[1] != "" {
+		d[0] += " (" + d[1] + ")"
 	}
-	if r.Difference.Relative != nil {
-		row[4] += fmt.Sprintf(" (%+.1f%%)", 100**r.Difference.Relative)
+	return []string{
+		r.Scenario, r.Baseline.Name, r.Policy.Name, arrow(overTime), d[0], d[2], d[3], arrow(eval.Unscheduled), string(r.Verdict()),
 	}
-	if r.Difference.Samples > 1 {
-		row[5] = fmt.Sprintf("%+.*f to %+.*f", overTime.Digits, r.Difference.Low, overTime.Digits, r.Difference.High)
-		row[6] = r.Difference.Chance()
-	}
-	return row
 }

@@ -17,10 +17,9 @@ type Config struct {
 	Mixes      []Mix
 	Contenders []eval.Contender // the others are compared with the first
 	Seeds      []uint64
-	Loads      []float64 // ascending
-	Steady     bool      // pods come and go
-	// Progress, if not nil, is called after each episode with the episodes that are done. Calls do not overlap.
-	Progress func(done, total int)
+	Loads      []float64     // ascending
+	Steady     bool          // pods come and go
+	Progress   eval.Progress // may be nil
 }
 
 // Report is the result of a comparison.
@@ -56,12 +55,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		r := Comparison{Mix: x, steady: c.Steady}
 		scenarios := c.scenarios(x)
 		for k, s := range scenarios {
-			part := i*len(scenarios) + k
-			of, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
-				if c.Progress != nil {
-					c.Progress(part*total+done, len(c.Mixes)*len(scenarios)*total)
-				}
-			})
+			of, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, c.Progress.Part(i*len(scenarios)+k, len(c.Mixes)*len(scenarios), s.Name))
 			if err != nil {
 				return out, err
 			}

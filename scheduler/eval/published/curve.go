@@ -28,9 +28,9 @@ type curve struct {
 	bounds []float64 // of the allocation at each load, 0 to 1, means over the seeds
 }
 
-// RunCurve plays every workload with every contender and seed, once until the highest of c.Loads, and notes the state at each of them. It
-// calls progress as Run does.
-func RunCurve(ctx context.Context, c Config, progress func(workload string, done, total int)) (Curve, error) {
+// RunCurve plays every workload with every contender and seed, once until the highest of c.Loads, and notes the state at each of them.
+// progress may be nil.
+func RunCurve(ctx context.Context, c Config, progress eval.Progress) (Curve, error) {
 	out := Curve{loads: c.Loads}
 	err := c.each(ctx, progress, func(r *eval.Comparison, bounds func(factor float64) ([]float64, error)) error {
 		x := curve{Comparison: r}

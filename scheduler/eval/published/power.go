@@ -36,8 +36,8 @@ var publishedSavings = map[string][2]float64{"default": {13, 16}, "multigpu20": 
 // Power is the result of RunPower: the policies' allocations, and the power that they need.
 type Power struct{ Curve }
 
-// RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads. It calls progress as Run does.
-func RunPower(ctx context.Context, c Config, progress func(workload string, done, total int)) (Power, error) {
+// RunPower plays every workload with every contender and seed, and measures the power at each of c.Loads. progress may be nil.
+func RunPower(ctx context.Context, c Config, progress eval.Progress) (Power, error) {
 	curve, err := RunCurve(ctx, c, progress)
 	return Power{curve}, err
 }
@@ -188,7 +188,7 @@ func minus(a, b eval.Result, m eval.Metric) eval.Interval {
 	return eval.MeanInterval(out)
 }
 
-// Figures returns an SVG for each workload, by its name: allocation against mean power, a line for the
+// Figures returns an SVG for each workload, by its name behind power-: allocation against mean power, a line for the
 // published policies and one for the others.
 func (p Power) Figures() (map[string][]byte, error) {
 	out := map[string][]byte{}
@@ -207,7 +207,7 @@ func (p Power) Figures() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[x.Scenario.Name] = svg
+		out["power-"+x.Scenario.Name] = svg
 	}
 	return out, nil
 }

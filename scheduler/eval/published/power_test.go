@@ -50,7 +50,7 @@ func TestPowerGolden(t *testing.T) {
 		},
 		"power.svg": func(b *bytes.Buffer) error {
 			figures, err := madePower().Figures()
-			b.Write(figures["default"])
+			b.Write(figures["power-default"])
 			return err
 		},
 	} {

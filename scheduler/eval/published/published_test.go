@@ -131,7 +131,9 @@ func TestRunRefuses(t *testing.T) {
 	check("the factor must be over 0")
 	c.Factor = 1
 	var told []int
-	r, err := Run(context.Background(), c, func(_ string, done, _ int) { told = append(told, done) })
+	r, err := Run(context.Background(), c, func(_, _ int, _ string) func(int, int) {
+		return func(done, _ int) { told = append(told, done) }
+	})
 	// A share of 400 fits four times on two devices, 80%; five ask for all there is.
 	if err != nil || r.comparisons[0].Results[0].Outcomes[0].GPU.Allocation != 0.8 || len(told) != 1 {
 		t.Errorf("%+v, %v, told %v", r, err, told)

@@ -43,9 +43,8 @@ func Workloads(dir string) ([]string, error) {
 	return openb.PodLists(dir)
 }
 
-// Run plays every workload with every contender and seed. After each episode it calls progress,
-// which may be nil, with the workload and the number of its episodes that are done.
-func Run(ctx context.Context, c Config, progress func(workload string, done, total int)) (Report, error) {
+// Run plays every workload with every contender and seed. progress may be nil.
+func Run(ctx context.Context, c Config, progress eval.Progress) (Report, error) {
 	out := Report{factor: c.Factor}
 	err := c.each(ctx, progress, func(r *eval.Comparison, bounds func(factor float64) ([]float64, error)) error {
 		b, err := bounds(c.Factor)
@@ -58,19 +57,15 @@ func Run(ctx context.Context, c Config, progress func(workload string, done, tot
 // each plays every workload and calls done with its results and with what computes the upper bound of each
 // seed's arrivals.
 func (c Config) each(
-	ctx context.Context, progress func(workload string, done, total int), done func(*eval.Comparison, func(float64) ([]float64, error)) error,
+	ctx context.Context, progress eval.Progress, done func(*eval.Comparison, func(float64) ([]float64, error)) error,
 ) error {
-	return c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
+	return c.workloads(func(i int, nodes []openb.Node, pods []openb.Pod) error {
 		if c.Factor <= 0 {
 			return errors.New("the factor must be over 0; the published runs use 1.3")
 		}
 		until := fmt.Sprintf("until they have asked for %.0f%% of the GPUs", 100*c.Factor)
-		s := scenario(name, until, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
-		r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
-			if progress != nil {
-				progress(name, done, total)
-			}
-		})
+		s := scenario(c.Workloads[i], until, sim.OpenB{Nodes: nodes, Pods: pods, Factor: c.Factor, InOrder: c.InOrder, Loads: c.Loads})
+		r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, progress.Part(i, len(c.Workloads), s.Name))
 		if err != nil {
 			return err
 		}
@@ -79,7 +74,7 @@ func (c Config) each(
 }
 
 // workloads reads the nodes and the pods of each workload and calls play with them.
-func (c Config) workloads(play func(name string, nodes []openb.Node, pods []openb.Pod) error) error {
+func (c Config) workloads(play func(i int, nodes []openb.Node, pods []openb.Pod) error) error {
 	known, err := Workloads(c.Dir)
 	if err != nil {
 		return err
@@ -93,12 +88,12 @@ func (c Config) workloads(play func(name string, nodes []openb.Node, pods []open
 			return fmt.Errorf("%s: %w", c.Dir, err)
 		}
 	}
-	for _, w := range c.Workloads {
+	for i, w := range c.Workloads {
 		nodes, pods, err := read(c.Dir, w, machines)
 		if err != nil {
 			return err
 		}
-		if err := play(w, nodes, pods); err != nil {
+		if err := play(i, nodes, pods); err != nil {
 			return err
 		}
 	}

@@ -42,29 +42,25 @@ type steadyRun struct {
 }
 
 // RunSteady plays every workload with every contender and seed at each of c.Loads, for c.Days after c.WarmUp days of warm-up (sim.Steady).
-// It calls progress as Run does.
-func RunSteady(ctx context.Context, c Config, progress func(workload string, done, total int)) (Steady, error) {
+// progress may be nil.
+func RunSteady(ctx context.Context, c Config, progress eval.Progress) (Steady, error) {
 	out := Steady{warmUp: c.WarmUp, days: c.Days}
-	err := c.workloads(func(name string, _ []openb.Node, pods []openb.Pod) error { // before the first one is played
+	err := c.workloads(func(i int, _ []openb.Node, pods []openb.Pod) error { // before the first one is played
 		if err := openb.CheckLifetimes(pods); err != nil {
-			return exit.New(exit.Usage, fmt.Errorf("%s: %w", name, err), "choose other pod lists with --workload")
+			return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Workloads[i], err), "choose other pod lists with --workload")
 		}
 		return nil
 	})
 	if err != nil {
 		return out, err
 	}
-	err = c.workloads(func(name string, nodes []openb.Node, pods []openb.Pod) error {
-		for i, load := range c.Loads {
-			s := scenario(name, "come and go", sim.OpenB{
+	err = c.workloads(func(i int, nodes []openb.Node, pods []openb.Pod) error {
+		for k, load := range c.Loads {
+			s := scenario(c.Workloads[i], "come and go", sim.OpenB{
 				Nodes: nodes, Pods: pods, InOrder: c.InOrder,
 				Steady: &sim.Steady{Load: load, WarmUp: c.WarmUp * secondsADay, Duration: c.Days * secondsADay},
 			})
-			r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, func(done, total int) {
-				if progress != nil {
-					progress(name, i*total+done, len(c.Loads)*total)
-				}
-			})
+			r, err := eval.Compare(ctx, s, c.Contenders, c.Seeds, progress.Part(i*len(c.Loads)+k, len(c.Workloads)*len(c.Loads), s.Name))
 			if err != nil {
 				return err
 			}

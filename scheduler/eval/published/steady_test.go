@@ -93,13 +93,19 @@ func TestRunSteady(t *testing.T) {
 		Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3),
 		Loads: []float64{0.5, 2}, WarmUp: 1, Days: 0.5,
 	}
-	var told int
-	s, err := RunSteady(context.Background(), c, func(_ string, done, total int) { told = total })
+	told := 0
+	s, err := RunSteady(context.Background(), c, func(part, parts int, _ string) func(done, total int) {
+		return func(done, total int) {
+			if told++; told != part*total+done || parts != 4 {
+				t.Errorf("%d of %d in part %d of %d", done, total, part, parts)
+			}
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told != 12 || len(s.runs) != 4 {
-		t.Fatalf("%d episodes for each workload, %d runs", told, len(s.runs))
+	if told != 24 || len(s.runs) != 4 {
+		t.Fatalf("%d episodes, %d runs", told, len(s.runs))
 	}
 	again, err := RunSteady(context.Background(), c, nil)
 	if err != nil || !reflect.DeepEqual(s.runs[1].Results, again.runs[1].Results) {
@@ -119,7 +125,10 @@ func TestRunSteady(t *testing.T) {
 	}
 	// A list without times is refused before another one is played.
 	c.Workloads = []string{"default", "timeless"}
-	_, err = RunSteady(context.Background(), c, func(name string, done, _ int) { t.Errorf("%s: %d episodes were played", name, done) })
+	_, err = RunSteady(context.Background(), c, func(_, _ int, name string) func(int, int) {
+		t.Errorf("%s is played", name)
+		return nil
+	})
 	if err == nil || !strings.Contains(err.Error(), "timeless: the pods have no creation_time and deletion_time, so their lifetimes are not known") {
 		t.Errorf("got %v", err)
 	}
