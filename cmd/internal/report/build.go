@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,8 +53,8 @@ func (b *builder) build(runs []*runfolder.Run) []run {
 func (b *builder) run(id string, r *runfolder.Run) run {
 	out := run{ID: id, Manifest: r.Manifest, Title: titleOf(r), Command: shellLine(r.Manifest.Command), Seeds: seedList(r.Manifest.Seeds)}
 	out.Notes = slices.Concat(r.Manifest.Notes, r.Notes)
-	for file, n := range sorted(r.Manifest.Dropped) {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(float64(n), 0)))
+	for _, file := range slices.Sorted(maps.Keys(r.Manifest.Dropped)) {
+		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(float64(r.Manifest.Dropped[file]), 0)))
 	}
 	if why := incomplete(r); why != "" {
 		out.Notes = append(out.Notes, why)
@@ -71,9 +72,9 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	}
 	out.Decisions = b.chosen(id, r)
 	out.Curves, out.CurveRows = b.curves(r.Scalars, "Learning in figures", "step")
-	over := make([]runfolder.Scalar, len(r.Points))
-	for i, p := range r.Points {
-		over[i] = runfolder.Scalar{Tag: p.Tag, Step: p.At, Value: p.Value}
+	var over []runfolder.Scalar
+	for _, p := range r.Points {
+		over = append(over, runfolder.Scalar{Tag: p.Tag, Step: p.At, Value: p.Value})
 	}
 	out.Over, out.OverRows = b.curves(over, "Over time in figures", "second")
 	return out
@@ -198,22 +199,6 @@ func seedList(seeds []uint64) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// sorted ranges over a map in the order of its keys.
-func sorted[V any](m map[string]V) func(yield func(string, V) bool) {
-	return func(yield func(string, V) bool) {
-		keys := make([]string, 0, len(m))
-		for k := range m {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if !yield(k, m[k]) {
-				return
-			}
-		}
-	}
 }
 
 // table returns a table of a run, cut to the budget.

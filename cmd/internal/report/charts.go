@@ -30,7 +30,7 @@ func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) c
 	}
 	x := span(values, labelWidth, chartWidth-rightMargin)
 	bottom := d.height - axisHeight + 6
-	d.scale(x, bottom, m.Title+" minus "+baseline+"'s")
+	d.scale(x, bottom, short, m.Title+" minus "+baseline+"'s")
 	d.line("zero", x.at(0), 0, x.at(0), bottom)
 	var said []string
 	for i, r := range rows {
@@ -67,11 +67,11 @@ func tone(d runfolder.Difference) string {
 	return "unclear"
 }
 
-// scale draws the horizontal axis with its ticks and title.
-func (d *drawing) scale(x axis, y float64, title string) {
+// scale draws the horizontal axis with its labelled ticks and title.
+func (d *drawing) scale(x axis, y float64, label func(float64) string, title string) {
 	for _, v := range ticks(x.low, x.high, 5) {
 		d.line("grid", x.at(v), 0, x.at(v), y)
-		d.text("tick middle", x.at(v), y+13, short(v))
+		d.text("tick middle", x.at(v), y+13, label(v))
 	}
 	d.text("axis middle", (x.from+x.to)/2, y+29, title)
 }
@@ -89,7 +89,7 @@ func strips(m runfolder.Metric, names []string, values map[string][]float64) cha
 	}
 	x := span(all, labelWidth, chartWidth-rightMargin)
 	bottom := d.height - axisHeight + 6
-	d.scale(x, bottom, m.Title)
+	d.scale(x, bottom, short, m.Title)
 	var said []string
 	for i, n := range names {
 		v := slices.Sorted(slices.Values(values[n]))
@@ -199,11 +199,7 @@ func waitBars(who string, classes, names []string, of map[[2]string]runfolder.Wa
 	}
 	x := axis{0, most * 1.05, labelWidth + 104, chartWidth - rightMargin - 40}
 	bottom := d.height - axisHeight + 6
-	for _, v := range ticks(x.low, x.high, 5) {
-		d.line("grid", x.at(v), 0, x.at(v), bottom)
-		d.text("tick middle", x.at(v), bottom+13, short(100*v)+" %")
-	}
-	d.text("axis middle", (x.from+x.to)/2, bottom+29, who)
+	d.scale(x, bottom, func(v float64) string { return short(100*v) + " %" }, who)
 	y := gap / 2
 	for _, c := range classes {
 		d.text("class", 0, y+bar*float64(len(names))/2+4, clip(c, 19))

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"html/template"
@@ -285,7 +286,7 @@ func picture(kind, alt string, levels []string, rows int) (out imageData) {
 func timeTable(films []film, at []float64, unit string) *table {
 	const shown = 9
 	t := &table{Caption: "The cluster over time in figures", Columns: []string{
-		"time in " + orElse(unit, "seconds"), "with", "CPU", "memory", "imbalance", "nodes in use", "fullest node", "pods waiting",
+		"time in " + cmp.Or(unit, "seconds"), "with", "CPU", "memory", "imbalance", "nodes in use", "fullest node", "pods waiting",
 	}}
 	t.Numeric = []bool{true, false, true, true, true, true, false, true}
 	for i := range min(shown, len(at)) {
@@ -327,11 +328,4 @@ func summarise(f runfolder.Frame) (m moment) {
 	}
 	m.spread = math.Sqrt(max(squares-m.cpu*m.cpu, 0))
 	return m
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 )
 
 // mostSpread is the number of metrics whose distributions, and of those whose differences are drawn.
@@ -65,12 +68,12 @@ func episodes(s *runfolder.Scenario, r *runfolder.Run) (names []string, values m
 		if !slices.Contains(names, e.Contender) {
 			names = append(names, e.Contender)
 		}
-		for name, v := range sorted(e.Values) {
+		for _, name := range slices.Sorted(maps.Keys(e.Values)) {
 			if values[name] == nil {
 				values[name] = map[string][]float64{}
 				metricOf(s, name)
 			}
-			values[name][e.Contender] = append(values[name][e.Contender], v)
+			values[name][e.Contender] = append(values[name][e.Contender], e.Values[name])
 		}
 	}
 	s.Metrics = slices.DeleteFunc(slices.Clone(s.Metrics), func(m runfolder.Metric) bool { return values[m.Name] == nil })
@@ -144,7 +147,7 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 		return
 	}
 	t := table{
-		Caption: "Differences from " + orElse(out.Baseline, "the baseline"),
+		Caption: "Differences from " + cmp.Or(out.Baseline, "the baseline"),
 		Columns: []string{"metric", "policy", "difference", "95 % interval", "relative", "adjusted p", "mark"},
 		Numeric: []bool{false, false, true, true, true, true, false},
 	}
@@ -152,7 +155,7 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 	for i, name := range order {
 		m := metricOf(&described, name)
 		if i < mostSpread {
-			out.Differences = append(out.Differences, effects(m, orElse(out.Baseline, "the baseline"), by[name]))
+			out.Differences = append(out.Differences, effects(m, cmp.Or(out.Baseline, "the baseline"), by[name]))
 		}
 		for _, d := range by[name] {
 			row := []string{m.Title, d.Contender, signed(d.Mean, m.Digits), "", "", "", string(d.Mark)}
@@ -163,20 +166,13 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 				row[4] = signed(100**d.Relative, 1) + " %"
 			}
 			if d.P != nil {
-				row[5] = significance(*d.P)
+				row[5] = eval.Significance(*d.P)
 			}
 			t.Rows = append(t.Rows, row)
 		}
 	}
 	t = b.cut(t)
 	out.Changes = &t
-}
-
-func significance(p float64) string {
-	if p < 1e-9 {
-		return "<1e-09"
-	}
-	return fmt.Sprintf("%.3g", p)
 }
 
 // frames makes the heat maps and the curves of the cluster over time, of the first seed that has frames.
@@ -202,15 +198,7 @@ func (b *builder) frames(out *scenario, r *runfolder.Run) {
 		return
 	}
 	for _, f := range films {
-		slices.SortStableFunc(f.frames, func(a, b runfolder.Frame) int {
-			switch {
-			case a.At < b.At:
-				return -1
-			case a.At > b.At:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(f.frames, func(a, b runfolder.Frame) int { return cmp.Compare(a.At, b.At) })
 	}
 	heat, c := heatOf(out.ID, out.Scenario, films, b.cells)
 	out.Heat = heat
@@ -230,7 +218,7 @@ func (b *builder) overTime(s runfolder.Scenario, films []film) (out []chart) {
 		{"pods waiting", false, func(f runfolder.Frame, _ moment) float64 { return float64(f.Waiting) }},
 		{"nodes in use", false, func(_ runfolder.Frame, m moment) float64 { return float64(m.used) }},
 	} {
-		c := plot{title: p.title, across: "time in " + orElse(s.TimeUnit, "seconds"), percent: p.percent}
+		c := plot{title: p.title, across: "time in " + cmp.Or(s.TimeUnit, "seconds"), percent: p.percent}
 		for _, f := range films {
 			line := curve{name: f.contender}
 			for _, x := range thin(f.frames, b.points) {
@@ -248,7 +236,7 @@ func (b *builder) waits(out *scenario, r *runfolder.Run) {
 	var classes, names []string
 	of := map[[2]string]runfolder.Waits{}
 	t := table{
-		Caption: "Waiting by class, in " + orElse(out.TimeUnit, "seconds"),
+		Caption: "Waiting by class, in " + cmp.Or(out.TimeUnit, "seconds"),
 		Columns: []string{"class", "policy", "pods", "waited", "no node", "mean wait", "median", "90 %", "95 %", "99 %", "longest"},
 		Numeric: []bool{false, false, true, true, true, true, true, true, true, true, true},
 	}
@@ -298,7 +286,7 @@ func late(s runfolder.Scenario) string {
 	if s.Soon == 0 {
 		return "pods that got no node at once"
 	}
-	unit := orElse(s.TimeUnit, "seconds")
+	unit := cmp.Or(s.TimeUnit, "seconds")
 	if s.Soon == 1 {
 		unit = strings.TrimSuffix(unit, "s")
 	}
@@ -314,10 +302,7 @@ func (b *builder) curves(all []runfolder.Scalar, caption, across string) (out []
 	for _, s := range all {
 		by[s.Tag] = append(by[s.Tag], s)
 	}
-	var tags []string
-	for tag := range sorted(by) {
-		tags = append(tags, tag)
-	}
+	tags := slices.Sorted(maps.Keys(by))
 	slices.SortStableFunc(tags, func(x, y string) int { return rank(x) - rank(y) })
 	if len(tags) == 0 {
 		return nil, nil

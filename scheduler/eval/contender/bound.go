@@ -1,11 +1,9 @@
 package contender
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 
-	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/bound"
 	"gnnsched/scheduler/policy"
@@ -21,25 +19,6 @@ var bounds = map[string]func(p policy.Policy, ties *rand.Rand) player{
 
 // player plays the episode of a seed.
 type player func(env *sim.Env, seed uint64, stop func() error) (sim.Outcome, error)
-
-// boundOf returns the contender PREFIX:POLICY.
-func boundOf(prefix, name string) (eval.Contender, error) {
-	x, err := Named(name)
-	if err != nil {
-		return x, err
-	}
-	if x.Play != nil || x.PlayAll != nil {
-		return x, exit.Usagef("--policies: %s:%s: %s is no policy", prefix, name, name)
-	}
-	return eval.Contender{
-		Name: prefix + ":" + name,
-		New:  x.New,
-		Play: func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
-			play := bounds[prefix](x.New(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
-			return play(env, seed, ctx.Err)
-		},
-	}, nil
-}
 
 // looking plays a policy's best candidates against the true future, or against drawn ones.
 func looking(l *bound.Lookahead) player {

@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/server/stockconfig"
+	"gnnsched/scheduler/sim"
 )
 
 // Names lists the policies for any cluster: the heuristics that score by requests, then the shipped networks. The first
@@ -101,24 +103,23 @@ func likeTerms(text string) bool {
 	return true
 }
 
-// Named returns the heuristic or the shipped network with that name, or the bound that the name describes (boundOf).
+// Named returns the heuristic or the shipped network with that name, or what the name makes of one by its prefix.
 func Named(name string) (eval.Contender, error) {
-	if prefix, of, ok := strings.Cut(name, ":"); ok && bounds[prefix] != nil {
-		return boundOf(prefix, of)
-	} else if ok && prefix == running {
-		x, err := Named(of)
-		if err != nil {
-			return x, err
+	if prefix, of, ok := strings.Cut(name, ":"); ok {
+		switch {
+		case bounds[prefix] != nil || prefix == running || prefix == firstFit:
+			x, err := Named(of)
+			if err != nil {
+				return x, err
+			}
+			return prefixed(prefix, x)
+		case prefix == python.Prefix:
+			return python.Contender(of)
+		case prefix == stockPrefix:
+			return stockOf(name, of)
+		case slices.Contains(checkpoint.ShippedNames(), prefix):
+			return ofObjective(prefix, of)
 		}
-		return ofRunning(x)
-	} else if ok && prefix == firstFit {
-		return ofFirstFit(of)
-	} else if ok && prefix == python.Prefix {
-		return python.Contender(of)
-	} else if ok && prefix == stockPrefix {
-		return stockOf(name, of)
-	} else if ok && slices.Contains(checkpoint.ShippedNames(), prefix) {
-		return ofObjective(prefix, of)
 	}
 	h, err := heuristic.Find(name)
 	switch {
@@ -159,21 +160,35 @@ func ofObjective(network, text string) (eval.Contender, error) {
 	return x, nil
 }
 
-// firstFit is the prefix of a policy whose devices upstream's allocator chooses.
-const firstFit = "first-fit"
+// Prefixes of policies: whose devices upstream's allocator chooses, and that count typical pods by the time for which they run.
+const (
+	firstFit = "first-fit"
+	running  = "running"
+)
 
-// ofFirstFit returns the contender first-fit:POLICY.
-func ofFirstFit(name string) (eval.Contender, error) {
-	x, err := Named(name)
-	if err != nil {
-		return x, err
-	}
+// prefixed returns the contender PREFIX:POLICY: a bound, or a policy that differs by its prefix.
+func prefixed(prefix string, x eval.Contender) (eval.Contender, error) {
 	if x.Play != nil || x.PlayAll != nil {
-		return x, exit.Usagef("--policies: %s:%s: %s is no policy", firstFit, name, name)
+		return x, exit.Usagef("--policies: %s:%s: %s is no policy", prefix, x.Name, x.Name)
 	}
-	of := x.New
-	x.Name = firstFit + ":" + name
-	x.New = func(s policy.Setting) policy.Policy { return policy.FirstFit(of(s)) }
+	of, name := x.New, prefix+":"+x.Name
+	switch prefix {
+	case firstFit:
+		x.New = func(s policy.Setting) policy.Policy { return policy.FirstFit(of(s)) }
+	case running: // where lifetimes are not known, it is the policy itself
+		x.New = func(s policy.Setting) policy.Policy {
+			if s.Running != nil {
+				s.Typical = s.Running
+			}
+			return of(s)
+		}
+	default:
+		return eval.Contender{Name: name, New: of, Play: func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
+			play := bounds[prefix](of(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
+			return play(env, seed, ctx.Err)
+		}}, nil
+	}
+	x.Name = name
 	return x, nil
 }
 
@@ -208,7 +223,7 @@ func load(argument string) (eval.Contender, error) {
 		if err != nil {
 			return x, err
 		}
-		return ofRunning(x)
+		return prefixed(running, x)
 	}
 	name, path := splitArgument(argument)
 	if filepath.Ext(path) == ".json" {

@@ -29,6 +29,26 @@ var (
 	baselineColor = color.NRGBA{R: 0xd6, G: 0x27, B: 0x28, A: 0xff}
 )
 
+// newPlot returns a plot whose texts, but for a label of Y and the legend, have no serifs.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font} {
+		f.Variant = "Sans"
+	}
+	return p
+}
+
+// svg returns what paint draws on a page.
+func svg(what string, width, height vg.Length, paint func(page draw.Canvas)) ([]byte, error) {
+	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
+	paint(draw.New(canvas))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("draw %s: %w", what, err)
+	}
+	return b.Bytes(), nil
+}
+
 // SVG draws two panels side by side, the objective and the unscheduled pods, with a row for each
 // policy, the first on top. A row has a dot for each seed, and a square for the mean with its 95%
 // interval, unless there is one sample, as a bar. A dashed line marks the mean of the baseline, the first policy.
@@ -48,27 +68,19 @@ func SVG(c *eval.Comparison) ([]byte, error) {
 	}
 	panels[1].HideY() // the first panel names the rows
 	width, height := panelWidth*vg.Length(len(panels)), margins+rowHeight*vg.Length(len(c.Results))
-	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
-	page := draw.New(canvas)
 	tiles := draw.Tiles{
 		Rows: 1, Cols: len(panels), PadX: vg.Centimeter / 2, PadLeft: vg.Millimeter, PadRight: 4 * vg.Millimeter, PadTop: 2 * vg.Millimeter,
 	}
-	for i, area := range plot.Align([][]*plot.Plot{panels}, tiles, page)[0] {
-		panels[i].Draw(area)
-	}
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return nil, fmt.Errorf("draw %s: %w", c.Scenario.Name, err)
-	}
-	return b.Bytes(), nil
+	return svg(c.Scenario.Name, width, height, func(page draw.Canvas) {
+		for i, area := range plot.Align([][]*plot.Plot{panels}, tiles, page)[0] {
+			panels[i].Draw(area)
+		}
+	})
 }
 
 // panel draws one metric of every policy.
 func panel(c *eval.Comparison, m eval.Metric) (*plot.Plot, error) {
-	p := plot.New()
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font} {
-		f.Variant = "Sans"
-	}
+	p := newPlot()
 	p.X.Label.Text = m.Title
 	if m.Name == eval.Objective.Name {
 		p.X.Label.Text = "objective " + c.Scenario.Objective.Name()

@@ -1,13 +1,9 @@
 package figure
 
 import (
-	"bytes"
 	"fmt"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/headline"
@@ -17,10 +13,7 @@ import (
 // objective over time relative to the baseline's, in %, as a square with its 95% interval as a bar. The dashed
 // line is where both are equal; the network is ahead on its left.
 func Headline(h headline.Headline) ([]byte, error) {
-	p := plot.New()
-	for _, f := range []*font.Font{&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font} {
-		f.Variant = "Sans"
-	}
+	p := newPlot()
 	p.X.Label.Text = "objective over time, best network minus best policy without a network, %"
 	var rows []headline.Row
 	for _, r := range h.Rows {
@@ -50,12 +43,5 @@ func Headline(h headline.Headline) ([]byte, error) {
 	}
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.6, float64(len(rows))-0.4
-	width, height := 2*panelWidth, margins+rowHeight*font.Length(len(rows))
-	canvas := vgsvg.NewWith(vgsvg.UseWH(width, height))
-	p.Draw(draw.New(canvas))
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return nil, fmt.Errorf("draw the verdicts: %w", err)
-	}
-	return b.Bytes(), nil
+	return svg("the verdicts", 2*panelWidth, margins+rowHeight*font.Length(len(rows)), p.Draw)
 }

@@ -1,18 +1,15 @@
 package figure
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"image/color"
 	"slices"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 
 	"gnnsched/scheduler/eval"
 )
@@ -37,13 +34,8 @@ var lineColors = []color.NRGBA{
 
 // Trade draws policies by two metrics, with a bar for each interval.
 func Trade(title, x, y string, lines []Line) ([]byte, error) {
-	p := plot.New()
-	for _, f := range []*font.Font{
-		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
-		&p.Legend.TextStyle.Font,
-	} {
-		f.Variant = "Sans"
-	}
+	p := newPlot()
+	p.Y.Label.TextStyle.Font.Variant, p.Legend.TextStyle.Font.Variant = "Sans", "Sans"
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
 	p.Legend.Top, p.Legend.Left = false, false
 	p.Add(plotter.NewGrid())
@@ -55,13 +47,7 @@ func Trade(title, x, y string, lines []Line) ([]byte, error) {
 			return nil, fmt.Errorf("draw %s: %w", title, err)
 		}
 	}
-	canvas := vgsvg.NewWith(vgsvg.UseWH(2*panelWidth, panelWidth*1.2))
-	p.Draw(draw.New(canvas))
-	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return nil, fmt.Errorf("draw %s: %w", title, err)
-	}
-	return b.Bytes(), nil
+	return svg(title, 2*panelWidth, panelWidth*1.2, p.Draw)
 }
 
 // bars are points with both their intervals.
