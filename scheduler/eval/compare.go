@@ -98,12 +98,12 @@ type Result struct {
 	Outcomes []sim.Outcome // by seed, in the order of Comparison.Seeds
 }
 
-// Comparison holds the results of several contenders on the same episodes of one scenario. The
-// first is the baseline of all differences.
+// Comparison holds the results of several contenders on the same episodes of one scenario.
 type Comparison struct {
 	Scenario Scenario
 	Seeds    []uint64
 	Results  []Result
+	Baseline int // the index of the result that the others differ from; -1 for none
 	// OneWorkload reports that the same pods arrived on every seed. The seeds are then one sample, and
 	// differences have no intervals.
 	OneWorkload bool

@@ -57,7 +57,7 @@ func (c *Comparison) WriteSummary(w io.Writer) error {
 	p.Printf(".%s\n\n", c.legend())
 	cells := c.Means(Objective, Unscheduled, metric("waited"))
 	if len(c.Results) > 1 {
-		cells = append(cells, Column{c, Objective}.Compared(difference, interval, relative, "significant")...)
+		cells = append(cells, Compared(Judge(Column{c, Objective})[0], Objective.Digits, difference, interval, relative, "significant")...)
 	}
 	p.Table(c.Table(cells...))
 	return c.end(p, w)

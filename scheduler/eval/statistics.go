@@ -61,7 +61,7 @@ func (c *Comparison) Interval(values []float64) Interval {
 // Difference returns the metric of r minus the baseline's, estimated from the seeds' differences. With one
 // sample P is 1.
 func (c *Comparison) Difference(r Result, m Metric) Difference {
-	d := Paired(r.Values(m), c.Results[0].Values(m))
+	d := Paired(r.Values(m), c.Results[c.Baseline].Values(m))
 	if c.Samples() < 2 {
 		d.Samples, d.P, d.Low, d.High = c.Samples(), 1, d.Mean, d.Mean
 	}
@@ -88,8 +88,10 @@ func Paired(ours, theirs []float64) Difference {
 func (c *Comparison) Differences(metrics []Metric) [][]Difference {
 	out := make([][]Difference, len(metrics))
 	for k, all := range Judge(c.columns(metrics...)...) {
-		for _, d := range all[1:] {
-			out[k] = append(out[k], *d)
+		for _, d := range all {
+			if d != nil {
+				out[k] = append(out[k], *d)
+			}
 		}
 	}
 	return out

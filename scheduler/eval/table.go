@@ -19,16 +19,18 @@ func (c Column) Mean(i int) float64 { return c.Results[i].Mean(c.Metric) }
 // Cell returns the mean of result i for a table.
 func (c Column) Cell(i int) string { return strconv.FormatFloat(c.Mean(i), 'f', c.Digits, 64) }
 
-// Judge returns the differences of all results from the first, by column and result, judged together. The first result has none.
+// Judge returns the differences of all results from the baseline, by column and result, judged together. The baseline has none.
 func Judge(columns ...Column) [][]*Difference {
 	out := make([][]*Difference, len(columns))
 	var all []*Difference
 	for k, c := range columns {
 		out[k] = make([]*Difference, len(c.Results))
-		for i, r := range c.Results[1:] {
-			out[k][i+1] = new(c.Difference(r, c.Metric))
+		for i, r := range c.Results {
+			if i != c.Baseline && c.Baseline >= 0 {
+				out[k][i] = new(c.Difference(r, c.Metric))
+				all = append(all, out[k][i])
+			}
 		}
-		all = append(all, out[k][1:]...)
 	}
 	Together(all...)
 	return out
@@ -79,11 +81,10 @@ const (
 	adjusted   = "adjusted p"
 )
 
-// Compared returns the titled cells of the differences from the first result, which are judged together.
-func (c Column) Compared(titles ...string) (out []Cells) {
-	all := Judge(c)[0]
+// Compared returns the titled cells of differences, which are by result.
+func Compared(all []*Difference, digits int, titles ...string) (out []Cells) {
 	for _, title := range titles {
-		out = append(out, Cells{title, func(i int) string { return all[i].Cells(c.Digits, title)[0] }})
+		out = append(out, Cells{title, func(i int) string { return all[i].Cells(digits, title)[0] }})
 	}
 	return out
 }

@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/eval/figure"
 	"gnnsched/scheduler/eval/front"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/wish"
@@ -58,7 +57,7 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	return trial.Run(c, seeds, func(progress eval.Progress) (*front.Front, error) { return front.Run(c.Context, p, progress) },
 		func(f *front.Front) error {
 			return errors.Join(write(c, f), trial.Plot(c, func() (map[string][]byte, error) {
-				svg, err := figure.Front(f)
+				svg, err := f.Figure()
 				return map[string][]byte{Flag: svg}, err
 			}))
 		})

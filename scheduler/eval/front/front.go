@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/sim"
 )
 
 // Group is the kind of an entrant.
@@ -32,6 +29,14 @@ type Entrant struct {
 	Mix   objective.Mix // nil for a baseline
 }
 
+// label names an entrant within its mix.
+func (e Entrant) label() string {
+	if e.Group == Conditioned || e.Group == Single {
+		return e.Name + " (" + string(e.Group) + ")"
+	}
+	return e.Name
+}
+
 // Plan describes the comparison.
 type Plan struct {
 	Scenario eval.Scenario
@@ -41,19 +46,10 @@ type Plan struct {
 	Seeds    []uint64
 }
 
-// Point holds an entrant's costs. The slices are by seed.
-type Point struct {
-	Name     string
-	Group    Group
-	Mix      string        // empty for a baseline
-	Costs    [2][]float64  // each term over time
-	Outcomes []sim.Outcome // of the first term
-}
-
-// Front holds the points of a plan.
+// Front holds the costs of a plan's entrants.
 type Front struct {
-	Plan   Plan
-	Points []Point
+	Plan  Plan
+	terms [2]*eval.Comparison // of the entrants, with each term as the objective
 }
 
 // Run plays every entrant on every seed, once for each term: no policy reads the simulator's objective, so it makes the
@@ -62,11 +58,6 @@ func Run(ctx context.Context, p Plan, progress eval.Progress) (*Front, error) {
 	f := &Front{Plan: p}
 	var contenders []eval.Contender
 	for i, e := range p.Entrants {
-		mix := ""
-		if e.Mix != nil {
-			mix = e.Mix.Name()
-		}
-		f.Points = append(f.Points, Point{Name: e.Name, Group: e.Group, Mix: mix})
 		e.Contender.Name = fmt.Sprintf("%d %s", i, e.Name) // one network enters several times
 		contenders = append(contenders, e.Contender)
 	}
@@ -77,89 +68,92 @@ func Run(ctx context.Context, p Plan, progress eval.Progress) (*Front, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i, r := range c.Results[:len(contenders)] {
-			f.Points[i].Costs[k] = r.Values(overTime)
-			if k == 0 {
-				f.Points[i].Outcomes = r.Outcomes
-			}
-		}
+		f.terms[k] = c
 	}
 	return f, nil
 }
 
-// overTime is the metric of a term's cost.
+// overTime is the metric of a cost.
 var overTime, _ = eval.FindMetric("meanCost")
 
-// Row compares a point with the one made for the same mix.
-type Row struct {
-	Point
-	reference  string          // name of the point that the differences refer to
-	Cost       float64         // of the mix, over time
-	Difference eval.Difference // of the mix's cost; Adjusted is for all rows with a reference
-	// ofRange is the mean difference as a share of the range of the mix's cost over all points.
-	ofRange float64
+// atMix is the entrants for a mix, and the baselines.
+type atMix struct {
+	mix      string
+	entrants []Entrant
+	terms    [2]*eval.Comparison // as in Front
+	// cost has the costs of the mix. Its baseline is the first single entrant of the mix, or the greedy one if there is none.
+	cost        *eval.Comparison
+	differences []*eval.Difference // of the cost over time, judged together with those of all mixes
+	span        float64            // from the lowest to the highest mean cost of the mix over all entrants of the plan
 }
 
-// Rows returns the points by mix: the mix's own, then the baselines. A point is compared with the first single one of its
-// mix, or with the greedy one if there is none. All differences are judged together; comparisons is their number.
-func (f *Front) Rows() (out map[string][]Row, comparisons int) {
-	out = map[string][]Row{}
-	var all []*eval.Difference
+// column returns the cost of the mix.
+func (a atMix) column() eval.Column { return eval.Column{Comparison: a.cost, Metric: overTime} }
+
+// ofRange returns a difference as a share of the range of the mix's cost; 0 without one.
+func (a atMix) ofRange(i int) float64 {
+	if a.differences[i] == nil {
+		return 0
+	}
+	return a.differences[i].Mean / max(a.span, 1e-12)
+}
+
+// mixes returns the entrants by mix, and the number of differences that are judged together.
+func (f *Front) mixes() (out []atMix, comparisons int) {
+	var columns []eval.Column
 	for _, m := range f.Plan.Mixes {
-		rows := f.rows(m)
-		out[m.Name()] = rows
-		for i := range rows {
-			if rows[i].reference != "" {
-				all = append(all, &rows[i].Difference)
-			}
+		a := f.at(m)
+		if out, columns = append(out, a), append(columns, a.column()); a.cost.Baseline >= 0 {
+			comparisons += len(a.entrants) - 1
 		}
 	}
-	eval.Together(all...)
-	return out, len(all)
+	for k, all := range eval.Judge(columns...) {
+		out[k].differences = all
+	}
+	return out, comparisons
 }
 
-// rows returns the rows of a mix, whose differences are not judged yet.
-func (f *Front) rows(m objective.Mix) (out []Row) {
-	c := &eval.Comparison{Scenario: f.Plan.Scenario, Seeds: f.Plan.Seeds}
-	low, high := f.span(m)
-	reference := f.reference(m.Name())
-	for i, x := range f.Points {
-		if x.Mix != "" && x.Mix != m.Name() {
-			continue
+// at returns the entrants for a mix, whose differences are not judged yet.
+func (f *Front) at(m objective.Mix) atMix {
+	a := atMix{mix: m.Name()}
+	costs := f.cost(m)
+	var picked []int
+	var means []float64
+	for i, e := range f.Plan.Entrants {
+		means = append(means, costs.Results[i].Mean(overTime))
+		if e.Mix == nil || e.Mix.Name() == a.mix {
+			picked, a.entrants = append(picked, i), append(a.entrants, e)
 		}
-		r := f.result(x, m)
-		row := Row{Point: x, Cost: r.Mean(overTime)}
-		if reference >= 0 && reference != i {
-			c.Results = []eval.Result{f.result(f.Points[reference], m)}
-			row.reference, row.Difference = f.Points[reference].Name, c.Difference(r, overTime)
-			row.ofRange = row.Difference.Mean / max(high-low, 1e-12)
+	}
+	pick := func(c *eval.Comparison) *eval.Comparison {
+		out := &eval.Comparison{Seeds: f.Plan.Seeds}
+		for k, i := range picked {
+			out.Results = append(out.Results, eval.Result{Name: a.entrants[k].label(), Outcomes: c.Results[i].Outcomes})
 		}
-		out = append(out, row)
+		return out
+	}
+	a.cost, a.terms, a.span = pick(costs), [2]*eval.Comparison{pick(f.terms[0]), pick(f.terms[1])}, slices.Max(means)-slices.Min(means)
+	group := func(g Group) int {
+		return slices.IndexFunc(a.entrants, func(e Entrant) bool { return e.Mix != nil && e.Group == g })
+	}
+	if a.cost.Baseline = group(Single); a.cost.Baseline < 0 {
+		a.cost.Baseline = group(Greedy)
+	}
+	return a
+}
+
+// cost returns the entrants with the costs of a mix.
+func (f *Front) cost(m objective.Mix) *eval.Comparison {
+	out := &eval.Comparison{}
+	weights := f.weights(m)
+	for i, r := range f.terms[0].Results {
+		r.Outcomes = slices.Clone(r.Outcomes)
+		for k := range r.Outcomes {
+			r.Outcomes[k].MeanCost = weights[0]*r.Outcomes[k].MeanCost + weights[1]*f.terms[1].Results[i].Outcomes[k].MeanCost
+		}
+		out.Results = append(out.Results, r)
 	}
 	return out
-}
-
-// reference returns the index of the point that the others of a mix are compared with; -1 for none.
-func (f *Front) reference(mix string) int {
-	for _, g := range []Group{Single, Greedy} {
-		if i := slices.IndexFunc(f.Points, func(p Point) bool { return p.Mix == mix && p.Group == g }); i >= 0 {
-			return i
-		}
-	}
-	return -1
-}
-
-// result returns a point with the costs of a mix.
-func (f *Front) result(p Point, m objective.Mix) eval.Result {
-	r := eval.Result{Name: p.Name, Kind: eval.Baseline, Outcomes: slices.Clone(p.Outcomes)}
-	if p.Group == Conditioned {
-		r.Kind = eval.Network
-	}
-	weights := f.weights(m)
-	for i := range r.Outcomes {
-		r.Outcomes[i].MeanCost = weights[0]*p.Costs[0][i] + weights[1]*p.Costs[1][i]
-	}
-	return r
 }
 
 // weights returns the weights of the two terms in a mix.
@@ -172,25 +166,4 @@ func (f *Front) weights(m objective.Mix) (w [2]float64) {
 		}
 	}
 	return w
-}
-
-// span returns the lowest and the highest mean cost of a mix over all points.
-func (f *Front) span(m objective.Mix) (low, high float64) {
-	for i, p := range f.Points {
-		cost := f.result(p, m).Mean(overTime)
-		if i == 0 {
-			low, high = cost, cost
-		}
-		low, high = min(low, cost), max(high, cost)
-	}
-	return low, high
-}
-
-// Unscheduled returns the mean number of pods that the point left over.
-func (p Point) Unscheduled() float64 {
-	var values []float64
-	for _, o := range p.Outcomes {
-		values = append(values, float64(o.Unscheduled))
-	}
-	return stat.Mean(values, nil)
 }

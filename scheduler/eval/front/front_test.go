@@ -62,7 +62,7 @@ func TestRunMeasuresBothTerms(t *testing.T) {
 	}
 	for i, r := range c.Results {
 		for k, want := range r.Values(overTime) {
-			if got := f.result(f.Points[i], both).Outcomes[k].MeanCost; math.Abs(got-want) > 1e-9 {
+			if got := f.cost(both).Results[i].Outcomes[k].MeanCost; math.Abs(got-want) > 1e-9 {
 				t.Errorf("%s on seed %d: %v, want %v", r.Name, k, got, want)
 			}
 		}
@@ -77,21 +77,26 @@ func points(t *testing.T) *Front {
 		Scenario: eval.Scenario{Name: "example"}, Terms: [2]objective.Term{b[0].Term, b[1].Term}, Mixes: []objective.Mix{a, b},
 		Seeds: eval.Seeds(7, 4),
 	}}
-	add := func(name string, g Group, m string, balance, energy float64, unscheduled int) {
-		p := Point{Name: name, Group: g, Mix: m}
+	f.terms = [2]*eval.Comparison{{Seeds: f.Plan.Seeds}, {Seeds: f.Plan.Seeds}}
+	add := func(name string, g Group, m objective.Mix, balance, energy float64, unscheduled int) {
+		f.Plan.Entrants = append(f.Plan.Entrants, Entrant{eval.Contender{Name: name}, g, m})
+		var of [2]eval.Result
 		for i := range f.Plan.Seeds {
 			noise := 0.01 * float64(i)
-			p.Costs[0], p.Costs[1] = append(p.Costs[0], balance+noise), append(p.Costs[1], energy+noise*balance)
-			p.Outcomes = append(p.Outcomes, sim.Outcome{Unscheduled: unscheduled})
+			for k, cost := range []float64{balance + noise, energy + noise*balance} {
+				of[k].Outcomes = append(of[k].Outcomes, sim.Outcome{Unscheduled: unscheduled, MeanCost: cost})
+			}
 		}
-		f.Points = append(f.Points, p)
+		for k, r := range of {
+			f.terms[k].Results = append(f.terms[k].Results, r)
+		}
 	}
-	add("net", Conditioned, a.Name(), 0.11, 0.60, 0)
-	add("net", Conditioned, b.Name(), 0.20, 0.50, 1)
-	add("one", Single, b.Name(), 0.18, 0.52, 2)
-	add("greedy", Greedy, a.Name(), 0.10, 0.60, 0)
-	add("greedy", Greedy, b.Name(), 0.25, 0.49, 0)
-	add("best-fit", Baseline, "", 0.30, 0.55, 3)
+	add("net", Conditioned, a, 0.11, 0.60, 0)
+	add("net", Conditioned, b, 0.20, 0.50, 1)
+	add("one", Single, b, 0.18, 0.52, 2)
+	add("greedy", Greedy, a, 0.10, 0.60, 0)
+	add("greedy", Greedy, b, 0.25, 0.49, 0)
+	add("best-fit", Baseline, nil, 0.30, 0.55, 3)
 	return f
 }
 
@@ -109,20 +114,20 @@ func TestFrontTables(t *testing.T) {
 		}
 		golden.Check(t, name, b.String())
 	}
-	rows, _ := f.Rows()
-	first := rows["balance"][0]
-	if first.reference != "greedy" || math.Abs(first.Difference.Mean-0.01) > 1e-9 || math.Abs(first.ofRange-0.01/0.2) > 1e-9 {
-		t.Errorf("the first row is %+v", first)
+	all, _ := f.mixes()
+	first := all[0]
+	if first.entrants[first.cost.Baseline].Name != "greedy" || math.Abs(first.differences[0].Mean-0.01) > 1e-9 || math.Abs(first.ofRange(0)-0.01/0.2) > 1e-9 {
+		t.Errorf("the first mix is %+v", first)
 	}
-	if second := rows["balance=0.5,energy=1.25"][0]; second.reference != "one" {
-		t.Errorf("compared with %s", second.reference)
+	if second := all[1]; second.entrants[second.cost.Baseline].Name != "one" {
+		t.Errorf("compared with %d", second.cost.Baseline)
 	}
 }
 
 func TestLines(t *testing.T) {
-	names, lines := points(t).Lines()
-	if len(names) != 4 || names[0] != "net" || len(lines["net"]) != 2 || len(lines["single"]) != 1 || len(lines["greedy"]) != 2 {
-		t.Errorf("%v, %v", names, lines)
+	lines := points(t).lines()
+	if len(lines) != 4 || lines[0].Name != "net" || len(lines[0].Points) != 2 || lines[1].Name != "single" || len(lines[1].Points) != 1 || len(lines[2].Points) != 2 {
+		t.Errorf("%+v", lines)
 	}
 }
 

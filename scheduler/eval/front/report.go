@@ -6,55 +6,49 @@ import (
 	"io"
 	"slices"
 
-	"gonum.org/v1/gonum/stat"
-
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/figure"
 )
 
 // WriteTable writes a table for each mix, for a terminal or as Markdown.
 func (f *Front) WriteTable(w io.Writer, markdown bool) error {
 	p := eval.Page{Markdown: markdown}
-	a, c := f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()
-	rows, comparisons := f.Rows()
+	seeds := f.Plan.Seeds
+	all, comparisons := f.mixes()
 	p.Printf("%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
 		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n%s\n",
-		f.Plan.Scenario.Name, a, c, len(f.Plan.Seeds),
-		f.Plan.Seeds[0], f.Plan.Seeds[len(f.Plan.Seeds)-1], eval.Signs.Rule(len(f.Plan.Seeds), comparisons))
+		f.Plan.Scenario.Name, f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name(), len(seeds), seeds[0], seeds[len(seeds)-1],
+		eval.Signs.Rule(len(seeds), comparisons))
 	title := "\n%s\n\n"
 	if markdown {
 		title = "\n### %s\n\n"
 	}
-	for _, m := range f.Plan.Mixes {
-		p.Printf(title, m.Name())
-		table := [][]string{f.columns()}
-		for _, r := range rows[m.Name()] {
-			table = append(table, r.cells())
-		}
-		p.Table(table)
+	for _, a := range all {
+		p.Printf(title, a.mix)
+		p.Table(f.table(a))
 	}
 	return p.Write(w)
 }
 
-// columns returns the header of the table of a mix.
-func (f *Front) columns() []string {
-	return []string{
-		"policy", f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name(), "mix", "difference", "95% interval", "relative", "of the range", "adjusted p",
-		"unscheduled",
+// table returns the rows of a mix.
+func (f *Front) table(a atMix) [][]string {
+	var cells []eval.Cells
+	for _, x := range f.columns(a)[1:3] {
+		cells = append(cells, eval.Cells{Title: x.Title, Of: x.Cell})
 	}
+	cells = append(cells, eval.Cells{Title: "mix", Of: a.column().Cell})
+	cells = append(cells, eval.Compared(a.differences, overTime.Digits, "difference", "95% interval", "relative")...)
+	cells = append(cells, eval.Cells{Title: "of the range", Of: func(i int) string {
+		if a.differences[i] == nil {
+			return ""
+		}
+		return fmt.Sprintf("%+.1f%%", 100*a.ofRange(i))
+	}})
+	cells = append(cells, eval.Compared(a.differences, overTime.Digits, "adjusted p")...)
+	return a.cost.Table(append(cells, a.cost.Means(eval.Unscheduled)...)...)
 }
 
-func (r Row) cells() []string {
-	d, ofRange := &r.Difference, fmt.Sprintf("%+.1f%%", 100*r.ofRange)
-	if r.reference == "" {
-		d, ofRange = nil, ""
-	}
-	return slices.Concat([]string{r.label(), number(stat.Mean(r.Costs[0], nil)), number(stat.Mean(r.Costs[1], nil)), number(r.Cost)},
-		d.Cells(4, "difference", "95% interval", "relative"), []string{ofRange}, d.Cells(4, "adjusted p"), []string{fmt.Sprintf("%.1f", r.Unscheduled())})
-}
-
-func number(v float64) string { return fmt.Sprintf("%.4f", v) }
-
-// row is a Row in JSON.
+// row is an entrant at a mix in JSON.
 type row struct {
 	Mix         string         `json:"mix"`
 	Policy      string         `json:"policy"`
@@ -78,16 +72,18 @@ func (f *Front) WriteJSON(w io.Writer) error {
 		Seeds    []uint64  `json:"seeds"`
 		Rows     []row     `json:"rows"`
 	}{Scenario: f.Plan.Scenario.Name, Terms: [2]string{f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name()}, Seeds: f.Plan.Seeds}
-	rows, _ := f.Rows()
-	for _, m := range f.Plan.Mixes {
-		for _, r := range rows[m.Name()] {
+	all, _ := f.mixes()
+	for _, a := range all {
+		for i, r := range a.cost.Results {
 			x := row{
-				Mix: m.Name(), Policy: r.Name, Group: r.Group, Costs: r.Costs, Cost: r.Cost, Unscheduled: r.Unscheduled(), Reference: r.reference,
-				OfRange: r.ofRange,
-				Means:   [2]float64{stat.Mean(r.Costs[0], nil), stat.Mean(r.Costs[1], nil)},
+				Mix: a.mix, Policy: a.entrants[i].Name, Group: a.entrants[i].Group, Cost: r.Mean(overTime), Unscheduled: r.Mean(eval.Unscheduled),
+				OfRange: a.ofRange(i),
 			}
-			if r.reference != "" {
-				x.Difference, x.Relative, x.AdjustedP = &r.Difference.Interval, r.Difference.Relative, &r.Difference.Adjusted
+			for k, term := range a.terms {
+				x.Costs[k], x.Means[k] = term.Results[i].Values(overTime), term.Results[i].Mean(overTime)
+			}
+			if d := a.differences[i]; d != nil {
+				x.Reference, x.Difference, x.Relative, x.AdjustedP = a.entrants[a.cost.Baseline].Name, &d.Interval, d.Relative, &d.Adjusted
 			}
 			out.Rows = append(out.Rows, x)
 		}
@@ -97,21 +93,30 @@ func (f *Front) WriteJSON(w io.Writer) error {
 	return e.Encode(out)
 }
 
-// Lines returns the means of each group's points, for the figure.
-func (f *Front) Lines() (names []string, points map[string][]Point) {
-	points = map[string][]Point{}
-	for _, p := range f.Points {
-		name := string(p.Group)
-		if p.Group == Conditioned || p.Group == Single {
-			name = p.Name
+// Figure draws the entrants by the two terms, a line for each group. Labels name the mix, or the baseline.
+func (f *Front) Figure() ([]byte, error) {
+	title := fmt.Sprintf("%s, %d seeds", f.Plan.Scenario.Name, len(f.Plan.Seeds))
+	return figure.Trade(title, f.Plan.Terms[0].Name()+" over time", f.Plan.Terms[1].Name()+" over time", f.lines())
+}
+
+// lines returns the points of each group. Each network of many objectives has a line of its own.
+func (f *Front) lines() (out []figure.Line) {
+	for i, e := range f.Plan.Entrants {
+		name, label := string(e.Group), e.Name
+		if e.Group == Conditioned {
+			name = e.Name
 		}
-		if p.Group == Single {
-			name = string(Single)
+		if e.Mix != nil {
+			label = e.Mix.Name()
 		}
-		if points[name] == nil {
-			names = append(names, name)
+		at := slices.IndexFunc(out, func(l figure.Line) bool { return l.Name == name })
+		if at < 0 {
+			at = len(out)
+			out = append(out, figure.Line{Name: name})
 		}
-		points[name] = append(points[name], p)
+		out[at].Points = append(out[at].Points, figure.Point{
+			Name: label, X: eval.MeanInterval(f.terms[0].Results[i].Values(overTime)), Y: eval.MeanInterval(f.terms[1].Results[i].Values(overTime)),
+		})
 	}
-	return names, points
+	return out
 }

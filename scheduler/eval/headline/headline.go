@@ -53,8 +53,7 @@ func Of(comparisons []*eval.Comparison) (h Headline) {
 
 // compared returns a row that is not judged yet.
 func compared(c *eval.Comparison, baseline, r eval.Result) *Row {
-	against := *c
-	against.Results = []eval.Result{baseline}
+	against := eval.Comparison{Seeds: c.Seeds, OneWorkload: c.OneWorkload, Results: []eval.Result{baseline}}
 	return &Row{
 		Scenario: c.Scenario.Name, Baseline: baseline, Policy: r, Difference: against.Difference(r, overTime),
 		Left: against.Difference(r, eval.Unscheduled),

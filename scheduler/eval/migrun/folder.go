@@ -14,7 +14,7 @@ import (
 func (r *Report) Folder() (rows []runfolder.Row) {
 	for _, c := range r.Mixes {
 		s := runfolder.Scenario{Name: c.Name, About: c.About, Objective: "allocated compute slices", TimeUnit: "mean lifetimes"}
-		for _, row := range runlog.ColumnRows(s, r.columns(c), r.judged(c)) {
+		for _, row := range runlog.ColumnRows(s, r.columns(c), r.judged(c), eval.Judge(r.judged(c)...)) {
 			if d, is := row.(runfolder.Difference); is {
 				d.Relative = nil
 				row = d

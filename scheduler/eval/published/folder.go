@@ -43,7 +43,7 @@ func (c Curve) folder(further func(curve) []eval.Column) (rows []runfolder.Row) 
 		for _, f := range further(x) {
 			judged, all = append(judged, f), append(all, runlog.Column{Column: f})
 		}
-		rows = append(rows, runlog.ColumnRows(runfolder.Scenario{Name: x.Scenario.Name, About: x.Scenario.About}, all, judged)...)
+		rows = append(rows, runlog.ColumnRows(runfolder.Scenario{Name: x.Scenario.Name, About: x.Scenario.About}, all, judged, eval.Judge(judged...))...)
 	}
 	return rows
 }

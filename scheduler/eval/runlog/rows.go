@@ -26,7 +26,7 @@ func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfold
 	for _, m := range judged {
 		differences = append(differences, eval.Column{Comparison: c, Metric: m})
 	}
-	return ColumnRows(s, columns, differences)
+	return ColumnRows(s, columns, differences, eval.Judge(differences...))
 }
 
 // Column is a column, and whether more of it is better.
@@ -35,12 +35,14 @@ type Column struct {
 	More bool
 }
 
-// ColumnRows returns the rows of columns, which have the same contenders and seeds, as Rows does. s has what the columns do not tell of the
-// scenario.
-func ColumnRows(s runfolder.Scenario, columns []Column, judged []eval.Column) (rows []runfolder.Row) {
+// ColumnRows returns the rows of columns, which have the same contenders and seeds, as Rows does, with the differences of the judged ones. s
+// has what the columns do not tell of the scenario.
+func ColumnRows(s runfolder.Scenario, columns []Column, judged []eval.Column, differences [][]*eval.Difference) (rows []runfolder.Row) {
 	c := columns[0]
-	s.Baseline, s.Samples = c.Results[0].Name, c.Samples()
-	if n := len(judged) * (len(c.Results) - 1); n > 0 && s.Samples > 1 {
+	if s.Samples = c.Samples(); c.Baseline >= 0 {
+		s.Baseline = c.Results[c.Baseline].Name
+	}
+	if n := len(judged) * (len(c.Results) - 1); n > 0 && s.Samples > 1 && s.Rule == "" {
 		s.Rule = eval.Words.Rule(s.Samples, n)
 	}
 	more := map[string]bool{}
@@ -58,10 +60,12 @@ func ColumnRows(s runfolder.Scenario, columns []Column, judged []eval.Column) (r
 			rows = append(rows, e)
 		}
 	}
-	for k, all := range eval.Judge(judged...) {
-		for i, r := range c.Results[1:] {
-			d := runfolder.Difference{Scenario: s.Name, Contender: r.Name, Metric: judged[k].Name}
-			rows = append(rows, DifferenceRow(*all[i+1], d, more[d.Metric]))
+	for k, all := range differences {
+		for i, d := range all {
+			if d != nil {
+				row := runfolder.Difference{Scenario: s.Name, Contender: c.Results[i].Name, Metric: judged[k].Name}
+				rows = append(rows, differenceRow(*d, row, more[row.Metric]))
+			}
 		}
 	}
 	return rows

@@ -32,7 +32,8 @@ func (l *Log) Write(c *eval.Comparison) {
 	for _, m := range judged {
 		differences = append(differences, eval.Column{Comparison: c, Metric: m})
 	}
-	rows, all, names := ColumnRows(s, columns, differences), eval.Judge(differences...), []string{c.Results[0].Name}
+	all, names := eval.Judge(differences...), []string{c.Results[0].Name}
+	rows := ColumnRows(s, columns, differences, all)
 	for i, r := range c.Results[1:] {
 		names = append(names, r.Name)
 		rows = append(rows, verdictOf(headline.Row{
@@ -42,8 +43,8 @@ func (l *Log) Write(c *eval.Comparison) {
 	l.WriteRows(s.Name, names, append(rows, thresholds(c)...)...)
 }
 
-// DifferenceRow completes the row of a difference, which has its names. more: more of the metric is better.
-func DifferenceRow(d eval.Difference, row runfolder.Difference, more bool) runfolder.Difference {
+// differenceRow completes the row of a difference, which has its names. more: more of the metric is better.
+func differenceRow(d eval.Difference, row runfolder.Difference, more bool) runfolder.Difference {
 	row.Mean, row.Relative = d.Mean, d.Relative
 	if d.Samples > 1 {
 		row.Low, row.High = &d.Low, &d.High
