@@ -147,7 +147,7 @@ func TestSparseWaits(t *testing.T) {
 		}
 		d := differ(runs{a}, runs{b}, wait, rand.New(rand.NewPCG(1, 1)))
 		if (d.Low != nil) != c.has || c.has && !(5 < *d.Low && *d.Low < d.Mean && d.Mean < *d.High && *d.High < 8) {
-			t.Errorf("%d stretches: %v, %v to %v", c.with, d.Mean, number(d.Low), number(d.High))
+			t.Errorf("%d stretches: %s", c.with, d.text(wait))
 		}
 	}
 }

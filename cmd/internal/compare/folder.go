@@ -23,8 +23,7 @@ func (r result) folder() []runfolder.Row {
 	}
 	for i := range r.shown() { // the objective first
 		f := r.shown()[(i+len(r.shown())-1)%len(r.shown())]
-		digits, _ := strconv.Atoi(strings.Trim(f.format, "%.f"))
-		s.Metrics = append(s.Metrics, runfolder.Metric{Name: f.name, Title: f.title, Digits: digits})
+		s.Metrics = append(s.Metrics, runfolder.Metric{Name: f.name, Title: f.title, Digits: f.digits})
 	}
 	rows := []runfolder.Row{s}
 	for _, v := range r.Verdicts {

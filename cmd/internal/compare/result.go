@@ -87,9 +87,10 @@ type difference struct {
 
 // figure is a column with a mean over time or pods.
 type figure struct {
-	name, title, format string
-	of                  func(replay.Block) float64
-	amount              func(replay.Block) float64 // denominator of the mean: seconds or pods
+	name, title string
+	digits      int // after the point
+	of          func(replay.Block) float64
+	amount      func(replay.Block) float64 // denominator of the mean: seconds or pods
 }
 
 func metric(m replay.Metric) func(replay.Block) float64 {
@@ -100,13 +101,13 @@ func seconds(b replay.Block) float64 { return b.Seconds }
 func pods(b replay.Block) float64    { return b.Pods }
 
 var figures = []figure{
-	{"wait_s", "wait", "%.2f", replay.Block.Wait, pods},
-	{"waiting_pods", "waiting", "%.2f", metric(replay.Waiting), seconds},
-	{"nodes_in_use", "nodes in use", "%.2f", metric(replay.Nodes), seconds},
-	{"imbalance", "load imbalance", "%.4f", metric(replay.Imbalance), seconds},
-	{"watts", "watts", "%.0f", metric(replay.Watts), seconds},
-	{priceFigure, "price/h", "%.3f", metric(replay.Price), seconds},
-	{"cost", "cost", "%.5f", metric(replay.Cost), seconds},
+	{"wait_s", "wait", 2, replay.Block.Wait, pods},
+	{"waiting_pods", "waiting", 2, metric(replay.Waiting), seconds},
+	{"nodes_in_use", "nodes in use", 2, metric(replay.Nodes), seconds},
+	{"imbalance", "load imbalance", 4, metric(replay.Imbalance), seconds},
+	{"watts", "watts", 0, metric(replay.Watts), seconds},
+	{priceFigure, "price/h", 3, metric(replay.Price), seconds},
+	{"cost", "cost", 5, metric(replay.Cost), seconds},
 }
 
 const priceFigure = "price_per_hour"

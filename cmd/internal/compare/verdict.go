@@ -34,7 +34,7 @@ func (r result) mark(d difference, f figure) eval.Mark {
 	if r.Unrecorded != "" {
 		far = math.Inf(1)
 	}
-	return eval.Interval{Mean: d.Mean, Low: *d.Low, High: *d.High}.Beyond(far)
+	return d.interval().Beyond(far)
 }
 
 // verdict judges a profile by its cost, and by the pods that wait.
@@ -42,7 +42,7 @@ func (r result) verdict(x row) verdict {
 	cost, waiting := figureOf("cost"), figureOf("waiting_pods")
 	present, d := r.Rows[r.baseline()].Name, x.Differences[cost.name]
 	amount := "cost " + d.text(cost)
-	off := fmt.Sprintf("the replay is off by "+cost.format, r.distance(cost))
+	off := fmt.Sprintf("the replay is off by %.*f", cost.digits, r.distance(cost))
 	direction := "less"
 	if d.Mean > 0 {
 		direction = "more"

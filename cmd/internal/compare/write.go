@@ -1,54 +1,41 @@
 package compare
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
 	"time"
 
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/cli"
+	"gnnsched/scheduler/eval"
 )
 
-var formats = map[string]func(io.Writer, result) error{"table": writeTable, "csv": writeCSV, "json": writeJSON}
-
-func writeJSON(w io.Writer, r result) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
+var formats = map[string]func(io.Writer, result) error{
+	"table": writeTable, "csv": writeCSV, "json": func(w io.Writer, r result) error { return trial.JSON(w, r) },
 }
 
 func writeCSV(w io.Writer, r result) error {
-	out := csv.NewWriter(w)
 	head := []string{"name", "pods", "wait_p95_s", "unscheduled", "never_ran", "preempted"}
 	for _, f := range figures {
 		head = append(head, f.name, f.name+"_difference", f.name+"_low", f.name+"_high")
 	}
 	lines := [][]string{head}
 	for _, x := range r.withLive() {
-		line := []string{x.Name, strconv.Itoa(x.Pods), number(&x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)}
+		line := []string{x.Name, strconv.Itoa(x.Pods), eval.Exact(x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)}
 		for _, f := range figures {
-			value := x.Figures[f.name]
-			d, has := x.Differences[f.name]
-			mean := ""
-			if has {
-				mean = number(&d.Mean)
+			line = append(line, eval.Exact(x.Figures[f.name]), "", "", "")
+			if d, has := x.Differences[f.name]; has {
+				of := line[len(line)-3:]
+				if of[0] = eval.Exact(d.Mean); d.Low != nil {
+					of[1], of[2] = eval.Exact(*d.Low), eval.Exact(*d.High)
+				}
 			}
-			line = append(line, number(&value), mean, number(d.Low), number(d.High))
 		}
 		lines = append(lines, line)
 	}
-	return out.WriteAll(lines)
-}
-
-// number writes a number; nothing for nil.
-func number(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*x, 'g', -1, 64)
+	return eval.WriteRows(w, lines)
 }
 
 // shown returns the figures that the table has.
@@ -184,9 +171,9 @@ func (r result) figures() [][]string {
 	}
 	lines := [][]string{line("", func(x row) string { return x.Name })}
 	for k, f := range r.shown() {
-		lines = append(lines, line(f.title, func(x row) string { return fmt.Sprintf(f.format, x.Figures[f.name]) }))
+		lines = append(lines, line(f.title, func(x row) string { return fmt.Sprintf("%.*f", f.digits, x.Figures[f.name]) }))
 		if k == 0 {
-			lines = append(lines, line("p95", func(x row) string { return fmt.Sprintf(f.format, x.P95) }))
+			lines = append(lines, line("p95", func(x row) string { return fmt.Sprintf("%.*f", f.digits, x.P95) }))
 		}
 	}
 	return append(lines, line("unscheduled", func(x row) string { return count(x.Unscheduled) }),
@@ -198,9 +185,13 @@ func count(n float64) string { return strconv.FormatFloat(math.Round(10*n)/10, '
 
 // text renders a difference with its interval, if there is one.
 func (d difference) text(f figure) string {
-	signed := "%+" + f.format[1:]
 	if d.Low == nil {
-		return fmt.Sprintf(signed, d.Mean)
+		return fmt.Sprintf("%+.*f", f.digits, d.Mean)
 	}
-	return fmt.Sprintf(signed+" ("+signed+" to "+signed+")", d.Mean, *d.Low, *d.High)
+	return d.interval().Text(f.digits)
+}
+
+// interval returns a difference that has an interval.
+func (d difference) interval() eval.Interval {
+	return eval.Interval{Mean: d.Mean, Low: *d.Low, High: *d.High}
 }

@@ -98,42 +98,34 @@ var (
 	steadyMetrics = []eval.Metric{steadyAllocation, steadyGPUHours, steadyWaiting, steadyRejected}
 )
 
-// Columns of classMetrics.
+// Indices in classMetrics.
 const (
 	waitPods     = 0
 	waitMean     = 2
 	waitGPUHours = 4
 )
 
-// classMetrics are the columns of a class.
-var classMetrics = []struct {
-	name, title string
-	digits      int
-	of          func(sim.Waits) float64
-}{
-	{"pods", "pods", 0, func(w sim.Waits) float64 { return float64(w.Pods) }},
-	{"waited", "waited", 1, func(w sim.Waits) float64 { return float64(w.Waited) }},
-	{"meanWait", "mean wait s", 1, func(w sim.Waits) float64 { return w.Mean }},
-	{"p95Wait", "95th percentile s", 0, func(w sim.Waits) float64 { return w.P95 }},
-	{"gpuHours", "GPU hours", 0, func(w sim.Waits) float64 { return w.GPUHours }},
-	{"unfinished", "unfinished", 1, func(w sim.Waits) float64 { return float64(w.Unfinished) }},
-}
-
-// classMetric returns a column of a class as a metric.
-func classMetric(class, column int) eval.Metric {
-	m := classMetrics[column]
-	return eval.Metric{Title: m.title, Digits: m.digits, Of: func(o sim.Outcome) float64 { return m.of(o.Steady.Classes[class]) }}
+// classMetrics returns the metrics of a class.
+func classMetrics(class int) []eval.Metric {
+	of := func(name, title string, digits int, of func(sim.Waits) float64) eval.Metric {
+		return eval.Metric{Name: name, Title: title, Digits: digits, Of: func(o sim.Outcome) float64 { return of(o.Steady.Classes[class]) }}
+	}
+	return []eval.Metric{
+		of("pods", "pods", 0, func(w sim.Waits) float64 { return float64(w.Pods) }),
+		of("waited", "waited", 1, func(w sim.Waits) float64 { return float64(w.Waited) }),
+		of("meanWait", "mean wait s", 1, func(w sim.Waits) float64 { return w.Mean }),
+		of("p95Wait", "95th percentile s", 0, func(w sim.Waits) float64 { return w.P95 }),
+		of("gpuHours", "GPU hours", 0, func(w sim.Waits) float64 { return w.GPUHours }),
+		of("unfinished", "unfinished", 1, func(w sim.Waits) float64 { return float64(w.Unfinished) }),
+	}
 }
 
 // WriteCSV writes a row for each workload, load, policy, seed and class, with all digits. The class "all" has the figures
 // of all pods.
 func (s Steady) WriteCSV(w io.Writer) error {
 	head := []string{"workload", "load", "policy", "seed", "class"}
-	for _, m := range []eval.Metric{steadyAllocation, steadyWaiting, steadyRejected} {
+	for _, m := range append([]eval.Metric{steadyAllocation, steadyWaiting, steadyRejected}, classMetrics(0)...) {
 		head = append(head, m.Name)
-	}
-	for _, m := range classMetrics {
-		head = append(head, m.name)
 	}
 	rows := [][]string{head}
 	for _, x := range s.runs {
@@ -146,12 +138,8 @@ func (s Steady) WriteCSV(w io.Writer) error {
 func steadyCells(o sim.Outcome) [][]string {
 	s := o.Steady
 	rows := [][]string{{"all", eval.Exact(s.Allocation), eval.Exact(s.Waiting), strconv.Itoa(s.Rejected), "", "", "", "", eval.Exact(s.GPUHours), ""}}
-	for class, waits := range s.Classes {
-		row := []string{sim.SteadyClassNames[class], "", "", ""}
-		for _, m := range classMetrics {
-			row = append(row, eval.Exact(m.of(waits)))
-		}
-		rows = append(rows, row)
+	for class, name := range sim.SteadyClassNames {
+		rows = append(rows, append([]string{name, "", "", ""}, eval.Figures(o, classMetrics(class)...)...))
 	}
 	return rows
 }

@@ -140,11 +140,7 @@ func (l leftOut) note(table bool) string {
 func (s Steady) classes(runs []steadyRun) (rows [][]string, left leftOut) {
 	rows = eval.Stack("load", loads(runs), func(k int) [][]string {
 		return eval.Stack("class", sim.SteadyClassNames[:], func(class int) [][]string {
-			x := runs[k]
-			var metrics []eval.Metric
-			for column := range classMetrics {
-				metrics = append(metrics, classMetric(class, column))
-			}
+			x, metrics := runs[k], classMetrics(class)
 			all := x.Table(x.Means(metrics...)...)
 			shown := all[:1:1]
 			for i, r := range x.Results {
