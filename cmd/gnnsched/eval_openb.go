@@ -112,10 +112,9 @@ func runEvalOpenB(c *ucli.Context) error {
 	if c.Bool("live") {
 		return runOpenBLive(c, format)
 	}
-	for _, flag := range []string{"nodes", "kwokcluster", "claims", "extended-resources", "mixed"} {
-		if c.IsSet(flag) {
-			return exit.Usagef("--%s works with --live only; the simulator has all machines and their devices", flag)
-		}
+	if err := trial.Refuse(c, "--%s works with --live only; the simulator has all machines and their devices",
+		"nodes", "kwokcluster", "claims", "extended-resources", "mixed"); err != nil {
+		return err
 	}
 	if err := checkPower(c); err != nil {
 		return err

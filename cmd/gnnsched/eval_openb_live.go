@@ -40,10 +40,8 @@ func liveOpenBPolicies() []string {
 
 // runOpenBLive deploys one pod list on a simulated cluster.
 func runOpenBLive(c *ucli.Context, format string) error {
-	for _, flag := range []string{"node-order", "ties", "check"} {
-		if c.IsSet(flag) {
-			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
-		}
+	if err := trial.Refuse(c, "--%s works in the simulator only; leave it or --live out", "node-order", "ties", "check"); err != nil {
+		return err
 	}
 	if format == "csv" {
 		return exit.Usagef("--live has no CSV; choose table, markdown or json")
@@ -52,38 +50,27 @@ func runOpenBLive(c *ucli.Context, format string) error {
 	if err != nil {
 		return err
 	}
-	finish, err := logAndShow(c, &cfg)
-	if err != nil {
-		return err
-	}
-	defer finish()
 	whole := false
-	return cli.InFolder(c, cli.Computation[*tracerun.Report]{
-		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
-		Run: func(*runfolder.Writer) (*tracerun.Report, error) {
-			defer finish()
-			r, err := tracerun.Run(c.Context, cfg)
-			whole = err == nil
-			return r, err
-		},
-		Print: func(r *tracerun.Report) error {
-			switch {
-			case !whole: // its tables need every policy on every seed
-				return nil
-			case format == "json":
-				return trial.JSON(c.App.Writer, r)
-			}
-			return r.Write(c.App.Writer, format == "markdown")
-		},
-		Rows: (*tracerun.Report).Folder,
+	return playLive(c, &cfg, func() (*tracerun.Report, error) {
+		r, err := tracerun.Run(c.Context, cfg)
+		whole = err == nil
+		return r, err
+	}, func(r *tracerun.Report) error {
+		switch {
+		case !whole: // its tables need every policy on every seed
+			return nil
+		case format == "json":
+			return trial.JSON(c.App.Writer, r)
+		}
+		return r.Write(c.App.Writer, format == "markdown")
 	})
 }
 
-// logAndShow sets the log and the progress of a run. The caller calls finish at the end, twice if it likes.
-func logAndShow(c *ucli.Context, cfg *tracerun.Config) (finish func(), err error) {
+// playLive sets the log and the progress of a run on a cluster, runs and prints it, and leaves it in the folder of --out.
+func playLive[R interface{ Folder() []runfolder.Row }](c *ucli.Context, cfg *tracerun.Config, run func() (R, error), print func(R) error) error {
 	log, closer, err := cli.Log(c, "eval-openb", true) // messages of schedulers go to the file only
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cfg.Log = log
 	view := progress.Stderr(c.App.ErrWriter)
@@ -94,10 +81,20 @@ func logAndShow(c *ucli.Context, cfg *tracerun.Config) (finish func(), err error
 		}
 		view.Show(done, phase, text)
 	}
-	return sync.OnceFunc(func() {
+	finish := sync.OnceFunc(func() {
 		view.Close()
 		_ = closer.Close() // of a log file
-	}), nil
+	})
+	defer finish()
+	return cli.InFolder(c, cli.Computation[R]{
+		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
+		Run: func(*runfolder.Writer) (R, error) {
+			defer finish()
+			return run()
+		},
+		Print: print,
+		Rows:  R.Folder,
+	})
 }
 
 // liveSteadyPolicies are the default policies of --steady --live.
@@ -112,69 +109,45 @@ const (
 
 // runSteadyLive lets the pods of one list come and go on a simulated cluster. After Ctrl-C it prints what was measured.
 func runSteadyLive(c *ucli.Context, format string) error {
-	for _, flag := range []string{"node-order", "ties", "check", "curve", "power", "plot", "mixed", "totals"} {
-		if c.IsSet(flag) {
-			return exit.Usagef("--%s does not work with --steady --live; leave it out", flag)
-		}
+	if err := trial.Refuse(c, "--%s does not work with --steady --live; leave it out",
+		"node-order", "ties", "check", "curve", "power", "plot", "mixed", "totals"); err != nil {
+		return err
 	}
 	if speed := c.Float64("speed"); !(speed >= 1 && speed <= 100_000) {
 		return exit.Usagef("--speed %v is outside 1 to 100000", speed)
 	}
-	defaults := map[string]string{
+	err := trial.Default(c, map[string]string{
 		"warm-up": liveWarmUp, "days": liveDays, "factor": liveLoad, "policies": strings.Join(liveSteadyPolicies, ","),
-	}
-	for flag, value := range defaults {
-		if !c.IsSet(flag) {
-			if err := c.Set(flag, value); err != nil {
-				return err
-			}
-		}
+	})
+	if err != nil {
+		return err
 	}
 	base, err := liveOpenBConfig(c, format)
 	if err != nil {
 		return err
 	}
-	finish, err := logAndShow(c, &base)
-	if err != nil {
-		return err
-	}
-	defer finish()
 	const day = 86400
 	cfg := tracerun.SteadyConfig{
 		Config: base, WarmUp: day * c.Float64("warm-up"), Duration: day * c.Float64("days"), Speed: c.Float64("speed"),
 	}
-	return cli.InFolder(c, cli.Computation[*tracerun.SteadyReport]{
-		Manifest: cli.RunManifest(c, "eval", cfg.Seeds),
-		Run: func(*runfolder.Writer) (*tracerun.SteadyReport, error) {
-			defer finish()
-			report, err := tracerun.RunSteady(c.Context, cfg)
-			if errors.Is(err, openb.ErrNoLifetime) {
-				err = exit.New(exit.Usage, err, "choose another pod list with --workload")
-			}
-			return report, err
-		},
-		Print: func(r *tracerun.SteadyReport) error {
-			r.All = c.Bool("all")
-			return trial.Write(c.App.Writer, r, format)
-		},
-		Rows: (*tracerun.SteadyReport).Folder,
+	return playLive(c, &cfg.Config, func() (*tracerun.SteadyReport, error) {
+		report, err := tracerun.RunSteady(c.Context, cfg)
+		if errors.Is(err, openb.ErrNoLifetime) {
+			err = exit.New(exit.Usage, err, "choose another pod list with --workload")
+		}
+		return report, err
+	}, func(r *tracerun.SteadyReport) error {
+		r.All = c.Bool("all")
+		return trial.Write(c.App.Writer, r, format)
 	})
 }
 
 // liveOpenBConfig reads the flags.
 func liveOpenBConfig(c *ucli.Context, format string) (tracerun.Config, error) {
 	var out tracerun.Config
-	for flag, value := range map[string]string{"seeds": "1", "workload": "default"} {
-		if !c.IsSet(flag) {
-			if err := c.Set(flag, value); err != nil {
-				return out, err
-			}
-		}
-	}
-	if len(c.StringSlice("policies")) == 0 {
-		if err := c.Set("policies", strings.Join(liveOpenBPolicies(), ",")); err != nil {
-			return out, err
-		}
+	err := trial.Default(c, map[string]string{"seeds": "1", "workload": "default", "policies": strings.Join(liveOpenBPolicies(), ",")})
+	if err != nil {
+		return out, err
 	}
 	base, err := openBConfig(c, format)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -29,19 +28,16 @@ import (
 )
 
 // Defaults of --live, which takes a hundred times as long as the simulator.
-var (
-	liveScenarios = []string{"aaml"}
-	livePolicies  = []string{contender.Kubernetes, "best-fit", "gnn"}
+const (
+	liveScenarios = "aaml"
+	livePolicies  = contender.Kubernetes + ",best-fit,gnn"
+	liveSeeds     = "2"
 )
-
-const liveSeeds = 2
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	for _, flag := range []string{"plot", "threshold", "all", "metrics", "from"} {
-		if c.IsSet(flag) {
-			return exit.Usagef("--%s works in the simulator only; leave it or --live out", flag)
-		}
+	if err := trial.Refuse(c, "--%s works in the simulator only; leave it or --live out", "plot", "threshold", "all", "metrics", "from"); err != nil {
+		return err
 	}
 	if f := c.String("output"); f == "csv" || f == verdictsFormat {
 		return exit.Usagef("--live has no %s; choose table, markdown or json", f)
@@ -144,22 +140,17 @@ func watchedOnCluster(log *runlog.Log, s eval.Scenario, contenders []agreement.C
 
 // liveEvaluation reads the flags that work in the simulator too, with other defaults.
 func liveEvaluation(c *ucli.Context) (evaluation, error) {
-	for flag, values := range map[string][]string{"scenario": liveScenarios, "policies": livePolicies, "seeds": {fmt.Sprint(liveSeeds)}} {
-		if !c.IsSet(flag) {
-			if err := c.Set(flag, strings.Join(values, ",")); err != nil {
-				return evaluation{}, err
-			}
-		}
+	if err := trial.Default(c, map[string]string{"scenario": liveScenarios, "policies": livePolicies, "seeds": liveSeeds}); err != nil {
+		return evaluation{}, err
 	}
 	return evaluationOf(c)
 }
 
 // runRead reads the comparisons of --from, judges them by the thresholds of the files and of the flags, and prints them.
 func runRead(c *ucli.Context) error {
-	for _, flag := range []string{"scenario", "seeds", "seed", "resample", "policies", "checkpoint", "preferences"} {
-		if c.IsSet(flag) {
-			return exit.Usagef("--from reads what was played; --%s decides what is played: leave one of them out", flag)
-		}
+	if err := trial.Refuse(c, "--from reads what was played; --%s decides what is played: leave one of them out",
+		"scenario", "seeds", "seed", "resample", "policies", "checkpoint", "preferences"); err != nil {
+		return err
 	}
 	e, err := outputOf(c)
 	if err != nil {

@@ -143,11 +143,13 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	}
 	c := &Comparison{Scenario: s, Seeds: seeds}
 	contenders = told(contenders, s.Objective)
+	if s.Optimum {
+		contenders = append(contenders, Contender{Name: Optimum, Play: func(_ context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
+			return optimum.Of(env, seed)
+		}})
+	}
 	for _, x := range contenders {
 		c.Results = append(c.Results, Result{Name: x.Name, Kind: x.kind(), Outcomes: make([]sim.Outcome, len(seeds))})
-	}
-	if s.Optimum {
-		c.Results = append(c.Results, Result{Name: Optimum, Kind: Bound, Outcomes: make([]sim.Outcome, len(seeds))})
 	}
 	var told sync.Mutex
 	done, total := 0, len(c.Results)*len(seeds)
@@ -205,21 +207,15 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 	if i == 0 {
 		c.OneWorkload = env.FixedWorkload()
 	}
-	for k := range c.Results {
+	for k, x := range contenders {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if k < len(contenders) && contenders[k].PlayAll != nil {
+		if x.PlayAll != nil {
 			continue
 		}
-		o := &c.Results[k].Outcomes[i]
-		if k < len(contenders) {
-			x := contenders[k]
-			if *o, err = x.Episode(ctx, env, c.Seeds[i]); err != nil {
-				return fmt.Errorf("%s: %w", x.Name, err)
-			}
-		} else if *o, err = optimum.Of(env, c.Seeds[i]); err != nil {
-			return fmt.Errorf("the optimum: %w", err)
+		if c.Results[k].Outcomes[i], err = x.Episode(ctx, env, c.Seeds[i]); err != nil {
+			return fmt.Errorf("%s: %w", x.Name, err)
 		}
 		played()
 	}

@@ -44,10 +44,8 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	if !slices.Contains(formats, c.String("output")) {
 		return exit.Usagef("--%s: --output: %w", Flag, choice.Unknown("format", c.String("output"), formats))
 	}
-	for _, name := range []string{"threshold", "from", "all", "metrics", "live", "objective", "resample"} {
-		if c.IsSet(name) {
-			return exit.Usagef("--%s and --%s exclude each other", Flag, name)
-		}
+	if err := trial.Refuse(c, "--"+Flag+" and --%s exclude each other", "threshold", "from", "all", "metrics", "live", "objective", "resample"); err != nil {
+		return err
 	}
 	p, err := plan(c, scenario)
 	if err != nil {

@@ -30,6 +30,28 @@ func Seeds(c *ucli.Context, least int) ([]uint64, error) {
 	return eval.Seeds(first, n), nil
 }
 
+// Refuse returns a usage error for the first of some flags that is set; format has a place for its name.
+func Refuse(c *ucli.Context, format string, flags ...string) error {
+	for _, name := range flags {
+		if c.IsSet(name) {
+			return exit.Usagef(format, name)
+		}
+	}
+	return nil
+}
+
+// Default sets the flags that are not set.
+func Default(c *ucli.Context, values map[string]string) error {
+	for name, value := range values {
+		if !c.IsSet(name) {
+			if err := c.Set(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Run plays a comparison behind a progress bar, prints it, and leaves it in the folder of --out.
 func Run[R interface{ Folder() []runfolder.Row }](c *ucli.Context, seeds []uint64, play func(eval.Progress) (R, error), print func(R) error) error {
 	return cli.InFolder(c, cli.Computation[R]{

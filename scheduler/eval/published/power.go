@@ -2,7 +2,6 @@ package published
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -211,6 +210,3 @@ func (p Power) Figures() (map[string][]byte, error) {
 	}
 	return out, nil
 }
-
-// MarshalJSON implements json.Marshaler; it encodes the Curve.
-func (p Power) MarshalJSON() ([]byte, error) { return json.Marshal(p.Curve) }
