@@ -67,7 +67,9 @@ func runOpenBLive(c *ucli.Context, format string) error {
 }
 
 // playLive sets the log and the progress of a run on a cluster, runs and prints it, and leaves it in the folder of --out.
-func playLive[R interface{ Folder() []runfolder.Row }](c *ucli.Context, cfg *tracerun.Config, run func() (R, error), print func(R) error) error {
+func playLive[R interface{ Folder() []runfolder.Row }](
+	c *ucli.Context, cfg *tracerun.Config, run func() (R, error), print func(R) error,
+) error {
 	log, closer, err := cli.Log(c, "eval-openb", true) // messages of schedulers go to the file only
 	if err != nil {
 		return err

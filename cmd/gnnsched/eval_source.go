@@ -36,7 +36,8 @@ const (
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	if err := trial.Refuse(c, "--%s works in the simulator only; leave it or --live out", "plot", "threshold", "all", "metrics", "from"); err != nil {
+	err := trial.Refuse(c, "--%s works in the simulator only; leave it or --live out", "plot", "threshold", "all", "metrics", "from")
+	if err != nil {
 		return err
 	}
 	if f := c.String("output"); f == "csv" || f == verdictsFormat {

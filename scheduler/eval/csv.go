@@ -22,7 +22,7 @@ func WriteCSV(w io.Writer, comparisons []*Comparison) error {
 	return WriteRows(w, rows)
 }
 
-// Rows returns rows for each policy and seed. They begin with labels, the policy's name and the seed, and go on with the cells of the outcome.
+// Rows returns rows for each policy and seed: labels, the policy's name, the seed, and the cells of the outcome.
 func (c *Comparison) Rows(labels []string, cells func(sim.Outcome) [][]string) (rows [][]string) {
 	for _, r := range c.Results {
 		for i, o := range r.Outcomes {

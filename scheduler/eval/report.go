@@ -57,7 +57,7 @@ func (c *Comparison) WriteSummary(w io.Writer) error {
 	p.Printf(".%s\n\n", c.legend())
 	cells := c.Means(Objective, Unscheduled, metric("waited"))
 	if len(c.Results) > 1 {
-		cells = append(cells, Compared(Judge(Column{c, Objective})[0], Objective.Digits, difference, interval, relative, "significant")...)
+		cells = append(cells, Compared(Judge(c.Column(Objective))[0], Objective.Digits, difference, interval, relative, "significant")...)
 	}
 	p.Table(c.Table(cells...))
 	return c.end(p, w)
@@ -102,7 +102,7 @@ func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) 
 		p.Printf(":\n\n")
 	}
 	var cells []Cells
-	for k, all := range Judge(c.columns(metrics...)...) {
+	for k, all := range Judge(c.Columns(metrics...)...) {
 		if cells = append(cells, c.Means(metrics[k])...); several {
 			cells = append(cells, Cells{difference, func(i int) string { return all[i].Cell(metrics[k].Digits) }})
 		}
@@ -121,7 +121,7 @@ func (c *Comparison) differences() [][]string {
 	}
 	titles := []string{difference, interval, relative, adjusted}
 	rows := [][]string{append([]string{"metric", "policy"}, titles...)}
-	for k, all := range Judge(c.columns(metrics...)...) {
+	for k, all := range Judge(c.Columns(metrics...)...) {
 		for i, r := range c.Results[1:] {
 			rows = append(rows, append([]string{metrics[k].Title, r.Name}, all[i+1].Cells(metrics[k].Digits, titles...)...))
 		}

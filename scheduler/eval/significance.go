@@ -109,7 +109,7 @@ func (s style) Rule(samples, comparisons int) string {
 // Sign returns the sign of a mark in a table without a column for it, behind a space.
 func (m Mark) Sign() string { return [...]string{"", "", " ?", " *", " *"}[m] }
 
-// Chance returns the adjusted p for a table, with the sign of its mark; empty without a difference, or if there are too few seeds for any mark.
+// Chance returns the adjusted p for a table, with the sign of its mark; empty without a difference, or with too few seeds for any mark.
 func (d *Difference) Chance() string {
 	if d == nil || d.Mark == Unmarked {
 		return ""

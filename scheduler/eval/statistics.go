@@ -87,7 +87,7 @@ func Paired(ours, theirs []float64) Difference {
 // Differences returns the differences of all results from the baseline, by metric and result, judged together.
 func (c *Comparison) Differences(metrics []Metric) [][]Difference {
 	out := make([][]Difference, len(metrics))
-	for k, all := range Judge(c.columns(metrics...)...) {
+	for k, all := range Judge(c.Columns(metrics...)...) {
 		for _, d := range all {
 			if d != nil {
 				out[k] = append(out[k], *d)

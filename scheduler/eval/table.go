@@ -11,6 +11,7 @@ import (
 type Column struct {
 	*Comparison
 	Metric
+	More bool // more is better
 }
 
 // Mean returns the mean of result i.
@@ -36,10 +37,13 @@ func Judge(columns ...Column) [][]*Difference {
 	return out
 }
 
-// columns returns a column for each metric.
-func (c *Comparison) columns(metrics ...Metric) (out []Column) {
+// Column returns the column of a metric.
+func (c *Comparison) Column(m Metric) Column { return Column{Comparison: c, Metric: m} }
+
+// Columns returns a column for each metric.
+func (c *Comparison) Columns(metrics ...Metric) (out []Column) {
 	for _, m := range metrics {
-		out = append(out, Column{c, m})
+		out = append(out, c.Column(m))
 	}
 	return out
 }
@@ -67,7 +71,7 @@ func (c *Comparison) Table(columns ...Cells) [][]string {
 
 // Means returns the cells of metrics.
 func (c *Comparison) Means(metrics ...Metric) (out []Cells) {
-	for _, x := range c.columns(metrics...) {
+	for _, x := range c.Columns(metrics...) {
 		out = append(out, Cells{x.Title, x.Cell})
 	}
 	return out

@@ -44,7 +44,8 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 	if !slices.Contains(formats, c.String("output")) {
 		return exit.Usagef("--%s: --output: %w", Flag, choice.Unknown("format", c.String("output"), formats))
 	}
-	if err := trial.Refuse(c, "--"+Flag+" and --%s exclude each other", "threshold", "from", "all", "metrics", "live", "objective", "resample"); err != nil {
+	err := trial.Refuse(c, "--"+Flag+" and --%s exclude each other", "threshold", "from", "all", "metrics", "live", "objective", "resample")
+	if err != nil {
 		return err
 	}
 	p, err := plan(c, scenario)
@@ -63,9 +64,9 @@ func Run(c *ucli.Context, scenario *eval.Scenario, seeds []uint64) error {
 
 func write(c *ucli.Context, f *front.Front) error {
 	if c.String("output") == "json" {
-		return f.WriteJSON(c.App.Writer)
+		return trial.JSON(c.App.Writer, f)
 	}
-	return f.WriteTable(c.App.Writer, c.String("output") == "markdown")
+	return f.Write(c.App.Writer, c.String("output") == "markdown")
 }
 
 var formats = []string{"table", "markdown", "json"}

@@ -54,7 +54,8 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	out := run{ID: id, Manifest: r.Manifest, Title: titleOf(r), Command: shellLine(r.Manifest.Command), Seeds: seedList(r.Manifest.Seeds)}
 	out.Notes = slices.Concat(r.Manifest.Notes, r.Notes)
 	for _, file := range slices.Sorted(maps.Keys(r.Manifest.Dropped)) {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(float64(r.Manifest.Dropped[file]), 0)))
+		n := float64(r.Manifest.Dropped[file])
+		out.Notes = append(out.Notes, fmt.Sprintf("%s lacks %s rows, for which it had no room.", file, number(n, 0)))
 	}
 	if why := incomplete(r); why != "" {
 		out.Notes = append(out.Notes, why)

@@ -53,7 +53,9 @@ func Default(c *ucli.Context, values map[string]string) error {
 }
 
 // Run plays a comparison behind a progress bar, prints it, and leaves it in the folder of --out.
-func Run[R interface{ Folder() []runfolder.Row }](c *ucli.Context, seeds []uint64, play func(eval.Progress) (R, error), print func(R) error) error {
+func Run[R interface{ Folder() []runfolder.Row }](
+	c *ucli.Context, seeds []uint64, play func(eval.Progress) (R, error), print func(R) error,
+) error {
 	return cli.InFolder(c, cli.Computation[R]{
 		Manifest: cli.RunManifest(c, "eval", seeds),
 		Run: func(*runfolder.Writer) (R, error) {

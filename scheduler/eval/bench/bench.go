@@ -129,15 +129,14 @@ func RowsOf(c *eval.Comparison) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	differences := c.Differences([]eval.Metric{eval.Objective})[0]
+	differences := eval.Judge(c.Column(eval.Objective))[0]
 	var out []Row
 	for i, r := range c.Results {
 		row := Row{
 			Scenario: c.Scenario.Name, Hash: hash, Objective: c.Scenario.Objective.Name(), Seeds: [2]uint64{c.Seeds[0], c.Seeds[len(c.Seeds)-1]},
 			Policy: r.Name, Kind: r.Kind, Cost: r.Mean(eval.Objective), Unscheduled: r.Mean(eval.Unscheduled),
 		}
-		if i > 0 {
-			d := differences[i-1]
+		if d := differences[i]; d != nil {
 			row.Difference, row.Mark = &d.Interval, d.Mark.String()
 		}
 		out = append(out, row)

@@ -20,7 +20,7 @@ func (f *Front) Folder() (out []runfolder.Row) {
 			Rule: eval.Words.Rule(len(f.Plan.Seeds), comparisons),
 		}
 		columns := f.columns(a)
-		out = append(out, runlog.ColumnRows(s, columns, []eval.Column{columns[0].Column}, [][]*eval.Difference{a.differences})...)
+		out = append(out, runlog.ColumnRows(s, columns, columns[:1], [][]*eval.Difference{a.differences})...)
 		for i := range a.entrants {
 			if a.differences[i] != nil {
 				out = append(out, a.verdict(s.Name, i))
@@ -33,12 +33,12 @@ func (f *Front) Folder() (out []runfolder.Row) {
 }
 
 // columns returns the cost of the mix, the two terms and the unscheduled pods.
-func (f *Front) columns(a atMix) []runlog.Column {
-	column := func(c *eval.Comparison, m eval.Metric, name, title string) runlog.Column {
+func (f *Front) columns(a atMix) []eval.Column {
+	column := func(c *eval.Comparison, m eval.Metric, name, title string) eval.Column {
 		m.Name, m.Title = name, title
-		return runlog.Column{Column: eval.Column{Comparison: c, Metric: m}}
+		return c.Column(m)
 	}
-	return []runlog.Column{
+	return []eval.Column{
 		column(a.cost, overTime, "cost", "cost of the mix"), column(a.terms[0], overTime, "first", f.Plan.Terms[0].Name()),
 		column(a.terms[1], overTime, "second", f.Plan.Terms[1].Name()), column(a.cost, eval.Unscheduled, "unscheduled", "unscheduled"),
 	}

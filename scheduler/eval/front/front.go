@@ -88,7 +88,7 @@ type atMix struct {
 }
 
 // column returns the cost of the mix.
-func (a atMix) column() eval.Column { return eval.Column{Comparison: a.cost, Metric: overTime} }
+func (a atMix) column() eval.Column { return a.cost.Column(overTime) }
 
 // ofRange returns a difference as a share of the range of the mix's cost; 0 without one.
 func (a atMix) ofRange(i int) float64 {

@@ -3,6 +3,7 @@ package front
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -104,9 +105,13 @@ func points(t *testing.T) *Front {
 func TestFrontTables(t *testing.T) {
 	f := points(t)
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"table.txt": func(b *bytes.Buffer) error { return f.WriteTable(b, false) },
-		"table.md":  func(b *bytes.Buffer) error { return f.WriteTable(b, true) },
-		"rows.json": func(b *bytes.Buffer) error { return f.WriteJSON(b) },
+		"table.txt": func(b *bytes.Buffer) error { return f.Write(b, false) },
+		"table.md":  func(b *bytes.Buffer) error { return f.Write(b, true) },
+		"rows.json": func(b *bytes.Buffer) error {
+			e := json.NewEncoder(b)
+			e.SetIndent("", "  ")
+			return e.Encode(f)
+		},
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

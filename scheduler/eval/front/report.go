@@ -10,8 +10,8 @@ import (
 	"gnnsched/scheduler/eval/figure"
 )
 
-// WriteTable writes a table for each mix, for a terminal or as Markdown.
-func (f *Front) WriteTable(w io.Writer, markdown bool) error {
+// Write writes a table for each mix, for a terminal or as Markdown.
+func (f *Front) Write(w io.Writer, markdown bool) error {
 	p := eval.Page{Markdown: markdown}
 	seeds := f.Plan.Seeds
 	all, comparisons := f.mixes()
@@ -64,8 +64,8 @@ type row struct {
 	AdjustedP   *float64       `json:"adjustedP,omitempty"`
 }
 
-// WriteJSON writes every row, with the costs of each seed.
-func (f *Front) WriteJSON(w io.Writer) error {
+// MarshalJSON implements json.Marshaler with every row and the costs of each seed.
+func (f *Front) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Scenario string    `json:"scenario"`
 		Terms    [2]string `json:"terms"`
@@ -88,9 +88,7 @@ func (f *Front) WriteJSON(w io.Writer) error {
 			out.Rows = append(out.Rows, x)
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return json.Marshal(out)
 }
 
 // Figure draws the entrants by the two terms, a line for each group. Labels name the mix, or the baseline.

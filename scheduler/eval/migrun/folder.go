@@ -27,16 +27,17 @@ func (r *Report) Folder() (rows []runfolder.Row) {
 		rows = append(rows, r.bounds("optimum", c, c.Optimum)...)
 		rows = append(rows, r.bounds("bound", c, c.Bounds)...)
 		for _, t := range r.tables(c) {
-			rows = append(rows, runfolder.Table{Scenario: c.Name, Title: t.title, Text: strings.TrimSpace(t.text), Columns: t.rows[0], Rows: t.rows[1:]})
+			text := strings.TrimSpace(t.text)
+			rows = append(rows, runfolder.Table{Scenario: c.Name, Title: t.title, Text: text, Columns: t.rows[0], Rows: t.rows[1:]})
 		}
 	}
 	return rows
 }
 
 // columns returns the metrics of a mix, load by load, the allocations first.
-func (r *Report) columns(c Comparison) (out []runlog.Column) {
+func (r *Report) columns(c Comparison) (out []eval.Column) {
 	for k := range r.Loads {
-		out = append(out, runlog.Column{Column: r.column(c, k, allocation), More: true})
+		out = append(out, r.column(c, k, allocation))
 	}
 	metrics := []eval.Metric{unscheduled}
 	if c.steady {
@@ -44,7 +45,7 @@ func (r *Report) columns(c Comparison) (out []runlog.Column) {
 	}
 	for k := range r.Loads {
 		for _, m := range metrics {
-			out = append(out, runlog.Column{Column: r.column(c, k, m)})
+			out = append(out, r.column(c, k, m))
 		}
 	}
 	return out

@@ -48,7 +48,8 @@ func (r *Report) tables(c Comparison) []table {
 	if len(c.At[0].Results) > 1 {
 		all := eval.Judge(r.judged(c)...)
 		gains := c.At[0].ByLoad(r.Loads, func(i, k int) string { return all[k][i].Cell(2) })
-		out = append(out, table{"Difference in points", fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c)), slices.Delete(gains, 1, 2)})
+		text := fmt.Sprintf("\nDifference from %s in points%s\n\n", base, r.rule(c))
+		out = append(out, table{"Difference in points", text, slices.Delete(gains, 1, 2)})
 	}
 	return append(out, table{"Pods without a node by profile", "\nPods without a node, by profile:\n\n", r.left(c)})
 }
@@ -105,7 +106,7 @@ func waitOf(profiles ...mig.Profile) eval.Metric {
 
 // column returns a metric at a load.
 func (r *Report) column(c Comparison, k int, m eval.Metric) eval.Column {
-	return eval.Column{Comparison: c.At[k], Metric: m.At(r.Loads[k])}
+	return eval.Column{Comparison: c.At[k], Metric: m.At(r.Loads[k]), More: m.Name == allocation.Name}
 }
 
 // judged returns the columns whose differences from the first policy's are shown: all allocations, then the waiting pods.
@@ -189,7 +190,8 @@ func (r *Report) WriteCSV(w io.Writer) error {
 				for k, load := range r.Loads {
 					o := c.At[k].Results[i].Outcomes[s]
 					row := []string{
-						c.Name, x.Name, strconv.FormatUint(seed, 10), eval.Exact(load), eval.Exact(o.Partitions.Allocation), strconv.Itoa(int(unscheduled.Of(o))), "", "",
+						c.Name, x.Name, strconv.FormatUint(seed, 10), eval.Exact(load), eval.Exact(o.Partitions.Allocation),
+						strconv.Itoa(int(unscheduled.Of(o))), "", "",
 					}
 					if c.steady {
 						row[6], row[7] = eval.Exact(waiting.Of(o)), eval.Exact(meanWait.Of(o))

@@ -114,8 +114,8 @@ func (m Machines) fill(x Mix, loads []float64) eval.Scenario {
 	return m.scenario(x, sim.Given{Loads: loads}, func(seed uint64) []arrival { return m.filling(x, loads[len(loads)-1], seed) })
 }
 
-// flow returns the scenario in which pods come and go. A pod that fits nowhere waits, and is tried again whenever a pod has left, in the order
-// of arrival, as by kube-scheduler. Lifetimes do not depend on the profile, so what arrives is also what runs.
+// flow returns the scenario in which pods come and go. A pod that fits nowhere waits, and is tried again whenever a pod has left, in the
+// order of arrival, as by kube-scheduler. Lifetimes do not depend on the profile, so what arrives is also what runs.
 func (m Machines) flow(x Mix, load float64) eval.Scenario {
 	return m.scenario(x, sim.Given{WarmUp: warmUp, End: warmUp + measure, Leave: true},
 		func(seed uint64) []arrival { return m.steady(x, load, warmUp+measure, seed) })

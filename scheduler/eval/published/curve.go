@@ -63,7 +63,8 @@ func leftAt(load, class int) eval.Metric {
 // columns returns a metric at each load.
 func (c Curve) columns(x curve, at func(load int) eval.Metric) (out []eval.Column) {
 	for k, load := range c.loads {
-		out = append(out, eval.Column{Comparison: x.Comparison, Metric: at(k).At(load)})
+		m := at(k)
+		out = append(out, eval.Column{Comparison: x.Comparison, Metric: m.At(load), More: m.Name == "allocation"})
 	}
 	return out
 }
@@ -98,7 +99,7 @@ func (c Curve) Write(w io.Writer, markdown bool) error {
 		}
 		p.Printf("\nGPU pods without a node, by the GPUs that they request:\n\n")
 		p.Table(x.ByClass(sim.ClassNames[:], c.loads, func(class, i, k int) (string, bool) {
-			left := eval.Column{Comparison: x.Comparison, Metric: leftAt(k, class)}
+			left := x.Comparison.Column(leftAt(k, class))
 			return left.Cell(i), left.Mean(i) > 0
 		}))
 	}

@@ -28,22 +28,16 @@ func (c Curve) Folder() []runfolder.Row {
 // Folder returns the rows of a run folder.
 func (p Power) Folder() []runfolder.Row {
 	return p.folder(func(x curve) []eval.Column {
-		return append(p.columns(x, kilowatts), eval.Column{Comparison: x.Comparison, Metric: meanKilowatts(p.last())})
+		return append(p.columns(x, kilowatts), x.Comparison.Column(meanKilowatts(p.last())))
 	})
 }
 
 // folder returns the rows of all workloads, with the differences of the allocations and of further columns.
 func (c Curve) folder(further func(curve) []eval.Column) (rows []runfolder.Row) {
 	for _, x := range c.curves {
-		judged := c.columns(x, allocationAt)
-		var all []runlog.Column
-		for _, a := range judged {
-			all = append(all, runlog.Column{Column: a, More: true})
-		}
-		for _, f := range further(x) {
-			judged, all = append(judged, f), append(all, runlog.Column{Column: f})
-		}
-		rows = append(rows, runlog.ColumnRows(runfolder.Scenario{Name: x.Scenario.Name, About: x.Scenario.About}, all, judged, eval.Judge(judged...))...)
+		all := append(c.columns(x, allocationAt), further(x)...)
+		s := runfolder.Scenario{Name: x.Scenario.Name, About: x.Scenario.About}
+		rows = append(rows, runlog.ColumnRows(s, all, all, eval.Judge(all...))...)
 	}
 	return rows
 }

@@ -81,7 +81,7 @@ func (r Report) Write(w io.Writer, markdown bool) error {
 			100*stat.Mean(r.bounds[i], nil))
 		p.Printf("\nDifference from %s in points of GPU allocation on the same seeds, and means of the pods without a node.\n%s\n\n",
 			c.Results[0].Name, eval.Signs.Rule(c.Samples(), len(c.Results)-1))
-		differences := eval.Compared(eval.Judge(eval.Column{Comparison: c, Metric: allocation})[0], allocation.Digits,
+		differences := eval.Compared(eval.Judge(c.Column(allocation))[0], allocation.Digits,
 			"difference", "95% interval", "adjusted p")
 		p.Table(c.Table(append(differences, c.Means(metrics[2:]...)...)...))
 		p.Printf("\n")

@@ -137,7 +137,8 @@ func (s Steady) WriteCSV(w io.Writer) error {
 // steadyCells returns the cells of an outcome from the class on.
 func steadyCells(o sim.Outcome) [][]string {
 	s := o.Steady
-	rows := [][]string{{"all", eval.Exact(s.Allocation), eval.Exact(s.Waiting), strconv.Itoa(s.Rejected), "", "", "", "", eval.Exact(s.GPUHours), ""}}
+	all := []string{"all", eval.Exact(s.Allocation), eval.Exact(s.Waiting), strconv.Itoa(s.Rejected), "", "", "", "", eval.Exact(s.GPUHours), ""}
+	rows := [][]string{all}
 	for class, name := range sim.SteadyClassNames {
 		rows = append(rows, append([]string{name, "", "", ""}, eval.Figures(o, classMetrics(class)...)...))
 	}

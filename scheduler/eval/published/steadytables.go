@@ -69,7 +69,7 @@ func explained(c *eval.Comparison, comparisons int) string {
 func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	var judged []eval.Column
 	for _, x := range runs {
-		judged = append(judged, eval.Column{Comparison: x.Comparison, Metric: steadyAllocation}, eval.Column{Comparison: x.Comparison, Metric: steadyGPUHours})
+		judged = append(judged, x.Columns(steadyAllocation, steadyGPUHours)...)
 	}
 	all := eval.Judge(judged...)
 	rows = eval.Stack("load", loads(runs), func(k int) [][]string {

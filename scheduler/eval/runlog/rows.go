@@ -18,26 +18,17 @@ func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfold
 	if c.Scenario.Objective != nil {
 		s.Objective = c.Scenario.Objective.Name()
 	}
-	var columns []Column
+	var columns []eval.Column
 	for _, m := range metrics {
-		columns = append(columns, Column{eval.Column{Comparison: c, Metric: m.Metric}, m.More})
+		columns = append(columns, eval.Column{Comparison: c, Metric: m.Metric, More: m.More})
 	}
-	var differences []eval.Column
-	for _, m := range judged {
-		differences = append(differences, eval.Column{Comparison: c, Metric: m})
-	}
+	differences := c.Columns(judged...)
 	return ColumnRows(s, columns, differences, eval.Judge(differences...))
 }
 
-// Column is a column, and whether more of it is better.
-type Column struct {
-	eval.Column
-	More bool
-}
-
-// ColumnRows returns the rows of columns, which have the same contenders and seeds, as Rows does, with the differences of the judged ones. s
+// ColumnRows returns the rows of columns, which have the same contenders and seeds, as Rows does, and the differences of the judged ones. s
 // has what the columns do not tell of the scenario.
-func ColumnRows(s runfolder.Scenario, columns []Column, judged []eval.Column, differences [][]*eval.Difference) (rows []runfolder.Row) {
+func ColumnRows(s runfolder.Scenario, columns, judged []eval.Column, differences [][]*eval.Difference) (rows []runfolder.Row) {
 	c := columns[0]
 	if s.Samples = c.Samples(); c.Baseline >= 0 {
 		s.Baseline = c.Results[c.Baseline].Name

@@ -18,7 +18,7 @@ func (l *Log) Write(c *eval.Comparison) {
 	if c.Scenario.Trace != nil || c.Scenario.OpenB != nil {
 		s.TimeUnit = "seconds"
 	}
-	var columns []Column
+	var columns []eval.Column
 	for _, m := range eval.Metrics {
 		if !c.Shows(m) {
 			continue
@@ -26,12 +26,9 @@ func (l *Log) Write(c *eval.Comparison) {
 		if m.Name == overTime.Name {
 			m.Title = eval.Objective.Title + " " + m.Title
 		}
-		columns = append(columns, Column{Column: eval.Column{Comparison: c, Metric: m}})
+		columns = append(columns, c.Column(m))
 	}
-	var differences []eval.Column
-	for _, m := range judged {
-		differences = append(differences, eval.Column{Comparison: c, Metric: m})
-	}
+	differences := c.Columns(judged...)
 	all, names := eval.Judge(differences...), []string{c.Results[0].Name}
 	rows := ColumnRows(s, columns, differences, all)
 	for i, r := range c.Results[1:] {
