@@ -1,6 +1,9 @@
 package driver
 
-import "gnnsched/internal/cluster"
+import (
+	"gnnsched/internal/cluster"
+	"gnnsched/workload"
+)
 
 // GPUSummary is the GPU part of a fill's outcome. Amounts are in thousandths of a device.
 type GPUSummary struct {
@@ -25,6 +28,24 @@ func (g GPUSummary) AllocationAtFull() float64 {
 	return cluster.Fraction(g.AllocatedAtFull, g.Capacity)
 }
 
+// Add adds a Deployment that arrived after those before, of whose pods so many have a node.
+func (s *GPUSummary) Add(d workload.Deployment, bound int) {
+	each := d.Shape.Requests.TotalGPUMilli()
+	s.Asked += each * int64(d.Replicas)
+	s.Allocated += each * int64(bound)
+	if s.AllocatedAtFull == 0 && s.Asked >= s.Capacity {
+		s.AllocatedAtFull = s.Allocated
+	}
+	switch left := d.Replicas - bound; {
+	case d.Shape.Requests.GPU > 0:
+		s.UnscheduledWhole += left
+	case d.Shape.Requests.GPUMilli > 0:
+		s.UnscheduledShare += left
+	default:
+		s.UnscheduledCPU += left
+	}
+}
+
 // gpuSummary sums up the fill. It returns nil if the cluster has no GPUs.
 func (r *runner) gpuSummary() *GPUSummary {
 	s := GPUSummary{Capacity: r.Room.Allocatable.TotalGPUMilli()}
@@ -32,25 +53,12 @@ func (r *runner) gpuSummary() *GPUSummary {
 		return nil
 	}
 	for _, d := range r.created {
-		d, ok := r.existing[d.Name]
-		if !ok {
-			continue
+		if d, ok := r.existing[d.Name]; ok {
+			s.Add(d, r.pods.bound(d.Name))
 		}
-		bound := r.pods.bound(d.Name)
-		each := d.Shape.Requests.TotalGPUMilli()
-		s.Asked += each * int64(d.Replicas)
-		s.Allocated += each * int64(bound)
-		if r.fill.Deleted+r.fill.Lost == 0 && s.AllocatedAtFull == 0 && s.Asked >= s.Capacity {
-			s.AllocatedAtFull = s.Allocated
-		}
-		switch left := d.Replicas - bound; {
-		case d.Shape.Requests.GPU > 0:
-			s.UnscheduledWhole += left
-		case d.Shape.Requests.GPUMilli > 0:
-			s.UnscheduledShare += left
-		default:
-			s.UnscheduledCPU += left
-		}
+	}
+	if r.fill.Deleted+r.fill.Lost > 0 {
+		s.AllocatedAtFull = 0
 	}
 	return &s
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
+	"gnnsched/internal/watched"
 	"gnnsched/workload"
 )
 
@@ -65,19 +65,14 @@ func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = workload.LabelRun + "=" + c.RunID }),
 		informers.WithTransform(stripPod))
 	informer := factory.Core().V1().Pods().Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { w.set(o.(*corev1.Pod)) },
-		UpdateFunc: func(_, o any) { w.set(o.(*corev1.Pod)) },
-		DeleteFunc: func(o any) {
-			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if p, ok := o.(*corev1.Pod); ok {
-				w.drop(p)
-				w.vanish(p)
-			}
-		},
-	})
+	_, err := informer.AddEventHandler(watched.Handler(func(was, is *corev1.Pod, _ bool) {
+		if is == nil {
+			w.drop(was)
+			w.vanish(was)
+		} else {
+			w.set(is)
+		}
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("watch the pods: %w", err)
 	}

@@ -2,17 +2,13 @@ package agreement
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	toolswatch "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
@@ -23,11 +19,8 @@ import (
 	"gnnsched/workload"
 )
 
-const (
-	namespace = "default" // the cluster has no other user
-	// patience limits kube-scheduler's time for one pod. It decides within milliseconds unless the machine stands still.
-	patience = time.Minute
-)
+// namespace is the namespace of the pods. The cluster has no other user.
+const namespace = "default"
 
 // follower keeps the cluster in step with one episode of the simulator.
 type follower struct {
@@ -35,23 +28,22 @@ type follower struct {
 	scheduler string // name of the profile under test
 	env       *sim.Env
 	plan      []sim.Arrival
-	rows      map[string]int32   // index of the simulator's nodes, by their names
-	lost      map[string]bool    // lost nodes, by their names on the cluster
-	running   map[int]runningPod // by arrival
-	attempts  map[int]int        // pods created so far, by arrival
-	events    *toolswatch.RetryWatcher
+	rows      map[string]int32 // index of the simulator's nodes, by their names
+	lost      map[string]bool  // lost nodes, by their names on the cluster
+	running   map[int]string   // names of pods, by arrival
+	pods      *testbed.Pods
 	usage     *player // nil without usage
 }
 
-type runningPod struct{ name, node string } // both as on the cluster
-
 // newFollower empties the cluster and creates the pods that run from the start of the episode.
-func newFollower(ctx context.Context, client kubernetes.Interface, scheduler string, env *sim.Env) (*follower, error) {
+func newFollower(
+	ctx context.Context, client kubernetes.Interface, pods *testbed.Pods, scheduler string, env *sim.Env,
+) (*follower, error) {
 	f := &follower{
-		client: client, scheduler: scheduler, env: env, plan: env.Plan(),
-		rows: rowsByName(env.Snapshot().Nodes), lost: map[string]bool{}, running: map[int]runningPod{}, attempts: map[int]int{},
+		client: client, pods: pods, scheduler: scheduler, env: env, plan: env.Plan(),
+		rows: rowsByName(env.Snapshot().Nodes), lost: map[string]bool{}, running: map[int]string{},
 	}
-	if err := f.empty(ctx); err != nil {
+	if err := pods.Clear(ctx); err != nil {
 		return nil, err
 	}
 	var err error
@@ -72,18 +64,8 @@ func newFollower(ctx context.Context, client kubernetes.Interface, scheduler str
 			}
 		}
 	}
-	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return nil, fmt.Errorf("list the pods: %w", err)
-	}
-	f.events, err = toolswatch.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &podWatcher{client})
-	if err != nil {
-		return nil, fmt.Errorf("watch the pods: %w", err)
-	}
 	return f, nil
 }
-
-func (f *follower) close() { f.events.Stop() }
 
 // rowsByName returns the index of each node by its name.
 func rowsByName(nodes []*cluster.Node) map[string]int32 {
@@ -92,14 +74,6 @@ func rowsByName(nodes []*cluster.Node) map[string]int32 {
 		out[n.Name] = int32(i)
 	}
 	return out
-}
-
-// podWatcher implements cache.WatcherWithContext for the pods of the namespace.
-type podWatcher struct{ client kubernetes.Interface }
-
-// WatchWithContext implements cache.WatcherWithContext.
-func (w *podWatcher) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	return w.client.CoreV1().Pods(namespace).Watch(ctx, o)
 }
 
 // pod returns a Kubernetes pod with the requests and constraints of a pod of the simulator.
@@ -114,7 +88,7 @@ func (f *follower) pod(name string, p *cluster.Pod) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: f.scheduler, NodeSelector: p.NodeSelector, Tolerations: kube.Tolerations(p.Tolerations),
-			EnableServiceLinks: ptr.To(false), TerminationGracePeriodSeconds: ptr.To[int64](0),
+			EnableServiceLinks: ptr.To(false),
 			Containers: []corev1.Container{{
 				Name: "app", Image: "none",
 				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(p.Requests), Limits: kube.GPUResourceList(p.Requests)},
@@ -133,8 +107,8 @@ func (f *follower) create(ctx context.Context, p *corev1.Pod) error {
 // place creates the pending pod and returns the candidate and the devices that kube-scheduler chose
 // for it.
 func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience,
-		fmt.Errorf("after %v kube-scheduler still binds pods to deleted nodes", 2*patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*testbed.Patience,
+		fmt.Errorf("after %v kube-scheduler still binds pods to deleted nodes", 2*testbed.Patience))
 	defer cancel()
 	arrival := f.env.Next()
 	for {
@@ -143,17 +117,17 @@ func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
 			return choice, err
 		}
 		if f.lost[p.Spec.NodeName] { // the scheduler had not seen the deletion yet: create another pod, as a controller would
-			if err := f.delete(ctx, p.Name); err != nil {
+			if err := f.pods.Delete(ctx, p.Name); err != nil {
 				return choice, err
 			}
 			continue
 		}
 		if p.Spec.NodeName == "" {
-			return choice, fmt.Errorf("kube-scheduler finds no node for pod %s, but the simulator finds %d: %s", p.Name, len(f.env.Candidates()),
-				unschedulable(p).Message)
+			return choice, fmt.Errorf("kube-scheduler finds no node for pod %s, but the simulator finds %d: %s", p.Name,
+				len(f.env.Candidates()), p.Refused.Message)
 		}
-		f.running[arrival] = runningPod{p.Name, p.Spec.NodeName}
-		return f.choice(p)
+		f.running[arrival] = p.Name
+		return f.choice(p.Pod)
 	}
 }
 
@@ -177,9 +151,11 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 
 // schedule creates a pod for an arrival and returns it once kube-scheduler has decided. Each attempt
 // has a new name, since events of the previous pod may still come.
-func (f *follower) schedule(ctx context.Context, arrival int) (*corev1.Pod, error) {
-	name := podName(arrival, f.attempts[arrival])
-	f.attempts[arrival]++
+func (f *follower) schedule(ctx context.Context, arrival int) (decided *testbed.SeenPod, err error) {
+	name := fmt.Sprintf("pod-%d", arrival)
+	for n := 1; f.pods.Seen(name) != nil; n++ {
+		name = fmt.Sprintf("pod-%d-again-%d", arrival, n)
+	}
 	p := f.pod(name, f.plan[arrival].Pod)
 	if err := f.usage.describe(p, f.plan[arrival].Usage); err != nil {
 		return nil, err
@@ -187,69 +163,23 @@ func (f *follower) schedule(ctx context.Context, arrival int) (*corev1.Pod, erro
 	if err := f.create(ctx, p); err != nil {
 		return nil, err
 	}
-	return f.waitDecision(ctx, name)
+	err = f.pods.Wait(ctx, "kube-scheduler did not decide about pod "+name, func() (bool, int) {
+		decided = f.pods.Seen(name)
+		return decided != nil && (decided.Spec.NodeName != "" || decided.Refused != nil), 0
+	})
+	return decided, err
 }
-
-// podName returns the name of the pod of an arrival after some earlier attempts.
-func podName(arrival, before int) string {
-	name := "pod-" + strconv.Itoa(arrival)
-	if before > 0 {
-		name += "-again-" + strconv.Itoa(before)
-	}
-	return name
-}
-
-// waitDecision waits until kube-scheduler has bound the pod or marked it unschedulable, and returns it.
-func (f *follower) waitDecision(ctx context.Context, name string) (*corev1.Pod, error) {
-	timeout := time.NewTimer(patience)
-	defer timeout.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-timeout.C:
-			return nil, fmt.Errorf("kube-scheduler did not decide about pod %s within %v", name, patience)
-		case e, open := <-f.events.ResultChan():
-			if !open {
-				return nil, errors.Join(context.Cause(ctx), errors.New("the watch of the pods ended"))
-			}
-			if p, is := e.Object.(*corev1.Pod); is && p.Name == name && e.Type != watch.Deleted && (p.Spec.NodeName != "" || unschedulable(p) != nil) {
-				return p, nil
-			}
-		}
-	}
-}
-
-// unschedulable returns the condition with the reason why a pod has no node, or nil.
-func unschedulable(p *corev1.Pod) *corev1.PodCondition {
-	for i, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
-// immediately deletes without a grace period.
-var immediately = metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 
 // remove deletes the pods that have left the simulator, because their lifetime is over or their work is done.
 func (f *follower) remove(ctx context.Context) error {
-	for arrival, p := range f.running {
+	for arrival, name := range f.running {
 		if f.env.Runs(arrival) {
 			continue
 		}
-		if err := f.delete(ctx, p.name); err != nil {
+		if err := f.pods.Delete(ctx, name); err != nil {
 			return err
 		}
 		delete(f.running, arrival)
-	}
-	return nil
-}
-
-func (f *follower) delete(ctx context.Context, name string) error {
-	if err := f.client.CoreV1().Pods(namespace).Delete(ctx, name, immediately); err != nil {
-		return fmt.Errorf("delete pod %s: %w", name, err)
 	}
 	return nil
 }
@@ -267,46 +197,16 @@ func (f *follower) lose(ctx context.Context) error {
 		}
 		node := testbed.NodeName(name)
 		f.lost[node] = true
-		if err := f.client.CoreV1().Nodes().Delete(ctx, node, immediately); err != nil {
+		if err := f.client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("delete node %s: %w", node, err)
 		}
-		on := metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}
-		if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, immediately, on); err != nil {
-			return fmt.Errorf("delete the pods of node %s: %w", node, err)
+		if err := f.pods.DeleteAll(ctx, "spec.nodeName="+node); err != nil {
+			return err
 		}
 	}
 	f.rows = left
-	for arrival, p := range f.running {
-		if f.lost[p.node] {
-			delete(f.running, arrival)
-		}
-	}
+	maps.DeleteFunc(f.running, func(_ int, name string) bool { return f.lost[f.pods.Seen(name).Spec.NodeName] })
 	return nil
-}
-
-// empty deletes every pod and waits until none is left.
-func (f *follower) empty(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the pods of the last episode were not deleted within %v", patience))
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if err := f.client.CoreV1().Pods(namespace).DeleteCollection(ctx, immediately, metav1.ListOptions{}); err != nil {
-			return fmt.Errorf("delete the pods: %w", err)
-		}
-		list, err := f.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil {
-			return fmt.Errorf("list the pods: %w", err)
-		}
-		if len(list.Items) == 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
 }
 
 // outcome lets kube-scheduler try the pods that still wait, and measures the cluster.

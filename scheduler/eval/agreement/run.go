@@ -43,42 +43,34 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 			c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
-	for i := range c.Seeds {
-		trials, err := c.seed(ctx, i)
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			return nil, fmt.Errorf("scenario %s, seed %d: %w", c.Scenario.Name, c.Seeds[i], err)
-		}
-		r.Trials = append(r.Trials, trials...)
-	}
-	return r, nil
-}
-
-// seed plays the episodes of a seed. All contenders share one cluster, unless the scenario loses
-// nodes: then each gets a cluster of its own.
-func (c Config) seed(ctx context.Context, i int) (trials []Trial, err error) {
-	together := len(c.Contenders)
+	together := len(c.Contenders) // on one cluster
 	if c.Scenario.Lose > 0 {
 		together = 1
 	}
-	for from := 0; from < len(c.Contenders); from += together {
-		some, err := c.onCluster(ctx, i, from, from+together)
-		if err != nil {
-			return nil, err
+	for i, seed := range c.Seeds {
+		for from := 0; from < len(c.Contenders); from += together {
+			trials, err := c.onCluster(ctx, i, from, from+together)
+			if err != nil {
+				if cause := context.Cause(ctx); cause != nil {
+					err = cause
+				}
+				return nil, fmt.Errorf("scenario %s, seed %d: %w", c.Scenario.Name, seed, err)
+			}
+			r.Trials = append(r.Trials, trials...)
 		}
-		trials = append(trials, some...)
 	}
-	return trials, nil
+	return r, nil
 }
 
 // onCluster plays the episodes of the contenders from to to-1 on one cluster with the nodes of a
 // seed.
 func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial, err error) {
 	c.Progress(c.done(i, from, 0), fmt.Sprintf("%s: starting a cluster for seed %d", c.Scenario.Name, c.Seeds[i]))
-	env, err := c.episode(c.Seeds[i])
+	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
+		return nil, err
+	}
+	if err := env.Reset(c.Seeds[i]); err != nil {
 		return nil, err
 	}
 	if err := c.checkUsage(env); err != nil {
@@ -90,7 +82,7 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 	}
 	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
 	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
-		if err := c.createServices(ctx, b.Client, c.Seeds[i]); err != nil { // before the scheduler starts
+		if err := c.createServices(ctx, b.Client, env.Plan()); err != nil { // before the scheduler starts
 			return err
 		}
 		source, end, err := c.usageSource(ctx, b)
@@ -103,8 +95,13 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 			return err
 		}
 		defer stop()
+		pods, err := testbed.WatchPods(ctx, b.Client, namespace)
+		if err != nil {
+			return err
+		}
+		defer pods.Stop()
 		for k := from; k < to; k++ {
-			t, err := c.trial(ctx, b.Client, i, k)
+			t, err := c.trial(ctx, b.Client, pods, i, k)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.Contenders[k].Name, err)
 			}
@@ -127,15 +124,6 @@ func nodesOf(env *sim.Env) (testbed.Nodes, error) {
 		return testbed.Nodes{}, exit.New(exit.Usage, err, "choose another scenario for --live")
 	}
 	return testbed.Nodes{Pools: y}, nil
-}
-
-// episode returns the simulator at the start of the episode of a seed.
-func (c Config) episode(seed uint64) (*sim.Env, error) {
-	env, err := sim.New(c.Scenario.Config)
-	if err != nil {
-		return nil, err
-	}
-	return env, env.Reset(seed)
 }
 
 // scheduler has a profile for each contender, with a source of measured usage. It scores every node, as the simulator does.

@@ -9,23 +9,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
 
-// createServices creates a Service for the pods of each owner in the episode of a seed. Upstream's
+// createServices creates a Service for the pods of each owner in the plan of an episode. Upstream's
 // default topology spread needs it: the pods are created one by one, without the ReplicaSet that would
 // own them elsewhere. A scenario in which replicas are not spread gets no Services, because
 // kube-scheduler's default profile has no other way to leave them alone.
-func (c Config) createServices(ctx context.Context, client kubernetes.Interface, seed uint64) error {
+func (c Config) createServices(ctx context.Context, client kubernetes.Interface, plan []sim.Arrival) error {
 	if c.Scenario.PreferenceMode() != preference.First {
 		return nil
 	}
-	env, err := c.episode(seed)
-	if err != nil {
-		return err
-	}
 	known := map[string]bool{"": true}
-	for _, a := range env.Plan() {
+	for _, a := range plan {
 		owner := a.Pod.Owner
 		if known[owner] {
 			continue

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
@@ -37,7 +38,7 @@ type Trial struct {
 
 // trial plays the episode of one seed and one contender in the simulator, and then on the
 // cluster.
-func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int) (Trial, error) {
+func (c Config) trial(ctx context.Context, client kubernetes.Interface, pods *testbed.Pods, i, k int) (Trial, error) {
 	x, seed := c.Contenders[k], c.Seeds[i]
 	t := Trial{Policy: x.Name, Seed: seed}
 	env, err := sim.New(c.Scenario.Config)
@@ -53,11 +54,10 @@ func (c Config) trial(ctx context.Context, client kubernetes.Interface, i, k int
 	if err := env.Reset(seed); err != nil {
 		return t, err
 	}
-	f, err := newFollower(ctx, client, x.Profile.SchedulerName, env)
+	f, err := newFollower(ctx, client, pods, x.Profile.SchedulerName, env)
 	if err != nil {
 		return t, err
 	}
-	defer f.close()
 	e := episode{follower: f, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
 	if x.Observe != nil {
 		e.observer = x.Observe(seed)

@@ -142,7 +142,7 @@ func (p *player) limit(ctx context.Context, l usage.Limits) error {
 
 // sampled waits until the cluster has sampled every node, which takes an interval after its start.
 func (p *player) sampled(ctx context.Context) error {
-	for deadline := p.clock.Now().Add(patience); ; {
+	for deadline := p.clock.Now().Add(testbed.Patience); ; {
 		_, err := p.read(ctx)
 		if err == nil || !p.clock.Now().Before(deadline) {
 			return err

@@ -12,11 +12,6 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// Room measures the cluster's capacity for pods without tolerations.
-func (b *Bed) Room(ctx context.Context) (driver.Room, error) {
-	return driver.Measure(ctx, b.Client, nil)
-}
-
 // Deploy deploys a plan of one fill, calls inspect while its pods are still there, and removes
 // them. It sets the client, the cleaner and the run ID of c. After an error the pods stay, since
 // the cluster goes too.

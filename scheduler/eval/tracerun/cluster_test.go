@@ -127,7 +127,7 @@ func config(t *testing.T, how driver.GPURequests) Config {
 	return Config{
 		NodesFile: write(t, "nodes.csv",
 			"sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"),
-		PodsFile: write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42}, Settle: 3 * time.Second,
+		PodsFile: write(t, "pods.csv", pods.String()), Nodes: 3, GPUs: how, Factor: 1.3, Seeds: []uint64{42},
 		Contenders: []agreement.Contender{
 			contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
 			contender(t, "kube-scheduler", server.Profile{Args: server.Args{Variant: server.DefaultProfile}}),

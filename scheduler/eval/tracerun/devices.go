@@ -21,7 +21,7 @@ type place struct {
 }
 
 // checkDevices reads nodes, pods and claims from the API server. It returns each pod's place and the errors of checkAllocation.
-func checkDevices(ctx context.Context, client kubernetes.Interface, namespace string) (map[string]place, error) {
+func checkDevices(ctx context.Context, client kubernetes.Interface) (map[string]place, error) {
 	all := metav1.ListOptions{}
 	nodes, err := client.CoreV1().Nodes().List(ctx, all)
 	if err != nil {

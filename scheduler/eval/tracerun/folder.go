@@ -39,7 +39,7 @@ func (r *Report) Folder() []runfolder.Row {
 	c := &eval.Comparison{Seeds: r.Seeds, Scenario: eval.Scenario{
 		Name: filepath.Base(r.PodsFile) + " on a cluster",
 		About: fmt.Sprintf("%d nodes with %d GPUs%s and the real kube-scheduler, until %.0f%% of the GPUs were asked for",
-			r.Nodes, r.GPUs, requestsText(r.GPURequests), 100*r.Factor),
+			r.Nodes, r.GPUs, forms[r.GPURequests].text, 100*r.Factor),
 	}}
 	rows := r.verdicts(c.Scenario.Name)
 	for _, p := range r.Policies {

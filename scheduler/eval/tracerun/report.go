@@ -80,7 +80,7 @@ var columns = []column{
 func (r *Report) Write(w io.Writer, markdown bool) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\nwere asked for; means over %s:\n\n",
-		filepath.Base(r.PodsFile), requestsText(r.GPURequests), r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
+		filepath.Base(r.PodsFile), forms[r.GPURequests].text, r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
 	if err := eval.Render(&b, r.rows(), markdown); err != nil {
 		return err
 	}
@@ -102,19 +102,6 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-// requestsText describes the form of the pods' requests for GPUs, unless it is annotations.
-func requestsText(g driver.GPURequests) string {
-	switch g {
-	case driver.Claimed:
-		return ", GPUs by claims"
-	case driver.Extended:
-		return ", whole GPUs by extended resources and shares by claims"
-	case driver.Mixed:
-		return ", GPUs by claims, extended resources and annotations"
-	}
-	return ""
 }
 
 // writeDifferences writes the GPU allocation of the first profile minus each other profile's, on the same arrivals.

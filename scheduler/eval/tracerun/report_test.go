@@ -191,10 +191,11 @@ func TestSimulate(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Args: server.Args{Policy: h.Name}}}
-	o, nodes, err := r.simulate(x, 42)
+	all, nodes, err := r.simulate(x, 42, sim.OpenB{Factor: r.Factor})
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := all.GPU
 	arrivals, err := openb.Inflate(r.pods, r.Factor, openb.GPUMilli(r.nodes), 42)
 	if err != nil {
 		t.Fatal(err)

@@ -3,9 +3,12 @@ package tracerun
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/agreement"
@@ -32,19 +35,12 @@ type Config struct {
 	Launcher   testbed.Launcher      // starts the cluster
 	LogDir     string                // folder of the cluster's log; empty: the log is deleted with the cluster
 	Log        zerolog.Logger
-	// Settle limits how long a round waits for its last pods while none of them gets a node; 0 means ten seconds. The scheduler refuses
-	// hundreds of pods a second.
-	Settle time.Duration
 	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
 	Progress func(done float64, text string)
 }
 
-const (
-	// defaultSettle is Config.Settle if it is 0.
-	defaultSettle = 10 * time.Second
-	// patience limits a scheduler's time to bind its first pod.
-	patience = time.Minute
-)
+// namespace is the namespace of the pods.
+const namespace = driver.DefaultNamespace
 
 // Run deploys the arrivals of every seed once for every contender. When it returns, the cluster
 // and the scheduler have stopped and the cluster is deleted, also after an error or the end of
@@ -54,29 +50,63 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
-	err = testbed.Run(ctx, testbed.Config{
-		Name: "tracerun", Launcher: c.Launcher, LogDir: c.LogDir,
-		Nodes: testbed.Nodes{List: c.NodesFile, Count: c.Nodes, GPUs: offerTo(c.GPUs)}, Scheduler: c.scheduler(),
+	return r.report, r.play(ctx, "tracerun", r.round)
+}
+
+// play starts a cluster and calls round for each seed with each contender. The contenders take turns at being first, so that
+// none always has the warmer caches.
+func (r *comparison) play(ctx context.Context, name string, round func(context.Context, agreement.Contender, uint64) error) error {
+	r.Progress(0, fmt.Sprintf("starting a cluster of %d nodes", len(r.nodes)))
+	return testbed.Run(ctx, testbed.Config{
+		Name: name, Launcher: r.Launcher, LogDir: r.LogDir,
+		Nodes: testbed.Nodes{List: r.NodesFile, Count: r.Nodes, GPUs: forms[r.GPUs].offer}, Scheduler: r.scheduler(),
 	}, func(ctx context.Context, b *testbed.Bed) error {
-		r.bed = b
+		if err := r.connect(ctx, b.Client); err != nil {
+			return err
+		}
+		defer r.log.Stop()
 		if err := r.warmUp(ctx); err != nil {
 			return err
 		}
-		return r.rounds(ctx)
+		for i, seed := range r.Seeds {
+			order := slices.Clone(r.Contenders)
+			if i%2 == 1 {
+				slices.Reverse(order)
+			}
+			for _, x := range order {
+				if err := round(ctx, x, seed); err != nil {
+					return fmt.Errorf("%s, seed %d: %w", x.Name, seed, err)
+				}
+				r.done++
+			}
+		}
+		return nil
 	})
-	return r.report, err
 }
 
-// offerTo returns how the nodes offer their GPUs, as testbed.Nodes.GPUs.
-func offerTo(g driver.GPURequests) string {
-	switch g {
-	case driver.Annotated:
-		return ""
-	case driver.Mixed:
-		return "turns"
+// connect checks the cluster's nodes, creates the namespace and starts the log.
+func (r *comparison) connect(ctx context.Context, client kubernetes.Interface) error {
+	room, err := driver.Measure(ctx, client, nil)
+	if err != nil {
+		return err
 	}
-	return "slices"
+	if got, want := room.Allocatable.TotalGPUMilli(), openb.GPUMilli(r.nodes); got != want || room.Nodes != len(r.nodes) {
+		return fmt.Errorf("the cluster has %d nodes with %d thousandths of a GPU, not %d with %d", room.Nodes, got, len(r.nodes), want)
+	}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create the namespace: %w", err)
+	}
+	r.client = client
+	r.log, err = testbed.WatchPods(ctx, client, namespace)
+	return err
+}
+
+// forms has for each form of the pods' requests but annotations how the nodes offer GPUs, as testbed.Nodes.GPUs, and a description.
+var forms = map[driver.GPURequests]struct{ offer, text string }{
+	driver.Claimed:  {"slices", ", GPUs by claims"},
+	driver.Extended: {"slices", ", whole GPUs by extended resources and shares by claims"},
+	driver.Mixed:    {"turns", ", GPUs by claims, extended resources and annotations"},
 }
 
 // scheduler is one process with a profile for each contender. It scores every node, as the
@@ -99,7 +129,8 @@ type comparison struct {
 	Config
 	nodes  []openb.Node
 	pods   []openb.Pod
-	bed    *testbed.Bed
+	client kubernetes.Interface
+	log    *testbed.Pods
 	report *Report
 	done   int // rounds
 }
@@ -118,9 +149,6 @@ func newComparison(c Config) (*comparison, error) {
 		return nil, fmt.Errorf("%d nodes of the %d in %s", c.Nodes, len(nodes), c.NodesFile)
 	}
 	nodes = openb.Sample(nodes, c.Nodes) // as kwokcluster does
-	if c.Settle == 0 {
-		c.Settle = defaultSettle
-	}
 	r := &comparison{Config: c, nodes: nodes, pods: pods}
 	r.report = &Report{
 		PodsFile: c.PodsFile, GPURequests: c.GPUs, Factor: c.Factor, Seeds: c.Seeds, Nodes: len(nodes),

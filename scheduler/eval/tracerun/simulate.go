@@ -1,6 +1,8 @@
 package tracerun
 
 import (
+	"fmt"
+
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/testbed"
@@ -10,19 +12,13 @@ import (
 	"gnnsched/workload/driver"
 )
 
-// simulate plays a contender's episode of a seed in the simulator, with the machines in the same
-// order and the same arrivals as on the cluster. at are the places of the arrivals by their numbers;
-// arrivals without a node are not in it.
-func (r *comparison) simulate(x agreement.Contender, seed uint64) (o *sim.GPUOutcome, at map[int]place, err error) {
-	all, at, err := r.episode(x, seed, &sim.OpenB{Nodes: r.nodes, Pods: r.pods, Factor: r.Factor, InOrder: true})
-	return all.GPU, at, err
-}
-
-// episode plays a contender's episode of a seed in the simulator. at holds the places of the pods that got one.
-func (r *comparison) episode(x agreement.Contender, seed uint64, of *sim.OpenB) (o sim.Outcome, at map[int]place, err error) {
-	env, err := sim.New(sim.Config{OpenB: of})
+// simulate plays a contender's episode of a seed in the simulator, with the machines in the same order as on the cluster. at holds the
+// places of the pods by their numbers; pods that never got a node are not in it.
+func (r *comparison) simulate(x agreement.Contender, seed uint64, of sim.OpenB) (o sim.Outcome, at map[int]place, err error) {
+	of.Nodes, of.Pods, of.InOrder = r.nodes, r.pods, true
+	env, err := sim.New(sim.Config{OpenB: &of})
 	if err != nil {
-		return o, nil, err
+		return o, nil, fmt.Errorf("in the simulator: %w", err)
 	}
 	at = map[int]place{}
 	p := x.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()})
@@ -37,5 +33,8 @@ func (r *comparison) episode(x agreement.Contender, seed uint64, of *sim.OpenB) 
 		}
 		return c, err
 	})
+	if err != nil {
+		err = fmt.Errorf("in the simulator: %w", err)
+	}
 	return o, at, err
 }

@@ -8,6 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/sim"
 )
 
@@ -19,6 +21,9 @@ type stay struct {
 	refused               bool // a scheduler reported that it fits nowhere
 }
 
+// placed reports whether a pod ever got a node. One that never appeared is nil.
+func placed(s *testbed.SeenPod) bool { return s != nil && !s.Bound.IsZero() }
+
 // stays returns the pods that appeared, in the order of their numbers.
 func (p *replay) stays() (out []stay) {
 	at := func(t time.Time) float64 {
@@ -27,11 +32,12 @@ func (p *replay) stays() (out []stay) {
 		}
 		return p.time(t)
 	}
-	for i := range p.total() {
-		if s := p.log.seenOf(p.name(i)); s != nil {
-			asked := p.pods[p.of(i).Pod].Shape().Requests // the pod lacks the requests of its claims
-			s.pod.Requests.GPU, s.pod.Requests.GPUMilli = asked.GPU, asked.GPUMilli
-			out = append(out, stay{s.pod, i < len(p.drawn.Running), at(s.appeared), at(s.bound), at(s.left), s.refused})
+	for i, d := range p.pods {
+		if s := p.log.Seen(d.Name); s != nil {
+			pod, _ := kube.Pod(s.Pod) // this program wrote its request
+			asked := d.Shape.Requests // the pod lacks the requests of its claims
+			pod.Requests.GPU, pod.Requests.GPUMilli = asked.GPU, asked.GPUMilli
+			out = append(out, stay{pod, i < p.running, at(s.Appeared), at(s.Bound), at(s.Left), s.Refused != nil})
 		}
 	}
 	return out
@@ -74,13 +80,13 @@ type timing struct {
 func (p *replay) timing(from float64) (out timing) {
 	var atOnce, late []float64
 	for i, due := range p.due {
-		s := p.log.seenOf(p.name(len(p.drawn.Running) + i))
+		s := p.log.Seen(p.pods[p.running+i].Name)
 		if s == nil || p.time(due) < from {
 			continue
 		}
-		late = append(late, max(s.appeared.Sub(due).Seconds(), 0))
-		if !s.refused && !s.bound.IsZero() {
-			atOnce = append(atOnce, s.bound.Sub(s.appeared).Seconds())
+		late = append(late, max(s.Appeared.Sub(due).Seconds(), 0))
+		if s.Refused == nil && placed(s) {
+			atOnce = append(atOnce, s.Bound.Sub(s.Appeared).Seconds())
 		}
 	}
 	if len(atOnce) > 0 {

@@ -9,13 +9,10 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rs/zerolog"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
@@ -56,55 +53,6 @@ func TestOutcomeOf(t *testing.T) {
 	want = sim.Waits{Pods: 1, Waited: 1, Mean: 30, P95: 30, GPUHours: 15.0 / 3600, Unfinished: 1}
 	if d := cmp.Diff(want, got.Classes[0], cmpopts.EquateApprox(0, 1e-12)); d != "" {
 		t.Error(d)
-	}
-}
-
-// A pod that is seen in all of its states is counted in each of them.
-func TestPodLog(t *testing.T) {
-	l := &podLog{changed: make(chan struct{}, 1), pods: map[string]*seenPod{}}
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	pod := func(name, node string, refused bool) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
-		if refused {
-			p.Status.Conditions = []corev1.PodCondition{{
-				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-			}}
-		}
-		return p
-	}
-	check := func(step string, seen, existing, pending int) {
-		t.Helper()
-		if a, b, c := l.counts(); a != seen || b != existing || c != pending {
-			t.Errorf("%s: %d seen, %d exist, %d pending; want %d, %d, %d", step, a, b, c, seen, existing, pending)
-		}
-	}
-	l.see(pod("a", "", false), at(1))
-	l.see(pod("b", "", false), at(2))
-	l.see(pod("c", "", false), at(2))
-	check("created", 3, 3, 3)
-	l.see(pod("a", "", true), at(3))
-	check("refused", 3, 3, 2)
-	if l.waiting() != 3 {
-		t.Errorf("%d pods wait, want 3", l.waiting())
-	}
-	l.see(pod("a", "n", false), at(4))
-	l.see(pod("a", "n", false), at(5))
-	l.see(pod("b", "n", false), at(6))
-	check("bound", 3, 3, 1)
-	if d := cmp.Diff(map[string]time.Time{"a": at(4), "b": at(6)}, l.takeBound()); d != "" || l.takeBound() != nil {
-		t.Error(d)
-	}
-	l.gone(pod("c", "", false), at(7))
-	l.gone(pod("a", "n", false), at(8))
-	check("gone", 3, 1, 0)
-	if l.waiting() != 0 {
-		t.Errorf("%d pods wait", l.waiting())
-	}
-	if s := l.seenOf("a"); !s.refused || s.appeared != at(1) || s.bound != at(4) || s.left != at(8) {
-		t.Errorf("%+v", s)
-	}
-	if l.seenOf("d") != nil {
-		t.Error("an unknown pod was seen")
 	}
 }
 

@@ -71,7 +71,7 @@ func (r *SteadyReport) tables() published.Steady {
 		}
 		return c
 	}
-	machines := fmt.Sprintf("%d machines of the trace with %d GPUs%s", r.Nodes, r.GPUs, requestsText(r.GPURequests))
+	machines := fmt.Sprintf("%d machines of the trace with %d GPUs%s", r.Nodes, r.GPUs, forms[r.GPURequests].text)
 	s := published.MeasuredSteady(r.WarmUp/secondsADay, r.Duration/secondsADay, r.Load,
 		on("on a simulated cluster", fmt.Sprintf("%s and the real kube-scheduler; %.4g seconds of the trace pass in one", machines, r.Speed),
 			func(t SteadyTrial) *sim.SteadyOutcome { return t.Cluster }),
