@@ -235,8 +235,10 @@ type UsageOutcome struct {
 	Imbalance     float64 `json:"imbalance"`     // mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
 }
 
-func (u *usageState) report(_ *Env, out *Outcome) {
-	t := u.meter.Totals()
+func (u *usageState) report(_ *Env, out *Outcome) { out.Usage = UsageOf(u.meter.Totals()) }
+
+// UsageOf returns the outcome of what was measured.
+func UsageOf(t meter.Totals) *UsageOutcome {
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
 		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Imbalance / max(t.Seconds, 1e-9), InUse: t.Used / max(t.Seconds, 1e-9),
@@ -245,5 +247,5 @@ func (u *usageState) report(_ *Env, out *Outcome) {
 	if t.BatchGot > 0 {
 		o.BatchSlowdown = t.BatchWanted / t.BatchGot
 	}
-	out.Usage = o
+	return o
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/sim"
+	"gnnsched/scheduler/sim/meter"
 	"gnnsched/workload/usage"
 )
 
@@ -81,7 +81,7 @@ type player struct {
 	ticks  int             // measurements so far
 	last   []counters      // of the nodes, at the last measurement
 	lastAt time.Time
-	sum    totals
+	sum    meter.Totals
 }
 
 // counters holds a node's use and losses since the cluster began. memory is its present use.
@@ -93,13 +93,6 @@ type counters struct {
 
 // seconds holds core-seconds that a pod has got, and that it wanted and did not get.
 type seconds struct{ got, lost float64 }
-
-// totals holds sums over time of the use of the scenario's nodes.
-type totals struct {
-	seconds, nodeTime, hotTime, imbalance, inUse float64
-	cpu, capacity                                float64 // core-seconds
-	services, jobs                               seconds
-}
 
 // newPlayer returns nil for a scenario without usage.
 func newPlayer(ctx context.Context, client kubernetes.Interface, env *sim.Env) (*player, error) {
@@ -234,7 +227,7 @@ func (p *player) measure(ctx context.Context) error {
 		return err
 	}
 	if p.last != nil {
-		p.sum.add(p.offers, p.last, now, at.Sub(p.lastAt).Seconds())
+		p.add(p.last, now, at.Sub(p.lastAt).Seconds())
 	}
 	p.last, p.lastAt = now, at
 	return nil
@@ -288,58 +281,34 @@ func (c *counters) addJob(pod, family string, v float64) {
 	c.jobs[pod] = s
 }
 
-// hot is the fraction of a node's CPU, network or disk over which the node is hot, as in the simulator.
-const hot = 0.8
-
 // add adds a time. A rate may exceed a node's capacity by rounding, and by the memory that pods do not share.
-func (t *totals) add(offers []usage.Amounts, before, now []counters, passed float64) {
+func (p *player) add(before, now []counters, passed float64) {
 	if passed <= 0 {
 		return
 	}
-	nodes := float64(len(offers))
-	var sum, squares usage.Amounts
-	for i, offer := range offers {
-		hottest := 0.0
+	var spread meter.Spread
+	for i, offer := range p.offers {
+		var used usage.Amounts
 		for d, x := range now[i].used {
 			if usage.Dimension(d) != usage.Memory {
 				x = (x - before[i].used[d]) / passed
 			}
-			if offer[d] == 0 || x == 0 {
-				continue
-			}
-			x = min(x/offer[d], 1)
-			sum[d] += x
-			squares[d] += x * x
-			if usage.Dimension(d) != usage.Memory {
-				hottest = max(hottest, x)
-			}
+			used[d] = min(x, offer[d])
 		}
-		if hottest > hot {
-			t.hotTime += passed
-		}
+		p.sum.Node(&spread, &used, &offer, passed)
 		cpu, jobs := now[i].used[usage.CPU]-before[i].used[usage.CPU], now[i].jobsSince(before[i])
-		t.cpu += cpu
-		t.capacity += offer[usage.CPU] * passed
-		t.jobs = t.jobs.plus(jobs)
-		t.services = t.services.plus(seconds{max(cpu-jobs.got, 0), max(now[i].lost-before[i].lost-jobs.lost, 0)})
+		p.sum.CPU += cpu
+		p.sum.Capacity += offer[usage.CPU] * passed
+		p.sum.BatchGot += jobs.got
+		p.sum.BatchWanted += jobs.got + jobs.lost
+		lost := max(now[i].lost-before[i].lost-jobs.lost, 0) // by services
+		p.sum.Throttled += lost
+		p.sum.Wanted += max(cpu-jobs.got, 0) + lost
 	}
-	inUse, imbalance, dimensions := 0.0, 0.0, 0.0
-	for d := range sum {
-		if sum[d] > 0 {
-			mean := sum[d] / nodes
-			inUse, imbalance, dimensions = inUse+mean, imbalance+math.Sqrt(max(squares[d]/nodes-mean*mean, 0)), dimensions+1
-		}
-	}
-	t.seconds += passed
-	t.nodeTime += nodes * passed
-	t.inUse += inUse / max(dimensions, 1) * passed
-	t.imbalance += imbalance / max(dimensions, 1) * passed
+	p.sum.End(&spread, passed)
 }
 
 func (s seconds) plus(o seconds) seconds { return seconds{s.got + o.got, s.lost + o.lost} }
-
-// part returns the part of what was wanted that was not given.
-func (s seconds) part() float64 { return s.lost / max(s.got+s.lost, 1e-9) }
 
 // jobsSince returns the core-seconds that batch jobs have got and lost since an earlier measurement. It lacks the last core-seconds of jobs
 // that have ended.
@@ -356,13 +325,5 @@ func (p *player) outcome() *sim.UsageOutcome {
 	if p == nil {
 		return nil
 	}
-	t, slowdown := &p.sum, 1.0
-	if t.jobs.got > 0 {
-		slowdown = (t.jobs.got + t.jobs.lost) / t.jobs.got
-	}
-	return &sim.UsageOutcome{
-		Throttled: t.services.lost, ThrottledPart: t.services.part(), BatchSlowdown: slowdown,
-		Utilisation: t.cpu / max(t.capacity, 1e-9), InUse: t.inUse / max(t.seconds, 1e-9),
-		HotTime: t.hotTime / max(t.nodeTime, 1e-9), Imbalance: t.imbalance / max(t.seconds, 1e-9),
-	}
+	return sim.UsageOf(p.sum)
 }

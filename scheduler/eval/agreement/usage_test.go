@@ -138,8 +138,8 @@ func TestTotals(t *testing.T) {
 		{used: usage.Amounts{usage.CPU: 47, usage.Memory: 50, usage.NetworkOut: 30_000, usage.DiskRead: 9}, lost: 6, jobs: map[string]seconds{"job": {got: 13, lost: 3}}},
 		{used: usage.Amounts{usage.CPU: 10, usage.Memory: 50}},
 	}
-	p := player{}
-	p.sum.add([]usage.Amounts{offer, offer}, before, now, 10)
+	p := player{offers: []usage.Amounts{offer, offer}}
+	p.add(before, now, 10)
 	got := p.outcome()
 	// CPU 1 and 0.25, memory 0.5 twice, network 1 and 0; the disk has no capacity.
 	want := sim.UsageOutcome{

@@ -113,12 +113,12 @@ func (m *Meter) Tick(at float64) {
 	for i := range m.kinds {
 		m.kinds[i].follow(m.cfg.Start, at)
 	}
-	var s spread
+	var s Spread
 	for i := range m.rows {
 		m.play(&m.rows[i], at)
 		m.totals.add(&m.rows[i], m.cfg.Tick, &s)
 	}
-	m.totals.end(m.cfg.Tick, &s)
+	m.totals.End(&s, m.cfg.Tick)
 }
 
 // play plays the pods of one node.

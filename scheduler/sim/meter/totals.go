@@ -29,42 +29,47 @@ type Totals struct {
 	BatchWanted float64 // core-seconds that they would have done in that time with all the CPU they wanted
 }
 
-// spread sums up the fractions of the available nodes in use, in one tick.
-type spread struct {
+// Spread sums up the fractions of nodes in use, in one tick.
+type Spread struct {
 	nodes        float64
 	sum, squares usage.Amounts
 }
 
-// add adds one tick of a node.
-func (t *Totals) add(r *row, tick float64, s *spread) {
-	if !r.node.Available() {
-		return
-	}
+// Node adds what a node used of its capacity in one tick.
+func (t *Totals) Node(s *Spread, used, capacity *usage.Amounts, tick float64) {
 	s.nodes++
 	hottest := 0.0
-	for d, x := range &r.used {
-		if x == 0 || r.capacity[d] == 0 {
+	for d, x := range used {
+		if x == 0 || capacity[d] == 0 {
 			continue
 		}
-		x /= r.capacity[d]
+		x /= capacity[d]
 		s.sum[d] += x
 		s.squares[d] += x * x
 		if usage.Dimension(d) != usage.Memory {
 			hottest = max(hottest, x)
 		}
 	}
-	t.Wanted += r.node.Usage.Wanted / 1000 * tick
-	t.Throttled += r.node.Usage.Throttled / 1000 * tick
-	t.CPU += r.used[usage.CPU] * tick
-	t.Capacity += r.capacity[usage.CPU] * tick
-	t.Joules += power.Draw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
 	if hottest > hot {
 		t.HotTime += tick
 	}
 }
 
-// end adds one tick of all nodes.
-func (t *Totals) end(tick float64, s *spread) {
+// add adds one tick of a node.
+func (t *Totals) add(r *row, tick float64, s *Spread) {
+	if !r.node.Available() {
+		return
+	}
+	t.Node(s, &r.used, &r.capacity, tick)
+	t.Wanted += r.node.Usage.Wanted / 1000 * tick
+	t.Throttled += r.node.Usage.Throttled / 1000 * tick
+	t.CPU += r.used[usage.CPU] * tick
+	t.Capacity += r.capacity[usage.CPU] * tick
+	t.Joules += power.Draw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
+}
+
+// End adds one tick of all nodes.
+func (t *Totals) End(s *Spread, tick float64) {
 	t.Seconds += tick
 	t.NodeTime += s.nodes * tick
 	used, imbalance, dimensions := 0.0, 0.0, 0.0
