@@ -179,18 +179,14 @@ func (c *Cluster) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 	case 1: // kube-scheduler scores nothing either
 		out.Best = []string{feasible[0].Node().Name}
 	default:
-		before, err := plugin.Fallbacks(c.profile.ProfileName())
+		fallbacks, err := plugin.FallbacksIn(c.profile.ProfileName(), func() (err error) {
+			out.Best, scores, err = c.best(ctx, state, pod, feasible)
+			return err
+		})
 		if err != nil {
 			return Choice{}, err
 		}
-		if out.Best, scores, err = c.best(ctx, state, pod, feasible); err != nil {
-			return Choice{}, err
-		}
-		after, err := plugin.Fallbacks(c.profile.ProfileName())
-		if err != nil {
-			return Choice{}, err
-		}
-		out.Fallback = after > before
+		out.Fallback = fallbacks > 0
 	}
 	out.Took = c.clock.Since(began)
 	if len(out.Best) > 0 {

@@ -69,6 +69,19 @@ func Fallbacks(profile string) (int, error) {
 	return sum, nil
 }
 
+// FallbacksIn returns how many more decisions of a profile upstream's scoring has made when work returns, and the error of work.
+func FallbacksIn(profile string, work func() error) (int, error) {
+	before, err := Fallbacks(profile)
+	if err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	after, err := Fallbacks(profile)
+	return after - before, err
+}
+
 // profileMetrics are the metrics that every decision of a profile observes, looked up once.
 type profileMetrics struct{ duration, candidates, preferred, spread metrics.ObserverMetric }
 

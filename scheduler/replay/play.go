@@ -90,18 +90,9 @@ func play(ctx context.Context, s Source, c Config, by placer) (Course, error) {
 	if err != nil {
 		return Course{}, err
 	}
-	before, err := plugin.Fallbacks(v1.DefaultSchedulerName)
-	if err != nil {
+	if p.out.Fallbacks, err = plugin.FallbacksIn(v1.DefaultSchedulerName, func() error { return p.run(ctx) }); err != nil {
 		return Course{}, err
 	}
-	if err := p.run(ctx); err != nil {
-		return Course{}, err
-	}
-	after, err := plugin.Fallbacks(v1.DefaultSchedulerName)
-	if err != nil {
-		return Course{}, err
-	}
-	p.out.Fallbacks = int(after - before)
 	return p.finish(), nil
 }
 

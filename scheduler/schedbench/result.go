@@ -56,19 +56,14 @@ func (o *options) compare(ctx context.Context, what string, runProfile runner) (
 // set, and counts the decisions that the network left to upstream's scoring.
 func (o *options) inProcess(what string, runProfile runner) runner {
 	runs := map[string]int{}
-	return func(ctx context.Context, profile string) (run, error) {
-		before, err := plugin.Fallbacks(o.variant)
-		if err != nil {
-			return run{}, err
-		}
-		runs[profile]++
-		got, err := o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, runs[profile]),
-			func() (run, error) { return runProfile(ctx, profile) })
-		if err != nil {
-			return run{}, err
-		}
-		after, err := plugin.Fallbacks(o.variant)
-		got.fallbacks = after - before
+	return func(ctx context.Context, profile string) (got run, err error) {
+		fallbacks, err := plugin.FallbacksIn(o.variant, func() (err error) {
+			runs[profile]++
+			got, err = o.profiled(fmt.Sprintf("%s, %s, run %d", what, profile, runs[profile]),
+				func() (run, error) { return runProfile(ctx, profile) })
+			return err
+		})
+		got.fallbacks = fallbacks
 		return got, err
 	}
 }

@@ -67,15 +67,11 @@ func Run(ctx context.Context, c Config) (Outcome, error) {
 	c.Progress(0, "starting a cluster")
 	var out Outcome
 	err = testbed.Run(ctx, cfg, func(ctx context.Context, b *testbed.Bed) error {
-		before, err := plugin.Fallbacks(c.Profile.SchedulerName)
-		if err != nil {
+		fallbacks, err := plugin.FallbacksIn(c.Profile.SchedulerName, func() (err error) {
+			out, err = c.on(ctx, b)
 			return err
-		}
-		if out, err = c.on(ctx, b); err != nil {
-			return err
-		}
-		after, err := plugin.Fallbacks(c.Profile.SchedulerName)
-		out.Fallbacks = after - before
+		})
+		out.Fallbacks = fallbacks
 		return err
 	})
 	if n := changes(c.Source.Nodes, moment, c.Source.To); n > 0 {
