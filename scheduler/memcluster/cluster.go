@@ -105,11 +105,23 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 // WaitForHandlers waits until the plugins have seen all objects that the informers have read. It returns ctx's error if ctx ends.
 func (c *Cluster) WaitForHandlers(ctx context.Context) error { return c.wait(ctx) }
 
-// Log returns the log that the methods of the cache want.
-func (c *Cluster) Log() klog.Logger { return c.log }
-
 // Profile returns the profile that decides.
 func (c *Cluster) Profile() framework.Framework { return c.profile }
+
+// Node takes over a change of a node: was is nil if it is new, and now if it is gone.
+func (c *Cluster) Node(was, now *v1.Node) error {
+	switch {
+	case was == nil:
+		c.AddNode(c.log, now)
+	case now != nil:
+		c.UpdateNode(c.log, was, now)
+	default:
+		if err := c.RemoveNode(c.log, was); err != nil {
+			return fmt.Errorf("remove node %s: %w", was.Name, err)
+		}
+	}
+	return nil
+}
 
 // sync brings the snapshot and the ledger up to date with the cache.
 func (c *Cluster) sync() error {

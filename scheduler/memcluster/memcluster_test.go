@@ -51,7 +51,7 @@ func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		c.AddNode(c.Log(), st.MakeNode().Name(n).Label(v1.LabelHostname, n).
+		c.AddNode(c.log, st.MakeNode().Name(n).Label(v1.LabelHostname, n).
 			Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())
 	}
 	o, f := NewPlacements(c), &follower{}
@@ -91,7 +91,7 @@ func replicas(of *v1.Pod, names ...string) (out []*v1.Pod) {
 func settle(t testing.TB, o *Placements) {
 	t.Helper()
 	for range 100 {
-		if o.Settled() {
+		if o.settled() {
 			return
 		}
 		if err := o.Retry(t.Context(), 1000); err != nil {

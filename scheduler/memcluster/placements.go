@@ -16,7 +16,7 @@ type Placements struct {
 	Running  map[types.UID]*v1.Pod  // the pods that count, with their nodes here
 	Chosen   map[types.UID]struct{} // the subset that the profile placed
 	Waiting  []*v1.Pod              // in the order in which they were tried first
-	Freed    bool                   // whether any waiting pod may fit now
+	freed    bool                   // whether any waiting pod may fit now
 	round    []turn                 // the waiting pods that are still to be tried
 	triggers map[template]*trigger  // of the templates whose waiting pods have any
 
@@ -66,7 +66,7 @@ func (o *Placements) Fix(pod *v1.Pod) {
 		return
 	}
 	o.Running[pod.UID] = pod
-	o.Freed = o.Freed || o.wakes(pod)
+	o.freed = o.freed || o.wakes(pod)
 }
 
 func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err error) {
@@ -120,7 +120,7 @@ func (o *Placements) Update(pod *v1.Pod) {
 			o.log.Error(err, "A pod is not updated in the cluster in memory", "pod", pod.Namespace+"/"+pod.Name)
 			return
 		}
-		o.Running[pod.UID], o.Freed = now, true
+		o.Running[pod.UID], o.freed = now, true
 	} else if i := o.indexOf(pod.UID); i >= 0 {
 		o.dropTrigger(o.Waiting[i])
 		o.Waiting[i] = pod
@@ -136,15 +136,24 @@ func (o *Placements) Remove(uid types.UID) {
 		}
 		delete(o.Running, uid)
 		delete(o.Chosen, uid)
-		o.Freed = true
+		o.freed = true
 	} else if i := o.indexOf(uid); i >= 0 {
 		o.dequeue(i)
 	}
 }
 
-// Lose makes the pods that the profile placed on a removed node wait. The others are bound to it: they stay until they really end, as in
+// Node takes over a change of a node, as Cluster.Node.
+func (o *Placements) Node(was, now *v1.Node) error {
+	o.freed = true
+	if now == nil {
+		o.lose(was.Name)
+	}
+	return o.Cluster.Node(was, now)
+}
+
+// lose makes the pods that the profile placed on a removed node wait. The others are bound to it: they stay until they really end, as in
 // the real cluster, because the node may come back.
-func (o *Placements) Lose(node string) {
+func (o *Placements) lose(node string) {
 	var lost []*v1.Pod
 	for _, p := range o.Running {
 		if _, ours := o.Chosen[p.UID]; ours && p.Spec.NodeName == node {

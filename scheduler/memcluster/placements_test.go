@@ -32,11 +32,11 @@ func TestLose(t *testing.T) {
 	}
 	settle(t, o)
 	f.told = nil
-	o.Lose("b")
-	o.Lose("a")
+	o.lose("b")
+	o.lose("a")
 	equal(t, "told", f.told, []string{"lost early a", "lost late a"})
 	equal(t, "waiting", names(o.Waiting), []string{"early", "late"})
-	if o.Running["bound"] == nil || len(o.Running) != 1 || len(o.Chosen) != 0 || !o.Freed || o.Waiting[0].Spec.NodeName != "" {
+	if o.Running["bound"] == nil || len(o.Running) != 1 || len(o.Chosen) != 0 || !o.freed || o.Waiting[0].Spec.NodeName != "" {
 		t.Errorf("%d run, %d chosen", len(o.Running), len(o.Chosen))
 	}
 }
@@ -48,16 +48,16 @@ func TestUpdate(t *testing.T) {
 	o.Wait(pod("waits", 9).Obj())
 	settle(t, o)
 	o.Update(pod("stranger", 1).Obj())
-	if o.Has("stranger") || o.Freed {
+	if o.Has("stranger") || o.freed {
 		t.Error("an unknown pod counts")
 	}
 	o.Update(pod("waits", 2).Obj())
-	if o.Freed {
+	if o.freed {
 		t.Error("a waiting pod frees no room")
 	}
 	o.Update(pod("runs", 2).Node("elsewhere").Obj())
-	if !o.Freed || o.Running["runs"].Spec.NodeName != "a" {
-		t.Errorf("freed: %v, it runs on %q", o.Freed, o.Running["runs"].Spec.NodeName)
+	if !o.freed || o.Running["runs"].Spec.NodeName != "a" {
+		t.Errorf("freed: %v, it runs on %q", o.freed, o.Running["runs"].Spec.NodeName)
 	}
 	settle(t, o)
 	equal(t, "told", f.told, []string{"placed waits a"})
@@ -75,9 +75,9 @@ func TestRemove(t *testing.T) {
 		uid   string
 		freed bool
 	}{{"waits", false}, {"nobody", false}, {"runs", true}} {
-		o.Freed = false
-		if o.Remove(pod(c.uid, 1).Obj().UID); o.Freed != c.freed || o.Has(pod(c.uid, 1).Obj().UID) {
-			t.Errorf("%s: freed is %v", c.uid, o.Freed)
+		o.freed = false
+		if o.Remove(pod(c.uid, 1).Obj().UID); o.freed != c.freed || o.Has(pod(c.uid, 1).Obj().UID) {
+			t.Errorf("%s: freed is %v", c.uid, o.freed)
 		}
 	}
 	if nodes, err := o.Nodes(); err != nil || nodes[0].Requested.MilliCPU != 0 {
@@ -129,7 +129,7 @@ func TestPreempt(t *testing.T) {
 			for _, p := range c.runs {
 				o.Fix(p.Obj())
 			}
-			o.Freed = false
+			o.freed = false
 			o.Wait(c.waits.Obj())
 			settle(t, o)
 			equal(t, "told", f.told, c.told)

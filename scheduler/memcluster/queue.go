@@ -19,7 +19,7 @@ type turn struct {
 // Wait lets a pod wait for a node. Retry tries it after the waiting pods that may fit too and whose priority is as high.
 func (o *Placements) Wait(pod *v1.Pod) {
 	o.enqueue(pod)
-	if o.Freed {
+	if o.freed {
 		return // the next round has all
 	}
 	t := turn{pod.UID, corev1.PodPriority(pod)}
@@ -30,15 +30,26 @@ func (o *Placements) Wait(pod *v1.Pod) {
 	o.round = slices.Insert(o.round, i, t)
 }
 
-// Settled reports whether Retry has nothing to try.
-func (o *Placements) Settled() bool { return len(o.round) == 0 && (!o.Freed || len(o.Waiting) == 0) }
+// settled reports whether Retry has nothing to try.
+func (o *Placements) settled() bool { return len(o.round) == 0 && (!o.freed || len(o.Waiting) == 0) }
+
+// Settle tries the waiting pods until nothing changes any more. Preempted pods wait too; their priority is lower than the preemptor's, so
+// it ends.
+func (o *Placements) Settle(ctx context.Context) error {
+	for !o.settled() {
+		if err := o.Retry(ctx, len(o.Waiting)+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Retry tries the waiting pods that may fit, higher priorities first: new pods, and all pods if room was freed. Each round tries every pod
 // once, and continues at the next call after the given number of failures. Pods that share their containers and all else but the name fail
 // together. It returns ctx's error if ctx ends.
 func (o *Placements) Retry(ctx context.Context, failures int) error {
-	if len(o.round) == 0 && o.Freed {
-		o.Freed = false
+	if len(o.round) == 0 && o.freed {
+		o.freed = false
 		for _, p := range o.Waiting {
 			o.round = append(o.round, turn{p.UID, corev1.PodPriority(p)})
 		}

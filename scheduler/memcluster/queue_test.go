@@ -31,8 +31,8 @@ func TestFreedRoom(t *testing.T) {
 		o.Wait(p.Obj())
 	}
 	settle(t, o)
-	if len(f.told) != 0 || o.Freed {
-		t.Fatalf("%q, freed: %v", f.told, o.Freed)
+	if len(f.told) != 0 || o.freed {
+		t.Fatalf("%q, freed: %v", f.told, o.freed)
 	}
 	o.Remove("old")
 	o.Wait(pod("higher", 1).Priority(9).Obj())
@@ -54,7 +54,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("call %d: %q, %v", i, f.told, err)
 		}
 	}
-	if !o.Settled() {
+	if !o.settled() {
 		t.Error("the round has not ended")
 	}
 }
@@ -150,8 +150,8 @@ func TestWakes(t *testing.T) {
 			o.Wait(c.waits.Obj())
 		}
 		o.Fix(c.placed.Obj())
-		if o.Freed != c.wakes {
-			t.Errorf("%s: freed is %v", c.name, o.Freed)
+		if o.freed != c.wakes {
+			t.Errorf("%s: freed is %v", c.name, o.freed)
 		}
 	}
 }
@@ -181,13 +181,13 @@ func TestTriggers(t *testing.T) {
 	o.Fix(pod("web", 1).Label("app", "web").Node("a").Obj())
 	settle(t, o)
 	count("placed", 0, 0)
-	o.Lose("a")
+	o.lose("a")
 	count("lost", 1, 2)
 	// The same pod with another selector, and with none.
 	changed := pod("near-2", 1).PodAffinity(v1.LabelHostname, labelled("db"), st.PodAffinityWithRequiredReq).Obj()
 	o.Update(changed)
 	count("updated", 2, 2)
-	if o.Freed = false; o.wakes(pod("db", 1).Label("app", "db").Obj()) != true {
+	if o.freed = false; o.wakes(pod("db", 1).Label("app", "db").Obj()) != true {
 		t.Error("the new selector does not count")
 	}
 	o.Update(pod("near-2", 1).Obj())
@@ -247,7 +247,7 @@ func BenchmarkFix(b *testing.B) {
 			for b.Loop() {
 				o.Fix(web)
 				o.Remove(web.UID)
-				o.Freed = false
+				o.freed = false
 			}
 		})
 	}

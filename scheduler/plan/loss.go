@@ -126,10 +126,8 @@ func unplaceable(ctx context.Context, s replay.Source, profile config.KubeSchedu
 	for _, p := range queue {
 		cluster.Wait(p)
 	}
-	for !cluster.Settled() {
-		if err := cluster.Retry(ctx, len(cluster.Waiting)+1); err != nil {
-			return nil, err
-		}
+	if err := cluster.Settle(ctx); err != nil {
+		return nil, err
 	}
 	for _, p := range cluster.Waiting {
 		why, err := refusals(ctx, cluster, p)

@@ -15,14 +15,21 @@ import (
 // unreadable parts of the record. ctx ends the plugins.
 func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cluster *memcluster.Placements, notes []string, err error) {
 	s.From = s.To - 1 // earlier events do not matter
-	p, err := begin(ctx, s, Config{Profile: profile, Objective: objective.Balance{}, Blocks: 1}, really{})
+	p, err := really(ctx, s, Config{Profile: profile})
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := p.run(ctx); err != nil {
-		return nil, nil, err
-	}
 	return p.Placements, p.objects.Notes(), nil
+}
+
+// really returns the course of what really happened, at its end. ctx ends the plugins.
+func really(ctx context.Context, s Source, c Config) (*course, error) {
+	c.Objective, c.Blocks = objective.Balance{}, 1
+	p, err := begin(ctx, s, c, true)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.run(ctx)
 }
 
 // Pod returns the pod of a row as an object of Kubernetes' API, without its node. It leaves out unreadable values.

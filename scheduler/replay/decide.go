@@ -11,7 +11,6 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/memcluster"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
 )
 
@@ -46,14 +45,8 @@ func Decide(ctx context.Context, s Source, row int, profile config.KubeScheduler
 	s.From, s.To = when-1, when
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the plugins
-	p, err := begin(ctx, s, Config{
-		Profile: profile, Objective: objective.Balance{}, Blocks: 1,
-		recording: plugin.Recording{Book: record.NewBook(1, nil), DefaultShare: 1},
-	}, really{})
+	p, err := really(ctx, s, Config{Profile: profile, recording: plugin.Recording{Book: record.NewBook(1, nil), DefaultShare: 1}})
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := p.run(ctx); err != nil {
 		return nil, nil, err
 	}
 	choice, err := p.Choose(ctx, memcluster.On(p.objects.pod(pod), pod.Node))

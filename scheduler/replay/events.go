@@ -55,10 +55,10 @@ const settling = 30_000
 
 // agendaOf returns the events of the window and the events that lead to the state at its beginning. If a profile places the pods, the pods
 // of DaemonSets take their part of a new node at once. Otherwise waiting pods would have filled it before they come.
-func agendaOf(s *Source, follows bool) agenda {
+func agendaOf(s *Source, real bool) agenda {
 	var a agenda
 	came := map[string][]int64{}
-	if !follows {
+	if !real {
 		came = comings(s.Nodes)
 	}
 	for i := range s.Nodes {

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"container/heap"
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -13,36 +12,6 @@ import (
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/workload/record"
 )
-
-// placer decides where pods go.
-type placer interface {
-	// settle is called when all events of a time have happened.
-	settle(ctx context.Context, p *course) error
-	// follows reports whether pods get the nodes that they really got.
-	follows() bool
-}
-
-// really leaves pods where they really were.
-type really struct{}
-
-func (really) settle(context.Context, *course) error { return nil }
-func (really) follows() bool                         { return true }
-
-// profiled lets the profile place pods.
-type profiled struct{}
-
-func (profiled) follows() bool { return false }
-
-// settle tries the waiting pods until nothing changes any more. Preempted pods wait too; their priority is lower than the preemptor's, so
-// it ends.
-func (profiled) settle(ctx context.Context, p *course) error {
-	for !p.Settled() {
-		if err := p.Retry(ctx, len(p.Placements.Waiting)+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // Placed implements memcluster.Follower.
 func (p *course) Placed(pod *v1.Pod, by memcluster.Choice) {
@@ -107,7 +76,7 @@ func (p *course) leftNode(row int, node string) {
 	if !r.Daemon {
 		p.used[node]--
 	}
-	if r.End == record.Preempted && p.by.follows() {
+	if r.End == record.Preempted && p.real {
 		p.out.Preempted++
 	}
 }

@@ -40,10 +40,10 @@ type Config struct {
 }
 
 // Real returns what really happened.
-func Real(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, really{}) }
+func Real(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, true) }
 
 // Run plays the source under the profile. If ctx ends, it returns ctx's error.
-func Run(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, profiled{}) }
+func Run(ctx context.Context, s Source, c Config) (Course, error) { return play(ctx, s, c, false) }
 
 // course is a Course in the making.
 type course struct {
@@ -54,7 +54,7 @@ type course struct {
 	objects *objects
 	meter   *meter
 	clock   *virtual
-	by      placer
+	real    bool // pods get the nodes that they really got; otherwise the profile places them
 
 	rows    map[types.UID]int
 	ends    map[int]int64 // end times of pods that run for their recorded duration
@@ -82,11 +82,11 @@ func (v *virtual) Now() time.Time { return v.now }
 // Since implements clock.PassiveClock.
 func (v *virtual) Since(t time.Time) time.Duration { return v.now.Sub(t) }
 
-// play plays all events. Its plugins end with it.
-func play(ctx context.Context, s Source, c Config, by placer) (Course, error) {
+// play plays all events, as they really were or under the profile. Its plugins end with it.
+func play(ctx context.Context, s Source, c Config, real bool) (Course, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p, err := begin(ctx, s, c, by)
+	p, err := begin(ctx, s, c, real)
 	if err != nil {
 		return Course{}, err
 	}
@@ -97,7 +97,7 @@ func play(ctx context.Context, s Source, c Config, by placer) (Course, error) {
 }
 
 // begin returns a course in which nothing has happened yet. ctx ends its plugins.
-func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) {
+func begin(ctx context.Context, s Source, c Config, real bool) (*course, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{}) // it is never asked: no informer starts
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
@@ -117,9 +117,9 @@ func begin(ctx context.Context, s Source, c Config, by placer) (*course, error) 
 		return nil, err
 	}
 	p := &course{
-		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, by.follows()), objects: newObjects(),
+		Placements: memcluster.NewPlacements(cluster), source: &s, config: c, agenda: agendaOf(&s, real), objects: newObjects(),
 		meter: newMeter(&s, c.Blocks),
-		clock: v, by: by, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{},
+		clock: v, real: real, rows: make(map[types.UID]int, len(s.Pods)), ends: map[int]int64{}, since: map[int]int64{}, began: map[int]int64{},
 		waits: map[int]int64{},
 		ran:   map[int]bool{}, used: map[string]int{}, nodes: map[string]*v1.Node{}, prices: map[string]float64{}, unknown: map[string]bool{},
 		now: s.From, changed: true,
@@ -145,7 +145,7 @@ func (p *course) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := p.by.settle(ctx, p); err != nil {
+		if err := p.Settle(ctx); err != nil {
 			return err
 		}
 		p.changed = true
@@ -183,14 +183,14 @@ func (p *course) advance(now int64) error {
 func (p *course) happens(e event) error {
 	switch e.kind {
 	case nodeChanges:
-		p.node(&p.source.Nodes[e.row])
+		return p.node(&p.source.Nodes[e.row])
 	case nodeGoes:
 		return p.nodeGone(p.source.Nodes[e.row].Name)
 	case podEnds:
 		p.ended(e)
 	case podBinds:
 		r := &p.source.Pods[e.row]
-		if r.Daemon || r.Bound <= p.source.From || p.by.follows() {
+		if r.Daemon || r.Bound <= p.source.From || p.real {
 			p.fix(e.row)
 		}
 	case podArrives:
@@ -209,25 +209,24 @@ func (p *course) arrived(row int) {
 		return
 	}
 	p.since[row] = p.now
-	if !p.by.follows() {
+	if !p.real {
 		p.Wait(p.objects.pod(r))
 	}
 }
 
 // node takes over a state of a node.
-func (p *course) node(r *record.Node) {
+func (p *course) node(r *record.Node) error {
 	n := p.objects.Node(r)
-	if old := p.nodes[n.Name]; old != nil {
-		p.UpdateNode(p.Log(), old, n)
-	} else {
-		p.AddNode(p.Log(), n)
+	if err := p.Node(p.nodes[n.Name], n); err != nil {
+		return err
 	}
-	p.nodes[n.Name], p.Freed = n, true
+	p.nodes[n.Name] = n
 	perHour, known := p.config.Prices.Of(r)
 	p.prices[n.Name] = perHour
 	if !known {
 		p.unknown[n.Name] = true
 	}
+	return nil
 }
 
 func (p *course) nodeGone(name string) error {
@@ -235,13 +234,8 @@ func (p *course) nodeGone(name string) error {
 	if n == nil {
 		return nil
 	}
-	p.Lose(name)
 	delete(p.nodes, name)
-	p.Freed = true
-	if err := p.RemoveNode(p.Log(), n); err != nil {
-		return fmt.Errorf("remove node %s: %w", name, err)
-	}
-	return nil
+	return p.Node(n, nil)
 }
 
 // fix puts a pod on its real node.
@@ -277,7 +271,7 @@ func (p *course) ended(e event) {
 func (p *course) runsItsTime(row int) bool {
 	r := &p.source.Pods[row]
 	own := r.End == record.Succeeded || r.End == record.Failed
-	return own && !r.Daemon && r.Bound > p.source.From && !p.by.follows()
+	return own && !r.Daemon && r.Bound > p.source.From && !p.real
 }
 
 // finish returns the course. Pods that wait have waited until now.

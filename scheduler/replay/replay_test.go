@@ -75,25 +75,18 @@ func profile(t testing.TB, policy string) config.KubeSchedulerProfile {
 // of the pods at the end.
 func packs(t *testing.T, s Source) (c Course, homes map[string]string) {
 	t.Helper()
-	var last *course
-	c, err := play(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 20}, spy{&last})
+	p, err := begin(t.Context(), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 20}, false)
+	if err == nil {
+		err = p.run(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	homes = map[string]string{}
-	for uid, p := range last.Running {
-		homes[string(uid)] = p.Spec.NodeName
+	for uid, pod := range p.Running {
+		homes[string(uid)] = pod.Spec.NodeName
 	}
-	return c, homes
-}
-
-// spy is profiled, and keeps the course.
-type spy struct{ last **course }
-
-func (spy) follows() bool { return false }
-func (s spy) settle(ctx context.Context, p *course) error {
-	*s.last = p
-	return profiled{}.settle(ctx, p)
+	return p.finish(), homes
 }
 
 // Each constraint of a record keeps a pod from the node on which it would be without.

@@ -2,6 +2,7 @@ package shadow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func (w *Watcher) behind(events int) {
 func (w *Watcher) apply(ctx context.Context, e event) error {
 	switch {
 	case e.now != nil || e.was != nil:
-		return w.node(e)
+		return errors.Join(w.theirs.Node(e.was, e.now), w.ours.Node(e.was, e.now))
 	case e.pod == nil:
 		return w.deleted(e.old)
 	case e.old == nil:
@@ -48,28 +49,6 @@ func (w *Watcher) apply(ctx context.Context, e event) error {
 		return w.added(ctx, e.pod, false)
 	}
 	return w.updated(ctx, e.old, e.pod)
-}
-
-// node takes over a change of a node.
-func (w *Watcher) node(e event) error {
-	w.ours.Freed = true
-	switch {
-	case e.was == nil:
-		w.theirs.AddNode(w.log, e.now)
-		w.ours.AddNode(w.log, e.now)
-	case e.now != nil:
-		w.theirs.UpdateNode(w.log, e.was, e.now)
-		w.ours.UpdateNode(w.log, e.was, e.now)
-	default:
-		w.ours.Lose(e.was.Name)
-		if err := w.theirs.RemoveNode(w.log, e.was); err != nil {
-			return fmt.Errorf("remove a node: %w", err)
-		}
-		if err := w.ours.RemoveNode(w.log, e.was); err != nil {
-			return fmt.Errorf("remove a node: %w", err)
-		}
-	}
-	return nil
 }
 
 func (w *Watcher) added(ctx context.Context, p *v1.Pod, initial bool) error {
