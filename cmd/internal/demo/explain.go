@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
@@ -69,7 +70,7 @@ func (d *director) explain(ctx context.Context) error {
 	at := int(explainAt * float64(len(plan.Steps)))
 	next := plan.Steps[at:min(at+explainOf, len(plan.Steps))]
 	return d.deploy(ctx, plan.Steps[:at], server.DefaultProfile, deciding+"most of the first workload with "+server.DefaultProfile+": ", func(driver.FillSummary) error {
-		s, err := snapshot(ctx, d.bed.Client)
+		s, _, err := testbed.Snapshot(ctx, d.bed.Client)
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ const deciding = "One decision: "
 // compare puts a pod through both schedulers in the present state and removes it again. It returns nil
 // if they chose the same node, or one of them none with room.
 func (d *director) compare(ctx context.Context, step workload.Step) (*explanation, error) {
-	s, err := snapshot(ctx, d.bed.Client)
+	s, _, err := testbed.Snapshot(ctx, d.bed.Client)
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
@@ -86,11 +81,11 @@ func (d *director) round(ctx context.Context, i int, scheduler string) error {
 	}
 	what := fmt.Sprintf("%s, workload %d of %d with %s: ", d.part.title, i+1, d.config.Seeds, scheduler)
 	return d.deploy(ctx, plan.Steps, scheduler, what, func(fill driver.FillSummary) error {
-		s, err := snapshot(ctx, d.bed.Client)
+		s, _, err := testbed.Snapshot(ctx, d.bed.Client)
 		if err != nil {
 			return err
 		}
-		r, this := d.results[scheduler], measured(s, plan, fill)
+		r, this := d.results[scheduler], measured(s.Nodes, plan, fill)
 		r.rounds = append(r.rounds, this)
 		d.report(fmt.Sprintf("%sdone: %d of %s bound; %s; emptying the cluster", what, this.bound, driver.PodCount(this.pods),
 			d.part.figure(this)))
@@ -99,10 +94,10 @@ func (d *director) round(ctx context.Context, i int, scheduler string) error {
 }
 
 // measured returns the figures of a round from the state of the cluster at its end.
-func measured(s *cluster.Snapshot, plan workload.Plan, fill driver.FillSummary) round {
-	o := sim.Measure(s.Nodes)
+func measured(nodes []*cluster.Node, plan workload.Plan, fill driver.FillSummary) round {
+	o := sim.Measure(nodes)
 	r := round{pods: fill.Pods, bound: fill.Bound, cpuStd: o.CPUStd, memoryStd: o.MemoryStd}
-	for _, n := range s.Nodes {
+	for _, n := range nodes {
 		r.gpus += n.Allocatable.TotalGPUMilli()
 		r.allocated += n.Requested.TotalGPUMilli()
 	}
@@ -110,20 +105,6 @@ func measured(s *cluster.Snapshot, plan workload.Plan, fill driver.FillSummary) 
 		r.asked += step.Deployment.Requests().TotalGPUMilli()
 	}
 	return r
-}
-
-// snapshot reads the cluster.
-func snapshot(ctx context.Context, client kubernetes.Interface) (*cluster.Snapshot, error) {
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list the nodes: %w", err)
-	}
-	pods, err := client.CoreV1().Pods(corev1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list the pods: %w", err)
-	}
-	s, _, err := kube.Snapshot(nodes.Items, pods.Items)
-	return &s, err
 }
 
 // lineEvery is the time between two lines of progress without a view.
@@ -151,8 +132,8 @@ func (d *director) progress(ctx context.Context, p progress) {
 		return
 	}
 	d.reported = time.Now()
-	if s, err := snapshot(ctx, d.bed.Client); err == nil && p.bound > 0 {
-		text += "; " + d.part.figure(measured(s, p.plan, driver.FillSummary{Pods: pods, Bound: p.bound}))
+	if s, _, err := testbed.Snapshot(ctx, d.bed.Client); err == nil && p.bound > 0 {
+		text += "; " + d.part.figure(measured(s.Nodes, p.plan, driver.FillSummary{Pods: pods, Bound: p.bound}))
 	}
 	d.report(text)
 }

@@ -2,12 +2,10 @@ package agreement
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -57,15 +55,7 @@ func devicesInUse(nodes []*cluster.Node) *sim.GPUOutcome {
 // snapshot reads the cluster from the API server. Nodes have their names in the simulator and are
 // sorted by them. unbound is the number of pods without a node.
 func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluster.Node, unbound int, err error) {
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, 0, fmt.Errorf("list the nodes: %w", err)
-	}
-	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, 0, fmt.Errorf("list the pods: %w", err)
-	}
-	snapshot, unbound, err := kube.Snapshot(list.Items, pods.Items)
+	snapshot, unbound, err := testbed.Snapshot(ctx, client)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -6,7 +6,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -36,4 +39,18 @@ func (b *Bed) Deploy(ctx context.Context, c driver.Config, inspect func(driver.F
 		return fmt.Errorf("delete the waiting pods: %w", err)
 	}
 	return cleaner.Remove(ctx, cleanup.Scope{Run: c.RunID}, nil)
+}
+
+// Snapshot reads a cluster from the API server. unbound is the number of pods without a node.
+func Snapshot(ctx context.Context, client kubernetes.Interface) (s *cluster.Snapshot, unbound int, err error) {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the nodes: %w", err)
+	}
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the pods: %w", err)
+	}
+	all, unbound, err := kube.Snapshot(nodes.Items, pods.Items)
+	return &all, unbound, err
 }
