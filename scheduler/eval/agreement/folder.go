@@ -20,10 +20,9 @@ func (r *Report) Folder() []runfolder.Row {
 	}
 	cluster := OnCluster(r.Scenario)
 	rows := r.verdicts(cluster)
-	rows = append(rows, runlog.Rows(r.comparison(cluster, func(t Trial) sim.Outcome { return t.Cluster }),
-		metrics, eval.Objective, eval.Unscheduled)...)
-	rows = append(rows, runlog.Rows(r.comparison(r.Scenario.Name+" in the simulator", func(t Trial) sim.Outcome { return t.Simulated }),
-		metrics, eval.Objective, eval.Unscheduled)...)
+	for _, c := range []*eval.Comparison{r.comparison(cluster, live), r.comparison(r.Scenario.Name+" in the simulator", simulated)} {
+		rows = append(rows, runlog.Rows(c, metrics, eval.Objective, eval.Unscheduled)...)
+	}
 	placements, means := r.placements(), r.means()
 	return append(rows,
 		runfolder.Table{Scenario: cluster, Title: "Placements", Columns: placements[0], Rows: placements[1:]},
@@ -38,6 +37,9 @@ func (r *Report) verdicts(scenario string) (rows []runfolder.Row) {
 	}
 	return rows
 }
+
+func live(t Trial) sim.Outcome      { return t.Cluster }
+func simulated(t Trial) sim.Outcome { return t.Simulated }
 
 // comparison returns the outcomes on one of the two sides.
 func (r *Report) comparison(name string, of func(Trial) sim.Outcome) *eval.Comparison {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/sim"
 )
 
 // metrics names the metrics that can be measured on a cluster at the end of an episode.
@@ -109,13 +108,13 @@ func share(n, of int) string {
 // means returns the rows of the second table.
 func (r *Report) means() [][]string {
 	rows := [][]string{{"metric", "policy", "simulator", "cluster", "difference", "relative"}}
+	simulator, cluster := r.comparison("", simulated), r.comparison("", live)
 	for _, m := range r.metrics() {
-		for _, p := range r.Policies() {
-			simulated := r.mean(p, m, func(t Trial) sim.Outcome { return t.Simulated })
-			cluster := r.mean(p, m, func(t Trial) sim.Outcome { return t.Cluster })
-			row := []string{m.Title, p, decimal(simulated, m), decimal(cluster, m), fmt.Sprintf("%+.*f", m.Digits, cluster-simulated), ""}
-			if simulated != 0 {
-				row[5] = fmt.Sprintf("%+.1f%%", 100*(cluster/simulated-1))
+		for i, x := range simulator.Results {
+			s, c := x.Mean(m), cluster.Results[i].Mean(m)
+			row := []string{m.Title, x.Name, decimal(s, m), decimal(c, m), fmt.Sprintf("%+.*f", m.Digits, c-s), ""}
+			if s != 0 {
+				row[5] = fmt.Sprintf("%+.1f%%", 100*(c/s-1))
 			}
 			rows = append(rows, row)
 		}
@@ -124,14 +123,3 @@ func (r *Report) means() [][]string {
 }
 
 func decimal(v float64, m eval.Metric) string { return strconv.FormatFloat(v, 'f', m.Digits, 64) }
-
-// mean returns the mean of a metric over the seeds of a policy.
-func (r *Report) mean(policy string, m eval.Metric, of func(Trial) sim.Outcome) float64 {
-	var sum float64
-	for _, t := range r.Trials {
-		if t.Policy == policy {
-			sum += m.Of(of(t))
-		}
-	}
-	return sum / float64(len(r.Seeds))
-}
