@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/spread"
 	"gnnsched/workload/usage"
 )
 
@@ -20,7 +21,8 @@ const jobAge = 3600
 // Earlier returns what other pods with a model used that had all they wanted: mean, deviation and maximum over pods and
 // a day. limit is that of CPU in thousandths of a core; 0: no limit.
 func Earlier(m *usage.Model, limit int64) *cluster.PodUsage {
-	var sum, squares, most usage.Amounts
+	var sums [usage.Dimensions]spread.Sums
+	var most usage.Amounts
 	for p := range uint64(earlierPods) {
 		for i := range earlierTimes {
 			now := day * (float64(i) + float64(p)/earlierPods) / earlierTimes // each pod at other times
@@ -34,16 +36,15 @@ func Earlier(m *usage.Model, limit int64) *cluster.PodUsage {
 						x = min(x, float64(limit))
 					}
 				}
-				sum[d], squares[d], most[d] = sum[d]+x, squares[d]+x*x, max(most[d], x)
+				sums[d].Add(x)
+				most[d] = max(most[d], x)
 			}
 		}
 	}
 	out := &cluster.PodUsage{}
-	for d := range sum {
-		mean := sum[d] / (earlierPods * earlierTimes)
-		variance := squares[d]/(earlierPods*earlierTimes) - mean*mean
+	for d, s := range sums {
 		out.Known[d] = true
-		out.Measured[d] = cluster.Statistics{Mean: mean, Deviation: math.Sqrt(max(variance, 0)), HourMax: most[d], DayMax: most[d]}
+		out.Measured[d] = cluster.Statistics{Mean: s.Mean(), Deviation: s.Std(), HourMax: most[d], DayMax: most[d]}
 	}
 	return out
 }

@@ -1,9 +1,8 @@
 package meter
 
 import (
-	"math"
-
 	"gnnsched/internal/power"
+	"gnnsched/internal/spread"
 	"gnnsched/workload/usage"
 )
 
@@ -31,8 +30,8 @@ type Totals struct {
 
 // Spread sums up the fractions of nodes in use, in one tick.
 type Spread struct {
-	nodes        float64
-	sum, squares usage.Amounts
+	nodes float64
+	of    [usage.Dimensions]spread.Sums // of the nodes that use a dimension
 }
 
 // Node adds what a node used of its capacity in one tick.
@@ -44,8 +43,7 @@ func (t *Totals) Node(s *Spread, used, capacity *usage.Amounts, tick float64) {
 			continue
 		}
 		x /= capacity[d]
-		s.sum[d] += x
-		s.squares[d] += x * x
+		s.of[d].Add(x)
 		if usage.Dimension(d) != usage.Memory {
 			hottest = max(hottest, x)
 		}
@@ -73,12 +71,10 @@ func (t *Totals) End(s *Spread, tick float64) {
 	t.Seconds += tick
 	t.NodeTime += s.nodes * tick
 	used, imbalance, dimensions := 0.0, 0.0, 0.0
-	for d := range s.sum {
-		if s.sum[d] > 0 {
-			mean := s.sum[d] / s.nodes
-			used += mean
-			imbalance += math.Sqrt(max(s.squares[d]/s.nodes-mean*mean, 0))
-			dimensions++
+	for _, m := range s.of {
+		if m.Sum > 0 {
+			m.N = s.nodes
+			used, imbalance, dimensions = used+m.Mean(), imbalance+m.Std(), dimensions+1
 		}
 	}
 	t.Imbalance += imbalance / max(dimensions, 1) * tick
