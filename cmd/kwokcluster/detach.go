@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/internal/background"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 )
 
@@ -56,7 +57,7 @@ func openOutput(c *ucli.Context) (*os.File, error) {
 // downLine is the command that stops the cluster.
 func downLine(c *ucli.Context) string {
 	if d := c.String("dir"); d != "" {
-		return "kwokcluster down --dir " + shellQuote(d)
+		return "kwokcluster down --dir " + quote.Shell(d)
 	}
 	return "kwokcluster down"
 }

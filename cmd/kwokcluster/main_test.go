@@ -18,6 +18,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
+	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 )
 
@@ -203,20 +204,6 @@ func TestEndWithin(t *testing.T) {
 	endWithin(ctx, time.Hour, never)()
 }
 
-func TestShellQuote(t *testing.T) {
-	for in, want := range map[string]string{
-		"/home/me/.local/kubeconfig": "/home/me/.local/kubeconfig", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
-	} {
-		if got := shellQuote(in); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
-		}
-		out, err := exec.Command("sh", "-c", "printf %s "+want).Output()
-		if err != nil || string(out) != in {
-			t.Errorf("a shell reads %s as %q, %v", want, out, err)
-		}
-	}
-}
-
 // TestDetached starts, inspects and purges a cluster in the background, in real processes.
 func TestDetached(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
@@ -224,8 +211,8 @@ func TestDetached(t *testing.T) {
 	logs, copies := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "copies")
 	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach", "--log-dir", logs, "--kubeconfig-out",
 		filepath.Join(copies, "a"), "--kubeconfig-out", filepath.Join(copies, "b"))
-	if code != exit.OK || stdout != "export KUBECONFIG="+shellQuote(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") ||
-		!strings.Contains(stderr, "`kwokcluster down --dir "+shellQuote(dir)+"` stops it") || !strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
+	if code != exit.OK || stdout != "export KUBECONFIG="+quote.Shell(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") ||
+		!strings.Contains(stderr, "`kwokcluster down --dir "+quote.Shell(dir)+"` stops it") || !strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
 		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	for made, flag := range map[string]string{logs: "--log-dir", copies: "--kubeconfig-out"} {

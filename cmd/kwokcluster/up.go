@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
+	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/kwok/nodepool/recorded"
@@ -308,15 +308,7 @@ func (m readyMessage) print(c *ucli.Context, next string) {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s: %s after %.1f s: %s, %d nodes\n", component, what, m.Took.Seconds(), m.URL, m.Nodes)
 	fmt.Fprintf(c.App.ErrWriter, "%s: kubeconfig %s, context %s; %s\n", component, m.Kubeconfig, m.Context, next)
-	fmt.Fprintf(c.App.Writer, "export KUBECONFIG=%s\n", shellQuote(m.Kubeconfig))
-}
-
-// shellQuote quotes s for a POSIX shell if necessary.
-func shellQuote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	fmt.Fprintf(c.App.Writer, "export KUBECONFIG=%s\n", quote.Shell(m.Kubeconfig))
 }
 
 // logPath returns the path of a file in the log directory of a cluster in the background.

@@ -1,4 +1,4 @@
-// Package quote shortens foreign text, such as annotations of pods, before it goes into an error or a log. Such text may be as long as 256
+// Package quote writes text so that it can be read and copied. It shortens foreign text, such as annotations of pods, before it goes into an error or a log. Such text may be as long as 256
 // KiB and may hold control characters.
 package quote
 
@@ -31,4 +31,16 @@ func Message(message string, n int) string {
 		}
 		return r
 	}, strings.ToValidUTF8(cut, ""))
+}
+
+// Shell returns a command line for a POSIX shell.
+func Shell(args ...string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
+	words := make([]string, len(args))
+	for i, a := range args {
+		if words[i] = a; a == "" || strings.Trim(a, plain) != "" {
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
 }

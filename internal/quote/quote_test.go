@@ -1,6 +1,7 @@
 package quote
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,20 @@ func TestMessage(t *testing.T) {
 	} {
 		if got := Message(in, 11); got != want {
 			t.Errorf("%.50q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestShell(t *testing.T) {
+	for in, want := range map[string]string{
+		"/home/me/.local/kubeconfig": "/home/me/.local/kubeconfig", "/a b": "'/a b'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",
+	} {
+		if got := Shell(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+		out, err := exec.Command("sh", "-c", "printf %s "+want).Output()
+		if err != nil || string(out) != in {
+			t.Errorf("a shell reads %s as %q, %v", want, out, err)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/quote"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/bench"
 	"gnnsched/scheduler/eval/contender"
@@ -66,7 +67,7 @@ func run(c *ucli.Context, version string) error {
 	}
 	m := cli.Manifest(c, "bench")
 	out := bench.Results{
-		Set: set, Split: split, By: c.String("by"), Version: m.Version, Commit: version, Command: strings.Join(m.Command, " "),
+		Set: set, Split: split, By: c.String("by"), Version: m.Version, Commit: version, Command: quote.Shell(m.Command...),
 		Date: time.Now().UTC().Format(time.DateOnly), Machine: machine(),
 	}
 	tasks, err := tasksOf(c)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/quote"
 	"gnnsched/internal/runfolder"
 )
 
@@ -51,7 +52,7 @@ func (b *builder) build(runs []*runfolder.Run) []run {
 }
 
 func (b *builder) run(id string, r *runfolder.Run) run {
-	out := run{ID: id, Manifest: r.Manifest, Title: titleOf(r), Command: shellLine(r.Manifest.Command), Seeds: seedList(r.Manifest.Seeds)}
+	out := run{ID: id, Manifest: r.Manifest, Title: titleOf(r), Command: quote.Shell(r.Manifest.Command...), Seeds: seedList(r.Manifest.Seeds)}
 	out.Notes = slices.Concat(r.Manifest.Notes, r.Notes)
 	for _, file := range slices.Sorted(maps.Keys(r.Manifest.Dropped)) {
 		n := float64(r.Manifest.Dropped[file])

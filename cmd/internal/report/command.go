@@ -9,6 +9,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/quote"
 	"gnnsched/internal/runfolder"
 )
 
@@ -58,7 +59,7 @@ func act(c *ucli.Context) error {
 	if title := c.String("title"); title != "" {
 		command = append(command, "--title", title)
 	}
-	text, err := render(config{title: c.String("title"), version: c.App.Version, command: shellLine(append(command, dirs...))}, runs)
+	text, err := render(config{title: c.String("title"), version: c.App.Version, command: quote.Shell(append(command, dirs...)...)}, runs)
 	if err != nil {
 		return err
 	}

@@ -72,21 +72,3 @@ func ticks(low, high float64, n int) []float64 {
 	}
 	return out
 }
-
-// shellWord quotes an argument for a POSIX shell if it needs that.
-func shellWord(a string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,@%+"
-	if a != "" && strings.Trim(a, plain) == "" {
-		return a
-	}
-	return "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-}
-
-// shellLine quotes a command line.
-func shellLine(args []string) string {
-	words := make([]string, len(args))
-	for i, a := range args {
-		words[i] = shellWord(a)
-	}
-	return strings.Join(words, " ")
-}
