@@ -2,6 +2,7 @@
 # Measures the figures of docs/results anew and writes them into docs/results/data, then the pages: `docs/results.sh cpu`, `usage` or `gpu`.
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
+# `docs/results.sh example` trains the example in Python and judges it (an hour).
 # `docs/results.sh signal` measures how often rollouts and episodes tell the better of two from the worse.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
@@ -156,12 +157,31 @@ curves() { # of the runs whose logs make train left
 	done | keep learning.csv curves '' '' 'make train && make learning-curves' 'see the run'"'"'s number'
 }
 
+example() { # PPO from nothing on the scenario pack, by python/examples/ppo_gnn.py and by gnntrain, three runs of each; those in .cache/example are kept
+	local dir=.cache/example by='docs/results.sh example' s networks=()
+	mkdir -p $dir
+	for s in 1 2 3; do
+		[ -e $dir/python-$s.safetensors ] ||
+			PYTHONPATH=python python3 python/examples/ppo_gnn.py --seed $s --curve $dir/python-$s.csv --save $dir/python-$s.safetensors
+		[ -e $dir/gnntrain-$s.log ] ||
+			bin/gnntrain --variant acgnn --scenario pack --use-heuristic=false --steps 800000 --seed $s --out $dir/gnntrain-$s.safetensors >$dir/gnntrain-$s.log
+		networks+=(--checkpoint python-$s=$dir/python-$s.safetensors --checkpoint gnntrain-$s=$dir/gnntrain-$s.safetensors)
+	done
+	{
+		printf '# pack\n\n| policy | load | objective |\n|---|--:|--:|\n'
+		for s in 1 2 3; do
+			awk -F, -v run=python-$s 'NR > 1 {print "| " run " | " $2 " | " $3 " |"}' $dir/python-$s.csv
+			sed -nE "s/^step ([0-9]+) of [0-9]+: held-out cost ([0-9.]+), .*/| gnntrain-$s | \1 | \2 |/p" $dir/gnntrain-$s.log
+		done
+	} | keep learning.csv example '' '' "$by" "see the run's number"
+	COLUMNS=meanCost play learning.csv example-judged '' "$by" 100 101 --scenario pack --policies greedy:pack,best-fit,linear-pack,acgnn-pack "${networks[@]}"
+}
 signal() { # how often the better of two choices, or of two policies, comes out ahead
 	go run ./docs/signal | keep learning.csv signal '' '' 'docs/results.sh signal' '1'
 }
 
 case ${1:-} in
-cpu | usage | gpu | curves | signal) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|curves|signal" >&2 && exit 2 ;;
+cpu | usage | gpu | curves | example | signal) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|signal" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/book

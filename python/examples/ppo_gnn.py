@@ -1,7 +1,7 @@
 """Proximal policy optimization (Schulman et al. 2017) with a graph neural network over gnnsched's ragged graphs, in one file.
 
-    python3 ppo_gnn.py --scenario bursty --seed 1 --minutes 20 --save bursty.safetensors
-    gnnsched eval --scenario bursty --seeds 30 --policies kube-scheduler,greedy-balance --checkpoint bursty.safetensors
+    python3 ppo_gnn.py --scenario pack --seed 1 --minutes 10 --save pack.safetensors
+    gnnsched eval --scenario pack --seeds 30 --policies greedy:pack,best-fit,linear-pack --checkpoint pack.safetensors
 
 The network is that of gnnsched's own checkpoints (gnn/infer/doc.go has the equations), and its parameters have their names. So the trained
 network runs in rungnn without Python. The curve is written to --curve as CSV, and for TensorBoard where that is installed.
@@ -188,7 +188,7 @@ def train(a):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for flag, value in dict(scenario="bursty", seed=1, minutes=20.0, save="", curve="curve.csv", envs=16, steps=64, epochs=3, minibatches=4, rate=1e-3, gamma=0.95,
+    for flag, value in dict(scenario="pack", seed=1, minutes=10.0, save="", curve="curve.csv", envs=16, steps=64, epochs=3, minibatches=4, rate=1e-3, gamma=0.95,
                             trace=0.9, clip=0.2, entropy=0.003, every=10).items():
         p.add_argument("--" + flag, type=type(value), default=value)
     train(p.parse_args())
