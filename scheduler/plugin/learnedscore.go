@@ -61,8 +61,10 @@ type nobody struct{}
 func (nobody) scored(fwk.CycleState, *scoring) {}
 
 var (
-	_ fwk.PreScorePlugin = &learnedScore{}
-	_ fwk.ScorePlugin    = &learnedScore{}
+	_ fwk.PreFilterPlugin   = &learnedScore{}
+	_ fwk.PreScorePlugin    = &learnedScore{}
+	_ fwk.ScorePlugin       = &learnedScore{}
+	_ fwk.EnqueueExtensions = &learnedScore{}
 )
 
 // newLearnedScore makes a plugin that nothing observes, and watches its checkpoint file until ctx
@@ -135,6 +137,23 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 
 // Name implements fwk.Plugin.
 func (p *learnedScore) Name() string { return Name }
+
+// PreFilter implements fwk.PreFilterPlugin. It keeps a pod to the nodes that are held for it, because kube-scheduler looks only at a part of
+// the nodes of a large cluster.
+func (p *learnedScore) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if names := p.holds.Once(pod, nodes); names != nil {
+		return &fwk.PreFilterResult{NodeNames: names}, nil
+	}
+	return nil, fwk.NewStatus(fwk.Skip)
+}
+
+// PreFilterExtensions implements fwk.PreFilterPlugin. There are none.
+func (p *learnedScore) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// EventsToRegister implements fwk.EnqueueExtensions. A pod that does not fit on the nodes that were held for it is tried again when a hold changes.
+func (p *learnedScore) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}}}, nil
+}
 
 // PreScore implements fwk.PreScorePlugin. It lets the active decider choose among the feasible nodes
 // that the preferences leave, or upstream's scoring among all of them if the decider fails. It keeps

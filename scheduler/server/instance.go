@@ -76,14 +76,19 @@ func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.
 	return i, nil
 }
 
-// hear enables LearnedScore where a plugin hears what became of its decisions, in each profile that it scores for.
-func hear(profiles []config.KubeSchedulerProfile) {
+// enable enables LearnedScore where it keeps pods to held nodes, in each profile that it scores for, and, if it hears, where it learns what
+// became of its decisions.
+func enable(profiles []config.KubeSchedulerProfile, hears bool) {
 	for i := range profiles {
 		p := profiles[i].Plugins
 		if p == nil || !enables(p.PreScore) && !enables(p.MultiPoint) {
 			continue
 		}
-		for _, set := range []*config.PluginSet{&p.Reserve, &p.PostBind} {
+		points := []*config.PluginSet{&p.PreFilter}
+		if hears {
+			points = append(points, &p.Reserve, &p.PostBind)
+		}
+		for _, set := range points {
 			if !enables(*set) && !enables(p.MultiPoint) {
 				set.Enabled = append(set.Enabled, config.Plugin{Name: plugin.Name})
 			}

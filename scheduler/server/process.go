@@ -72,9 +72,7 @@ func newProcess(ctx context.Context, o *options.Options, records plugin.Recordin
 
 // setUp makes what the process needs beside its configuration.
 func (p *process) setUp(ctx context.Context) (err error) {
-	if p.records.Book != nil {
-		hear(p.config.ComponentConfig.Profiles)
-	}
+	enable(p.config.ComponentConfig.Profiles, p.records.Book != nil)
 	if a := &p.config.Authentication; a.Authenticator != nil {
 		a.Authenticator = tokenUnlessHealth(a.Authenticator)
 	}

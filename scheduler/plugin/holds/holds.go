@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -33,12 +34,13 @@ type Nodes struct {
 	clock clock.PassiveClock
 	some  atomic.Bool
 	mu    sync.Mutex
-	holds map[string][]Hold // by node
+	holds map[string][]Hold      // by node
+	tried map[types.UID]struct{} // pods that have been kept to their nodes once
 }
 
 // Watch follows the nodes of an informer.
 func Watch(nodes cache.SharedInformer, c clock.PassiveClock) (*Nodes, error) {
-	n := &Nodes{clock: c, holds: map[string][]Hold{}}
+	n := &Nodes{clock: c, holds: map[string][]Hold{}, tried: map[types.UID]struct{}{}}
 	_, err := nodes.AddEventHandler(watched.Handler(func(was, is *v1.Node, _ bool) {
 		if is != nil {
 			n.set(is.Name, is.Annotations[Annotation])
@@ -62,7 +64,28 @@ func (n *Nodes) set(node, annotation string) {
 	} else {
 		n.holds[node] = list
 	}
-	n.some.Store(len(n.holds) > 0)
+	if n.some.Store(len(n.holds) > 0); len(n.holds) == 0 {
+		clear(n.tried)
+	}
+}
+
+// Once is For the first time that a pod has such nodes, and none afterwards, so that a pod that does not fit there gets another node.
+func (n *Nodes) Once(pod *v1.Pod, nodes []fwk.NodeInfo) (names sets.Set[string]) {
+	held := n.For(pod, nodes)
+	if len(held) == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, again := n.tried[pod.UID]; again {
+		return nil
+	}
+	n.tried[pod.UID] = struct{}{}
+	names = sets.Set[string]{}
+	for _, i := range held {
+		names.Insert(nodes[i].Node().Name)
+	}
+	return names
 }
 
 // For returns the indices of the nodes that are held for a pod; none if it has no controller, or its siblings have taken all of them.

@@ -62,10 +62,13 @@ func TestFor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			nodes := []fwk.NodeInfo{node("free", ""), node("held", c.annotation, c.on...)}
-			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), holds: map[string][]Hold{}}
+			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), holds: map[string][]Hold{}, tried: map[types.UID]struct{}{}}
 			n.set("held", c.annotation)
 			if got := n.For(c.pod, nodes); slices.Equal(got, []int32{1}) != c.want || !c.want && len(got) > 0 {
 				t.Errorf("%v, want %v", got, c.want)
+			}
+			if first, again := n.Once(c.pod, nodes), n.Once(c.pod, nodes); first.Has("held") != c.want || len(again) > 0 {
+				t.Errorf("once: %v, again: %v", first, again)
 			}
 			n.set("held", "")
 			if got := n.For(c.pod, nodes); len(got) > 0 {
