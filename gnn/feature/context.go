@@ -116,7 +116,7 @@ func (c *Candidates) Measure() {
 	}
 }
 
-// GPUNode is what the features of a node on the GPU graph depend on: the node as it is or as it will be after a
+// GPUNode holds the inputs of the features of a node on the GPU graph: the node as it is or as it will be after a
 // placement. A unit is Workload.Unit of CPU.
 type GPUNode struct {
 	Workload *Workload
@@ -155,7 +155,7 @@ type Workload struct {
 	Partitions [mig.Count]float64 // share of each profile in the requests for partitions; see fragmentation.Typical.Partitions
 }
 
-// GPUCluster is what the features of a cluster on the GPU graph depend on: sums over the nodes that
+// GPUCluster holds the inputs of the features of a cluster on the GPU graph: sums over the nodes that
 // ordinary pods may use.
 type GPUCluster struct {
 	Workload *Workload

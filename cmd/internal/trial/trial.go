@@ -1,4 +1,4 @@
-// Package trial is what the commands that compare policies share: flags, progress, formats, figures and the folder of --out.
+// Package trial has the flags, progress, formats, figures and the folder of --out of the commands that compare policies.
 package trial
 
 import (
