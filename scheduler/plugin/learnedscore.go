@@ -139,10 +139,12 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 func (p *learnedScore) Name() string { return Name }
 
 // PreFilter implements fwk.PreFilterPlugin. It keeps a pod to the nodes that are held for it, because kube-scheduler looks only at a part of
-// the nodes of a large cluster.
+// the nodes of a large cluster. A pod that has a node is back for its resize.
 func (p *learnedScore) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if names := p.holds.Once(pod, nodes); names != nil {
-		return &fwk.PreFilterResult{NodeNames: names}, nil
+	if pod.Spec.NodeName == "" {
+		if names := p.holds.Once(pod, nodes); names != nil {
+			return &fwk.PreFilterResult{NodeNames: names}, nil
+		}
 	}
 	return nil, fwk.NewStatus(fwk.Skip)
 }
