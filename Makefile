@@ -25,7 +25,8 @@ MODFLAGS := $(if $(TAG),-modfile=$(CURDIR)/$(MODFILE) -tags=$(TAG))
 GO       := CGO_ENABLED=0 GOFLAGS='$(strip $(GOFLAGS) -trimpath $(MODFLAGS))' go
 # -tags of a command replaces those of GOFLAGS.
 comma    := ,
-# TAGS=service builds gnnsched as it is in its image, without eval and the like.
+# TAGS=service builds gnnsched as it is in its image, without eval and the like, into bin/service.
+PROGRAM  := bin/$(addsuffix /,$(TAGS))gnnsched
 GOBUILD  := $(GO) build $(addsuffix $(addprefix $(comma),$(TAG)),$(addprefix -tags=,$(TAGS))) -ldflags '$(LDFLAGS)'
 TORCHENV := gnn/torch/toolchain/env.sh env GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))'
 TORCHTAGS := -tags torch$(addprefix $(comma),$(TAG))
@@ -41,17 +42,17 @@ export OPENBLAS_NUM_THREADS := 1
 all: build trainer ## Build everything; install libtorch if it is missing and may be installed
 
 .PHONY: build
-build: bin/kwokcluster bin/gnnsched ## Build the cluster, the scheduler and its tools; needs only Go
+build: bin/kwokcluster $(PROGRAM) ## Build the cluster, the scheduler and its tools; needs only Go
 
 .PHONY: FORCE
 bin/kwokcluster: FORCE
 	@echo "building bin/kwokcluster (minutes the first time: it includes etcd and Kubernetes' control plane)"
 	@$(GOBUILD) -o $@ ./cmd/kwokcluster
 
-bin/gnnsched: FORCE
-	@echo "building bin/gnnsched"
+$(PROGRAM): FORCE
+	@echo "building $@"
 	@$(GOBUILD) -o $@ ./cmd/gnnsched
-	@for l in $(LINKS); do ln -sf gnnsched bin/$$l; done
+	@for l in $(LINKS); do ln -sf gnnsched $(@D)/$$l; done
 
 MANDIR ?= bin/man8
 .PHONY: man
@@ -90,12 +91,12 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@$(TORCHENV) go build $(TORCHTAGS) -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
 NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones acdqn-usage acdqn-energy gnn-traffic wishes mixed gpu-mig
-JOBS     ?= 2
+JOBS     ?= $(if $(WORKERS),16,2)
 SEEDS    ?= 1 2 3
 
 .PHONY: train
-train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), JOBS (2) at a time; RESUME=1 continues
-	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
+train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), JOBS (2) at a time, here or on WORKERS=URL; RESUME=1 continues
+	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' WORKERS='$(WORKERS)' scheduler/learn/train.sh $(NETWORKS)
 
 # The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
 # is kept apart from training. docs/results/gpu.md says how networks do on a list that they did not learn from.
@@ -105,7 +106,7 @@ GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on the openb trace in OPENB=DIR
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
-	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(GPU_NETWORKS)
+	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' WORKERS='$(WORKERS)' scheduler/learn/train.sh $(GPU_NETWORKS)
 
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR
@@ -162,6 +163,7 @@ python: ## Build the simulator's library for the Python package in python (needs
 
 .PHONY: wheel
 wheel: python ## Pack the Python package and its library into bin/gnnsched-*.whl, without a network
+	@rm -f bin/gnnsched-*.whl
 	@python3 python/wheel.py 0.1.0+g$(COMMIT) bin
 
 ##@ Test
@@ -223,7 +225,8 @@ test-release:
 	$(GO) test -vet=off -run '^(TestScheduler|TestClaims|TestDeviceTaintRules)$$' ./scheduler/server
 
 .PHONY: test-compose
-test-compose: build trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
+test-compose: trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
+	@$(MAKE) --no-print-directory build TAGS=service
 	@compose/test.sh
 
 .PHONY: tutorial
@@ -234,6 +237,12 @@ tutorial: build trainer ## Run every command of docs/tutorials/laptop.md, from a
 test-upstream: upstream ## Run the integration tests of Kubernetes' scheduler_perf through the GNN profile
 	@cd $(UPSTREAM) && $(GO) vet ./...
 	@$(PERF) --integration
+
+SCALEOUT ?= 5m
+.PHONY: scaleout
+scaleout: ## Evaluate on eight workers, then train, kill half of them again and again for SCALEOUT (5m) each, and compare with one process
+	$(GO) test ./cmd/gnnsched -count 1 -run '^TestScaleOut$$' -timeout 0 -v -scaleout '$(SCALEOUT)'
+	@if gnn/torch/toolchain/setup.sh --check 2>/dev/null; then $(TORCHENV) go test $(TORCHTAGS) ./cmd/gnntrain -count 1 -run '^TestRolloutsOnWorkers$$' -timeout 0 -v -scaleout '$(SCALEOUT)'; fi
 
 SOAK ?= 10m
 SEED ?= 1
@@ -283,10 +292,6 @@ ONLINE ?= 8000
 .PHONY: bench-online
 bench-online: toolchain ## Learn from ONLINE (8000) placements on an endless stream of the scenario mixed, from random weights, and print the curves
 	@$(TORCHENV) go test $(TORCHTAGS) -run '^$$' -bench '^BenchmarkOnline$$' -benchtime $(ONLINE)x -timeout 0 ./scheduler/learn
-
-.PHONY: bench-outage
-bench-outage: ## Compare the time to a new pod's node after an API server outage with upstream's scheduler
-	$(GO) run ./scheduler/schedbench outage --within 10s
 
 UPSTREAM := scheduler/schedbench/upstream
 UPBIN    := $(CURDIR)/.cache/upstream

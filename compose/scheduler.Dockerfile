@@ -3,12 +3,12 @@
 # machine, such as eval.
 #
 # BINARIES says where the program comes from: "build" compiles it in the image and needs only
-# Docker; "prebuilt" copies bin/gnnsched, which `make build` built; `make build TAGS=service` builds the
-# smaller program.
+# Docker; "prebuilt" copies bin/service/gnnsched, which `make build TAGS=service` built.
+# With "build", --build-arg TAGS= makes the whole program, with eval and work.
 ARG BINARIES=build
 
 # docker prints this line if it cannot have the base image:
-# No registry? Build the programs first, and copy them: make build && GNNSCHED_BINARIES=prebuilt docker compose up
+# No registry? Build the programs first, and copy them: make build TAGS=service && GNNSCHED_BINARIES=prebuilt docker compose up
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum go.k136.mod go.k136.sum Makefile ./
@@ -22,17 +22,19 @@ COPY workload workload
 ARG GOPROXY
 ARG VERSION=dev
 ARG KUBERNETES
+ARG TAGS=service
 RUN --mount=type=cache,id=gnnsched-modules,target=/go/pkg/mod \
     --mount=type=cache,id=gnnsched-build,target=/root/.cache/go-build \
-    make bin/gnnsched TAGS=service VERSION=$VERSION KUBERNETES=$KUBERNETES GOFLAGS=-buildvcs=false
+    make bin/${TAGS:+$TAGS/}gnnsched TAGS=$TAGS VERSION=$VERSION KUBERNETES=$KUBERNETES GOFLAGS=-buildvcs=false && \
+    cp bin/${TAGS:+$TAGS/}gnnsched /gnnsched
 
 FROM scratch AS prebuilt
-COPY bin/gnnsched /src/bin/gnnsched
+COPY bin/service/gnnsched /gnnsched
 
 FROM ${BINARIES} AS binaries
 
 FROM scratch
-COPY --from=binaries /src/bin/gnnsched /usr/local/bin/gnnsched
+COPY --from=binaries /gnnsched /usr/local/bin/gnnsched
 ENV PATH=/usr/local/bin
 USER 65532:65532
 ENTRYPOINT ["gnnsched"]

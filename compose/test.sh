@@ -2,7 +2,7 @@
 # Starts the services of docker-compose.yml and checks what docs/how-to/simulate.md says about them.
 # If no Docker engine answers, it says so and succeeds.
 #
-#   compose/test.sh                            with the programs in bin/ (make build)
+#   compose/test.sh                            with the programs in bin/ (make build TAGS=service)
 #   GNNSCHED_BINARIES=build compose/test.sh    compiling them in the images, as a user does
 #
 # It also tests the trainer's image if there is a bin/gnntrain (make trainer), or with
@@ -29,7 +29,7 @@ fi
 with_trainer=no
 [ "$GNNSCHED_BINARIES" = build ] || [ -x bin/gnntrain ] && with_trainer=yes
 if [ "$GNNSCHED_BINARIES" = prebuilt ]; then
-	[ -x bin/kwokcluster ] && [ -x bin/gnnsched ] || die "bin/kwokcluster and bin/gnnsched are missing: run make build"
+	[ -x bin/kwokcluster ] && [ -x bin/service/gnnsched ] || die "bin/kwokcluster and bin/service/gnnsched are missing: run make build TAGS=service"
 fi
 work=$(mktemp -d)
 

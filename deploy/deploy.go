@@ -30,11 +30,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 )
 
 //go:embed all:chart
-var files embed.FS
+var embedded embed.FS
 
 const chartFolder = "chart"
 
@@ -84,14 +84,14 @@ const maxName = 53
 
 // Values returns the chart's values with their comments.
 func Values() ([]byte, error) {
-	return files.ReadFile(path.Join(chartFolder, chartutil.ValuesfileName))
+	return embedded.ReadFile(path.Join(chartFolder, chartutil.ValuesfileName))
 }
 
 // values merges the values that replace the chart's.
 func (o Options) values() (map[string]any, error) {
 	values := map[string]any{"namespace": map[string]any{"create": true}}
 	for _, name := range o.ValueFiles {
-		text, err := inputfile.Read(name, inputfile.Text)
+		text, err := files.Read(name, files.Text)
 		if err != nil {
 			return nil, exit.New(exit.Usage, fmt.Errorf("--values: %w", err), "")
 		}
@@ -118,11 +118,11 @@ func (o Options) values() (map[string]any, error) {
 // load reads the embedded chart.
 func load() (*chart.Chart, error) {
 	var all []*loader.BufferedFile
-	err := fs.WalkDir(files, chartFolder, func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(embedded, chartFolder, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := files.ReadFile(name)
+		text, err := embedded.ReadFile(name)
 		all = append(all, &loader.BufferedFile{Name: strings.TrimPrefix(name, chartFolder+"/"), Data: text})
 		return err
 	})

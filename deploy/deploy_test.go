@@ -71,8 +71,10 @@ var variants = map[string][]string{
 	"configuration":  {"config.profiles[0].schedulerName=one", "config.profiles[1].schedulerName=Two_2"},
 	"closed network": {"networkPolicy.metricsFrom=null", "networkPolicy.apiServerCIDRs={10.0.0.1/32}"},
 	"feature gates":  {"featureGates.DRAListTypeAttributes=true"},
+	"experience":     {"experience.url=tls://nats.nats:4222", "experience.secret=gnnsched-scheduler-tls"},
 	"open network":   {"networkPolicy.enabled=false"},
-	"placed":         {"nodeSelector.pool=system", "tolerations[0].key=system", "tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry"},
+	"placed": {"nodeSelector.pool=system", "tolerations[0].key=system", "tolerations[0].operator=Exists",
+		"imagePullSecrets[0].name=registry"},
 }
 
 // Every object has only fields of its kind, and restricted pod security admits every pod.
@@ -184,7 +186,8 @@ func TestRights(t *testing.T) {
 		`{"verbs":["list"],"apiGroups":["metrics.k8s.io"],"resources":["nodes"]}`,
 		`{"verbs":["list"],"apiGroups":["metrics.k8s.io"],"resources":["pods"]}`,
 	}
-	if kuberelease.Scheduler == "1.36" { // the chart serves both releases; upstream's role has these since 1.37, and before with a feature gate
+	// the chart serves both releases; upstream's role has these since 1.37, and before with a feature gate
+	if kuberelease.Scheduler == "1.36" {
 		for _, verb := range []string{"get", "list", "watch"} {
 			want = append(want, `{"verbs":["`+verb+`"],"apiGroups":["resource.k8s.io"],"resources":["devicetaintrules"]}`)
 		}
@@ -206,7 +209,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// The defragmenter has the rights that its command prints, restricted pod security admits it, and no label of it is one of the scheduler's selector.
+// The defragmenter has the rights that its command prints, restricted pod security admits it, and no
+// label of it is one of the scheduler's selector.
 func TestDefrag(t *testing.T) {
 	plain, err := Render(with())
 	if err != nil {
@@ -216,7 +220,8 @@ func TestDefrag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := bytes.Join(slices.DeleteFunc(bytes.Split(text, []byte("\n---\n")), func(doc []byte) bool { return !bytes.Contains(doc, []byte("gnnsched-defrag")) }), []byte("\n---\n"))
+	own := bytes.Join(slices.DeleteFunc(bytes.Split(text, []byte("\n---\n")),
+		func(doc []byte) bool { return !bytes.Contains(doc, []byte("gnnsched-defrag")) }), []byte("\n---\n"))
 	printed, err := defrag.RBAC(true)
 	if err != nil {
 		t.Fatal(err)
@@ -231,7 +236,8 @@ func TestDefrag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted,
+		Version: podsecurity.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 		if !r.Allowed {
 			t.Errorf("restricted pod security forbids it: %s (%s)", r.ForbiddenReason, r.ForbiddenDetail)
 		}
@@ -239,7 +245,8 @@ func TestDefrag(t *testing.T) {
 	if s := pod.Spec.Containers[0].SecurityContext; !*s.ReadOnlyRootFilesystem || *s.RunAsUser == 0 {
 		t.Errorf("the container may write to its root, or is root: %v", s)
 	}
-	if args := pod.Spec.Containers[0].Args; !slices.Equal(args, []string{"defrag", "--apply", "--log-dir=", "--every=1h", "--between=02:00-05:00"}) {
+	if args := pod.Spec.Containers[0].Args; !slices.Equal(args,
+		[]string{"defrag", "--apply", "--log-dir=", "--every=1h", "--between=02:00-05:00"}) {
 		t.Errorf("%q", args)
 	}
 	if labels.SelectorFromSet(find[*appsv1.Deployment](t, plain).Spec.Selector.MatchLabels).Matches(labels.Set(pod.Labels)) {
@@ -289,7 +296,8 @@ func TestNamesStayText(t *testing.T) {
 
 // The right to a scheduler name's mark is one to the lease that the scheduler makes.
 func TestMarks(t *testing.T) {
-	for _, name := range []string{"gnn", "Two_2", "a.b", "-a", "a-", "a..b", "123", strings.Repeat("a", 244), strings.Repeat("a", 245), strings.Repeat("a", 253)} {
+	for _, name := range []string{"gnn", "Two_2", "a.b", "-a", "a-", "a..b", "123", strings.Repeat("a", 244), strings.Repeat("a", 245),
+		strings.Repeat("a", 253)} {
 		values := filepath.Join(t.TempDir(), "values.yaml")
 		if err := os.WriteFile(values, fmt.Appendf(nil, "config: {profiles: [{schedulerName: %q}]}\n", name), 0o600); err != nil {
 			t.Fatal(err)
@@ -366,7 +374,8 @@ func TestValueFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := find[*appsv1.Deployment](t, text)
-	if *d.Spec.Replicas != 4 || d.Spec.Template.Spec.Containers[0].Args[0] != "rundqn" || d.Spec.Template.Spec.Containers[0].Image != "registry.example/a:b" {
+	if *d.Spec.Replicas != 4 || d.Spec.Template.Spec.Containers[0].Args[0] != "rundqn" ||
+		d.Spec.Template.Spec.Containers[0].Image != "registry.example/a:b" {
 		t.Errorf("replicas %d, container %v", *d.Spec.Replicas, d.Spec.Template.Spec.Containers[0])
 	}
 	if bytes.Contains(text, []byte("kind: Namespace")) {
@@ -408,6 +417,8 @@ func TestBadInput(t *testing.T) {
 		{with("usage.source=prometheus", "usage.address=https://user:secret@host"), "address"},
 		{with("podDisruptionBudget.maxUnavailable=1\nx: y"), "maxUnavailable"},
 		{with("config.profiles[0].schedulerName=a", "args={--learn}"), "config excludes"},
+		{with("experience.secret=tls"), "secret is for url"},
+		{with("compute[0].name=a", "compute[0].kind=Job", "compute[0].args={work}", "compute[0].labels.x=5"), "got number, want string"},
 		{with("config.leaderElection.leaderElect=false", "config.profiles[0].schedulerName=a"), "leaderElect must be true"},
 		{with("config.leaderElection.resourceNamespace=x", "config.profiles[0].schedulerName=a"), "resourceNamespace"},
 		{with("config.clientConnection.kubeconfig=x", "config.profiles[0].schedulerName=a"), "kubeconfig"},
@@ -443,7 +454,8 @@ func FuzzSet(f *testing.F) {
 			t.Fatalf("%q: %v", set, err)
 		}
 		s := d.Spec.Template.Spec
-		if c := s.Containers; len(c) != 1 || s.HostNetwork || c[0].SecurityContext == nil || !*c[0].SecurityContext.ReadOnlyRootFilesystem || *c[0].SecurityContext.AllowPrivilegeEscalation {
+		if c := s.Containers; len(c) != 1 || s.HostNetwork || c[0].SecurityContext == nil || !*c[0].SecurityContext.ReadOnlyRootFilesystem ||
+			*c[0].SecurityContext.AllowPrivilegeEscalation {
 			t.Errorf("%q: the pod is not safe: %+v", set, s)
 		}
 	})

@@ -123,7 +123,8 @@ func TestExtending(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "go.mod", "go.sum", "go.k136.mod", "go.k136.sum", ".dockerignore"} {
+	for _, file := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "go.mod", "go.sum", "go.k136.mod", "go.k136.sum",
+		".dockerignore"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
+# `docs/results.sh defrag` compares the searches for moves (half an hour).
 # `docs/results.sh signal` measures how often rollouts and episodes tell the better of two from the worse.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
@@ -117,8 +118,8 @@ openb() { # a data file, a section, metrics, loads, seeds, then arguments of gnn
 	shift 5
 	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
 	echo "gnnsched eval openb $*" >&2
-	bin/gnnsched eval openb --data "$OPENB" --seeds "${SEEDS:-$seeds}" "$@" -o markdown | sed '/^| class/,/^$/d' |
-		keep "$file" "$section" "$metrics" "$at" "gnnsched eval openb --data DIR --seeds $seeds $*" "${SEEDS:-$seeds} from 42"
+	bin/gnnsched eval openb --data "$OPENB" --seed "${FIRST:-42}" --seeds "${SEEDS:-$seeds}" "$@" -o markdown | sed '/^| class/,/^$/d' |
+		keep "$file" "$section" "$metrics" "$at" "gnnsched eval openb --data DIR --seed ${FIRST:-42} --seeds $seeds $*" "${SEEDS:-$seeds} from ${FIRST:-42}"
 }
 gpu() {
 	: "${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}"
@@ -140,6 +141,10 @@ gpu() {
 	for load in 0.60 0.85 0.95 1.05; do waiting day 10 --workload default,cpu100,gpushare40,gpuspec10 --factor $load --policies fgd,running:gpu-gnn; done
 	waiting day-120 4 --workload default,gpushare40 --factor 1.20 --policies fgd,running:gpu-gnn
 	waiting day-95 4 --workload default --factor 0.95 --policies fgd,gpu-best-fit,gpu-dqn,gpu-packing,gpu-gnn,gpu-acgnn,running:gpu-gnn,kube-scheduler
+	for load in 0.95 1.05; do # moves were chosen on seeds 42 to 45
+		FIRST=2042 waiting moves 6 --workload default,gpushare40 --factor $load \
+			--policies fgd,defrag=2%/24h:fgd,defrag=2%/1h:fgd,running:gpu-gnn,defrag=2%/24h:running:gpu-gnn,defrag=2%/1h:running:gpu-gnn
+	done
 	for load in 0.85 0.95 1.05; do
 		waiting claims 4 --workload default --factor $load --policies first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn
 	done
@@ -179,9 +184,20 @@ example() { # PPO from nothing on the scenario pack, by python/examples/ppo_gnn.
 signal() { # how often the better of two choices, or of two policies, comes out ahead
 	go run ./docs/signal | keep learning.csv signal '' '' 'docs/results.sh signal' '1'
 }
+defrag() { # the nodes that searches for moves empty
+	{
+		printf '# pack\n\n| policy | load | emptied | moves | seconds |\n|---|--:|--:|--:|--:|\n'
+		go test ./scheduler/plan -run '^$' -bench Search -benchtime 1x -timeout 2h |
+			awk '/^BenchmarkSearch/ {
+				split($1, name, "/"); sub(/-[0-9]+$/, "", name[3])
+				printf "| %s | %s | %.1f | %.1f | %.3f |\n", name[3], name[2], $7, $9, $11
+				if (name[3] == "local") printf "| bound | %s | %.1f | | |\n", name[2], $5
+			}'
+	} | keep defrag.csv searches '' '' 'docs/results.sh defrag' '10 from 0'
+}
 
 case ${1:-} in
-cpu | usage | gpu | curves | example | signal) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|signal" >&2 && exit 2 ;;
+cpu | usage | gpu | curves | example | signal | defrag) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|signal|defrag" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/book

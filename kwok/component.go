@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,7 @@ func (cl *Cluster) launch(ctx context.Context, name string, run func(context.Con
 		if own.Err() != nil {
 			return // it was stopped; its error does not matter
 		}
-		if err == nil {
-			err = errors.New("ended unexpectedly")
-		}
+		err = cmp.Or(err, errors.New("ended unexpectedly"))
 		cl.cancel(fmt.Errorf("%s: %w", name, err)) // before done is closed, so that waiters see the cause
 	}()
 	return c

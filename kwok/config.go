@@ -1,6 +1,7 @@
 package kwok
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -63,9 +64,7 @@ func (c *Config) complete() error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if c.BindAddress == "" {
-		c.BindAddress = loopback
-	}
+	c.BindAddress = cmp.Or(c.BindAddress, loopback)
 	if c.Context == "" {
 		name, err := contextName(c.Dir)
 		if err != nil {
@@ -73,12 +72,8 @@ func (c *Config) complete() error {
 		}
 		c.Context = name
 	}
-	if c.KubeconfigMode == 0 {
-		c.KubeconfigMode = 0o600
-	}
-	if c.UsageInterval == 0 {
-		c.UsageInterval = DefaultUsageInterval
-	}
+	c.KubeconfigMode = cmp.Or(c.KubeconfigMode, 0o600)
+	c.UsageInterval = cmp.Or(c.UsageInterval, DefaultUsageInterval)
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}
@@ -135,10 +130,7 @@ func listen(c *Config, d *dataDir) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	port := c.Port
-	if port == 0 {
-		port = saved.Port
-	}
+	port := cmp.Or(c.Port, saved.Port)
 	l, err := net.Listen("tcp", net.JoinHostPort(c.BindAddress, strconv.Itoa(port)))
 	if err != nil {
 		return nil, listenError(c, port, err)
@@ -154,7 +146,8 @@ func listenError(c *Config, port int, err error) error {
 	hint := "choose another address with --bind-address"
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && c.Port == 0:
-		hint = "another program uses this cluster's port; stop it, or choose a new port with --port (then copy the kubeconfig again if you have copies)"
+		hint = "another program uses this cluster's port; stop it, or choose a new port with --port (then copy the kubeconfig again " +
+			"if you have copies)"
 	case errors.Is(err, syscall.EADDRINUSE):
 		hint = "choose another port with --port, or leave --port out for a free one"
 	case errors.Is(err, os.ErrPermission):

@@ -3,13 +3,11 @@ package kwok
 import (
 	"bytes"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,15 +16,17 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+
+	"gnnsched/internal/exit"
 )
 
-const (
-	caValid     = 10 * 365 * 24 * time.Hour
-	serverValid = 365 * 24 * time.Hour
-	// serverRenew is the least remaining validity of a server certificate at a start.
-	serverRenew = 30 * 24 * time.Hour
-	tokenBytes  = 32
-)
+// serverValid is the time for which a server certificate is valid. Each start makes a new one.
+const serverValid = 365 * 24 * time.Hour
+
+const tokenBytes = 32
 
 // credentials let a client reach the API server: the certificate authority and a token.
 type credentials struct {
@@ -35,7 +35,7 @@ type credentials struct {
 }
 
 // credentials returns the directory's credentials and creates missing ones. The authority, the token and the service accounts' key never
-// change. The server's certificate is replaced if it does not cover the hosts or expires soon.
+// change.
 func (d *dataDir) credentials(hosts []string) (credentials, error) {
 	if err := os.MkdirAll(d.file(dirPKI), 0o700); err != nil {
 		return credentials{}, dirError("make the directory of the keys", err)
@@ -44,10 +44,8 @@ func (d *dataDir) credentials(hosts []string) (credentials, error) {
 	if err != nil {
 		return credentials{}, err
 	}
-	if !d.serverCertificateFits(ca, hosts) {
-		if err := d.newServerCertificate(ca, caKey, hosts); err != nil {
-			return credentials{}, err
-		}
+	if err := d.newServerCertificate(ca, caKey, hosts); err != nil {
+		return credentials{}, err
 	}
 	if _, err := d.key(fileServiceAccountKey); err != nil {
 		return credentials{}, err
@@ -56,51 +54,38 @@ func (d *dataDir) credentials(hosts []string) (credentials, error) {
 	if err != nil {
 		return credentials{}, err
 	}
-	return credentials{caPEM: pemBlock("CERTIFICATE", ca.Raw), token: token}, nil
+	caPEM, err := certutil.EncodeCertificates(ca)
+	return credentials{caPEM: caPEM, token: token}, err
 }
 
 // authority returns the certificate authority. It signs only the API server's certificate.
-func (d *dataDir) authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func (d *dataDir) authority() (*x509.Certificate, crypto.Signer, error) {
 	key, err := d.key(fileCAKey)
 	if err != nil {
 		return nil, nil, err
 	}
-	if cert, err := d.certificate(fileCACert); err == nil && publicKeyOf(cert, key) && time.Now().Before(cert.NotAfter) {
-		return cert, key, nil
-	}
-	cert, err := d.sign(fileCACert, &x509.Certificate{
-		Subject: pkix.Name{CommonName: "gnnsched simulated cluster"}, IsCA: true, BasicConstraintsValid: true,
-		MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		NotAfter: time.Now().Add(caValid),
-	}, nil, key.Public(), key)
-	return cert, key, err
-}
-
-func (d *dataDir) serverCertificateFits(ca *x509.Certificate, hosts []string) bool {
-	cert, err := d.certificate(fileServerCert)
-	if err != nil || cert.CheckSignatureFrom(ca) != nil || time.Until(cert.NotAfter) < serverRenew {
-		return false
-	}
-	key, err := d.key(fileServerKey)
-	if err != nil || !publicKeyOf(cert, key) {
-		return false
-	}
-	for _, h := range hosts {
-		if cert.VerifyHostname(h) != nil {
-			return false
+	if _, err := tls.LoadX509KeyPair(d.file(fileCACert), d.file(fileCAKey)); err == nil {
+		if all, err := certutil.CertsFromFile(d.file(fileCACert)); err == nil && time.Now().Before(all[0].NotAfter) {
+			return all[0], key, nil
 		}
 	}
-	return true
+	slow := time.Now().Add(-time.Hour) // for clients whose clock is slow
+	ca, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "gnnsched simulated cluster", NotBefore: slow}, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return ca, key, d.writeCertificate(fileCACert, ca)
 }
 
-func (d *dataDir) newServerCertificate(ca *x509.Certificate, caKey *ecdsa.PrivateKey, hosts []string) error {
+func (d *dataDir) newServerCertificate(ca *x509.Certificate, caKey crypto.Signer, hosts []string) error {
 	key, err := d.key(fileServerKey)
 	if err != nil {
 		return err
 	}
+	now := time.Now()
 	t := &x509.Certificate{
-		Subject: pkix.Name{CommonName: "kube-apiserver"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotAfter: time.Now().Add(serverValid),
+		Subject: pkix.Name{CommonName: "kube-apiserver"}, SerialNumber: big.NewInt(now.UnixNano()), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotBefore: ca.NotBefore, NotAfter: now.Add(serverValid),
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -109,60 +94,33 @@ func (d *dataDir) newServerCertificate(ca *x509.Certificate, caKey *ecdsa.Privat
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
-	_, err = d.sign(fileServerCert, t, ca, key.Public(), caKey)
-	return err
+	der, err := x509.CreateCertificate(rand.Reader, t, ca, key.Public(), caKey)
+	if err != nil {
+		return fmt.Errorf("make a certificate: %w", err)
+	}
+	return d.writeCertificate(fileServerCert, &x509.Certificate{Raw: der})
 }
 
-// sign creates a certificate and stores it. A certificate without a parent signs itself.
-func (d *dataDir) sign(name string, t, parent *x509.Certificate, pub crypto.PublicKey, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+func (d *dataDir) writeCertificate(name string, cert *x509.Certificate) error {
+	text, err := certutil.EncodeCertificates(cert)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return fmt.Errorf("make a certificate: %w", err)
 	}
-	t.SerialNumber = serial
-	t.NotBefore = time.Now().Add(-time.Hour) // for clients whose clock is slow
-	if parent == nil {
-		parent = t
-	}
-	der, err := x509.CreateCertificate(rand.Reader, t, parent, pub, key)
-	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	if err := d.write(name, pemBlock("CERTIFICATE", der)); err != nil {
-		return nil, err
-	}
-	return x509.ParseCertificate(der)
-}
-
-func (d *dataDir) certificate(name string) (*x509.Certificate, error) {
-	der, err := readPEM(d.file(name))
-	if err != nil {
-		return nil, err
-	}
-	return x509.ParseCertificate(der)
+	return d.write(name, text)
 }
 
 // key returns the private key in the file, creating it if necessary.
-func (d *dataDir) key(name string) (*ecdsa.PrivateKey, error) {
-	der, err := readPEM(d.file(name))
-	if err == nil {
-		k, err := x509.ParseECPrivateKey(der)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", d.file(name), err)
-		}
-		return k, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func (d *dataDir) key(name string) (crypto.Signer, error) {
+	text, _, err := keyutil.LoadOrGenerateKeyFile(d.file(name))
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return nil, exit.New(exit.Usage, fmt.Errorf("read or make a key: %w", err),
+			"delete a file that is damaged, or choose a directory that you can write to with --dir")
 	}
-	if der, err = x509.MarshalECPrivateKey(k); err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+	key, err := keyutil.ParsePrivateKeyPEM(text)
+	if signer, is := key.(crypto.Signer); is {
+		return signer, nil
 	}
-	return k, d.write(name, pemBlock("EC PRIVATE KEY", der))
+	return nil, errors.Join(fmt.Errorf("%s has no private key that signs", d.file(name)), err)
 }
 
 // token returns the administrator's token, creating it if necessary.
@@ -185,25 +143,4 @@ func (d *dataDir) token() (string, error) {
 	token := hex.EncodeToString(raw)
 	line := strings.Join([]string{token, "admin", "admin", "system:masters"}, ",") + "\n"
 	return token, d.write(fileTokens, []byte(line))
-}
-
-func publicKeyOf(c *x509.Certificate, k *ecdsa.PrivateKey) bool {
-	pub, ok := c.PublicKey.(*ecdsa.PublicKey)
-	return ok && pub.Equal(k.Public())
-}
-
-func pemBlock(kind string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
-
-func readPEM(path string) ([]byte, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	block, _ := pem.Decode(b)
-	if block == nil {
-		return nil, fmt.Errorf("read %s: not PEM", path)
-	}
-	return block.Bytes, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -108,7 +109,8 @@ func markDir(path string) error {
 		return dirError("read the data directory", err)
 	}
 	if len(entries) > 0 {
-		return exit.New(exit.Usage, fmt.Errorf("the directory %s is not empty (it has %s) and was not made by kwokcluster", path, entries[0].Name()),
+		return exit.New(exit.Usage, fmt.Errorf("the directory %s is not empty (it has %s) and was not made by kwokcluster", path,
+			entries[0].Name()),
 			"choose a new or an empty directory with --dir")
 	}
 	if err := os.WriteFile(filepath.Join(path, fileMarker), []byte(markerText), 0o600); err != nil {
@@ -208,29 +210,9 @@ func (d *dataDir) pools() ([]nodepool.Pool, error) {
 
 func (d *dataDir) savePools(p []nodepool.Pool) error { return d.writeJSON(filePools, p) }
 
-// tmpPrefix is the prefix of temporary files of writeFile.
-const tmpPrefix = ".kwokcluster-tmp-"
-
-// writeFile replaces a file atomically: readers see the old or the new content.
-func writeFile(path string, b []byte, mode os.FileMode) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), tmpPrefix)
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(b)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
-}
-
 // write replaces a file of the data directory.
 func (d *dataDir) write(name string, b []byte) error {
-	if err := writeFile(d.file(name), b, 0o600); err != nil {
+	if err := files.Write(d.file(name), b, 0o600); err != nil {
 		return dirError("write to the data directory", err)
 	}
 	return nil

@@ -140,7 +140,7 @@ func TestPurge(t *testing.T) {
 		t.Fatal(err)
 	}
 	touch(t, d.file(filepath.Join(dirEtcd, "member", "wal")))
-	touch(t, d.file(tmpPrefix+"123"))
+	touch(t, d.file(".unfinished-pools.json-123"))
 	touch(t, d.file("kwokcluster.err"))
 	touch(t, d.file("kwokcluster-2026-11-22T00-54-43.123.log"))
 	touch(t, d.file("kwokcluster-notes.log"))

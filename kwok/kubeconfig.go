@@ -8,6 +8,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 )
 
 // kubeconfig returns a kubeconfig that needs no other file: it contains the certificate authority
@@ -25,7 +26,7 @@ func kubeconfig(context, url string, creds credentials) *clientcmdapi.Config {
 func copyKubeconfig(path string, b []byte, mode os.FileMode) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
-		err = writeFile(path, b, mode)
+		err = files.Write(path, b, mode)
 	}
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("write the kubeconfig %s: %w", path, err),

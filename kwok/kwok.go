@@ -102,8 +102,7 @@ func Start(ctx context.Context, c Config) (*Cluster, error) {
 		config: c, dir: d, cancel: cancel, booted: make(chan struct{}), done: make(chan struct{}),
 		started: time.Now(), port: listener.Addr().(*net.TCPAddr).Port,
 	}
-	etcdLog := c.Log.With().Str("source", "etcd-client").Logger()
-	etcdlog.Route(&etcdLog)
+	etcdlog.Route(new(c.Log.With().Str("source", "etcd-client").Logger()))
 	go cl.supervise(run)
 	err = cl.boot(run, listener)
 	close(cl.booted)

@@ -95,7 +95,8 @@ func TestCluster(t *testing.T) {
 	checkAccess(t, cl)
 	checkSockets(t)
 	runPods(t, cs, "first-")
-	if s, err := Inspect(context.Background(), dir); err != nil || s.Phase != Ready || s.Nodes != (NodeCount{11, 11}) || s.PID != os.Getpid() || s.Address != url {
+	if s, err := Inspect(context.Background(), dir); err != nil || s.Phase != Ready || s.Nodes != (NodeCount{11, 11}) ||
+		s.PID != os.Getpid() || s.Address != url {
 		t.Errorf("state %+v, %v", s, err)
 	}
 	if _, err := Start(context.Background(), Config{Dir: dir}); !errors.Is(err, errRunning) {
@@ -110,7 +111,8 @@ func TestCluster(t *testing.T) {
 	if cl.URL() != url {
 		t.Errorf("the address changed from %s to %s", url, cl.URL())
 	}
-	if p, err := cs.CoreV1().Pods("default").Get(context.Background(), "first-node-3", metav1.GetOptions{}); err != nil || p.Status.Phase != corev1.PodRunning {
+	if p, err := cs.CoreV1().Pods("default").Get(context.Background(), "first-node-3", metav1.GetOptions{}); err != nil ||
+		p.Status.Phase != corev1.PodRunning {
 		t.Errorf("the pod of the first start: %v, %v", p.Status.Phase, err)
 	}
 	checkNodes(t, cs)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 )
 
 // Phase is the state of a cluster in one word.
@@ -240,7 +241,7 @@ func Purge(dir string) (left []string, err error) {
 	for _, e := range entries {
 		switch n := e.Name(); {
 		case n == fileMarker || n == fileLock:
-		case strings.HasPrefix(n, tmpPrefix), oldLog(n): // from a process that was killed; from a log that was full
+		case files.Unfinished(n), oldLog(n): // from a process that was killed; from a log that was full
 			_ = os.Remove(filepath.Join(dir, n))
 		default:
 			left = append(left, n)

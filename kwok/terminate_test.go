@@ -117,7 +117,8 @@ func TestTerminateNeverHitsAStranger(t *testing.T) {
 	if err := d.writeRun(runFile{PID: stranger.Process.Pid, Start: processStart(os.Getpid())}); err != nil {
 		t.Fatal(err)
 	}
-	if ran, err := Terminate(context.Background(), dir, 100*time.Millisecond); ran || err == nil || !strings.Contains(err.Error(), "but not in process") {
+	if ran, err := Terminate(context.Background(), dir, 100*time.Millisecond); ran || err == nil ||
+		!strings.Contains(err.Error(), "but not in process") {
 		t.Errorf("ran %v, %v", ran, err)
 	}
 	// The run file is stale: no process holds the lock.

@@ -103,7 +103,8 @@ func checkTable(t *testing.T, cs *kubernetes.Clientset) {
 		t.Fatal(err)
 	}
 	var table metav1.Table
-	if err := json.Unmarshal(raw, &table); err != nil || len(table.Rows) != 1 || fmt.Sprint(table.Rows[0].Cells) != "[model 250m 128Mi 200ms]" {
+	if err := json.Unmarshal(raw, &table); err != nil || len(table.Rows) != 1 ||
+		fmt.Sprint(table.Rows[0].Cells) != "[model 250m 128Mi 200ms]" {
 		t.Errorf("%s, %v", raw, err)
 	}
 }
@@ -135,7 +136,8 @@ func checkUsageAccess(t *testing.T, cl *Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/api/v1/nodes/node-0/proxy/metrics/cadvisor", "/discovery/prometheus", "/apis/metrics.k8s.io/v1beta1/nodes"} {
+	for _, path := range []string{"/api/v1/nodes/node-0/proxy/metrics/cadvisor", "/discovery/prometheus",
+		"/apis/metrics.k8s.io/v1beta1/nodes"} {
 		if _, err := cs.RESTClient().Get().AbsPath(path).DoRaw(t.Context()); !apierrors.IsUnauthorized(err) {
 			t.Errorf("%s without the token: %v", path, err)
 		}
@@ -328,7 +330,8 @@ func BenchmarkScrape(b *testing.B) {
 		time.Sleep(time.Second)
 	}
 	time.Sleep(30 * time.Second) // the cluster has work left from its pods
-	for page, path := range map[string]string{"resource": "/proxy/metrics/resource", "cadvisor": "/proxy/metrics/cadvisor", "kepler": ":28282/proxy/metrics"} {
+	for page, path := range map[string]string{"resource": "/proxy/metrics/resource", "cadvisor": "/proxy/metrics/cadvisor",
+		"kepler": ":28282/proxy/metrics"} {
 		b.Run(page, func(b *testing.B) {
 			var used time.Duration
 			lines := 0

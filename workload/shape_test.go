@@ -91,7 +91,8 @@ func TestReadShapesRejects(t *testing.T) {
 		{"usage", "shapes: [{name: a, usage: {cpu: {day: {low: 2, high: 1}}, memory: x}}]", `f: shapes[0].usage.memory: "x" is not an amount`},
 		{"usage bounds", "shapes: [{name: a, usage: {cpu: {day: {low: 2, high: 1}}}}]", "f: shapes[0].usage.cpu.day.low: 2 is more than high, 1"},
 		{"usage field", "shapes: [{name: a, usage: {gpu: 1}}]", `f: shapes[0].usage.unknown field "gpu"`},
-		{"toleration value", "shapes: [{name: a, tolerations: [{key: k, operator: Exists, value: v}]}]", "f: shapes[0].tolerations[0].value: must be empty"},
+		{"toleration value", "shapes: [{name: a, tolerations: [{key: k, operator: Exists, value: v}]}]",
+			"f: shapes[0].tolerations[0].value: must be empty"},
 	} {
 		_, err := ReadShapes("f", []byte(c.yaml))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

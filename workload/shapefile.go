@@ -10,6 +10,7 @@ import (
 	"io"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
@@ -104,10 +105,7 @@ func (f shapeFile) convert(file string) ([]Shape, error) {
 }
 
 func (e shapeEntry) shape() (Shape, error) {
-	s := Shape{Name: e.Name, Weight: 1, Labels: e.Labels, NodeSelector: e.NodeSelector, GPUModels: e.GPUModels}
-	if e.Weight != nil {
-		s.Weight = *e.Weight
-	}
+	s := Shape{Name: e.Name, Weight: ptr.Deref(e.Weight, 1), Labels: e.Labels, NodeSelector: e.NodeSelector, GPUModels: e.GPUModels}
 	var errs []error
 	read := func(to *cluster.Resources, field string, b json.RawMessage) {
 		if len(b) == 0 {

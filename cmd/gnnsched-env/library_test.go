@@ -131,12 +131,17 @@ func FuzzPlay(f *testing.F) {
 		}
 		unsafe.Slice(a.actions, 2)[1], unsafe.Slice(a.seeds, 2)[1] = action, seed
 		for i, p := range []*unsafe.Pointer{
-			(*unsafe.Pointer)(unsafe.Pointer(&a.actions)), (*unsafe.Pointer)(unsafe.Pointer(&a.seeds)), (*unsafe.Pointer)(unsafe.Pointer(&a.resetMask)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.actions)), (*unsafe.Pointer)(unsafe.Pointer(&a.seeds)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.resetMask)),
 			(*unsafe.Pointer)(unsafe.Pointer(&a.reward)), (*unsafe.Pointer)(unsafe.Pointer(&a.seed)), (*unsafe.Pointer)(unsafe.Pointer(&a.podX)),
-			(*unsafe.Pointer)(unsafe.Pointer(&a.clusterX)), (*unsafe.Pointer)(unsafe.Pointer(&a.candidateOffsets)), (*unsafe.Pointer)(unsafe.Pointer(&a.candidateX)),
-			(*unsafe.Pointer)(unsafe.Pointer(&a.candidateNode)), (*unsafe.Pointer)(unsafe.Pointer(&a.mask)), (*unsafe.Pointer)(unsafe.Pointer(&a.nodeOffsets)),
-			(*unsafe.Pointer)(unsafe.Pointer(&a.zoneOffset)), (*unsafe.Pointer)(unsafe.Pointer(&a.nodeX)), (*unsafe.Pointer)(unsafe.Pointer(&a.nodeZone)),
-			(*unsafe.Pointer)(unsafe.Pointer(&a.groupX)), (*unsafe.Pointer)(unsafe.Pointer(&a.groupWeight)), (*unsafe.Pointer)(unsafe.Pointer(&a.groupNode)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.clusterX)), (*unsafe.Pointer)(unsafe.Pointer(&a.candidateOffsets)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.candidateX)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.candidateNode)), (*unsafe.Pointer)(unsafe.Pointer(&a.mask)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.nodeOffsets)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.zoneOffset)), (*unsafe.Pointer)(unsafe.Pointer(&a.nodeX)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.nodeZone)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.groupX)), (*unsafe.Pointer)(unsafe.Pointer(&a.groupWeight)),
+			(*unsafe.Pointer)(unsafe.Pointer(&a.groupNode)),
 			(*unsafe.Pointer)(unsafe.Pointer(&a.nodeRaw)), (*unsafe.Pointer)(unsafe.Pointer(&a.podRaw)),
 		} {
 			if missing>>i&1 == 1 {

@@ -29,13 +29,17 @@ func TestBadFiles(t *testing.T) {
 	}
 	_ = z.Close()
 	for name, text := range map[string]string{
-		"cut.yaml": "network: {node: {latency: 0.1}, rack: {lat", "nan.yaml": "network: {node: {latency: .nan}, zone: {latency: 1}}\n", "negative.yaml": "network: {node: {latency: -1}, zone: {latency: 1}}\n",
-		"huge.yaml": "network: {node: {latency: 1e300}}\n", "version.yaml": "apiVersion: v2\n" + network, "empty.yaml": "", "binary.yaml": "\x00\x01\x02",
-		"old.yaml":   network + "measured: {address: 'https://p:9090', maxAge: -5m}\n",
-		"token.yaml": network + "measured: {address: 'https://p:9090', tokenFile: none}\n",
-		"cutq.yaml":  `node_cpu: "rate(`, "unknownq.yaml": "version: v9\n", "listq.yaml": "[1]\n",
-		"cut.csv": vms + "116,4,11704,6213632,14 10\n242,8,20", "nan.csv": vms + "116,NaN,11704,6213632,5\n", "negative.csv": vms + "116,-4,11704,6213632,14\n",
-		"huge.csv": vms + "116,1e300,11704,6213632,14\n", "version.csv": "# v9\n" + vms, "empty.csv": "", "cut.csv.gz": packed.String()[:packed.Len()/2],
+		"cut.yaml": "network: {node: {latency: 0.1}, rack: {lat", "nan.yaml": "network: {node: {latency: .nan}, zone: {latency: 1}}\n",
+		"negative.yaml": "network: {node: {latency: -1}, zone: {latency: 1}}\n",
+		"huge.yaml":     "network: {node: {latency: 1e300}}\n", "version.yaml": "apiVersion: v2\n" + network, "empty.yaml": "",
+		"binary.yaml": "\x00\x01\x02",
+		"old.yaml":    network + "measured: {address: 'https://p:9090', maxAge: -5m}\n",
+		"token.yaml":  network + "measured: {address: 'https://p:9090', tokenFile: none}\n",
+		"cutq.yaml":   `node_cpu: "rate(`, "unknownq.yaml": "version: v9\n", "listq.yaml": "[1]\n",
+		"cut.csv": vms + "116,4,11704,6213632,14 10\n242,8,20", "nan.csv": vms + "116,NaN,11704,6213632,5\n",
+		"negative.csv": vms + "116,-4,11704,6213632,14\n",
+		"huge.csv":     vms + "116,1e300,11704,6213632,14\n", "version.csv": "# v9\n" + vms, "empty.csv": "",
+		"cut.csv.gz":  packed.String()[:packed.Len()/2],
 		"nanjobs.csv": jobs + "7,NaN,2,1000,1000\n", "nowords.csv": vms + "116,four,11704,6213632,14\n",
 		"cut.json": node + "4", "version.json": `{"kind":"List","apiVersion":"v9","items":[]}`, "empty.json": "",
 		"node.json": `{"kind":"Node","apiVersion":"v2","metadata":{"name":"a"}}`,
@@ -99,7 +103,8 @@ func TestBadFiles(t *testing.T) {
 		{"record of a missing file", toRecord("none.json"), "none.json: no such file"},
 		{"record cut off", toRecord("cut.json"), "the file is cut off after 132 bytes"},
 		{"record of another version", toRecord("version.json"), `its apiVersion is "v9", want v1`},
-		{"record of a node of another version", toRecord("node.json"), `no node and no pod; left out, because it cannot be read: node.json: "a": its apiVersion is "v2", want v1`},
+		{"record of a node of another version", toRecord("node.json"),
+			`no node and no pod; left out, because it cannot be read: node.json: "a": its apiVersion is "v2", want v1`},
 		{"record NaN", toRecord("nan.json"), "quantities must match"},
 		{"record of nothing", toRecord("empty.json"), "the file is empty"},
 		{"record of a trace of no format", toRecord("nan.csv"), "nan.csv:1: the first line is neither"},
@@ -107,7 +112,8 @@ func TestBadFiles(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := run(t, c.args...)
 			lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-			if code != exit.Usage || len(lines) != 2 || !strings.Contains(lines[0], "error: ") || !strings.Contains(lines[0], c.say) || !strings.Contains(lines[1], "hint: ") {
+			if code != exit.Usage || len(lines) != 2 || !strings.Contains(lines[0], "error: ") || !strings.Contains(lines[0], c.say) ||
+				!strings.Contains(lines[1], "hint: ") {
 				t.Errorf("exit code %d, stderr %q; want code %d, an error with %q, and a hint", code, stderr, exit.Usage, c.say)
 			}
 			if stdout != "" {

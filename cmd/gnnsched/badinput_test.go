@@ -20,6 +20,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/relay"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -95,7 +96,8 @@ func TestBadInput(t *testing.T) {
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	dead, alive := kubeconfigFor(t, "https://127.0.0.1:1"), kubeconfigFor(t, answering(t))
 	notADir := write(t, "file", nil)
-	const scenario = "name: traced\nabout: a trace\nobjective: balance\nnodes: 3\nsizes: [{weight: 1, allocatable: {cpu: 4, memory: 8Gi, pods: 110}}]\ntrace: {file: %s}\n"
+	const scenario = "name: traced\nabout: a trace\nobjective: balance\nnodes: 3\nsizes: [{weight: 1, allocatable: {cpu: 4, memory: 8Gi, " +
+		"pods: 110}}]\ntrace: {file: %s}\n"
 	traced := write(t, "traced.yaml", fmt.Appendf(nil, scenario, "none.csv"))
 	malformed := write(t, "malformed.yaml", fmt.Appendf(nil, scenario, write(t, "jobs.csv", []byte("id,cores\na,1\n"))))
 	pipe := filepath.Join(t.TempDir(), "pipe")
@@ -124,7 +126,8 @@ func TestBadInput(t *testing.T) {
 		{"profile twice", []string{"rungnn", "--profiles", "gnn,gnn"}, exit.Usage, "twice"},
 		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
 		{"unknown preferences", []string{"rungnn", "--preferences", "last"}, exit.Usage, "first, declared, blend, off"},
-		{"preferences first and blended", []string{"rungnn", "--preferences", "first", "--blend", "NodeAffinity=2"}, exit.Usage, "leave the weights out"},
+		{"preferences first and blended", []string{"rungnn", "--preferences", "first", "--blend", "NodeAffinity=2"}, exit.Usage,
+			"leave the weights out"},
 		{"percentage", []string{"rungnn", "--percentage-of-nodes-to-score", "101"}, exit.Usage, "101"},
 		{"checkpoint missing", []string{"rungnn", "--checkpoint", "none"}, exit.Checkpoint, "none"},
 		{"checkpoint is a pipe", []string{"rungnn", "--checkpoint", pipe}, exit.Checkpoint, "not a regular file"},
@@ -138,29 +141,41 @@ func TestBadInput(t *testing.T) {
 		{"log directory", []string{"rungnn", "--kubeconfig", alive, "--log-dir", notADir}, exit.Usage, "--log-dir"},
 		{"log level", []string{"rungnn", "--kubeconfig", alive, "--log-level", "loud"}, exit.Usage, "loud"},
 		{"configuration missing", []string{"rungnn", "--kubeconfig", alive, "--config", "none.yaml"}, exit.Usage, "none.yaml"},
-		{"configuration with an unknown field", []string{"rungnn", "--kubeconfig", alive, "--config", write(t, "c.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofilez: []\n"))}, exit.Usage, "profilez"},
+		{"configuration with an unknown field", []string{"rungnn", "--kubeconfig", alive, "--config",
+			write(t, "c.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofilez: []\n"))},
+			exit.Usage, "profilez"},
 		{"tune with a seed of the evaluation", []string{"gnnsched", "tune", "--seed", "0"}, exit.Usage, "seed is 0: choose 1 to 1073741823"},
-		{"train the table with a seed of the evaluation", []string{"gnnsched", "tune", "--method", "tabular-q", "--seed", "0"}, exit.Usage, "seed is 0: choose 1 to 1073741823"},
-		{"demo with a seed of training", []string{"gnnsched", "demo", "--seed", "4294967296", "--kwokcluster", "x"}, exit.Usage, "choose seeds below 4294967296"},
+		{"train the table with a seed of the evaluation", []string{"gnnsched", "tune", "--method", "tabular-q", "--seed", "0"}, exit.Usage,
+			"seed is 0: choose 1 to 1073741823"},
+		{"demo with a seed of training", []string{"gnnsched", "demo", "--seed", "4294967296", "--kwokcluster", "x"}, exit.Usage,
+			"choose seeds below 4294967296"},
 		{"demo without workloads", []string{"gnnsched", "demo", "--seeds", "0", "--kwokcluster", "x"}, exit.Usage, "0 seeds"},
-		{"trace of a scenario missing", []string{"gnnsched", "eval", "--scenario", traced, "--policies", "kube-scheduler,best-fit", "--seeds", "1"}, exit.Usage, "simulator: trace: open none.csv: no such file or directory\n"},
-		{"trace of a scenario malformed", []string{"gnnsched", "eval", "--scenario", malformed, "--policies", "kube-scheduler,best-fit", "--seeds", "1"}, exit.Usage, "arrivals needs arrival,cpu_request,mem_request"},
+		{"trace of a scenario missing", []string{"gnnsched", "eval", "--scenario", traced, "--policies", "kube-scheduler,best-fit", "--seeds",
+			"1"}, exit.Usage, "simulator: trace: open none.csv: no such file or directory\n"},
+		{"trace of a scenario malformed", []string{"gnnsched", "eval", "--scenario", malformed, "--policies", "kube-scheduler,best-fit",
+			"--seeds", "1"}, exit.Usage, "arrivals needs arrival,cpu_request,mem_request"},
 		{"trace to tune on missing", []string{"gnnsched", "tune", "--scenario", traced}, exit.Usage, "none.csv"},
-		{"trace to train the table on missing", []string{"gnnsched", "tune", "--method", "tabular-q", "--scenario", traced}, exit.Usage, "none.csv"},
-		{"weights missing", []string{"gnnsched", "eval", "--checkpoint", "mine=none.json"}, exit.Checkpoint, "error: load weights: open none.json: no such file or directory\n"},
-		{"network missing", []string{"gnnsched", "eval", "--checkpoint", "none.safetensors"}, exit.Checkpoint, "error: load checkpoint: open none.safetensors: no such file or directory\n"},
+		{"trace to train the table on missing", []string{"gnnsched", "tune", "--method", "tabular-q", "--scenario", traced}, exit.Usage,
+			"none.csv"},
+		{"weights missing", []string{"gnnsched", "eval", "--checkpoint", "mine=none.json"}, exit.Checkpoint,
+			"error: load weights: open none.json: no such file or directory\n"},
+		{"network missing", []string{"gnnsched", "eval", "--checkpoint", "none.safetensors"}, exit.Checkpoint,
+			"error: load checkpoint: open none.safetensors: no such file or directory\n"},
 		{"no share", []string{"rungnn", "--share", "0"}, exit.Usage, "--share is 0"},
 		{"a share of more than all", []string{"rungnn", "--share", "1.5"}, exit.Usage, "of is 1.5, want more than 0 and at most 1"},
 		{"a share that is no number", []string{"rungnn", "--share", "NaN"}, exit.Usage, "of is NaN"},
 		{"a share in the shadow", []string{"rungnn", "--share", "0.05", "--shadow"}, exit.Usage, "--share and --shadow exclude each other"},
 		{"a share that learns", []string{"rungnn", "--share", "0.05", "--learn"}, exit.Usage, "--share and --learn exclude each other"},
-		{"a share for several profiles", []string{"rungnn", "--share", "0.05", "--profiles", "gnn,dqn"}, exit.Usage, "--share is for one profile"},
-		{"a share for the default profile", []string{"rungnn", "--share", "0.05", "--profiles", "default-scheduler"}, exit.Usage, "has no network or policy"},
+		{"a share for several profiles", []string{"rungnn", "--share", "0.05", "--profiles", "gnn,dqn"}, exit.Usage,
+			"--share is for one profile"},
+		{"a share for the default profile", []string{"rungnn", "--share", "0.05", "--profiles", "default-scheduler"}, exit.Usage,
+			"has no network or policy"},
 		{"a share of blended scores", []string{"rungnn", "--share", "0.05", "--blend", "NodeAffinity=2"}, exit.Usage, "blended scores"},
 		{"a share of what", []string{"rungnn", "--share", "0.05", "--share-by", "pod"}, exit.Usage, "there are owner, namespace"},
 		{"a share that never fails", []string{"rungnn", "--share", "0.05", "--share-failures", "1"}, exit.Usage, "failures is 1"},
 		{"limits of a share without one", []string{"rungnn", "--share-latency", "1s"}, exit.Usage, "has no effect without --share"},
-		{"events of decisions in the shadow", []string{"rungnn", "--shadow", "--decision-events"}, exit.Usage, "--decision-events has no effect with --shadow"},
+		{"events of decisions in the shadow", []string{"rungnn", "--shadow", "--decision-events"}, exit.Usage,
+			"--decision-events has no effect with --shadow"},
 		{"learn in the shadow", []string{"rungnn", "--shadow", "--learn"}, exit.Usage, "--learn and --shadow exclude each other"},
 		{"several profiles in the shadow", []string{"rungnn", "--shadow", "--profiles", "gnn,dqn"}, exit.Usage, "one can be in the shadow"},
 		{"shadow by what nobody can measure", []string{"rungnn", "--shadow", "--shadow-objective", "hot"}, exit.Usage, "measured usage"},
@@ -177,13 +192,30 @@ func TestBadInput(t *testing.T) {
 		{"serve without a cluster", []string{"gnnsched", "serve"}, exit.Kubeconfig, "kwokcluster up"},
 		{"serve with a kubeconfig that is missing", []string{"gnnsched", "serve", "--kubeconfig", "none"}, exit.Kubeconfig, "none: no such file"},
 		{"serve a cluster that does not answer", []string{"gnnsched", "serve", "--kubeconfig", dead}, exit.Unreachable, "does not answer"},
-		{"serve on a port in use", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", port}, exit.Usage, "choose another port with --port"},
-		{"serve with a CA that is missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file", "none", "--tls-private-key-file", "none", "--client-ca-file", "none"}, exit.Usage, "name a PEM file with --client-ca-file"},
-		{"serve with tokens that are missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file", "none", "--tls-private-key-file", "none", "--token-auth-file", "none"}, exit.Usage, "a line of --token-auth-file is"},
-		{"serve with a certificate that is missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file", "none", "--tls-private-key-file", "none", "--token-auth-file", write(t, "tokens", []byte("t,u,1\n"))}, exit.Usage, "check --tls-cert-file"},
+		{"serve on a port in use", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", port}, exit.Usage,
+			"choose another port with --port"},
+		{"serve with a CA that is missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file", "none",
+			"--tls-private-key-file", "none", "--client-ca-file", "none"}, exit.Usage, "name a PEM file with --client-ca-file"},
+		{"serve with tokens that are missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file", "none",
+			"--tls-private-key-file", "none", "--token-auth-file", "none"}, exit.Usage, "a line of --token-auth-file is"},
+		{"serve with a certificate that is missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file",
+			"none", "--tls-private-key-file", "none", "--token-auth-file", write(t, "tokens", []byte("t,u,1\n"))}, exit.Usage,
+			"check --tls-cert-file"},
+		{"work without a queue", []string{"gnnsched", "work"}, exit.Usage, "--listen"},
+		{"work at a queue that is away", []string{"gnnsched", "work", "--connect", "nats://127.0.0.1:1", "--log-dir", ""}, exit.Unreachable,
+			"gnnsched work --listen"},
+		{"a queue for everybody", []string{"gnnsched", "work", "--listen", "0.0.0.0:0", "--queue", t.TempDir(), "--log-dir", ""}, exit.Usage,
+			"docs/how-to/workers.md"},
+		{"a queue without a certificate", []string{"gnnsched", "work", "--listen", "127.0.0.1:0", "--tls-cert-file", "none", "--log-dir", ""},
+			exit.Usage, "give all of"},
+		{"doctor of a queue that is not named", []string{"gnnsched", "doctor", "work"}, exit.Usage, "--workers URL"},
+		{"no workers", []string{"gnnsched", "eval", "--workers", "0"}, exit.Usage, "1 to 1000"},
+		{"workers without a scheme", []string{"gnnsched", "eval", "--workers", "queue:4222"}, exit.Usage, "nats://"},
+		{"workers with --out", []string{"gnnsched", "eval", "--workers", "2", "--out", "x"}, exit.Usage, "leave one of them out"},
 		{"serve without a key", []string{"gnnsched", "serve", "--tls-cert-file", "x"}, exit.Usage, "--tls-private-key-file"},
 		{"serve others without certificates", []string{"gnnsched", "serve", "--bind-address", "0.0.0.0"}, exit.Usage, "are for loopback"},
-		{"serve at an address without TLS", []string{"gnnsched", "serve", "--print-extender-config", "--url", "http://a"}, exit.Usage, "begins with https://"},
+		{"serve at an address without TLS", []string{"gnnsched", "serve", "--print-extender-config", "--url", "http://a"}, exit.Usage,
+			"begins with https://"},
 		{"serve from a namespace that cannot be", []string{"gnnsched", "serve", "--print-rbac", "--namespace", "A_B"}, exit.Usage, "--namespace"},
 		{"serve with a negative promise", []string{"gnnsched", "serve", "--promise", "-1s"}, exit.Usage, "choose 0 for never"},
 		{"unknown command", []string{"gnnsched", "fly"}, exit.Usage, "fly"},
@@ -245,7 +277,7 @@ func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	beside := []string{"config", "print-config", "bind-address", "port", "feature-gates"}
 	for _, variant := range server.Variants {
-		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant)) {
+		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant), relay.Flags()) {
 			name := f.Names()[0]
 			if slices.Contains(beside, name) {
 				continue
@@ -282,7 +314,8 @@ func TestHelp(t *testing.T) {
 
 // Flags with underscores, as in similar tools, are accepted.
 func TestUnderscores(t *testing.T) {
-	if code, stdout, stderr := run(t, "rungnn", "--scheduler_name=mine", "--print_config"); code != 0 || !strings.Contains(stdout, "schedulerName: mine") {
+	if code, stdout, stderr := run(t, "rungnn", "--scheduler_name=mine", "--print_config"); code != 0 ||
+		!strings.Contains(stdout, "schedulerName: mine") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
 }
@@ -305,7 +338,8 @@ func TestPolicyOfEval(t *testing.T) {
 
 // One profile may have another name, several may not; a profile takes no other network or policy.
 func TestOneProfile(t *testing.T) {
-	if code, stdout, stderr := run(t, "rungnn", "--profiles", "mixed", "--scheduler-name", "mine", "--print-config"); code != 0 || !strings.Contains(stdout, "schedulerName: mine") || !strings.Contains(stdout, "variant: mixed") {
+	if code, stdout, stderr := run(t, "rungnn", "--profiles", "mixed", "--scheduler-name", "mine", "--print-config"); code != 0 ||
+		!strings.Contains(stdout, "schedulerName: mine") || !strings.Contains(stdout, "variant: mixed") {
 		t.Errorf("code %d, %s%s", code, stdout, stderr)
 	}
 	for command, want := range map[string]string{

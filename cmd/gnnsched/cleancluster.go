@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
-	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -22,9 +20,9 @@ func cleanclusterCommand() *ucli.Command {
 	return &ucli.Command{
 		Name:  "cleancluster",
 		Usage: "remove everything that runsim made, and nothing else",
-		Description: "It finds deployments, replica sets, pods and resource claims in every namespace, and priority classes, by the labels that runsim gives them.\n" +
-			"It removes a namespace only if runsim made it and nothing else is in it. It asks first unless every\n" +
-			"node of the cluster is simulated (has kwok's annotation).\n\n" +
+		Description: "It finds deployments, replica sets, pods and resource claims in every namespace, and priority classes, " +
+			"by the labels that runsim gives them.\nIt removes a namespace only if runsim made it and nothing else is in it. " +
+			"It asks first unless every\nnode of the cluster is simulated (has kwok's annotation).\n\n" +
 			"Examples:\n" +
 			"   cleancluster                          # all runs\n" +
 			"   cleancluster --dry-run                # list, and remove nothing\n" +
@@ -47,16 +45,19 @@ func cleanCluster(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()),
 			"cleancluster takes flags only; --run chooses one run")
 	}
+	format, err := cli.Format(c, cleanup.Formats)
+	if err != nil {
+		return err
+	}
 	r := &removal{
 		approval: approvalFor(c), scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"),
-		format: c.String("output"), timeout: c.Duration("timeout"),
+		format: format, timeout: c.Duration("timeout"),
 		out: c.App.Writer, err: c.App.ErrWriter, terminal: progress.OnTerminal(),
 	}
 	if err := r.validate(); err != nil {
 		return err
 	}
 	var closer io.Closer
-	var err error
 	if r.log, closer, err = cli.Log(c, "cleancluster", progress.OnTerminal()); err != nil {
 		return err
 	}
@@ -88,9 +89,6 @@ type removal struct {
 func (r *removal) validate() error {
 	if err := r.scope.Validate(); err != nil {
 		return exit.New(exit.Usage, err, "")
-	}
-	if !slices.Contains(cleanup.Formats, r.format) {
-		return exit.Usagef("--output: %w", choice.Unknown("format", r.format, cleanup.Formats))
 	}
 	if r.timeout <= 0 {
 		return exit.Usagef("timeout %v must be positive", r.timeout)

@@ -119,7 +119,8 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 		if removed := podNames(t, fake) == "mine"; removed != c.removes {
 			t.Errorf("%s: left %q", c.name, podNames(t, fake))
 		}
-		if asked := strings.Contains(errs.String(), "Remove 1 deployment, 0 replica sets, 2 pods and 1 namespace from it? [y/N]"); asked != c.interactive {
+		if asked := strings.Contains(errs.String(),
+			"Remove 1 deployment, 0 replica sets, 2 pods and 1 namespace from it? [y/N]"); asked != c.interactive {
 			t.Errorf("%s: stderr %q", c.name, errs)
 		}
 	}
@@ -127,8 +128,9 @@ func TestCleanclusterAsksOnOthers(t *testing.T) {
 
 func TestCleanclusterDryRun(t *testing.T) {
 	for format, want := range map[string]string{
-		"table": "NAMESPACE      RUN   DEPLOYMENTS   REPLICASETS   PODS   CLAIMS\ngnnsched-sim   r     1             0             1      0\nshared         r     0             0             1      0\nnamespace gnnsched-sim\n",
-		"name":  "deployments/a -n gnnsched-sim\npods/a-1 -n gnnsched-sim\npods/a-2 -n shared\nnamespaces/gnnsched-sim\n",
+		"table": "NAMESPACE      RUN   DEPLOYMENTS   REPLICASETS   PODS   CLAIMS\ngnnsched-sim   r     1             0             1      " +
+			"0\nshared         r     0             0             1      0\nnamespace gnnsched-sim\n",
+		"name": "deployments/a -n gnnsched-sim\npods/a-1 -n gnnsched-sim\npods/a-2 -n shared\nnamespaces/gnnsched-sim\n",
 	} {
 		c := usedCluster(node("n", false))
 		e, out, _ := fakeRemoval(c)
@@ -196,7 +198,8 @@ func TestRemovalGivesUpWithoutProgress(t *testing.T) {
 	r, _, _ := fakeRemoval(c)
 	r.timeout = 3 * time.Second // a loaded machine may take long for the first page
 	err := r.run(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "objects remain, among them pods a-2 in namespace shared") || !strings.Contains(err.Error(), "nothing was removed for --timeout 3s") {
+	if err == nil || !strings.Contains(err.Error(), "objects remain, among them pods a-2 in namespace shared") ||
+		!strings.Contains(err.Error(), "nothing was removed for --timeout 3s") {
 		t.Errorf("got %v", err)
 	}
 }

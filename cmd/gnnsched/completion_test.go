@@ -107,7 +107,8 @@ func TestVersion(t *testing.T) {
 // The help lists every policy and family of policies.
 func TestPolicyHelpListsAll(t *testing.T) {
 	_, out, _ := run(t, "rungnn", "--help-all")
-	for _, name := range []string{"best-fit", "fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "greedy:OBJECTIVE", "linear:FILE"} {
+	for _, name := range []string{"best-fit", "fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "greedy:OBJECTIVE",
+		"linear:FILE"} {
 		if !strings.Contains(out, name) {
 			t.Errorf("%s is missing in %s", name, out)
 		}

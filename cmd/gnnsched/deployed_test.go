@@ -95,11 +95,13 @@ func (s *site) apply(ctx context.Context, manifests []byte, namespace string) er
 		if err != nil {
 			return err
 		}
-		if namespaced := []string{"Deployment", "StatefulSet", "Service", "Pod", "PersistentVolumeClaim", "ResourceClaim", "PodDisruptionBudget"}; o.GetNamespace() == "" && slices.Contains(namespaced, o.GetKind()) {
+		if namespaced := []string{"Deployment", "StatefulSet", "Service", "Pod", "PersistentVolumeClaim", "ResourceClaim",
+			"PodDisruptionBudget"}; o.GetNamespace() == "" && slices.Contains(namespaced, o.GetKind()) {
 			o.SetNamespace(namespace)
 		}
 		gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-		if _, err := s.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		if _, err := s.dynamic.Resource(gvr).Namespace(o.GetNamespace()).Apply(ctx, o.GetName(), o,
+			metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
@@ -165,23 +167,34 @@ func TestDeployed(t *testing.T) {
 	s := newSite(t)
 	t.Run("second", func(t *testing.T) {
 		s.deploy(t, "second", measured, "")
-		s.admitted(t, "second")
+		s.admitted(t, "second", 2)
 		if err := s.start(t, "second").work(t, "work-second"); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("replacement", func(t *testing.T) {
 		s.deploy(t, "replacement", "mode=replacement,args={--policy=gpu-best-fit}", "")
-		s.admitted(t, "replacement")
+		s.admitted(t, "replacement", 2)
 		d := s.start(t, "replacement")
 		if err := errors.Join(d.work(t, "work-replacement"), d.chose(t.Context())); err != nil {
 			t.Error(err)
 		}
 		s.placesItself(t, d, "replacement")
 	})
+	t.Run("compute", func(t *testing.T) { // workers, a trainer and a Job that waits for its queue
+		text, err := deploy.Render(deploy.Options{Name: "gnnsched", Namespace: "compute", ValueFiles: []string{"../../deploy/compute.yaml"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.apply(t.Context(), text, "compute"); err != nil {
+			t.Fatal(err)
+		}
+		s.admitted(t, "compute", 5)
+	})
 	t.Run("switch", s.testSwitch)
 	// Without one of these the test above fails.
-	for _, gone := range []string{"apps/replicasets", "/pods/binding", "metrics.k8s.io/pods", "coordination.k8s.io/leases", "resource.k8s.io/resourceclaims"} {
+	for _, gone := range []string{"apps/replicasets", "/pods/binding", "metrics.k8s.io/pods", "coordination.k8s.io/leases",
+		"resource.k8s.io/resourceclaims"} {
 		t.Run("without "+gone, func(t *testing.T) {
 			s.deploy(t, "missing", measured, gone)
 			name := "work-" + strings.NewReplacer("/", "-", ".", "-").Replace(gone)
@@ -207,8 +220,8 @@ func (s *site) deploy(t *testing.T, namespace, set, gone string) {
 	}
 }
 
-// admitted checks that the API server admits the Deployment's two pods to the namespace, which enforces restricted pod security.
-func (s *site) admitted(t *testing.T, namespace string) {
+// admitted checks that the API server admits so many pods of Deployments to the namespace, which enforces restricted pod security.
+func (s *site) admitted(t *testing.T, namespace string, want int) {
 	t.Helper()
 	deadline := time.Now().Add(deployedPatience)
 	for {
@@ -216,12 +229,12 @@ func (s *site) admitted(t *testing.T, namespace string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(pods.Items) == 2 {
+		if len(pods.Items) == want {
 			return
 		}
 		if time.Now().After(deadline) {
 			sets, _ := s.client.AppsV1().ReplicaSets(namespace).List(t.Context(), metav1.ListOptions{})
-			t.Fatalf("%d pods, want 2: %v", len(pods.Items), conditions(sets))
+			t.Fatalf("%d pods, want %d: %v", len(pods.Items), want, conditions(sets))
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -261,11 +274,13 @@ func (s *site) testSwitch(t *testing.T) {
 		return pod.Spec.SchedulerName
 	}
 	for name, labels := range map[string]map[string]string{"switched": {"gnnsched.io/scheduler": "gnn"}, "left": nil} {
-		if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
+		if _, err := s.client.CoreV1().Namespaces().Create(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(deployedPatience); scheduler("switched", "") != "gnn"; time.Sleep(50 * time.Millisecond) { // until the API server knows the policy
+	// until the API server knows the policy
+	for deadline := time.Now().Add(deployedPatience); scheduler("switched", "") != "gnn"; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a new pod of the namespace is the default scheduler's")
 		}

@@ -137,7 +137,8 @@ func (d *deployed) refused() error {
 		return nil //nolint:nilerr // not written yet
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "May not ") || strings.Contains(line, "cannot write leases") {
+		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "May not ") ||
+			strings.Contains(line, "cannot write leases") {
 			return errors.New(strings.TrimSpace(line))
 		}
 	}
@@ -173,7 +174,8 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	d.namespace = namespace
 	t.Cleanup(func() { // makes room
 		for _, name := range []string{"gpu", "low", "high"} {
-			if err := d.site.client.CoreV1().Pods(namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil && !apierrors.IsNotFound(err) {
+			if err := d.site.client.CoreV1().Pods(namespace).Delete(context.Background(), name,
+				metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil && !apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
 		}
@@ -185,7 +187,8 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 	if _, err := d.get(ctx, d.pod.Containers[0].LivenessProbe.HTTPGet.Path, ""); err != nil {
 		return err
 	}
-	if _, err := d.site.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := d.site.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	text, err := os.ReadFile("testdata/deployed-work.yaml")
@@ -207,7 +210,8 @@ func (d *deployed) work(t *testing.T, namespace string) error {
 func (d *deployed) explains(t *testing.T) error {
 	t.Helper()
 	ctx, account := t.Context(), "decisions-"+d.namespace
-	if _, err := d.site.client.CoreV1().ServiceAccounts("kube-system").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
+	if _, err := d.site.client.CoreV1().ServiceAccounts("kube-system").Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	ask := func() (code int, out string) {
@@ -268,7 +272,8 @@ func (d *deployed) placed(ctx context.Context, want int) error {
 		case p.Spec.NodeName == "":
 			waiting = append(waiting, p.Name)
 			continue
-		case p.Name == "gpu" && kube.Devices(p.Annotations).Len() != 1, p.Name == "volume" && p.Spec.NodeName != "plain-1", p.Name == "device" && p.Spec.NodeName != "plain-0",
+		case p.Name == "gpu" && kube.Devices(p.Annotations).Len() != 1, p.Name == "volume" && p.Spec.NodeName != "plain-1",
+			p.Name == "device" && p.Spec.NodeName != "plain-0",
 			p.Name == "extended" && (p.Spec.NodeName != "plain-0" || p.Status.ExtendedResourceClaimStatus == nil):
 			return fmt.Errorf("%s is on %s with %v", p.Name, p.Spec.NodeName, p.Annotations)
 		case p.Labels["app"] == "spread-"+d.namespace:

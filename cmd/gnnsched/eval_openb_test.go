@@ -34,21 +34,33 @@ func TestEvalOpenB(t *testing.T) {
 		code int
 		out  []string // in stdout, or in stderr where the code is not OK
 	}{
-		{[]string{"--data", dir, "--seeds", "2"}, exit.OK, []string{"default: pods of the openb trace", "fgd", "gpu-packing", "95.39 ± 0.08", "2 paired seeds (42 to 43)"}},
-		{[]string{"--data", dir, "--seeds", "2", "--policy", "random", "--policy", "best-fit", "-o", "markdown", "--node-order", "file"}, exit.OK, []string{"### default", "| best-fit |", "Difference from random"}},
-		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd,gpu-best-fit", "-o", "csv", "--factor", "1"}, exit.OK, []string{"default,fgd,42,", "default,gpu-best-fit,42,"}},
-		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"workload": "default"`, `"mean130": 95.391`}},
+		{[]string{"--data", dir, "--seeds", "2"}, exit.OK,
+			[]string{"default: pods of the openb trace", "fgd", "gpu-packing", "95.39 ± 0.08", "2 paired seeds (42 to 43)"}},
+		{[]string{"--data", dir, "--seeds", "2", "--policy", "random", "--policy", "best-fit", "-o", "markdown", "--node-order", "file"},
+			exit.OK, []string{"### default", "| best-fit |", "Difference from random"}},
+		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd,gpu-best-fit", "-o", "csv", "--factor", "1"}, exit.OK,
+			[]string{"default,fgd,42,", "default,gpu-best-fit,42,"}},
+		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "-o", "json"}, exit.OK,
+			[]string{`"workload": "default"`, `"mean130": 95.391`}},
 		{[]string{"--data", dir, "--seeds", "1", "--check"}, exit.Gate, []string{"published figures are not reproduced", "fgd on default"}},
-		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "--factor", "0.5", "--check"}, exit.Usage, []string{"no figures are published"}},
-		{[]string{"--data", dir, "--seeds", "2", "--curve", "--policies", "fgd,gpu-best-fit,gpu-gnn"}, exit.OK, []string{"Verdicts", "default: pods of the openb trace", "60% │", "150% │", "bound", "GPU pods without a node"}},
-		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "--workload", "default+cpu3,default+multi4", "-o", "markdown"}, exit.OK, []string{"### default+cpu3", "three times the pods without GPUs", "### default+multi4"}},
-		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "csv"}, exit.OK, []string{"workload,policy,seed,load,allocation,share,1,2,4,8,naming models", "default,fgd,42,0.95,"}},
+		{[]string{"--data", dir, "--seeds", "1", "--policies", "fgd", "--factor", "0.5", "--check"}, exit.Usage,
+			[]string{"no figures are published"}},
+		{[]string{"--data", dir, "--seeds", "2", "--curve", "--policies", "fgd,gpu-best-fit,gpu-gnn"}, exit.OK,
+			[]string{"Verdicts", "default: pods of the openb trace", "60% │", "150% │", "bound", "GPU pods without a node"}},
+		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "--workload", "default+cpu3,default+multi4", "-o", "markdown"},
+			exit.OK, []string{"### default+cpu3", "three times the pods without GPUs", "### default+multi4"}},
+		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "csv"}, exit.OK,
+			[]string{"workload,policy,seed,load,allocation,share,1,2,4,8,naming models", "default,fgd,42,0.95,"}},
 		{[]string{"--data", dir, "--seeds", "1", "--curve", "--policies", "fgd", "-o", "json"}, exit.OK, []string{`"bounds": [`, `"load": 0.95`}},
-		{[]string{"--data", dir, "--seeds", "2", "--steady", "--workload", "timed", "--policies", "fgd,gpu-best-fit,gpu-gnn"}, exit.OK, []string{"pods of the openb trace come and go", "│ 85%", "│ 105%", "GPU hours waited", "difference %", "Marks among 12 comparisons take 9"}},
-		{[]string{"--data", dir, "--seeds", "1", "--steady", "--workload", "timed", "--policies", "fgd", "--factor", "0.7", "--days", "0.5", "--all"}, exit.OK, []string{"seed 42 alone", "95th percentile", "no GPU"}},
+		{[]string{"--data", dir, "--seeds", "2", "--steady", "--workload", "timed", "--policies", "fgd,gpu-best-fit,gpu-gnn"}, exit.OK,
+			[]string{"pods of the openb trace come and go", "│ 85%", "│ 105%", "GPU hours waited", "difference %",
+				"Marks among 12 comparisons take 9"}},
+		{[]string{"--data", dir, "--seeds", "1", "--steady", "--workload", "timed", "--policies", "fgd", "--factor", "0.7", "--days", "0.5",
+			"--all"}, exit.OK, []string{"seed 42 alone", "95th percentile", "no GPU"}},
 		{[]string{"--data", dir, "--steady", "--totals", "--all"}, exit.Usage, []string{"--totals leaves out a table"}},
 		{[]string{"--data", dir, "--all"}, exit.Usage, []string{"--all works with --steady only"}},
-		{[]string{"--data", dir, "--seeds", "1", "--steady", "--workload", "timed", "--policies", "fgd", "--factor", "0.7", "--days", "0.5", "-o", "csv"}, exit.OK, []string{"workload,load,policy,seed,class,allocation", "timed,0.7,fgd,42,all,", "timed,0.7,fgd,42,no GPU,"}},
+		{[]string{"--data", dir, "--seeds", "1", "--steady", "--workload", "timed", "--policies", "fgd", "--factor", "0.7", "--days", "0.5",
+			"-o", "csv"}, exit.OK, []string{"workload,load,policy,seed,class,allocation", "timed,0.7,fgd,42,all,", "timed,0.7,fgd,42,no GPU,"}},
 		{[]string{"--data", dir, "--steady", "--workload", "default"}, exit.Usage, []string{"lifetimes are not known"}},
 		{[]string{"--data", dir, "--steady", "--check"}, exit.Usage, []string{"--steady has loads of its own"}},
 		{[]string{"--data", dir, "--days", "3"}, exit.Usage, []string{"--days and --warm-up work with --steady only"}},
@@ -57,7 +69,8 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--steady", "--live", "--ties", "first"}, exit.Usage, []string{"--ties does not work"}},
 		{[]string{"--data", dir, "--live", "--policies", "running:gpu-gnn"}, exit.Usage, []string{"running:POLICY works with --steady only"}},
 		{[]string{"--data", dir, "--steady", "--live", "--policies", "running:fgd"}, exit.Usage, []string{"for networks only"}},
-		{[]string{"--data", dir, "--live", "--claims", "--policies", "first-fit:fgd"}, exit.Usage, []string{"first-fit:fgd has no profile on a cluster"}},
+		{[]string{"--data", dir, "--live", "--claims", "--policies", "first-fit:fgd"}, exit.Usage,
+			[]string{"first-fit:fgd has no profile on a cluster"}},
 		{[]string{"--data", dir, "--steady", "--live", "--claims", "--extended-resources"}, exit.Usage, []string{"two ways"}},
 		{[]string{"--data", dir, "--claims"}, exit.Usage, []string{"--claims works with --live only"}},
 		{[]string{"--data", dir, "--live", "--claims", "--mixed"}, exit.Usage, []string{"two ways"}},
@@ -69,7 +82,8 @@ func TestEvalOpenB(t *testing.T) {
 		{[]string{"--data", dir, "--steady", "--factor", "20"}, exit.Usage, []string{"--factor 20: choose an offered load"}},
 		{[]string{"--data", dir, "--curve", "--factor", "1.1"}, exit.Usage, []string{"--curve has loads of its own"}},
 		{[]string{"--data", dir, "--curve", "--check"}, exit.Usage, []string{"--curve has loads of its own"}},
-		{[]string{"--data", dir, "--power", "--seeds", "2", "--policies", "fgd,pwr,pwr+fgd:0.1,power+gpu-gnn:2", "--plot", plots}, exit.OK, []string{"pods of the openb trace until they have asked for 120%", "on the front", "beside it", "power+gpu-gnn:2"}},
+		{[]string{"--data", dir, "--power", "--seeds", "2", "--policies", "fgd,pwr,pwr+fgd:0.1,power+gpu-gnn:2", "--plot", plots}, exit.OK,
+			[]string{"pods of the openb trace until they have asked for 120%", "on the front", "beside it", "power+gpu-gnn:2"}},
 		{[]string{"--data", dir, "--power", "--factor", "1.1"}, exit.Usage, []string{"--power has loads of its own"}},
 		{[]string{"--data", dir, "--power", "--curve"}, exit.Usage, []string{"choose one"}},
 		{[]string{"--data", dir, "--curve", "--plot", plots}, exit.Usage, []string{"--plot draws the result of --power"}},
@@ -145,7 +159,8 @@ func TestEvalFrontFolder(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	r, err := runfolder.Read(out)
-	if err != nil || len(r.Scenarios) != 5 || len(r.Episodes) != 5*2*2 || len(r.Differences) != 5 || len(r.Tables) != 5 || r.Manifest.Kind != "eval" {
+	if err != nil || len(r.Scenarios) != 5 || len(r.Episodes) != 5*2*2 || len(r.Differences) != 5 || len(r.Tables) != 5 ||
+		r.Manifest.Kind != "eval" {
 		t.Errorf("%v: %d scenarios, %d episodes, %d differences", err, len(r.Scenarios), len(r.Episodes), len(r.Differences))
 	}
 	if code, _, stderr := run(t, command...); code != exit.Usage || !strings.Contains(stderr, "holds the run of an earlier command") {
@@ -167,7 +182,8 @@ func TestEvalScenarioOfTrace(t *testing.T) {
 		}
 		code, stdout, stderr := run(t, "gnnsched", "eval", "--scenario", file, "--policies", "fgd,random", "--seeds", "2", "--all",
 			"--log-dir", "")
-		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") || !strings.Contains(stdout, "PASS fgd.gpuIdle") {
+		if code != exit.OK || !strings.Contains(stdout, "gpu idle") || !strings.Contains(stdout, "gpu stranded") ||
+			!strings.Contains(stdout, "PASS fgd.gpuIdle") {
 			t.Errorf("%s: exit code %d: %s%s", name, code, stdout, stderr)
 		}
 		if !strings.Contains(stdout, "2 paired seeds") {

@@ -30,13 +30,19 @@ func TestEval(t *testing.T) {
 		args []string
 		want []string // in stdout
 	}{
-		{"summary", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler", "│ significant │"}},
-		{"table", []string{"--seeds", "2", "--all"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler", "│ imbalance "}},
+		{"summary", []string{"--seeds", "2"}, []string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)",
+			"Difference from kube-scheduler", "│ significant │"}},
+		{"table", []string{"--seeds", "2", "--all"},
+			[]string{"│ kube-scheduler ", "│ best-fit", "2 paired seeds (1 to 2)", "Difference from kube-scheduler", "│ imbalance "}},
 		{"markdown", []string{"--seeds", "2", "-o", "markdown"}, []string{"### aaml", "| most-allocated "}},
-		{"linear weights by name", []string{"--seeds", "1", "--policies", "linear,linear:../../scheduler/policy/linear/linear.json", "--threshold", `"linear:../../scheduler/policy/linear/linear.json".cost <= linear.cost`}, []string{"│ linear:../../scheduler/policy/linear/linear.json ", "PASS"}},
-		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear/linear.json"}, []string{"│ mine "}},
+		{"linear weights by name", []string{"--seeds", "1", "--policies", "linear,linear:../../scheduler/policy/linear/linear.json",
+			"--threshold", `"linear:../../scheduler/policy/linear/linear.json".cost <= linear.cost`},
+			[]string{"│ linear:../../scheduler/policy/linear/linear.json ", "PASS"}},
+		{"linear weights", []string{"--seeds", "1", "--policies", "random", "--checkpoint", "mine=../../scheduler/policy/linear/linear.json"},
+			[]string{"│ mine "}},
 		{"csv", []string{"--seeds", "1", "-o", "csv"}, []string{"scenario,policy,seed,cost,", "aaml,kube-scheduler,1,0."}},
-		{"checkpoint", []string{"--seeds", "1", "--policies", "random", "--checkpoint", savedCheckpoint(t), "--checkpoint", "other=" + savedCheckpoint(t)}, []string{"│ random", "│ mine", "│ other", "seed 1 alone"}},
+		{"checkpoint", []string{"--seeds", "1", "--policies", "random", "--checkpoint", savedCheckpoint(t), "--checkpoint",
+			"other=" + savedCheckpoint(t)}, []string{"│ random", "│ mine", "│ other", "seed 1 alone"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := run(t, append([]string{"gnnsched", "eval", "--scenario", "aaml"}, c.args...)...)
@@ -66,7 +72,8 @@ func TestEvalJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); code != exit.OK || err != nil {
 		t.Fatalf("exit code %d, %v: %s", code, err, stderr)
 	}
-	if len(got) != len(eval.Default) || got[0].Baseline != "random" || got[0].Seeds[0] != 5 || len(got[0].Policies) != 2 || len(got[0].Policies[1].Outcomes) != 2 {
+	if len(got) != len(eval.Default) || got[0].Baseline != "random" || got[0].Seeds[0] != 5 || len(got[0].Policies) != 2 ||
+		len(got[0].Policies[1].Outcomes) != 2 {
 		t.Errorf("%+v", got)
 	}
 	if m := got[0].Policies[1]; m.Mean["cpuStd"] != (m.Outcomes[0]["cpuStd"]+m.Outcomes[1]["cpuStd"])/2 || m.Mean["cpuStd"] == 0 {
@@ -86,7 +93,8 @@ func TestEvalFrom(t *testing.T) {
 			t.Errorf("%s: code %d, %s\n%s\nplayed:\n%s", format, code, stderr, again, first)
 		}
 	}
-	if code, stdout, _ := run(t, "gnnsched", "eval", "--from", file, "--threshold", "tiny: gnn.cost<0"); code != exit.Gate || !strings.Contains(stdout, "FAIL tiny: gnn.cost < 0") || !strings.Contains(stdout, "PASS gnn.cost < 9") {
+	if code, stdout, _ := run(t, "gnnsched", "eval", "--from", file, "--threshold", "tiny: gnn.cost<0"); code != exit.Gate ||
+		!strings.Contains(stdout, "FAIL tiny: gnn.cost < 0") || !strings.Contains(stdout, "PASS gnn.cost < 9") {
 		t.Errorf("code %d: %s", code, stdout)
 	}
 	dir := t.TempDir()
@@ -101,7 +109,8 @@ func TestEvalFrom(t *testing.T) {
 
 func TestEvalBadInput(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "q.json")
-	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out", table); code != exit.OK {
+	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out",
+		table); code != exit.OK {
 		t.Fatalf("code %d, %q", code, errs)
 	}
 	for _, c := range []struct {
@@ -116,7 +125,8 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--scenario", "aaml,a*"}, exit.Usage, "aaml is there twice"},
 		{[]string{"--print-scenario", "moon"}, exit.Usage, "there are aaml, "},
 		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no csv"},
-		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear/linear.json", "--policies", "random", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
+		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear/linear.json", "--policies", "random",
+			"--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--live", "--checkpoint", "q=" + table}, exit.Usage, "a table has none"},
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},
@@ -138,7 +148,8 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--live", "--kwokcluster", "/none", "--scenario", "blind", "--prometheus", "/none"}, exit.Usage, "make prometheus"},
 		{[]string{"--from", "none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--from", write(t, "f.json", []byte("{}"))}, exit.Usage, "not the output of gnnsched eval -o json"},
-		{[]string{"--from", write(t, "g.json", []byte(`[{"scenario": "x", "seeds": [1], "policies": [{"name": "gnn"}]}]`))}, exit.Usage, "x has 0 outcomes of gnn"},
+		{[]string{"--from", write(t, "g.json", []byte(`[{"scenario": "x", "seeds": [1], "policies": [{"name": "gnn"}]}]`))}, exit.Usage,
+			"x has 0 outcomes of gnn"},
 		{[]string{"--from", "f.json", "--seeds", "3"}, exit.Usage, "leave one of them out"},
 		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; there are first, declared, off`},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},

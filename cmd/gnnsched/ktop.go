@@ -12,11 +12,9 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/klog/v2"
 
-	"gnnsched/cmd/internal/decisions"
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/top"
 	"gnnsched/cmd/internal/top/query"
-	"gnnsched/cmd/internal/top/report"
 	clusterwatch "gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -50,10 +48,11 @@ func ktopCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "print again after every interval, until Ctrl-C"},
 			&ucli.DurationFlag{Name: "interval", Value: top.DefaultInterval, Usage: "`TIME` between two frames, at least 100ms"},
 			&ucli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "show only the nodes whose labels match `SELECTOR`"},
-			&ucli.StringFlag{Name: "sort", Value: "name", Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; add :asc or :desc for the direction"},
+			&ucli.StringFlag{Name: "sort", Value: "name",
+				Usage: "sort by `COLUMN`: name, status, role, age, version, pods, cpu, memory or gpu; add :asc or :desc for the direction"},
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: no log file"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
-		}, decisions.FlagsOfSeveral()),
+		}, explain.ServersFlags()),
 		Action: runKtop,
 	}
 }
@@ -63,7 +62,7 @@ func runKtop(c *ucli.Context) error {
 		return exit.New(exit.Usage, fmt.Errorf("ktop takes no arguments, got %q", c.Args().First()),
 			"use --selector or the / key to choose nodes")
 	}
-	format, err := report.ParseFormat(c.String("output"))
+	format, err := top.ParseFormat(c.String("output"))
 	if err != nil {
 		return exit.New(exit.Usage, err, "see `ktop --help`")
 	}
@@ -141,7 +140,7 @@ func ktopConnect(c *ucli.Context, cfg *top.Config) error {
 // ktopAsk chooses the schedulers to ask for their decisions. Most screens work without them, so only explicit flags lead to an error;
 // otherwise the screens that show decisions say why they are empty.
 func ktopAsk(c *ucli.Context, cfg *top.Config) error {
-	clients, err := decisions.NewOfEach(c)
+	clients, err := explain.Clients(c)
 	switch {
 	case err == nil:
 	case c.IsSet("server") || c.IsSet("ca-file") || c.IsSet("token-file"):

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"gnnsched/cmd/internal/top/report"
+	"gnnsched/cmd/internal/top"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
@@ -80,15 +80,16 @@ func TestKtopPrints(t *testing.T) {
 			return strings.HasPrefix(s, "NAME      STATUS      ROLES    AGE") && strings.Index(s, "node-9 ") < strings.Index(s, "node-10 ") &&
 				strings.Contains(s, "TOTAL     0/2 ready")
 		}},
-		{[]string{"--once", "--token-file", config, "--server", "https://127.0.0.1:1", "--server", "https://127.0.0.1:2"}, "", func(s string) bool { return strings.Contains(s, "TOTAL") }},
+		{[]string{"--once", "--token-file", config, "--server", "https://127.0.0.1:1", "--server", "https://127.0.0.1:2"}, "",
+			func(s string) bool { return strings.Contains(s, "TOTAL") }},
 		{nil, "ktop: stdout is not a terminal: printing once, as with --once\n", func(s string) bool { return strings.Contains(s, "1/8 (13%)") }},
 		{[]string{"-o", "wide"}, "", func(s string) bool { return strings.Contains(s, "TAINTS") }},
 		{[]string{"-o", "json", "--sort", "cpu"}, "", func(s string) bool {
-			var d report.Document
+			var d top.Document
 			return json.Unmarshal([]byte(s), &d) == nil && d.Nodes[0].Name == "node-10" && d.Nodes[0].CPU.Requested == 1000
 		}},
 		{[]string{"--output=yaml", "--sort=cpu:asc"}, "", func(s string) bool {
-			var d report.Document
+			var d top.Document
 			return yaml.UnmarshalStrict([]byte(s), &d) == nil && d.Nodes[0].Name == "node-9"
 		}},
 	} {

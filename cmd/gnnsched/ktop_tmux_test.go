@@ -21,9 +21,12 @@ import (
 	"gnnsched/scheduler/shadow"
 )
 
-// TestMain makes the test's binary the program if it is called ktop.
+// asProgram is the environment variable that makes the test's binary the program.
+const asProgram = "GNNSCHED_TEST_PROGRAM"
+
+// TestMain makes the test's binary the program if it is called ktop, or asProgram is set.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "ktop" {
+	if filepath.Base(os.Args[0]) == "ktop" || os.Getenv(asProgram) != "" {
 		main()
 		return
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/relay"
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
@@ -54,7 +54,11 @@ func (w initialWeights) save() error {
 // learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
 // exists.
 func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
-	if err := flags.CheckScheduler(c, variant); err != nil || !c.Bool(flags.Learn) {
+	err := flags.CheckScheduler(c, variant)
+	if err == nil {
+		err = relay.Check(c)
+	}
+	if err != nil || !c.Bool(flags.Learn) {
 		return nil, err
 	}
 	if p.Policy != "" {
@@ -98,33 +102,22 @@ func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (er
 
 // trainerCommand returns the command line of the trainer that the scheduler starts.
 func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]string, error) {
-	program, err := findTrainer()
+	more := flags.TrainerArguments(c, variant)
+	if out, err := relay.Arguments(c, p.Checkpoint); err != nil || out != nil {
+		if len(more) > 0 {
+			err = exit.New(exit.Usage, fmt.Errorf("%s is for the trainer, which runs elsewhere", more[0]),
+				"give it to gnntrain --online --experience")
+		}
+		return out, err
+	}
+	program, err := cli.FindProgram("gnntrain")
 	if err != nil {
-		return nil, err
+		return nil, exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
+			"build it with `make trainer`")
 	}
 	out := []string{program, "--online", "--init", p.Checkpoint}
 	if dir := c.String("log-dir"); dir != "" {
 		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
 	}
-	return append(out, flags.TrainerArguments(c, variant)...), nil
-}
-
-// findTrainer looks for gnntrain in the directory of this program, following links, and then in
-// PATH.
-func findTrainer() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
-		beside := filepath.Join(filepath.Dir(self), "gnntrain")
-		if path, err := exec.LookPath(beside); err == nil {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath("gnntrain")
-	if err != nil {
-		return "", exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
-			"build it with `make trainer`")
-	}
-	return path, nil
+	return append(out, more...), nil
 }

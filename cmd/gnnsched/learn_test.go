@@ -70,11 +70,17 @@ func TestLearnFlags(t *testing.T) {
 	file := saved(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, "pack")
 	a := learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--init_epsi", "1.0", "--epsi_decay=0.995", "--gamma", "0.99", "--batch_size",
 		"200", "--hidden_layers", "8")
-	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 || a.Learn.Objective != "pack" {
+	if a.Checkpoint != file || a.Learn.InitEpsilon != 1 || a.Learn.EpsilonDecay != 0.995 || a.Learn.FinalEpsilon != 0.01 ||
+		a.Learn.Objective != "pack" {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
 	want := program + " --online --init " + file + " --events " + stateDir() + "/rungnn-online --gamma=0.99 --batch-size=200"
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
+		t.Errorf("trainer %q, want %q", got, want)
+	}
+	a = learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--experience", "tls://nats:4222", "--experience-client-ca-file", "ca.crt")
+	if got, want := strings.Join(a.Learn.Trainer[1:], " "),
+		"relay --connect tls://nats:4222 --init "+file+" --client-ca-file ca.crt"; got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
 	for _, command := range [][]string{{"rundqn", "--learn"}, {"rundqn", "--learn", "--hidden-layers", "16"}} {
@@ -157,6 +163,10 @@ func TestLearnRefuses(t *testing.T) {
 		{"runacgnn --learn --init_epsi 1", exit.Usage, "--entropy"},
 		{"runacgnn --learn --n-step 3", exit.Usage, "rungnn or rundqn"},
 		{"runacgnn --learn --rollout 0", exit.Usage, "rollout"},
+		{"rungnn --experience nats://127.0.0.1:4222", exit.Usage, "add --learn"},
+		{"rungnn --learn --experience nats://u:p@127.0.0.1:4222", exit.Usage, "NATS_PASSWORD"},
+		{"rungnn --learn --experience-queue /tmp", exit.Usage, "needs --experience"},
+		{"rungnn --learn --experience nats://127.0.0.1:4222 --gamma 0.9", exit.Usage, "--gamma=0.9 is for the trainer, which runs elsewhere"},
 		{"rungnn --learn --guard-scenario nope", exit.Usage, "nope"},
 		{"rungnn --learn --critic-learning-rate 0.002", exit.Usage, "runacgnn or runacdqn"},
 		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit is a heuristic"},
@@ -198,7 +208,8 @@ func TestGPUNetworksLearn(t *testing.T) {
 	t.Chdir(t.TempDir())
 	program := trainerInPath(t)
 	a := learnArgs(t, "rungnn", "--learn", "--profiles", "gpu-gnn", "--half-life", "500", "--replay-bytes", "64MiB")
-	if a.Variant != "gpu-gnn" || a.Checkpoint != stateDir()+"/rungpu-gnn-learned.safetensors" || a.Learn.Objective != "gpu-idle" || a.Learn.InitEpsilon != 0.1 {
+	if a.Variant != "gpu-gnn" || a.Checkpoint != stateDir()+
+		"/rungpu-gnn-learned.safetensors" || a.Learn.Objective != "gpu-idle" || a.Learn.InitEpsilon != 0.1 {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
 	want := program + " --online --init " + stateDir() + "/rungpu-gnn-learned.safetensors --events " + stateDir() +
@@ -206,7 +217,8 @@ func TestGPUNetworksLearn(t *testing.T) {
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
-	if a := learnArgs(t, "rungnn", "--learn", "--profiles", "gpu-acgnn", "--hidden-layers", "16", "--init-epsi", "0.2"); a.Variant != "gpu-acgnn" || a.Learn.InitEpsilon != 0.2 || a.Learn.Objective != "gpu-idle" {
+	if a := learnArgs(t, "rungnn", "--learn", "--profiles", "gpu-acgnn", "--hidden-layers", "16", "--init-epsi",
+		"0.2"); a.Variant != "gpu-acgnn" || a.Learn.InitEpsilon != 0.2 || a.Learn.Objective != "gpu-idle" {
 		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
 	}
 
@@ -222,7 +234,8 @@ func TestGPUNetworksLearn(t *testing.T) {
 	if err := (initialWeights{shipped, file, pods}).save(); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"rungnn", "--learn", "--checkpoint", file}, {"rungnn", "--learn", "--profiles", "gpu-gnn", "--checkpoint", file}} {
+	for _, command := range [][]string{{"rungnn", "--learn", "--checkpoint", file},
+		{"rungnn", "--learn", "--profiles", "gpu-gnn", "--checkpoint", file}} {
 		if a := learnArgs(t, command...); a.Checkpoint != file || a.Learn.Objective != "gpu-idle" {
 			t.Errorf("%v: arguments %+v, learn %+v", command, a, a.Learn)
 		}

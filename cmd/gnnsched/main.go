@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,10 +14,11 @@ import (
 	"gnnsched/cmd/internal/defrag"
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/record"
+	"gnnsched/cmd/internal/relay"
 	"gnnsched/cmd/internal/serve"
 	"gnnsched/cmd/internal/shadow"
-	"gnnsched/cmd/internal/share"
 	"gnnsched/cmd/internal/web"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn/flags"
@@ -43,7 +43,8 @@ var laboratory = func() []*ucli.Command { return nil }
 func commands() []*ucli.Command {
 	return slices.Concat(runCommands(),
 		[]*ucli.Command{
-			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), record.Command(), serve.Command(), shadow.Command(), defrag.Command(),
+			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), record.Command(), serve.Command(), shadow.Command(),
+			defrag.Command(), relay.Command(),
 		},
 		laboratory(), []*ucli.Command{healthcheckCommand(), completionCommand()})
 }
@@ -93,16 +94,18 @@ func runCommands() []*ucli.Command {
 				" --share 0.05 --leader-elect-resource-name kube-scheduler # place 5 % of default-scheduler's pods; stop if they fare worse\n" +
 				"   run" + v + " --http 8080                               # show the cluster and the decisions in a browser\n" +
 				"   run" + v + " --print-config                            # print the KubeSchedulerConfiguration, to edit it\n" +
-				cli.More + "\nPolicies:\n" + heuristicHelp() + "\n" +
+				cli.More + "\nPolicies:\n" + heuristic.Help() + "\n" +
 				"Profiles: " + strings.Join(server.ProfileNames(), ", ") + "\n\n" +
 				"More examples:\n" + learnExamples(v) +
 				"   run" + v + " --preferences declared                    # only what manifests declare comes first; for packing\n" +
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
 				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to",
-			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(), shadow.Flags(), share.Flags(), web.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(),
+				shadow.Flags(), shareFlags(), web.Flags(), flags.Scheduler(v), relay.Flags(), flags.OtherHead(v), cli.LogFlags())...),
 				cli.Group{Flags: "shadow share learn"},
-				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score kube-api-qps feature-gates"},
+				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score " +
+					"kube-api-qps feature-gates"},
 				cli.Group{Heading: "preferences and objectives", Flags: "blend objective objective-limits"},
 				cli.Group{Heading: "GPUs and traffic", Flags: "workload traffic"},
 				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
@@ -116,47 +119,41 @@ func runCommands() []*ucli.Command {
 
 func runFlags(variant string) []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "scheduler-name", Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's or the profile's name"},
-		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a policy that decides instead of the network, such as best-fit or running:gpu-gnn; --help-all lists them"},
-		&ucli.StringSliceFlag{Name: "profiles", Usage: "run these `PROFILES` in one process, each under its own name, such as gnn,best-fit; --help-all lists them"},
-		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. A file that changes is loaded again"},
-		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; default: that of its training"},
-		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose within these `LIMITS`, such as balance=0.5:1,energy=0:0.5; default: it has no effect"},
-		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; default: the pods seen so far"},
-		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; see docs/reference/scheduler-config.md"},
-		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
-		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " + preferenceModes() + "; default: first, or blend with --blend"},
-		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; the network or policy has weight 1. Implies --preferences blend"},
-		&ucli.IntFlag{Name: "percentage-of-nodes-to-score", Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
+		&ucli.StringFlag{Name: "scheduler-name",
+			Usage: "`NAME` that pods give as schedulerName; default: " + variant + ", or the policy's or the profile's name"},
+		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a policy that decides instead of the network, such as best-fit or running:gpu-gnn; " +
+			"--help-all lists them"},
+		&ucli.StringSliceFlag{Name: "profiles",
+			Usage: "run these `PROFILES` in one process, each under its own name, such as gnn,best-fit; --help-all lists them"},
+		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. " +
+			"A file that changes is loaded again"},
+		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; " +
+			"default: that of its training"},
+		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose within " +
+			"these `LIMITS`, such as balance=0.5:1,energy=0:0.5; default: it has no effect"},
+		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; " +
+			"default: the pods seen so far"},
+		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; " +
+			"see docs/reference/scheduler-config.md"},
+		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond,
+			Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},
+		&ucli.StringFlag{Name: "preferences", Usage: "how preferences of manifests count, `MODE` " +
+			strings.Join(choice.Names(preference.Modes, choice.Text), ", ") + "; default: first, or blend with --blend"},
+		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; " +
+			"the network or policy has weight 1. Implies --preferences blend"},
+		&ucli.IntFlag{Name: "percentage-of-nodes-to-score",
+			Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
 		&ucli.Float64Flag{Name: "kube-api-qps", Value: kubeconfig.UnlimitedQPS, Usage: "`REQUESTS` per second to the API server at most"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
 		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
 		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
-		&ucli.StringFlag{Name: "leader-elect-resource-name", Usage: "`NAME` of the lease in kube-system; kube-scheduler, to take turns with upstream's. Implies --leader-elect. Default: gnnsched"},
-		&ucli.StringSliceFlag{Name: "feature-gates", Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. The cluster's components should have the same"},
-		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, network and deadline"},
+		&ucli.StringFlag{Name: "leader-elect-resource-name", Usage: "`NAME` of the lease in kube-system; kube-scheduler, " +
+			"to take turns with upstream's. Implies --leader-elect. Default: gnnsched"},
+		&ucli.StringSliceFlag{Name: "feature-gates",
+			Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. The cluster's components should have the same"},
+		&ucli.StringFlag{Name: "config", Usage: "KubeSchedulerConfiguration `FILE`; it replaces the flags that choose profiles, policy, " +
+			"network and deadline"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the KubeSchedulerConfiguration and exit"},
 	}
-}
-
-// preferenceModes lists the values of --preferences.
-func preferenceModes() string {
-	var all []string
-	for _, p := range preference.Modes {
-		all = append(all, string(p))
-	}
-	return strings.Join(all, ", ")
-}
-
-// heuristicHelp lists the heuristics and the forms of names, a line each, for the help of a command.
-func heuristicHelp() string {
-	var b strings.Builder
-	for _, h := range heuristic.List() {
-		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
-	}
-	for _, f := range heuristic.Forms() {
-		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
-	}
-	return b.String()
 }

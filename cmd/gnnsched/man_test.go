@@ -13,6 +13,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/man"
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
@@ -61,7 +62,7 @@ func TestFlagsPageIsFresh(t *testing.T) {
 
 // A command with many flags shows first what people need first, in few words.
 func TestHelpIsShort(t *testing.T) {
-	for _, c := range slices.Concat(commands(), evalCommand().Subcommands) {
+	for _, c := range slices.Concat(commands(), trial.Eval().Subcommands) {
 		flags := cli.VisibleFlags(c.Flags)
 		first := len(strings.Fields(cli.Groups(flags)[0].Flags))
 		if len(flags) > 16 && first > 14 {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/explain"
+	"gnnsched/cmd/internal/relay"
 	"gnnsched/cmd/internal/shadow"
-	"gnnsched/cmd/internal/share"
 	"gnnsched/cmd/internal/web"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -40,11 +40,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	if c.Bool("print-config") {
-		y, err := r.config.YAMLFor(r.target.Kubeconfig)
-		if err == nil {
-			_, err = c.App.Writer.Write(y)
-		}
-		return err
+		return cli.Written(c)(r.config.YAMLFor(r.target.Kubeconfig))
 	}
 	log, closer, err := cli.Log(c, "run"+variant, false)
 	if err != nil {
@@ -144,11 +140,11 @@ func (r request) begins() string {
 var configFlags = append([]string{
 	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "traffic", "deadline",
 	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
-}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageflags.Flags(), share.Flags()))), flags.SchedulerNames())...)
+}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageflags.Flags(), shareFlags(), relay.Flags()))), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
-	for _, check := range []func(*ucli.Context) error{shadow.Check, share.Check, web.Check} {
+	for _, check := range []func(*ucli.Context) error{shadow.Check, checkShare, web.Check} {
 		if err := check(c); err != nil {
 			return r, err
 		}
@@ -183,7 +179,7 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 	if err := shadow.Take(c, &cfg); err != nil {
 		return r, err
 	}
-	if err := share.Take(c, &cfg); err != nil {
+	if err := takeShare(c, &cfg); err != nil {
 		return r, err
 	}
 	if r.initial, err = learning(c, &cfg.Profiles[0], variant); err != nil {

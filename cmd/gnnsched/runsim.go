@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +37,8 @@ times, which --speed compresses. Pods that ran at its beginning and those of Dae
 the record becomes a new one.
 
 --trace deploys the pods of a trace instead: an openb pod list or a CSV of arrivals. Pods come at the trace's times,
-which --speed compresses, and leave at the end of their lifetimes. With --inflate, they come as in the published experiments with openb: in random order by the seed,
+which --speed compresses, and leave at the end of their lifetimes. With --inflate, they come as in the published experiments with openb:
+in random order by the seed,
 then more drawn from the list, until they have requested that many times the cluster's GPUs;
 none of them leaves.
 
@@ -80,45 +81,49 @@ func runsimFlags() []ucli.Flag {
 		&ucli.IntFlag{Name: "replicas-max", Value: 15, Usage: "largest `NUMBER` of pods of a Deployment"},
 		&ucli.StringFlag{Name: "replay", Usage: "deploy the plan in a CSV `FILE` instead, or play a record; - is stdin"},
 		&ucli.StringFlag{Name: "trace", Usage: "deploy the pods of a trace `FILE` instead; - is stdin"},
-		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name, Usage: "`FORMAT` of the trace: " + formatNames()},
+		&ucli.StringFlag{Name: "format", Value: trace.Auto.Name, Usage: "`FORMAT` of the trace: " +
+			strings.Join(choice.Names(trace.Formats(), func(f *trace.Format) string { return f.Name }), ", ")},
 		&ucli.Float64Flag{Name: "speed", Value: 3600, Usage: "`SECONDS` of the trace or record that pass in one second"},
 		&ucli.IntFlag{Name: "limit", Usage: "deploy this `NUMBER` of pods of the trace or record at most; 0 for all"},
-		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order until they request `FACTOR` times the GPUs, such as 1.3"},
+		&ucli.Float64Flag{Name: "inflate", Usage: "ignore the times of an openb pod list: deploy its pods in random order until they request " +
+			"`FACTOR` times the GPUs, such as 1.3"},
 		&ucli.BoolFlag{Name: "claims", Usage: "let the trace's pods ask for GPUs by ResourceClaims instead of annotations"},
 		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
-		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond, Usage: "`TIME` between two Deployments; with --trace or a record, none by default"},
+		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond,
+			Usage: "`TIME` between two Deployments; with --trace or a record, none by default"},
 		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "stop waiting for pending pods if none was bound for this `TIME`"},
-		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace, Usage: "`NAMESPACE` to deploy to, created if it is missing; for a record, the beginning of its namespaces' names"},
+		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace,
+			Usage: "`NAMESPACE` to deploy to, created if it is missing; for a record, the beginning of its namespaces' names"},
 		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of everything it creates; default: the time and random digits"},
 		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
-		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, or none without one; empty for none"},
+		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, " +
+			"or none without one; empty for none"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the cluster over time and the fills"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
-		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, for the nodes of kwokcluster up"},
+		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, " +
+			"for the nodes of kwokcluster up"},
 		yesFlag(),
 	}
 }
 
 func runSim(c *ucli.Context) error {
-	run := c.String("run")
-	if run == "" {
-		run = driver.NewRunID(time.Now())
-	}
+	run := cmp.Or(c.String("run"), driver.NewRunID(time.Now()))
 	csv := csvPath(c, run)
 	source, err := planSource(c, csv)
 	if err != nil {
 		return err
 	}
-	if f := c.String("output"); !slices.Contains(driver.ReportFormats, f) {
-		return exit.Usagef("--output: %w", choice.Unknown("format", f, driver.ReportFormats))
+	format, err := cli.Format(c, driver.ReportFormats)
+	if err != nil {
+		return err
 	}
 	if c.Bool("dry-run") && source.Fixed { // needs no cluster
 		plan, err := source.Plan(driver.Room{})
 		if err != nil {
 			return err
 		}
-		return printPlan(c, plan, driver.Room{})
+		return printPlan(c, source, plan, driver.Room{})
 	}
 	log, closer, err := cli.Log(c, "runsim", progress.OnTerminal())
 	if err != nil {
@@ -126,12 +131,12 @@ func runSim(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	s := &simulation{
-		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: c.String("output"), cleanup: c.Bool("cleanup"),
+		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: format, cleanup: c.Bool("cleanup"),
 		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"),
 		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
-			Interval: interval(c), Settle: c.Duration("settle"), GPUs: gpuRequests(c),
+			Interval: interval(c), Settle: c.Duration("settle"),
 		},
 	}
 	source.Pace(&s.config)
@@ -143,7 +148,7 @@ func runSim(c *ucli.Context) error {
 		if err != nil {
 			return err
 		}
-		return printPlan(c, plan, room)
+		return printPlan(c, source, plan, room)
 	}
 	if err != nil {
 		return err
@@ -152,7 +157,7 @@ func runSim(c *ucli.Context) error {
 		return err
 	}
 	if c.Bool("dry-run") {
-		return printPlan(c, s.config.Plan, s.config.Room)
+		return printPlan(c, source, s.config.Plan, s.config.Room)
 	}
 	for _, note := range source.Notes(s.config.Plan) {
 		log.Warn().Msg(note)
@@ -245,7 +250,7 @@ func csvPath(c *ucli.Context, run string) string {
 }
 
 // printPlan is the dry run: it writes the CSV to stdout and the totals to stderr.
-func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
+func printPlan(c *ucli.Context, s driver.Source, p workload.Plan, room driver.Room) error {
 	if err := trace.WritePlan(c.App.Writer, p); err != nil {
 		return err
 	}
@@ -260,45 +265,8 @@ func printPlan(c *ucli.Context, p workload.Plan, room driver.Room) error {
 		}
 		fmt.Fprintf(c.App.ErrWriter, "fill %d: %s%d pods%s\n", i+1, deployments, f.Pods, load)
 	}
-	if g := gpuRequests(c); g != driver.Annotated {
-		fmt.Fprintf(c.App.ErrWriter, "with %d resource claims for GPUs\n", g.Count(p))
+	if s.GPUs != driver.Annotated {
+		fmt.Fprintf(c.App.ErrWriter, "with %d resource claims for GPUs\n", s.GPUs.Count(p))
 	}
 	return nil
-}
-
-// oneRequest refuses two ways of requesting GPUs.
-func oneRequest(c *ucli.Context) error {
-	first := ""
-	for _, flag := range []string{"claims", "extended-resources", "mixed"} {
-		switch {
-		case !c.Bool(flag):
-		case first != "":
-			return exit.Usagef("--%s and --%s are two ways of requesting GPUs: leave one of them out", first, flag)
-		default:
-			first = flag
-		}
-	}
-	return nil
-}
-
-// gpuRequests returns how the pods of a trace request GPUs.
-func gpuRequests(c *ucli.Context) driver.GPURequests {
-	switch {
-	case c.Bool("mixed"):
-		return driver.Mixed
-	case c.Bool("extended-resources"):
-		return driver.Extended
-	case c.Bool("claims"):
-		return driver.Claimed
-	}
-	return driver.Annotated
-}
-
-// formatNames lists the trace formats for the help text.
-func formatNames() string {
-	var names []string
-	for _, f := range trace.Formats() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, ", ")
 }

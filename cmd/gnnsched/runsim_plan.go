@@ -10,7 +10,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/workload"
 	"gnnsched/workload/driver"
 	"gnnsched/workload/record"
@@ -44,9 +44,6 @@ func planSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 	case played && !c.IsSet("trace"):
 		return replayedSource(c)
 	case c.IsSet("trace"):
-		if err := oneRequest(c); err != nil {
-			return s, err
-		}
 		return traceSource(c, csv)
 	case c.IsSet("replay"):
 		return recordedSource(c, csv)
@@ -61,7 +58,7 @@ func generatedSource(c *ucli.Context) (s driver.Source, err error) {
 		Target: workload.Load{CPU: c.Float64("cpu-load"), Memory: c.Float64("mem-load"), Pods: c.Float64("pod-load")},
 	}
 	if file := c.String("shapes"); file != "" {
-		data, err := inputfile.Read(file, inputfile.Data)
+		data, err := files.Read(file, files.Data)
 		if err != nil {
 			return s, exit.New(exit.Usage, fmt.Errorf("read the shapes: %w", err), "")
 		}
@@ -131,6 +128,10 @@ func recordedSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 
 func traceSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 	file, inflate := c.String("trace"), c.IsSet("inflate")
+	gpus, err := driver.GPURequestsOf(c.Bool)
+	if err != nil {
+		return s, err
+	}
 	if err := checkTraceFlags(c, csv); err != nil {
 		return s, err
 	}
@@ -148,12 +149,15 @@ func traceSource(c *ucli.Context, csv string) (s driver.Source, err error) {
 	case err != nil:
 		return s, exit.New(exit.Usage, err, "docs/reference/scenario-file.md describes the file")
 	case !inflate:
-		return driver.Traced(t.Arrivals, c.Float64("speed"), c.Int("limit"), t.Notes), nil
+		s = driver.Traced(t.Arrivals, c.Float64("speed"), c.Int("limit"), t.Notes)
 	case t.Pods == nil:
 		return s, exit.New(exit.Usage, fmt.Errorf("--inflate needs an openb pod list, and %s is not one", file),
 			"leave --inflate out, or name such a list")
+	default:
+		s = driver.Inflated(t.Pods, c.Float64("inflate"), c.Uint64("seed"), c.Int("limit"))
 	}
-	return driver.Inflated(t.Pods, c.Float64("inflate"), c.Uint64("seed"), c.Int("limit")), nil
+	s.GPUs = gpus
+	return s, nil
 }
 
 // checkTraceFlags checks the values of the flags that go with --trace, and refuses the others.

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/utils/clock"
 
-	"gnnsched/cmd/internal/film"
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
@@ -147,7 +146,7 @@ func (s *simulation) leaveFolder(ctx context.Context) (finish func(driver.Summar
 	if err != nil {
 		return nil, err
 	}
-	filmed, err := film.Start(context.WithoutCancel(ctx), s.config.Client, w, s.config.RunID, s.config.SchedulerName)
+	filmed, err := startFilm(context.WithoutCancel(ctx), s.config.Client, w, s.config.RunID, s.config.SchedulerName)
 	if err != nil {
 		return nil, errors.Join(err, w.Close(err))
 	}

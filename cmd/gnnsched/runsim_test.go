@@ -111,7 +111,8 @@ func TestRunsimBadInput(t *testing.T) {
 		{"bad replay", []string{"--replay", plan}, exit.Usage, `plan.csv:2:17: action: "scale" is not an action`},
 		{"replay and seed", []string{"--replay", good, "--seed", "1"}, exit.Usage, "--seed has no effect with --replay"},
 		{"replay onto itself", []string{"--replay", good, "--csv", good}, exit.Usage, "--replay and --csv name the same file"},
-		{"replay onto its own default", []string{"--replay", filepath.Join(filepath.Dir(good), "runsim-x.csv"), "--run", "x", "--log-dir", filepath.Dir(good)}, exit.Usage, "--replay and --csv name the same file"},
+		{"replay onto its own default", []string{"--replay", filepath.Join(filepath.Dir(good), "runsim-x.csv"), "--run", "x", "--log-dir",
+			filepath.Dir(good)}, exit.Usage, "--replay and --csv name the same file"},
 		{"no trace", []string{"--trace", "nowhere.csv"}, exit.Usage, "nowhere.csv"},
 		{"bad trace", []string{"--trace", badTrace}, exit.Usage, "bad-trace.csv:2:14: gpu_milli: 250 with a num_gpu of 2"},
 		{"trace and replay", []string{"--trace", trace, "--replay", good}, exit.Usage, "--replay has no effect with --trace"},
@@ -195,7 +196,8 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 	if err := s.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Run r: 2 fill(s) for scheduler gnn in namespace gnnsched-sim, seed 7", "FILL   DEPLOYMENTS", "all    2             5", "deployed workload: " + s.csv} {
+	for _, want := range []string{"Run r: 2 fill(s) for scheduler gnn in namespace gnnsched-sim, seed 7", "FILL   DEPLOYMENTS",
+		"all    2             5", "deployed workload: " + s.csv} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
@@ -223,7 +225,8 @@ func TestSimulationLeavesFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Frames) < 2 || len(r.Frames[0].Nodes) == 0 || len(r.Verdicts) != 1 || len(r.Tables) != 1 || len(r.Tables[0].Rows) == 0 || r.Manifest.Ended == nil || r.Manifest.Error != "" {
+	if len(r.Frames) < 2 || len(r.Frames[0].Nodes) == 0 || len(r.Verdicts) != 1 || len(r.Tables) != 1 || len(r.Tables[0].Rows) == 0 ||
+		r.Manifest.Ended == nil || r.Manifest.Error != "" {
 		t.Fatalf("%+v", r)
 	}
 	pods, never := 0, 0
@@ -263,7 +266,8 @@ func TestSimulationJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if got.Run != "r" || got.Seed != 7 || got.CSV != s.csv || len(got.Fills) != 2 || got.Fills[1].Bound != 2 || got.Fills[1].Pending != 1 || got.Fills[1].Reasons[0].Message != c.Reason {
+	if got.Run != "r" || got.Seed != 7 || got.CSV != s.csv || len(got.Fills) != 2 || got.Fills[1].Bound != 2 || got.Fills[1].Pending != 1 ||
+		got.Fills[1].Reasons[0].Message != c.Reason {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -306,7 +310,8 @@ func TestSimulationInterrupted(t *testing.T) {
 
 // The folder of a run tells which pods never came, and why others have no node.
 func TestFillRows(t *testing.T) {
-	rows := fillRows(driver.Summary{RunID: "r", Fills: []driver.FillSummary{{Reasons: []driver.Reason{{Pods: 2, Message: "full"}}, Refused: []driver.Reason{{Pods: 3, Message: "exceeded quota: q"}}}}})
+	rows := fillRows(driver.Summary{RunID: "r", Fills: []driver.FillSummary{{Reasons: []driver.Reason{{Pods: 2, Message: "full"}},
+		Refused: []driver.Reason{{Pods: 3, Message: "exceeded quota: q"}}}}})
 	var got []runfolder.Table
 	for _, r := range rows {
 		if table, ok := r.(runfolder.Table); ok {
@@ -338,7 +343,8 @@ func TestSimulationWithoutPlaceForCSV(t *testing.T) {
 	if err := s.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) == 0 || strings.Contains(out.String(), "run.csv") {
+	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) == 0 ||
+		strings.Contains(out.String(), "run.csv") {
 		t.Errorf("%d deployments; summary:\n%s", len(n.Items), out)
 	}
 }
@@ -359,10 +365,12 @@ func TestTraceDryRun(t *testing.T) {
 			t.Errorf("%s: code %d, stderr %q", flag, code, stderr)
 		}
 	}
-	if code, _, stderr := command("runsim", "--trace", list, "--dry-run", "--claims", "--extended-resources"); code != exit.Usage || !strings.Contains(stderr, "two ways") {
+	if code, _, stderr := command("runsim", "--trace", list, "--dry-run", "--claims", "--extended-resources"); code != exit.Usage ||
+		!strings.Contains(stderr, "two ways") {
 		t.Errorf("both: code %d, stderr %q", code, stderr)
 	}
-	if code, _, stderr := command("runsim", "--claims", "--dry-run"); code != exit.Usage || !strings.Contains(stderr, "--claims works with --trace only") {
+	if code, _, stderr := command("runsim", "--claims", "--dry-run"); code != exit.Usage ||
+		!strings.Contains(stderr, "--claims works with --trace only") {
 		t.Errorf("without a trace: code %d, stderr %q", code, stderr)
 	}
 }
@@ -382,7 +390,8 @@ func TestRunsimAsksOnOthers(t *testing.T) {
 		{"simulated", node("n", true), false, false, "", exit.OK, 3, ""},
 		{"yes", node("n", false), false, true, "y\n", exit.OK, 3, ""},
 		{"enter", node("n", false), false, true, "\n", exit.Declined, 0, "nothing was changed"},
-		{"nobody there", node("n", false), false, false, "y\n", exit.Usage, 0, "the cluster at https://prod is not simulated: 1 of its 1 nodes are real"},
+		{"nobody there", node("n", false), false, false, "y\n", exit.Usage, 0,
+			"the cluster at https://prod is not simulated: 1 of its 1 nodes are real"},
 		{"--yes", node("n", false), true, false, "", exit.OK, 3, ""},
 	} {
 		fake := fakecluster.New(c.node)
@@ -397,7 +406,8 @@ func TestRunsimAsksOnOthers(t *testing.T) {
 		if err != nil || len(pods.Items) != c.pods || s.config.Simulated != (c.name == "simulated") {
 			t.Errorf("%s: %d pods, simulated %v, %v", c.name, len(pods.Items), s.config.Simulated, err)
 		}
-		if asked := strings.Contains(question.String(), "Deploy 5 pods in 2 fills to it? The pods will really run. [y/N]"); asked != c.interactive {
+		if asked := strings.Contains(question.String(),
+			"Deploy 5 pods in 2 fills to it? The pods will really run. [y/N]"); asked != c.interactive {
 			t.Errorf("%s: asked %q", c.name, question)
 		}
 		if _, err := os.Stat(s.csv); (err == nil) != (c.pods > 0) {
@@ -414,7 +424,8 @@ func TestFallbackIsAnnounced(t *testing.T) {
 	clientcmd.RecommendedHomeFile = file(t, "config", nobodyListens)
 	const want = "no simulated cluster"
 	for _, args := range [][]string{{"runsim"}, {"cleancluster"}, {"ktop", "--once"}, {"rungnn", "--print-config"}} {
-		if _, _, stderr := command(args[0], args[1:]...); !strings.Contains(stderr, want) || !strings.Contains(stderr, "using context sim of ~/.kube/config") {
+		if _, _, stderr := command(args[0], args[1:]...); !strings.Contains(stderr, want) ||
+			!strings.Contains(stderr, "using context sim of ~/.kube/config") {
 			t.Errorf("%v: stderr %q", args, stderr)
 		}
 	}
@@ -429,7 +440,8 @@ func TestFallbackIsAnnounced(t *testing.T) {
 func TestDryRunNeedsNoCluster(t *testing.T) {
 	withoutCluster(t)
 	code, stdout, stderr := command("runsim", "--dry-run", "--cluster-resets", "1")
-	if code != exit.OK || strings.Count(stdout, ",add\n") < 5 || !strings.Contains(stderr, "no cluster is there; this plan is for the nodes of `kwokcluster up`") ||
+	if code != exit.OK || strings.Count(stdout, ",add\n") < 5 ||
+		!strings.Contains(stderr, "no cluster is there; this plan is for the nodes of `kwokcluster up`") ||
 		!strings.Contains(stderr, "pods 20% of the cluster") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}

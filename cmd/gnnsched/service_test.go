@@ -21,7 +21,8 @@ func TestService(t *testing.T) {
 		t.Fatal(err, string(err.(*exec.ExitError).Stderr))
 	}
 	deps := strings.Fields(string(out))
-	for name, want := range map[string]bool{"gnnsched/scheduler/server": true, "gnnsched/cmd/internal/top": true, "gonum.org/v1/plot": false, "helm.sh/helm/v3/pkg/engine": false} {
+	for name, want := range map[string]bool{"gnnsched/scheduler/server": true, "gnnsched/cmd/internal/top": true, "gonum.org/v1/plot": false,
+		"helm.sh/helm/v3/pkg/engine": false} {
 		if slices.Contains(deps, name) != want {
 			t.Errorf("it imports %s: %v, want %v", name, !want, want)
 		}

@@ -21,9 +21,9 @@ func soakCommand() *ucli.Command {
 		Description: "It starts a simulated cluster, schedulers with seven profiles (one of them learning, if gnntrain is built, and one\n" +
 			"with --share), a rival with a lease of its own and one that watches with --shadow, and kills them at random, loses\n" +
 			"nodes and swaps checkpoints. Afterwards it counts, from etcd's history: no pod\n" +
-			"may be lost or bound twice, no GPU device given twice, by annotations or by claims, and the schedulers' memory may not grow. It touches no\n" +
-			"other cluster. Exit code 99: something happened that must not; the pods are listed. Ctrl-C prints the count so far.\n\n" +
-			"Examples:\n" +
+			"may be lost or bound twice, no GPU device given twice, by annotations or by claims, and the schedulers' memory may not " +
+			"grow. It touches no\nother cluster. Exit code 99: something happened that must not; the pods are listed. " +
+			"Ctrl-C prints the count so far.\n\nExamples:\n" +
 			"   gnnsched soak                          # ten minutes\n" +
 			"   gnnsched soak --for 45s --seed 7       # a short one, with other pods and faults\n" +
 			"   gnnsched soak --for 8h --every 30s     # over night, with fewer faults\n" +
@@ -51,7 +51,7 @@ func runSoak(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	trainer, err := findTrainer()
+	trainer, err := cli.FindProgram("gnntrain")
 	if err != nil {
 		trainer = "" // the soak reports it
 	}

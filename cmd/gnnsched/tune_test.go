@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/quote"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -27,21 +28,25 @@ func TestTune(t *testing.T) {
 		t.Error(l, err)
 	}
 	tuning := l.Tuning
-	if tuning == nil || tuning.Scenario != "tiny" || tuning.Seed != 1 || tuning.Generations != 2 || tuning.HeldOut.Episodes != 20 || tuning.HeldOut.FirstSeed != 1 {
+	if tuning == nil || tuning.Scenario != "tiny" || tuning.Seed != 1 || tuning.Generations != 2 || tuning.HeldOut.Episodes != 20 ||
+		tuning.HeldOut.FirstSeed != 1 {
 		t.Errorf("how it came about: %+v", tuning)
 	}
 	again := filepath.Join(t.TempDir(), "again.json")
-	if code, _, errs := run(t, append(strings.Fields(tuning.Command), "--out", again)...); code != exit.OK || !strings.Contains(errs, "wrote "+again+": the weights after generation 2 of 2") {
+	if code, _, errs := run(t, append(strings.Fields(tuning.Command), "--out", again)...); code != exit.OK ||
+		!strings.Contains(errs, "wrote "+again+": the weights after generation 2 of 2") {
 		t.Fatalf("%s: code %d, %q", tuning.Command, code, errs)
 	}
 	if a, b := read(t, out), read(t, again); a != b {
 		t.Errorf("%s gives\n%s\nand gave\n%s", tuning.Command, b, a)
 	}
 	table := filepath.Join(t.TempDir(), "q.json")
-	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out", table); code != exit.OK {
+	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out",
+		table); code != exit.OK {
 		t.Fatalf("code %d, %q", code, errs)
 	}
-	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint", "mine="+out, "--checkpoint", "q="+table); code != exit.OK {
+	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint",
+		"mine="+out, "--checkpoint", "q="+table); code != exit.OK {
 		t.Errorf("evaluated: code %d, %q", code, errs)
 	}
 }
@@ -54,8 +59,8 @@ func TestTuneWarns(t *testing.T) {
 	for i := range 60 {
 		trace += fmt.Sprintf("%d,%d,1Gi,%d\n", i, 1+i%3, 20+i%17)
 	}
-	scenario := write(t, "s.yaml", []byte("name: traced\nabout: a trace\nobjective: balance\nnodes: 6\nsizes: [{weight: 1, allocatable: {cpu: 16, memory: 64Gi, pods: 110}}]\n"+
-		"trace: {file: "+write(t, "trace.csv", []byte(trace))+"}\n"))
+	scenario := write(t, "s.yaml", []byte("name: traced\nabout: a trace\nobjective: balance\nnodes: 6\nsizes: [{weight: 1, allocatable: "+
+		"{cpu: 16, memory: 64Gi, pods: 110}}]\ntrace: {file: "+write(t, "trace.csv", []byte(trace))+"}\n"))
 	for _, c := range []struct {
 		more    []string
 		samples int
@@ -70,7 +75,8 @@ func TestTuneWarns(t *testing.T) {
 			"--episodes", "2", "--held-out", "10", "--out", out,
 		}, c.more...)
 		code, _, errs := run(t, args...)
-		if code != exit.OK || !strings.Contains(errs, "warning: the tuned weights are worse than kube-scheduler in cost") || !strings.Contains(errs, c.say) {
+		if code != exit.OK || !strings.Contains(errs, "warning: the tuned weights are worse than kube-scheduler in cost") ||
+			!strings.Contains(errs, c.say) {
 			t.Fatalf("%v: code %d, %s", c.more, code, errs)
 		}
 		if own := strings.Contains(errs, "these episodes have the same pods, so they are one sample"); own != (c.samples == 1) {
@@ -215,13 +221,15 @@ func TestTuneStock(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "stock.yaml")
 	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population",
 		"8", "--episodes", "2", "--held-out", "6", "--out", out)
-	for _, want := range []string{"MostAllocated: generation 2 of 2", "judging on 6 other episodes", "95% interval", "wrote " + out + ": the best profile after 6 of 6 generations"} {
+	for _, want := range []string{"MostAllocated: generation 2 of 2", "judging on 6 other episodes", "95% interval",
+		"wrote " + out + ": the best profile after 6 of 6 generations"} {
 		if code != exit.OK || !strings.Contains(errs, want) {
 			t.Fatalf("code %d, %s; want %q", code, errs, want)
 		}
 	}
 	text := read(t, out)
-	for _, want := range []string{"Scenario tiny, objective pack.", "Means over the 6 held-out seeds from 1 on", "unscheduled", "kind: KubeSchedulerConfiguration"} {
+	for _, want := range []string{"Scenario tiny, objective pack.", "Means over the 6 held-out seeds from 1 on", "unscheduled",
+		"kind: KubeSchedulerConfiguration"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -256,7 +264,9 @@ func TestTuneStockStopped(t *testing.T) {
 	a := app("gnnsched")
 	a.Writer, a.ErrWriter = io.Discard, interrupter{"MostAllocated: generation 1 of 9", cancel}
 	out := filepath.Join(t.TempDir(), "stock.yaml")
-	if code := cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--stock", "--scenario", "tiny", "--strategies", "RequestedToCapacityRatio,MostAllocated", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out}); code != exit.Interrupted {
+	if code := cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--stock", "--scenario", "tiny", "--strategies",
+		"RequestedToCapacityRatio,MostAllocated", "--generations", "9", "--population", "8", "--episodes", "1", "--out",
+		out}); code != exit.Interrupted {
 		t.Fatalf("code %d", code)
 	}
 	text, again := read(t, out), filepath.Join(t.TempDir(), "again.yaml")
@@ -296,10 +306,11 @@ func TestTuneOnRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+quoted(dir)) || strings.Contains(c, "--scenario") {
+	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+quote.Shell(dir)) || strings.Contains(c, "--scenario") {
 		t.Errorf("command %s", c)
 	}
-	if code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--scenario", "mixed"); code != exit.Usage || !strings.Contains(errs, "--scenario has no meaning with --trace") {
+	if code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--scenario", "mixed"); code != exit.Usage ||
+		!strings.Contains(errs, "--scenario has no meaning with --trace") {
 		t.Errorf("code %d: %s", code, errs)
 	}
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"slices"
+	"time"
+
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn/flags"
@@ -16,10 +20,19 @@ func runFlags() []ucli.Flag {
 			Usage: "`NAME`: gnn, dqn, or the actor-critics acgnn and acdqn; those that end in gnn send messages"},
 		&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with hyperparameters, clusters and workloads; flags take precedence"},
 		&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
-		&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, instead of random weights"},
+		&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, " +
+			"instead of random weights"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
-		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); the last two fifths of its time are for validation and test"},
+		seedsFlag(),
+		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); " +
+			"the last two fifths of its time are for validation and test"},
 	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
+}
+
+// seedsFlag returns --seeds.
+func seedsFlag() ucli.Flag {
+	return &ucli.StringFlag{Name: "seeds", Usage: "train from each of these `SEEDS`, such as 1,2,3, into the files of --out, " +
+		"--state and --events with the seed behind their names; with --workers, a run is a worker's"}
 }
 
 // fileFlags returns the flags of every training in the simulator that say where its files are and how
@@ -29,17 +42,24 @@ func fileFlags(out, state string) []ucli.Flag {
 		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: " + out},
 		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: " + state},
 		&ucli.BoolFlag{Name: "resume", Usage: "continue the run of the state file"},
-		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile + "; default: logs/ with the name of --out"},
+		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile +
+			"; default: logs/ with the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
 		&ucli.BoolFlag{Name: "log-scrolling", Usage: "print a line at each report instead, every few hundred placements"},
 	}
 }
 
+const experienceFlag = "experience"
+
 // onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
 func onlineFlags() []ucli.Flag {
 	out := []ucli.Flag{
-		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a running scheduler writes to stdin, until stdin ends; rungnn --learn starts this"},
-		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file unless --out names another"},
+		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a running scheduler writes to stdin, until stdin ends; " +
+			"rungnn --learn starts this"},
+		&ucli.StringFlag{Name: experienceFlag,
+			Usage: "learn from all schedulers (rungnn --learn --experience) that use the NATS server at this `URL`, until Ctrl-C"},
+		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file, " +
+			"or that of --out, where a later start goes on. Default: --out, at first the shipped network of --variant"},
 	}
 	out = append(out, flags.Online()...)
 	for _, f := range out {
@@ -61,20 +81,25 @@ func gpuCommand() *ucli.Command {
 			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
 			"   gnntrain gpu --data openb/csv --head actor-critic --resume  # continues that run after Ctrl-C\n" +
 			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
-		Flags: cli.Grouped(append([]ucli.Flag{
+		Flags: cli.Grouped(slices.Concat([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
 			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
 			&ucli.StringSliceFlag{Name: "pods", Usage: "CSV `FILE` of pods, instead of those in --data; may be repeated"},
-			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, instead of random weights"},
+			&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, " +
+				"instead of random weights"},
 			&ucli.StringFlag{Name: "config", Usage: "YAML `FILE` with the hyperparameters; flags take precedence"},
-			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, for a network that was trained on them"},
+			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, " +
+				"for a network that was trained on them"},
 			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
 			&ucli.StringFlag{Name: "encoder", Value: string(d.Encoder), Usage: "`NAME`: gnn, mlp (no messages from devices) or linear"},
 			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
 			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
-		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")...),
-			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"}),
+			seedsFlag(),
+		}, work.Flags(), fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, "+
+			"and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")),
+			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"},
+			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: trainGPU,
 	}
 }
@@ -94,5 +119,20 @@ func pickCommand() *ucli.Command {
 			&ucli.IntFlag{Name: "episodes", Usage: "judge again on `NUMBER` further held-out episodes; not for networks on the GPU graph"},
 		},
 		Action: pick,
+	}
+}
+
+// program is this one for others of its kind.
+func program() work.Program {
+	return work.Program{
+		Usage: "play rollouts and train seeds for other machines",
+		Description: "gnntrain --workers URL puts the rollouts of a run into a queue at that URL, and gnntrain --seeds 1,2,3 --workers URL\n" +
+			"whole runs. Workers of the same program, with the same libraries, on the same kind of processor take them; " +
+			"others get nothing, and say so.\nSo the weights are those of one process, to the last bit. " +
+			"gnnsched work --help describes certificates.\n\nExamples:\n" +
+			"   gnntrain work --listen 127.0.0.1:4222                                  # a queue and a worker\n" +
+			"   gnntrain --config my.yaml --workers nats://127.0.0.1:4222              # … to which a run gives its rollouts\n" +
+			"   gnntrain --config my.yaml --seeds 1,2,3 --workers nats://127.0.0.1:4222    # … or three runs",
+		Work: "rollouts and runs", Limit: 24 * time.Hour, Handlers: handlers,
 	}
 }

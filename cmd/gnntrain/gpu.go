@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,24 +28,66 @@ func trainGPU(c *ucli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	t := value.Trainer{Config: cfg}
-	if c.Bool("resume") {
+	var resume *run.State
+	if c.Bool("resume") && !c.IsSet("seeds") {
 		// --encoder and --head are part of the file's default name.
-		if t.Resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
+		if resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
 			return err
 		}
-		if t.Config, err = resumedGPU(c, t.Resume, cfg); err != nil {
+		if cfg, err = resumedGPU(c, resume, cfg); err != nil {
 			return err
 		}
 	}
 	if c.Bool("print-config") {
-		y, err := yaml.Marshal(t.Config)
-		if err == nil {
-			_, err = c.App.Writer.Write(y)
-		}
-		return err
+		return cli.Written(c)(yaml.Marshal(cfg))
 	}
-	if t.Nodes, t.Family, err = gpuFamily(c, t.Config); err != nil {
+	f := filesOf(c, gpuVariant(cfg))
+	if c.IsSet("seeds") {
+		return gpuRuns(c, cfg, f).train(c)
+	}
+	if c.IsSet("workers") {
+		return exit.New(exit.Usage, errors.New("--workers: they train whole runs of networks for GPU clusters"), "add --seeds, or leave it out")
+	}
+	return trainGPUConfig(c, cfg, resume, f)
+}
+
+// gpuRuns returns the runs of a configuration.
+func gpuRuns(c *ucli.Context, cfg value.Config, f runFiles) runs {
+	return runs{
+		files: f,
+		here: func(seed uint64, f runFiles) error {
+			cfg := cfg
+			cfg.Seed = seed
+			return trainGPUConfig(c, cfg, nil, f)
+		},
+		whole: func(seed uint64) (wholeRun, error) {
+			cfg := cfg
+			cfg.Seed = seed
+			w := wholeRun{Command: "gpu"}
+			nodes, pods, err := gpuFiles(c, cfg)
+			if err != nil {
+				return w, err
+			}
+			if nodes != "" {
+				w.Inputs = append(w.Inputs, [2]string{"--nodes", nodes})
+			}
+			for _, path := range pods {
+				w.Inputs = append(w.Inputs, [2]string{"--pods", path})
+			}
+			if start := c.String("start"); start != "" {
+				w.Inputs = append(w.Inputs, [2]string{"--start", start})
+			}
+			w.Config, err = json.Marshal(cfg)
+			return w, err
+		},
+	}
+}
+
+// trainGPUConfig trains a network for GPU clusters and writes the best one.
+func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runFiles) (err error) {
+	t := value.Trainer{Config: cfg}
+	t.Resume, t.State = resume, f.state
+	if t.Nodes, t.Family, err = gpuFamily(c, cfg); err != nil {
 		return err
 	}
 	if start := c.String("start"); start != "" {
@@ -52,10 +95,10 @@ func trainGPU(c *ucli.Context) (err error) {
 			return exit.New(exit.Checkpoint, err, "name a network that gnntrain gpu wrote")
 		}
 		if err := t.CheckStart(); err != nil { // before anything is written
-			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err), "name a network of the same architecture, or choose its encoder, head, hidden and features with flags and --config")
+			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err),
+				"name a network of the same architecture, or choose its encoder, head, hidden and features with flags and --config")
 		}
 	}
-	f := filesOf(c, gpuVariant(t.Config))
 	if err := cli.Writable(f.out); err != nil {
 		return err
 	}
@@ -70,13 +113,12 @@ func trainGPU(c *ucli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = figures.end(err) }()
-	t.State = f.state
 	save := func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
 		return k.Save(f.out)
 	}
-	return training{trainer: &t, options: &t.Options, unit: "iteration", steps: t.Config.Iterations, save: save}.run(c, f, figures)
+	x := training{trainer: &t, options: &t.Options, unit: "iteration", steps: t.Config.Iterations, save: save}
+	return figures.end(x.run(c, f, figures))
 }
 
 // resumedGPU returns the configuration of a stored run. It is an error if a flag names another network.
@@ -86,7 +128,8 @@ func resumedGPU(c *ucli.Context, s *run.State, flags value.Config) (value.Config
 		return cfg, err
 	}
 	if c.IsSet("encoder") && flags.Encoder != cfg.Encoder || c.IsSet("head") && flags.Head != cfg.Head {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("the stored run trains a network with encoder %s and head %s", cfg.Encoder, cfg.Head), "leave --encoder and --head out, or name another --out")
+		return cfg, exit.New(exit.Usage, fmt.Errorf("the stored run trains a network with encoder %s and head %s", cfg.Encoder, cfg.Head),
+			"leave --encoder and --head out, or name another --out")
 	}
 	return cfg, nil
 }
@@ -130,40 +173,54 @@ func gpuConfig(c *ucli.Context) (value.Config, error) {
 
 // gpuFamily reads the nodes and the workloads that the flags name. A configuration with partitions needs none.
 func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []value.Workload, err error) {
+	nodesFile, podFiles, err := gpuFiles(c, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
 	if cfg.Partitions != nil {
-		if c.String("data") != "" || c.String("nodes") != "" || len(c.StringSlice("pods")) > 0 {
-			return nil, nil, exit.Usagef("with partitions no trace is read: leave out --data, --nodes and --pods")
-		}
 		return nil, []value.Workload{value.PartitionPods()}, nil
 	}
-	const hint = "name the trace's directory with --data, or files with --nodes and --pods; docs/results/gpu.md tells where to get the trace"
-	nodesFile, podFiles := c.String("nodes"), c.StringSlice("pods")
-	if dir := c.String("data"); dir != "" {
-		if nodesFile == "" {
-			nodesFile = filepath.Join(dir, openb.NodesFile)
-		}
-		if len(podFiles) == 0 {
-			names, err := openb.PodLists(dir)
-			if err != nil {
-				return nil, nil, exit.New(exit.Usage, err, hint)
-			}
-			for _, name := range names {
-				podFiles = append(podFiles, openb.PodsFile(dir, name))
-			}
-		}
-	}
-	if nodesFile == "" || len(podFiles) == 0 {
-		return nil, nil, exit.New(exit.Usage, errors.New("there is no trace to learn on"), hint)
-	}
 	if nodes, err = openb.LoadNodes(nodesFile); err != nil {
-		return nil, nil, exit.New(exit.Usage, err, hint)
+		return nil, nil, exit.New(exit.Usage, err, noTrace)
 	}
 	for _, f := range podFiles {
 		pods, err := openb.LoadPods(f)
 		if err != nil {
-			return nil, nil, exit.New(exit.Usage, err, hint)
+			return nil, nil, exit.New(exit.Usage, err, noTrace)
 		}
 		family = append(family, value.Workload{Name: openb.ListName(f), Pods: pods})
 	}
 	return nodes, family, nil
+}
+
+const noTrace = "name the trace's directory with --data, or files with --nodes and --pods; docs/results/gpu.md tells where to get the trace"
+
+// gpuFiles returns the files that the flags name.
+func gpuFiles(c *ucli.Context, cfg value.Config) (nodes string, pods []string, err error) {
+	nodes, pods = c.String("nodes"), c.StringSlice("pods")
+	dir := c.String("data")
+	if cfg.Partitions != nil {
+		if dir != "" || nodes != "" || len(pods) > 0 {
+			return "", nil, exit.Usagef("with partitions no trace is read: leave out --data, --nodes and --pods")
+		}
+		return "", nil, nil
+	}
+	if dir != "" {
+		if nodes == "" {
+			nodes = filepath.Join(dir, openb.NodesFile)
+		}
+		if len(pods) == 0 {
+			names, err := openb.PodLists(dir)
+			if err != nil {
+				return "", nil, exit.New(exit.Usage, err, noTrace)
+			}
+			for _, name := range names {
+				pods = append(pods, openb.PodsFile(dir, name))
+			}
+		}
+	}
+	if nodes == "" || len(pods) == 0 {
+		return "", nil, exit.New(exit.Usage, errors.New("there is no trace to learn on"), noTrace)
+	}
+	return nodes, pods, nil
 }

@@ -37,10 +37,12 @@ func gpuTrace(t *testing.T) string {
 func TestTrainGPU(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: gnn\niterations: 9\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: 1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: gnn\niterations: 9\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: "+
+		"1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--config", config, "--encoder", "mlp", "--head", "actor-critic", "--iterations", "2")
+	code, stdout, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--config", config, "--encoder", "mlp", "--head",
+		"actor-critic", "--iterations", "2")
 	if code != exit.OK || !strings.Contains(stdout, "wrote gpu-acdqn.safetensors") {
 		t.Fatalf("code %d: %s%s", code, stdout, errs)
 	}
@@ -70,7 +72,8 @@ func TestTrainGPU(t *testing.T) {
 	if _, err := os.Stat(again); err == nil {
 		t.Error("--typical-only trained a network")
 	}
-	if b, err := os.ReadFile("logs/gpu-acdqn/scalars.csv"); err != nil || !strings.Contains(string(b), "eval/gain_over_fgd") || !strings.Contains(string(b), "losses/policy_loss") {
+	if b, err := os.ReadFile("logs/gpu-acdqn/scalars.csv"); err != nil || !strings.Contains(string(b), "eval/gain_over_fgd") ||
+		!strings.Contains(string(b), "losses/policy_loss") {
 		t.Errorf("%v: %s", err, b)
 	}
 }
@@ -79,7 +82,8 @@ func TestTrainGPU(t *testing.T) {
 func TestTrainGPUAndResume(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config, data := filepath.Join(t.TempDir(), "c.yaml"), gpuTrace(t)
-	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: mlp\niterations: 3\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: 1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: mlp\niterations: 3\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: "+
+		"1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	train := func(ctx context.Context, want int, say string, args ...string) {
@@ -151,7 +155,8 @@ func TestTrainGPUErrors(t *testing.T) {
 			t.Errorf("%q: code %d, %s, want %q", args, code, errs, say)
 		}
 	}
-	if code, stdout, _ := gnntrain(t, context.Background(), "gpu", "--print-config", "--seed", "7"); code != exit.OK || !strings.Contains(stdout, "seed: 7") {
+	if code, stdout, _ := gnntrain(t, context.Background(), "gpu", "--print-config", "--seed", "7"); code != exit.OK ||
+		!strings.Contains(stdout, "seed: 7") {
 		t.Errorf("code %d: %s", code, stdout)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/run"
@@ -56,7 +56,7 @@ func read(c *ucli.Context) (learn.Job, error) {
 	if path == "" {
 		return learn.NewJob(c.String("variant"))
 	}
-	data, err := inputfile.Read(path, inputfile.Text)
+	data, err := files.Read(path, files.Text)
 	if err != nil {
 		return learn.Job{}, err
 	}
@@ -81,7 +81,8 @@ func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
 func loadState(c *ucli.Context, path string, fixed []string) (*run.State, error) {
 	for _, name := range fixed {
 		if c.IsSet(name) {
-			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name), "leave it out, or start a new run without --resume")
+			return nil, exit.New(exit.Usage, fmt.Errorf("--%s: a resumed run keeps its configuration", name),
+				"leave it out, or start a new run without --resume")
 		}
 	}
 	s, err := run.LoadState(path)

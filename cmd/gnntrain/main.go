@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/man"
+	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/flags"
@@ -38,22 +39,27 @@ func app() *ucli.App {
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
 		Commands: append(commands(), man.Command("gnntrain", commit, commands)),
-		Flags: cli.Grouped(slices.Concat(runFlags(), onlineFlags(), flags.All()),
+		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), flags.All()),
 			cli.Group{Flags: "steps seed teacher online"},
 			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"},
-			cli.Group{Heading: "network and objective", Flags: "hidden-layers residual reward reward-scale gamma half-life unscheduled-cost evaluate-every evaluate-seeds"},
+			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames},
+			cli.Group{Heading: "network and objective",
+				Flags: "hidden-layers residual reward reward-scale gamma half-life unscheduled-cost evaluate-every evaluate-seeds"},
 			cli.Group{Heading: "learning", Flags: "method learning-rate batch-size clip-norm"},
 			cli.Group{Heading: "imitation", Flags: "use-heuristic imitation imitation-coefficient margin margin-weight margin-floor"},
-			cli.Group{Heading: "rollouts", Flags: "tries random-tries try-envs try-every try-horizon try-memory try-scale try-updates try-wait-placements anchor averaging"},
-			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay epsi-share final-epsi n-step priority-exponent replay-buffer-size replay-bytes target-update-frequency update-frequency"},
-			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate critic-apart critic-warmup clip entropy envs epochs gae-lambda group rollout target-kl value-clip value-coefficient"}),
+			cli.Group{Heading: "rollouts", Flags: "tries random-tries try-envs try-every try-horizon try-memory try-scale try-updates " +
+				"try-wait-placements anchor averaging"},
+			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay epsi-share final-epsi n-step priority-exponent replay-buffer-size " +
+				"replay-bytes target-update-frequency update-frequency"},
+			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate critic-apart critic-warmup clip entropy envs " +
+				"epochs gae-lambda group rollout target-kl value-clip value-coefficient"}),
 		Action: dispatch,
 	}
 }
 
 // commands lists the commands that the help shows.
 func commands() []*ucli.Command {
-	return []*ucli.Command{gpuCommand(), pickCommand()}
+	return []*ucli.Command{gpuCommand(), pickCommand(), work.Command(program())}
 }
 
 // dispatch starts the kind of training that the flags ask for.

@@ -28,47 +28,55 @@ import (
 	"gnnsched/scheduler/server"
 )
 
-// learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the
+// learnOnline is the action with --online. It ends when stdin does (never with --experience), or with a signal, and saves the
 // network either way. A scheduler that gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {
-	out := c.String("out")
+	from, out := c.String("init"), c.String("out")
 	if out == "" {
-		out = c.String("init")
+		out = from
 	}
-	unlock, err := lockWeights(c, out)
+	if from == "" { // the trainer before this one may have written it
+		from = out
+	}
+	unlock, err := lockWeights(c, from, out)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	start, job, err := onlineStart(c)
+	weights := from
+	if goesOn(from, out) {
+		weights = out
+	}
+	start, job, err := onlineStart(c, weights)
 	if err != nil {
 		return err
-	}
-	if cli.IsTerminal(os.Stdin) {
-		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, and stdin is a terminal"), "start it with rungnn --learn")
 	}
 	signal.Ignore(syscall.SIGPIPE) // after a scheduler was killed, a report must not end this process before it saves the network
-	r, err := newSource(c.Context, os.Stdin)
-	if err != nil && c.Context.Err() != nil {
+	schedulers, err := actorsOf(c, start)
+	if err != nil {
 		return err
 	}
-	if err != nil {
-		return exit.New(exit.Usage, err, "start it with rungnn --learn")
-	}
+	defer schedulers.close()
 	t, err := learn.NewOnlineTrainer(job)
 	if err != nil {
 		return err
 	}
-	t.Save = func(k *checkpoint.Checkpoint) error { k.Manifest.Commit = commit; return k.Save(out) }
-	t.Note = func(line string) { fmt.Fprintln(os.Stderr, line) }
+	t.Save = func(k *checkpoint.Checkpoint) error {
+		k.Manifest.Commit = commit
+		if err := k.Save(out); err != nil {
+			return err
+		}
+		return schedulers.publish(k)
+	}
+	t.Note = note
 	if t.State = c.String("state"); t.State == "" {
 		t.State = out + ".online"
 	}
 	t.Guard = online.Guard{Tolerance: c.Float64(flags.Tolerance), Patience: c.Int(flags.GuardPatience)}
-	if t.Guard.Exam, err = guardExam(c, job, start); err != nil {
+	if t.Guard.Exam, err = guardExam(c, job, start, from); err != nil {
 		return err
 	}
-	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
+	report := onlineReport{send: schedulers.report, before: int(start.Manifest.Training["onlineSteps"])}
 	if dir := c.String("events"); dir != "" {
 		if err := cli.MakeDir(c.App.ErrWriter, dir, "--events", 0o755); err != nil {
 			return err
@@ -80,7 +88,14 @@ func learnOnline(c *ucli.Context) (err error) {
 		report.run.Rewind(report.before) // drops the figures of updates that an earlier trainer did not save
 	}
 	t.Progress = report.progress
-	return t.Learn(r, start)
+	return t.Learn(schedulers, start)
+}
+
+// goesOn tells whether an earlier trainer made the network in out from the one in from. The state file belongs to out then.
+func goesOn(from, out string) bool {
+	first, err := checkpoint.Load(from)
+	later, none := checkpoint.Load(out)
+	return err == nil && none == nil && later.Origin() == first.Origin()
 }
 
 // anotherEnds is how long to wait for a trainer of the same file to end. The scheduler before this one
@@ -88,8 +103,8 @@ func learnOnline(c *ucli.Context) (err error) {
 const anotherEnds = 30 * time.Second
 
 // lockWeights makes this the only trainer of a file.
-func lockWeights(c *ucli.Context, file string) (unlock func(), err error) {
-	if _, err := os.Stat(c.String("init")); err != nil {
+func lockWeights(c *ucli.Context, from, file string) (unlock func(), err error) {
+	if _, err := os.Stat(from); err != nil && !shippedStart(c, from) {
 		return func() {}, nil // onlineStart reports it
 	}
 	unlock, err = online.Lock(c.Context, file, anotherEnds)
@@ -102,17 +117,29 @@ func lockWeights(c *ucli.Context, file string) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// onlineStart returns the network to start from, and its job with the changes of the flags.
-func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
-	path := c.String("init")
-	if path == "" {
-		return nil, learn.Job{}, exit.New(exit.Usage, errors.New("--online needs --init"), "name the checkpoint to start from")
+// shippedStart tells whether learning begins with the shipped network of --variant: without --init, the first time.
+func shippedStart(c *ucli.Context, from string) bool {
+	_, err := os.Stat(from)
+	return c.String("init") == "" && from != "" && errors.Is(err, os.ErrNotExist)
+}
+
+// onlineStart returns the network in the file to start from, and its job with the changes of the flags.
+func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, job learn.Job, err error) {
+	switch {
+	case from == "":
+		err = exit.New(exit.Usage, errors.New("--online needs --init"),
+			"name the checkpoint to start from, or with --out where to write what begins with the shipped network")
+	case shippedStart(c, from):
+		if start, err = checkpoint.Shipped(c.String("variant")); err != nil {
+			err = exit.New(exit.Usage, err, "name the checkpoint to start from with --init")
+		}
+	default:
+		start, err = server.LoadCheckpoint(from)
 	}
-	start, err := server.LoadCheckpoint(path)
 	if err != nil {
 		return nil, learn.Job{}, err
 	}
-	job, err := flags.OnlineJob(c, start)
+	job, err = flags.OnlineJob(c, start)
 	if err != nil {
 		return nil, job, exit.New(exit.Usage, err, "see gnntrain --help; or train a network with this version's gnntrain")
 	}
@@ -120,32 +147,35 @@ func onlineStart(c *ucli.Context) (*checkpoint.Checkpoint, learn.Job, error) {
 }
 
 // guardExam returns the episodes on which the guard judges networks; nil for none.
-func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint) (online.Exam, error) {
+func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint, from string) (online.Exam, error) {
 	n := c.Int(flags.GuardEpisodes)
 	if n == 0 {
 		return nil, nil
 	}
 	if m, gpu := job.Chosen().(value.Online); gpu {
-		pods, err := flags.GuardPods(c, start, c.String("init"))
+		pods, err := flags.GuardPods(c, start, from)
 		return &value.Exam{Config: m.Config, Typical: pods, Episodes: n}, err
 	}
 	held, err := run.NewHeldOut(job.Evaluation(), n)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, fmt.Sprintf("name another scenario with --%s, or switch the episodes off with --%s 0", flags.GuardScenario, flags.GuardEpisodes))
+		return nil, exit.New(exit.Usage, err, fmt.Sprintf("name another scenario with --%s, or switch the episodes off with --%s 0",
+			flags.GuardScenario, flags.GuardEpisodes))
 	}
 	return online.HeldOut{HeldOut: held, Unscheduled: job.Unscheduled}, nil
 }
 
-// onlineReport reports online learning: a line on stderr, one on stdout that the scheduler reads, and TensorBoard's scalars.
+// onlineReport reports online learning: a line on stderr, what the schedulers read, and TensorBoard's scalars.
 type onlineReport struct {
+	send   func(experience.Report)
 	before int              // steps of the network's earlier online learning
 	run    *tensorboard.Run // nil for none
 }
 
 func (r *onlineReport) progress(p online.Progress) {
-	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's, %d overruled) in %d updates: reward %.3f, loss %.4f, held-out score %.4f, %d networks kept back\n",
+	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's, %d overruled) in %d updates: reward %.3f, "+
+		"loss %.4f, held-out score %.4f, %d networks kept back\n",
 		p.Steps, p.Lost, p.Stale, p.Overruled, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
-	fmt.Fprintln(os.Stdout, reportOf(p).Line())
+	r.send(reportOf(p))
 	if r.run == nil {
 		return
 	}
@@ -154,7 +184,8 @@ func (r *onlineReport) progress(p online.Progress) {
 		tag   string
 		value float64
 	}{
-		{course.Reward, p.Reward}, {course.Cost, p.Cost}, {course.Loss, p.Loss}, {course.GradientNorm, p.Norm}, {"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
+		{course.Reward, p.Reward}, {course.Cost, p.Cost}, {course.Loss, p.Loss}, {course.GradientNorm, p.Norm},
+		{"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
 		{"overruled_steps", float64(p.Overruled)},
 		{course.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
 	} {
@@ -168,7 +199,8 @@ func (r *onlineReport) progress(p online.Progress) {
 // reportOf returns what the scheduler gets to know: the counts, and the figures that there are by now.
 func reportOf(p online.Progress) experience.Report {
 	r := experience.Report{
-		Read: uint64(p.Steps), Missing: uint64(p.Lost), Stale: uint64(p.Stale), Updates: uint64(p.Updates), Passed: uint64(p.Passed), Refused: uint64(p.KeptBack),
+		Read: uint64(p.Steps), Missing: uint64(p.Lost), Stale: uint64(p.Stale), Updates: uint64(p.Updates), Passed: uint64(p.Passed),
+		Refused: uint64(p.KeptBack),
 		Figures: map[string]float64{},
 	}
 	if p.Steps > 1 { // a step's reward is known when the next one comes

@@ -51,7 +51,8 @@ func steps(t *testing.T, n int, network uint64) []byte {
 				t.Fatal(err)
 			}
 		}
-		s := experience.Step{Number: uint64(i), Features: feature.Default().Hash(), State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
+		s := experience.Step{Number: uint64(i), Features: feature.Default().Hash(),
+			State: encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates()).Clone(), Before: env.Cost(), Network: network, Log: -1}
 		env.Step(0)
 		s.After = env.Cost()
 		if err := w.Write(s); err != nil {
@@ -93,16 +94,19 @@ func TestOnline(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := steps(t, 300, 0)
-	for _, want := range []float64{300, 600} {
-		if code, errs := trainOnline(t, stream, "--init", file, "--events", events, "--batch-size", "16", "--update-frequency", "2"); code != exit.OK {
-			t.Fatalf("code %d: %s", code, errs)
-		}
-		got, err := checkpoint.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := got.Manifest.Training["onlineSteps"]; n != want || got.Manifest.Training["onlineUpdates"] < want/2-20 {
-			t.Errorf("figures %v, want %v steps", got.Manifest.Training, want)
+	for _, out := range []string{filepath.Join(t.TempDir(), "learned.safetensors"), file} {
+		for _, want := range []float64{300, 600} {
+			if code, errs := trainOnline(t, stream, "--init", file, "--out", out, "--events", events, "--batch-size", "16", "--update-frequency",
+				"2"); code != exit.OK {
+				t.Fatalf("code %d: %s", code, errs)
+			}
+			got, err := checkpoint.Load(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := got.Manifest.Training["onlineSteps"]; n != want || got.Manifest.Training["onlineUpdates"] < want/2-20 {
+				t.Errorf("figures %v, want %v steps", got.Manifest.Training, want)
+			}
 		}
 	}
 	rows(t, events, "\n300,online/loss,", "\n600,online/reward,", "online/kept_back", "online/eval_total")
@@ -137,7 +141,8 @@ func TestOnlineStopsAtSignal(t *testing.T) {
 	}()
 	var errs bytes.Buffer
 	app := &ucli.App{Name: "gnntrain", ErrWriter: &errs, Action: learnOnline, Flags: slices.Concat(runFlags(), onlineFlags(), flags.All())}
-	if code := cli.RunContext(ctx, app, []string{"gnntrain", "--online", "--init", file, "--batch-size", "16", "--update-frequency", "2"}); code != exit.OK {
+	if code := cli.RunContext(ctx, app, []string{"gnntrain", "--online", "--init", file, "--batch-size", "16", "--update-frequency",
+		"2"}); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	got, err := checkpoint.Load(file)
@@ -166,12 +171,14 @@ func rows(t *testing.T, events string, want ...string) {
 // hyperparameters take effect, in both spellings.
 func TestOnlineActorCritic(t *testing.T) {
 	learned := func(args ...string) *checkpoint.Checkpoint {
-		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
+		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8},
+			rand.New(rand.NewPCG(1, 1)))
 		file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
 		if err := c.Save(file); err != nil {
 			t.Fatal(err)
 		}
-		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events, "--rollout", "64", "--guard-episodes", "2", "--guard-scenario", "hetero80"}, args...)...)
+		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events, "--rollout", "64",
+			"--guard-episodes", "2", "--guard-scenario", "hetero80"}, args...)...)
 		if code != exit.OK {
 			t.Fatalf("code %d: %s", code, stderr)
 		}
@@ -256,7 +263,8 @@ func gpuSteps(t *testing.T, n int) []byte {
 		return out
 	}
 	for i := range n {
-		g := &experience.GPUState{Cluster: floats(layout.Widths.Cluster), Kinds: []experience.MachineKind{{MilliCPU: 96_000, Memory: 384 << 30, Devices: 8, Model: "G2"}}, Waiting: 2}
+		g := &experience.GPUState{Cluster: floats(layout.Widths.Cluster),
+			Kinds: []experience.MachineKind{{MilliCPU: 96_000, Memory: 384 << 30, Devices: 8, Model: "G2"}}, Waiting: 2}
 		for k := range 4 {
 			free := floats(8)
 			g.Nodes = append(g.Nodes, experience.GPUAmounts{ID: uint64(k), Idle: 8 * rng.Float32()})
@@ -272,7 +280,8 @@ func gpuSteps(t *testing.T, n int) []byte {
 // A network for GPU clusters learns from a stream, is judged on its typical pods and on the stream's nodes, and continues with
 // its state. Without typical pods it does not start, and other networks' steps are refused.
 func TestOnlineGPU(t *testing.T) {
-	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1)))
+	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8},
+		rand.New(rand.NewPCG(1, 1)))
 	file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
 	if err := c.Save(file); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,8 @@ func readCandidate(path string) (c candidate, err error) {
 	}
 	score, ok := c.Manifest.Training[run.HeldOutScore]
 	if !ok {
-		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, run.HeldOutScore), "train it again with this version's gnntrain")
+		return c, exit.New(exit.Usage, fmt.Errorf("%s: its manifest has no %s", path, run.HeldOutScore),
+			"train it again with this version's gnntrain")
 	}
 	if err := json.Unmarshal(c.Manifest.Config, &c.job); err != nil {
 		return c, exit.New(exit.Usage, fmt.Errorf("%s: the configuration in its manifest: %w", path, err), "train it again with gnntrain")
@@ -84,7 +85,8 @@ func pick(c *ucli.Context) error {
 			return err
 		}
 		if len(all) > 0 && !reflect.DeepEqual(next.job, all[0].job) {
-			return exit.New(exit.Usage, fmt.Errorf("%s and %s differ in more than the seed", all[0].path, path), "name networks of one configuration")
+			return exit.New(exit.Usage, fmt.Errorf("%s and %s differ in more than the seed", all[0].path, path),
+				"name networks of one configuration")
 		}
 		all = append(all, next)
 	}

@@ -83,12 +83,14 @@ func TestPickJudgesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for args, want := range map[string]string{"pick --out best learned lucky": "* seed 77", "pick --out best --episodes 2 learned lucky": "* seed " + strconv.FormatUint(learned.Manifest.Seed, 10)} {
+	for args, want := range map[string]string{"pick --out best learned lucky": "* seed 77",
+		"pick --out best --episodes 2 learned lucky": "* seed " + strconv.FormatUint(learned.Manifest.Seed, 10)} {
 		if code, out, errs := gnntrain(t, ctx, strings.Fields(args)...); code != exit.OK || !strings.Contains(out, want) {
 			t.Errorf("%s: code %d: %s%s", args, code, out, errs)
 		}
 	}
-	for args, say := range map[string]string{"pick --out best --episodes 2 devices": "leave --episodes out", "pick --out best --episodes -1 lucky": "want 1 or more"} {
+	for args, say := range map[string]string{"pick --out best --episodes 2 devices": "leave --episodes out",
+		"pick --out best --episodes -1 lucky": "want 1 or more"} {
 		if code, _, errs := gnntrain(t, ctx, strings.Fields(args)...); code != exit.Usage || !strings.Contains(errs, say) {
 			t.Errorf("%s: code %d: %s", args, code, errs)
 		}

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -20,19 +21,21 @@ import (
 type reporter struct {
 	unit      string // name of a step
 	bar       *progressbar.ProgressBar
+	to        io.Writer
 	scrolling bool // a line at each report
 	last      run.Pace
 }
 
 func newReporter(c *ucli.Context, unit string, steps int) *reporter {
-	r := &reporter{unit: unit, scrolling: c.Bool("log-scrolling"), last: run.Pace{Steps: steps}}
+	r := &reporter{unit: unit, to: c.App.ErrWriter, scrolling: c.Bool("log-scrolling"), last: run.Pace{Steps: steps}}
 	bar := cli.IsTerminal(os.Stderr) && !r.scrolling
 	if c.IsSet("progress") {
 		bar = c.Bool("progress")
 	}
 	if bar {
 		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(locale.Writer(os.Stderr)), progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth())
+			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionFullWidth())
 	}
 	return r
 }
@@ -68,7 +71,7 @@ func (r *reporter) line(what string) {
 	if p.Speed < 10 {
 		decimals = 2
 	}
-	fmt.Fprintf(os.Stderr, "%s %d of %d: %s; %.*f %ss/s, %s left\n",
+	fmt.Fprintf(r.to, "%s %d of %d: %s; %.*f %ss/s, %s left\n",
 		r.unit, p.Step, p.Steps, what, decimals, p.Speed, r.unit, left.Round(time.Second))
 }
 

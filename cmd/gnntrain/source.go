@@ -4,13 +4,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/experience"
 )
 
-// source is an experience.Source that ends when its context does, as if the stream had ended there. So
-// a trainer that gets a signal judges and saves its network.
+// source has the steps of the scheduler that started this process, which reads its reports and its file. It ends when its context does, as
+// if the stream had ended there. So a trainer that gets a signal judges and saves its network.
 type source struct {
 	ctx   context.Context
 	steps chan received
@@ -59,3 +62,9 @@ func (s *source) Next() (experience.Step, error) {
 		return next.step, next.err
 	}
 }
+
+func (s *source) publish(*checkpoint.Checkpoint) error { return nil }
+
+func (s *source) report(r experience.Report) { fmt.Fprintln(os.Stdout, r.Line()) }
+
+func (s *source) close() {}

@@ -25,12 +25,12 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 )
 
-// files are the paths that a run writes to.
-type files struct{ out, state, events string }
+// runFiles are the paths that a run writes to.
+type runFiles struct{ out, state, events string }
 
 // filesOf returns the paths of the flags, or their defaults.
-func filesOf(c *ucli.Context, variant string) files {
-	f := files{c.String("out"), c.String("state"), c.String("events")}
+func filesOf(c *ucli.Context, variant string) runFiles {
+	f := runFiles{c.String("out"), c.String("state"), c.String("events")}
 	if f.out == "" {
 		f.out = variant + ".safetensors"
 	}
@@ -48,7 +48,7 @@ func filesOf(c *ucli.Context, variant string) files {
 func train(c *ucli.Context) (err error) {
 	var job learn.Job
 	var resume *run.State
-	if c.Bool("resume") {
+	if c.Bool("resume") && !c.IsSet("seeds") {
 		resume, job, err = resumedJob(c, filesOf(c, c.String("variant")).state)
 	} else {
 		job, err = newJob(c)
@@ -57,13 +57,16 @@ func train(c *ucli.Context) (err error) {
 		return err
 	}
 	if c.Bool("print-config") {
-		y, err := job.YAML()
-		if err == nil {
-			_, err = c.App.Writer.Write(y)
-		}
-		return err
+		return cli.Written(c)(job.YAML())
 	}
-	f := filesOf(c, job.Variant)
+	if c.IsSet("seeds") {
+		return jobRuns(c, job).train(c)
+	}
+	return trainJob(c, job, resume, filesOf(c, job.Variant))
+}
+
+// trainJob trains in the simulator, with curves of the run.
+func trainJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles) error {
 	config, err := job.YAML()
 	if err != nil {
 		return err
@@ -72,8 +75,7 @@ func train(c *ucli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = figures.end(err) }()
-	return learnJob(c, job, resume, f, figures)
+	return figures.end(learnJob(c, job, resume, f, figures))
 }
 
 // figures are the curves of a run, in a folder that gnnsched report reads.
@@ -85,7 +87,7 @@ type figures struct {
 
 // open checks that the files can be written, opens the figures and describes the run, whose configuration is
 // YAML. Figures of steps after first are dropped: they are from another run, or from this one before it was killed.
-func (f files) open(c *ucli.Context, first int, config []byte) (*figures, error) {
+func (f runFiles) open(c *ucli.Context, first int, config []byte) (*figures, error) {
 	for _, path := range []string{f.out, f.state} {
 		if err := cli.Writable(path); err != nil {
 			return nil, err
@@ -130,7 +132,12 @@ func firstStep(s *run.State) int {
 }
 
 // learnJob runs a job and writes its best network.
-func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figures *figures) error {
+func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, figures *figures) error {
+	away, end, err := elsewhere(c, job)
+	if err != nil {
+		return err
+	}
+	defer end()
 	held, err := run.NewHeldOut(job.Evaluation(), job.EvaluateSeeds)
 	if err != nil {
 		return err
@@ -140,7 +147,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "default scoring on the held-out workloads: %v\n", baseline)
+	fmt.Fprintf(c.App.ErrWriter, "default scoring on the held-out workloads: %v\n", baseline)
 	save, err := saving(job, f.out, baseline)
 	if err != nil {
 		return err
@@ -155,7 +162,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f files, figure
 	if err != nil {
 		return err
 	}
-	t.HeldOut, t.State, t.Resume = held, f.state, resume
+	t.HeldOut, t.State, t.Resume, t.Elsewhere = held, f.state, resume, away
 	x := training{trainer: t, options: &t.Options, unit: "step", steps: job.Steps, save: save}
 	x.beside = fmt.Sprintf(" (default scoring: %v)", baseline)
 	if job.Judge != nil {
@@ -178,13 +185,13 @@ type training struct {
 }
 
 // run trains, shows progress, and writes the best network.
-func (x training) run(c *ucli.Context, f files, figures *figures) error {
+func (x training) run(c *ucli.Context, f runFiles, figures *figures) error {
 	r := newReporter(c, x.unit, x.steps)
 	x.options.Recorder, x.options.Improved = figures, x.save
 	x.options.Progress, x.options.Evaluated = r.progress, r.evaluated
 	best, e, err := x.trainer.Train(c.Context)
 	r.end()
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil && (best == nil || !errors.Is(err, context.Canceled)) {
 		return err
 	}
 	result := "held-out " + e.Text + x.beside
@@ -223,7 +230,7 @@ func saving(job learn.Job, out string, baseline run.Score) (func(*checkpoint.Che
 }
 
 // end returns the error of a run that was interrupted, or removes the state file of one that is over.
-func (f files) end(interrupted error) error {
+func (f runFiles) end(interrupted error) error {
 	if interrupted != nil {
 		return exit.New(exit.Interrupted, errors.New("interrupted"), "continue with --resume")
 	}

@@ -71,7 +71,8 @@ func TestTrainAndResume(t *testing.T) {
 		t.Errorf("the state of a run that is over: %v", err)
 	}
 	r, err := runfolder.Read(events)
-	if err != nil || r.Manifest.Kind != "gnntrain" || r.Manifest.Ended == nil || r.Manifest.Error != "" || len(r.Manifest.Notes) != 1 || len(r.Scalars) == 0 || !strings.Contains(r.Manifest.Settings["configuration"], "steps: 600") {
+	if err != nil || r.Manifest.Kind != "gnntrain" || r.Manifest.Ended == nil || r.Manifest.Error != "" || len(r.Manifest.Notes) != 1 ||
+		len(r.Scalars) == 0 || !strings.Contains(r.Manifest.Settings["configuration"], "steps: 600") {
 		t.Errorf("the folder for reports: %+v, %v", r, err)
 	}
 	csv, err := os.ReadFile(filepath.Join(events, tensorboard.ScalarsFile))
@@ -102,16 +103,19 @@ func TestTrainOnRecord(t *testing.T) {
 	}
 	for i := range int64(60) {
 		at := begin + i*10_000
-		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("p", i), MilliCPU: 500, Memory: 1 << 30, Arrived: at, Bound: at, Ended: at + 40_000, End: record.Succeeded, Node: "n0"})
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("p", i), MilliCPU: 500, Memory: 1 << 30, Arrived: at,
+			Bound: at, Ended: at + 40_000, End: record.Succeeded, Node: "n0"})
 	}
 	w.Run(record.Run{ID: "1", Source: "live", From: begin, To: begin + 600_000})
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 	out, events := filepath.Join(t.TempDir(), "my.safetensors"), filepath.Join(t.TempDir(), "events")
-	args := []string{"--variant", "acdqn", "--steps", "200", "--evaluate-every", "100", "--hidden-layers", "8", "--trace", dir, "--out", out, "--events", events}
+	args := []string{"--variant", "acdqn", "--steps", "200", "--evaluate-every", "100", "--hidden-layers", "8", "--trace", dir, "--out", out,
+		"--events", events}
 	code, stdout, errs := gnntrain(t, context.Background(), args...)
-	if code != exit.OK || !strings.Contains(errs, "episodes are drawn from 6 blocks of 1m0s; the next 2 blocks are for choosing, 2 later blocks are for judging") {
+	if code != exit.OK || !strings.Contains(errs,
+		"episodes are drawn from 6 blocks of 1m0s; the next 2 blocks are for choosing, 2 later blocks are for judging") {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	c, err := checkpoint.Load(out)
@@ -125,7 +129,8 @@ func TestTrainOnRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if to := j.Environment.Trace.To; to != 360 || j.HeldOut.Trace.From != to || j.HeldOut.Trace.To != 480 || j.Judge.Trace.From != 480 || j.Judge.Trace.To != 0 {
+	if to := j.Environment.Trace.To; to != 360 || j.HeldOut.Trace.From != to || j.HeldOut.Trace.To != 480 || j.Judge.Trace.From != 480 ||
+		j.Judge.Trace.To != 0 {
 		t.Errorf("learns until %v, is chosen on %+v, judged on %+v", to, j.HeldOut.Trace, j.Judge.Trace)
 	}
 	again, err := j.Judgement(c)
@@ -143,16 +148,19 @@ func TestTrainOnRecord(t *testing.T) {
 	if r, err := runfolder.Read(events); err != nil || len(r.Manifest.Notes) != 2 || !strings.Contains(r.Manifest.Notes[1], again.String()) {
 		t.Errorf("the folder for reports: %+v, %v", r, err)
 	}
-	if code, _, errs := gnntrain(t, context.Background(), append(args, "--scenario", "mixed")...); code != exit.Usage || !strings.Contains(errs, "exclude each other") {
+	if code, _, errs := gnntrain(t, context.Background(), append(args, "--scenario", "mixed")...); code != exit.Usage ||
+		!strings.Contains(errs, "exclude each other") {
 		t.Errorf("code %d: %s", code, errs)
 	}
-	if code, _, errs := gnntrain(t, context.Background(), "--trace", t.TempDir(), "--out", out); code != exit.Usage || !strings.Contains(errs, "gnnsched record --out writes one") {
+	if code, _, errs := gnntrain(t, context.Background(), "--trace", t.TempDir(), "--out", out); code != exit.Usage ||
+		!strings.Contains(errs, "gnnsched record --out writes one") {
 		t.Errorf("code %d: %s", code, errs)
 	}
 }
 
 func TestPrintConfig(t *testing.T) {
-	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--actor_learning_rate", "0.003", "--scenario", "mixed", "--print-config")
+	code, out, errs := gnntrain(t, context.Background(), "--variant", "acgnn", "--actor_learning_rate", "0.003", "--scenario", "mixed",
+		"--print-config")
 	if code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}

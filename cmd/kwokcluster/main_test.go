@@ -63,7 +63,8 @@ func TestManual(t *testing.T) {
 	if code, _, errs := runApp(t, "man", dir); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	for page, want := range map[string]string{"kwokcluster.8": "kwokcluster up --pools", "kwokcluster-up.8": "--pools", "kwokcluster-down.8": "--purge", "kwokcluster-status.8": "--output"} {
+	for page, want := range map[string]string{"kwokcluster.8": "kwokcluster up --pools", "kwokcluster-up.8": "--pools",
+		"kwokcluster-down.8": "--purge", "kwokcluster-status.8": "--output"} {
 		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s lacks %q: %v", page, want, err)
 		}
@@ -100,7 +101,8 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"number", []string{"up", "--nodes", "many"}, "many"},
 		{"negative", []string{"up", "--dir", fresh, "--nodes", "-1"}, "--nodes -1 is not between"},
 		{"nodes and pools", []string{"up", "--nodes", "1", "--pools", pools}, "exclude each other"},
-		{"way to offer GPUs", []string{"up", "--nodes-file", pools, "--gpus", "claims"}, `--gpus: no way is called "claims"; there are capacity, slices, both, turns`},
+		{"way to offer GPUs", []string{"up", "--nodes-file", pools, "--gpus", "claims"},
+			`--gpus: no way is called "claims"; there are capacity, slices, both, turns`},
 		{"GPUs of pools", []string{"up", "--pools", pools, "--gpus", "slices"}, "--gpus works with --nodes-file only"},
 		{"no pool file", []string{"up", "--pools", filepath.Join(tmp, "none.yaml")}, "none.yaml: no such file"},
 		{"malformed pool file", []string{"up", "--pools", pools}, "pools.yaml:3: pools[0].cout: unknown field"},
@@ -108,8 +110,10 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"port in use, detached", []string{"up", "--dir", fresh, "--port", "99999", "--detach"}, "99999"},
 		{"open to the network", []string{"up", "--dir", fresh, "--bind-address", "0.0.0.0"}, "add --advertise-host"},
 		{"directory below a file", []string{"up", "--dir", filepath.Join(file, "x")}, "hint: choose a directory that you can write to"},
-		{"log below a file", []string{"up", "--dir", fresh, "--log-dir", filepath.Join(file, "x")}, "choose a place that you can write to with --log-dir"},
-		{"kubeconfig below a file", []string{"up", "--dir", fresh, "--detach", "--kubeconfig-out", filepath.Join(file, "x", "y")}, "choose a place that you can write to with --kubeconfig-out"},
+		{"log below a file", []string{"up", "--dir", fresh, "--log-dir", filepath.Join(file, "x")},
+			"choose a place that you can write to with --log-dir"},
+		{"kubeconfig below a file", []string{"up", "--dir", fresh, "--detach", "--kubeconfig-out", filepath.Join(file, "x", "y")},
+			"choose a place that you can write to with --kubeconfig-out"},
 		{"somebody else's directory", []string{"up", "--dir", tmp}, "was not made by kwokcluster"},
 		{"kubeconfig mode", []string{"up", "--kubeconfig-mode", "rw"}, `"rw" is not an octal number`},
 		{"log level", []string{"up", "--dir", fresh, "--log-level", "loud"}, `"loud"`},
@@ -146,7 +150,8 @@ func TestWithoutACluster(t *testing.T) {
 		t.Errorf("status: code %d, %q", code, stderr)
 	}
 	for _, args := range [][]string{{"down", "--dir", dir}, {"down", "--purge", "--dir", dir}} {
-		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster is running in "+dir) || strings.Contains(stderr, "deleted") {
+		if code, _, stderr := runApp(t, args...); code != exit.OK || !strings.Contains(stderr, "no cluster is running in "+dir) ||
+			strings.Contains(stderr, "deleted") {
 			t.Errorf("%v: code %d, %q", args, code, stderr)
 		}
 	}
@@ -188,7 +193,8 @@ func TestReadyMessage(t *testing.T) {
 	var out, errs bytes.Buffer
 	m := readyMessage{URL: "https://h:1", Kubeconfig: "/a b/kubeconfig", Context: "c", Nodes: 11, Took: 3600 * time.Millisecond}
 	m.print(ucli.NewContext(&ucli.App{Writer: &out, ErrWriter: &errs}, nil, nil), "next")
-	if out.String() != "export KUBECONFIG='/a b/kubeconfig'\n" || !strings.HasPrefix(errs.String(), "kwokcluster: ready after 3.6 s: https://h:1, 11 nodes\n") {
+	if out.String() != "export KUBECONFIG='/a b/kubeconfig'\n" ||
+		!strings.HasPrefix(errs.String(), "kwokcluster: ready after 3.6 s: https://h:1, 11 nodes\n") {
 		t.Errorf("stdout %q, stderr %q", &out, &errs)
 	}
 }
@@ -211,8 +217,10 @@ func TestDetached(t *testing.T) {
 	logs, copies := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "copies")
 	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach", "--log-dir", logs, "--kubeconfig-out",
 		filepath.Join(copies, "a"), "--kubeconfig-out", filepath.Join(copies, "b"))
-	if code != exit.OK || stdout != "export KUBECONFIG="+quote.Shell(filepath.Join(dir, "kubeconfig"))+"\n" || !strings.Contains(stderr, "4 nodes") ||
-		!strings.Contains(stderr, "`kwokcluster down --dir "+quote.Shell(dir)+"` stops it") || !strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
+	if code != exit.OK || stdout != "export KUBECONFIG="+quote.Shell(filepath.Join(dir, "kubeconfig"))+
+		"\n" || !strings.Contains(stderr, "4 nodes") ||
+		!strings.Contains(stderr, "`kwokcluster down --dir "+quote.Shell(dir)+"` stops it") ||
+		!strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
 		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	for made, flag := range map[string]string{logs: "--log-dir", copies: "--kubeconfig-out"} {
@@ -230,7 +238,8 @@ func TestDetached(t *testing.T) {
 	}
 	for _, extra := range [][]string{nil, {"--detach"}} {
 		code, _, stderr = runProcess(t, append([]string{"up", "--dir", dir}, extra...)...)
-		if code != exit.Usage || !strings.Contains(stderr, "already running: process "+strconv.Itoa(s.PID)) || !strings.Contains(stderr, "down --dir "+dir) {
+		if code != exit.Usage || !strings.Contains(stderr, "already running: process "+strconv.Itoa(s.PID)) ||
+			!strings.Contains(stderr, "down --dir "+dir) {
 			t.Errorf("up again %v: code %d, stderr %q", extra, code, stderr)
 		}
 	}

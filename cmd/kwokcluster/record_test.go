@@ -33,10 +33,12 @@ func TestPoolsOfARecord(t *testing.T) {
 	}
 	p := got[0]
 	fpgas := p.Capacity["example.com/fpga"]
-	if p.Name != "gpu-example" || p.Capacity.Cpu().String() != "96" || fpgas.Value() != 2 || kube.AmountsIn(p.Capacity).GPUCount != 8 && kube.AmountsIn(p.Capacity).GPU != 8 {
+	if p.Name != "gpu-example" || p.Capacity.Cpu().String() != "96" || fpgas.Value() != 2 || kube.AmountsIn(p.Capacity).GPUCount != 8 &&
+		kube.AmountsIn(p.Capacity).GPU != 8 {
 		t.Errorf("pool %+v", p)
 	}
-	if p.Labels["kubernetes.io/arch"] != "arm64" || p.Labels["topology.kubernetes.io/zone"] != "b" || p.Labels["kubernetes.io/hostname"] != "" || p.Labels[kube.GPUModelLabel] != "A100" {
+	if p.Labels["kubernetes.io/arch"] != "arm64" || p.Labels["topology.kubernetes.io/zone"] != "b" ||
+		p.Labels["kubernetes.io/hostname"] != "" || p.Labels[kube.GPUModelLabel] != "A100" {
 		t.Errorf("labels %v", p.Labels)
 	}
 	if len(p.Taints) != 1 || p.Taints[0] != (corev1.Taint{Key: "nvidia.com/gpu", Value: "present", Effect: corev1.TaintEffectNoSchedule}) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -10,7 +9,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"gnnsched/internal/choice"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/kwok"
 )
@@ -29,18 +28,16 @@ func statusCommand() *ucli.Command {
 }
 
 func status(c *ucli.Context) error {
-	format := c.String("output")
-	if format != "table" && format != "json" {
-		return exit.Usagef("--output: %w", choice.Unknown("format", format, []string{"table", "json"}))
+	format, err := cli.Format(c, []string{"table", "json"})
+	if err != nil {
+		return err
 	}
 	s, err := kwok.Inspect(c.Context, dir(c))
 	if err != nil {
 		return err
 	}
 	if format == "json" {
-		enc := json.NewEncoder(c.App.Writer)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(s)
+		err = cli.JSON(c.App.Writer, s)
 	} else {
 		err = printState(c.App.Writer, s, time.Now())
 	}

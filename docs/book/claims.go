@@ -27,13 +27,9 @@ func one(root, file string, fields row) (row, error) {
 	}
 	var found row
 	for _, r := range rows {
-		fits := true
-		for key, v := range fields {
-			fits = fits && r[key] == v
-		}
-		if fits && found != nil {
+		if r.has(fields) && found != nil {
 			return nil, fmt.Errorf("%s has two rows with %v", file, fields)
-		} else if fits {
+		} else if r.has(fields) {
 			found = r
 		}
 	}
@@ -51,24 +47,21 @@ func claims(root, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var rows [][]string
-	for _, c := range list {
+	head := []string{"claim", "figure", "seeds", "commit", "command"}
+	return tryListed(head, list, func(c row) ([]string, error) {
 		fields := row{}
 		for _, key := range figureFields {
 			fields[key] = c[key]
 		}
 		figure, err := one(root, c["file"], fields)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		source, err := one(root, "sources.csv", row{"file": c["file"], "section": c["section"]})
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		all, err := readData(dataFile(root, c["file"]))
-		if err != nil {
-			return "", err
-		}
 		var r request
 		if c["show"] != "" {
 			r.settings = map[string]string{"show": c["show"]}
@@ -77,10 +70,8 @@ func claims(root, of string) (string, error) {
 		if command = span(command); found {
 			command += "; " + remark
 		}
-		value, version := r.cell(figure, all)+c["unit"], source["commit"]+", "+source["date"]
-		rows = append(rows, []string{c["claim"], value, source["seeds"], version, command})
-	}
-	return markdownTable([]string{"claim", "figure", "seeds", "commit", "command"}, rows, 1), nil
+		return []string{c["claim"], r.cell(figure, all) + c["unit"], source["seeds"], source["commit"] + ", " + source["date"], command}, err
+	}, 1)
 }
 
 func expect(root, of string) (string, error) {
@@ -88,18 +79,10 @@ func expect(root, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var rows [][]string
-	for _, c := range list {
-		cells, err := expected(root, c)
-		if err != nil {
-			return "", err
-		}
-		rows = append(rows, cells)
-	}
 	head := []string{
 		"workload", "figure", "default scheduler", "best rule", "network", "network against the better of the two",
 	}
-	return markdownTable(head, rows, 2, 3, 4, 5), nil
+	return tryListed(head, list, func(c row) ([]string, error) { return expected(root, c) }, 2, 3, 4, 5)
 }
 
 // expected returns the cells of a line of readme.csv in the table. The best of its three figures is bold.

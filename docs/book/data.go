@@ -24,6 +24,16 @@ import (
 //	p         the p-value of Wilcoxon's signed-rank test, adjusted by Holm
 type row map[string]string
 
+// has reports whether a row has these values in these fields.
+func (r row) has(fields row) bool {
+	for key, v := range fields {
+		if r[key] != v {
+			return false
+		}
+	}
+	return true
+}
+
 // fields are the fields of a row, in the order of the files.
 var fields = []string{"section", "scenario", "policy", "than", "metric", "at", "value", "low", "high", "percent", "p"}
 

@@ -6,9 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -74,11 +72,7 @@ func jsonTypeOf(g *ast.GenDecl) (t jsonType) {
 		t.about = rest // after the type's name
 	}
 	for _, f := range s.Fields.List {
-		if f.Tag == nil {
-			continue
-		}
-		tag, _ := strconv.Unquote(f.Tag.Value)
-		name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+		name := tagOf(f)
 		field := jsonField{name: name, kind: kindOf(f.Type)}
 		if note := strings.TrimSpace(f.Comment.Text()); note != "" {
 			field.note = " (" + note + ")"

@@ -28,7 +28,8 @@ func leaderboard(root, of string) (string, error) {
 	var sources [][]string
 	for _, r := range all {
 		if r.Split == split {
-			sources = append(sources, []string{strconv.Itoa(len(sources) + 1), "`" + r.Command + "`", "`" + r.Commit + "`", r.Version, r.Date, r.Machine, r.By})
+			sources = append(sources, []string{strconv.Itoa(len(sources) + 1), "`" + r.Command + "`", "`" + r.Commit + "`", r.Version, r.Date,
+				r.Machine, r.By})
 		}
 	}
 	for _, t := range bench.Tasks {
@@ -47,7 +48,8 @@ func leaderboard(root, of string) (string, error) {
 				if d := x.Difference; d != nil {
 					difference = fmt.Sprintf("%+.4f (%+.4f to %+.4f) %s", d.Mean, d.Low, d.High, x.Mark)
 				}
-				rows = append(rows, []string{"`" + x.Policy + "`", string(x.Kind), fmt.Sprintf("%.4f", x.Cost), difference, fmt.Sprintf("%.1f", x.Unscheduled), strconv.Itoa(source)})
+				rows = append(rows, []string{"`" + x.Policy + "`", string(x.Kind), fmt.Sprintf("%.4f", x.Cost), difference,
+					fmt.Sprintf("%.1f", x.Unscheduled), strconv.Itoa(source)})
 			}
 		}
 		if len(rows) > 0 {

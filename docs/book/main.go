@@ -30,8 +30,9 @@ func producers() map[string]func(root, of string) (string, error) {
 	return map[string]func(root, of string) (string, error){
 		"claims": claims, "expect": expect, "table": table, "plot": plotted, "stale": stale, "fields": fieldTable, "json-types": jsonTypes,
 		"scenarios": scenarios, "policies": policies, "networks": networks, "shipped": shipped, "features": features, "objectives": objectives,
-		"eval-metrics": evalMetrics, "exit-codes": exitCodes, "prometheus-metrics": prometheusMetrics, "formats": formats, "leaderboard": leaderboard,
-		"flags": kept("flags.md", "flags"), "keys": kept("ktop.md", "keys"),
+		"eval-metrics": evalMetrics, "exit-codes": exitCodes, "prometheus-metrics": prometheusMetrics, "formats": formats,
+		"leaderboard": leaderboard,
+		"flags":       kept("flags.md", "flags"), "keys": kept("ktop.md", "keys"),
 	}
 }
 

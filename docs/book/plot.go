@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -127,7 +127,8 @@ func (r request) panels(chosen []row) (*vgsvg.Canvas, error) {
 		lines[i/across][i%across] = p
 	}
 	canvas := vgsvg.NewWith(vgsvg.UseWH(across*5*vg.Centimeter, vg.Length(len(lines))*4*vg.Centimeter))
-	tiles := draw.Tiles{Rows: len(lines), Cols: across, PadX: 4 * vg.Millimeter, PadY: 4 * vg.Millimeter, PadRight: 4 * vg.Millimeter, PadTop: vg.Millimeter}
+	tiles := draw.Tiles{Rows: len(lines), Cols: across, PadX: 4 * vg.Millimeter, PadY: 4 * vg.Millimeter, PadRight: 4 * vg.Millimeter,
+		PadTop: vg.Millimeter}
 	for i, areas := range plot.Align(lines, tiles, draw.New(canvas)) {
 		for k, area := range areas {
 			if p := lines[i][k]; p != nil {
@@ -168,26 +169,18 @@ type ranged struct {
 	plotter.YErrors
 }
 
-// byX sorts the points of a curve from left to right.
-type byX ranged
-
-func (b byX) Len() int           { return len(b.XYs) }
-func (b byX) Less(i, j int) bool { return b.XYs[i].X < b.XYs[j].X }
-func (b byX) Swap(i, j int) {
-	b.XYs[i], b.XYs[j] = b.XYs[j], b.XYs[i]
-	b.YErrors[i], b.YErrors[j] = b.YErrors[j], b.YErrors[i]
-}
-
 // curves draws a line for each series.
 func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	field, x := r.setting("lines", "policy"), r.setting("x", "at")
+	number := func(c row) float64 { return parse(lastNumber.FindString(c[x])) }
+	chosen = slices.SortedStableFunc(slices.Values(chosen), func(a, b row) int { return cmp.Compare(number(a), number(b)) })
 	for i, name := range series {
 		var line ranged
 		for _, c := range chosen {
 			if c[field] != name {
 				continue
 			}
-			at, y := parse(lastNumber.FindString(c[x])), parse(c["value"])
+			at, y := number(c), parse(c["value"])
 			line.XYs = append(line.XYs, plotter.XY{X: at, Y: y})
 			low, high := 0.0, 0.0
 			if c["low"] != "" {
@@ -195,7 +188,6 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 			}
 			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low, high})
 		}
-		sort.Sort(byX(line))
 		l, err := plotter.NewLine(line.XYs)
 		if err != nil {
 			return err

@@ -3,13 +3,14 @@ package main
 import (
 	"fmt"
 	"go/ast"
+	"go/constant"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -17,7 +18,10 @@ import (
 // helps and labels.
 func prometheusMetrics(root, _ string) (string, error) {
 	var rows [][]string
-	err := filepath.WalkDir(filepath.Join(root, "scheduler"), func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -67,11 +71,11 @@ func metricOf(n ast.Node) []string {
 	return []string{span("gnnsched_" + textOf(call.Args[0])), kind, strings.Join(labels, ", "), textOf(call.Args[1])}
 }
 
-// textOf returns the text of a string literal; "" for other expressions.
+// textOf returns the text of a constant string; "" for other expressions.
 func textOf(e ast.Expr) string {
-	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
-		text, _ := strconv.Unquote(l.Value)
-		return text
+	v, err := types.Eval(token.NewFileSet(), nil, token.NoPos, types.ExprString(e))
+	if err != nil || v.Value == nil || v.Value.Kind() != constant.String {
+		return ""
 	}
-	return ""
+	return constant.StringVal(v.Value)
 }

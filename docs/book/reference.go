@@ -79,11 +79,21 @@ func span(text string) string { return "`" + text + "`" }
 
 // listed returns a table with a row for each element.
 func listed[T any](head []string, all []T, cells func(T) []string) string {
+	text, _ := tryListed(head, all, func(x T) ([]string, error) { return cells(x), nil })
+	return text
+}
+
+// tryListed is listed with cells that may be missing. The columns whose indexes are in numeric are aligned to the right.
+func tryListed[T any](head []string, all []T, cells func(T) ([]string, error), numeric ...int) (string, error) {
 	var rows [][]string
 	for _, x := range all {
-		rows = append(rows, cells(x))
+		row, err := cells(x)
+		if err != nil {
+			return "", err
+		}
+		rows = append(rows, row)
 	}
-	return markdownTable(head, rows)
+	return markdownTable(head, rows, numeric...), nil
 }
 
 func scenarios(_, _ string) (string, error) {
@@ -109,19 +119,14 @@ func policies(_, of string) (string, error) {
 }
 
 func networks(_, _ string) (string, error) {
-	var rows [][]string
-	for _, name := range checkpoint.ShippedNames() {
-		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			return "", err
-		}
+	head := []string{"network", "graph", "encoder and head", "features", "objective"}
+	return shippedTable(head, func(c *checkpoint.Checkpoint) ([]string, error) {
 		a := c.Manifest.Architecture
-		rows = append(rows, []string{
-			span(name), cmp.Or(string(a.Graph), "cluster"), fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden),
-			featureSets(a), span(c.Manifest.Objective),
-		})
-	}
-	return markdownTable([]string{"network", "graph", "encoder and head", "features", "objective"}, rows), nil
+		return []string{
+			cmp.Or(string(a.Graph), "cluster"), fmt.Sprintf("%v, %v, %d wide", a.Encoder, a.Head, a.Hidden), featureSets(a),
+			span(c.Manifest.Objective),
+		}, nil
+	})
 }
 
 // featureSets returns the names of a network's sets of features.
@@ -169,30 +174,27 @@ func featureTable(kinds []kind) string {
 }
 
 func objectives(_, _ string) (string, error) {
-	var rows [][]string
-	for _, t := range objective.Terms {
+	return tryListed([]string{"term", "cost"}, objective.Terms, func(t objective.Term) ([]string, error) {
 		d, ok := t.(objective.Described)
 		if !ok {
-			return "", fmt.Errorf("the term %s has no About", t.Name())
+			return nil, fmt.Errorf("the term %s has no About", t.Name())
 		}
-		rows = append(rows, []string{span(t.Name()), d.About()})
-	}
-	return markdownTable([]string{"term", "cost"}, rows), nil
+		return []string{span(t.Name()), d.About()}, nil
+	})
 }
 
 func evalMetrics(_, _ string) (string, error) {
-	var rows [][]string
-	for _, m := range eval.Metrics {
+	return tryListed([]string{"metric", "in tables", ""}, eval.Metrics, func(m eval.Metric) ([]string, error) {
 		if m.About() == "" {
-			return "", fmt.Errorf("the metric %s has no About", m.Name)
+			return nil, fmt.Errorf("the metric %s has no About", m.Name)
 		}
-		rows = append(rows, []string{span(m.Name), m.Title, m.About()})
-	}
-	return markdownTable([]string{"metric", "in tables", ""}, rows), nil
+		return []string{span(m.Name), m.Title, m.About()}, nil
+	})
 }
 
 func exitCodes(_, _ string) (string, error) {
-	return listed([]string{"code", "meaning"}, exit.Meanings(), func(m exit.Meaning) []string { return []string{fmt.Sprint(m.Code), m.Text} }), nil
+	return listed([]string{"code", "meaning"}, exit.Meanings(),
+		func(m exit.Meaning) []string { return []string{fmt.Sprint(m.Code), m.Text} }), nil
 }
 
 func formats(_, of string) (string, error) {

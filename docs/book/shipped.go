@@ -17,21 +17,16 @@ import (
 func shipped(_, of string) (string, error) {
 	switch of {
 	case "sizes":
-		head := []string{"network", "graph", "encoder", "head", "width", "weights", "features"}
-		rows, err := shippedRows(shippedSize)
-		return markdownTable(head, rows, 4, 5), err
+		return shippedTable([]string{"network", "graph", "encoder", "head", "width", "weights", "features"}, shippedSize, 4, 5)
 	case "training":
-		head := []string{"network", "objective", "method", "first teacher or rule", "seed", "commit"}
-		rows, err := shippedRows(shippedTraining)
-		return markdownTable(head, rows, 4), err
+		return shippedTable([]string{"network", "objective", "method", "first teacher or rule", "seed", "commit"}, shippedTraining, 4)
 	}
 	return "", fmt.Errorf("ask for sizes or training")
 }
 
-// shippedRows returns a row for each network: its name, then the cells that describe returns for it.
-func shippedRows(describe func(*checkpoint.Checkpoint) ([]string, error)) ([][]string, error) {
-	var rows [][]string
-	for _, name := range checkpoint.ShippedNames() {
+// shippedTable returns a table with a row for each network: its name, then the cells that describe returns for it.
+func shippedTable(head []string, describe func(*checkpoint.Checkpoint) ([]string, error), numeric ...int) (string, error) {
+	return tryListed(head, checkpoint.ShippedNames(), func(name string) ([]string, error) {
 		c, err := checkpoint.Shipped(name)
 		if err != nil {
 			return nil, err
@@ -40,9 +35,8 @@ func shippedRows(describe func(*checkpoint.Checkpoint) ([]string, error)) ([][]s
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		rows = append(rows, append([]string{span(name)}, cells...))
-	}
-	return rows, nil
+		return append([]string{span(name)}, cells...), nil
+	}, numeric...)
 }
 
 // shippedSize returns the cells of a network in the table of sizes.

@@ -230,20 +230,11 @@ func (r request) show(key string, fields []string) []string {
 // name returns the name that the request gives a value or a field, else the value itself.
 func (r request) name(value string) string {
 	for _, n := range r.list("names") {
-		if of, name, _ := cutLast(n, ":"); of == value {
-			return name
+		if i := strings.LastIndex(n, ":"); i >= 0 && n[:i] == value { // names of policies may contain a colon
+			return n[i+1:]
 		}
 	}
 	return value
-}
-
-// cutLast cuts at the last separator: the names of policies may contain it.
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // cell returns a figure as the table shows it.
@@ -286,9 +277,9 @@ func (r request) cell(c row, all []row) string {
 // percentInterval returns the interval of a difference in percent of the baseline's mean, which is one of all; "" if
 // that is missing.
 func percentInterval(c row, all []row) (low, high string) {
+	baseline := figureKey(c, c["section"], c["than"], "", c["metric"])
 	for _, other := range all {
-		if other["policy"] != c["than"] || other["than"] != "" || other["metric"] != c["metric"] || other["at"] != c["at"] ||
-			other["section"] != c["section"] || other["scenario"] != c["scenario"] {
+		if !other.has(baseline) {
 			continue
 		}
 		mean, l, h := parse(other["value"]), parse(c["low"]), parse(c["high"])

@@ -56,7 +56,8 @@ func (o tidyOptions) note(sources, file string) error {
 	maps.Copy(source, o.source)
 	at := slices.IndexFunc(rows, func(r row) bool { return r["file"] == file && r["section"] == o.section })
 	if at >= 0 {
-		if was := rows[at]; was["commit"] == source["commit"] && was["command"] == source["command"] && !slices.Contains(strings.Split(was["seeds"], "; "), source["seeds"]) {
+		if was := rows[at]; was["commit"] == source["commit"] && was["command"] == source["command"] &&
+			!slices.Contains(strings.Split(was["seeds"], "; "), source["seeds"]) {
 			source["seeds"] = was["seeds"] + "; " + source["seeds"] // the section has other seeds in other tables
 		}
 		rows[at] = source

@@ -77,7 +77,8 @@ func (a Architecture) String() string {
 
 // Equal reports whether two architectures are the same.
 func (a Architecture) Equal(b Architecture) bool {
-	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && a.Residual == b.Residual && slices.Equal(a.Features, b.Features)
+	return a.Graph == b.Graph && a.Encoder == b.Encoder && a.Head == b.Head && a.Hidden == b.Hidden && a.Residual == b.Residual &&
+		slices.Equal(a.Features, b.Features)
 }
 
 // GraphOf returns the graph of a network that reads sets of feature.Set with these names: MixedGraph if one reads devices.
@@ -113,7 +114,8 @@ func (a Architecture) Schema() string {
 }
 
 // errTwoParts is the error of a file for mixed clusters with a network for nodes and one for devices, as earlier versions wrote it.
-var errTwoParts = errors.New("it holds two networks for mixed clusters, which earlier versions asked in turn; take the shipped network mixed, or train one with the features base, whole and devices")
+var errTwoParts = errors.New("it holds two networks for mixed clusters, which earlier versions asked in turn; " +
+	"take the shipped network mixed, or train one with the features base, whole and devices")
 
 // Validate checks the values. The error names the first that is wrong.
 func (a Architecture) Validate() error {

@@ -1,12 +1,11 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"syscall"
+
+	"gnnsched/internal/files"
 )
 
 // Load reads and validates a file. It checks the kind and the size of the file before it reads, so that
@@ -42,21 +41,8 @@ func readFile(f *os.File) (*Checkpoint, error) {
 // Save writes the checkpoint to a file. It replaces the file in one step: a reader sees the old file
 // or the new one, never a part.
 func (c *Checkpoint) Save(path string) error {
-	if err := replace(path, c.Write); err != nil {
+	if err := files.WriteBy(path, 0o644, c.Write); err != nil {
 		return fmt.Errorf("save checkpoint %s: %w", path, err)
 	}
 	return nil
-}
-
-// replace replaces a file in one step by what write writes.
-func replace(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
-	if err := errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

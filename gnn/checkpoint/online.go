@@ -10,11 +10,24 @@ import (
 func (c *Checkpoint) CheckOnline() error {
 	switch a := c.Manifest.Architecture; {
 	case a.Graph == MixedGraph:
-		return fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler, whose steps do not hold the devices that a choice took", a.Graph)
+		return fmt.Errorf("a network that reads the graph %q cannot learn from a running scheduler, whose steps do not hold the devices "+
+			"that a choice took", a.Graph)
 	case a.ReadsPeers():
 		return errors.New("a network that reads the peers of pods cannot learn from a running scheduler, whose steps do not hold them")
 	case len(c.Manifest.Wishes) > 0:
 		return errors.New("a network of many objectives cannot learn from a running scheduler, whose steps do not hold the objective")
 	}
 	return nil
+}
+
+// OriginFigure, among a checkpoint's training figures, names the network that online learning began with.
+const OriginFigure = "onlineOrigin"
+
+// Origin returns the name of the network that all online learning up to c began with: the upper 53 bits of its fingerprint, which fit a
+// JSON number.
+func (c *Checkpoint) Origin() float64 {
+	if o, ok := c.Manifest.Training[OriginFigure]; ok {
+		return o
+	}
+	return float64(c.Fingerprint() >> 11)
 }

@@ -36,7 +36,8 @@ func (c *Checkpoint) FollowRule(weights map[string]float64) error {
 		}
 		at := slices.IndexFunc(features, func(f feature.Feature) bool { return f.Name == "rule_"+name })
 		if at < 0 {
-			return fmt.Errorf("the network reads no feature %q; a rule may weigh %s, if the network reads the set rule", name, strings.Join(feature.RuleFeatures, ", "))
+			return fmt.Errorf("the network reads no feature %q; a rule may weigh %s, if the network reads the set rule", name,
+				strings.Join(feature.RuleFeatures, ", "))
 		}
 		sum[at] = float32(weights[name])
 	}

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
+
+	"gnnsched/internal/files"
 )
 
 // TypicalPods says which pods a network for GPU clusters was trained on. It lies beside the checkpoint, in
@@ -33,11 +34,7 @@ func (t *TypicalPods) Save(checkpoint string) error {
 	if err != nil {
 		return fmt.Errorf("save typical pods: %w", err)
 	}
-	err = replace(TypicalPath(checkpoint), func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	})
-	if err != nil {
+	if err := files.Write(TypicalPath(checkpoint), append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("save typical pods: %w", err)
 	}
 	return nil

@@ -17,7 +17,8 @@ func TestTypicalPodsRoundTrip(t *testing.T) {
 	if got, err := LoadTypical(at); got != nil || err != nil {
 		t.Errorf("without a file: %v, %v", got, err)
 	}
-	want := &TypicalPods{Family: []string{"a", "b"}, Pods: []TypicalPod{{MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.75}, {GPU: 8, Frequency: 0.25}}}
+	want := &TypicalPods{Family: []string{"a", "b"},
+		Pods: []TypicalPod{{MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.75}, {GPU: 8, Frequency: 0.25}}}
 	if err := want.Save(at); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func TestTypicalPodsRoundTrip(t *testing.T) {
 	}
 	for text, say := range map[string]string{
 		"{": "unexpected end", `{"pods":[]}`: "no typical pods", `{"podz":[]}`: "no typical pods",
-		`{"pods":[{"frequency":0}]}`: "pods[0]: frequency", `{"pods":[{"frequency":1,"gpu":-1}]}`: "-1 GPUs", `{"pods":[{"frequency":1,"gpu":1,"gpuMilli":5}]}`: "pods[0]",
+		`{"pods":[{"frequency":0}]}`: "pods[0]: frequency", `{"pods":[{"frequency":1,"gpu":-1}]}`: "-1 GPUs",
+		`{"pods":[{"frequency":1,"gpu":1,"gpuMilli":5}]}`: "pods[0]",
 	} {
 		if err := os.WriteFile(TypicalPath(at), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,8 @@ var Base = &Set{
 	Cluster: []ClusterBlock{
 		One("cpu", "mean over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.Mean()) }),
 		One("memory", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.Mean()) }),
-		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.cpu.Std()) }),
+		One("cpu_std", "standard deviation over the candidates of requested / allocatable CPU",
+			func(c *Candidates) float32 { return float32(c.cpu.Std()) }),
 		One("memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.memory.Std()) }),
 		One("feasible", "candidates / nodes", func(c *Candidates) float32 { return ratio(int64(len(c.Rows)), int64(len(c.Nodes))) }),
 	},
@@ -118,10 +119,12 @@ var candidateFeatures = [candidateColumns]Feature{
 	memoryOff:   {Name: "memory_off", Doc: "memory - mean over the candidates now", In: Difference},
 	cpuZ:        {Name: "cpu_z", Doc: "cpu_off / spread of CPU, within ±4"},
 	memoryZ:     {Name: "memory_z", Doc: "memory_off / spread of memory, within ±4"},
-	cpuRise:     {Name: "cpu_rise", Doc: "by how much the placement raises the standard deviation of CPU, times the candidates / the mean of both spreads, within ±4"},
-	memoryRise:  {Name: "memory_rise", Doc: "the same of memory"},
-	skewRise:    {Name: "skew_rise", Doc: "the same of CPU minus memory"},
-	room:        {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4", In: Amount},
+	cpuRise: {Name: "cpu_rise", Doc: "by how much the placement raises the standard deviation of CPU, " +
+		"times the candidates / the mean of both spreads, within ±4"},
+	memoryRise: {Name: "memory_rise", Doc: "the same of memory"},
+	skewRise:   {Name: "skew_rise", Doc: "the same of CPU minus memory"},
+	room: {Name: "room", Doc: "how many fewer pods fit that request as much as the largest pod, running or pending; up to 4",
+		In: Amount},
 }
 
 // fillCandidates writes the features of every candidate.

@@ -45,14 +45,17 @@ var devices = &Set{
 	Node:    []NodeBlock{{Features: starFeatures(""), Fill: func(n *Node, out []float32) { clear(out); copy(out, n.Star) }}},
 	Pod: []PodBlock{
 		One("devices", "whole devices that the pod requests / 8", func(p *Pod) float32 { return float32(p.State.Requests.GPU) / most }),
-		One("share", "part of a device that it requests", func(p *Pod) float32 { return float32(p.State.Requests.GPUMilli) / cluster.DeviceMilli }),
+		One("share", "part of a device that it requests",
+			func(p *Pod) float32 { return float32(p.State.Requests.GPUMilli) / cluster.DeviceMilli }),
 		One("wants_devices", "1 if it requests any, else 0", func(p *Pod) float32 { return flag(p.State.Requests.TotalGPUMilli() > 0) }),
 	},
 	Cluster: []ClusterBlock{
 		{Features: renamed(List(GPUBase.Cluster), "gpus_"), Fill: func(c *Candidates, out []float32) { clear(out); copy(out, c.GPUs) }},
-		One("ordinary_cpu", "mean over the available nodes without devices of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.ordinaryNodes().cpu.Mean()) }),
+		One("ordinary_cpu", "mean over the available nodes without devices of requested / allocatable CPU",
+			func(c *Candidates) float32 { return float32(c.ordinaryNodes().cpu.Mean()) }),
 		One("ordinary_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.ordinaryNodes().memory.Mean()) }),
-		One("ordinary_cpu_std", "10 times the standard deviation over these nodes", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().cpu.Std()) }),
+		One("ordinary_cpu_std", "10 times the standard deviation over these nodes",
+			func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().cpu.Std()) }),
 		One("ordinary_memory_std", "the same of memory", func(c *Candidates) float32 { return 10 * float32(c.ordinaryNodes().memory.Std()) }),
 	},
 	Candidate: []CandidateBlock{{Features: ordinaryFeatures[:], Fill: fillOrdinary}, {Features: edgeFeatures(), Fill: fillEdges}},
@@ -141,13 +144,15 @@ const (
 // ordinaryFeatures describe a candidate beside the available nodes without devices. A candidate with devices leaves these as even as
 // they are.
 var ordinaryFeatures = [ordinaryColumns]Feature{
-	isOrdinary:   {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0", In: Flag},
-	even:         {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes without devices, times these nodes, within ±4"},
-	evenSkew:     {Name: "even_skew", Doc: "the same of CPU minus memory"},
-	overOrdinary: {Name: "over_ordinary", Doc: "decrease of the squared excess over the mean of these nodes / the standard deviation, CPU plus memory, within ±4"},
-	offCPU:       {Name: "off_cpu", Doc: "requested / allocatable CPU with the pod, minus the mean of these nodes", In: Difference},
-	offMemory:    {Name: "off_memory", Doc: "the same of memory", In: Difference},
-	evenMost:     {Name: "even_most", Doc: "even minus the most of the candidates without devices, within ±4"},
+	isOrdinary: {Name: "ordinary", Doc: "1 if the candidate has no devices, else 0", In: Flag},
+	even: {Name: "even", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available " +
+		"nodes without devices, times these nodes, within ±4"},
+	evenSkew: {Name: "even_skew", Doc: "the same of CPU minus memory"},
+	overOrdinary: {Name: "over_ordinary", Doc: "decrease of the squared excess over the mean of these nodes / the standard deviation, " +
+		"CPU plus memory, within ±4"},
+	offCPU:    {Name: "off_cpu", Doc: "requested / allocatable CPU with the pod, minus the mean of these nodes", In: Difference},
+	offMemory: {Name: "off_memory", Doc: "the same of memory", In: Difference},
+	evenMost:  {Name: "even_most", Doc: "even minus the most of the candidates without devices, within ±4"},
 }
 
 // ordinary holds the statistics of the available nodes without devices.

@@ -103,7 +103,8 @@ var stateTable = sync.OnceValue(func() *[int(mig.All) + 1][mig.Count][]float32 {
 // stateFeatures lists mig.Features for the workload's pods.
 func stateFeatures() (out []Feature) {
 	for _, f := range mig.Features {
-		out = append(out, Feature{Name: "mix_" + f.Name, Doc: f.About + "; mean over the workload's profiles by their shares, sum over GPUs with free memory slices / 8"})
+		out = append(out, Feature{Name: "mix_" + f.Name,
+			Doc: f.About + "; mean over the workload's profiles by their shares, sum over GPUs with free memory slices / 8"})
 	}
 	return out
 }
@@ -167,7 +168,8 @@ func shareFeatures() (out []Feature) {
 func roomFeatures() (out []Feature) {
 	for _, p := range mig.Profiles() {
 		out = append(out,
-			Feature{Name: "room_" + profileName(p), Doc: "partitions of this profile that fit at the same time / as many as fit if all devices are idle GPUs with MIG"},
+			Feature{Name: "room_" + profileName(p),
+				Doc: "partitions of this profile that fit at the same time / as many as fit if all devices are idle GPUs with MIG"},
 			Feature{Name: "room_few_" + profileName(p), Doc: "10 times that, up to 1"})
 	}
 	return out

@@ -27,7 +27,8 @@ var machineBlocks = []NodeBlock{
 		m := power.Machine(n.State)
 		return float32(quotient(m.Idle, m.Full))
 	})),
-	inDomain(Flag, One("sleeps", "1 if the machine sleeps without pods, else 0", func(n *Node) float32 { return flag(power.Machine(n.State).Sleep != nil) })),
+	inDomain(Flag, One("sleeps", "1 if the machine sleeps without pods, else 0",
+		func(n *Node) float32 { return flag(power.Machine(n.State).Sleep != nil) })),
 }
 
 // unusedBlock describes how many machines are empty.

@@ -19,7 +19,8 @@ var rule = &Set{
 	Version: 2,
 	Cluster: []ClusterBlock{{Features: []Feature{
 		{Name: "rule_small", Doc: "1 up to 128 available nodes, from there falling with their logarithm to 0 at 256", In: Fraction},
-		{Name: "rule_preferred", Doc: "rule_small · log2(candidates that preferences leave / available nodes) / 4, at least -1; all candidates, if it is not known"},
+		{Name: "rule_preferred", Doc: "rule_small · log2(candidates that preferences leave / available nodes) / 4, at least -1; " +
+			"all candidates, if it is not known"},
 		{Name: "rule_load", Doc: "rule_small · (mean over the available nodes of CPU plus memory, as fractions, minus 1)"},
 		{Name: "rule_crowd", Doc: "rule_preferred · rule_load / rule_small"},
 	}, Fill: fillRuleCluster}},

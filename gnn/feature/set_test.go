@@ -42,7 +42,8 @@ func TestLayoutOfSeveralSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := base.Widths
-	want = feature.Widths{Node: want.Node + 1, Group: want.Group + 1, Pod: want.Pod + 1, Cluster: want.Cluster + 1, Candidate: want.Candidate + 2}
+	want = feature.Widths{Node: want.Node + 1, Group: want.Group + 1, Pod: want.Pod + 1, Cluster: want.Cluster + 1,
+		Candidate: want.Candidate + 2}
 	if l.Widths != want {
 		t.Errorf("widths %+v, want %+v", l.Widths, want)
 	}
@@ -104,7 +105,8 @@ func TestDomains(t *testing.T) {
 		if flag := strings.HasPrefix(f.Doc, "1 if "); flag != (f.In == feature.Flag) {
 			t.Errorf("%s (%s) is in domain %d", f.Name, f.Doc, f.In)
 		}
-		if positive := strings.HasPrefix(f.Doc, "requested / ") && !strings.Contains(f.Doc, "minus") || strings.HasPrefix(f.Doc, "share ") && !strings.HasPrefix(f.Name, "less_"); positive && f.In.Has(-0.001) {
+		if positive := strings.HasPrefix(f.Doc, "requested / ") && !strings.Contains(f.Doc, "minus") || strings.HasPrefix(f.Doc, "share ") &&
+			!strings.HasPrefix(f.Name, "less_"); positive && f.In.Has(-0.001) {
 			t.Errorf("%s (%s) can be negative", f.Name, f.Doc)
 		}
 	}

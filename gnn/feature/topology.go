@@ -44,7 +44,8 @@ func levelFeatures(name, level string) []Feature {
 		fits2At: {Name: name + "_fits_2", Doc: "devices that pods with 2 could have which each lie on one " + level + " / 8"},
 		fits4At: {Name: name + "_fits_4", Doc: "the same for pods with 4"},
 		fits8At: {Name: name + "_fits_8", Doc: "the same for pods with 8"},
-		spansAt: {Name: name + "_spans", Doc: "how often the devices that the placement takes lie on another " + level + " than the first / 8; 0 for the node as it is", Rare: true},
+		spansAt: {Name: name + "_spans", Doc: "how often the devices that the placement takes lie on another " + level +
+			" than the first / 8; 0 for the node as it is", Rare: true},
 	}
 }
 

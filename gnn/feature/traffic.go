@@ -11,8 +11,9 @@ func init() { Register(traffic) }
 // traffic describes what the pending pod exchanges with running pods, how far its candidates are from these, and how much room
 // their racks have. All is 0 where traffic is not known.
 var traffic = &Set{
-	Name:    "traffic",
-	Doc:     "How far a candidate is from the pods that the pending pod talks to, how full the links on the way are, and what room its rack has. Messages also come from the pods two steps away. A rack is a zone vertex.",
+	Name: "traffic",
+	Doc: "How far a candidate is from the pods that the pending pod talks to, how full the links on the way are, " +
+		"and what room its rack has. Messages also come from the pods two steps away. A rack is a zone vertex.",
 	Version: 3,
 	Racks:   true,
 	Cluster: []ClusterBlock{
@@ -35,9 +36,10 @@ var traffic = &Set{
 			}
 			return float32(min(math.Log2(1+pods)/4, limit))
 		}),
-		One("peer_share", "nodes · bytes a second of the pending pod with its peers / those of all running pods, at most 4", func(c *Candidates) float32 {
-			return float32(min(float64(len(c.Nodes))*c.peerShare(), limit))
-		}),
+		One("peer_share", "nodes · bytes a second of the pending pod with its peers / those of all running pods, at most 4",
+			func(c *Candidates) float32 {
+				return float32(min(float64(len(c.Nodes))*c.peerShare(), limit))
+			}),
 		One("racks", "log2(racks) / 4", func(c *Candidates) float32 {
 			if t := cluster.TrafficOf(c.Nodes); t != nil {
 				return float32(math.Log2(float64(t.Network.Racks())) / 4)
@@ -95,9 +97,10 @@ var trafficFeatures = [...]Feature{
 	{Name: "node_link", Doc: "load of the node's link with what the pod adds / bandwidth, at most 4; 0 without a limit", In: Amount},
 	{Name: "rack_link", Doc: "the same of its rack's uplink", In: Amount},
 	{Name: "zone_link", Doc: "the same of its zone's uplink", In: Amount},
-	costColumn: {Name: "rise", Doc: "(far + over - mean over the candidates) · nodes · the pod's traffic / all traffic with it, within ±4: what it adds to traffic=1,overload=1, times the nodes"},
-	farRank:    {Name: "far_rank", Doc: "(far - mean over the candidates) / (standard deviation over the candidates + 0.05), within ±4"},
-	costRank:   {Name: "cost_rank", Doc: "the same of far + over"},
+	costColumn: {Name: "rise", Doc: "(far + over - mean over the candidates) · nodes · the pod's traffic / all traffic with it, within ±4: " +
+		"what it adds to traffic=1,overload=1, times the nodes"},
+	farRank:  {Name: "far_rank", Doc: "(far - mean over the candidates) / (standard deviation over the candidates + 0.05), within ±4"},
+	costRank: {Name: "cost_rank", Doc: "the same of far + over"},
 }
 
 // The columns of trafficFeatures that others are computed from, and these.

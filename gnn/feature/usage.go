@@ -12,11 +12,12 @@ func init() { Register(usage) }
 // usage describes what nodes really use. All its features belong to candidates, to the pod and to the
 // cluster, so that a measurement leaves the embeddings of nodes as they are.
 var usage = &Set{
-	Name:      "usage",
-	Doc:       "Measured usage of CPU, memory, network and disk, or requests where nothing was measured.",
-	Version:   1,
-	Cluster:   []ClusterBlock{{Features: usedFeatures(), Fill: fillUsed}},
-	Candidate: []CandidateBlock{{Features: usageFeatures(), Fill: fillUsage, Split: &Split{Adds: usageAdds(), Kept: keptUsage, Fill: fillMoving}}},
+	Name:    "usage",
+	Doc:     "Measured usage of CPU, memory, network and disk, or requests where nothing was measured.",
+	Version: 1,
+	Cluster: []ClusterBlock{{Features: usedFeatures(), Fill: fillUsed}},
+	Candidate: []CandidateBlock{{Features: usageFeatures(), Fill: fillUsage,
+		Split: &Split{Adds: usageAdds(), Kept: keptUsage, Fill: fillMoving}}},
 }
 
 // oldest is the age in seconds of a measurement at which its feature reaches 1.
@@ -62,7 +63,9 @@ func usageFeatures() (out []Feature) {
 		}
 	}
 	return append(out,
-		Feature{Name: "used_rise", Doc: "sum over the dimensions of (usage after placement - mean over the candidates now) · what the pod adds / (their standard deviation + the pod's mean share + 0.01), as shares of capacity, times 4, within ±4: to first order, by how much the placement makes usage less even"},
+		Feature{Name: "used_rise", Doc: "sum over the dimensions of (usage after placement - mean over the candidates now) · what the pod " +
+			"adds / (their standard deviation + the pod's mean share + 0.01), as shares of capacity, times 4, within ±4: to first order, " +
+			"by how much the placement makes usage less even"},
 		Feature{Name: "used_age", Doc: "age of the measurement / 300 s, within 0 and 1; 1 without one", In: Fraction},
 		Feature{Name: "used_known", Doc: "measured dimensions / all", In: Fraction})
 }

@@ -11,9 +11,11 @@ var whole = &Set{
 	Doc:     "How even all available nodes are, and how a placement changes that.",
 	Version: 1,
 	Cluster: []ClusterBlock{
-		One("all_cpu", "mean over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.Mean()) }),
+		One("all_cpu", "mean over the available nodes of requested / allocatable CPU",
+			func(c *Candidates) float32 { return float32(c.all().cpu.Mean()) }),
 		One("all_memory", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.Mean()) }),
-		One("all_cpu_std", "standard deviation over the available nodes of requested / allocatable CPU", func(c *Candidates) float32 { return float32(c.all().cpu.Std()) }),
+		One("all_cpu_std", "standard deviation over the available nodes of requested / allocatable CPU",
+			func(c *Candidates) float32 { return float32(c.all().cpu.Std()) }),
 		One("all_memory_std", "the same of memory", func(c *Candidates) float32 { return float32(c.all().memory.Std()) }),
 		One("all_skew_std", "the same of CPU minus memory", func(c *Candidates) float32 { return float32(c.all().skew.Std()) }),
 		One("pod_size", "log2(pod's size / mean running pod's size), within ±4", func(c *Candidates) float32 { return float32(c.all().podSize) }),
@@ -24,9 +26,11 @@ var whole = &Set{
 // wholeFeatures describe a candidate once the pod is placed there. Size is the mean over CPU and memory of an
 // amount / the mean that an available node offers.
 var wholeFeatures = [...]Feature{
-	{Name: "all_balance", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes, times these nodes, within ±4"},
+	{Name: "all_balance", Doc: "by how much the placement lowers the standard deviations of CPU and of memory over the available nodes, " +
+		"times these nodes, within ±4"},
 	{Name: "all_skew", Doc: "the same of CPU minus memory"},
-	{Name: "all_over", Doc: "decrease of the squared excess over the mean of all available nodes / the standard deviation, CPU plus memory, within ±4"},
+	{Name: "all_over", Doc: "decrease of the squared excess over the mean of all available nodes / the standard deviation, " +
+		"CPU plus memory, within ±4"},
 	{Name: "match", Doc: "pod_size · size, within ±4"},
 	{Name: "size", Doc: "log2(the node's size), within ±4"},
 	{Name: "empty", Doc: "1 if the node runs no pod, else 0", In: Flag},

@@ -76,7 +76,8 @@ var multipliedFeatures = [multiplied]Feature{
 // for each term multipliedFeatures times its share, then the sum of the gains times the shares.
 func wishFeatures() (out []Feature) {
 	for _, t := range WishTerms {
-		out = append(out, Feature{Name: "gain_" + t.Name, Doc: "by how much the placement lowers " + t.Name + ", times available nodes and the term's unit, within ±4"})
+		out = append(out, Feature{Name: "gain_" + t.Name,
+			Doc: "by how much the placement lowers " + t.Name + ", times available nodes and the term's unit, within ±4"})
 	}
 	out = append(out, multipliedFeatures[wattsAt])
 	for _, t := range WishTerms {

@@ -134,18 +134,21 @@ func (g *Graph) Clone() *Graph {
 func (g *Graph) Validate() error {
 	n, w := g.Nodes(), g.FeatureWidths()
 	if len(g.NodeX) != n*w.Node || len(g.Groups) != n || len(g.Stamp) != n {
-		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups), len(g.Stamp))
+		return fmt.Errorf("graph: %d nodes have zones, but there are %d node values, %d groups and %d stamps", n, len(g.NodeX), len(g.Groups),
+			len(g.Stamp))
 	}
 	whole := len(g.Candidates)
 	if g.Kept != nil {
 		whole = 0
 		// The width of a split row is the layout's, which a graph does not know.
 		if len(g.Kept) != n || len(g.SplitX)%max(len(g.Candidates), 1) != 0 || len(g.Candidates) == 0 && len(g.SplitX) > 0 {
-			return fmt.Errorf("graph: %d nodes have %d kept rows, and %d candidates %d split values", n, len(g.Kept), len(g.Candidates), len(g.SplitX))
+			return fmt.Errorf("graph: %d nodes have %d kept rows, and %d candidates %d split values", n, len(g.Kept), len(g.Candidates),
+				len(g.SplitX))
 		}
 	}
 	if len(g.PodX) != w.Pod || len(g.ClusterX) != w.Cluster || len(g.CandidateX) != whole*w.Candidate {
-		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX), len(g.CandidateX), len(g.Candidates))
+		return fmt.Errorf("graph: %d pod values, %d cluster values, %d values for %d candidates", len(g.PodX), len(g.ClusterX),
+			len(g.CandidateX), len(g.Candidates))
 	}
 	for i, z := range g.Zone {
 		if z < 0 || int(z) >= g.Zones {
@@ -167,7 +170,8 @@ func (g *Graph) Validate() error {
 func (g *Graph) validatePaths() error {
 	p, width := len(g.Peers), g.FeatureWidths().Path
 	if len(g.PeerWeight) != p || len(g.PathX) != len(g.Candidates)*p*width || width == 0 && p > 0 {
-		return fmt.Errorf("graph: %d peers have %d weights and %d values for %d candidates", p, len(g.PeerWeight), len(g.PathX), len(g.Candidates))
+		return fmt.Errorf("graph: %d peers have %d weights and %d values for %d candidates", p, len(g.PeerWeight), len(g.PathX),
+			len(g.Candidates))
 	}
 	for _, v := range g.Peers {
 		if v < 0 || int(v) >= g.Nodes() {

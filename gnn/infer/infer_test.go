@@ -124,7 +124,8 @@ func reference(c *checkpoint.Checkpoint, g *graph.Graph) (scores []float64, valu
 			lin("candidate.features", wide(g.CandidateRow(i))))
 		if gnn {
 			z := g.Zone[v]
-			k = sum(k, lin("candidate.zone", rectified(sum(lin("zone.node", scaled(zoneSum[z], 1/zoneN[z])), lin("zone.cluster", cl), bias("zone.bias")))))
+			k = sum(k, lin("candidate.zone", rectified(sum(lin("zone.node", scaled(zoneSum[z], 1/zoneN[z])), lin("zone.cluster", cl),
+				bias("zone.bias")))))
 		}
 		if gnn && g.Widths.Path > 0 {
 			m := zeros()

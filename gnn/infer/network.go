@@ -109,7 +109,8 @@ func (n *Network) sort() {
 			n.path.nodes, n.path.own = n.of(o, layer.Node), n.of(o, 0)
 		}
 	}
-	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, layer.Node), n.of(candidate, layer.Zone), n.of(candidate, layer.Path)
+	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, layer.Node), n.of(candidate, layer.Zone),
+		n.of(candidate, layer.Path)
 	n.candidate.shared = append(n.of(candidate, layer.Cluster), n.of(candidate, layer.Pod)...)
 	n.own = newScorer(n.of(candidate, 0)[0].dense, score.terms[0].wT)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func gpuCheckpoint(e checkpoint.Encoder, head checkpoint.Head) *checkpoint.Checkpoint {
-	return checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: 8}, rand.New(rand.NewPCG(5, 6)))
+	return checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: head, Hidden: 8},
+		rand.New(rand.NewPCG(5, 6)))
 }
 
 // The order of a node's devices makes no difference, and only the encoder with messages sees the
@@ -74,7 +75,8 @@ func TestGPUActor(t *testing.T) {
 
 // A caller that names its graphs gets no network on another.
 func TestGraphsAreNotMixed(t *testing.T) {
-	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN), checkpoint.ClusterGraph, checkpoint.MixedGraph); !errors.Is(err, checkpoint.ErrSchema) {
+	if _, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN), checkpoint.ClusterGraph, checkpoint.MixedGraph); !errors.Is(err,
+		checkpoint.ErrSchema) {
 		t.Errorf("a network on any cluster's graph from one on the GPU graph: %v", err)
 	}
 	_, c := network(t, checkpoint.GNN, 8)
@@ -99,7 +101,8 @@ func TestGPUNodeWithoutDevices(t *testing.T) {
 }
 
 func BenchmarkGPUNode(b *testing.B) {
-	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(5, 6)))
+	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32},
+		rand.New(rand.NewPCG(5, 6)))
 	n, err := New(c)
 	if err != nil {
 		b.Fatal(err)

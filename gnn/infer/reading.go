@@ -145,8 +145,8 @@ func (n *Network) messages() (width int) {
 	return width
 }
 
-// ByRuleAlone reports whether the network changed nothing of its rule in the decision of a Reading, which fits: the emphasis is 0 there, as from
-// tooLarge nodes on (gnn/feature/rule.go). What the rest of the network adds, if it adds anything, does not count.
+// ByRuleAlone reports whether the network changed nothing of its rule in the decision of a Reading, which fits: the emphasis is 0 there,
+// as from tooLarge nodes on (gnn/feature/rule.go). What the rest of the network adds, if it adds anything, does not count.
 func (n *Network) ByRuleAlone(reading []float32) bool {
 	return n.rule != nil && !slices.ContainsFunc(reading[len(reading)-n.layout.Widths.Candidate:], func(v float32) bool { return v != 0 })
 }

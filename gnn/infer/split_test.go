@@ -100,7 +100,8 @@ func wholeRow(split *feature.SplitLayout, row, kept []float32) []float32 {
 
 // A session that gives up while it keeps what nodes have computes the rest the next time.
 func TestSplitDeadline(t *testing.T) {
-	net, c := networkOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "usage"}})
+	net, c := networkOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8,
+		Features: []string{"base", "usage"}})
 	r := rand.New(rand.NewPCG(5, 6))
 	g, s := randomGraphOf(r, net.Layout().Widths, 3*checkEvery), net.NewSession()
 	g.Kept = make([]feature.Kept, g.Nodes())

@@ -1,6 +1,8 @@
 // Package layer describes networks as lists of layers. A checkpoint's architecture gives the list. Package infer runs
 // it forward in plain Go and follows it backward to explain a score; package torch trains it. None of them names a
-// layer, so that a new one is a line in a list here.
+// layer, so that a new one is a line in a list here. A term that computes something else than these is also a case in each place that
+// interprets terms: Layer.params here, newProgram, term.add and tape.add in infer, Network.affine in torch, and the start values in
+// checkpoint.Random.
 //
 // A layer gives one vector to each vertex of a Kind: the sum of some terms, normalised and rectified if the layer
 // says so. A term is a matrix times the features of the vertex, or times the vectors of an earlier layer. Where that

@@ -30,7 +30,8 @@ func Candidates(h int, parts Parts) []Layer {
 	}}
 	results := []Layer{
 		{Name: Score, Of: Candidate, Width: 1, Terms: []Term{{Weight: "score", From: []string{"candidate"}}}},
-		{Name: "value.hidden", Of: Cluster, Width: h, ReLU: true, Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
+		{Name: "value.hidden", Of: Cluster, Width: h, ReLU: true,
+			Terms: []Term{{Weight: "value.hidden", Bias: "value.hidden.bias", From: []string{"cluster", "pod", "candidate"}}}},
 		{Name: Value, Of: Cluster, Width: 1, Terms: []Term{{Weight: "value.out", Bias: "value.out.bias", From: []string{"value.hidden"}}}},
 	}
 	var first []Layer
@@ -44,7 +45,8 @@ func Candidates(h int, parts Parts) []Layer {
 	}
 	group := Layer{Name: "group", Of: Group, Width: h, ReLU: true, Terms: []Term{{Weight: "group", Bias: "group.bias", added: 1}}}
 	node.Terms = append(node.Terms, Term{Weight: "node.group", From: []string{"group"}, added: 1})
-	cluster.Terms = append(cluster.Terms, Term{Weight: "cluster.node", From: []string{"node"}, added: 1}, Term{Weight: "cluster.pod", From: []string{"pod"}, added: 1})
+	cluster.Terms = append(cluster.Terms, Term{Weight: "cluster.node", From: []string{"node"}, added: 1},
+		Term{Weight: "cluster.pod", From: []string{"pod"}, added: 1})
 	zone := Layer{Name: "zone", Of: Zone, Width: h, ReLU: true, Terms: []Term{
 		{Weight: "zone.node", From: []string{"node"}, added: 1},
 		{Weight: "zone.cluster", From: []string{"cluster"}, Bias: "zone.bias", added: 1},
@@ -79,14 +81,17 @@ func Nodes(h int, messages bool, prefix string) []Layer {
 	if messages {
 		list = append(list,
 			Layer{Name: "device.node", Of: Node, Width: h, Terms: []Term{{Weight: prefix + "device", Bias: prefix + "device.bias"}}},
-			Layer{Name: "device", Of: Device, Width: h, ReLU: true, Terms: []Term{{From: []string{"device.node"}}, {Weight: prefix + "device.free"}}},
+			Layer{Name: "device", Of: Device, Width: h, ReLU: true,
+				Terms: []Term{{From: []string{"device.node"}}, {Weight: prefix + "device.free"}}},
 		)
 		node.Terms = append(node.Terms, Term{Weight: prefix + "node.device", From: []string{"device"}})
 	}
 	return append(list, node,
-		Layer{Name: NodeValue, Of: Node, Width: h, Terms: []Term{{Weight: prefix + "node.out", Bias: prefix + "node.out.bias", From: []string{"node"}}}},
+		Layer{Name: NodeValue, Of: Node, Width: h,
+			Terms: []Term{{Weight: prefix + "node.out", Bias: prefix + "node.out.bias", From: []string{"node"}}}},
 		Layer{Name: "cluster", Of: Cluster, Width: 2 * h, ReLU: true, Terms: []Term{{Weight: prefix + "cluster", Bias: prefix + "cluster.bias"}}},
-		Layer{Name: ClusterValue, Of: Cluster, Width: h, Terms: []Term{{Weight: prefix + "cluster.out", Bias: prefix + "cluster.out.bias", From: []string{"cluster"}}}},
+		Layer{Name: ClusterValue, Of: Cluster, Width: h,
+			Terms: []Term{{Weight: prefix + "cluster.out", Bias: prefix + "cluster.out.bias", From: []string{"cluster"}}}},
 	)
 }
 

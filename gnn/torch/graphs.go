@@ -33,7 +33,8 @@ func (b graphs) count(kind layer.Kind) int {
 // features returns the features of all vertices of a kind, a row each.
 func (b graphs) features(s *Scope, kind layer.Kind) *Tensor {
 	x := map[layer.Kind][]float32{
-		layer.Node: b.NodeX, layer.Group: b.GroupX, layer.Pod: b.PodX, layer.Cluster: b.ClusterX, layer.Candidate: b.CandidateX, layer.Path: b.PathX,
+		layer.Node: b.NodeX, layer.Group: b.GroupX, layer.Pod: b.PodX, layer.Cluster: b.ClusterX, layer.Candidate: b.CandidateX,
+		layer.Path: b.PathX,
 	}[kind]
 	if kind == layer.Device {
 		x = interpolate(b.DeviceFree)
@@ -53,7 +54,8 @@ func (b graphs) collect(s *Scope, from, to layer.Kind, x *Tensor) (y *Tensor, co
 	case from == layer.Node && (to == layer.Zone || to == layer.Cluster):
 		return b.nodeMeans(s, x, to), true
 	case from == layer.Path:
-		return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, len(b.PathWeight), 1)), s.Int64(b.PathCandidate, len(b.PathCandidate)), len(b.CandidateNode)), true
+		return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, len(b.PathWeight), 1)), s.Int64(b.PathCandidate, len(b.PathCandidate)),
+			len(b.CandidateNode)), true
 	case from == layer.Candidate && to == layer.Cluster:
 		return segmentMean(s, x, s.Int64(b.CandidateGraph, len(b.CandidateGraph)), b.CandidateGraph, b.Size), true
 	}

@@ -5,13 +5,16 @@ import (
 	"go/ast"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // Limits on the shape of the code. A reader holds this much in mind at a time.
 const (
 	maxFiles      = 19  // Go files in a package, without tests
 	maxLines      = 400 // lines in a file
+	maxColumns    = 140 // characters in a line, but for texts in backquotes and in tests
 	maxFuncLines  = 60  // lines in a function
 	maxParameters = 5   // parameters of a function, without its receiver
 )
@@ -35,6 +38,12 @@ func TestShape(t *testing.T) {
 			files[s.folder]++
 			if n := bytes.Count(text, []byte("\n")); n > maxLines {
 				t.Errorf("%s has %d lines, more than %d: split it by noun", s.path, n, maxLines)
+			}
+			at := 0
+			for line := range strings.Lines(string(text)) {
+				if at++; utf8.RuneCountInString(line) > maxColumns+1 && !strings.Contains(line, "`") {
+					t.Errorf("%s:%d is longer than %d characters", s.path, at, maxColumns)
+				}
 			}
 		}
 		for _, d := range s.ast.Decls {

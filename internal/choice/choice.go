@@ -12,6 +12,26 @@ import (
 	"gnnsched/internal/quote"
 )
 
+// Names returns the names of all.
+func Names[T any](all []T, name func(T) string) (out []string) {
+	for _, x := range all {
+		out = append(out, name(x))
+	}
+	return out
+}
+
+// Find returns the one of all with a name. what is as for Unknown.
+func Find[T any](what, name string, all []T, nameOf func(T) string) (found T, err error) {
+	i := slices.IndexFunc(all, func(x T) bool { return nameOf(x) == name })
+	if i < 0 {
+		return found, Unknown(what, name, Names(all, nameOf))
+	}
+	return all[i], nil
+}
+
+// Text is the name of a text.
+func Text[T ~string](x T) string { return string(x) }
+
 // Unknown returns the error for an unknown name. what is the kind of thing, such as "policy". The error names the most similar known name,
 // if one is similar, and then all known names.
 func Unknown(what, name string, known []string) error {

@@ -10,7 +10,8 @@ var policies = []string{"kube-scheduler", "best-fit", "greedy-balance", "linear"
 
 func TestClosest(t *testing.T) {
 	for wrong, want := range map[string]string{
-		"gready-balance": "greedy-balance", "greedy_balance": "greedy-balance", "BEST-FIT": "best-fit", "bestfit": "best-fit", "kube": "kube-scheduler",
+		"gready-balance": "greedy-balance", "greedy_balance": "greedy-balance", "BEST-FIT": "best-fit", "bestfit": "best-fit",
+		"kube":           "kube-scheduler",
 		"kube-schedular": "kube-scheduler", "lineer": "linear", "gn": "gnn", "fdg": "fgd", "random": "", "zzz": "", "": "",
 	} {
 		if got := Closest(wrong, policies); got != want {

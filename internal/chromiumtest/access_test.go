@@ -43,7 +43,8 @@ func TestAccess(t *testing.T) {
 		t.Errorf("light: %q, want %q", got, want)
 	}
 	tab.Scheme("dark")
-	if got := Value[[]string](tab, access); !slices.Contains(got, `p.night "night" has a contrast of 1.49`) || slices.ContainsFunc(got, func(f string) bool { return strings.HasPrefix(f, "p.pale") }) {
+	if got := Value[[]string](tab, access); !slices.Contains(got, `p.night "night" has a contrast of 1.49`) ||
+		slices.ContainsFunc(got, func(f string) bool { return strings.HasPrefix(f, "p.pale") }) {
 		t.Errorf("dark: %q", got)
 	}
 }

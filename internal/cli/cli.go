@@ -58,7 +58,8 @@ const logs = "logs"
 // LogFlags returns the flags --log-dir and --log-level.
 func LogFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "log-dir", Category: logs, Value: logDir(), DefaultText: "~/.local/state/gnnsched, or gnnsched in $XDG_STATE_HOME", Usage: "`DIR`ectory of the log file; empty for none"},
+		&cli.StringFlag{Name: "log-dir", Category: logs, Value: logDir(),
+			DefaultText: "~/.local/state/gnnsched, or gnnsched in $XDG_STATE_HOME", Usage: "`DIR`ectory of the log file; empty for none"},
 		&cli.StringFlag{Name: "log-level", Category: logs, Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 	}
 }

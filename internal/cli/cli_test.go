@@ -90,12 +90,14 @@ func TestSuggestions(t *testing.T) {
 	} {
 		a, stderr := app(), &bytes.Buffer{}
 		a.ErrWriter = stderr
-		if got := RunContext(context.Background(), a, append([]string{"p"}, strings.Fields(c.args)...)); got != exit.Usage || !strings.Contains(stderr.String(), c.want) {
+		if got := RunContext(context.Background(), a, append([]string{"p"}, strings.Fields(c.args)...)); got != exit.Usage ||
+			!strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: code %d, stderr %q lacks %q", c.args, got, stderr.String(), c.want)
 		}
 	}
 	var typo, other *exit.Error
-	if err := UnknownCommand("p", "evla", app().Commands); !errors.As(err, &typo) || typo.Code != exit.Usage || !strings.Contains(typo.Hint, "did you mean `p eval`?") {
+	if err := UnknownCommand("p", "evla", app().Commands); !errors.As(err, &typo) || typo.Code != exit.Usage ||
+		!strings.Contains(typo.Hint, "did you mean `p eval`?") {
 		t.Errorf("evla: %+v", typo)
 	}
 	if err := UnknownCommand("p", "deploy", app().Commands); !errors.As(err, &other) || other.Hint != "see `p --help`" {
@@ -144,7 +146,8 @@ func TestMakeDir(t *testing.T) {
 	}
 	said.Reset()
 	var refused *exit.Error
-	if err := MakeDir(&said, filepath.Join(file, "c"), "--events", 0o755); !errors.As(err, &refused) || refused.Code != exit.Usage || !strings.Contains(refused.Hint, "--events") || said.Len() > 0 {
+	if err := MakeDir(&said, filepath.Join(file, "c"), "--events", 0o755); !errors.As(err, &refused) || refused.Code != exit.Usage ||
+		!strings.Contains(refused.Hint, "--events") || said.Len() > 0 {
 		t.Errorf("below a file: %v, %q", err, said.String())
 	}
 }

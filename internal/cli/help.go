@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"gnnsched/internal/choice"
 )
 
 // helpAll is the flag that shows everything; --help of a command with many flags shows only the most important ones.
@@ -72,7 +74,8 @@ func shortHelp(app *cli.App, args []string) []string {
 			return
 		}
 		*description = strings.TrimRight(first, "\n")
-		*template = strings.Replace(full, `{{template "visibleFlagCategoryTemplate" .}}`, `{{range .VisibleFlagCategories}}{{if not .Name}}{{range .Flags}}
+		*template = strings.Replace(full, `{{template "visibleFlagCategoryTemplate" .}}`,
+			`{{range .VisibleFlagCategories}}{{if not .Name}}{{range .Flags}}
    {{.}}{{end}}{{end}}{{end}}`+"\n\nMORE, WITH --help-all:\n"+hidden(flags, more), 1)
 	}
 	shorten(app.Flags, &app.Description, &app.CustomAppHelpTemplate, cli.AppHelpTemplate)
@@ -119,11 +122,7 @@ func hidden(flags []cli.Flag, more string) string {
 
 // Names returns the names of flags as a Group has them.
 func Names(flags []cli.Flag) string {
-	var names []string
-	for _, f := range flags {
-		names = append(names, f.Names()[0])
-	}
-	return strings.Join(names, " ")
+	return strings.Join(choice.Names(flags, func(f cli.Flag) string { return f.Names()[0] }), " ")
 }
 
 // VisibleFlags returns the flags that help shows.

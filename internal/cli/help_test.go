@@ -23,7 +23,8 @@ func TestHelpShowsWhatPeopleNeedFirst(t *testing.T) {
 		}
 		few := []cli.Flag{&cli.BoolFlag{Name: "few", Usage: "one of few"}}
 		return &cli.App{Name: "p", Commands: []*cli.Command{
-			{Name: "many", Flags: Grouped(flags, Group{"rare things", strings.Join(names, " ")}), Description: "It runs.\n" + More + "Policies:\n   fgd"},
+			{Name: "many", Flags: Grouped(flags, Group{"rare things", strings.Join(names, " ")}),
+				Description: "It runs.\n" + More + "Policies:\n   fgd"},
 			{Name: "few", Flags: Grouped(few, Group{"few things", "few"}), Description: "It walks.\n" + More + "Gaits:\n   trot"},
 		}}
 	}
@@ -31,7 +32,8 @@ func TestHelpShowsWhatPeopleNeedFirst(t *testing.T) {
 		args        string
 		has, hasNot []string
 	}{
-		{"many --help", []string{"--first", "It runs.", "MORE, WITH --help-all:", "rare things   --rare-0 and 15 more", "policies      a list of all"}, []string{"what few need", "fgd"}},
+		{"many --help", []string{"--first", "It runs.", "MORE, WITH --help-all:", "rare things   --rare-0 and 15 more",
+			"policies      a list of all"}, []string{"what few need", "fgd"}},
 		{"many --help-all", []string{"--first", "what few need", "rare things\n", "Policies:\n   fgd"}, []string{"WITH --help-all"}},
 		{"few --help", []string{"one of few", "It walks.", "trot"}, []string{"WITH --help-all"}},
 		{"few --help_all", []string{"one of few", "trot"}, nil},

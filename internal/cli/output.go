@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 
+	"github.com/urfave/cli/v2"
+
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 )
 
@@ -39,4 +45,38 @@ func (o *output) after(err error) error {
 		return err
 	}
 	return errors.Join(err, o.failed)
+}
+
+// JSON writes a value with indents.
+func JSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Print writes a result in the format of --output.
+func Print(c *cli.Context, r interface{ WriteText(io.Writer) error }) error {
+	if c.String("output") == "json" {
+		return JSON(c.App.Writer, r)
+	}
+	return r.WriteText(c.App.Writer)
+}
+
+// Format returns the format of --output, which must be one of some.
+func Format(c *cli.Context, formats []string) (string, error) {
+	if f := c.String("output"); !slices.Contains(formats, f) {
+		return "", exit.Usagef("--output: %w", choice.Unknown("format", f, formats))
+	}
+	return c.String("output"), nil
+}
+
+// Written returns a function that writes a text to standard output unless the error beside it says that there is none:
+// cli.Written(c)(json.Marshal(v)).
+func Written(c *cli.Context) func(text []byte, err error) error {
+	return func(text []byte, err error) error {
+		if err == nil {
+			_, err = c.App.Writer.Write(text)
+		}
+		return err
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"gnnsched/internal/exit"
@@ -19,6 +20,20 @@ func Writable(path string) error {
 		return exit.New(exit.Usage, fmt.Errorf("write %s: %w", path, err), "choose a place that you can write to with --out")
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// FindProgram returns the path of a program: in the directory of this one, following links, or in PATH.
+func FindProgram(name string) (string, error) {
+	if own, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(own); err == nil {
+			own = real
+		}
+		beside := filepath.Join(filepath.Dir(own), name)
+		if _, err := exec.LookPath(beside); err == nil {
+			return beside, nil
+		}
+	}
+	return exec.LookPath(name)
 }
 
 // MakeDir makes the directory of a flag or its default, with its parents, and reports it on w. It does nothing if the directory is there.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -89,12 +90,7 @@ func (l *Links) Validate(zones []string) error {
 }
 
 // counted names the unit of a distance.
-func (l *Links) counted() string {
-	if l.Distance == "" {
-		return byLatency
-	}
-	return l.Distance
-}
+func (l *Links) counted() string { return cmp.Or(l.Distance, byLatency) }
 
 // counts returns the distance of a latency and a price.
 func (l *Links) counts(latency, price float64) float64 {

@@ -13,7 +13,8 @@ func TestPowerModelAt(t *testing.T) {
 		used, want float64
 	}{
 		{straight, 0, 100}, {straight, 0.25, 150}, {straight, 1, 300}, {straight, 1.5, 300}, {straight, -1, 100},
-		{curved, 0, 100}, {curved, 0.125, 150}, {curved, 0.25, 200}, {curved, 0.5, 220}, {curved, 0.75, 260}, {curved, 0.875, 280}, {curved, 1, 300},
+		{curved, 0, 100}, {curved, 0.125, 150}, {curved, 0.25, 200}, {curved, 0.5, 220}, {curved, 0.75, 260}, {curved, 0.875, 280},
+		{curved, 1, 300},
 	} {
 		if got := c.model.At(c.used); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%+v draws %v W at %v, want %v", c.model, got, c.used, c.want)

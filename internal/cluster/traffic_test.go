@@ -57,7 +57,8 @@ func TestTraffic(t *testing.T) {
 	if d := cmp.Diff(want, tr.Flows, cmpopts.EquateApprox(0, 1e-9)); d != "" {
 		t.Error(d)
 	}
-	for link, use := range map[int]float64{0: 0.5, 1: 0.2, 2: 0, tr.Network.RackLink(1): 0.6, tr.Network.RackLink(2): 0, tr.Network.ZoneLink(2): 1.2} {
+	for link, use := range map[int]float64{0: 0.5, 1: 0.2, 2: 0, tr.Network.RackLink(1): 0.6, tr.Network.RackLink(2): 0,
+		tr.Network.ZoneLink(2): 1.2} {
 		if got := tr.Use(link, 0); math.Abs(got-use) > 1e-9 {
 			t.Errorf("link %d carries %v of its bandwidth, want %v", link, got, use)
 		}

@@ -33,7 +33,8 @@ func TestAgainstAll(t *testing.T) {
 			continue
 		}
 		solved++
-		if math.Abs(got.Price-least) > 1e-6 || got.Bound > least+1e-6 || got.Bound < least-1e-6 || math.Abs(p.price(got.Counts)-got.Price) > 1e-9 {
+		if math.Abs(got.Price-least) > 1e-6 || got.Bound > least+1e-6 || got.Bound < least-1e-6 ||
+			math.Abs(p.price(got.Counts)-got.Price) > 1e-9 {
 			t.Errorf("seed %d: %+v, the cheapest costs %v", seed, got, least)
 		}
 		for i, row := range p.Rows {

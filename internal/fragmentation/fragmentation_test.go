@@ -25,8 +25,10 @@ func node(cpu int64, model string, used ...int64) *cluster.Node {
 
 func TestTypicalPods(t *testing.T) {
 	got := NewTypical([]Demand{
-		{Requests: asks(4, 1, 0), Count: 10}, {Requests: asks(1, 0, 0), Count: 30}, {Requests: asks(4, 1, 0), Models: []string{"T4"}, Count: 10}, {Requests: asks(2, 0, 500), Count: 20},
-		{Requests: asks(4, 1, 0), Count: 26}, {Requests: cluster.Resources{MilliCPU: 1, Memory: 5}, Count: 1}, {Requests: asks(9, 8, 0), Count: 3},
+		{Requests: asks(4, 1, 0), Count: 10}, {Requests: asks(1, 0, 0), Count: 30},
+		{Requests: asks(4, 1, 0), Models: []string{"T4"}, Count: 10}, {Requests: asks(2, 0, 500), Count: 20},
+		{Requests: asks(4, 1, 0), Count: 26}, {Requests: cluster.Resources{MilliCPU: 1, Memory: 5}, Count: 1},
+		{Requests: asks(9, 8, 0), Count: 3},
 	}).Pods()
 	// 97 of 100 pods: one device 36, no GPU 31 (memory does not distinguish shapes), a share 20, T4 10.
 	want := []Pod{

@@ -47,7 +47,8 @@ func Explain(err error) error {
 			return err
 		}
 	case strings.Contains(err.Error(), "getting credentials: "):
-		return exit.New(exit.Kubeconfig, err, "the kubeconfig's user gets credentials from a program, which failed: run `kubectl get nodes` with the same context, and see what it lacks")
+		return exit.New(exit.Kubeconfig, err, "the kubeconfig's user gets credentials from a program, which failed: "+
+			"run `kubectl get nodes` with the same context, and see what it lacks")
 	case !errors.As(err, &request) && !explained:
 		return err
 	}
@@ -59,7 +60,8 @@ func Explain(err error) error {
 		hint = "it did not answer in time: check host and port in " + settings.Address + ", and whether a VPN or a firewall is in the way"
 	}
 	if request != nil && simulated(request.URL) {
-		hint = "is it up? `kwokcluster status` tells for the simulated cluster, and `kwokcluster up` starts it; --kubeconfig and --context name another cluster"
+		hint = "is it up? `kwokcluster status` tells for the simulated cluster, and `kwokcluster up` starts it; " +
+			"--kubeconfig and --context name another cluster"
 	}
 	return exit.New(exit.Unreachable, err, hint)
 }

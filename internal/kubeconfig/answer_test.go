@@ -66,26 +66,37 @@ func TestConnectExplains(t *testing.T) {
 		{"ready", "server: " + tls.URL + ", " + ca, exit.OK, "", ""},
 		{"authority", "server: " + tls.URL, exit.Kubeconfig, "does not fit the cluster", "`certificate-authority-data`"},
 		{"name", "tls-server-name: other.example, server: " + tls.URL + ", " + ca, exit.Kubeconfig, "other.example", "`tls-server-name`"},
-		{"HTTP to HTTPS", "server: " + strings.Replace(tls.URL, "https", "http", 1), exit.Kubeconfig, "does not fit the cluster", "with https://"},
-		{"HTTPS to HTTP", "server: " + strings.Replace(proxy.URL, "http", "https", 1), exit.Kubeconfig, "does not fit the cluster", "with http://"},
-		{"proxy", "server: \"https://prod.example:6443\", proxy-url: " + proxy.URL, exit.Unreachable, "Proxy Authentication Required", "`proxy-url`"},
+		{"HTTP to HTTPS", "server: " + strings.Replace(tls.URL, "https", "http", 1), exit.Kubeconfig, "does not fit the cluster",
+			"with https://"},
+		{"HTTPS to HTTP", "server: " + strings.Replace(proxy.URL, "http", "https", 1), exit.Kubeconfig, "does not fit the cluster",
+			"with http://"},
+		{"proxy", "server: \"https://prod.example:6443\", proxy-url: " + proxy.URL, exit.Unreachable, "Proxy Authentication Required",
+			"`proxy-url`"},
 		{"proxy of HTTP", "server: \"http://prod.example:6443\", proxy-url: " + proxy.URL, exit.Kubeconfig, "a proxy answers", "`proxy-url`"},
-		{"proxy is gone", "server: \"https://prod.example:6443\", proxy-url: \"http://127.0.0.1:1\"", exit.Unreachable, "does not answer", "`proxy-url`"},
+		{"proxy is gone", "server: \"https://prod.example:6443\", proxy-url: \"http://127.0.0.1:1\"", exit.Unreachable, "does not answer",
+			"`proxy-url`"},
 		{"a page", "server: " + start(answers(http.StatusOK, "\n<!DOCTYPE html>"), false).URL, exit.Kubeconfig, "a web page answers", "proxy"},
 		{"another path", "server: " + start(answers(http.StatusNotFound, "404"), false).URL, exit.Kubeconfig, "no API server answers", "path"},
 		{"ready soon", "server: " + startsSoon.URL, exit.OK, "", ""},
-		{"starting", "server: " + start(answers(http.StatusInternalServerError, "[-]etcd failed"), false).URL, exit.Unreachable, "is not ready", "readyz?verbose"},
-		{"load balancer", "server: " + start(answers(http.StatusBadGateway, "<html>"), false).URL, exit.Unreachable, "a proxy or load balancer answers", "behind it"},
-		{"no right to ask", "server: " + start(answers(http.StatusForbidden, `forbidden: User "jane" cannot get path "/readyz"`), false).URL, exit.OK, "", ""},
-		{"nobody", "server: " + start(answers(http.StatusForbidden, `forbidden: User "system:anonymous" cannot get path "/readyz"`), false).URL, exit.Kubeconfig,
+		{"starting", "server: " + start(answers(http.StatusInternalServerError, "[-]etcd failed"), false).URL, exit.Unreachable, "is not ready",
+			"readyz?verbose"},
+		{"load balancer", "server: " + start(answers(http.StatusBadGateway, "<html>"), false).URL, exit.Unreachable,
+			"a proxy or load balancer answers", "behind it"},
+		{"no right to ask", "server: " + start(answers(http.StatusForbidden, `forbidden: User "jane" cannot get path "/readyz"`), false).URL,
+			exit.OK, "", ""},
+		{"nobody", "server: " + start(answers(http.StatusForbidden, `forbidden: User "system:anonymous" cannot get path "/readyz"`), false).URL,
+			exit.Kubeconfig,
 			"refuses the credentials", "user of the context"},
-		{"user", "server: " + start(answers(http.StatusUnauthorized, ""), false).URL, exit.Kubeconfig, "refuses the credentials", "user of the context"},
+		{"user", "server: " + start(answers(http.StatusUnauthorized, ""), false).URL, exit.Kubeconfig, "refuses the credentials",
+			"user of the context"},
 		{"simulated", "server: \"https://127.0.0.1:1\"", exit.Unreachable, "does not answer", "`kwokcluster up`"},
 	} {
-		file := write(t, "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {"+c.cluster+"}}], users: [], contexts: [{name: c, context: {cluster: c}}]}")
+		file := write(t, "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {"+c.cluster+
+			"}}], users: [], contexts: [{name: c, context: {cluster: c}}]}")
 		_, _, err := Target{Kubeconfig: file}.Connect(t.Context())
 		var known *exit.Error
-		if errors.As(err, &known); exit.Code(err) != c.code || err != nil && (!strings.Contains(err.Error(), c.want) || !strings.Contains(known.Hint, c.hint)) {
+		if errors.As(err, &known); exit.Code(err) != c.code || err != nil &&
+			(!strings.Contains(err.Error(), c.want) || !strings.Contains(known.Hint, c.hint)) {
 			t.Errorf("%s: code %d: %v: %v; want code %d, %q and %q", c.name, exit.Code(err), err, known, c.code, c.want, c.hint)
 		}
 		if known != nil && strings.Contains(known.Hint, "kwokcluster") != (c.name == "simulated") {
@@ -96,8 +107,9 @@ func TestConnectExplains(t *testing.T) {
 
 // A program that gets credentials may fail, too; and an expired certificate is named.
 func TestCredentials(t *testing.T) {
-	const user = "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: \"https://prod.example\"}}], contexts: [{name: c, context: {cluster: c, user: u}}], " +
-		"users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: there-is-no-such-program, interactiveMode: Never}}}]}"
+	const user = "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: \"https://prod.example\"}}], " +
+		"contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, " +
+		"command: there-is-no-such-program, interactiveMode: Never}}}]}"
 	_, _, err := Target{Kubeconfig: write(t, user)}.Connect(t.Context())
 	var known *exit.Error
 	if !errors.As(err, &known) || known.Code != exit.Kubeconfig || !strings.Contains(known.Hint, "gets credentials from a program") {
@@ -107,7 +119,8 @@ func TestCredentials(t *testing.T) {
 	defer s.Close()
 	c := &rest.Config{Host: "https://prod.example"}
 	c.CertData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	for after, want := range map[time.Duration]string{time.Hour: "expired at " + s.Certificate().NotAfter.UTC().Format(time.RFC3339), -time.Hour: "check the user"} {
+	for after, want := range map[time.Duration]string{time.Hour: "expired at " + s.Certificate().NotAfter.UTC().Format(time.RFC3339),
+		-time.Hour: "check the user"} {
 		err := unready(c, nil, apierrors.NewUnauthorized("no"), s.Certificate().NotAfter.Add(after))
 		if !errors.As(err, &known) || known.Code != exit.Kubeconfig || !strings.Contains(known.Hint, want) {
 			t.Errorf("%v: %v, want %q", err, known, want)

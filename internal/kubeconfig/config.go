@@ -3,6 +3,7 @@
 package kubeconfig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
-	"gnnsched/internal/memfile"
+	"gnnsched/internal/files"
 )
 
 // SimulatedDir returns the default folder of kwokcluster's simulated cluster:
@@ -67,7 +67,7 @@ func (t Target) loader() (clientcmd.ClientConfig, error) {
 			rules.ExplicitPath = sim
 		}
 	}
-	if err := inputfile.Check(inputfile.Text, rules.GetLoadingPrecedence()...); err != nil {
+	if err := files.Check(files.Text, rules.GetLoadingPrecedence()...); err != nil {
 		return nil, exit.New(exit.Kubeconfig, fmt.Errorf("read the kubeconfig: %w", err), "check the file, or name another with --kubeconfig")
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.Context}), nil
@@ -141,7 +141,7 @@ func whyEmpty(env string) string {
 
 // File makes a kubeconfig file with the target as its only context, for code of this process that takes
 // a file but no context. It holds credentials, so it is in memory where the system allows it (see
-// memfile). The caller must call remove.
+// files.InMemory). The caller must call remove.
 func (t Target) File() (path string, remove func(), err error) {
 	loader, err := t.loader()
 	if err != nil {
@@ -156,9 +156,7 @@ func (t Target) File() (path string, remove func(), err error) {
 			raw = inCluster(in)
 		}
 	}
-	if t.Context != "" {
-		raw.CurrentContext = t.Context
-	}
+	raw.CurrentContext = cmp.Or(t.Context, raw.CurrentContext)
 	if err := clientcmdapi.MinifyConfig(&raw); err != nil {
 		return "", nil, exit.New(exit.Kubeconfig, err, "list the contexts with `kubectl config get-contexts`")
 	}
@@ -166,7 +164,7 @@ func (t Target) File() (path string, remove func(), err error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("write a kubeconfig: %w", err)
 	}
-	if path, remove, err = memfile.Write("kubeconfig", b); err != nil {
+	if path, remove, err = files.InMemory("kubeconfig", b); err != nil {
 		return "", nil, fmt.Errorf("write a kubeconfig: %w", err)
 	}
 	return path, remove, nil
@@ -201,7 +199,8 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 	probe, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var answer []byte
-	_ = wait.PollUntilContextCancel(probe, patience/5, true, func(context.Context) (done bool, _ error) { // the last answer says what was wrong
+	// the last answer says what was wrong
+	_ = wait.PollUntilContextCancel(probe, patience/5, true, func(context.Context) (done bool, _ error) {
 		a, e := cs.Discovery().RESTClient().Get().AbsPath("/readyz").Do(probe).Raw()
 		var answered apierrors.APIStatus
 		if err == nil || e == nil || errors.As(e, &answered) {

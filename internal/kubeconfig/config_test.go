@@ -39,7 +39,8 @@ func TestErrorsCarryTheirCode(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"no kubeconfig at all", Target{}, exit.Kubeconfig, "no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config"},
+		{"no kubeconfig at all", Target{}, exit.Kubeconfig,
+			"no kubeconfig: none in $KUBECONFIG, from the simulated cluster, or in ~/.kube/config"},
 		{"empty file", Target{Kubeconfig: empty}, exit.Kubeconfig, "the kubeconfig " + empty + " names no cluster"},
 		{"missing file", Target{Kubeconfig: "/does/not/exist"}, exit.Kubeconfig, "/does/not/exist"},
 		{"malformed file", Target{Kubeconfig: write(t, "{{{")}, exit.Kubeconfig, "read the kubeconfig"},

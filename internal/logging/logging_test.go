@@ -51,7 +51,8 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 			t.Errorf("component missing in %q", l)
 		}
 	}
-	if !strings.Contains(lines[2], `"profile":"gnn"`) || !strings.Contains(lines[2], "Network loaded") || strings.Contains(lines[2], "kubernetes") {
+	if !strings.Contains(lines[2], `"profile":"gnn"`) || !strings.Contains(lines[2], "Network loaded") ||
+		strings.Contains(lines[2], "kubernetes") {
 		t.Errorf("not logged as the project's own: %q", lines[2])
 	}
 	if !strings.Contains(lines[1], `"source":"kubernetes"`) || !strings.Contains(stderr.String(), "hello") {

@@ -31,8 +31,7 @@ func route(sink logr.LogSink) {
 
 // DropKlog drops klog's messages until the next Setup.
 func DropKlog() {
-	none := zerolog.Nop()
-	route(zerologr.NewLogSink(&none))
+	route(zerologr.NewLogSink(new(zerolog.Nop())))
 }
 
 // routed is the sink of klog's logger.

@@ -24,10 +24,12 @@ func TestWatts(t *testing.T) {
 		on   cluster.DeviceSet
 		want float64
 	}{
-		"an empty machine with two T4":        {node("T4", 96_000, 0, 0, 0), cluster.Resources{}, 0, 2*20 + 2*10},
-		"a pod on one core and one device":    {node("T4", 96_000, 0, 0, 0), cluster.Resources{MilliCPU: 1, GPU: 1}, cluster.Device(1), 165 + 20 + 70 + 10},
-		"48 threads are a package":            {node("T4", 96_000, 47_000, 0, 300), cluster.Resources{MilliCPU: 1000}, 0, 165 + 20 + 70 + 10},
-		"the 49th starts the next":            {node("T4", 96_000, 48_000, 0, 300), cluster.Resources{MilliCPU: 1, GPUMilli: 500}, cluster.Device(1), 2*165 + 70 + 10},
+		"an empty machine with two T4": {node("T4", 96_000, 0, 0, 0), cluster.Resources{}, 0, 2*20 + 2*10},
+		"a pod on one core and one device": {node("T4", 96_000, 0, 0, 0), cluster.Resources{MilliCPU: 1, GPU: 1}, cluster.Device(1),
+			165 + 20 + 70 + 10},
+		"48 threads are a package": {node("T4", 96_000, 47_000, 0, 300), cluster.Resources{MilliCPU: 1000}, 0, 165 + 20 + 70 + 10},
+		"the 49th starts the next": {node("T4", 96_000, 48_000, 0, 300), cluster.Resources{MilliCPU: 1, GPUMilli: 500},
+			cluster.Device(1), 2*165 + 70 + 10},
 		"P100":                                {node("P100", 64_000, 1000, 1000, 0), cluster.Resources{}, 0, 120 + 15 + 250 + 25},
 		"G2 is an A10 beside a usual package": {node("G2", 96_000, 0, 0), cluster.Resources{}, 0, 3*15 + 30},
 		"A10":                                 {node("A10", 32_000, 0, 1), cluster.Resources{}, 0, 15 + 150},

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/rest"
 
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 )
 
 const maxAnswer = 64 << 20 // bytes of one answer; 10,000 pods take about 2 MB
@@ -66,7 +66,7 @@ type Client struct {
 
 // New returns a client of a valid server. It reads the certificates.
 func New(s Server) (*Client, error) {
-	if err := inputfile.Check(inputfile.Text, s.CAFile, s.CertFile, s.KeyFile, s.TokenFile); err != nil {
+	if err := files.Check(files.Text, s.CAFile, s.CertFile, s.KeyFile, s.TokenFile); err != nil {
 		return nil, fmt.Errorf("certificates or token for %s: %w", s.Address, err)
 	}
 	transport, err := rest.TransportFor(&rest.Config{

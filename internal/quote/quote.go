@@ -1,5 +1,5 @@
-// Package quote writes text so that it can be read and copied. It shortens foreign text, such as annotations of pods, before it goes into an error or a log. Such text may be as long as 256
-// KiB and may hold control characters.
+// Package quote writes text so that it can be read and copied. It shortens foreign text, such as annotations of pods, before it goes into
+// an error or a log. Such text may be as long as 256 KiB and may hold control characters.
 package quote
 
 import (

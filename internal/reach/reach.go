@@ -3,6 +3,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -42,7 +43,7 @@ type kind struct {
 // kinds are tried in this order: a proxy fails in the ways of a server, too.
 var kinds = []kind{
 	{proxyFailed, false, func(s Settings, _ error) string {
-		return "the proxy is the fault: check " + or(s.Proxy, "$HTTPS_PROXY") +
+		return "the proxy is the fault: check " + cmp.Or(s.Proxy, "$HTTPS_PROXY") +
 			", or list the server in $NO_PROXY if it is reached without a proxy"
 	}},
 	{expired, false, func(Settings, error) string {
@@ -53,7 +54,7 @@ var kinds = []kind{
 			"; a proxy that inspects TLS shows certificates of its own authority"
 	}},
 	{is[x509.HostnameError], true, func(s Settings, _ error) string {
-		return "write one of the certificate's names into " + or(s.ServerName, s.Address)
+		return "write one of the certificate's names into " + cmp.Or(s.ServerName, s.Address)
 	}},
 	{untrusted, true, func(s Settings, _ error) string {
 		return "the server needs another certificate, or " + s.Authority + " another authority"
@@ -65,7 +66,7 @@ var kinds = []kind{
 		return "TLS is spoken at this port: begin " + s.Address + " with https://"
 	}},
 	{alerted, true, func(s Settings, _ error) string {
-		return "the server ended the TLS handshake: check " + or(s.ClientCertificate, s.Address) + ", which it may not accept or may lack"
+		return "the server ended the TLS handshake: check " + cmp.Or(s.ClientCertificate, s.Address) + ", which it may not accept or may lack"
 	}},
 	{is[*net.DNSError], false, func(s Settings, _ error) string {
 		return "check the name in " + s.Address + "; some names are known only in a VPN"
@@ -94,13 +95,6 @@ func (s Settings) Explain(err error) (Fault, bool) {
 		}
 	}
 	return Fault{}, false
-}
-
-func or(name, without string) string {
-	if name == "" {
-		return without
-	}
-	return name
 }
 
 // is reports whether there is an error of a type in the chain.

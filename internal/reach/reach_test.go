@@ -87,7 +87,10 @@ func TestServers(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+	}))
 	t.Cleanup(refusing.Close)
 	secure := serving(t, &tls.Config{Certificates: []tls.Certificate{good}})
 	for _, c := range []struct {
@@ -100,9 +103,11 @@ func TestServers(t *testing.T) {
 	}{
 		{"authority", at(secure, "https", "localhost"), other.Leaf, "", true, "put that authority's certificate into AUTHORITY"},
 		{"name", at(secure, "https", "127.0.0.1"), good.Leaf, "", true, "one of the certificate's names into NAME"},
-		{"expired", at(serving(t, &tls.Config{Certificates: []tls.Certificate{old}}), "https", "localhost"), old.Leaf, "", false, "compare this machine's clock"},
+		{"expired", at(serving(t, &tls.Config{Certificates: []tls.Certificate{old}}), "https", "localhost"), old.Leaf, "", false,
+			"compare this machine's clock"},
 		{"plain server", at(plain, "https", "localhost"), good.Leaf, "", true, "begin it with http://"},
-		{"client certificate", at(serving(t, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}), "https", "localhost"), good.Leaf, "", true, "check CLIENT"},
+		{"client certificate", at(serving(t, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}), "https",
+			"localhost"), good.Leaf, "", true, "check CLIENT"},
 		{"versions", at(serving(t, &tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS11}), "https", "localhost"), good.Leaf, "", true, "ended the TLS handshake"}, //nolint:gosec // as old servers
 		{"nothing listens", gone.URL, nil, "", false, "nothing listens there"},
 		{"closed", "https://" + shut.Addr().String(), nil, "", false, "closed without an answer"},
@@ -141,7 +146,8 @@ func TestErrors(t *testing.T) {
 		err  error
 		hint string // "" for no fault
 	}{
-		{get(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x.example", IsNotFound: true}}), "check the name in ADDRESS"},
+		{get(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "x.example", IsNotFound: true}}),
+			"check the name in ADDRESS"},
 		{dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "a VPN or a firewall"},
 		{dial(os.ErrDeadlineExceeded), "a VPN or a firewall"},
 		{get(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), "needs another certificate"},

@@ -122,7 +122,8 @@ func TestObserverBehindAProxy(t *testing.T) {
 	if _, err := c.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); err == nil || !slices.Equal(told, []string{"list services"}) {
+	if _, err := c.CoreV1().Services("").List(t.Context(), metav1.ListOptions{}); err == nil ||
+		!slices.Equal(told, []string{"list services"}) {
 		t.Errorf("error %v, told %q", err, told)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 )
 
 // schema is the version of the folder's form. A new field does not raise it; a new meaning does.
@@ -51,17 +51,8 @@ func Describe(dir string, m Manifest) error {
 	if err != nil {
 		return fmt.Errorf("write the manifest: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".manifest-*")
-	if err != nil {
+	if err := files.Write(filepath.Join(dir, manifestFile), append(text, '\n'), 0o644); err != nil {
 		return refused(dir, err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, manifestFile))
-	}
-	if err != nil {
-		return errors.Join(refused(dir, err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
 )
@@ -44,11 +45,7 @@ type Scalar struct {
 
 // rowFiles are the names of the files with rows.
 func rowFiles() []string {
-	var out []string
-	for _, r := range []Row{Scenario{}, Verdict{}, Episode{}, Difference{}, Frame{}, Waits{}, Decision{}, Point{}, Table{}} {
-		out = append(out, r.file())
-	}
-	return out
+	return choice.Names([]Row{Scenario{}, Verdict{}, Episode{}, Difference{}, Frame{}, Waits{}, Decision{}, Point{}, Table{}}, Row.file)
 }
 
 // Read reads a folder. Files may be missing, and the last line of each may be cut off. Anything else that is

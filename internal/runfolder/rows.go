@@ -155,7 +155,11 @@ type Point struct {
 	Tag   string  `json:"tag"` // names the curve
 	At    float64 `json:"at"`  // in seconds since the run's beginning
 	Value float64 `json:"value"`
+	About string  `json:"about,omitempty"` // of a worker: what it did
 }
+
+// WorkerTag begins the tags of workers. The values are the seconds that something took which ended then.
+const WorkerTag = "worker "
 
 // Table is anything else that the report shows as a table.
 type Table struct {

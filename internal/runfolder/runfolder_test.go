@@ -82,7 +82,8 @@ func TestCreateRefusesAnotherRun(t *testing.T) {
 	for _, name := range []string{manifestFile, "frames.jsonl"} {
 		dir := t.TempDir()
 		write(t, dir, name, "{}\n")
-		if _, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon)); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), name) {
+		if _, err := Create(dir, Manifest{Kind: "eval"}, clocktest.NewFakePassiveClock(noon)); exit.Code(err) != exit.Usage ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -161,7 +162,8 @@ func TestIncomplete(t *testing.T) {
 	for range 3 {
 		w.Add(Verdict{State: Note, Text: "kept"}, Frame{Contender: "gnn"}, Verdict{State: Note, Text: strings.Repeat("x", maxLine)})
 	}
-	if err := w.Close(nil); exit.Code(err) != exit.Internal || !strings.Contains(err.Error(), "is incomplete") || !strings.Contains(err.Error(), "frames.jsonl") {
+	if err := w.Close(nil); exit.Code(err) != exit.Internal || !strings.Contains(err.Error(), "is incomplete") ||
+		!strings.Contains(err.Error(), "frames.jsonl") {
 		t.Errorf("%v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "frames.jsonl")); err != nil {
@@ -171,7 +173,8 @@ func TestIncomplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := r.Manifest; len(r.Verdicts) != 3 || m.Dropped["frames.jsonl"] != 3 || m.Dropped["verdicts.jsonl"] != 3 || len(m.Notes) != 1 || !strings.HasPrefix(m.Notes[0], "This folder is incomplete: ") || m.Ended == nil {
+	if m := r.Manifest; len(r.Verdicts) != 3 || m.Dropped["frames.jsonl"] != 3 || m.Dropped["verdicts.jsonl"] != 3 || len(m.Notes) != 1 ||
+		!strings.HasPrefix(m.Notes[0], "This folder is incomplete: ") || m.Ended == nil {
 		t.Errorf("%d verdicts, %+v", len(r.Verdicts), m)
 	}
 }
@@ -270,7 +273,8 @@ func TestTally(t *testing.T) {
 		t.Fatalf("%+v", rows)
 	}
 	first, second, third := rows[0].(Waits), rows[1].(Waits), rows[2].(Waits)
-	if first.Class != "1 CPU, 1 GiB" || first.Pods != 4 || first.Waited != 1 || first.Mean != 0.875 || first.Quantiles[4] != 2 || second.Never != 1 || second.Waited != 1 || third.Contender != "b" || third.Waited != 1 {
+	if first.Class != "1 CPU, 1 GiB" || first.Pods != 4 || first.Waited != 1 || first.Mean != 0.875 || first.Quantiles[4] != 2 ||
+		second.Never != 1 || second.Waited != 1 || third.Contender != "b" || third.Waited != 1 {
 		t.Errorf("%+v", rows)
 	}
 	for n := range int64(12) {
@@ -290,7 +294,8 @@ func TestWorkers(t *testing.T) {
 		}
 	}
 	control := node("c", cluster.Taint{Key: "node-role.kubernetes.io/control-plane", Effect: cluster.NoSchedule})
-	if got := Workers([]*cluster.Node{control, node("a", cluster.Taint{Key: "gpu", Effect: cluster.NoSchedule})}); len(got) != 1 || got[0] != (Node{Name: "a", CPU: 0.3333, Memory: 0.25, Pods: 2}) {
+	if got := Workers([]*cluster.Node{control, node("a", cluster.Taint{Key: "gpu", Effect: cluster.NoSchedule})}); len(got) != 1 ||
+		got[0] != (Node{Name: "a", CPU: 0.3333, Memory: 0.25, Pods: 2}) {
 		t.Errorf("%+v", got)
 	}
 	if got := Workers([]*cluster.Node{control}); len(got) != 1 || got[0].Name != "c" {

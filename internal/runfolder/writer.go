@@ -159,8 +159,7 @@ func (w *Writer) Close(failed error) error {
 	for _, f := range w.files {
 		errs = append(errs, f.Close())
 	}
-	now := w.clock.Now().UTC()
-	w.manifest.Ended = &now
+	w.manifest.Ended = new(w.clock.Now().UTC())
 	if failed != nil {
 		w.manifest.Error = failed.Error()
 	}

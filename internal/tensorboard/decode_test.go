@@ -54,7 +54,8 @@ func eventDescriptor(t *testing.T) protoreflect.MessageDescriptor {
 			message("SessionLog", field("status", 1, short, "")), // an enum: the same on the wire
 			message("Summary", repeated(field("value", 1, sub, "Value"))),
 			message("Value", field("tag", 1, text, ""), field("simple_value", 2, single, ""), field("histo", 5, sub, "HistogramProto")),
-			message("HistogramProto", field("min", 1, double, ""), field("max", 2, double, ""), field("num", 3, double, ""), field("sum", 4, double, ""),
+			message("HistogramProto", field("min", 1, double, ""), field("max", 2, double, ""), field("num", 3, double, ""),
+				field("sum", 4, double, ""),
 				field("sum_squares", 5, double, ""), repeated(field("bucket_limit", 6, double, "")), repeated(field("bucket", 7, double, ""))),
 		},
 	}, nil)

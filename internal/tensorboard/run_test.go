@@ -128,7 +128,8 @@ func TestHistogram(t *testing.T) {
 		if !slices.Equal(counts, want) {
 			rt.Errorf("counts %v, want %v of %v in %v", counts, want, finite, limits)
 		}
-		if h.number("min") != slices.Min(finite) || h.number("max") != slices.Max(finite) || h.number("num") != float64(len(finite)) || h.number("sum") != sum {
+		if h.number("min") != slices.Min(finite) || h.number("max") != slices.Max(finite) || h.number("num") != float64(len(finite)) ||
+			h.number("sum") != sum {
 			rt.Errorf("%v of %v", h.Message, finite)
 		}
 	})

@@ -2,16 +2,21 @@
 package watched
 
 import (
+	"context"
+	"fmt"
 	"strconv"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 )
 
-// Handler returns what an informer has to tell of changes. change gets an object before and after: was is nil if it is new, is if it is
-// gone. The watch may have missed that one was deleted and another one of the same name made. listed says that the object was there when the
-// informer began.
+// Handler returns an event handler of an informer that calls change with an object before and after. was is nil if it is new, is if it is
+// gone. The watch may have missed that one was deleted and another one of the same name made. listed says that the object was there when
+// the informer began.
 func Handler[T any](change func(was, is *T, listed bool)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(is any, listed bool) { change(nil, is.(*T), listed) },
@@ -29,6 +34,27 @@ func Handler[T any](change func(was, is *T, listed bool)) cache.ResourceEventHan
 			}
 		},
 	}
+}
+
+// Pods calls change, as Handler does, for the pods that an informer with some options sees. It returns once the first list is complete.
+func Pods(
+	ctx context.Context, client kubernetes.Interface, change func(was, is *v1.Pod, listed bool), options ...informers.SharedInformerOption,
+) (stop func(), err error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, options...)
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(Handler(change)); err != nil {
+		return nil, fmt.Errorf("watch the pods: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop = func() {
+		cancel()
+		factory.Shutdown()
+	}
+	factory.StartWithContext(ctx)
+	if factory.WaitForCacheSyncWithContext(ctx).AsError() != nil {
+		stop()
+		return nil, fmt.Errorf("watch the pods: %w", context.Cause(ctx))
+	}
+	return stop, nil
 }
 
 // Version returns the resource version of an object. Those of one resource are numbers that grow with every write.

@@ -1,6 +1,7 @@
 package nodepool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,12 +40,7 @@ type Devices struct {
 }
 
 // driver returns the name of the devices' driver.
-func (d *Devices) driver() string {
-	if d.Driver == "" {
-		return DefaultDriver
-	}
-	return d.Driver
-}
+func (d *Devices) driver() string { return cmp.Or(d.Driver, DefaultDriver) }
 
 // partitionClass returns the name of the DeviceClass of the partitions of a driver's devices:
 // mig.nvidia.com for gpu.nvidia.com.

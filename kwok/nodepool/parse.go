@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -24,7 +25,8 @@ const (
 	maxQuantity = 40      // characters
 )
 
-const parseHint = "docs/reference/nodes.md describes the format; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", memory: 256Gi, pods: 110}}]"
+const parseHint = "docs/reference/nodes.md describes the format; an example:\n  pools: [{name: node, count: 10, capacity: {cpu: \"64\", " +
+	"memory: 256Gi, pods: 110}}]"
 
 // Load reads the pool file at path, see Parse.
 func Load(path string) ([]Pool, error) {
@@ -217,12 +219,7 @@ func (p *parser) object(n *yaml.Node, path []any, fields map[string]func(*yaml.N
 			f(n, path)
 			return
 		}
-		known := make([]string, 0, len(fields))
-		for k := range fields {
-			known = append(known, k)
-		}
-		slices.Sort(known)
-		p.fail(p.lines[joinPath(path)], path, "unknown field; the fields are %s", strings.Join(known, ", "))
+		p.fail(p.lines[joinPath(path)], path, "unknown field; the fields are %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 	})
 }
 

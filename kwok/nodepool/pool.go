@@ -27,13 +27,16 @@ const (
 
 // Pool is a group of equal nodes. The nodes are named NAME-0, NAME-1 and so on.
 type Pool struct {
-	Name     string              `json:"name"`              // prefix of the nodes' names; a DNS label of at most 57 characters, unique among the pools
-	Count    int                 `json:"count"`             // number of nodes, 0 or more
-	Capacity corev1.ResourceList `json:"capacity"`          // of one node; cpu and memory are required; pods is 110 if left out; ephemeral-storage, hugepages-SIZE and extended resources are optional
-	Labels   map[string]string   `json:"labels,omitempty"`  // besides the labels of every node
-	Taints   []corev1.Taint      `json:"taints,omitempty"`  // key, optional value, and effect: NoSchedule, PreferNoSchedule or NoExecute
-	Zones    []string            `json:"zones,omitempty"`   // assigned to the nodes in turn, as topology.kubernetes.io/zone; or zone: with a single one
-	Devices  []Devices           `json:"devices,omitempty"` // of each node, published in ResourceSlices
+	// prefix of the nodes' names; a DNS label of at most 57 characters, unique among the pools
+	Name  string `json:"name"`
+	Count int    `json:"count"` // number of nodes, 0 or more
+	// of one node; cpu and memory are required; pods is 110 if left out; ephemeral-storage, hugepages-SIZE and extended resources are optional
+	Capacity corev1.ResourceList `json:"capacity"`
+	Labels   map[string]string   `json:"labels,omitempty"` // besides the labels of every node
+	Taints   []corev1.Taint      `json:"taints,omitempty"` // key, optional value, and effect: NoSchedule, PreferNoSchedule or NoExecute
+	// assigned to the nodes in turn, as topology.kubernetes.io/zone; or zone: with a single one
+	Zones   []string  `json:"zones,omitempty"`
+	Devices []Devices `json:"devices,omitempty"` // of each node, published in ResourceSlices
 }
 
 // Default returns two pools: the given number of nodes with 64 CPU, 256Gi and 110 pods, and one
@@ -211,7 +214,8 @@ func resourceNameFault(n string) string {
 		return ""
 	}
 	if !strings.Contains(n, "/") {
-		return fmt.Sprintf("%q is not a resource of a node: use cpu, memory, ephemeral-storage, pods, hugepages-SIZE, or an extended resource with its domain, such as nvidia.com/gpu", n)
+		return fmt.Sprintf("%q is not a resource of a node: use cpu, memory, ephemeral-storage, pods, hugepages-SIZE, "+
+			"or an extended resource with its domain, such as nvidia.com/gpu", n)
 	}
 	if strings.HasPrefix(n, "requests.") {
 		return fmt.Sprintf("%q must not begin with \"requests.\"", n)

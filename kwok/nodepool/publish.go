@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -90,7 +91,8 @@ func publishClasses(ctx context.Context, cs kubernetes.Interface, want map[strin
 		_, err := classes.Create(ctx, w, metav1.CreateOptions{})
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			return res, fmt.Errorf("device class %s already exists without the label %s, so kwokcluster did not make it; delete it or give the pool's devices another driver", name, managedSelector)
+			return res, fmt.Errorf("device class %s already exists without the label %s, so kwokcluster did not make it; "+
+				"delete it or give the pool's devices another driver", name, managedSelector)
 		case err != nil:
 			return res, fmt.Errorf("create device class %s: %w", name, err)
 		}
@@ -175,12 +177,8 @@ func (w poolWrite) unchanged() bool {
 
 // surplus returns the names of slices that the pool has no more.
 func (w poolWrite) surplus() (names []string) {
-	wanted := map[string]bool{}
-	for _, s := range w.want {
-		wanted[s.Name] = true
-	}
 	for name := range w.have {
-		if !wanted[name] {
+		if !slices.ContainsFunc(w.want, func(s *resourceapi.ResourceSlice) bool { return s.Name == name }) {
 			names = append(names, name)
 		}
 	}

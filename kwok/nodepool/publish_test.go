@@ -168,7 +168,8 @@ func TestSlicesKeepLimits(t *testing.T) {
 	counters := 0
 	for _, s := range p.resourceSlices("n") {
 		counters += len(s.Spec.SharedCounters)
-		if len(s.Spec.SharedCounters) > resourceapi.ResourceSliceMaxCounterSets || len(s.Spec.Devices) > 64 || (len(s.Spec.Devices) > 0) == (len(s.Spec.SharedCounters) > 0) {
+		if len(s.Spec.SharedCounters) > resourceapi.ResourceSliceMaxCounterSets || len(s.Spec.Devices) > 64 ||
+			(len(s.Spec.Devices) > 0) == (len(s.Spec.SharedCounters) > 0) {
 			t.Errorf("%s has %d sets of counters and %d devices", s.Name, len(s.Spec.SharedCounters), len(s.Spec.Devices))
 		}
 	}

@@ -14,7 +14,8 @@ import (
 // Translated back, the simulated nodes equal the nodes that they were made from.
 func TestSingle(t *testing.T) {
 	nodes := []*cluster.Node{
-		{Name: "node-0000", Allocatable: cluster.Resources{MilliCPU: 96_000, Memory: 1 << 30, GPU: 8, Pods: 1001}, GPUModel: "G2", GPUs: make([]int64, 8)},
+		{Name: "node-0000", Allocatable: cluster.Resources{MilliCPU: 96_000, Memory: 1 << 30, GPU: 8, Pods: 1001}, GPUModel: "G2",
+			GPUs: make([]int64, 8)},
 		{Name: "node-0001", Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 2 << 30, Pods: 1001}},
 	}
 	pools := Single(nodes, InCapacity)

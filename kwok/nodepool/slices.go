@@ -116,7 +116,8 @@ func (d *Devices) publish(specs []resourceapi.ResourceSliceSpec, i int) []resour
 		for _, start := range profile.Starts() {
 			part := d.device(fmt.Sprintf("gpu-%d-mig-%s-%d", i, strings.Replace(name, ".", "", 1), start), i, typePartition)
 			part.Attributes[attributeProfile] = resourceapi.DeviceAttribute{StringValue: ptr.To(name)}
-			part.Capacity["memory"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(d.Memory.Value()*int64(profile.Memory())/mig.Memory, resource.BinarySI)}
+			part.Capacity["memory"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(d.Memory.Value()*int64(profile.Memory())/mig.Memory,
+				resource.BinarySI)}
 			part.ConsumesCounters = consumes(set, counters(profile, start))
 			devices = append(devices, part)
 		}

@@ -23,24 +23,36 @@ type lines func(*writer, *nodeSample)
 // The kubelets' pages, with the names and labels that kubelet and cAdvisor use.
 var (
 	resourcePage = page{
-		{"container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the container in core-seconds", []lines{ofContainers(containerCPU)}},
+		{"container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the container in core-seconds",
+			[]lines{ofContainers(containerCPU)}},
 		{"container_memory_working_set_bytes", "gauge", "Current working set of the container in bytes", []lines{ofContainers(containerMemory)}},
-		{"container_start_time_seconds", "gauge", "Start time of the container since unix epoch in seconds", []lines{ofContainers(containerStart)}},
-		{"node_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the node in core-seconds", []lines{ofNode(counter(usage.CPU))}},
+		{"container_start_time_seconds", "gauge", "Start time of the container since unix epoch in seconds",
+			[]lines{ofContainers(containerStart)}},
+		{"node_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the node in core-seconds",
+			[]lines{ofNode(counter(usage.CPU))}},
 		{"node_memory_working_set_bytes", "gauge", "Current working set of the node in bytes", []lines{ofNode(workingSet)}},
-		{"pod_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the pod in core-seconds", []lines{ofPods(counter(usage.CPU))}},
+		{"pod_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed by the pod in core-seconds",
+			[]lines{ofPods(counter(usage.CPU))}},
 		{"pod_memory_working_set_bytes", "gauge", "Current working set of the pod in bytes", []lines{ofPods(workingSet)}},
 		{"resource_scrape_error", "gauge", "1 if there was an error while getting container metrics, 0 otherwise", []lines{ofNode(nothing)}},
 	}
 	cadvisorPage = page{
-		{"container_cpu_cfs_throttled_seconds_total", "counter", "Core-seconds that the container wanted and did not get", []lines{ofNode(lost, root...), ofContainers(containerLost)}},
-		{"container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed in core-seconds", []lines{ofNode(counter(usage.CPU), root...), ofContainers(containerCPU)}},
-		{"container_fs_reads_bytes_total", "counter", "Cumulative count of bytes read", []lines{ofNode(counter(usage.DiskRead), root...), ofContainers(containerDisk(usage.DiskRead))}},
-		{"container_fs_writes_bytes_total", "counter", "Cumulative count of bytes written", []lines{ofNode(counter(usage.DiskWrite), root...), ofContainers(containerDisk(usage.DiskWrite))}},
-		{"container_memory_working_set_bytes", "gauge", "Current working set in bytes", []lines{ofNode(workingSet, root...), ofContainers(containerMemory)}},
-		{"container_network_receive_bytes_total", "counter", "Cumulative count of bytes received", []lines{ofNode(counter(usage.NetworkIn), rootInterface...), ofPods(counter(usage.NetworkIn), eth0...)}},
-		{"container_network_transmit_bytes_total", "counter", "Cumulative count of bytes transmitted", []lines{ofNode(counter(usage.NetworkOut), rootInterface...), ofPods(counter(usage.NetworkOut), eth0...)}},
-		{"container_start_time_seconds", "gauge", "Start time of the container since unix epoch in seconds", []lines{ofContainers(containerStart)}},
+		{"container_cpu_cfs_throttled_seconds_total", "counter", "Core-seconds that the container wanted and did not get",
+			[]lines{ofNode(lost, root...), ofContainers(containerLost)}},
+		{"container_cpu_usage_seconds_total", "counter", "Cumulative cpu time consumed in core-seconds",
+			[]lines{ofNode(counter(usage.CPU), root...), ofContainers(containerCPU)}},
+		{"container_fs_reads_bytes_total", "counter", "Cumulative count of bytes read",
+			[]lines{ofNode(counter(usage.DiskRead), root...), ofContainers(containerDisk(usage.DiskRead))}},
+		{"container_fs_writes_bytes_total", "counter", "Cumulative count of bytes written",
+			[]lines{ofNode(counter(usage.DiskWrite), root...), ofContainers(containerDisk(usage.DiskWrite))}},
+		{"container_memory_working_set_bytes", "gauge", "Current working set in bytes",
+			[]lines{ofNode(workingSet, root...), ofContainers(containerMemory)}},
+		{"container_network_receive_bytes_total", "counter", "Cumulative count of bytes received",
+			[]lines{ofNode(counter(usage.NetworkIn), rootInterface...), ofPods(counter(usage.NetworkIn), eth0...)}},
+		{"container_network_transmit_bytes_total", "counter", "Cumulative count of bytes transmitted",
+			[]lines{ofNode(counter(usage.NetworkOut), rootInterface...), ofPods(counter(usage.NetworkOut), eth0...)}},
+		{"container_start_time_seconds", "gauge", "Start time of the container since unix epoch in seconds",
+			[]lines{ofContainers(containerStart)}},
 		{"machine_cpu_cores", "gauge", "Number of logical CPU cores", []lines{ofMachine(corev1.ResourceCPU)}},
 		{"machine_memory_bytes", "gauge", "Amount of memory installed on the machine", []lines{ofMachine(corev1.ResourceMemory)}},
 	}
@@ -54,7 +66,8 @@ var (
 		{"kepler_node_cpu_watts", "gauge", "Power consumption of cpu at node level in watts", []lines{watts(keplerZone...)}},
 	}
 	nodeExporterPage = page{
-		{"node_rapl_package_joules_total", "counter", "Current RAPL package value in joules", []lines{energy("index", "0", "path", "/sys/class/powercap/intel-rapl:0")}},
+		{"node_rapl_package_joules_total", "counter", "Current RAPL package value in joules",
+			[]lines{energy("index", "0", "path", "/sys/class/powercap/intel-rapl:0")}},
 	}
 	keplerZone = []string{"node_name", "", "path", "/sys/class/powercap/intel-rapl:0", "zone", "package"}
 )

@@ -40,13 +40,21 @@ func (s *Sampler) APIGroup() *genericapiserver.APIGroupInfo {
 	return &info
 }
 
-// storage has what the storages of nodes and pods share. They serve the last sample.
+// storage serves the nodes or the pods of the last sample.
 type storage struct {
 	s            *Sampler
 	kind         string
 	namespaced   bool
-	object, list func() runtime.Object // make empty ones
+	object, list func() runtime.Object                                    // make empty ones
+	get          func(now reading, namespace, name string) runtime.Object // nil if there is none
+	all          func(now reading, namespace string, o *metainternal.ListOptions) runtime.Object
 }
+
+var (
+	_ apirest.Lister = &storage{}
+	_ apirest.Getter = &storage{}
+	_ apirest.Scoper = &storage{}
+)
 
 // New implements rest.Storage.
 func (r *storage) New() runtime.Object { return r.object() }
@@ -68,98 +76,78 @@ func (r *storage) GetSingularName() string {
 // Kind implements rest.KindProvider.
 func (r *storage) Kind() string { return r.kind }
 
-// nodeMetrics serves the usage of nodes.
-type nodeMetrics struct{ storage }
-
-func (s *Sampler) nodeStorage() *nodeMetrics {
-	return &nodeMetrics{storage{s, "NodeMetrics", false,
-		func() runtime.Object { return &metrics.NodeMetrics{} }, func() runtime.Object { return &metrics.NodeMetricsList{} }}}
-}
-
-var (
-	_ apirest.Lister = &nodeMetrics{}
-	_ apirest.Getter = &nodeMetrics{}
-	_ apirest.Scoper = &nodeMetrics{}
-)
-
 // Get implements rest.Getter.
-func (r *nodeMetrics) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+func (r *storage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	now, ok := r.s.read()
 	if !ok {
 		return nil, errNoSample()
 	}
-	n := now.node(name)
-	if n == nil {
-		return nil, apierrors.NewNotFound(metrics.Resource("nodes"), name)
+	if o := r.get(now, request.NamespaceValue(ctx), name); o != nil {
+		return o, nil
 	}
-	m := now.nodeMetrics(n)
-	return &m, nil
+	return nil, apierrors.NewNotFound(metrics.Resource(r.GetSingularName()+"s"), name)
 }
 
-// List implements rest.Lister. The list is sorted by name.
-func (r *nodeMetrics) List(_ context.Context, o *metainternal.ListOptions) (runtime.Object, error) {
+// List implements rest.Lister.
+func (r *storage) List(ctx context.Context, o *metainternal.ListOptions) (runtime.Object, error) {
 	now, ok := r.s.read()
 	if !ok {
 		return nil, errNoSample()
 	}
-	list := &metrics.NodeMetricsList{Items: []metrics.NodeMetrics{}}
-	for i := range now.nodes {
-		n := &now.nodes[i]
-		if selected(o, n.node.Labels, fields.Set{"metadata.name": n.node.Name}) {
-			list.Items = append(list.Items, now.nodeMetrics(n))
-		}
-	}
-	return list, nil
+	return r.all(now, request.NamespaceValue(ctx), o), nil
 }
 
-// podMetrics serves the usage of pods.
-type podMetrics struct{ storage }
-
-func (s *Sampler) podStorage() *podMetrics {
-	return &podMetrics{storage{s, "PodMetrics", true,
-		func() runtime.Object { return &metrics.PodMetrics{} }, func() runtime.Object { return &metrics.PodMetricsList{} }}}
-}
-
-var (
-	_ apirest.Lister = &podMetrics{}
-	_ apirest.Getter = &podMetrics{}
-	_ apirest.Scoper = &podMetrics{}
-)
-
-// Get implements rest.Getter.
-func (r *podMetrics) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	now, ok := r.s.read()
-	if !ok {
-		return nil, errNoSample()
-	}
-	p := now.pods[types.NamespacedName{Namespace: request.NamespaceValue(ctx), Name: name}]
-	if p == nil {
-		return nil, apierrors.NewNotFound(metrics.Resource("pods"), name)
-	}
-	m := now.podMetrics(p)
-	return &m, nil
-}
-
-// List implements rest.Lister. The list is in the order of the nodes' names.
-func (r *podMetrics) List(ctx context.Context, o *metainternal.ListOptions) (runtime.Object, error) {
-	now, ok := r.s.read()
-	if !ok {
-		return nil, errNoSample()
-	}
-	namespace := request.NamespaceValue(ctx)
-	list := &metrics.PodMetricsList{Items: []metrics.PodMetrics{}}
-	for i := range now.nodes {
-		for j := range now.nodes[i].pods {
-			p := &now.nodes[i].pods[j]
-			src := p.pod.source
-			if (namespace == "" || namespace == src.Namespace) && selected(o, src.Labels, fields.Set{
-				"metadata.name": src.Name, "metadata.namespace": src.Namespace, "spec.nodeName": src.Spec.NodeName,
-			}) {
-				list.Items = append(list.Items, now.podMetrics(p))
+// nodeStorage serves the usage of nodes, sorted by name.
+func (s *Sampler) nodeStorage() *storage {
+	return &storage{
+		s: s, kind: "NodeMetrics",
+		object: func() runtime.Object { return &metrics.NodeMetrics{} }, list: func() runtime.Object { return &metrics.NodeMetricsList{} },
+		get: func(now reading, _, name string) runtime.Object {
+			if n := now.node(name); n != nil {
+				return new(now.nodeMetrics(n))
 			}
-		}
+			return nil
+		},
+		all: func(now reading, _ string, o *metainternal.ListOptions) runtime.Object {
+			list := &metrics.NodeMetricsList{Items: []metrics.NodeMetrics{}}
+			for i := range now.nodes {
+				n := &now.nodes[i]
+				if selected(o, n.node.Labels, fields.Set{"metadata.name": n.node.Name}) {
+					list.Items = append(list.Items, now.nodeMetrics(n))
+				}
+			}
+			return list
+		},
 	}
-	return list, nil
+}
+
+// podStorage serves the usage of pods, in the order of the nodes' names.
+func (s *Sampler) podStorage() *storage {
+	return &storage{
+		s: s, kind: "PodMetrics", namespaced: true,
+		object: func() runtime.Object { return &metrics.PodMetrics{} }, list: func() runtime.Object { return &metrics.PodMetricsList{} },
+		get: func(now reading, namespace, name string) runtime.Object {
+			if p := now.pods[types.NamespacedName{Namespace: namespace, Name: name}]; p != nil {
+				return new(now.podMetrics(p))
+			}
+			return nil
+		},
+		all: func(now reading, namespace string, o *metainternal.ListOptions) runtime.Object {
+			list := &metrics.PodMetricsList{Items: []metrics.PodMetrics{}}
+			for i := range now.nodes {
+				for j := range now.nodes[i].pods {
+					p := &now.nodes[i].pods[j]
+					src := p.pod.source
+					if (namespace == "" || namespace == src.Namespace) && selected(o, src.Labels, fields.Set{
+						"metadata.name": src.Name, "metadata.namespace": src.Namespace, "spec.nodeName": src.Spec.NodeName,
+					}) {
+						list.Items = append(list.Items, now.podMetrics(p))
+					}
+				}
+			}
+			return list
+		},
+	}
 }
 
 func errNoSample() error {

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -107,13 +108,9 @@ const (
 func defaultModel(p *corev1.Pod) *usage.Model {
 	r := kube.Requests(p)
 	cpu, memory := defaultShare*float64(r.MilliCPU)/1000, defaultShare*float64(r.Memory)
-	if cpu == 0 {
-		cpu = defaultCPU
-	}
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	return &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(cpu), usage.Memory: usage.Constant(memory)}}
+	return &usage.Model{Curves: [usage.Dimensions]usage.Curve{
+		usage.CPU: usage.Constant(cmp.Or(cpu, defaultCPU)), usage.Memory: usage.Constant(cmp.Or(memory, defaultMemory)),
+	}}
 }
 
 // models parses annotations. Pods with equal annotations share one model. It forgets annotations that no

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -29,9 +30,7 @@ type Sampler struct {
 
 // New returns a sampler.
 func New(c Config) *Sampler {
-	if c.Clock == nil {
-		c.Clock = clock.RealClock{}
-	}
+	c.Clock = cmp.Or[clock.WithTicker](c.Clock, clock.RealClock{})
 	return &Sampler{config: c}
 }
 

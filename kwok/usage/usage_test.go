@@ -375,7 +375,8 @@ func TestMetricsAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if items := got.(*metrics.NodeMetricsList).Items; len(items) != 1 || items[0].Name != "node-1" || items[0].Usage.Cpu().MilliValue() != 550 ||
+	if items := got.(*metrics.NodeMetricsList).Items; len(items) != 1 || items[0].Name != "node-1" ||
+		items[0].Usage.Cpu().MilliValue() != 550 ||
 		items[0].Usage.Memory().Value() != 812<<20 || items[0].Window.Duration != 10*time.Second || !items[0].Timestamp.Time.Equal(noon) {
 		t.Errorf("%+v", items)
 	}

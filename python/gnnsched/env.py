@@ -35,7 +35,8 @@ class _Batch:
             raise TypeError("scenario is the name of a built-in scenario or the path of a YAML file")
         if graph and not features:
             raise ValueError("graph=True needs features")
-        self.about = _library.call("open", scenario=os.fspath(scenario), count=int(count), threads=int(threads), features=list(features or ()),
+        features = [features] if isinstance(features, str) else list(features or ())
+        self.about = _library.call("open", scenario=os.fspath(scenario), count=int(count), threads=int(threads), features=features,
                                    objective=objective, waitCost=wait_cost, feasible=mask == "feasible", autoreset=bool(autoreset))
         self.handle, self.count, self.copy, self.graph, self.raw = self.about["handle"], int(count), copy, graph, raw
         self.names = self.about["names"] or {}
@@ -108,7 +109,7 @@ class _Batch:
         if episode_seeds is not None:
             what, seeds = RESET_EVALUATION, np.asarray(episode_seeds)
         elif seed is not None:
-            what, seeds = RESET_TRAINING, np.asarray(seed) if np.ndim(seed) else int(seed) + np.arange(self.count)
+            what, seeds = RESET_TRAINING, np.asarray(seed) + (0 if np.ndim(seed) else np.arange(self.count))
         if what != RESET_ON:
             if seeds.shape != (self.count,) or seeds.dtype.kind not in "iu" or (seeds < 0).any():
                 raise ValueError(f"want one seed of 0 or more for each of {self.count} environments")
@@ -128,17 +129,21 @@ class _Batch:
         if handle and not _library._forked:
             _library.call("close", handle=handle)
 
+    def __del__(self):
+        self.close()
+
     def space(self, batched):
         """The space of observations; None without Gymnasium. Ragged rows are sequences."""
         if spaces is None:
             return None
         n = (self.count,) if batched else ()
         box = lambda *shape: spaces.Box(-np.inf, np.inf, shape, _F4)  # noqa: E731
-        big = np.iinfo(_I8).max
+        big = 1 << 62  # Box.sample adds one to it
         out = {}
         for name, a in self.arrays.items():
             if name == "action_mask":
-                out[name] = spaces.MultiBinary((*n, self.slots) if n else self.slots) if self.slots else spaces.Sequence(spaces.MultiBinary(1))
+                one = lambda *shape: spaces.Box(0, 1, shape, np.int8)  # noqa: E731; the batch of a MultiBinary, too
+                out[name] = (one(*n, self.slots) if n else spaces.MultiBinary(self.slots)) if self.slots else spaces.Sequence(one(), stack=True)
             elif name in _ROWS and not (self.slots and _ROWS[name] == "candidates"):
                 row = box(*a.shape[1:]) if a.dtype == _F4 else spaces.Box(0, big, a.shape[1:], _I8)
                 out[name] = spaces.Sequence(row, stack=True)
@@ -169,11 +174,12 @@ class GnnschedVectorEnv(_VectorEnv):
     """
 
     metadata = {"render_modes": []}
+    closed = True  # until it is open
 
     def __init__(self, scenario, num_envs=1, *, layout="ragged", features=("base",), graph=False, raw=False, mask="preferred", autoreset=True,
                  threads=0, objective="", wait_cost=None, copy=True, strict=True):
         self._batch = _Batch(scenario, num_envs, layout, features, graph, raw, mask, autoreset, threads, objective, wait_cost, copy)
-        self.num_envs, self.render_mode, self.spec, self.closed, self.strict = int(num_envs), None, None, False, strict
+        self.num_envs, self.render_mode, self.spec, self.closed, self.strict = self._batch.count, None, None, False, strict
         self.about, self.names = self._batch.about, self._batch.names
         self.metadata = {**self.metadata, "autoreset_mode": _NEXT_STEP if autoreset else _DISABLED}
         self.observation_space, self.single_observation_space = self._batch.space(True), self._batch.space(False)
@@ -182,11 +188,11 @@ class GnnschedVectorEnv(_VectorEnv):
         self._obs = None
 
     def _info(self):
-        results, everywhere = self._batch.results, np.ones(self.num_envs, bool)
+        results = self._batch.results
         info = {}
         for name in ("objective", "waited", "decisions", "seed", "unscheduled"):
             info[name] = results[name].copy()
-            info["_" + name] = everywhere if name != "unscheduled" else results[name] >= 0
+            info["_" + name] = results[name] >= 0 if name == "unscheduled" else np.ones(self.num_envs, bool)
         ended = results["terminated"].astype(bool)
         if ended.any():  # the outcome has every metric of gnnsched eval
             info["outcome"], info["_outcome"] = np.full(self.num_envs, None, object), ended
@@ -198,6 +204,8 @@ class GnnschedVectorEnv(_VectorEnv):
         options = options or {}
         if _VectorEnv is not object and isinstance(seed, (int, np.integer)):
             super().reset(seed=int(seed))
+        if seed is None and self._obs is None and "episode_seeds" not in options:
+            seed = int(np.random.default_rng().integers(1 << 29))
         self._obs = self._batch.reset(seed, options.get("episode_seeds"), options.get("reset_mask"))
         return self._obs, self._info()
 
@@ -219,6 +227,8 @@ class GnnschedVectorEnv(_VectorEnv):
 
     def action_masks(self):
         """The mask of the last observation."""
+        if self._obs is None:
+            raise GnnschedError("no episode has begun: call reset first")
         return self._obs["action_mask"]
 
     def outcome(self, i):
@@ -233,10 +243,6 @@ class GnnschedVectorEnv(_VectorEnv):
     def close(self, **_):
         self._batch.close()
         self.closed = True
-
-    def __del__(self):
-        if getattr(self, "_batch", None) is not None and self._batch.handle:
-            self._batch.close()
 
 
 class GnnschedEnv(_Env):
@@ -261,8 +267,6 @@ class GnnschedEnv(_Env):
             super().reset(seed=seed)
         if "episode_seed" in options:
             options["episode_seeds"] = [options.pop("episode_seed")]
-        if seed is None and self._vector._obs is None and "episode_seeds" not in options:
-            seed = int(np.random.default_rng().integers(1 << 29))
         obs, info = self._one(*self._vector.reset(seed=seed, options=options))
         self._over = "unscheduled" in info
         return obs, info
@@ -276,8 +280,7 @@ class GnnschedEnv(_Env):
         return obs, float(reward[0]), self._over, False, info
 
     def action_masks(self):
-        mask = self._vector.action_masks()
-        return mask[0] if self._vector._batch.slots else mask
+        return self._vector.action_masks()[0 if self._vector._batch.slots else ...]
 
     def outcome(self):
         return self._vector.outcome(0)
@@ -286,12 +289,7 @@ class GnnschedEnv(_Env):
         self._vector.close()
 
 
-def make(scenario, **options):
-    return GnnschedEnv(scenario, **options)
-
-
-def make_vec(scenario, num_envs=1, **options):
-    return GnnschedVectorEnv(scenario, num_envs, **options)
+make, make_vec = GnnschedEnv, GnnschedVectorEnv
 
 
 def owner(obs):

@@ -25,15 +25,16 @@ class Results:
 
 def evaluate(policy, scenario, seeds, *, name="python", at_once=256, **options):
     """Plays the episodes of `gnnsched eval --scenario SCENARIO` with these seeds. policy(obs) returns a score for each candidate, or an
-    action for each environment. options are those of GnnschedVectorEnv."""
+    action for each environment. It may be a module too, as `gnnsched eval --policies python:FILE` loads. options are those of GnnschedVectorEnv."""
     seeds, outcomes, about = [int(s) for s in seeds], [], None
     if not seeds:
         raise ValueError("no seed")
+    module, policy, options = policy, getattr(policy, "policy", policy), {**getattr(policy, "OBSERVATION", {}), **options}
     for first in range(0, len(seeds), at_once):
         some = seeds[first:first + at_once]
         env = GnnschedVectorEnv(scenario, len(some), autoreset=False, **options)
         try:
-            about = env.about
+            getattr(module, "begin", lambda info: None)({**(about := env.about), "seeds": some})
             obs, info = env.reset(options={"episode_seeds": some})
             while (info["unscheduled"] < 0).any():
                 try:

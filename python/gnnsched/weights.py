@@ -9,21 +9,22 @@ import numpy as np
 from ._library import call
 
 
-def _architecture(encoder, head, hidden, features, residual):
-    return dict(encoder=encoder, head=head, hidden=int(hidden), features=list(features), residual=bool(residual))
+def _network(encoder, head, hidden, features, residual):
+    architecture = dict(encoder=encoder, head=head, hidden=int(hidden), features=list(features), residual=bool(residual))
+    answer = call("checkpoint", architecture=architecture)
+    return architecture, answer["schema"], {p["name"]: tuple(p["shape"]) for p in answer["params"]}
 
 
 def parameters(*, encoder="gnn", head="actor-critic", hidden=32, features=("base",), residual=False):
     """The shapes of a network's parameters by their names. docs/how-to/python.md says what they mean."""
-    answer = call("checkpoint", architecture=_architecture(encoder, head, hidden, features, residual))
-    return {p["name"]: tuple(p["shape"]) for p in answer["params"]}
+    return _network(encoder, head, hidden, features, residual)[2]
 
 
 def save(path, arrays, *, encoder="gnn", head="actor-critic", hidden=32, features=("base",), residual=False, objective="balance", seed=0, training=None):
     """Writes a checkpoint (safetensors) for `rungnn --checkpoint` and `gnnsched eval --checkpoint` from arrays by the names of parameters()."""
-    architecture = _architecture(encoder, head, hidden, features, residual)
-    answer = call("checkpoint", architecture=architecture)
-    want = {p["name"]: tuple(p["shape"]) for p in answer["params"]}
+    architecture, schema, want = _network(encoder, head, hidden, features, residual)
+    if seed < 0:
+        raise ValueError(f"seed is {seed}: want 0 or more")
     if missing := sorted(want.keys() - arrays.keys()):
         raise ValueError(f"parameters are missing: {', '.join(missing)}")
     if unknown := sorted(arrays.keys() - want.keys()):
@@ -37,8 +38,8 @@ def save(path, arrays, *, encoder="gnn", head="actor-critic", hidden=32, feature
             raise ValueError(f"{name} is not finite")
         header[name] = dict(dtype="F32", shape=list(shape), data_offsets=[len(data), len(data) + array.nbytes])
         data += np.ascontiguousarray(array, "<f4").tobytes()
-    manifest = dict(schema=answer["schema"], architecture=architecture, objective=objective, seed=int(seed), commit="python", config=None,
+    manifest = dict(schema=schema, architecture=architecture, objective=objective, seed=int(seed), commit="python", config=None,
                     training={name: float(x) for name, x in (training or {}).items()})
-    text = json.dumps({"__metadata__": {"gnnsched": json.dumps(manifest)}, **header}).encode()
+    text = json.dumps({"__metadata__": {"gnnsched": json.dumps(manifest, allow_nan=False)}, **header}).encode()
     text += b" " * (-len(text) % 8)
     pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)

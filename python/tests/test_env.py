@@ -95,12 +95,31 @@ class Rollouts(unittest.TestCase):
             def reset(self, *, seed=None, options=None):
                 self.np_random_seed = seed
 
+        class Box:
+            def __init__(self, low, high, shape, dtype):
+                self.low, self.high, self.shape, self.dtype = low, high, shape, dtype
+
+            def __contains__(self, x):
+                x = np.asarray(x)
+                return np.can_cast(x.dtype, self.dtype) and x.shape == self.shape and bool((x >= self.low).all() and (x <= self.high).all())
+
+        class Rows:
+            def __init__(self, row, stack=False):
+                self.row, self.stack = row, stack
+
+            def __contains__(self, x):
+                return (self.stack or isinstance(x, tuple)) and all(item in self.row for item in x)
+
+        class Dict(dict):
+            def __contains__(self, x):
+                return x.keys() == self.keys() and all(x[name] in self[name] for name in self)
+
         def space(*a, **k):
             return a
 
         fake = types.SimpleNamespace(Env=Base, vector=types.SimpleNamespace(VectorEnv=Base, AutoresetMode=types.SimpleNamespace(NEXT_STEP="n", DISABLED="d")),
-                                     spaces=types.SimpleNamespace(Box=lambda low, high, shape, dtype: shape, Dict=dict, Discrete=space, MultiDiscrete=space,
-                                                                  MultiBinary=lambda n: n, Sequence=lambda row, stack=False: ("rows", row)))
+                                     spaces=types.SimpleNamespace(Box=Box, Dict=Dict, Discrete=space, MultiDiscrete=space,
+                                                                  MultiBinary=lambda n: Box(0, 1, (n,), np.int8), Sequence=Rows))
         from gnnsched import env as module
         try:
             with mock.patch.dict(sys.modules, {"gymnasium": fake, "gymnasium.vector": fake.vector, "gymnasium.spaces": fake.spaces}):
@@ -108,9 +127,13 @@ class Rollouts(unittest.TestCase):
                 env = module.make_vec("tiny", 2, layout="padded")
                 obs, _ = env.reset(seed=5)
                 self.assertEqual((env.np_random_seed, isinstance(env, Base), env.metadata["autoreset_mode"]), (5, True, "n"))
-                self.assertEqual({k: v.shape for k, v in obs.items()}, env.observation_space)
-                one = module.make("tiny", layout="ragged", graph=True)
-                self.assertEqual(one.observation_space["candidate_x"], ("rows", one.reset(seed=1)[0]["candidate_x"].shape[1:]))
+                for layout in ("padded", "ragged"):
+                    for options in ({}, dict(graph=True, raw=True), dict(features=())):
+                        many, one = module.make_vec("traffic", 2, layout=layout, **options), module.make("traffic", layout=layout, strict=False, **options)
+                        for _ in range(2):
+                            self.assertIn(many.reset()[0], many.observation_space, (layout, options))
+                            self.assertIn(one.reset()[0], one.observation_space, (layout, options))
+                        self.assertIn(one.step(0)[0], one.observation_space, (layout, options))
         finally:
             importlib.reload(module)
 
@@ -128,16 +151,21 @@ class Errors(unittest.TestCase):
                 g.make_vec(bad)
         with self.assertRaises(TypeError):
             g.make_vec(None)
+        self.assertEqual(g.make_vec("tiny", features="base").names, g.make_vec("tiny").names)
+        with mock.patch.object(_library, "call", wraps=_library.call) as call, self.assertRaises(TypeError):
+            g.make_vec("tiny", 1.5)
+        self.assertEqual([c.args[0] for c in call.call_args_list], ["open", "close"])  # nothing stays open
         for options in (dict(num_envs=0), dict(num_envs=10**9), dict(features=["x"]), dict(objective="x"), dict(layout="x"), dict(mask="x"), dict(features=(), graph=True)):
             with self.assertRaises((ValueError, MemoryError), msg=options):
                 g.make_vec("tiny", **options)
 
     def test_order_and_actions(self):
         env = g.make_vec("small8", 2)
-        for call in (lambda: env.step([0, 0]), env.reset, lambda: env.reset(seed=[1]), lambda: env.reset(seed=-5), lambda: env.reset(seed=1 << 40),
+        for call in (lambda: env.step([0, 0]), env.action_masks, lambda: env.reset(seed=[1]), lambda: env.reset(seed=1.5), lambda: env.reset(seed=-5), lambda: env.reset(seed=1 << 40),
                      lambda: env.reset(options={"episode_seeds": [1, 1 << 32]}), lambda: env.outcome(0)):
             with self.assertRaises((ValueError, g.GnnschedError)):
                 call()
+        env.reset()  # with a seed that it draws
         obs, _ = env.reset(seed=1)
         for bad in ([0, 99], [-1, 0], [0, 1 << 62], [0], [[0, 0]], 0, [0.0, 1.0], ["a", "b"], None, [np.nan, 0]):
             with self.assertRaises((ValueError, TypeError), msg=bad):

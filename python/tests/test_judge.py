@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 import numpy as np
@@ -55,8 +56,56 @@ class Evaluate(unittest.TestCase):
             self.assertEqual((table.returncode, table.stdout.count("│ mine "), table.stdout.count("Means over 6 paired seeds")), (0, 1, 1), table)
             text = subprocess.run([GNNSCHED, "eval", "--print-scenario", "small8"], capture_output=True, text=True).stdout
             (folder / "s.yaml").write_text(text + "\nwaitCost: 0.5\n")
-            g.evaluate(least.policy, folder / "s.yaml", range(1, 7), features=(), raw=True).write(mine)
+            g.evaluate(least, folder / "s.yaml", range(1, 7)).write(mine)
             self.assertIn("two different files", gnnsched("eval", "--from", base, "--from", mine).stderr)
+
+    @unittest.skipUnless(GNNSCHED, "GNNSCHED does not name the program")
+    def test_every_source_agrees(self):
+        """Traces, records, GPUs, departures, usage and every objective have the outcomes of gnnsched eval."""
+        data = ROOT / "workload/trace"
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            weights, record = folder / "least.json", folder / "small.record"
+            weights.write_text(json.dumps({"name": "least", "weights": {"used": -1}}))
+            openb = [data / "openb/testdata/nodes.csv", data / "openb/testdata/pods.csv"]
+            self.assertEqual(gnnsched("convert", "--log-dir", folder, "--out", record, *openb).returncode, 0)
+            nodes = "nodes: 6\nsizes: [{weight: 1, allocatable: {cpu: 16, memory: 64Gi, pods: 110}}]\n"
+            for name, text in (("trace", f"{nodes}trace: {{file: {data}/testdata/aaml.csv}}\nobjective: balance\n"),
+                               ("openb", f"openb: {{nodes: {openb[0]}, pods: {openb[1]}, factor: 1.3}}\nobjective: gpu-idle\n"),
+                               ("record", f"nodesFile: {record}\ntrace: {{file: {record}}}\nobjective: balance\n")):
+                (folder / f"{name}.yaml").write_text(f"name: {name}\n{text}")
+            gpus = ("balance", "ordinary", "pack", "fragmentation", "zones", "gpu-idle", "energy", "balance=0.5,fragmentation=0.5")
+            usage = ("usage-balance", "hot", "throttled", "unused", "energy,throttled=5")
+            for scenario, objectives in ((folder / "trace.yaml", [""]), (folder / "openb.yaml", [""]), (folder / "record.yaml", [""]), ("heavytail", [""]),
+                                         ("gpu-pool", gpus), ("energy", usage), ("traffic", ("traffic", "overload"))):
+                for objective in objectives:
+                    with self.subTest(scenario=scenario, objective=objective):
+                        played = gnnsched("eval", "--scenario", scenario, "--seeds", 1, "--policies", f"linear:{weights}", "-o", "json",
+                                          *(("--objective", objective) if objective else ()))
+                        self.assertEqual(played.returncode, 0, played.stderr)
+                        self.assertEqual(g.evaluate(least, scenario, [1], objective=objective).outcomes, json.loads(played.stdout)[0]["policies"][0]["outcomes"])
+
+    @unittest.skipUnless(GNNSCHED, "GNNSCHED does not name the program")
+    def test_every_feature_set_agrees(self):
+        """Shipped networks of each set, fed by the environments here, have the outcomes of gnnsched eval."""
+        for scenario, network, sets, objective in (("small8", "gnn", "base whole rule", ""), ("mixed-gpu95", "mixed", "base whole devices", ""),
+                                                   ("traffic", "gnn-traffic", "base whole traffic", ""), ("energy", "acdqn-energy", "base whole usage power", ""),
+                                                   ("small8", "wishes", "base whole wishes", "balance=0.5,energy=1.25")):
+            with self.subTest(network=network):
+                path = ROOT / f"gnn/checkpoint/shipped/{network}.safetensors"
+                env = g.make_vec(scenario, 1, features=sets.split(), autoreset=False, objective=objective)
+                obs, info = env.reset(options={"episode_seeds": [1]})
+                while info["unscheduled"][0] < 0:
+                    obs, _, _, _, info = env.step(g.argmax(np.concatenate(env.scores(path)), obs))
+                played = gnnsched("eval", "--scenario", scenario, "--seeds", 1, "--policies", "random", "--checkpoint", f"x={path}", "-o", "json",
+                                  *(("--objective", objective) if objective else ()))
+                self.assertEqual([env.outcome(0)], json.loads(played.stdout)[0]["policies"][1]["outcomes"], played.stderr)
+
+    def test_a_module_is_a_policy(self):
+        seen = []
+        module = types.SimpleNamespace(OBSERVATION={"features": "base"}, begin=seen.append, policy=lambda obs: -obs["candidate_x"][:, 0])
+        results = g.evaluate(module, "small8", [4, 5])
+        self.assertEqual((seen[0]["seeds"], results.about["names"]), ([4, 5], seen[0]["names"]))
 
 
 class Save(unittest.TestCase):
@@ -70,6 +119,9 @@ class Save(unittest.TestCase):
                 changed = {name: x for name, x in {**arrays, **change}.items() if x is not None}
                 with self.assertRaisesRegex(ValueError, want):
                     g.save(path, changed, encoder="mlp", hidden=8)
+            for options in (dict(seed=-1), dict(training={"loss": float("nan")})):
+                with self.assertRaises(ValueError, msg=options):
+                    g.save(path, arrays, encoder="mlp", hidden=8, **options)
             self.assertFalse(path.exists())
         with self.assertRaisesRegex(ValueError, "encoder"):
             g.parameters(encoder="x")

@@ -140,7 +140,8 @@ func TestSuggest(t *testing.T) {
 	tainted := st.MakeNode().Name("tainted").Capacity(capacity).
 		Taints([]v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoSchedule}}).Obj()
 	small := st.MakeNode().Name("small").Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "1", v1.ResourcePods: "10"}).Obj()
-	a := newAdvisor(t, server.Profile{Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: patience}}}, newClock(), tainted, small)
+	a := newAdvisor(t, server.Profile{Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: patience}}}, newClock(), tainted,
+		small)
 	for range 2 {
 		got, err := a.Suggest(t.Context(), pod("").Obj())
 		if err != nil {
@@ -173,7 +174,8 @@ func TestSuggest(t *testing.T) {
 // Without a network, and when it takes too long, there is an error and not a guess.
 func TestUndecided(t *testing.T) {
 	for want, args := range map[string]plugin.Args{
-		"no_model": {Variant: "gnn", Checkpoint: t.TempDir() + "/none"}, "deadline": {Variant: "gnn", Deadline: metav1.Duration{Duration: time.Nanosecond}},
+		"no_model": {Variant: "gnn", Checkpoint: t.TempDir() + "/none"},
+		"deadline": {Variant: "gnn", Deadline: metav1.Duration{Duration: time.Nanosecond}},
 	} {
 		a := newAdvisor(t, server.Profile{Args: args}, newClock())
 		_, err := a.Rank(t.Context(), pod("x").Obj(), []string{"a", "b"})

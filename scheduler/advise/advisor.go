@@ -112,7 +112,8 @@ func New(ctx context.Context, c Config) (*Advisor, error) {
 // profilesOf returns upstream's form of the profile.
 func profilesOf(p server.Profile) ([]config.KubeSchedulerProfile, error) {
 	if p.Preferences == preference.Blend || len(p.Blend) > 0 {
-		return nil, errors.New("preferences cannot be blended here, because the scheduler that asks adds its own scores; choose first, declared or off")
+		return nil, errors.New("preferences cannot be blended here, because the scheduler that asks adds its own scores; " +
+			"choose first, declared or off")
 	}
 	if p.Variant == server.DefaultProfile || p.Learn != nil {
 		return nil, errors.New("neither upstream's own profile nor one that learns can advise")

@@ -12,7 +12,8 @@ import (
 
 // Reasons why Admit refuses a pod or a node. Only kube quotes text of a pod's owner, and truncates it.
 const (
-	refuseShare  = "the pod needs a GPU device of its own choice or a share of one, and a scheduler that only asks for advice cannot write the device on the pod; set spec.schedulerName to a scheduler of gnnsched"
+	refuseShare = "the pod needs a GPU device of its own choice or a share of one, and a scheduler that only asks for advice cannot write " +
+		"the device on the pod; set spec.schedulerName to a scheduler of gnnsched"
 	refuseShared = "the node shares its GPUs, so that a scheduler of gnnsched must write the device on the pod"
 	refuseModel  = "the node has no GPU of a model that the pod allows"
 	refuseCount  = "the node has too few GPUs"

@@ -26,8 +26,9 @@ type Suggestion struct {
 
 // Decider says what decides.
 type Decider struct {
-	Policy      string `json:"policy,omitempty"`
-	Fingerprint string `json:"fingerprint,omitempty"` // of the network's checkpoint, as the log has it; empty for a heuristic, or without a network
+	Policy string `json:"policy,omitempty"`
+	// of the network's checkpoint, as the log has it; empty for a heuristic, or without a network
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 func deciderOf(n plugin.Network) Decider {
@@ -105,7 +106,7 @@ func Filter(
 			return nil, nil, fmt.Errorf("filter the nodes: %w", status.AsError())
 		}
 		for _, n := range all {
-			refused[n.Node().Name] = reason(status)
+			refused[n.Node().Name] = Reason(status)
 		}
 		return nil, refused, nil
 	}
@@ -125,7 +126,7 @@ func Filter(
 		case st.IsSuccess():
 			feasible = append(feasible, n)
 		case st.IsRejected():
-			refused[n.Node().Name] = reason(st)
+			refused[n.Node().Name] = Reason(st)
 		default:
 			return nil, nil, fmt.Errorf("filter the nodes: %w", st.AsError())
 		}
@@ -136,7 +137,8 @@ func Filter(
 // maxReason bounds a reason in bytes, because it may quote text of a pod's owner.
 const maxReason = 300
 
-func reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), " and "), maxReason) }
+// Reason returns why a plugin refuses a node.
+func Reason(st *fwk.Status) string { return Shorten(strings.Join(st.Reasons(), " and "), maxReason) }
 
 // Shorten returns the text without control characters, cut after about most bytes.
 func Shorten(text string, most int) string {

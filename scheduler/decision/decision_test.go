@@ -80,7 +80,8 @@ func TestQueueAfterClose(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	var heard []uint64
 	dropped := 0
-	q := decision.NewQueue(listenerFunc(func(d decision.Decision) { heard = append(heard, d.Number) }), 3, func(decision.Decision) { dropped++ })
+	q := decision.NewQueue(listenerFunc(func(d decision.Decision) { heard = append(heard, d.Number) }), 3,
+		func(decision.Decision) { dropped++ })
 	q.Offer(decision.Decision{Number: 1})
 	q.Close()
 	q.Offer(decision.Decision{Number: 2})

@@ -25,9 +25,10 @@ const (
 // errLost is why moves end.
 var errLost = errors.New("another process holds the lease " + leaseName + " now")
 
-// Alone calls work while this process holds the lease in a namespace. While another process holds it, Alone waits, and says so once by waits. If the
-// lease is lost, the context of work ends. The lease is given back when work has ended.
-func Alone(ctx context.Context, c kubernetes.Interface, namespace string, waits func(holder string), work func(context.Context) error) error {
+// Alone calls work while this process holds the lease in a namespace. While another process holds it, Alone waits, and says so once by
+// waits. If the lease is lost, the context of work ends. The lease is given back when work has ended.
+func Alone(ctx context.Context, c kubernetes.Interface, namespace string, waits func(holder string),
+	work func(context.Context) error) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("this machine's name: %w", err)

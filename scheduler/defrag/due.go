@@ -38,8 +38,9 @@ func (d *due) back() bool {
 
 // bigger reports whether the new pod requests more than the old one, so that the plan does not hold for it.
 func (d *due) bigger() bool {
-	was, is := kube.Requests(d.old), kube.Requests(d.pod)
-	return is.MilliCPU > was.MilliCPU || is.Memory > was.Memory || is.SharesGPUs() && !was.SharesGPUs()
+	was, _ := kube.Pod(d.old)
+	is, _ := kube.Pod(d.pod)
+	return !is.Requests.Within(was.Requests)
 }
 
 // returns follows the pods of a cluster, and finds those that come back.
@@ -148,9 +149,11 @@ func (r *returns) expect(m plan.Move, old *v1.Pod) (cancel func()) {
 	defer r.mu.Unlock()
 	d := &due{move: m, old: old}
 	r.due = append(r.due, d)
+	underWay.Inc()
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		underWay.Dec()
 		r.due = slices.DeleteFunc(r.due, func(x *due) bool { return x == d })
 	}
 }
@@ -188,7 +191,8 @@ func (r *returns) take(ctx context.Context) (back, missing []due, err error) {
 	return back, missing, nil
 }
 
-// nominate names the node that a waiting pod shall get, which kube-scheduler tries first. A pod that it has placed at once stays where it is.
+// nominate names the node that a waiting pod shall get, which kube-scheduler tries first. A pod
+// that it has placed at once stays where it is.
 func nominate(ctx context.Context, c kubernetes.Interface, p *v1.Pod, node string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": map[string]any{"nominatedNodeName": node}})
 	if err != nil {

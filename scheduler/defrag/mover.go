@@ -13,10 +13,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/plugin/holds"
 )
@@ -43,8 +46,9 @@ type Outcome struct {
 // Moved is a pod that runs elsewhere now.
 type Moved struct {
 	plan.Move
-	New  string `json:"new"`  // the pod that its owner made
-	Node string `json:"node"` // where that runs
+	New     string `json:"new"`                // the pod that its owner made
+	Node    string `json:"node"`               // where that runs
+	NewGPUs string `json:"new_gpus,omitempty"` // of Node, if the scheduler chose them
 }
 
 // Stayed is a pod that did not move, and why.
@@ -53,10 +57,15 @@ type Stayed struct {
 	Why string `json:"why"`
 }
 
-// elsewhere returns the number of pods that the scheduler gave another node than the plan did.
+// elsewhere reports whether the scheduler gave the pod another node, or other GPUs of it, than the plan did.
+func (m Moved) elsewhere() bool {
+	return m.Node != m.To || m.NewGPUs != "" && m.NewGPUs != m.GPUs
+}
+
+// elsewhere returns the number of such pods.
 func (o Outcome) elsewhere() (n int) {
 	for _, m := range o.Moved {
-		if m.Node != m.To {
+		if m.elsewhere() {
 			n++
 		}
 	}
@@ -69,24 +78,27 @@ var ErrStopped = errors.New("the moves have stopped")
 // run is a Mover at work.
 type run struct {
 	*Mover
-	pods    *returns
-	nodes   nodes
-	freeing []string          // nodes that the plan empties
-	stuck   map[string]string // nodes of which a pod stays, and which one
-	out     Outcome
+	pods  *returns
+	nodes nodes
+	plan  plan.Moves
+	stuck map[string]string // nodes of which a pod stays, and which one
+	out   Outcome
 }
 
 // Run makes the moves, round by round. The nodes that become empty are cordoned before, and those that do stay so. Before each round the
-// cluster is listed again; a move that it does not allow any more is left out. A run that cannot know the state of its pods ends with ErrStopped:
-// if a pod does not come back in time, or comes back larger. The outcome is valid even with an error. When ctx ends, no further pod is evicted.
+// cluster is listed again; a move that it does not allow any more is left out. A run that cannot know the state of its pods ends with
+// ErrStopped: if a pod does not come back in time, or comes back larger. The outcome is valid even with an
+// error. When ctx ends, no further pod is evicted.
 func (m *Mover) Run(ctx context.Context, p plan.Moves) (Outcome, error) {
+	measured.Register()
+	defer underWay.Set(0)
 	follows, stop := context.WithCancel(ctx)
 	defer stop()
 	pods, err := follow(follows, m.Client)
 	if err != nil {
 		return Outcome{}, err
 	}
-	x := &run{Mover: m, pods: pods, nodes: nodes{client: m.Client}, freeing: p.Freed, stuck: map[string]string{}}
+	x := &run{Mover: m, pods: pods, nodes: nodes{client: m.Client}, plan: p, stuck: map[string]string{}}
 	err = x.moves(ctx, p)
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -95,7 +107,8 @@ func (m *Mover) Run(ctx context.Context, p plan.Moves) (Outcome, error) {
 	return x.out, errors.Join(err, err2, x.nodes.open(after, empty))
 }
 
-// moves cordons the nodes and makes the moves. The node on which they make room is cordoned until they are made, so that no other pod takes it.
+// moves cordons the nodes and makes the moves. The node on which they make room is cordoned until
+// they are made, so that no other pod takes it.
 func (x *run) moves(ctx context.Context, p plan.Moves) error {
 	closed := slices.Concat(p.Freed, p.Empty)
 	if p.Room != nil {
@@ -133,7 +146,8 @@ func (x *run) round(ctx context.Context, moves []plan.Move) error {
 		}
 		if why := whys[i]; why != "" {
 			x.out.Stayed = append(x.out.Stayed, Stayed{m, why})
-			if slices.Contains(x.freeing, m.From) && x.stuck[m.From] == "" {
+			moved.WithLabelValues("stayed").Inc()
+			if slices.Contains(x.plan.Freed, m.From) && x.stuck[m.From] == "" {
 				x.stuck[m.From] = m.Pod
 			}
 			x.report(m.Pod + " stays: " + why)
@@ -245,7 +259,14 @@ func (x *run) hold(ctx context.Context, m plan.Move, pod *v1.Pod, done *bool) er
 	}
 	*done = true
 	owner := ownerOf(pod)
-	return x.nodes.hold(ctx, m.To, holds.Hold{Owner: owner, Pods: 1 + x.pods.on(m.To, owner), Until: x.Clock.Now().Add(2 * x.Wait)})
+	h := holds.Hold{
+		Owner: owner, Pods: 1 + x.pods.on(m.To, owner), Until: x.Clock.Now().Add(2 * x.Wait),
+		Room: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), Priority: ptr.Deref(pod.Spec.Priority, 0),
+	}
+	if asks, _ := kube.Pod(pod); m.GPUs != "" {
+		h.GPUs, h.GPU = []string{m.GPUs}, cluster.Resources{GPU: asks.Requests.GPU, GPUMilli: asks.Requests.GPUMilli}
+	}
+	return x.nodes.hold(ctx, m.To, h)
 }
 
 // refused reports whether the API server answered that it did not do what was asked.
@@ -261,11 +282,14 @@ func passes(err error) bool {
 // collect notes the pods that are back, and returns those that are not.
 func (x *run) collect(ctx context.Context) ([]due, error) {
 	back, missing, err := x.pods.take(ctx)
+	underWay.Set(float64(len(missing)))
 	var larger error
 	for _, d := range back {
 		name := d.pod.Namespace + "/" + d.pod.Name
-		x.out.Moved = append(x.out.Moved, Moved{d.move, name, d.pod.Spec.NodeName})
+		m := Moved{d.move, name, d.pod.Spec.NodeName, d.pod.Annotations[kube.GPUIndexAnnotation]}
+		x.out.Moved = append(x.out.Moved, m)
 		x.report(name + " runs on " + d.pod.Spec.NodeName)
+		x.say(ctx, d, m)
 		if d.bigger() && larger == nil {
 			larger = fmt.Errorf("%w: %s came back as %s with larger requests, so that the plan does not hold", ErrStopped, d.move.Pod, name)
 		}

@@ -22,11 +22,13 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
+	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/plan"
-	"gnnsched/scheduler/plugin/holds"
 	"gnnsched/scheduler/server"
 )
 
@@ -40,6 +42,7 @@ pools:
 - {name: web, count: 4, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: web}}
 - {name: room, count: 2, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: room}}
 - {name: held, count: 5, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: held}}
+- {name: gpu, count: 3, capacity: {cpu: "4", memory: 16Gi, pods: 50, alibabacloud.com/gpu-count: 2, alibabacloud.com/gpu-milli: 2000}, labels: {pool: gpu}}
 `
 
 // One cluster with upstream's scheduler, in which every run leaves the pods of its own pool.
@@ -57,6 +60,7 @@ func TestMovesOnACluster(t *testing.T) {
 		l := &lab{t, b.Client}
 		t.Run("room", func(t *testing.T) { (&lab{t, b.Client}).room(ctx) })
 		t.Run("held", func(t *testing.T) { (&lab{t, b.Client}).held(ctx) })
+		t.Run("shares", func(t *testing.T) { (&lab{t, b.Client}).shares(ctx) })
 		l.deploy(ctx, "web", "web", 4, "500m")
 		l.budget(ctx, "web", 1)
 		t.Run("interrupted", func(t *testing.T) { (&lab{t, b.Client}).interrupted(ctx) })
@@ -97,8 +101,11 @@ func podOf(app, pool, cpu string) v1.PodTemplateSpec {
 func (l *lab) deploy(ctx context.Context, app, pool string, replicas int32, cpu string) {
 	l.Helper()
 	template := podOf(app, pool, cpu)
-	if pool == "held" {
+	if pool == "held" || pool == "gpu" {
 		template.Spec.SchedulerName = "ours"
+	}
+	if pool == "gpu" {
+		template.Annotations = kube.GPUAnnotations(cluster.Resources{GPUMilli: 600}, nil)
 	}
 	_, err := l.c.AppsV1().Deployments("default").Create(ctx, &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: app},
@@ -160,7 +167,9 @@ func (l *lab) find(ctx context.Context, pod string) plan.Moves {
 	defer cancel()
 	state, err := plan.At(ctx, source, l.mover().Profile)
 	l.must(err)
-	find := func() (plan.Moves, error) { return plan.Find(ctx, state, plan.Limits{}, func(float64) {}) }
+	find := func() (plan.Moves, error) {
+		return plan.Find(ctx, state, plan.Limits{}, plan.Search{By: moves.Local{}, Progress: func(float64) {}})
+	}
 	if pod != "" {
 		find = func() (plan.Moves, error) { return plan.Room(ctx, state, pod, plan.Limits{}, func(float64) {}) }
 	}
@@ -186,7 +195,7 @@ func (l *lab) cordoned(ctx context.Context) (closed []string, marks map[string]s
 		if n.Spec.Unschedulable {
 			closed = append(closed, n.Name)
 		}
-		if m := n.Annotations[mark]; m != "" {
+		if m := n.Annotations[kube.DefragAnnotation]; m != "" {
 			marks[n.Name] = m
 		}
 	}
@@ -224,19 +233,47 @@ func (l *lab) held(ctx context.Context) {
 	if len(m.Moves) < 3 || len(out.Moved) != len(m.Moves) || out.elsewhere() > 0 || !slices.Equal(out.Emptied, m.Freed) {
 		l.Errorf("%+v\n%+v", m, out)
 	}
+	told, err := l.c.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	l.must(err)
+	for _, m := range out.Moved {
+		if !slices.ContainsFunc(told.Items, func(e v1.Event) bool {
+			return e.Reason == "Moved" && e.Namespace+"/"+e.InvolvedObject.Name == m.New &&
+				strings.Contains(e.Message, m.Pod+" was evicted from "+m.From+" so that the node becomes empty")
+		}) {
+			l.Errorf("no event on %s", m.New)
+		}
+	}
 	list, err := l.c.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	l.must(err)
 	for _, n := range list.Items {
-		if h := n.Annotations[holds.Annotation]; h != "" {
+		if h := n.Annotations[kube.HoldsAnnotation]; h != "" {
 			l.Errorf("%s is still held: %s", n.Name, h)
 		}
 	}
+	l.remove(ctx, "one", "two")
+}
+
+// Three nodes have a pod each with the larger part of a GPU. One pod moves, to the other GPU of a node.
+func (l *lab) shares(ctx context.Context) {
+	l.deploy(ctx, "shares", "gpu", 3, "1")
+	m := l.find(ctx, "")
+	out, err := l.mover().Run(ctx, m)
+	l.must(err)
+	if len(m.Moves) != 1 || m.Moves[0].GPUs != "1" || len(out.Moved) != 1 || out.Moved[0].NewGPUs != "1" || out.elsewhere() > 0 {
+		l.Errorf("%+v\n%+v", m, out)
+	}
+	l.remove(ctx, "shares")
+}
+
+// remove deletes apps, and uncordons the nodes.
+func (l *lab) remove(ctx context.Context, apps ...string) {
 	closed, _ := l.cordoned(ctx)
 	for _, n := range closed {
 		l.must((&nodes{client: l.c}).cordon(ctx, n, nil, nil))
 	}
-	for _, app := range []string{"one", "two"} {
-		l.must(l.c.AppsV1().Deployments("default").Delete(ctx, app, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}))
+	for _, app := range apps {
+		l.must(l.c.AppsV1().Deployments("default").Delete(ctx, app,
+			metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}))
 		l.runs(ctx, app, 0)
 	}
 }
@@ -313,8 +350,10 @@ func (l *lab) nodes(ctx context.Context) {
 	closed, marks := l.cordoned(ctx)
 	var text bytes.Buffer
 	l.must(out.WriteText(&text))
-	if len(out.Moved) != 3 || len(out.Stayed)+out.elsewhere() > 0 || !slices.Equal(out.Emptied, m.Freed) || len(m.Freed) != 3 || len(on) != 4 ||
-		len(slices.Compact(on)) != 1 || !slices.Equal(closed, m.Freed) || len(marks) != 3 || !strings.Contains(text.String(), "3 pods moved, 0 of them") {
+	if len(out.Moved) != 3 || len(out.Stayed)+out.elsewhere() > 0 || !slices.Equal(out.Emptied, m.Freed) || len(m.Freed) != 3 ||
+		len(on) != 4 ||
+		len(slices.Compact(on)) != 1 || !slices.Equal(closed, m.Freed) || len(marks) != 3 ||
+		!strings.Contains(text.String(), "3 pods moved, 0 of them") {
 		l.Errorf("%+v\non %v, cordoned %v, %v\n%s", out, on, closed, marks, &text)
 	}
 	if least < 3 {
@@ -347,7 +386,8 @@ func (l *lab) killed(ctx context.Context) {
 
 // A pod whose owner makes no new one stops the moves.
 func (l *lab) lost(ctx context.Context) {
-	owner, err := l.c.CoreV1().ConfigMaps("default").Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	owner, err := l.c.CoreV1().ConfigMaps("default").Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}},
+		metav1.CreateOptions{})
 	l.must(err)
 	template := podOf("single", "web", "1")
 	template.Spec.NodeName = l.ready(ctx, "web")[0]

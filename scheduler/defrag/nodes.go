@@ -12,13 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/plugin/holds"
 )
 
-// mark is the annotation of the nodes that a Mover cordons: "moving" while pods move, and "emptied" afterwards on those that it emptied.
-const mark = "gnnsched.io/defrag"
-
-const moving, emptied = "moving", "emptied"
+// emptied is the value of kube.DefragAnnotation on the nodes that a Mover cordoned and emptied.
+const emptied = "emptied"
 
 // nodes are the nodes that a run cordons, and those that it holds for the pods that move.
 type nodes struct {
@@ -36,10 +35,10 @@ func Release(ctx context.Context, c kubernetes.Interface) ([]string, error) {
 	n := nodes{client: c, held: map[string][]holds.Hold{}}
 	for i := range list.Items {
 		name, marks := list.Items[i].Name, list.Items[i].Annotations
-		if marks[mark] == moving {
+		if marks[kube.DefragAnnotation] == kube.DefragMoving {
 			n.closed = append(n.closed, name)
 		}
-		if marks[holds.Annotation] != "" {
+		if marks[kube.HoldsAnnotation] != "" {
 			n.held[name] = nil
 		}
 	}
@@ -58,7 +57,7 @@ func (n *nodes) close(ctx context.Context, names []string) error {
 			continue
 		}
 		n.closed = append(n.closed, name)
-		if err := n.cordon(ctx, name, moving, true); err != nil {
+		if err := n.cordon(ctx, name, kube.DefragMoving, true); err != nil {
 			return err
 		}
 	}
@@ -76,7 +75,7 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 		}
 	}
 	for name := range n.held {
-		errs = append(errs, n.patch(ctx, name, map[string]any{holds.Annotation: nil}, nil))
+		errs = append(errs, n.patch(ctx, name, map[string]any{kube.HoldsAnnotation: nil}, nil))
 	}
 	n.closed, n.held = nil, nil
 	return errors.Join(errs...)
@@ -86,7 +85,7 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 func (n *nodes) hold(ctx context.Context, name string, h holds.Hold) error {
 	list := slices.Clone(n.held[name])
 	if i := slices.IndexFunc(list, func(x holds.Hold) bool { return x.Owner == h.Owner }); i >= 0 {
-		list[i].Pods, list[i].Until = list[i].Pods+1, h.Until
+		list[i].Pods, list[i].Until, list[i].GPUs = list[i].Pods+1, h.Until, slices.Concat(list[i].GPUs, h.GPUs)
 	} else {
 		list = append(list, h)
 	}
@@ -98,12 +97,12 @@ func (n *nodes) hold(ctx context.Context, name string, h holds.Hold) error {
 		n.held = map[string][]holds.Hold{}
 	}
 	n.held[name] = list
-	return n.patch(ctx, name, map[string]any{holds.Annotation: string(text)}, nil)
+	return n.patch(ctx, name, map[string]any{kube.HoldsAnnotation: string(text)}, nil)
 }
 
 // cordon sets a node's mark and whether it is cordoned; nil removes either.
 func (n *nodes) cordon(ctx context.Context, name string, value, closed any) error {
-	return n.patch(ctx, name, map[string]any{mark: value}, map[string]any{"unschedulable": closed})
+	return n.patch(ctx, name, map[string]any{kube.DefragAnnotation: value}, map[string]any{"unschedulable": closed})
 }
 
 func (n *nodes) patch(ctx context.Context, name string, annotations, spec map[string]any) error {
@@ -139,5 +138,6 @@ func (n *nodes) empty(ctx context.Context, names []string) (out []string, err er
 // counts reports whether a pod keeps its node in use.
 func counts(p v1.Pod) bool {
 	owner := metav1.GetControllerOf(&p)
-	return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
+	return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed &&
+		(owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node")
 }

@@ -19,6 +19,7 @@ func RBAC(apply bool) ([]byte, error) {
 		rule("", "pods/eviction", "create")
 		rule("", "pods/status", "patch")
 		rule("", "nodes", "get", "patch")
+		rule("", "events", "create")
 		rule("coordination.k8s.io", "leases", "create")
 		rule("coordination.k8s.io", "leases", "get", "update")
 		rules[len(rules)-1].ResourceNames = []string{leaseName}

@@ -21,8 +21,8 @@ func (o Outcome) WriteText(w io.Writer) error {
 	}
 	var rows [][]string
 	for _, m := range o.Moved {
-		if m.Node != m.To {
-			rows = append(rows, []string{m.New, m.From, m.To, m.Node})
+		if m.elsewhere() {
+			rows = append(rows, []string{m.New, m.From, plan.OnGPUs(m.To, m.GPUs), plan.OnGPUs(m.Node, m.NewGPUs)})
 		}
 	}
 	if err := plan.Table(&b, []string{"elsewhere", "from", "planned", "runs on"}, rows); err != nil {

@@ -68,7 +68,8 @@ func TestDevicesEncodeAsAnew(t *testing.T) {
 				anew := New(layout)
 				anew.Know(typical)
 				got, want := kept.Encode(s, pod, rows), anew.Encode(s, pod, rows)
-				for what, x := range map[string][2][]float32{"node": {got.NodeX, want.NodeX}, "cluster": {got.ClusterX, want.ClusterX}, "candidate": {got.CandidateX, want.CandidateX}} {
+				for what, x := range map[string][2][]float32{"node": {got.NodeX, want.NodeX}, "cluster": {got.ClusterX, want.ClusterX},
+					"candidate": {got.CandidateX, want.CandidateX}} {
 					if d := cmp.Diff(x[1], x[0]); d != "" {
 						t.Fatalf("%s: %s", what, d)
 					}

@@ -65,7 +65,8 @@ func TestPartitionsTellStatesApart(t *testing.T) {
 	}{
 		// A 3g fits at 4 only. Of six free slices it wastes two, 1g.5gb the last one, which it cannot use: 0.75·1 + 0.25·2... see below.
 		{together, map[string]float64{
-			"open": 1.0 / 8, "slices": 6.0 / 64, "room_3x4": 1.0 / 16, "starts_3x4": 1.0 / 16, "gpus_3x4": 1.0 / 8, "room_2x2": 2.0 / 24, "gpus_4x4": 0, "gpus_7x8": 0,
+			"open": 1.0 / 8, "slices": 6.0 / 64, "room_3x4": 1.0 / 16, "starts_3x4": 1.0 / 16, "gpus_3x4": 1.0 / 8, "room_2x2": 2.0 / 24,
+			"gpus_4x4": 0, "gpus_7x8": 0,
 			"mix_wasted": (0.75*1 + 0.25*2) / 8, "mix_unserved": 0, "mix_computing": 2.0 / 8, "mix_halves": 1.0 / 8,
 		}},
 		{apart, map[string]float64{

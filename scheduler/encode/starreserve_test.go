@@ -37,19 +37,26 @@ func TestReserve(t *testing.T) {
 	}{
 		// A quarter of the GPUs go to pods of 4 of them. 4 of 13 idle devices are in slots: they last 16 devices' time, 1.23
 		// of the idle devices', and the price falls from 1.1 to 2.2.
-		"a scarce slot":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4 * scarcity(16.0/13)},
-		"no slot":              {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{used, free, used, used}, 0},
-		"no CPU for the slot":  {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}}, []*cluster.Node{little, free, used, used}, 0},
-		"the last slot":        {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}}, []*cluster.Node{free, used, used, used}, 4},
-		"slots for all":        {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, free, free}, 0},
-		"no pods of several":   {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, used, used}, 0},
-		"a node that is away":  {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}}, []*cluster.Node{free, away, used, used, used}, 4 * scarcity(16.0/13)},
+		"a scarce slot": {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}},
+			[]*cluster.Node{free, used, used, used}, 4 * scarcity(16.0/13)},
+		"no slot": {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}},
+			[]*cluster.Node{used, free, used, used}, 0},
+		"no CPU for the slot": {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}},
+			[]*cluster.Node{little, free, used, used}, 0},
+		"the last slot": {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: four, Count: 1}},
+			[]*cluster.Node{free, used, used, used}, 4},
+		"slots for all": {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}},
+			[]*cluster.Node{free, free, free}, 0},
+		"no pods of several": {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, used, used}, 0},
+		"a node that is away": {[]fragmentation.Demand{{Requests: one, Count: 12}, {Requests: four, Count: 1}},
+			[]*cluster.Node{free, away, used, used, used}, 4 * scarcity(16.0/13)},
 		"an unknown workload":  {nil, []*cluster.Node{free, used}, 0},
 		"a model that is rare": {named, []*cluster.Node{used, other, other}, 3}, // 3 of 11 devices for half of the GPUs
 		"another model":        {named, []*cluster.Node{other, used, other}, 0},
 		"a model for all":      {append(named, named[0], named[0]), []*cluster.Node{free, free, free, other}, 0},
 		// The demand is 9 devices: 4 for the T4, 4 in the slot. Either would last 9 devices' time; 7 are idle.
-		"model and slot":         {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 4}, {Requests: four, Count: 1}}, []*cluster.Node{free, gpuNode("G2", 1000, 0, 0, 0)}, 4*scarcity(9.0/7) + 4*scarcity(9.0/7)},
+		"model and slot": {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Models: []string{"T4"}, Count: 4},
+			{Requests: four, Count: 1}}, []*cluster.Node{free, gpuNode("G2", 1000, 0, 0, 0)}, 4*scarcity(9.0/7) + 4*scarcity(9.0/7)},
 		"without devices":        {named, []*cluster.Node{gpuNode("T4", 1000), other}, 0},
 		"a cluster that is full": {named, []*cluster.Node{gpuNode("T4", 1000)}, 0},
 	} {
@@ -73,14 +80,20 @@ func TestReserveForPodsWithoutTolerations(t *testing.T) {
 		want   float64
 	}{
 		// 2 of 4 devices for 3 of 4 pods.
-		"a device for all":         {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 2},
-		"a device for few":         {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{tainted, free}, 0},
-		"three in ten need it":     {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
-		"one in ten needs it":      {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: tolerate, Count: 9}}, []*cluster.Node{free, tainted}, 0},
-		"all tolerate it":          {[]fragmentation.Demand{{Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
-		"none tolerates it":        {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, tainted}, 0},
-		"two kinds that need it":   {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: other, Count: 2}, {Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
-		"pods without GPUs, aside": {[]fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 9}, {Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
+		"a device for all": {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}},
+			[]*cluster.Node{free, tainted}, 2},
+		"a device for few": {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 1}},
+			[]*cluster.Node{tainted, free}, 0},
+		"three in ten need it": {[]fragmentation.Demand{{Requests: one, Count: 3}, {Requests: one, Tolerations: tolerate, Count: 7}},
+			[]*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
+		"one in ten needs it": {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: tolerate, Count: 9}},
+			[]*cluster.Node{free, tainted}, 0},
+		"all tolerate it":   {[]fragmentation.Demand{{Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
+		"none tolerates it": {[]fragmentation.Demand{{Requests: one, Count: 1}}, []*cluster.Node{free, tainted}, 0},
+		"two kinds that need it": {[]fragmentation.Demand{{Requests: one, Count: 1}, {Requests: one, Tolerations: other, Count: 2},
+			{Requests: one, Tolerations: tolerate, Count: 7}}, []*cluster.Node{free, tainted}, 2 * scarcity(2/0.3/4)},
+		"pods without GPUs, aside": {[]fragmentation.Demand{{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 9},
+			{Requests: one, Tolerations: tolerate, Count: 1}}, []*cluster.Node{free, tainted}, 0},
 	} {
 		if got := worth(x.demand, x.nodes, 0); math.Abs(got-x.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", name, got, x.want)
@@ -105,8 +118,9 @@ func TestReserveWhereCPURunsOut(t *testing.T) {
 		nodes  []*cluster.Node
 		want   float64
 	}{
-		"CPU for all":        {single, []*cluster.Node{free, free}, 0},                            // 64 cores for 8 devices
-		"CPU is gone first":  {with(10), []*cluster.Node{free, free}, 0.5 * (3*4 + 2) / 4},        // it lasts as long as 4 devices; a node hosts 4 of one kind, 2 of the other
+		"CPU for all": {single, []*cluster.Node{free, free}, 0}, // 64 cores for 8 devices
+		// it lasts as long as 4 devices; a node hosts 4 of one kind, 2 of the other
+		"CPU is gone first":  {with(10), []*cluster.Node{free, free}, 0.5 * (3*4 + 2) / 4},
 		"CPU lasts longer":   {with(1), []*cluster.Node{free, free}, 0.5 * 2 / 7 * (3*4 + 2) / 4}, // 8/7 of the devices' time
 		"devices in use":     {with(10), []*cluster.Node{used, free}, 0},
 		"shares of devices":  {with(10), []*cluster.Node{half, free}, 0},

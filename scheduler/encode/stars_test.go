@@ -79,8 +79,9 @@ func TestGPUNode(t *testing.T) {
 func TestGPUNodeOfOddWorkloads(t *testing.T) {
 	n := gpuNode("T4", 0, 0)
 	for name, w := range map[string][]fragmentation.Demand{
-		"unknown":          nil,
-		"hardly any GPU":   {{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 99}, {Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}, Count: 1}},
+		"unknown": nil,
+		"hardly any GPU": {{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Count: 99},
+			{Requests: cluster.Resources{MilliCPU: 1000, GPU: 1, Pods: 1}, Count: 1}},
 		"GPU without CPU":  {{Requests: cluster.Resources{GPU: 1, Pods: 1}, Count: 1}},
 		"hardly any CPU":   {{Requests: cluster.Resources{MilliCPU: 1, GPU: 1, Pods: 1}, Count: 1}},
 		"nobody shares":    {{Requests: cluster.Resources{MilliCPU: 8000, GPU: 1, Pods: 1}, Count: 1}},

@@ -35,9 +35,12 @@ func TestTopology(t *testing.T) {
 		"two of two NUMA nodes": {where, []int64{0, 0, 0, 0, 0, 0}, 0b100100, map[string]float64{
 			"numa_most": 2.0 / 8, "numa_fits_2": 4.0 / 8, "numa_spans": 1.0 / 8, "root_fits_2": 4.0 / 8, "root_spans": 1.0 / 8, "linked_2": 2.0 / 8,
 		}},
-		"a share":          {where, []int64{500, 0, 0, 0, 0, 0}, 0, map[string]float64{"numa_most": 3.0 / 8, "numa_fits_2": 4.0 / 8, "root_fits_2": 2.0 / 8}},
-		"not known":        {nil, []int64{0, 0}, 0b11, map[string]float64{"numa_known": 0, "numa_most": 0, "numa_spans": 0, "root_known": 0, "linked_2": 0}},
-		"more than listed": {&cluster.Topology{NUMA: []string{"0", "0"}}, []int64{0, 0, 0}, 0, map[string]float64{"numa_most": 2.0 / 8, "root_known": 0}},
+		"a share": {where, []int64{500, 0, 0, 0, 0, 0}, 0,
+			map[string]float64{"numa_most": 3.0 / 8, "numa_fits_2": 4.0 / 8, "root_fits_2": 2.0 / 8}},
+		"not known": {nil, []int64{0, 0}, 0b11,
+			map[string]float64{"numa_known": 0, "numa_most": 0, "numa_spans": 0, "root_known": 0, "linked_2": 0}},
+		"more than listed": {&cluster.Topology{NUMA: []string{"0", "0"}}, []int64{0, 0, 0}, 0,
+			map[string]float64{"numa_most": 2.0 / 8, "root_known": 0}},
 	} {
 		n := gpuNode("H100", c.used...)
 		n.Topology = c.where

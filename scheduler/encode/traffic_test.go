@@ -100,7 +100,8 @@ func TestTrafficFeatures(t *testing.T) {
 			for k, p := range beyond {
 				at := (i*len(g.Peers) + len(peers) + k) * g.Widths.Path
 				near, path := g.PathX[at:at+g.Widths.Path/2], g.PathX[at+g.Widths.Path/2:]
-				if want := float32(traffic.Network.Path(row, p.Row).Distance); path[3] != want || slices.ContainsFunc(near, func(v float32) bool { return v != 0 }) {
+				if want := float32(traffic.Network.Path(row, p.Row).Distance); path[3] != want ||
+					slices.ContainsFunc(near, func(v float32) bool { return v != 0 }) {
 					t.Fatalf("the path to row %d, two steps away, is %v and %v, want a distance of %v", p.Row, near, path[:6], want)
 				}
 			}

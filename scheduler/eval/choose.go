@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/policy/heuristic"
 )
 
@@ -40,7 +41,7 @@ func scenariosOf(argument string) ([]Scenario, error) {
 	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
 		return selectScenarios(argument)
 	}
-	data, err := inputfile.Read(argument, inputfile.Text)
+	data, err := files.Read(argument, files.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -50,10 +51,7 @@ func scenariosOf(argument string) ([]Scenario, error) {
 // ChooseThresholds parses thresholds, and checks that the comparison will be able to judge each
 // of them: that its scenario is chosen, and that its policies take part.
 func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contender) ([]Threshold, error) {
-	var policies []string
-	for _, x := range contenders {
-		policies = append(policies, x.Name)
-	}
+	policies := choice.Names(contenders, func(x Contender) string { return x.Name })
 	var out []Threshold
 	for _, text := range texts {
 		t, err := ParseThreshold(text)
@@ -81,9 +79,12 @@ var Forms = []heuristic.Form{
 	{Name: "NETWORK:OBJECTIVE", About: "a shipped network of many objectives that serves this one, such as wishes:balance=0.5+energy=1.25"},
 	{Name: "stock:FILE", About: "kube-scheduler's score plugins, as a KubeSchedulerConfiguration configures them"},
 	{Name: "running:POLICY", About: "POLICY, with typical pods counted by the time for which they run, for eval openb --steady"},
-	{Name: "first-fit:POLICY", About: "POLICY chooses the node, and a pod gets the node's first devices with room, as from upstream's allocator of claims"},
+	{Name: "first-fit:POLICY", About: "POLICY chooses the node, and a pod gets the node's first devices with room, " +
+		"as from upstream's allocator of claims"},
 	{Name: "clairvoyant:POLICY", About: "a bound: rollouts of POLICY that know the arrivals and departures to come"},
 	{Name: "expecting:POLICY", About: "the same with drawn futures, for steady arrivals and exponential lifetimes"},
-	{Name: "moved:POLICY", About: "a bound: places as POLICY, and reports the objective after running pods moved, one move or swap at a time"},
+	{Name: "defrag=SHARE/TIME:POLICY", About: "POLICY, and at each TIME up to SHARE of the running pods move where they lower the " +
+		"objective or free GPUs that pods can use, such as defrag=2%/1h:fgd; without a unit, TIME is in the scenario's; " +
+		"TIME/greedy makes single moves, and TIME/SEARCH those of another search of gnnsched plan"},
 	{Name: "python:FILE", About: "a policy in Python, which scores the candidates of all seeds at once (docs/how-to/python.md)"},
 }

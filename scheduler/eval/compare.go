@@ -28,16 +28,29 @@ type Contender struct {
 	// Play plays the episode of a seed in place of New's policy, for a contender that is no policy: it uses knowledge that no scheduler has.
 	// It may be called from several goroutines at once; nil for a policy.
 	Play func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error)
-	// PlayAll plays the episodes of all seeds at the same time, in place of New's policy, for a policy outside of this program; nil for others.
+	// PlayAll plays the episodes of all seeds at the same time, in place of New's policy, for a
+	// policy outside of this program; nil for others.
 	PlayAll func(ctx context.Context, all Batch) ([]sim.Outcome, error)
 	// Observe returns the observer of New's policy in the episode of a seed, or nil. It may be called from several goroutines at once; nil if
 	// there is no observer. Episodes of Play cannot be observed.
 	Observe func(seed uint64) Observer
+	// Moves lets running pods move in an episode: it is called when one begins, after sim.Env.Reset. nil: they stay. It goes with New.
+	Moves func(env *sim.Env) error
 	// Wish returns the policy for another objective; nil for a policy that serves one objective only. It returns an error, with the served
 	// objectives, for an objective that it does not serve.
 	Wish func(m objective.Mix) (Contender, error)
+	// Origin says how another process gets the contender; nil if none can.
+	Origin *Origin
 	// Network reports that the policy is a neural network. The other policies are its baselines.
 	Network bool
+}
+
+// Origin names a contender. Package contender makes one of it.
+type Origin struct {
+	Policy    string // as in --policies, without File
+	File      string // path that follows Policy; empty if there is none
+	Argument  bool   // Policy and File are as in --checkpoint
+	Objective string // for Contender.Wish; empty if it was not called
 }
 
 // Batch is the episodes that Contender.PlayAll plays.
@@ -83,7 +96,7 @@ func (c Contender) Episode(ctx context.Context, env *sim.Env, seed uint64) (sim.
 		return c.Play(ctx, env, seed)
 	}
 	p := watched{
-		c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}), c.Ties(seed), nil,
+		c.New(policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}), c.Ties(seed), nil, c.Moves,
 	}
 	if c.Observe != nil {
 		p.observer = c.Observe(seed)
@@ -134,6 +147,43 @@ func (p Progress) Part(part, parts int, name string) func(done, total int) {
 	return p(part, parts, name)
 }
 
+// Elsewhere plays episodes in other processes.
+type Elsewhere interface {
+	// Play plays episodes of contenders that have an Origin, and calls played with each outcome, in any order, one at a time.
+	Play(ctx context.Context, s Scenario, episodes []Turn, played func(i int, o sim.Outcome)) error
+}
+
+// Turn is the episode of a contender on a seed.
+type Turn struct {
+	Contender Contender
+	Seed      uint64
+	outcome   *sim.Outcome
+}
+
+type elsewhereKey struct{}
+
+// Within returns a context in which Compare plays the episodes elsewhere that can be played there.
+func Within(ctx context.Context, e Elsewhere) context.Context {
+	return context.WithValue(ctx, elsewhereKey{}, e)
+}
+
+// movable returns the episodes that may be played elsewhere; the contenders that are left play here.
+func (c *Comparison) movable(ctx context.Context, contenders []Contender) (e Elsewhere, all []Turn) {
+	if e, _ = ctx.Value(elsewhereKey{}).(Elsewhere); e == nil {
+		return nil, nil
+	}
+	for i, seed := range c.Seeds {
+		for k, x := range contenders {
+			if x.away() {
+				all = append(all, Turn{x, seed, &c.Results[k].Outcomes[i]})
+			}
+		}
+	}
+	return e, all
+}
+
+func (c Contender) away() bool { return c.Origin != nil && c.PlayAll == nil }
+
 // Compare runs every contender on every seed, as many seeds at a time as there are processors. If the scenario wants it, a last result
 // named Optimum has the best outcome of each seed. After each episode it calls progress with the number of finished episodes; calls do not
 // overlap. progress may be nil. When ctx ends, Compare returns its error.
@@ -144,9 +194,7 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 	c := &Comparison{Scenario: s, Seeds: seeds}
 	contenders = told(contenders, s.Objective)
 	if s.Optimum {
-		contenders = append(contenders, Contender{Name: Optimum, Play: func(_ context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
-			return optimum.Of(env, seed)
-		}})
+		contenders = append(contenders, Best())
 	}
 	for _, x := range contenders {
 		c.Results = append(c.Results, Result{Name: x.Name, Kind: x.kind(), Outcomes: make([]sim.Outcome, len(seeds))})
@@ -171,8 +219,18 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 			return err
 		})
 	}
+	elsewhere, episodes := c.movable(ctx, contenders)
+	if len(episodes) > 0 {
+		work.Go(func() error {
+			return elsewhere.Play(ctx, s, episodes, func(i int, o sim.Outcome) {
+				*episodes[i].outcome = o
+				played()
+			})
+		})
+	}
+	here := func(x Contender) bool { return x.PlayAll == nil && (elsewhere == nil || !x.away()) }
 	for i := range seeds {
-		work.Go(func() error { return c.seed(ctx, contenders, i, played) })
+		work.Go(func() error { return c.seed(ctx, contenders, here, i, played) })
 	}
 	if err := work.Wait(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
@@ -192,14 +250,18 @@ func told(contenders []Contender, m objective.Mix) []Contender {
 			continue
 		}
 		if serving, err := x.Wish(m); err == nil {
+			serving.Observe = x.Observe
 			out[i] = serving
 		}
 	}
 	return out
 }
 
-// seed sets the outcomes of seed number i. It calls played after each episode.
-func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, played func()) error {
+// seed sets the outcomes of seed number i, of the contenders that play here. It calls played after each episode.
+func (c *Comparison) seed(ctx context.Context, contenders []Contender, here func(Contender) bool, i int, played func()) error {
+	if i > 0 && !slices.ContainsFunc(contenders, here) {
+		return nil
+	}
 	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
 		return err
@@ -211,7 +273,7 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if x.PlayAll != nil {
+		if !here(x) {
 			continue
 		}
 		if c.Results[k].Outcomes[i], err = x.Episode(ctx, env, c.Seeds[i]); err != nil {
@@ -224,3 +286,11 @@ func (c *Comparison) seed(ctx context.Context, contenders []Contender, i int, pl
 
 // Optimum is the name of the result with the best possible outcomes.
 const Optimum = "optimum"
+
+// Best returns the contender with the best possible outcomes.
+func Best() Contender {
+	return Contender{
+		Name: Optimum, Origin: &Origin{Policy: Optimum},
+		Play: func(_ context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) { return optimum.Of(env, seed) },
+	}
+}

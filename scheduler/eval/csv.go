@@ -13,7 +13,7 @@ import (
 // WriteCSV writes the outcomes of several comparisons as one CSV table with a header and a row for each scenario, policy and seed. Figures
 // are not rounded.
 func WriteCSV(w io.Writer, comparisons []*Comparison) error {
-	rows := [][]string{slices.Concat([]string{"scenario", "policy", "seed"}, metricNames(), []string{"arrived", "placed", "nodes"})}
+	rows := [][]string{slices.Concat([]string{"scenario", "policy", "seed"}, MetricNames(Metrics), []string{"arrived", "placed", "nodes"})}
 	for _, c := range comparisons {
 		rows = append(rows, c.Rows([]string{c.Scenario.Name}, func(o sim.Outcome) [][]string {
 			return [][]string{append(Figures(o, Metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed), strconv.Itoa(o.Nodes))}

@@ -102,7 +102,8 @@ func TestCompareStops(t *testing.T) {
 		}
 	})
 	// Episodes under way at the cancellation may still finish.
-	if n := len(calls); !errors.Is(err, context.Canceled) || n < 4 || n > 4+runtime.GOMAXPROCS(0) || !slices.IsSorted(calls) || calls[n-1] != n {
+	if n := len(calls); !errors.Is(err, context.Canceled) || n < 4 || n > 4+runtime.GOMAXPROCS(0) || !slices.IsSorted(calls) ||
+		calls[n-1] != n {
 		t.Errorf("%v after %v", err, calls)
 	}
 	if _, err := Compare(t.Context(), tiny(t), nil, Seeds(1, 5), nil); err == nil {
@@ -246,7 +247,8 @@ func TestCompareWithOptimum(t *testing.T) {
 	}
 	for _, r := range c.Results {
 		for i, o := range r.Outcomes {
-			if b := best.Outcomes[i]; o.Arrived != b.Arrived || o.Unscheduled < b.Unscheduled || o.Unscheduled == b.Unscheduled && o.Cost < b.Cost-1e-12 {
+			if b := best.Outcomes[i]; o.Arrived != b.Arrived || o.Unscheduled < b.Unscheduled || o.Unscheduled == b.Unscheduled &&
+				o.Cost < b.Cost-1e-12 {
 				t.Errorf("seed %d: %s %+v, the optimum is %+v", c.Seeds[i], r.Name, o, b)
 			}
 		}
@@ -259,7 +261,8 @@ func TestCompareWithOptimum(t *testing.T) {
 // judged is made with a threshold that holds and a threshold that does not.
 func judged(t testing.TB) *Comparison {
 	c := made(2)
-	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"), threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {
+	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"),
+		threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -358,7 +361,8 @@ func TestCompareOnATrace(t *testing.T) {
 		t.Errorf("as recorded: %d samples, %+v", c.Samples(), d)
 	}
 	for _, text := range []string{summary.String(), long.String()} {
-		if !strings.Contains(text, "one sample") || strings.Contains(text, " to +") || strings.Contains(text, "0.00195") || strings.Contains(text, "better") && strings.Contains(text, "worse") {
+		if !strings.Contains(text, "one sample") || strings.Contains(text, " to +") || strings.Contains(text, "0.00195") ||
+			strings.Contains(text, "better") && strings.Contains(text, "worse") {
 			t.Errorf("as recorded:\n%s", text)
 		}
 	}

@@ -50,7 +50,8 @@ func TestHash(t *testing.T) {
 	if h, err := energy.Hash(); err != nil || h == plain {
 		t.Errorf("%s, %v", h, err)
 	}
-	const traced = "name: x\nnodes: 3\nsizes: [{weight: 1, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}]\ntrace: {file: t.csv}\nobjective: balance\n"
+	const traced = "name: x\nnodes: 3\nsizes: [{weight: 1, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}]\ntrace: {file: " +
+		"t.csv}\nobjective: balance\n"
 	first := hash(traced) // in another folder each time
 	if hash(traced) != first {
 		t.Error("the folder changes the hash")
@@ -71,11 +72,13 @@ func TestMerge(t *testing.T) {
 		}
 		return c
 	}
-	got, err := Merge([]*Comparison{of("a", "1", 1, "x", "y"), of("a", "1", 1, "x", "zz"), of("a", "1", 2, "x"), of("b", "2", 1, "x"), of("a", "", 1, "old")})
+	got, err := Merge([]*Comparison{of("a", "1", 1, "x", "y"), of("a", "1", 1, "x", "zz"), of("a", "1", 2, "x"), of("b", "2", 1, "x"),
+		of("a", "", 1, "old")})
 	if err != nil || len(got) != 4 || len(got[0].Results) != 3 || got[0].Results[2].Name != "zz" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := Merge([]*Comparison{of("a", "1", 1, "x"), of("a", "2", 1, "x")}); err == nil || !strings.Contains(err.Error(), "two different files") {
+	if _, err := Merge([]*Comparison{of("a", "1", 1, "x"), of("a", "2", 1, "x")}); err == nil ||
+		!strings.Contains(err.Error(), "two different files") {
 		t.Error(err)
 	}
 	other := of("a", "1", 1, "x")

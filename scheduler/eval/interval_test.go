@@ -27,7 +27,8 @@ func TestMeanIntervalCovers(t *testing.T) {
 		{"lognormal with skewness 0.8", lognormal(0.25), math.Exp(0.25 * 0.25 / 2), map[int]float64{4: 0.93, 10: 0.94, 100: 0.94}},
 		{"lognormal with skewness 1.8", lognormal(0.5), math.Exp(0.5 * 0.5 / 2), map[int]float64{4: 0.92, 10: 0.93, 100: 0.94}},
 		{"lognormal with skewness 6.2", lognormal(1), math.Exp(0.5), map[int]float64{10: 0.89, 100: 0.925}},
-		{"difference of two exponentials", func(r *rand.Rand) float64 { return r.ExpFloat64() - r.ExpFloat64() }, 0, map[int]float64{4: 0.93, 10: 0.93, 100: 0.935}},
+		{"difference of two exponentials", func(r *rand.Rand) float64 { return r.ExpFloat64() - r.ExpFloat64() }, 0,
+			map[int]float64{4: 0.93, 10: 0.93, 100: 0.935}},
 	} {
 		for n, least := range c.least {
 			r := rand.New(rand.NewPCG(95, uint64(n)))

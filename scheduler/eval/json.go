@@ -35,7 +35,8 @@ type jsonResult struct {
 // and its difference from the baseline, and the verdicts on the thresholds.
 func (c *Comparison) MarshalJSON() ([]byte, error) {
 	out := jsonComparison{
-		Scenario: c.Scenario.Name, Hash: c.hash, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Seeds: c.Seeds, Samples: c.Samples(),
+		Scenario: c.Scenario.Name, Hash: c.hash, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Seeds: c.Seeds,
+		Samples:  c.Samples(),
 		Baseline: c.Results[0].Name, Thresholds: c.Verdicts,
 	}
 	for i, r := range c.Results {
@@ -113,7 +114,8 @@ next:
 				continue
 			}
 			if o.hash != c.hash {
-				return nil, fmt.Errorf("%s was played from two different files (hashes %s and %s): the results cannot be compared", c.Scenario.Name, o.hash, c.hash)
+				return nil, fmt.Errorf("%s was played from two different files (hashes %s and %s): the results cannot be compared", c.Scenario.Name,
+					o.hash, c.hash)
 			}
 			if !slices.Equal(o.Seeds, c.Seeds) {
 				continue

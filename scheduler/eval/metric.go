@@ -3,6 +3,7 @@ package eval
 import (
 	"slices"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -41,6 +42,8 @@ var Metrics = []Metric{
 	{"fragmentation", "fragmentation", 4, func(o sim.Outcome) float64 { return o.Fragmentation }, whereFor(objective.Fragmentation{})},
 	{"pending", "pending", 1, func(o sim.Outcome) float64 { return o.Pending }, nowhere},
 	{"evicted", "evicted", 1, func(o sim.Outcome) float64 { return float64(o.Evicted) }, nowhere},
+	{"moves", "moves", 1, ofMoves(func(m *sim.MovesOutcome) float64 { return float64(m.Moved) }), whereMoves},
+	{"movedWork", "moved work", 1, ofMoves(func(m *sim.MovesOutcome) float64 { return m.Work }), whereMoves},
 	{"gpuIdle", "gpu idle", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return 1 - g.Allocation }), whereGPUs},
 	{"gpuIdleOverTime", "gpu idle over time", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.MeanIdle }), whereGPUs},
 	{"ordinaryImbalance", "ordinary nodes", 4, ofGPUs(func(g *sim.GPUOutcome) float64 { return g.OrdinaryImbalance }), whereGPUs},
@@ -87,11 +90,14 @@ func of[P any](part func(sim.Outcome) *P) (metric func(func(*P) float64) func(si
 		}
 	}
 	return metric, func(c *Comparison) bool {
-		return slices.ContainsFunc(c.Results[0].Outcomes, func(o sim.Outcome) bool { return part(o) != nil })
+		return slices.ContainsFunc(c.Results, func(r Result) bool {
+			return slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return part(o) != nil })
+		})
 	}
 }
 
 var (
+	ofMoves, whereMoves     = of(func(o sim.Outcome) *sim.MovesOutcome { return o.Moves })
 	ofGPUs, whereGPUs       = of(func(o sim.Outcome) *sim.GPUOutcome { return o.GPU })
 	ofUsage, whereUsage     = of(func(o sim.Outcome) *sim.UsageOutcome { return o.Usage })
 	ofTraffic, whereTraffic = of(func(o sim.Outcome) *sim.TrafficOutcome { return o.Traffic })
@@ -113,52 +119,47 @@ func whereFor(terms ...objective.Term) func(*Comparison) bool {
 	}
 }
 
-// FindMetric returns the metric with a name, and whether there is one.
-func FindMetric(name string) (Metric, bool) {
-	for _, m := range Metrics {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	return Metric{}, false
+// FindMetric returns the metric with a name.
+func FindMetric(name string) (Metric, error) {
+	return choice.Find("metric", name, Metrics, Metric.name)
 }
 
 // metric returns the metric with a name that is written in this package.
 func metric(name string) Metric {
-	m, known := FindMetric(name)
-	if !known {
-		panic("eval: no metric " + name)
+	m, err := FindMetric(name)
+	if err != nil {
+		panic("eval: " + err.Error())
 	}
 	return m
 }
 
-func metricNames() []string {
-	names := make([]string, len(Metrics))
-	for i, m := range Metrics {
-		names[i] = m.Name
-	}
-	return names
-}
+func (m Metric) name() string { return m.Name }
+
+// MetricNames returns the names of metrics.
+func MetricNames(of []Metric) []string { return choice.Names(of, Metric.name) }
 
 // About describes the metric.
 func (m Metric) About() string { return abouts[m.Name] }
 
 var abouts = map[string]string{
-	"cost":              "the scenario's objective at the end of the episode",
-	"meanCost":          "the same, averaged over the time after the load was reached",
-	"cpuStd":            "standard deviation of the nodes' CPU fractions at the end",
-	"cpuVariance":       "its square",
-	"memoryStd":         "standard deviation of the nodes' memory fractions at the end",
-	"imbalance":         "the objective balance, averaged over the time after the load was reached",
-	"unscheduled":       "pods without a node at the end",
-	"waited":            "pods that got their node late or not at all",
-	"nodesInUse":        "nodes with at least one pod at the end",
-	"meanNodesInUse":    "the same, averaged over time",
-	"zoneStd":           "the objective zones at the end",
-	"roomLost":          "large pods that no longer fit, as a fraction of those that fit on the empty nodes",
-	"fragmentation":     "the objective fragmentation at the end",
-	"pending":           "waiting pods, averaged over time",
-	"evicted":           "pods whose node was lost",
+	"cost":           "the scenario's objective at the end of the episode",
+	"meanCost":       "the same, averaged over the time after the load was reached",
+	"cpuStd":         "standard deviation of the nodes' CPU fractions at the end",
+	"cpuVariance":    "its square",
+	"memoryStd":      "standard deviation of the nodes' memory fractions at the end",
+	"imbalance":      "the objective balance, averaged over the time after the load was reached",
+	"unscheduled":    "pods without a node at the end",
+	"waited":         "pods that got their node late or not at all",
+	"nodesInUse":     "nodes with at least one pod at the end",
+	"meanNodesInUse": "the same, averaged over time",
+	"zoneStd":        "the objective zones at the end",
+	"roomLost":       "large pods that no longer fit, as a fraction of those that fit on the empty nodes",
+	"fragmentation":  "the objective fragmentation at the end",
+	"pending":        "waiting pods, averaged over time",
+	"evicted":        "pods whose node was lost",
+	"moves":          "moves of running pods (defrag=SHARE/TIME:POLICY)",
+	"movedWork": "GPUs of the moved pods, or CPUs without GPUs, times the time for which they had run: " +
+		"the work lost if a move loses all",
 	"gpuIdle":           "fraction of the GPU capacity that is not requested at the end",
 	"gpuIdleOverTime":   "the objective gpu-idle, averaged over time",
 	"ordinaryImbalance": "the objective ordinary, averaged over time",

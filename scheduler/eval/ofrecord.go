@@ -74,7 +74,8 @@ const (
 // learning. The pods that ran when a part begins come first in each of its episodes.
 func OfRecord(dir string, o objective.Mix, parts Parts) (Recorded, error) {
 	if !record.Is(dir) {
-		return Recorded{}, fmt.Errorf("%s is not the folder of a record; gnnsched record --out writes one, and gnnsched convert --out makes one of a trace", dir)
+		return Recorded{}, fmt.Errorf("%s is not the folder of a record; gnnsched record --out writes one, "+
+			"and gnnsched convert --out makes one of a trace", dir)
 	}
 	start, err := recordedFrom(dir)
 	if err != nil {

@@ -96,7 +96,8 @@ func TestOfRecord(t *testing.T) {
 			t.Errorf("day %d: %v", day, seen)
 		}
 	}
-	if got := r.String(); !strings.HasSuffix(got, "episodes are drawn from 7 blocks of 24h0m0s; the next 2 blocks are for choosing, 2 later blocks are for judging") {
+	if got := r.String(); !strings.HasSuffix(got,
+		"episodes are drawn from 7 blocks of 24h0m0s; the next 2 blocks are for choosing, 2 later blocks are for judging") {
 		t.Error(got)
 	}
 }
@@ -116,7 +117,8 @@ func TestPartsOfRecord(t *testing.T) {
 		"five days": {days: 5, parts: ThreeParts, learn: 4, judge: 1,
 			note: "5 blocks are too few to divide into three parts: the same blocks choose the best network and judge it, which flatters it"},
 		"five days, two parts": {days: 5, parts: TwoParts, learn: 4, judge: 1},
-		"nothing to choose on": {days: 7, without: []int{5}, parts: ThreeParts, learn: 6, judge: 1, note: "no pod arrives in one of three parts: the same blocks"},
+		"nothing to choose on": {days: 7, without: []int{5}, parts: ThreeParts, learn: 6, judge: 1,
+			note: "no pod arrives in one of three parts: the same blocks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := OfRecord(days(t, c.days, c.without...), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, c.parts)

@@ -17,22 +17,28 @@ import (
 // Play runs the episode of a seed with a policy that always takes a node with the best score, and
 // returns the outcome. Among equal best scores ties draws one; if ties is nil, the first is taken.
 func Play(env *sim.Env, seed uint64, p policy.Policy, ties *rand.Rand) (sim.Outcome, error) {
-	return play(context.Background(), env, seed, watched{p, ties, nil})
+	return play(context.Background(), env, seed, watched{p, ties, nil, nil})
 }
 
-// watched is a policy with its random numbers for ties, and who watches it, or nil.
+// watched is a policy with its random numbers for ties, and who watches it and lets pods move, or nil.
 type watched struct {
 	policy.Policy
 	ties     *rand.Rand
 	observer Observer
+	moves    func(*sim.Env) error
 }
 
 // play is Play that stops with an error when the context ends. An episode with a thousand nodes
 // takes minutes.
 func play(ctx context.Context, env *sim.Env, seed uint64, p watched) (sim.Outcome, error) {
 	decide := Deciding(p.Policy, p.ties)
+	begun := p.moves == nil
 	o, err := Episode(env, seed, func(env *sim.Env) (Choice, error) {
-		if err := ctx.Err(); err != nil {
+		err := ctx.Err()
+		if err == nil && !begun {
+			begun, err = true, p.moves(env)
+		}
+		if err != nil {
 			return Choice{}, err
 		}
 		choice, err := decide(env)
@@ -130,7 +136,8 @@ func Place(p policy.Policy, node *cluster.Node, pod *cluster.Pod) (on cluster.De
 	used := node.Slices[gpu]
 	start = policy.Start(p, used, pod.Partition)
 	if start < 0 || !slices.Contains(pod.Partition.Starts(), start) || used&pod.Partition.On(start) != 0 {
-		return on, 0, fmt.Errorf("%s put %d compute slices at %d on a GPU with the memory slices %08b in use", p.Name(), pod.Partition.Compute(), start, used)
+		return on, 0, fmt.Errorf("%s put %d compute slices at %d on a GPU with the memory slices %08b in use", p.Name(),
+			pod.Partition.Compute(), start, used)
 	}
 	return on, start, nil
 }

@@ -3,9 +3,8 @@ package eval
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-
-	"gnnsched/internal/choice"
 )
 
 // WriteTable writes the comparison for a terminal: the means of every metric, and the differences
@@ -18,12 +17,7 @@ func (c *Comparison) WriteMarkdown(w io.Writer) error { return c.write(w, true) 
 func (c *Comparison) write(w io.Writer, markdown bool) error {
 	p := c.page(markdown)
 	p.Printf(":\n\n")
-	var shown []Metric
-	for _, m := range Metrics {
-		if c.Shows(m) {
-			shown = append(shown, m)
-		}
-	}
+	shown := slices.DeleteFunc(slices.Clone(Metrics), func(m Metric) bool { return !c.Shows(m) })
 	p.Table(c.Table(c.Means(shown...)...))
 	if len(c.Results) > 1 {
 		rows := c.differences()
@@ -78,9 +72,9 @@ func (c *Comparison) legend() string {
 // ParseMetrics reads the names of metrics, separated by commas.
 func ParseMetrics(text string) (out []Metric, err error) {
 	for name := range strings.SplitSeq(text, ",") {
-		m, known := FindMetric(strings.TrimSpace(name))
-		if !known {
-			return nil, choice.Unknown("metric", strings.TrimSpace(name), metricNames())
+		m, err := FindMetric(strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, m)
 	}

@@ -53,13 +53,7 @@ const nameRunes = "abcdefghijklmnopqrstuvwxyz0123456789-"
 // judged returns the thresholds that a comparison on the scenario must meet: those given that
 // concern it, and the scenario's own.
 func (s Scenario) judged(given []Threshold) []Threshold {
-	var out []Threshold
-	for _, t := range slices.Concat(given, s.Thresholds) {
-		if t.concerns(s.Name) {
-			out = append(out, t)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Concat(given, s.Thresholds), func(t Threshold) bool { return !t.concerns(s.Name) })
 }
 
 // takers returns the names of all results in the scenario: the contenders and, if the scenario has
@@ -78,7 +72,7 @@ const all = "all"
 var Default = []string{"aaml", "mixed"}
 
 //go:embed scenarios/*.yaml
-var files embed.FS
+var embedded embed.FS
 
 // builtIn reads the built-in scenarios, one from each file, in the order of their names.
 var builtIn = sync.OnceValue(func() []Scenario {
@@ -99,7 +93,7 @@ var builtIn = sync.OnceValue(func() []Scenario {
 
 // names returns the names of the built-in scenarios in alphabetical order.
 func names() []string {
-	entries, err := files.ReadDir("scenarios")
+	entries, err := embedded.ReadDir("scenarios")
 	if err != nil {
 		panic(err) // the files are part of the program
 	}
@@ -153,7 +147,7 @@ func selectScenarios(pattern string) ([]Scenario, error) {
 
 // Source returns the YAML file of the built-in scenario with a name, to copy and change.
 func Source(name string) ([]byte, error) {
-	data, err := files.ReadFile(path.Join("scenarios", name+".yaml"))
+	data, err := embedded.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
 		return nil, choice.Unknown("scenario", name, names())
 	}
@@ -168,19 +162,8 @@ func (s Scenario) Hash() (string, error) {
 		return "", nil
 	}
 	h := sha256.New()
-	if c.Trace != nil {
-		t := *c.Trace
-		if err := hashFiles(h, &t.File); err != nil {
-			return "", err
-		}
-		c.Trace = &t
-	}
-	if c.OpenB != nil {
-		o := *c.OpenB
-		if err := hashFiles(h, &o.NodesFile, &o.PodsFile); err != nil {
-			return "", err
-		}
-		c.OpenB = &o
+	if err := hashFiles(h, c.Files()...); err != nil {
+		return "", err
 	}
 	text, err := json.Marshal(struct {
 		sim.Config

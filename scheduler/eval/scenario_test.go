@@ -98,7 +98,8 @@ func TestReadRefuses(t *testing.T) {
 		"the same twice":   {string(good) + "\n---\n" + string(good), "f.yaml: scenario aaml: two scenarios"},
 		"wrong in another": {string(good) + "\n---\nname: second\n", "f.yaml: scenario second: "},
 	} {
-		if _, err := Read("f.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.say) || !strings.HasPrefix(err.Error(), "f.yaml: ") {
+		if _, err := Read("f.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.say) ||
+			!strings.HasPrefix(err.Error(), "f.yaml: ") {
 			t.Errorf("%s: %v, want %q", name, err, c.say)
 		}
 	}
@@ -136,7 +137,8 @@ func TestReadAddsShapes(t *testing.T) {
 			t.Errorf("%s: %v, want %q", shapes, err, say)
 		}
 	}
-	if _, err := Read("f.yaml", []byte(string(good)+"shapesFile: none.yaml\n")); err == nil || !strings.Contains(err.Error(), "shapesFile: open none.yaml") {
+	if _, err := Read("f.yaml", []byte(string(good)+"shapesFile: none.yaml\n")); err == nil ||
+		!strings.Contains(err.Error(), "shapesFile: open none.yaml") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -176,7 +178,8 @@ func TestReadAddsNodes(t *testing.T) {
 			t.Errorf("%s: %+v, %v", file, got, err)
 		}
 	}
-	if _, err := Read("f.yaml", []byte("name: mine\nnodesFile: none.record\n")); err == nil || !strings.Contains(err.Error(), "nodesFile: none.record is not the folder of a record") {
+	if _, err := Read("f.yaml", []byte("name: mine\nnodesFile: none.record\n")); err == nil ||
+		!strings.Contains(err.Error(), "nodesFile: none.record is not the folder of a record") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
@@ -69,7 +69,7 @@ func (s *Scenario) addShapes() error {
 	if s.ShapesFile == "" {
 		return nil
 	}
-	data, err := inputfile.Read(s.ShapesFile, inputfile.Data)
+	data, err := files.Read(s.ShapesFile, files.Data)
 	if err != nil {
 		return fmt.Errorf("shapesFile: %w", err)
 	}
@@ -109,14 +109,7 @@ func (s *Scenario) addNodes() error {
 // beside makes the relative paths of files relative to a folder if the files exist there. Otherwise
 // they stay relative to the working directory.
 func (s *Scenario) beside(folder string) {
-	paths := []*string{&s.ShapesFile, &s.NodesFile}
-	if s.OpenB != nil {
-		paths = append(paths, &s.OpenB.NodesFile, &s.OpenB.PodsFile)
-	}
-	if s.Trace != nil {
-		paths = append(paths, &s.Trace.File)
-	}
-	for _, p := range paths {
+	for _, p := range append(s.Files(), &s.ShapesFile, &s.NodesFile) {
 		there := filepath.Join(folder, *p)
 		_, err := os.Stat(there)
 		if _, moment, _ := record.ParseMoment(there); (err == nil || moment) && *p != "" && !filepath.IsAbs(*p) {

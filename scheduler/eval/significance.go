@@ -97,7 +97,8 @@ func (s style) Rule(samples, comparisons int) string {
 	all, fewest, least := count(comparisons, "comparison"), MinSeeds(1), MinSeeds(comparisons)
 	switch {
 	case samples >= least:
-		return fmt.Sprintf("%s a difference whose 95%% interval excludes 0 and whose p is below %v (Wilcoxon's signed-rank test,\nadjusted by Holm for %s); %s one with only one of the two.", s.marked, level, all, s.unclear)
+		return fmt.Sprintf("%s a difference whose 95%% interval excludes 0 and whose p is below %v (Wilcoxon's signed-rank test,\nadjusted by "+
+			"Holm for %s); %s one with only one of the two.", s.marked, level, all, s.unclear)
 	case samples >= fewest:
 		return fmt.Sprintf("Nothing is marked: marks among %s take at least %d seeds; you have %d.", all, least, samples)
 	case least == fewest:

@@ -69,7 +69,8 @@ func TestRule(t *testing.T) {
 		{5, 1, "Nothing is marked: a mark takes at least 6 seeds; you have 5."},
 		{5, 13, "Nothing is marked: a mark takes at least 6 seeds; you have 5. Marks among 13 comparisons take 10."},
 		{7, 13, "Nothing is marked: marks among 13 comparisons take at least 10 seeds; you have 7."},
-		{10, 13, "Better and worse mark a difference whose 95% interval excludes 0 and whose p is below 0.05 (Wilcoxon's signed-rank test, adjusted by Holm for 13 comparisons); unclear marks one with only one of the two."},
+		{10, 13, "Better and worse mark a difference whose 95% interval excludes 0 and whose p is below 0.05 (Wilcoxon's signed-rank test, " +
+			"adjusted by Holm for 13 comparisons); unclear marks one with only one of the two."},
 	} {
 		if got := strings.ReplaceAll(Words.Rule(c.samples, c.comparisons), "\n", " "); got != c.want {
 			t.Errorf("%d seeds, %d comparisons: %q, want %q", c.samples, c.comparisons, got, c.want)

@@ -4,7 +4,36 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"gnnsched/scheduler/sim"
 )
+
+// Collect returns the comparison of trials that were played elsewhere, on the seeds that all of their policies have.
+func Collect[T any](trials []T, of func(T) (policy string, seed uint64, o sim.Outcome)) *Comparison {
+	c := &Comparison{}
+	var policies []string
+	outcomes := map[string]map[uint64]sim.Outcome{}
+	for _, t := range trials {
+		policy, seed, o := of(t)
+		if outcomes[policy] == nil {
+			policies, outcomes[policy] = append(policies, policy), map[uint64]sim.Outcome{}
+		}
+		if outcomes[policy][seed] = o; !slices.Contains(c.Seeds, seed) {
+			c.Seeds = append(c.Seeds, seed)
+		}
+	}
+	for _, all := range outcomes {
+		c.Seeds = slices.DeleteFunc(c.Seeds, func(seed uint64) bool { _, played := all[seed]; return !played })
+	}
+	for _, policy := range policies {
+		r := Result{Name: policy}
+		for _, seed := range c.Seeds {
+			r.Outcomes = append(r.Outcomes, outcomes[policy][seed])
+		}
+		c.Results = append(c.Results, r)
+	}
+	return c
+}
 
 // Column is a metric of a comparison. A table may have columns of several comparisons with the same contenders and seeds, such as at
 // several loads.

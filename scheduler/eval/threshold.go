@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"gnnsched/internal/choice"
 )
 
 // Threshold is a condition on the means that a comparison has to meet, such as
@@ -135,10 +133,8 @@ func parseTerm(text string) (term, error) {
 	if x.policy, known = policyName(name[:dot]); !known || !isBare(x.metric) {
 		return x, notTerm(text)
 	}
-	if _, known := FindMetric(x.metric); !known {
-		return x, choice.Unknown("metric", x.metric, metricNames())
-	}
-	return x, nil
+	_, err := FindMetric(x.metric)
+	return x, err
 }
 
 func notTerm(text string) error {

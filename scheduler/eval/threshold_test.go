@@ -51,7 +51,8 @@ func TestParseThreshold(t *testing.T) {
 
 // The String of a threshold parses again, to the same threshold.
 func FuzzParseThreshold(f *testing.F) {
-	for _, s := range []string{"gnn.cpuStd<=0.75*kube-scheduler.cpuStd", "aaml: a.cost + 2 < 1e300", "a.b.cost>-3*b.waited+1", "x:<", "*<*", `"greedy:pack=0.5+zones".cost<2*"a b".cost`} {
+	for _, s := range []string{"gnn.cpuStd<=0.75*kube-scheduler.cpuStd", "aaml: a.cost + 2 < 1e300", "a.b.cost>-3*b.waited+1", "x:<", "*<*",
+		`"greedy:pack=0.5+zones".cost<2*"a b".cost`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
+
+	"gnnsched/internal/choice"
 )
 
 // Verdict is a threshold with the values of its two sides and whether it holds.
@@ -35,10 +37,7 @@ func (v Verdict) String() string {
 // own. It returns an error if a threshold names a policy that is not in the comparison.
 func (c *Comparison) Judge(thresholds []Threshold) error {
 	c.Verdicts = nil
-	var policies []string
-	for _, r := range c.Results {
-		policies = append(policies, r.Name)
-	}
+	policies := choice.Names(c.Results, func(r Result) string { return r.Name })
 	var ps []float64
 	for _, t := range c.Scenario.judged(thresholds) {
 		if err := t.needs(policies); err != nil {

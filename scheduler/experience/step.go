@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -42,6 +43,15 @@ func (s Step) Nodes() int {
 		return len(s.GPU.Nodes)
 	}
 	return s.State.Nodes()
+}
+
+// Has reports whether the feature vectors of a valid step have these lengths, which Features alone does not prove.
+func (s Step) Has(w feature.Widths) bool {
+	if s.GPU == nil {
+		return s.State.Has(w)
+	}
+	of := func(nodes []graph.GPUNode) bool { return len(nodes) == 0 || len(nodes[0].X) == w.Node }
+	return len(s.GPU.Cluster) == w.Cluster && of(s.GPU.Vertices) && of(s.GPU.Before)
 }
 
 // maxActor is the longest name of an actor in bytes.

@@ -1,5 +1,5 @@
-// Package explain explains why a pod got its node: it compares the chosen node of a recorded decision with another one, feature by feature, and
-// looks for the smallest change that would have turned the choice.
+// Package explain explains why a pod got its node: it compares the chosen node of a recorded decision with another one, feature by
+// feature, and looks for the smallest change that would have turned the choice.
 package explain
 
 import (

@@ -97,7 +97,8 @@ func TestText(t *testing.T) {
 	watched := recorded(t, linear.Tuned("linear"), 0)
 	watched.Outcome, watched.Really = record.Shadow, watched.Best[3].Node
 	golden.Check(t, "shadow.txt", text(t, watched, nil))
-	for really, want := range map[string]string{watched.Node: "would go to " + watched.Node + ", where it really is.", "node-z": "and is really on node-z."} {
+	for really, want := range map[string]string{watched.Node: "would go to " + watched.Node + ", where it really is.",
+		"node-z": "and is really on node-z."} {
 		watched.Really = really
 		if got := text(t, watched, nil); !strings.Contains(got, want) || strings.Contains(got, "had not heard") {
 			t.Errorf("%q is not in\n%s", want, got)
@@ -210,7 +211,8 @@ func TestGPUParts(t *testing.T) {
 			continue
 		}
 		got := text(t, r, net)
-		for _, want := range []string{"(under the nodes: by how much the placement changes the feature there)", " of " + r.Node + " ", "node:", "would have got the pod if only this feature had differed: v(after)"} {
+		for _, want := range []string{"(under the nodes: by how much the placement changes the feature there)", " of " + r.Node + " ", "node:",
+			"would have got the pod if only this feature had differed: v(after)"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is not in\n%s", want, got)
 			}

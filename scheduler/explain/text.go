@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/dustin/go-humanize/english"
 
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -102,10 +105,12 @@ func devices(b *strings.Builder, r record.Record) {
 		fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
 	}
 	if chosen, known := r.Find(r.Node); known && len(chosen.Cards) > 0 {
-		fmt.Fprintf(b, "Of the GPUs of %s the policy %s %s.\n", r.Node, tense(r, "chose", "would choose"), listOf(chosen.Cards))
+		fmt.Fprintf(b, "Of the GPUs of %s the policy %s %s.\n", r.Node, tense(r, "chose", "would choose"),
+			english.WordSeries(chosen.Cards, "and"))
 	}
 	if up, known := r.Find(r.RunnerUp); known && len(up.Cards) > 0 {
-		fmt.Fprintf(b, "Of those of %s it %s %s.\n", up.Node, tense(r, "would have chosen", "would choose"), listOf(up.Cards))
+		fmt.Fprintf(b, "Of those of %s it %s %s.\n", up.Node, tense(r, "would have chosen", "would choose"),
+			english.WordSeries(up.Cards, "and"))
 	}
 	if len(r.Claimed) == 0 {
 		return
@@ -117,10 +122,7 @@ func devices(b *strings.Builder, r record.Record) {
 	fmt.Fprintf(b, "Its claims %s\n", verb)
 	t := table(b, "DEVICE", "SHARE", "REQUEST", "CLAIM")
 	for _, d := range r.Claimed {
-		claim := d.Claim
-		if claim == "" {
-			claim = "of its extended resources"
-		}
+		claim := cmp.Or(d.Claim, "of its extended resources")
 		fmt.Fprintf(t, "%s/%s/%s\t%s\t%s\t%s\n", d.Driver, d.Pool, d.Name, shareText(d.Milli), d.Request, claim)
 	}
 	t.Flush()
@@ -132,15 +134,6 @@ func shareText(milli int64) string {
 		return "-"
 	}
 	return strconv.FormatFloat(float64(milli)/cluster.DeviceMilli, 'f', -1, 64)
-}
-
-// listOf joins names as a sentence does.
-func listOf(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 func by(r record.Record) string {

@@ -17,7 +17,8 @@ import (
 )
 
 func TestReadJob(t *testing.T) {
-	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"), "gnn")
+	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: "+
+		"0.6}}\nheldOut: {scenario: training}"), "gnn")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +135,10 @@ func TestSingleMixRuns(t *testing.T) {
 	for _, file := range files {
 		j := read(file)
 		mix := j.Environment.Objective.Name()
-		if j.HeldOut.Objective.Name() != mix || j.Imitation.Teacher != "greedy:"+strings.ReplaceAll(mix, ",", "+") || len(j.Wishes) > 0 || j.Steps != 120_000 {
-			t.Errorf("%s: environment %s, held out %s, teacher %s, wishes %v, %d steps", file, mix, j.HeldOut.Objective.Name(), j.Imitation.Teacher, j.Wishes, j.Steps)
+		if j.HeldOut.Objective.Name() != mix || j.Imitation.Teacher != "greedy:"+
+			strings.ReplaceAll(mix, ",", "+") || len(j.Wishes) > 0 || j.Steps != 120_000 {
+			t.Errorf("%s: environment %s, held out %s, teacher %s, wishes %v, %d steps", file, mix, j.HeldOut.Objective.Name(),
+				j.Imitation.Teacher, j.Wishes, j.Steps)
 		}
 		j.Environment.Objective, j.HeldOut.Objective = want.Environment.Objective, want.HeldOut.Objective
 		j.Imitation.Teacher, j.Wishes, j.Steps = want.Imitation.Teacher, want.Wishes, want.Steps

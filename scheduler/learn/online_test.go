@@ -96,7 +96,8 @@ func TestOnlinePPOLearns(t *testing.T) {
 			if left := torch.TensorCount() - before; left != 0 {
 				t.Errorf("%d tensors are left over", left)
 			}
-			if stale := progress.Stale; progress.Steps < steps-128-lag-1 || saved < steps/(128+lag+20) || stale < saved*lag || stale > saved*(lag+2) {
+			if stale := progress.Stale; progress.Steps < steps-128-lag-1 || saved < steps/(128+lag+20) || stale < saved*lag ||
+				stale > saved*(lag+2) {
 				t.Errorf("saved %d times, %+v", saved, progress)
 			}
 			last := scheduler.acting

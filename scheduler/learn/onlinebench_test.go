@@ -188,7 +188,8 @@ func BenchmarkOnline(b *testing.B) {
 				if ratio <= 1.1 && reached == 0 {
 					reached = p.Steps
 				}
-				fmt.Printf("%s\t%d placements\tcost over time %.4f\t%.2f of the shipped network's %.4f\twaiting %.1f\t%d kept back\n", variant, p.Steps, s.MeanCost, ratio, want, s.Unscheduled, p.KeptBack)
+				fmt.Printf("%s\t%d placements\tcost over time %.4f\t%.2f of the shipped network's %.4f\twaiting %.1f\t%d kept back\n", variant,
+					p.Steps, s.MeanCost, ratio, want, s.Unscheduled, p.KeptBack)
 			}
 			if err := t.Learn(source, start); err != nil {
 				b.Fatal(err)

@@ -37,7 +37,8 @@ func TestPeersNeedGraphsThatHoldThem(t *testing.T) {
 			t.Errorf("%+v: %v", c, j.Validate())
 		}
 	}
-	talks := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, rand.New(rand.NewPCG(1, 1)))
+	talks := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8,
+		Features: []string{"base", "traffic"}}, rand.New(rand.NewPCG(1, 1)))
 	if _, err := OnlineJob(talks); exit.Code(err) != exit.Usage {
 		t.Errorf("learning from a running scheduler: %v", err)
 	}
@@ -57,26 +58,33 @@ func TestOnlineJob(t *testing.T) {
 		}
 		return j
 	}
-	j := made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, "pack", `{"gamma": 0.75, "learningRate": 0.01, "imitation": {"share": 1}}`)
-	if j.Gamma != 0.75 || j.Imitation.Share != 0 || j.Variant != "dqn" || j.Hidden != 16 || math.Abs(j.LearningRate-0.001) > 1e-9 || j.Environment.Objective.Name() != "pack" {
+	j := made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, "pack",
+		`{"gamma": 0.75, "learningRate": 0.01, "imitation": {"share": 1}}`)
+	if j.Gamma != 0.75 || j.Imitation.Share != 0 || j.Variant != "dqn" || j.Hidden != 16 || math.Abs(j.LearningRate-0.001) > 1e-9 ||
+		j.Environment.Objective.Name() != "pack" {
 		t.Errorf("%+v", j)
 	}
-	j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", `{"ppo": {"actorLearningRate": 0.02, "entropy": 0.5}}`)
-	if j.Variant != "acgnn" || math.Abs(j.PPO.ActorLearningRate-0.002) > 1e-9 || j.PPO.CriticLearningRate != 0 || j.PPO.Entropy != 0.5 || j.PPO.Rollout != 128 || j.HalfLife != onlineHalfLife || j.Reward.Kind != run.StepReward || j.Environment.Objective.Name() != "balance" {
+	j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none",
+		`{"ppo": {"actorLearningRate": 0.02, "entropy": 0.5}}`)
+	if j.Variant != "acgnn" || math.Abs(j.PPO.ActorLearningRate-0.002) > 1e-9 || j.PPO.CriticLearningRate != 0 || j.PPO.Entropy != 0.5 ||
+		j.PPO.Rollout != 128 || j.HalfLife != onlineHalfLife || j.Reward.Kind != run.StepReward || j.Environment.Objective.Name() != "balance" {
 		t.Errorf("%+v", j)
 	}
 
-	j = made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, "pack", `{"halfLife": 200, "reward": {"kind": "level", "scale": 3}}`)
+	j = made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 16}, "pack",
+		`{"halfLife": 200, "reward": {"kind": "level", "scale": 3}}`)
 	if j.HalfLife != 200 || j.Reward != (run.Reward{Kind: run.LevelReward, Scale: 3}) {
 		t.Errorf("a network that was trained with a half-life goes on with %+v and %v", j.Reward, j.HalfLife)
 	}
 
 	slots := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
-	if j, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err != nil || !slices.Equal(j.Features, featuretest.Names) {
+	if j, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err != nil ||
+		!slices.Equal(j.Features, featuretest.Names) {
 		t.Errorf("a network with other feature sets goes on with %v: %v", j.Features, err)
 	}
 	training = nil
-	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none", "{}"); j.LearningRate != 2e-3 {
+	if j = made(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 16}, "none",
+		"{}"); j.LearningRate != 2e-3 {
 		t.Errorf("an untrained network learns with the rate %v", j.LearningRate)
 	}
 	trained, err := NewJob("acdqn")
@@ -113,7 +121,8 @@ func TestOnlineJobOfGPUNetworks(t *testing.T) {
 			t.Fatal(name, err, j.Validate())
 		}
 		a := c.Manifest.Architecture
-		if j.Value.Encoder != a.Encoder || j.Value.Head != a.Head || j.Value.Hidden != a.Hidden || math.Abs(j.LearningRate-j.Value.LearningRate/20) > 1e-12 || j.HalfLife != 0 || j.Chosen().Name() != (value.Online{}).Name() {
+		if j.Value.Encoder != a.Encoder || j.Value.Head != a.Head || j.Value.Hidden != a.Hidden ||
+			math.Abs(j.LearningRate-j.Value.LearningRate/20) > 1e-12 || j.HalfLife != 0 || j.Chosen().Name() != (value.Online{}).Name() {
 			t.Errorf("%s: %+v, %+v", name, j, j.Value)
 		}
 	}

@@ -40,7 +40,8 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 		for ; !env.Done() && steps > 0; steps-- {
 			number++
 			candidates := env.Candidates()
-			s := experience.Step{Number: number, Features: feature.Default().Hash(), State: encoder.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
+			s := experience.Step{Number: number, Features: feature.Default().Hash(),
+				State: encoder.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
 			s.After = s.Before - env.Step(s.Action)
 			if err := w.Write(s); err != nil {
 				t.Fatal(err)

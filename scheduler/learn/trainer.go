@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
@@ -35,7 +36,8 @@ func NewTrainer(j Job, from *checkpoint.Checkpoint) (*run.Trainer, error) {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
 	return &run.Trainer{
-		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method), Environments: append([]sim.Config{j.Environment}, j.Also...), Start: start,
+		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method),
+		Environments: append([]sim.Config{j.Environment}, j.Also...), Start: start,
 	}, nil
 }
 
@@ -67,5 +69,10 @@ func NewOnlineTrainer(j Job) (*online.Trainer, error) {
 	if err := j.Config.Validate(); err != nil {
 		return nil, fmt.Errorf("training configuration: %w", err)
 	}
-	return &online.Trainer{Settings: j.Settings, Method: j.Chosen().(online.Method), WaitCost: j.Environment.WaitCost}, nil
+	method, can := j.Chosen().(online.Method)
+	if !can {
+		return nil, exit.New(exit.Usage, fmt.Errorf("the method %s learns in the simulator alone", j.Chosen().Name()),
+			"leave --method out: the network's head has one for a running scheduler")
+	}
+	return &online.Trainer{Settings: j.Settings, Method: method, WaitCost: j.Environment.WaitCost}, nil
 }

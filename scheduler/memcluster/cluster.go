@@ -1,13 +1,16 @@
 package memcluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 
 	values "gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/decision"
@@ -282,25 +286,59 @@ func (c *Cluster) Alike(a, b string) bool { return c.ledger.alike(a, b) }
 
 // Admits returns why upstream's default filters refuse a node for the pod; "" if they do not.
 func (c *Cluster) Admits(ctx context.Context, pod *v1.Pod, node string) (string, error) {
+	return c.refusal(ctx, c.stock, pod, node)
+}
+
+// Refusal returns why the profile's filters refuse a node for a pod that counts on none of them; "" if they do not. Choose gives the same
+// reason for that node.
+func (c *Cluster) Refusal(ctx context.Context, pod *v1.Pod, node string) (string, error) {
+	if err := c.UpdateSnapshot(c.log, c.snapshot); err != nil {
+		return "", fmt.Errorf("update the snapshot: %w", err)
+	}
+	return c.refusal(ctx, c.profile, pod, node)
+}
+
+func (c *Cluster) refusal(ctx context.Context, profile framework.Framework, pod *v1.Pod, node string) (string, error) {
 	info, err := c.snapshot.Get(node)
 	if err != nil {
 		return "the node is gone", nil
 	}
 	pod, state := On(pod, ""), framework.NewCycleState()
-	among, st, _ := c.stock.RunPreFilterPlugins(ctx, state, pod)
+	among, st, _ := profile.RunPreFilterPlugins(ctx, state, pod)
 	if st.IsSuccess() {
 		if !among.AllNodes() && !among.NodeNames.Has(node) {
 			return "the node is not among those that the pod names", nil
 		}
-		st = c.stock.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
+		st = profile.RunFilterPluginsWithNominatedPods(ctx, state, pod, info)
 	}
 	switch {
 	case st.IsSuccess():
 		return "", nil
 	case st.IsRejected():
-		return st.Message(), nil
+		return cmp.Or(advise.Reason(st), "it refuses the pod"), nil
 	}
-	return "", fmt.Errorf("upstream's filters: %w", st.AsError())
+	return "", fmt.Errorf("filter the nodes: %w", st.AsError())
+}
+
+// HasDevices reports whether the GPUs that a pod names have room for it on the node that it names.
+func (c *Cluster) HasDevices(pod *v1.Pod) bool {
+	r, _ := kube.Running(pod)
+	if r.Devices == 0 {
+		return true
+	}
+	err := c.sync()
+	i, known := c.ledger.row[pod.Spec.NodeName]
+	return err == nil && known && c.ledger.nodes[i].FitsOn(r.Requests, r.Devices)
+}
+
+// OnDevices is On for a pod with the GPUs that kube.GPUIndexAnnotation names.
+func OnDevices(pod *v1.Pod, node, index string) *v1.Pod {
+	c := On(pod, node)
+	if index != pod.Annotations[kube.GPUIndexAnnotation] {
+		c.Annotations = maps.Clone(pod.Annotations)
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, kube.GPUIndexAnnotation, index)
+	}
+	return c
 }
 
 // On returns the pod with another node. It shares all else with the original, which must not change.

@@ -97,12 +97,14 @@ func TestPreempt(t *testing.T) {
 		told  []string
 		left  []string // waiting
 	}{
-		{"lower priority", []*st.PodWrapper{low("low", "a")}, pod("high", 3).Priority(5), false, []string{"preempted low a", "placed high a"}, []string{"low"}},
+		{"lower priority", []*st.PodWrapper{low("low", "a")}, pod("high", 3).Priority(5), false, []string{"preempted low a", "placed high a"},
+			[]string{"low"}},
 		{"preemption is off", []*st.PodWrapper{low("low", "a")}, pod("high", 3).Priority(5), true, nil, []string{"high"}},
 		{"equal priority", []*st.PodWrapper{low("low", "a")}, pod("high", 3).Priority(1), false, nil, []string{"high"}},
 		{"never", []*st.PodWrapper{low("low", "a")}, pod("high", 3).Priority(5).PreemptionPolicy(never), false, nil, []string{"high"}},
 		{"it would not fit", []*st.PodWrapper{low("low", "a")}, pod("high", 5).Priority(5), false, nil, []string{"high"}},
-		{"the lowest priority", []*st.PodWrapper{low("mid", "a").Priority(3), low("low", "b")}, pod("high", 3).Priority(5), false, []string{"preempted low b", "placed high b"}, []string{"low"}},
+		{"the lowest priority", []*st.PodWrapper{low("mid", "a").Priority(3), low("low", "b")}, pod("high", 3).Priority(5), false,
+			[]string{"preempted low b", "placed high b"}, []string{"low"}},
 		{
 			"the lowest sum",
 			[]*st.PodWrapper{
@@ -112,12 +114,17 @@ func TestPreempt(t *testing.T) {
 			pod("high", 4).Priority(5), false, []string{"preempted b1 b", "preempted b2 b", "placed high b"}, []string{"b1", "b2"},
 		},
 		{
-			"the fewest", []*st.PodWrapper{pod("a1", 2).Priority(1).Node("a").StartTime(at(0)), pod("a2", 2).Priority(1).Node("a").StartTime(at(0)), low("b1", "b")},
+			"the fewest", []*st.PodWrapper{pod("a1", 2).Priority(1).Node("a").StartTime(at(0)),
+				pod("a2", 2).Priority(1).Node("a").StartTime(at(0)), low("b1", "b")},
 			pod("high", 4).Priority(5), false, []string{"preempted b1 b", "placed high b"}, []string{"b1"},
 		},
-		{"the latest", []*st.PodWrapper{low("a1", "a"), low("b1", "b").StartTime(at(7))}, pod("high", 3).Priority(5), false, []string{"preempted b1 b", "placed high b"}, []string{"b1"}},
-		{"by name", []*st.PodWrapper{low("b1", "b"), low("a1", "a")}, pod("high", 3).Priority(5), false, []string{"preempted a1 a", "placed high a"}, []string{"a1"}},
-		{"a DaemonSet's", []*st.PodWrapper{{Pod: *daemonOf("agent", 3).Node("a").Obj()}}, pod("high", 3).Priority(5).NodeSelector(map[string]string{v1.LabelHostname: "a"}), false, []string{"preempted agent a", "placed high a"}, []string{"agent"}},
+		{"the latest", []*st.PodWrapper{low("a1", "a"), low("b1", "b").StartTime(at(7))}, pod("high", 3).Priority(5), false,
+			[]string{"preempted b1 b", "placed high b"}, []string{"b1"}},
+		{"by name", []*st.PodWrapper{low("b1", "b"), low("a1", "a")}, pod("high", 3).Priority(5), false,
+			[]string{"preempted a1 a", "placed high a"}, []string{"a1"}},
+		{"a DaemonSet's", []*st.PodWrapper{{Pod: *daemonOf("agent", 3).Node("a").Obj()}},
+			pod("high", 3).Priority(5).NodeSelector(map[string]string{v1.LabelHostname: "a"}), false,
+			[]string{"preempted agent a", "placed high a"}, []string{"agent"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o, f := placements(t, "a", "b")
@@ -186,7 +193,8 @@ func TestChoose(t *testing.T) {
 	if now, err := o.Cost(); err != nil || now != then {
 		t.Errorf("the cost is %v, and After said %v (%v)", now, then, err)
 	}
-	if two, err := o.Choose(t.Context(), pod("small", 1).Obj()); err != nil || two.Feasible != 2 || two.RunnerUp == "" || two.RunnerUp == two.Node || two.Score < two.RunnerUpScore || ch.RunnerUp != "" {
+	if two, err := o.Choose(t.Context(), pod("small", 1).Obj()); err != nil || two.Feasible != 2 || two.RunnerUp == "" ||
+		two.RunnerUp == two.Node || two.Score < two.RunnerUpScore || ch.RunnerUp != "" {
 		t.Errorf("%+v, %v", two, err)
 	}
 	if o.Alike("a", "b") {

@@ -15,7 +15,8 @@ import (
 // New pods are tried by priority, and among equals by their arrival.
 func TestOrder(t *testing.T) {
 	o, f := placements(t, "a")
-	for _, p := range []*st.PodWrapper{pod("one", 1), pod("two", 1).Priority(5), pod("three", 1), pod("four", 1).Priority(9), pod("five", 1).Priority(5)} {
+	for _, p := range []*st.PodWrapper{pod("one", 1), pod("two", 1).Priority(5), pod("three", 1), pod("four", 1).Priority(9),
+		pod("five", 1).Priority(5)} {
 		o.Wait(p.Obj())
 	}
 	settle(t, o)
@@ -134,7 +135,8 @@ func TestWakes(t *testing.T) {
 		{"nobody waits", nil, web(), false},
 		{"no trigger", pod("x", 9), web(), false},
 		{"affinity", pod("x", 9).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq), web(), true},
-		{"affinity in another namespace", pod("x", 9).Namespace("other").PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq), web(), true},
+		{"affinity in another namespace", pod("x", 9).Namespace("other").PodAffinity(v1.LabelHostname, labelled("web"),
+			st.PodAffinityWithRequiredReq), web(), true},
 		{"affinity to others", pod("x", 9).PodAffinity(v1.LabelHostname, labelled("db"), st.PodAffinityWithRequiredReq), web(), false},
 		{"preferred affinity", pod("x", 9).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithPreferredReq), web(), false},
 		{"affinity without a selector", pod("x", 9).PodAffinity(v1.LabelHostname, nil, st.PodAffinityWithRequiredReq), web(), false},
@@ -142,8 +144,10 @@ func TestWakes(t *testing.T) {
 		{"affinity that cannot be read", pod("x", 9).PodAffinity(v1.LabelHostname, odd, st.PodAffinityWithRequiredReq), web(), false},
 		{"anti-affinity", pod("x", 9).PodAntiAffinity(v1.LabelHostname, labelled("web"), st.PodAntiAffinityWithRequiredReq), web(), false},
 		{"spreading", pod("x", 9).SpreadConstraint(1, v1.LabelHostname, v1.DoNotSchedule, labelled("web"), nil, nil, nil, nil), web(), true},
-		{"spreading in another namespace", pod("x", 9).Namespace("other").SpreadConstraint(1, v1.LabelHostname, v1.DoNotSchedule, labelled("web"), nil, nil, nil, nil), web(), false},
-		{"preferred spreading", pod("x", 9).SpreadConstraint(1, v1.LabelHostname, v1.ScheduleAnyway, labelled("web"), nil, nil, nil, nil), web(), false},
+		{"spreading in another namespace", pod("x", 9).Namespace("other").SpreadConstraint(1, v1.LabelHostname, v1.DoNotSchedule,
+			labelled("web"), nil, nil, nil, nil), web(), false},
+		{"preferred spreading", pod("x", 9).SpreadConstraint(1, v1.LabelHostname, v1.ScheduleAnyway, labelled("web"), nil, nil, nil, nil),
+			web(), false},
 	} {
 		o, _ := placements(t, "a", "b")
 		if c.waits != nil {
@@ -210,7 +214,8 @@ func TestOwnTriggers(t *testing.T) {
 	}
 	o.Wait(bare("one"))
 	o.Wait(bare("two"))
-	for _, p := range replicas(daemonOf("agent", 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj(), "agent-1", "agent-2") {
+	for _, p := range replicas(daemonOf("agent", 1).PodAffinity(v1.LabelHostname, labelled("web"), st.PodAffinityWithRequiredReq).Obj(),
+		"agent-1", "agent-2") {
 		o.Wait(p)
 	}
 	if len(o.triggers) != 4 {

@@ -30,7 +30,10 @@ var (
 
 // Terms lists the terms that Parse knows by name. To add a term, write a type that implements Term
 // and name it here.
-var Terms = []Term{Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{}, usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{}}
+var Terms = []Term{
+	Balance{}, Ordinary{}, Pack{}, Fragmentation{}, Zones{}, GPUIdle{},
+	usageBalance{}, hotNodes{}, Throttled{}, unusedCPU{}, energy{}, traffic{}, overload{},
+}
 
 // Parse reads a mix from its text form. The error of an unknown term lists the known ones.
 func Parse(text string) (Mix, error) {
@@ -63,13 +66,7 @@ func Parse(text string) (Mix, error) {
 }
 
 // known returns the names of Terms.
-func known() []string {
-	var names []string
-	for _, t := range Terms {
-		names = append(names, t.Name())
-	}
-	return names
-}
+func known() []string { return choice.Names(Terms, Term.Name) }
 
 // Validate checks that the mix has a term, that no term occurs twice, and that the weights are
 // finite and over 0.

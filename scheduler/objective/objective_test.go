@@ -39,7 +39,8 @@ func TestCost(t *testing.T) {
 		{"control plane left out", []*cluster.Node{tainted(at(0, 0)), at(4, 4), at(4, 4), tainted(at(9, 9))}, 0, 1},
 		{"cordoned left out", []*cluster.Node{{Unschedulable: true}, at(4, 4)}, 0, 1},
 		{"nothing offered", []*cluster.Node{{}, at(0, 0)}, 0, 0},
-		{"sizes respected", []*cluster.Node{at(5, 5), {Allocatable: cluster.Resources{MilliCPU: 2, Memory: 4}, Requested: cluster.Resources{MilliCPU: 1, Memory: 2, Pods: 1}}}, 0, 1},
+		{"sizes respected", []*cluster.Node{at(5, 5),
+			{Allocatable: cluster.Resources{MilliCPU: 2, Memory: 4}, Requested: cluster.Resources{MilliCPU: 1, Memory: 2, Pods: 1}}}, 0, 1},
 	} {
 		if got := (Balance{}).Cost(c.nodes); math.Abs(got-c.balance) > 1e-12 {
 			t.Errorf("%s: balance %v, want %v", c.name, got, c.balance)
@@ -83,7 +84,8 @@ func TestTrackerFollows(t *testing.T) {
 		}
 		tracker := Track(mix, nodes)
 		for step := range 40 {
-			if got, want := tracker.Cost(), mix.Cost(nodes); math.Abs(got-want) > 1e-6 { // sums of squares keep half the digits of a deviation near 0
+			// sums of squares keep half the digits of a deviation near 0
+			if got, want := tracker.Cost(), mix.Cost(nodes); math.Abs(got-want) > 1e-6 {
 				t.Fatalf("after %d changes: cost %v, want %v", step, got, want)
 			}
 			if len(nodes) == 0 {

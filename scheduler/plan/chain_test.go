@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +18,8 @@ func TestChain(t *testing.T) {
 		},
 	}
 	m := find(t, s, Limits{Chains: true})
-	if len(m.Freed) != 1 || len(m.Moves) != 2 || m.Moves[0].Pod != "shop/web-2" || m.Moves[0].To != "c" || m.Moves[1].To != "b" || m.Rounds != 2 {
+	if len(m.Freed) != 1 || len(m.Moves) != 2 || m.Moves[0].Pod != "shop/web-2" || m.Moves[0].To != "c" || m.Moves[1].To != "b" ||
+		m.Rounds != 2 {
 		t.Errorf("%+v", m)
 	}
 	if m := find(t, s, Limits{Chains: true, Pods: 1}); len(m.Moves) > 0 {
@@ -28,7 +27,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// A move is made later than it was planned: each reason why it is not possible any more is said, and a budget that is used up for now is none.
+// A move is made later than it was planned: each reason why it is not possible any more is said,
+// and a budget that is used up for now is none.
 func TestRecheck(t *testing.T) {
 	s := replay.Source{
 		Nodes: []record.Node{node("a"), node("b")}, Objects: []record.Object{budgetOf("db", `"maxUnavailable":1`)},
@@ -48,53 +48,6 @@ func TestRecheck(t *testing.T) {
 	if err != nil || again[0] != "" || again[1] != "it is on a now" {
 		t.Errorf("%q, %v", again, err)
 	}
-}
-
-// BenchmarkFind measures the search on random clusters of 60 nodes, with and without pods that make room for others. It reports the nodes that it
-// empties, of three clusters together.
-func BenchmarkFind(b *testing.B) {
-	for _, load := range []float64{0.5, 0.7, 0.85} {
-		for _, chains := range []bool{false, true} {
-			b.Run(fmt.Sprintf("load=%v/chains=%v", load, chains), func(b *testing.B) {
-				freed := 0
-				for b.Loop() {
-					freed = 0
-					for seed := range uint64(3) {
-						m, err := Find(b.Context(), at(b, crowded(seed, load)), Limits{Chains: chains}, func(float64) {})
-						if err != nil {
-							b.Fatal(err)
-						}
-						freed += len(m.Freed)
-					}
-				}
-				b.ReportMetric(float64(freed), "nodes")
-			})
-		}
-	}
-}
-
-// crowded draws 60 nodes of 16 cores, with pods up to about a load. One pod in twelve has to stay.
-func crowded(seed uint64, load float64) (s replay.Source) {
-	r := rand.New(rand.NewPCG(seed, 1))
-	for i := range 60 {
-		n := node(fmt.Sprintf("n%d", i))
-		n.MilliCPU, n.Memory = 16_000, 64<<30
-		s.Nodes = append(s.Nodes, n)
-		free := int64(16)
-		for k := 0; float64(16-free) < load*16*(0.6+0.8*r.Float64()); k++ {
-			cores := []int64{1, 1, 2, 4, 6}[r.IntN(5)]
-			if cores > free {
-				break
-			}
-			free -= cores
-			change := func(*record.Pod) {}
-			if r.IntN(12) == 0 {
-				change = bare
-			}
-			s.Pods = append(s.Pods, pod(fmt.Sprintf("web-%d-%d", i, k), n.Name, cores, change))
-		}
-	}
-	return s
 }
 
 // The moves that make room for a waiting pod are those of the fewest pods; there is an error if no moves do.

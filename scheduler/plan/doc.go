@@ -1,8 +1,7 @@
 // Package plan answers questions about a recorded cluster. It changes no cluster.
 //
-// [Find] looks for moves of pods that empty nodes. A node is emptied whole or left as it is. Its pods move to nodes in use that
-// upstream's filters accept, to the fullest of them. Nodes are taken in several orders, such as those with the fewest
-// pods first, and the order that empties most nodes wins. That is a heuristic: there may be a better list.
+// [Find] lets package moves look for moves of pods that empty nodes. A node is emptied whole or left as it is. Its pods move to nodes in
+// use that upstream's filters accept, to the fullest of them.
 //
 // [Without] returns the pods without a node if the cluster loses nodes. [FindFewest] removes nodes as long as the others hold the recorded
 // work, which is played again and again, and says how many nodes are needed at least. [Types.FindMixes] does the same with nodes of given

@@ -114,19 +114,26 @@ func TestFewest(t *testing.T) {
 		holds        bool
 		notes, among string
 	}{
-		{"four cores", []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 1), pod("web-3", "c", 1)}, three, Target{Share: 1}, 1, 1, true, "", ""},
-		{"three do not share a node", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 3)}, three, Target{Share: 1}, 3, 3, true, "", ""},
+		{"four cores", []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 1), pod("web-3", "c", 1)}, three, Target{Share: 1}, 1, 1, true, "",
+			""},
+		{"three do not share a node", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 3)}, three, Target{Share: 1},
+			3, 3, true, "", ""},
 		{"the bound is not reached", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3)}, three[:2], Target{Share: 1}, 2, 2, true, "", ""},
-		{"two of three cores", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 2)}, three, Target{Share: 1}, 3, 2, true, "", ""},
+		{"two of three cores", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 2)}, three, Target{Share: 1}, 3, 2,
+			true, "", ""},
 		{"jobs at once", jobs, three, Target{Share: 1}, 3, 3, true, "", ""},
 		{"jobs may wait for one", jobs, three, Target{Share: 1, Wait: 10 * time.Second}, 2, 0, true, "", ""},
 		{"jobs may wait for two", jobs, three, Target{Share: 1, Wait: 20 * time.Second}, 1, 0, true, "", ""},
 		{"one of three jobs may wait longer", jobs, three, Target{Share: 0.5}, 2, 2, true, "", ""},
-		{"a selector keeps the small node", []record.Pod{pod("db-1", "small", 1, func(p *record.Pod) { p.NodeSelector = `{"disk":"ssd"}` }), pod("web-1", "a", 4)}, append(three[:3:3], small), Target{Share: 1}, 2, 2, true, "", "small"},
+		{"a selector keeps the small node", []record.Pod{pod("db-1", "small", 1, func(p *record.Pod) { p.NodeSelector = `{"disk":"ssd"}` }),
+			pod("web-1", "a", 4)}, append(three[:3:3], small), Target{Share: 1}, 2, 2, true, "", "small"},
 		{"the control plane stays", []record.Pod{pod("web-1", "a", 1)}, append(three[:3:3], main), Target{Share: 1}, 1, 0, true, "", ""},
-		{"one waits in any case", []record.Pod{pod("big-1", "", 8, waiting), pod("web-1", "a", 1), pod("web-2", "b", 1)}, three, Target{Share: 0.5}, 1, 1, true, "", ""},
-		{"the target is missed by all", []record.Pod{pod("big-1", "", 8, waiting)}, three, Target{Share: 1, Wait: time.Second}, 3, 0, false, "", ""},
-		{"daemons go with their node", []record.Pod{pod("log-1", "a", 3, func(p *record.Pod) { p.Daemon = true }), pod("log-2", "b", 3, func(p *record.Pod) { p.Daemon = true }), pod("web-1", "a", 1)}, three[:2], Target{Share: 1}, 1, 1, true, "", ""},
+		{"one waits in any case", []record.Pod{pod("big-1", "", 8, waiting), pod("web-1", "a", 1), pod("web-2", "b", 1)}, three,
+			Target{Share: 0.5}, 1, 1, true, "", ""},
+		{"the target is missed by all", []record.Pod{pod("big-1", "", 8, waiting)}, three, Target{Share: 1, Wait: time.Second}, 3, 0, false, "",
+			""},
+		{"daemons go with their node", []record.Pod{pod("log-1", "a", 3, func(p *record.Pod) { p.Daemon = true }),
+			pod("log-2", "b", 3, func(p *record.Pod) { p.Daemon = true }), pod("web-1", "a", 1)}, three[:2], Target{Share: 1}, 1, 1, true, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := fewest(t, replay.Source{Pods: c.pods, Nodes: c.nodes}, c.target)
@@ -217,11 +224,12 @@ func TestFewestEndsEarly(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	f, err := FindFewest(ctx, s, profiles(t, server.DefaultProfile, "most-allocated"), Target{Share: 1, Evaluations: 100}, func(_ string, n int) {
-		if n == 1 {
-			cancel()
-		}
-	})
+	f, err := FindFewest(ctx, s, profiles(t, server.DefaultProfile, "most-allocated"), Target{Share: 1, Evaluations: 100},
+		func(_ string, n int) {
+			if n == 1 {
+				cancel()
+			}
+		})
 	if err != nil || len(f.Profiles) != 1 || f.Profiles[0].Cut != cutInterrupt || len(f.Profiles[0].Keep) > 8 {
 		t.Fatalf("%v: %+v", err, f)
 	}

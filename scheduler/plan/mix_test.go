@@ -96,21 +96,32 @@ func TestMix(t *testing.T) {
 	}{
 		{"the big type is cheaper a core", web(4, 2), three, Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, "CPU"},
 		{"both types", web(5, 2), three, Types{small, big}, Target{Share: 1}, map[string]int{"big": 1, "small": 1}, 4, "CPU"},
-		{"few of the cheap ones", web(4, 2), three, Types{typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 0)}, Target{Share: 1}, map[string]int{"small": 4}, 4, "CPU"},
+		{"few of the cheap ones", web(4, 2), three, Types{typeOf("small", 2, 1, 9), typeOf("big", 8, 3, 0)}, Target{Share: 1},
+			map[string]int{"small": 4}, 4, "CPU"},
 		{"a pod that fits the big type only", web(1, 3), three, Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, ""},
-		{"a selector", append(web(1, 2, func(p *record.Pod) { p.NodeSelector = `{"disk":"ssd"}` }), pod("db-1", "a", 2)), with(three, func(n *record.Node) { n.Labels = `{"disk":"ssd"}` }), Types{small, big, ssd}, Target{Share: 1}, map[string]int{"small": 1, "ssd": 1}, 6, ""},
-		{"a taint", web(4, 2), three, Types{small, big, tainted}, Target{Share: 1}, map[string]int{"big": 1}, 3, "CPU of pods that fit small, big only"},
-		{"a toleration", web(4, 2, func(p *record.Pod) { p.Tolerations = `[{"key":"spot","operator":"Exists"}]` }), three, Types{small, big, tainted}, Target{Share: 1}, map[string]int{"cheap": 1}, 0.1, "CPU"},
-		{"GPUs", append(web(4, 2), pod("train-1", "", 1, func(p *record.Pod) { p.GPU = 3 }), pod("train-2", "", 1, func(p *record.Pod) { p.GPU = 3 })), with(three, func(n *record.Node) { n.GPU = 4 }), Types{small, big, gpu}, Target{Share: 1}, map[string]int{"gpu": 2}, 20, "GPUs"},
+		{"a selector", append(web(1, 2, func(p *record.Pod) { p.NodeSelector = `{"disk":"ssd"}` }), pod("db-1", "a", 2)),
+			with(three, func(n *record.Node) { n.Labels = `{"disk":"ssd"}` }), Types{small, big, ssd}, Target{Share: 1},
+			map[string]int{"small": 1, "ssd": 1}, 6, ""},
+		{"a taint", web(4, 2), three, Types{small, big, tainted}, Target{Share: 1}, map[string]int{"big": 1}, 3,
+			"CPU of pods that fit small, big only"},
+		{"a toleration", web(4, 2, func(p *record.Pod) { p.Tolerations = `[{"key":"spot","operator":"Exists"}]` }), three,
+			Types{small, big, tainted}, Target{Share: 1}, map[string]int{"cheap": 1}, 0.1, "CPU"},
+		{"GPUs", append(web(4, 2), pod("train-1", "", 1, func(p *record.Pod) { p.GPU = 3 }),
+			pod("train-2", "", 1, func(p *record.Pod) { p.GPU = 3 })), with(three, func(n *record.Node) { n.GPU = 4 }), Types{small, big, gpu},
+			Target{Share: 1}, map[string]int{"gpu": 2}, 20, "GPUs"},
 		{"one on each node", web(3, 1, apart), three, Types{small, big}, Target{Share: 1}, map[string]int{"small": 3}, 2, "CPU"},
 		{"all on one node", web(3, 1, near), three, Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 2, "CPU"},
-		{"zones", web(2, 1, func(p *record.Pod) { p.NodeSelector = `{"topology.kubernetes.io/zone":"b"}` }), with(three, func(n *record.Node) { n.Labels = `{"topology.kubernetes.io/zone":"b"}` }), Types{zoned}, Target{Share: 1}, map[string]int{"zoned": 2}, 1, "CPU"},
+		{"zones", web(2, 1, func(p *record.Pod) { p.NodeSelector = `{"topology.kubernetes.io/zone":"b"}` }),
+			with(three, func(n *record.Node) { n.Labels = `{"topology.kubernetes.io/zone":"b"}` }), Types{zoned}, Target{Share: 1},
+			map[string]int{"zoned": 2}, 1, "CPU"},
 		{"jobs at once", jobs, three, Types{small, typeOf("big", 8, 2.5, 9)}, Target{Share: 1}, map[string]int{"big": 1}, 2.5, "CPU"},
 		{"jobs may wait for one", jobs, three, Types{small, big}, Target{Share: 1, Wait: 10 * time.Second}, map[string]int{"small": 2}, 0, ""},
 		{"jobs may wait for two", jobs, three, Types{small, big}, Target{Share: 1, Wait: 20 * time.Second}, map[string]int{"small": 1}, 0, ""},
 		{"DaemonSets take room", append(web(1, 2), agents(1)...), three, Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, ""},
-		{"DaemonSets run on the control plane too", append(web(1, 2), everywhere(agents(1))...), append(three[:3:3], main), Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, ""},
-		{"the control plane stays", web(4, 2), append(three[:3:3], main), Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3, "CPU"},
+		{"DaemonSets run on the control plane too", append(web(1, 2), everywhere(agents(1))...), append(three[:3:3], main), Types{small, big},
+			Target{Share: 1}, map[string]int{"big": 1}, 3, ""},
+		{"the control plane stays", web(4, 2), append(three[:3:3], main), Types{small, big}, Target{Share: 1}, map[string]int{"big": 1}, 3,
+			"CPU"},
 		{"nothing costs nothing", web(4, 2), three, Types{typeOf("free", 8, 0, 5)}, Target{Share: 1}, map[string]int{"free": 1}, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -241,7 +252,8 @@ func TestMisfits(t *testing.T) {
 		t.Errorf("%v, want\n%s", err, want)
 	}
 	waits := pod("huge-1", "", 9, waiting)
-	if p := mix(t, replay.Source{Pods: []record.Pod{waits, pod("web-1", "a", 2), pod("web-2", "a", 2)}, Nodes: two}, types, Target{Share: 0.5}); !p.Found || p.Mix["small"] != 2 || p.With.Unplaced != 1 {
+	if p := mix(t, replay.Source{Pods: []record.Pod{waits, pod("web-1", "a", 2), pod("web-2", "a", 2)}, Nodes: two}, types,
+		Target{Share: 0.5}); !p.Found || p.Mix["small"] != 2 || p.With.Unplaced != 1 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -250,19 +262,22 @@ func TestMisfits(t *testing.T) {
 func TestNoMix(t *testing.T) {
 	pods := []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 2), pod("web-3", "c", 2)}
 	s := replay.Source{Pods: pods, Nodes: []record.Node{node("a"), node("b"), node("c")}}
-	if p := mix(t, s, Types{typeOf("small", 2, 1, 2)}, Target{Share: 1}); p.Found || p.Why != "all nodes of the types together offer too little CPU" {
+	if p := mix(t, s, Types{typeOf("small", 2, 1, 2)}, Target{Share: 1}); p.Found ||
+		p.Why != "all nodes of the types together offer too little CPU" {
 		t.Errorf("%+v", p)
 	}
 	for i := range s.Pods {
 		apart(&s.Pods[i])
 	}
-	if p := mix(t, s, Types{typeOf("big", 8, 1, 2)}, Target{Share: 1}); p.Found || p.Why != "all nodes of the types together miss the target" || p.Bound != 1 {
+	if p := mix(t, s, Types{typeOf("big", 8, 1, 2)}, Target{Share: 1}); p.Found ||
+		p.Why != "all nodes of the types together miss the target" || p.Bound != 1 {
 		t.Errorf("%+v", p)
 	}
 	main := node("small-7")
 	main.Labels = `{"node-role.kubernetes.io/control-plane":""}`
 	s.Nodes = append(s.Nodes, main)
-	if _, err := mixes(t, s, Types{typeOf("small", 2, 1, 9)}, Target{Share: 1}); !errors.Is(err, ErrNameTaken) || !strings.HasSuffix(err.Error(), "like the control-plane node small-7") {
+	if _, err := mixes(t, s, Types{typeOf("small", 2, 1, 9)}, Target{Share: 1}); !errors.Is(err, ErrNameTaken) ||
+		!strings.HasSuffix(err.Error(), "like the control-plane node small-7") {
 		t.Error(err)
 	}
 }
@@ -286,11 +301,12 @@ func TestMixEndsEarly(t *testing.T) {
 	}
 	for _, at := range []int{1, 4} {
 		ctx, cancel := context.WithCancel(t.Context())
-		m, err := types.FindMixes(ctx, s, profiles(t, server.DefaultProfile, "most-allocated"), Target{Share: 1, Evaluations: 100}, func(_ string, n int) {
-			if n == at {
-				cancel()
-			}
-		})
+		m, err := types.FindMixes(ctx, s, profiles(t, server.DefaultProfile, "most-allocated"), Target{Share: 1, Evaluations: 100},
+			func(_ string, n int) {
+				if n == at {
+					cancel()
+				}
+			})
 		if err != nil || len(m.Profiles) != 1 || m.Profiles[0].Cut != cutInterrupt || m.Profiles[0].Found != (at == 4) {
 			t.Errorf("%d: %v, %+v", at, err, m)
 		}
@@ -321,7 +337,8 @@ func TestMixEndsEarly(t *testing.T) {
 // The record's own types, by a label, with the zones in which they are.
 func TestRecordedTypes(t *testing.T) {
 	nodes := []record.Node{node("b"), node("a"), node("c"), node("d"), node("main")}
-	for i, labels := range []string{`{"type":"m","topology.kubernetes.io/zone":"2"}`, `{"type":"m","topology.kubernetes.io/zone":"1"}`, `{"type":"c"}`, `{}`, `{"type":"m","node-role.kubernetes.io/control-plane":""}`} {
+	for i, labels := range []string{`{"type":"m","topology.kubernetes.io/zone":"2"}`, `{"type":"m","topology.kubernetes.io/zone":"1"}`,
+		`{"type":"c"}`, `{}`, `{"type":"m","node-role.kubernetes.io/control-plane":""}`} {
 		nodes[i].Labels = labels
 	}
 	nodes[1].MilliCPU, nodes[1].Unschedulable = 3900, true
@@ -330,7 +347,8 @@ func TestRecordedTypes(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	n := got[1].node(3, t0)
-	if n.Name != "m-3" || n.MilliCPU != 3900 || n.Unschedulable || n.Labels != `{"kubernetes.io/hostname":"m-3","topology.kubernetes.io/zone":"2","type":"m"}` {
+	if n.Name != "m-3" || n.MilliCPU != 3900 || n.Unschedulable ||
+		n.Labels != `{"kubernetes.io/hostname":"m-3","topology.kubernetes.io/zone":"2","type":"m"}` {
 		t.Errorf("%+v", n)
 	}
 }
@@ -362,7 +380,8 @@ func TestFilled(t *testing.T) {
 		room  float64
 		want  float64
 	}{
-		{nil, 7, 7}, {[]int64{0}, 7, 7}, {[]int64{3}, 7, 6}, {[]int64{3, 5}, 7, 6}, {[]int64{3, 5}, 8, 8}, {[]int64{4, 6}, 11, 10}, {[]int64{9}, 7, 0},
+		{nil, 7, 7}, {[]int64{0}, 7, 7}, {[]int64{3}, 7, 6}, {[]int64{3, 5}, 7, 6}, {[]int64{3, 5}, 8, 8}, {[]int64{4, 6}, 11, 10},
+		{[]int64{9}, 7, 0},
 		{[]int64{250, 1000}, 1800, 1750}, {[]int64{1000, 3000}, 3800, 3000}, {[]int64{1, 1 << 30}, 7 << 30, 7 << 30}, {[]int64{2}, -3, -3},
 	} {
 		var z sizes

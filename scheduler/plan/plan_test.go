@@ -13,6 +13,7 @@ import (
 	"gnnsched/internal/golden"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/record"
@@ -65,16 +66,20 @@ func at(t testing.TB, s replay.Source) *State {
 func stateOf(t testing.TB, s replay.Source) (*State, error) {
 	t.Helper()
 	s.From, s.To = t0, t0+1000
-	c, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}}, QPS: 1}.Decode()
+	c, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile,
+		Args: server.Args{Variant: server.DefaultProfile}}}, QPS: 1}.Decode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return At(t.Context(), s, c.Profiles[0])
 }
 
+// searching is the usual search.
+var searching = Search{By: moves.Local{}, Progress: func(float64) {}}
+
 func find(t testing.TB, s replay.Source, l Limits) Moves {
 	t.Helper()
-	m, err := Find(t.Context(), at(t, s), l, func(float64) {})
+	m, err := Find(t.Context(), at(t, s), l, searching)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,20 +124,19 @@ func check(t testing.TB, s replay.Source, m Moves) {
 		if why, refused := choice.Refused[x.To]; refused || slices.Contains(m.Empty, x.To) {
 			t.Fatalf("%+v: the node refuses the pod (%s), or was empty", x, why)
 		}
-		st.cluster.Fix(memcluster.On(p, x.To))
+		st.cluster.Fix(memcluster.OnDevices(p, x.To, x.GPUs))
 	}
 	for where, n := range moved {
 		if most, err := where.budget.allowed(); err != nil || n > most {
 			t.Errorf("round %d moves %d pods of %v, which allows %d (%v)", where.round, n, where.budget, most, err)
 		}
 	}
-	left := st.byNode()
-	for _, n := range m.Freed {
-		if len(left[n]) > 0 {
-			t.Errorf("%s has %d pods", n, len(left[n]))
+	for uid, p := range st.cluster.Running {
+		if !st.own[uid] && slices.Contains(m.Freed, p.Spec.NodeName) {
+			t.Errorf("%s has %s", p.Spec.NodeName, p.Name)
 		}
 	}
-	if got := len(m.Freed) + len(m.Empty) + len(m.Stay); got != m.Nodes {
+	if got := len(m.Freed) + len(m.Empty) + len(m.Stay); got != m.Nodes && m.Lower == nil {
 		t.Errorf("%d nodes are freed, empty or stay, of %d", got, m.Nodes)
 	}
 }
@@ -149,21 +153,34 @@ func TestWhatStays(t *testing.T) {
 	}{
 		{"one node suffices", []record.Pod{pod("web-1", "a", 1), pod("web-2", "b", 2)}, nil, Limits{}, 1, "it takes pods"},
 		{"too large", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 2)}, nil, Limits{}, 0, "1 Insufficient cpu"},
-		{"a pod of the node", []record.Pod{pod("web-1", "a", 1), pod("log-1", "a", 1, func(p *record.Pod) { p.Daemon = true }), pod("web-2", "b", 2)}, nil, Limits{}, 1, "it takes pods"},
+		{"a pod of the node", []record.Pod{pod("web-1", "a", 1), pod("log-1", "a", 1, func(p *record.Pod) { p.Daemon = true }),
+			pod("web-2", "b", 2)}, nil, Limits{}, 1, "it takes pods"},
 		{"bare pods", []record.Pod{pod("x-1", "a", 1, bare), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0, "no controller"},
-		{"volumes", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Claims = `["d"]` }), pod("x-2", "b", 4)}, nil, Limits{}, 0, "it has volumes"},
-		{"files of the node", []record.Pod{pod("x-1", "a", 1, holding("emptyDir", "hostPath")), pod("x-2", "b", 4)}, nil, Limits{EmptyDirs: true}, 0, "it has hostPath volumes"},
-		{"data in the pod", []record.Pod{pod("x-1", "a", 1, holding("emptyDir")), pod("x-2", "b", 3, bare)}, nil, Limits{}, 0, "--delete-emptydir-data"},
-		{"data that may go", []record.Pod{pod("x-1", "a", 1, holding("emptyDir")), pod("x-2", "b", 3, bare)}, nil, Limits{EmptyDirs: true}, 1, "no controller"},
+		{"volumes", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Claims = `["d"]` }), pod("x-2", "b", 4)}, nil, Limits{}, 0,
+			"it has volumes"},
+		{"files of the node", []record.Pod{pod("x-1", "a", 1, holding("emptyDir", "hostPath")), pod("x-2", "b", 4)}, nil,
+			Limits{EmptyDirs: true}, 0, "it has hostPath volumes"},
+		{"data in the pod", []record.Pod{pod("x-1", "a", 1, holding("emptyDir")), pod("x-2", "b", 3, bare)}, nil, Limits{}, 0,
+			"--delete-emptydir-data"},
+		{"data that may go", []record.Pod{pod("x-1", "a", 1, holding("emptyDir")), pod("x-2", "b", 3, bare)}, nil, Limits{EmptyDirs: true}, 1,
+			"no controller"},
 		{"devices", []record.Pod{pod("x-1", "a", 1, holding("resourceClaim")), pod("x-2", "b", 4)}, nil, Limits{}, 0, "it has ResourceClaims"},
-		{"a budget without a limit", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"unhealthyPodEvictionPolicy":"AlwaysAllow"`)}, Limits{}, 0, "neither minAvailable nor maxUnavailable"},
-		{"a budget that allows nothing", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"minAvailable":1`)}, Limits{}, 0, "allows no disruption"},
-		{"two budgets", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)}, []record.Object{budgetOf("db", `"maxUnavailable":1`), func() record.Object {
-			o := budgetOf("db", `"maxUnavailable":1`)
-			o.Name = "again"
-			return o
-		}()}, Limits{}, 0, "several PodDisruptionBudgets"},
-		{"a limit of pods", []record.Pod{pod("web-1", "a", 1), pod("web-2", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Pods: 1}, 0, "2 pods would have to move"},
+		{"a budget without a limit", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)},
+			[]record.Object{budgetOf("db", `"unhealthyPodEvictionPolicy":"AlwaysAllow"`)}, Limits{}, 0, "neither minAvailable nor maxUnavailable"},
+		{"a budget that allows nothing", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)},
+			[]record.Object{budgetOf("db", `"minAvailable":1`)}, Limits{}, 0, "allows no disruption"},
+		{"two budgets", []record.Pod{pod("db-1", "a", 1), pod("x-1", "b", 2, bare)},
+			[]record.Object{budgetOf("db", `"maxUnavailable":1`), func() record.Object {
+				o := budgetOf("db", `"maxUnavailable":1`)
+				o.Name = "again"
+				return o
+			}()}, Limits{}, 0, "several PodDisruptionBudgets"},
+		{"half of a deadline has passed", []record.Pod{pod("x-1", "a", 1, ends(2*ran)), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0,
+			"activeDeadlineSeconds"},
+		{"most of a deadline is left", []record.Pod{pod("x-1", "a", 1, ends(2*ran+1)), pod("x-2", "b", 1, bare)}, nil, Limits{}, 1,
+			"no controller"},
+		{"a limit of pods", []record.Pod{pod("web-1", "a", 1), pod("web-2", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Pods: 1}, 0,
+			"2 pods would have to move"},
 		{"a limit of memory", []record.Pod{pod("web-1", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Memory: 1 << 20}, 0, "more memory"},
 		{"an empty node takes nothing", []record.Pod{pod("web-1", "a", 1)}, nil, Limits{}, 0, "no other node in use takes it"},
 	} {
@@ -177,6 +194,13 @@ func TestWhatStays(t *testing.T) {
 }
 
 func bare(p *record.Pod) { p.OwnerKind = "" }
+
+// ran is how many seconds a pod of ends has run.
+const ran = 60
+
+func ends(after int64) func(*record.Pod) {
+	return func(p *record.Pod) { p.Arrived, p.Bound, p.Deadline = t0-1000*ran, t0+999-1000*ran, after }
+}
 
 func holding(kinds ...string) func(*record.Pod) {
 	return func(p *record.Pod) { p.Holds = `["` + strings.Join(kinds, `","`) + `"]` }
@@ -218,7 +242,8 @@ func TestHealthOfTheTime(t *testing.T) {
 		says    string
 	}{
 		{record.NotReady, t0, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 0, "1 of 2 pods are ready"},
-		{record.NotReady, t0 + 1000, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 1, "1 pods with a PodDisruptionBudget whether they are ready"},
+		{record.NotReady, t0 + 1000, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 1,
+			"1 pods with a PodDisruptionBudget whether they are ready"},
 		{record.Terminating, t0, nil, func(*record.Pod) {}, 1, "1 pods are being deleted"},
 	} {
 		second := pod("web-2", "b", 1, c.change)
@@ -240,8 +265,8 @@ func TestCommands(t *testing.T) {
 		want         string
 	}{
 		{nil, []string{"a"}, ""},
-		{[]string{"b", "a"}, []string{"c"}, "kubectl cordon b a c --dry-run=server\nkubectl drain b --ignore-daemonsets --delete-emptydir-data --dry-run=server\n" +
-			"kubectl drain a --ignore-daemonsets --delete-emptydir-data --dry-run=server"},
+		{[]string{"b", "a"}, []string{"c"}, "kubectl cordon b a c --dry-run=server\nkubectl drain b --ignore-daemonsets " +
+			"--delete-emptydir-data --dry-run=server\nkubectl drain a --ignore-daemonsets --delete-emptydir-data --dry-run=server"},
 		{[]string{"$(reboot)"}, []string{"-h"}, ""},
 	} {
 		if got := strings.Join(commands(c.freed, c.empty, Limits{EmptyDirs: true}), "\n"); got != c.want {
@@ -287,7 +312,8 @@ func text(t *testing.T, m Moves) string {
 
 // A budget of an old record that no program can read is left out, and a note names it.
 func TestUnreadableBudget(t *testing.T) {
-	for _, spec := range []string{"{", `{"minAvailable":"many","selector":{}}`, `{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}`} {
+	for _, spec := range []string{"{", `{"minAvailable":"many","selector":{}}`,
+		`{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}`} {
 		s := replay.Source{
 			Pods: []record.Pod{pod("web-1", "a", 1)}, Nodes: []record.Node{node("a")},
 			Objects: []record.Object{{Kind: record.KindBudget, Namespace: "shop", Name: "web", From: t0, Spec: spec}},
@@ -301,8 +327,8 @@ func TestUnreadableBudget(t *testing.T) {
 
 // Random clusters: no move breaks a budget or a filter, and the search frees nearly as many nodes as are possible.
 func TestAgainstAllPossibilities(t *testing.T) {
-	found, possible := 0, 0
-	for seed := range uint64(25) {
+	found, possible, bound := 0, 0, 0
+	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		s := replay.Source{Objects: []record.Object{budgetOf("web", `"maxUnavailable":2`)}}
 		free := map[string]int64{}
@@ -318,13 +344,14 @@ func TestAgainstAllPossibilities(t *testing.T) {
 			free[on] -= cores
 			s.Pods = append(s.Pods, pod(fmt.Sprintf("%s-%d", []string{"web", "api"}[r.IntN(2)], i), on, cores))
 		}
-		single, got, most := len(find(t, s, Limits{}).Freed), len(find(t, s, Limits{Chains: true}).Freed), exhaustive(s)
-		if single > got || got > most {
-			t.Errorf("seed %d: %d nodes are freed, %d with chains, and %d can be", seed, single, got, most)
+		single, chains, most := find(t, s, Limits{}), find(t, s, Limits{Chains: true}), exhaustive(s)
+		if got := len(chains.Freed); len(single.Freed) > got || got > most || most > chains.Bound {
+			t.Errorf("seed %d: %d nodes are freed, %d with chains, %d can be, %d is the bound", seed, len(single.Freed), got, most, chains.Bound)
 		}
-		found, possible = found+got, possible+most
+		found, possible, bound = found+len(chains.Freed), possible+most, bound+chains.Bound
 	}
-	if possible == 0 || found*10 < possible*9 {
+	t.Logf("%d nodes are freed of %d; %d is the bound", found, possible, bound)
+	if possible == 0 || found*50 < possible*49 {
 		t.Errorf("%d nodes are freed of %d", found, possible)
 	}
 }

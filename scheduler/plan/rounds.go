@@ -5,78 +5,80 @@ import (
 	"context"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	values "gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/moves"
 	"gnnsched/workload/record"
 )
 
-// result orders the steps in rounds and describes them.
-func (x *search) result(ctx context.Context, nodes []*values.Node) (Moves, error) {
+// result orders the steps of a search in rounds and describes them.
+func (v *view) result(found moves.Emptied) (Moves, error) {
 	out := Moves{
-		Nodes: len(nodes), Empty: []string{}, Freed: slices.Sorted(slices.Values(x.freed)), Moves: []Move{}, Stay: []Blocked{},
-		Waiting: len(x.waiting), Notes: x.notes,
+		Nodes: len(v.nodes), Empty: []string{}, Freed: []string{}, Moves: []Move{}, Stay: []Blocked{}, Bound: found.Bound,
+		Waiting: len(v.waiting), Notes: v.notes,
 	}
-	for _, n := range nodes {
-		switch why, stays := x.why[n.Name]; {
+	for row, n := range v.nodes {
+		switch why, stays := found.Why[int32(row)]; {
 		case stays:
-			out.Stay = append(out.Stay, Blocked{n.Name, len(x.pods[n.Name]), why})
-		case len(x.pods[n.Name]) == 0:
+			out.Stay = append(out.Stay, Blocked{n.Name, v.on[row], why})
+		case v.on[row] == 0:
 			out.Empty = append(out.Empty, n.Name)
 		}
 	}
+	for _, row := range found.Freed {
+		out.Freed = append(out.Freed, v.nodes[row].Name)
+	}
 	slices.Sort(out.Empty)
 	slices.SortFunc(out.Stay, func(a, b Blocked) int { return cmp.Or(cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Node, b.Node)) })
-	rounds, err := x.rounds(false)
-	if err != nil {
+	rounds, err := v.rounds(found.Steps, false)
+	if err == nil && !v.holds(found.Steps, rounds) { // a pod needs another one to have moved before
+		rounds, err = v.rounds(found.Steps, true)
+	}
+	if err := cmp.Or(err, v.err); err != nil {
 		return out, err
 	}
-	together, err := x.holds(ctx, rounds)
-	if err != nil {
-		return out, err
-	}
-	if !together { // a pod needs another one to have moved before
-		if rounds, err = x.rounds(true); err != nil {
-			return out, err
-		}
-	}
-	for i, s := range x.steps {
+	for i, s := range found.Steps {
+		p := v.pods[s.Pod]
 		m := Move{
-			Round: rounds[i], Pod: nameOf(s.pod), UID: string(s.pod.UID), Memory: kube.Requests(s.pod).Memory, From: s.pod.Spec.NodeName, To: s.to,
+			Round: rounds[i], Pod: nameOf(p), UID: string(p.UID), Memory: kube.Requests(p).Memory, From: p.Spec.NodeName, To: v.nodes[s.Row].Name,
+			GPUs: kube.FormatDevices(s.Devices),
 		}
-		if b := x.covers[s.pod.UID]; b != nil {
+		if b := v.covers[p.UID]; b != nil {
 			m.Budget = b.namespace + "/" + b.name
 		}
-		if x.empties[s.pod.UID] {
+		if v.empties[p.UID] {
 			m.Loses = record.HoldsEmptyDir
 		}
 		out.Moves, out.Rounds = append(out.Moves, m), max(out.Rounds, m.Round)
 	}
 	slices.SortStableFunc(out.Moves, func(a, b Move) int { return cmp.Compare(a.Round, b.Round) })
-	out.Commands = commands(x.freed, out.Empty, x.limits)
+	out.Commands = commands(out.Freed, out.Empty, v.limits)
+	slices.Sort(out.Freed)
 	return out, nil
 }
 
 // rounds returns the round of each step, so that no round moves more pods of a budget than it allows. With inOrder no step
 // comes before an earlier one.
-func (x *search) rounds(inOrder bool) ([]int, error) {
+func (v *view) rounds(steps []moves.Step, inOrder bool) ([]int, error) {
 	type place struct {
 		budget *budget
 		round  int
 	}
 	moved := map[place]int{}
-	out, last := make([]int, len(x.steps)), 1
-	for i, s := range x.steps {
+	out, last := make([]int, len(steps)), 1
+	for i, x := range steps {
 		round := 1
 		if inOrder {
 			round = last
 		}
-		if s.after > 0 {
-			round = max(round, out[s.after-1]+1)
+		if x.After > 0 {
+			round = max(round, out[x.After-1]+1)
 		}
-		if b := x.covers[s.pod.UID]; b != nil {
+		if b := v.covers[v.pods[x.Pod].UID]; b != nil {
 			allowed, err := b.allowed()
 			if err != nil {
 				return nil, err
@@ -92,32 +94,40 @@ func (x *search) rounds(inOrder bool) ([]int, error) {
 }
 
 // holds reports whether all nodes take their pods when the steps are made round by round. It restores the cluster at the end.
-func (x *search) holds(ctx context.Context, rounds []int) (bool, error) {
+func (v *view) holds(steps []moves.Step, rounds []int) bool {
 	order := make([]int, len(rounds))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rounds[a], rounds[b]) })
-	defer x.undo(0)
-	for _, i := range order {
-		s := x.steps[i]
-		x.cluster.Remove(s.pod.UID)
-		choice, err := x.cluster.Choose(ctx, s.pod)
-		_, refused := choice.Refused[s.to]
-		if err != nil || refused {
-			x.cluster.Fix(s.pod)
-			return false, err
+	defer func() {
+		for _, s := range steps {
+			v.Moved(v.home[s.Pod])
 		}
-		x.cluster.Fix(memcluster.On(s.pod, s.to))
+		v.update()
+	}()
+	for _, i := range order {
+		s := steps[i]
+		if v.Moved(values.Move{Pod: s.Pod, Row: -1}); v.Refusal(s.Pod, s.Row) != "" {
+			return false
+		}
+		v.Moved(s.Move)
 	}
-	return true, nil
+	return true
 }
 
 // Recheck returns why each of the moves cannot be made any more, in their order; "" if it can. A move that can counts for those after it.
 // A budget that allows no disruption for now is no reason. Recheck restores the cluster at the end. A plugin's error ends it.
 func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, error) {
-	x := &search{State: s, limits: l}
-	defer x.undo(0)
+	var made []*v1.Pod
+	defer func() {
+		for _, p := range made {
+			s.cluster.Remove(p.UID)
+		}
+		for _, p := range made {
+			s.cluster.Fix(p)
+		}
+	}()
 	out := make([]string, len(moves))
 	for i, m := range moves {
 		p := s.cluster.Running[types.UID(m.UID)]
@@ -127,15 +137,18 @@ func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, 
 		case p.Spec.NodeName != m.From:
 			out[i] = "it is on " + p.Spec.NodeName + " now"
 		default:
-			out[i] = x.forbids(p)
+			out[i] = s.forbids(p, l)
 		}
 		if out[i] != "" {
 			continue
 		}
 		s.cluster.Remove(p.UID)
-		choice, err := s.cluster.Choose(ctx, p)
-		why, refused := choice.Refused[m.To]
-		if err != nil || refused {
+		there := memcluster.OnDevices(p, m.To, m.GPUs)
+		why, err := s.cluster.Refusal(ctx, p, m.To)
+		if err == nil && why == "" && !s.cluster.HasDevices(there) {
+			why = "other pods use its GPUs " + m.GPUs
+		}
+		if err != nil || why != "" {
 			s.cluster.Fix(p)
 			out[i] = m.To + " does not take it any more: " + why
 			if err != nil {
@@ -143,8 +156,8 @@ func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, 
 			}
 			continue
 		}
-		s.cluster.Fix(memcluster.On(p, m.To))
-		x.steps = append(x.steps, step{pod: p, to: m.To})
+		s.cluster.Fix(there)
+		made = append(made, p)
 	}
 	return out, nil
 }

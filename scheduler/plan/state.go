@@ -19,18 +19,19 @@ import (
 
 // State is a cluster at the end of a replay's window.
 type State struct {
-	cluster *memcluster.Placements
-	at      int64                 // milliseconds since 1970
-	own     map[types.UID]bool    // pods that belong to their node, or are going
-	stays   map[types.UID]string  // why a pod may not be moved
-	spent   map[types.UID]string  // why a pod may not be moved now: its budget allows no disruption
-	covers  map[types.UID]*budget // the budgets of evictable pods
-	empties map[types.UID]bool    // pods with emptyDir volumes
-	kept    map[string]string     // why a node stays in use that has no pods
-	lacks   lacks
-	going   int // pods that are being deleted
-	waiting []*v1.Pod
-	notes   []string
+	cluster  *memcluster.Placements
+	at       int64                 // milliseconds since 1970
+	own      map[types.UID]bool    // pods that belong to their node, or are going
+	stays    map[types.UID]string  // why a pod may not be moved
+	spent    map[types.UID]string  // why a pod may not be moved now: its budget allows no disruption
+	covers   map[types.UID]*budget // the budgets of evictable pods
+	empties  map[types.UID]bool    // pods with emptyDir volumes
+	kept     map[string]string     // why a node stays in use that has no pods
+	lacks    lacks
+	claiming []string // pods with ResourceClaims
+	going    int      // pods that are being deleted
+	waiting  []*v1.Pod
+	notes    []string
 }
 
 // At returns the cluster at the end of the source's window. The profile's filters determine where pods fit. ctx ends the plugins. A
@@ -41,7 +42,8 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, spent: map[types.UID]string{}, covers: map[types.UID]*budget{},
+		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, spent: map[types.UID]string{},
+		covers:  map[types.UID]*budget{},
 		empties: map[types.UID]bool{},
 		kept:    map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
@@ -70,6 +72,9 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		st.notes = append(st.notes,
 			fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone",
 				st.going))
+	}
+	if n := len(st.claiming); n > 0 {
+		st.notes = append(st.notes, fmt.Sprintf("%d pods with ResourceClaims stay: %s", n, strings.Join(st.claiming, ", ")))
 	}
 	st.notes = append(st.notes, st.lacks.notes()...)
 	return st, st.limit(covering)
@@ -113,8 +118,9 @@ func (l lacks) notes() (out []string) {
 			"moves may lose data, and pods with ResourceClaims cannot be judged", l.holds))
 	}
 	if l.marks+l.nodeMarks > 0 {
-		out = append(out, fmt.Sprintf("the record does not say of %d pods and %d nodes whether their owners ask to leave them, as with the annotations "+
-			"cluster-autoscaler.kubernetes.io/safe-to-evict and karpenter.sh/do-not-disrupt: moves may disrupt them", l.marks, l.nodeMarks))
+		out = append(out, fmt.Sprintf("the record does not say of %d pods and %d nodes whether their owners ask to leave them, "+
+			"as with the annotations cluster-autoscaler.kubernetes.io/safe-to-evict and karpenter.sh/do-not-disrupt: moves may disrupt them",
+			l.marks, l.nodeMarks))
 	}
 	if l.health > 0 {
 		out = append(out,
@@ -155,10 +161,12 @@ func (s *State) judge(r *record.Pod) {
 		s.stays[uid] = "it has no controller that would make it anew"
 	case r.Claims != "":
 		s.stays[uid] = "it has volumes, and the record does not say which nodes can mount them"
-	case r.GPUMilli > 0:
-		s.stays[uid] = "it has a share of a GPU, and the record does not say which devices have room"
+	case r.GPUMilli > 0 && r.GPUIndex == "":
+		s.stays[uid] = "it has a share of a GPU, and the record does not say of which"
 	case len(marks) > 0:
 		s.stays[uid] = leave + strings.Join(marks, ", ")
+	case r.Deadline > 0 && (s.at-r.Bound)/500 >= r.Deadline:
+		s.stays[uid] = "half of its activeDeadlineSeconds has passed, so a new pod could take longer than is left of this one"
 	default:
 		if !known {
 			s.lacks.marks++
@@ -189,6 +197,7 @@ func (s *State) judgeHolds(r *record.Pod) {
 		s.lacks.holds++
 	case slices.Contains(holds, record.HoldsDevices):
 		s.stays[uid] = "it has ResourceClaims, and the record does not say which devices they need"
+		s.claiming = append(s.claiming, r.Namespace+"/"+r.Name)
 	case slices.Contains(holds, record.HoldsHostPath):
 		s.stays[uid] = "it has hostPath volumes, whose files are on its node"
 	case slices.Contains(holds, record.HoldsEmptyDir):

@@ -24,6 +24,10 @@ func (m Moves) WriteText(w io.Writer) error {
 	if m.Room != nil {
 		gain = fmt.Sprintf("%s fits on %s", plain(m.Room.Pod), plain(m.Room.Node))
 	}
+	head := []string{"round", "pod", "GiB", "from", "to", "budget"}
+	if l := m.Lower; l != nil {
+		gain, head = fmt.Sprintf("%s falls from %.4f to %.4f", l.Objective, l.Before, l.After), append(head, "gain")
+	}
 	fmt.Fprintf(&b, "%s. Pods to move: %d, rounds: %d.", gain, len(m.Moves), m.Rounds)
 	if m.Commands != nil {
 		fmt.Fprint(&b, " Nothing has been moved.")
@@ -46,16 +50,10 @@ func (m Moves) WriteText(w io.Writer) error {
 	for _, n := range m.Notes {
 		fmt.Fprintf(&b, "note: %s\n", plain(n))
 	}
-	var rows [][]string
-	for _, x := range m.Moves {
-		rows = append(rows, []string{
-			fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(x.To), plain(x.Budget),
-		})
-	}
-	if err := Table(&b, []string{"round", "pod", "GiB", "from", "to", "budget"}, rows); err != nil {
+	if err := Table(&b, head, m.rows()); err != nil {
 		return err
 	}
-	rows = nil
+	var rows [][]string
 	for _, x := range m.Stay {
 		rows = append(rows, []string{plain(x.Node), fmt.Sprint(x.Pods), plain(x.Why)})
 	}
@@ -70,6 +68,28 @@ func (m Moves) WriteText(w io.Writer) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// rows returns the table of the moves.
+func (m Moves) rows() (rows [][]string) {
+	for _, x := range m.Moves {
+		rows = append(rows, []string{
+			fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(OnGPUs(x.To, x.GPUs)),
+			plain(x.Budget),
+		})
+		if m.Lower != nil {
+			rows[len(rows)-1] = append(rows[len(rows)-1], fmt.Sprintf("%.4f", x.Gain))
+		}
+	}
+	return rows
+}
+
+// OnGPUs names a node with GPUs of it.
+func OnGPUs(node, gpus string) string {
+	if gpus == "" {
+		return node
+	}
+	return node + ", GPU " + gpus
 }
 
 // losing returns the number of moved pods that lose data.

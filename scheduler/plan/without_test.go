@@ -58,21 +58,29 @@ func TestWithout(t *testing.T) {
 		why           string
 	}{
 		{"there is room", []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 2), pod("web-3", "c", 2)}, []string{"a"}, nil, nil, ""},
-		{"there is room for one of two", []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 2), pod("web-3", "c", 4), pod("web-4", "a", 2)}, []string{"a"}, nil, []string{"shop/web-4"},
+		{"there is room for one of two", []record.Pod{pod("web-1", "a", 2), pod("web-2", "b", 2), pod("web-3", "c", 4), pod("web-4", "a", 2)},
+			[]string{"a"}, nil, []string{"shop/web-4"},
 			"0 of 2 nodes take it: 2 Insufficient cpu"},
-		{"two nodes go", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 3)}, []string{"a", "b"}, nil, []string{"shop/web-1", "shop/web-2"}, "0 of 1 nodes take it: 1 Insufficient cpu"},
-		{"one waits before", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 3), pod("big-1", "", 4, waiting)}, []string{"c"}, []string{"shop/big-1"}, []string{"shop/big-1", "shop/web-3"}, "Insufficient cpu"},
-		{"it names a node", []record.Pod{pod("web-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` })}, []string{"a"}, nil, []string{"shop/web-1"},
+		{"two nodes go", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 3)}, []string{"a", "b"}, nil,
+			[]string{"shop/web-1", "shop/web-2"}, "0 of 1 nodes take it: 1 Insufficient cpu"},
+		{"one waits before", []record.Pod{pod("web-1", "a", 3), pod("web-2", "b", 3), pod("web-3", "c", 3), pod("big-1", "", 4, waiting)},
+			[]string{"c"}, []string{"shop/big-1"}, []string{"shop/big-1", "shop/web-3"}, "Insufficient cpu"},
+		{"it names a node", []record.Pod{pod("web-1", "a", 1, func(p *record.Pod) { p.NodeSelector = `{"kubernetes.io/hostname":"a"}` })},
+			[]string{"a"}, nil, []string{"shop/web-1"},
 			"0 of 2 nodes take it: 2 node(s) didn't match Pod's node affinity/selector"},
-		{"daemons and bare pods go with it", []record.Pod{pod("log-1", "a", 1, func(p *record.Pod) { p.Daemon = true }), pod("x-1", "a", 1, bare)}, []string{"a"}, nil, nil, ""},
-		{"important pods come first", []record.Pod{pod("web-1", "a", 3), pod("db-1", "a", 1, func(p *record.Pod) { p.Priority = 10 }), pod("web-2", "b", 3), pod("web-3", "c", 4, func(p *record.Pod) { p.Priority = 10 })},
+		{"daemons and bare pods go with it", []record.Pod{pod("log-1", "a", 1, func(p *record.Pod) { p.Daemon = true }),
+			pod("x-1", "a", 1, bare)}, []string{"a"}, nil, nil, ""},
+		{"important pods come first", []record.Pod{pod("web-1", "a", 3), pod("db-1", "a", 1, func(p *record.Pod) { p.Priority = 10 }),
+			pod("web-2", "b", 3), pod("web-3", "c", 4, func(p *record.Pod) { p.Priority = 10 })},
 			[]string{"a"}, nil, []string{"shop/web-1"}, "2 Insufficient cpu"},
-		{"important pods take others' place", []record.Pod{pod("db-1", "a", 4, func(p *record.Pod) { p.Priority = 10 }), pod("web-2", "b", 3), pod("web-3", "c", 4, func(p *record.Pod) { p.Priority = 10 })},
+		{"important pods take others' place", []record.Pod{pod("db-1", "a", 4, func(p *record.Pod) { p.Priority = 10 }), pod("web-2", "b", 3),
+			pod("web-3", "c", 4, func(p *record.Pod) { p.Priority = 10 })},
 			[]string{"a"}, nil, []string{"shop/web-2"}, "2 Insufficient cpu"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := without(t, replay.Source{Pods: c.pods, Nodes: three}, c.gone...)
-			if len(l.Times) != 1 || len(l.Times[0].Profiles) != 2 || fmt.Sprint(l.Times[0].Lost.Lost) != fmt.Sprint(c.gone) || l.Times[0].Nodes != 3 {
+			if len(l.Times) != 1 || len(l.Times[0].Profiles) != 2 || fmt.Sprint(l.Times[0].Lost.Lost) != fmt.Sprint(c.gone) ||
+				l.Times[0].Nodes != 3 {
 				t.Fatalf("%+v", l)
 			}
 			for _, p := range l.Times[0].Profiles {

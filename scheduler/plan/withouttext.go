@@ -39,7 +39,8 @@ func (t LossAt) write(b *bytes.Buffer) error {
 	}{
 		{len(t.Bare), "pods have no controller and do not come back: " + strings.Join(t.Bare, ", ")},
 		{t.EmptyDirs, "of the displaced pods lose the data of their emptyDir volumes"},
-		{t.Unjudged, "of the displaced pods have claims of volumes, hostPath volumes, ResourceClaims or shares of a GPU. They are placed as if they had none"},
+		{t.Unjudged, "of the displaced pods have claims of volumes, hostPath volumes, ResourceClaims or shares of a GPU. " +
+			"They are placed as if they had none"},
 		{t.Unknown, "of the displaced pods may have emptyDir or hostPath volumes or ResourceClaims: the record does not say"},
 	} {
 		if n.pods > 0 {

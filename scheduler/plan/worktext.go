@@ -26,7 +26,8 @@ func (f Fewest) WriteText(w io.Writer) error {
 	for _, p := range f.Profiles {
 		rows = append(rows, p.row())
 	}
-	if err := Table(&b, []string{"profile", "wait on all", "without a node", "fewest workers", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
+	if err := Table(&b, []string{"profile", "wait on all", "without a node", "fewest workers", "at least", "by", "wait", "without a node",
+		"replays"}, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(&b)
@@ -103,7 +104,8 @@ func (m Mixes) WriteText(w io.Writer) error {
 	for _, p := range m.Profiles {
 		rows = append(rows, p.row())
 	}
-	if err := Table(&b, []string{"profile", "cheapest mix", "price/h", "at least", "by", "wait", "without a node", "replays"}, rows); err != nil {
+	if err := Table(&b, []string{"profile", "cheapest mix", "price/h", "at least", "by", "wait", "without a node", "replays"},
+		rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(&b)

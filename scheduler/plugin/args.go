@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -105,9 +106,7 @@ func DecodeArgs(obj runtime.Object, profile string) (Args, error) {
 // Default fills in what is left out, and returns an error for the first invalid value. profile is the scheduler name. What a's pointers
 // point to stays as it is.
 func (a *Args) Default(profile string) error {
-	if a.Preferences == "" {
-		a.Preferences = preference.First
-	}
+	a.Preferences = cmp.Or(a.Preferences, preference.First)
 	for _, check := range []func() error{
 		func() error { return a.chooseDecider(profile) }, a.validateLearn, a.defaultParts, a.Preferences.Validate, a.validateCanary,
 	} {
@@ -115,9 +114,7 @@ func (a *Args) Default(profile string) error {
 			return err
 		}
 	}
-	if a.Deadline.Duration == 0 {
-		a.Deadline.Duration = 100 * time.Millisecond
-	}
+	a.Deadline.Duration = cmp.Or(a.Deadline.Duration, 100*time.Millisecond)
 	if a.ReloadInterval.Duration == 0 {
 		a.ReloadInterval.Duration = 2 * time.Second
 		if a.Learn != nil {
@@ -148,9 +145,7 @@ func (a *Args) chooseDecider(profile string) error {
 		_, err := heuristic.Find(a.Policy)
 		return err
 	}
-	if a.Variant == "" {
-		a.Variant = profile
-	}
+	a.Variant = cmp.Or(a.Variant, profile)
 	if a.Checkpoint == "" && !slices.Contains(Networks(), a.Variant) {
 		return fmt.Errorf("there is neither a checkpoint nor a policy, and %w", choice.Unknown("variant", a.Variant, Networks()))
 	}

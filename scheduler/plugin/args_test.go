@@ -17,7 +17,8 @@ import (
 func duration(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
 
 func TestDecodeArgs(t *testing.T) {
-	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second), Preferences: preference.First}
+	defaults := Args{Variant: "gnn", Deadline: duration(100 * time.Millisecond), ReloadInterval: duration(2 * time.Second),
+		Preferences: preference.First}
 	with := func(edit func(*Args)) Args {
 		a := defaults
 		edit(&a)
@@ -30,19 +31,24 @@ func TestDecodeArgs(t *testing.T) {
 	}{
 		{"empty", "gnn", `{}`, defaults, ""},
 		{"nothing", "gnn", ``, defaults, ""},
-		{"JSON", "gnn", `{"deadline":"10ms","reloadInterval":"1m"}`, with(func(a *Args) { a.Deadline, a.ReloadInterval = duration(10*time.Millisecond), duration(time.Minute) }), ""},
+		{"JSON", "gnn", `{"deadline":"10ms","reloadInterval":"1m"}`,
+			with(func(a *Args) { a.Deadline, a.ReloadInterval = duration(10*time.Millisecond), duration(time.Minute) }), ""},
 		{"YAML", "x", "variant: acdqn\ncheckpoint: /a/b\n", with(func(a *Args) { a.Variant, a.Checkpoint = "acdqn", "/a/b" }), ""},
-		{"a scheduler name of one's own with a file", "mine", `{"checkpoint":"f"}`, with(func(a *Args) { a.Variant, a.Checkpoint = "mine", "f" }), ""},
+		{"a scheduler name of one's own with a file", "mine", `{"checkpoint":"f"}`,
+			with(func(a *Args) { a.Variant, a.Checkpoint = "mine", "f" }), ""},
 		{"a scheduler name of one's own alone", "mine", `{}`, Args{}, `no variant is called "mine"`},
 		{"a policy", "gnn", `{"policy":"best-fit"}`, with(func(a *Args) { a.Variant, a.Policy = "", "best-fit" }), ""},
-		{"a policy under any name", "mine", `{"policy":"random","deadline":"1ms"}`, with(func(a *Args) { a.Variant, a.Policy, a.Deadline = "", "random", duration(time.Millisecond) }), ""},
+		{"a policy under any name", "mine", `{"policy":"random","deadline":"1ms"}`,
+			with(func(a *Args) { a.Variant, a.Policy, a.Deadline = "", "random", duration(time.Millisecond) }), ""},
 		{"policy and variant", "gnn", `{"policy":"best-fit","variant":"gnn"}`, Args{}, `policy "best-fit" excludes`},
 		{"policy and checkpoint", "gnn", `{"policy":"best-fit","checkpoint":"f"}`, Args{}, `policy "best-fit" excludes`},
-		{"unknown policy", "gnn", `{"policy":"Best-Fit"}`, Args{}, `no heuristic is called "Best-Fit" (did you mean best-fit?); there are kube-scheduler, `},
+		{"unknown policy", "gnn", `{"policy":"Best-Fit"}`, Args{},
+			`no heuristic is called "Best-Fit" (did you mean best-fit?); there are kube-scheduler, `},
 		{"unknown variant", "gnn", `{"variant":"GNN"}`, Args{}, `no variant is called "GNN" (did you mean gnn?)`},
 		{"kind", "gnn", `{"apiVersion":"a/v1","kind":"K"}`, with(func(a *Args) { a.APIVersion, a.Kind = "a/v1", "K" }), ""},
 		{"preferences", "gnn", `{"preferences":"declared"}`, with(func(a *Args) { a.Preferences = preference.Declared }), ""},
-		{"preferences off, which YAML reads as a boolean", "gnn", "preferences: off\n", with(func(a *Args) { a.Preferences = preference.Off }), ""},
+		{"preferences off, which YAML reads as a boolean", "gnn", "preferences: off\n", with(func(a *Args) { a.Preferences = preference.Off }),
+			""},
 		{"unknown preferences", "gnn", `{"preferences":"last"}`, Args{}, `preferences is "last"; there are first, declared, blend, off`},
 		{"unknown field", "gnn", `{"deadlin":"1ms"}`, Args{}, `unknown field "deadlin"`},
 		{"twice", "gnn", "deadline: 1ms\ndeadline: 2ms\n", Args{}, "already set"},
@@ -85,12 +91,14 @@ func TestDecodeArgsWithoutRawBytes(t *testing.T) {
 
 // Accepted arguments have positive durations, which the plugin relies on.
 func FuzzDecodeArgs(f *testing.F) {
-	for _, s := range []string{`{}`, `{"deadline":"1ms"}`, "variant: gnn\n", `{"checkpoint":"x"}`, `[`, `{"a":1}`, `{"deadline":"-9223372036854775808ns"}`, `null`, `{"share":{"of":1e-300,"by":"namespace","latency":"1ms"}}`, `{"share":{"of":2}}`} {
+	for _, s := range []string{`{}`, `{"deadline":"1ms"}`, "variant: gnn\n", `{"checkpoint":"x"}`, `[`, `{"a":1}`,
+		`{"deadline":"-9223372036854775808ns"}`, `null`, `{"share":{"of":1e-300,"by":"namespace","latency":"1ms"}}`, `{"share":{"of":2}}`} {
 		f.Add([]byte(s), "gnn")
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, profile string) {
 		a, err := DecodeArgs(&runtime.Unknown{Raw: raw}, profile)
-		if err == nil && a.Canary != nil && (!(a.Canary.Of > 0 && a.Canary.Of <= 1) || a.Canary.Latency.Duration <= 0 || !(a.Canary.Failures > 0)) {
+		if err == nil && a.Canary != nil && (!(a.Canary.Of > 0 && a.Canary.Of <= 1) || a.Canary.Latency.Duration <= 0 ||
+			!(a.Canary.Failures > 0)) {
 			t.Fatalf("accepted %q as %+v", raw, a.Canary)
 		}
 		if err == nil && (a.Deadline.Duration <= 0 || a.ReloadInterval.Duration <= 0) {

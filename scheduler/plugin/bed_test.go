@@ -57,7 +57,8 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 	}
 	t.Helper()
 	if args.Canary != nil { // the process has made its lease before it schedules
-		objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.MarkOf(profile)}})
+		objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem,
+			Name: userconfig.MarkOf(profile)}})
 	}
 	return newBedWith(t, fake.NewClientset(objects...), profile, args)
 }
@@ -137,7 +138,9 @@ func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.
 	p.Plugins.PreScore, p.Plugins.Score = only, only
 	if args.Preferences == preference.Blend {
 		p.Plugins.Score.Enabled = append(slices.Clone(only.Enabled), blended...)
-		p.Plugins.PreScore.Enabled = slices.DeleteFunc(slices.Clone(p.Plugins.Score.Enabled), func(p config.Plugin) bool { return p.Name == "ImageLocality" }) // it has none
+		// it has none
+		p.Plugins.PreScore.Enabled = slices.DeleteFunc(slices.Clone(p.Plugins.Score.Enabled),
+			func(p config.Plugin) bool { return p.Name == "ImageLocality" })
 	}
 	hear := config.PluginSet{Enabled: []config.Plugin{{Name: Name}}}
 	if args.Learn != nil {

@@ -82,7 +82,8 @@ func newBenchBed(b *testing.B, profile string, args Args, nodes int) *benchBed {
 	var state clusterState
 	for i := range nodes {
 		name := fmt.Sprintf("node-%d", i)
-		state.nodes = append(state.nodes, st.MakeNode().Name(name).Capacity(capacity).Label(v1.LabelHostname, name).Label(v1.LabelTopologyZone, zones[i%3]).Obj())
+		state.nodes = append(state.nodes, st.MakeNode().Name(name).Capacity(capacity).Label(v1.LabelHostname, name).Label(v1.LabelTopologyZone,
+			zones[i%3]).Obj())
 		for j := range 5 {
 			state.pods = append(state.pods, benchPod(len(state.pods), j, name))
 		}
@@ -119,7 +120,8 @@ func (b *benchBed) decision(t *testing.B, i int) time.Duration {
 
 func benchPod(i, shape int, node string) *v1.Pod {
 	ask := [...]map[v1.ResourceName]string{
-		{v1.ResourceCPU: "500m", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "1", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "4", v1.ResourceMemory: "4Gi"},
+		{v1.ResourceCPU: "500m", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "1", v1.ResourceMemory: "2Gi"},
+		{v1.ResourceCPU: "4", v1.ResourceMemory: "4Gi"},
 	}[shape%3]
 	name := fmt.Sprintf("pod-%d", i)
 	return st.MakePod().Namespace("default").Name(name).UID(name).Node(node).Req(ask).Obj()

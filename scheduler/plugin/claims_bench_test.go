@@ -39,7 +39,8 @@ const (
 // claimObjects are the slices of the nodes, with a share on every other device, and a pending claim for a share.
 func claimObjects() (out []runtime.Object) {
 	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + claimDriver + `"`}}}
+	class.Spec.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: `device.driver == "` + claimDriver +
+		`"`}}}
 	out = append(out, class, claimOf("pending", "", ""))
 	for n := range claimNodes {
 		node := fmt.Sprint("n", n)
@@ -63,9 +64,11 @@ func claimObjects() (out []runtime.Object) {
 // claimOf returns a claim for a share, allocated unless the node is empty.
 func claimOf(name, node, device string) *resourceapi.ResourceClaim {
 	shares := map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("460")}
-	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: "1"}}
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name),
+		ResourceVersion: "1"}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
-		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1, Capacity: &resourceapi.CapacityRequirements{Requests: shares},
+		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
+		Capacity: &resourceapi.CapacityRequirements{Requests: shares},
 	}}}
 	if node != "" {
 		c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
@@ -178,7 +181,8 @@ func claimBed(b testing.TB, client kubernetes.Interface, profiles []string) *bed
 	b.Helper()
 	informers := kuberelease.Informers(client)
 	out := &bed{ctx: b.Context(), log: klog.Background().V(10)}
-	all := []config.KubeSchedulerProfile{upstreamProfile(b), upstreamProfile(b), learnedProfile(b, profiles[2], Args{Variant: profiles[2], Deadline: duration(time.Hour)}, false)}
+	all := []config.KubeSchedulerProfile{upstreamProfile(b), upstreamProfile(b),
+		learnedProfile(b, profiles[2], Args{Variant: profiles[2], Deadline: duration(time.Hour)}, false)}
 	all[1].SchedulerName = profiles[1]
 	for i := range all[1:] {
 		list := all[i+1].Plugins.MultiPoint.Enabled
@@ -188,7 +192,8 @@ func claimBed(b testing.TB, client kubernetes.Interface, profiles []string) *bed
 	var err error
 	out.sched, err = scheduler.New(b.Context(), client, informers, nil,
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
-		scheduler.WithProfiles(all...), scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry(Registry(nil))), scheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)))
+		scheduler.WithProfiles(all...), scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry(Registry(nil))),
+		scheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -84,7 +84,8 @@ func TestAnotherSchedulerWasFirst(t *testing.T) {
 		return err == nil && known.Status.Allocation == nil
 	})
 	on := attempt(func(string) {})
-	if c := pending(); on == lost || c.Status.Allocation == nil || c.Status.Allocation.Devices.Results[0].Device != on || len(c.Status.ReservedFor) != 1 {
+	if c := pending(); on == lost || c.Status.Allocation == nil || c.Status.Allocation.Devices.Results[0].Device != on ||
+		len(c.Status.ReservedFor) != 1 {
 		t.Errorf("then it has %q: %+v", on, c.Status)
 	}
 }

@@ -105,7 +105,8 @@ func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 	gpu.Status.Capacity[v1.ResourceCPU], gpu.Status.Allocatable[v1.ResourceCPU] = resource.MustParse("48"), resource.MustParse("48")
 	state := clusterState{nodes: []*v1.Node{gpu}}
 	for i := range 3 {
-		n := st.MakeNode().Name(fmt.Sprint("ordinary", i)).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj()
+		n := st.MakeNode().Name(fmt.Sprint("ordinary", i)).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi",
+			v1.ResourcePods: "110"}).Obj()
 		p := withCPU(gpuPod("on-"+n.Name, cluster.Resources{}), "24")
 		p.Spec.NodeName = n.Name
 		state.nodes, state.pods = append(state.nodes, n), append(state.pods, p)

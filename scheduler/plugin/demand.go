@@ -272,8 +272,8 @@ func (d *demandTracker) convert(p *v1.Pod) cluster.Pod {
 }
 
 // demands returns the counted demands with their weights. The arrivals fill up the running pods to familyPods pods. They
-// always weigh a hundredth of the running ones, so that a shape without running pods is not forgotten. All pods without GPU together weigh at
-// most as much as all pods with GPUs; otherwise rare GPU pods would drop out of the typical set, and every node would look equally good.
+// always weigh a hundredth of the running ones, so that a shape without running pods is not forgotten. All pods without GPU together weigh
+// at most as much as all pods with GPUs; otherwise rare GPU pods would drop out of the typical set, and every node would look equally good.
 func (d *demandTracker) demands(running map[shape]float64) []fragmentation.Demand {
 	var run, with, without float64
 	for _, pods := range running {

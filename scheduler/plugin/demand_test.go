@@ -46,7 +46,8 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 		t.Errorf("%d changes in 1000 pods", changes)
 	}
 	pods := typical.Pods()
-	if len(pods) != 2 || pods[0].Milli != 500 || !cmp.Equal(pods[0].Models, []string{"T4"}) || pods[0].Frequency < 0.7 || pods[0].Frequency > 0.8 {
+	if len(pods) != 2 || pods[0].Milli != 500 || !cmp.Equal(pods[0].Models, []string{"T4"}) || pods[0].Frequency < 0.7 ||
+		pods[0].Frequency > 0.8 {
 		t.Errorf("got %+v", pods)
 	}
 }
@@ -140,7 +141,8 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 		even.add(&cluster.Pod{Requests: cluster.Resources{MilliCPU: 5}})
 	}
 	even.add(&cluster.Pod{Requests: share(400)})
-	want := []fragmentation.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3}, {Requests: share(400), Count: 1}}
+	want := []fragmentation.Demand{{Requests: share(500), Count: 3}, {Requests: cluster.Resources{MilliCPU: 5}, Count: 3},
+		{Requests: share(400), Count: 1}}
 	if d := cmp.Diff(want, even.demands(nil)); d != "" {
 		t.Error(d)
 	}
@@ -306,7 +308,8 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newBed(t, "family", Args{Checkpoint: file}).plugin.demand
-	want := []fragmentation.Pod{{Devices: 1, Milli: 300, Models: []string{"T4"}, Frequency: 0.75}, {MilliCPU: 8000, Devices: 2, Milli: 1000, Frequency: 0.25}}
+	want := []fragmentation.Pod{{Devices: 1, Milli: 300, Models: []string{"T4"}, Frequency: 0.75},
+		{MilliCPU: 8000, Devices: 2, Milli: 1000, Frequency: 0.25}}
 	if diff := cmp.Diff(want, d.typical(nil).Pods(), cmpopts.IgnoreUnexported(fragmentation.Pod{})); diff != "" {
 		t.Error(diff)
 	}
@@ -322,10 +325,12 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 	if err := os.WriteFile(list, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if pods := newBed(t, "family-and-file", Args{Checkpoint: file, Workload: list}).plugin.demand.typical(nil).Pods(); len(pods) != 1 || pods[0].MilliCPU != 100 {
+	if pods := newBed(t, "family-and-file", Args{Checkpoint: file, Workload: list}).plugin.demand.typical(nil).Pods(); len(pods) != 1 ||
+		pods[0].MilliCPU != 100 {
 		t.Errorf("with a file: %+v", pods)
 	}
-	for name, args := range map[string]Args{"family-none": {Checkpoint: untrainedOf(t, gpuArchitecture, 1, nil)}, "family-other": {Variant: "gnn"}, "family-fgd": {Policy: "fgd"}} {
+	for name, args := range map[string]Args{"family-none": {Checkpoint: untrainedOf(t, gpuArchitecture, 1, nil)},
+		"family-other": {Variant: "gnn"}, "family-fgd": {Policy: "fgd"}} {
 		if typical := newBed(t, name, args).plugin.demand.typical(nil); typical != nil {
 			t.Errorf("%s: %+v", name, typical.Pods())
 		}

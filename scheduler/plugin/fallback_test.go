@@ -94,7 +94,8 @@ func compareWithDefault(t *rapid.T, b *bed, profile string, state clusterState) 
 		}
 		for j := range want {
 			if w.TotalScore > want[j].TotalScore && got[i].TotalScore < got[j].TotalScore {
-				t.Fatalf("%s and %s changed places: %d and %d became %d and %d", w.Name, want[j].Name, w.TotalScore, want[j].TotalScore, got[i].TotalScore, got[j].TotalScore)
+				t.Fatalf("%s and %s changed places: %d and %d became %d and %d", w.Name, want[j].Name, w.TotalScore, want[j].TotalScore,
+					got[i].TotalScore, got[j].TotalScore)
 			}
 		}
 	}

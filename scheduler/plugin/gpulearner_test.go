@@ -20,7 +20,8 @@ func TestGPUDecisionsBecomeSteps(t *testing.T) {
 			profile := "learns-gpus-" + string(head)
 			args := learning(t, 0.3)
 			args.Learn.Objective = "gpu-idle"
-			args.Checkpoint = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8}, 1, nil)
+			args.Checkpoint = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: head, Hidden: 8},
+				1, nil)
 			b, finish := newLearningBed(t, profile, args)
 			b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 4), gpuNode("b", "T4", 4), gpuNode("c", "V100", 8)}})
 			large := gpuPod("large", cluster.Resources{MilliCPU: 100, GPU: 64})

@@ -183,13 +183,18 @@ func TestPreemption(t *testing.T) {
 		victim  string // empty if no pod is evicted
 		then    string // the devices that the pod gets
 	}{
-		{"the one in the way", []*v1.Pod{on("n", "0", "a", share(300), high), on("n", "0", "b", share(600), low), on("n", "1", "c", share(900), high)}, gpuPod("asks", share(500)), "b", "0"},
-		{"one is enough", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(1000-1)), "b", "1"},
-		{"a whole device", []*v1.Pod{on("n", "0", "a", share(1), high), on("n", "1", "b", share(1), low)}, gpuPod("asks", cluster.Resources{GPU: 1}), "b", "1"},
+		{"the one in the way", []*v1.Pod{on("n", "0", "a", share(300), high), on("n", "0", "b", share(600), low),
+			on("n", "1", "c", share(900), high)}, gpuPod("asks", share(500)), "b", "0"},
+		{"one is enough", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(1000-1)),
+			"b", "1"},
+		{"a whole device", []*v1.Pod{on("n", "0", "a", share(1), high), on("n", "1", "b", share(1), low)},
+			gpuPod("asks", cluster.Resources{GPU: 1}), "b", "1"},
 		{"a whole pod for a share", []*v1.Pod{on("n", "0-1", "a", cluster.Resources{GPU: 2}, low)}, gpuPod("asks", share(5)), "a", "0"},
 		{"for CPU", []*v1.Pod{busy}, cpu, "a", ""},
-		{"nobody of less priority", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), high)}, gpuPod("asks", share(500)), "", ""},
-		{"no such model", []*v1.Pod{on("n", "0", "a", share(600), low), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(500), "G2"), "", ""},
+		{"nobody of less priority", []*v1.Pod{on("n", "0", "a", share(600), high), on("n", "1", "b", share(600), high)},
+			gpuPod("asks", share(500)), "", ""},
+		{"no such model", []*v1.Pod{on("n", "0", "a", share(600), low), on("n", "1", "b", share(600), low)}, gpuPod("asks", share(500), "G2"),
+			"", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			evicted := make(chan string, 10)
@@ -294,7 +299,8 @@ func TestWhatWakesRefusedPods(t *testing.T) {
 	if got, err := e.QueueingHintFn(klog.Background(), refused, fmt.Errorf("no pod"), nil); err == nil || got != fwk.Queue {
 		t.Errorf("no pod: %v, %v", got, err)
 	}
-	for _, event := range []fwk.ClusterEvent{framework.EventUnscheduledPodUpdate, framework.EventAssignedPodUpdate, framework.EventAssignedPodDelete} {
+	for _, event := range []fwk.ClusterEvent{framework.EventUnscheduledPodUpdate, framework.EventAssignedPodUpdate,
+		framework.EventAssignedPodDelete} {
 		if !framework.MatchClusterEvents(e.Event, event) {
 			t.Errorf("%v does not come there", event)
 		}

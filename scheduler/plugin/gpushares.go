@@ -128,7 +128,7 @@ func requestOf(pod *v1.Pod) (kube.GPURequest, error) {
 func (g *gpuShares) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // Filter implements fwk.FilterPlugin.
-func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) *fwk.Status {
+func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) *fwk.Status {
 	a := askKey.Read(state) // nil if the pod requests no GPU
 	if a == nil || a.claims && info.GetAllocatable().GetScalarResources()[kube.GPUResource] == 0 {
 		return nil
@@ -139,7 +139,7 @@ func (g *gpuShares) Filter(_ context.Context, state fwk.CycleState, _ *v1.Pod, i
 	if awaits {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had GPUs of claims and no ResourceSlice yet")
 	}
-	switch g.devicesOf(info, "", nil).Fit(&a.pod) {
+	switch with(g.devicesOf(info, "", nil), g.held().GPUs(pod, info)).Fit(&a.pod) {
 	case cluster.WrongModel:
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) had no GPU of a model that the pod allows")
 	case cluster.NoGPU:
@@ -239,7 +239,11 @@ func (g *gpuShares) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod
 		g.reserved.add(pod.UID, given) // the kubelet chooses
 		return nil
 	}
-	on := g.choose(state, a, pod, n)
+	n = with(n, g.held().GPUs(pod, info))
+	on := g.held().GPUsFor(pod, info)
+	if !n.FitsOn(a.pod.Requests, on) {
+		on = g.choose(state, a, pod, n)
+	}
 	if !n.FitsOn(a.pod.Requests, on) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) had no room on the GPUs")
 	}

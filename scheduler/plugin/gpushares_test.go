@@ -2,29 +2,36 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin/holds"
 )
 
 // gpuNode returns a node with shared devices.
 func gpuNode(name, model string, devices int64) *v1.Node {
-	n := st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Label(kube.GPUModelLabel, model).Obj()
+	n := st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi",
+		v1.ResourcePods: "110"}).Label(kube.GPUModelLabel, model).Obj()
 	kube.AddGPUs(n.Status.Capacity, devices)
 	kube.AddGPUs(n.Status.Allocatable, devices)
 	return n
@@ -118,7 +125,8 @@ func playShares(t *rapid.T, b *bed, profile string) {
 		model, devices := rapid.SampledFrom([]string{"T4", "G2"}).Draw(t, "model"), rapid.IntRange(1, 4).Draw(t, "devices")
 		n := gpuNode(fmt.Sprint("n", i), model, int64(devices))
 		state.nodes = append(state.nodes, n)
-		truth[n.Name] = &cluster.Node{Name: n.Name, GPUModel: model, Allocatable: cluster.Resources{GPU: int64(devices), Pods: 1000}, GPUs: make([]int64, devices)}
+		truth[n.Name] = &cluster.Node{Name: n.Name, GPUModel: model, Allocatable: cluster.Resources{GPU: int64(devices), Pods: 1000},
+			GPUs: make([]int64, devices)}
 	}
 	defer b.load(t, state)()
 	var running []*v1.Pod
@@ -357,5 +365,44 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 			}
 			return strings.Contains(f.RunFilterPlugins(b.ctx, state, pod, info).Message(), "no ResourceSlice yet") == want
 		})
+	}
+}
+
+// A GPU that is held for a pod which is to come is kept from others, and is the one that this pod gets.
+func TestHeldDevices(t *testing.T) {
+	const profile = "held"
+	n := gpuNode("n", "T4", 2)
+	text, err := json.Marshal([]holds.Hold{{
+		Owner: "set", Pods: 2, Until: time.Now().Add(time.Hour), GPUs: []string{"1", "0"}, GPU: share(600),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Annotations = map[string]string{kube.HoldsAnnotation: string(text)}
+	b := newBed(t, profile, Args{Policy: "gpu-best-fit"}, n)
+	if err := wait.PollUntilContextTimeout(b.ctx, time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return knownProfile(b.sched.Profiles[profile]).held().Any(), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer b.load(t, clusterState{nodes: []*v1.Node{n}})()
+	owned := func(name string) *v1.Pod {
+		p := gpuPod(name, share(600))
+		p.OwnerReferences = []metav1.OwnerReference{{UID: "set", Controller: ptr.To(true)}}
+		return p
+	}
+	for _, c := range []struct {
+		pod  *v1.Pod
+		want string // "": it gets none
+	}{{gpuPod("large", share(500)), ""}, {owned("first"), "1"}, {gpuPod("again", share(500)), ""}, {gpuPod("small", share(400)), "1"},
+		{owned("second"), "0"}} {
+		pod, _, err := b.attempt(t, profile, c.pod)
+		if got := ""; err == nil {
+			if got = pod.Annotations[kube.GPUIndexAnnotation]; got != c.want {
+				t.Errorf("%s is on GPU %s, want %s", c.pod.Name, got, c.want)
+			}
+		} else if c.want != "" {
+			t.Errorf("%s: %v", c.pod.Name, err)
+		}
 	}
 }

@@ -37,7 +37,8 @@ func TestStepsOfAGroup(t *testing.T) {
 	const profile = "group"
 	b, _ := newLearningBed(t, profile, learning(t, 0))
 	node := func(name string) *v1.Node {
-		return st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "10", v1.ResourceMemory: "10Gi", v1.ResourcePods: "110"}).Obj()
+		return st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "10", v1.ResourceMemory: "10Gi",
+			v1.ResourcePods: "110"}).Obj()
 	}
 	defer b.load(t, clusterState{nodes: []*v1.Node{node("n"), node("m")}})()
 	b.refresh(t, profile)
@@ -150,7 +151,8 @@ func TestGroupDevicesAreChosenOnThePresentCluster(t *testing.T) {
 func TestTryLeavesNoDevices(t *testing.T) {
 	const profile = "tries-devices"
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"})
-	plain := st.MakeNode().Name("plain").Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110", kube.GPUResource: "4"}).Obj()
+	plain := st.MakeNode().Name("plain").Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi",
+		v1.ResourcePods: "110", kube.GPUResource: "4"}).Obj()
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("shared", "T4", 4), plain}})()
 	b.refresh(t, profile)
 	pod := gpuPod("p", cluster.Resources{GPU: 1})

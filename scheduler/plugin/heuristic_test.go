@@ -72,7 +72,8 @@ func (b *bed) alike(t testing.TB, profile string, n int) {
 	var state clusterState
 	for i := range n {
 		name := fmt.Sprint("n", i)
-		state.nodes = append(state.nodes, st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj())
+		state.nodes = append(state.nodes, st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64",
+			v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj())
 	}
 	b.load(t, state)
 	if err := b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)); err != nil {

@@ -138,21 +138,32 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 // Name implements fwk.Plugin.
 func (p *learnedScore) Name() string { return Name }
 
-// PreFilter implements fwk.PreFilterPlugin. It keeps a pod to the nodes that are held for it, because kube-scheduler looks only at a part of
-// the nodes of a large cluster. A pod that has a node is back for its resize.
-func (p *learnedScore) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if pod.Spec.NodeName == "" {
-		if names := p.holds.Once(pod, nodes); names != nil {
-			return &fwk.PreFilterResult{NodeNames: names}, nil
-		}
+// PreFilter implements fwk.PreFilterPlugin. It keeps a pod to the nodes that are held for it, because kube-scheduler looks only at a part
+// of the nodes of a large cluster. A pod that has a node is back for its resize.
+func (p *learnedScore) PreFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
+	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if pod.Spec.NodeName != "" || !p.holds.Any() {
+		return nil, fwk.NewStatus(fwk.Skip) // Filter too
 	}
-	return nil, fwk.NewStatus(fwk.Skip)
+	if names := p.holds.Once(pod, nodes); names != nil {
+		return &fwk.PreFilterResult{NodeNames: names}, nil
+	}
+	return nil, nil
+}
+
+// Filter implements fwk.FilterPlugin. It leaves the room on a node to the pods that the node is held for.
+func (p *learnedScore) Filter(_ context.Context, _ fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	if p.holds.Keeps(pod, node) {
+		return fwk.NewStatus(fwk.Unschedulable, "room held for pods that are moved")
+	}
+	return nil
 }
 
 // PreFilterExtensions implements fwk.PreFilterPlugin. There are none.
 func (p *learnedScore) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// EventsToRegister implements fwk.EnqueueExtensions. A pod that does not fit on the nodes that were held for it is tried again when a hold changes.
+// EventsToRegister implements fwk.EnqueueExtensions. A pod that a hold keeps off a node, or to one where it does not fit, is
+// tried again when a hold changes.
 func (p *learnedScore) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.UpdateNodeAnnotation}}}, nil
 }

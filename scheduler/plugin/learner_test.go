@@ -152,8 +152,10 @@ func TestBindingsBecomeSteps(t *testing.T) {
 		t.Fatalf("%d steps, want %d", len(got), len(want))
 	}
 	for i, w := range want {
-		if g := got[i]; g.Number != w.Number || g.Action != w.Action || math.Abs(g.Before-w.Before) > 1e-9 || math.Abs(g.After-w.After) > 1e-9 || (g.Before == g.After) != (w.Before == w.After) {
-			t.Errorf("step %d is %d: action %d, cost %v to %v; want %d: action %d, cost %v to %v", i, g.Number, g.Action, g.Before, g.After, w.Number, w.Action, w.Before, w.After)
+		if g := got[i]; g.Number != w.Number || g.Action != w.Action || math.Abs(g.Before-w.Before) > 1e-9 ||
+			math.Abs(g.After-w.After) > 1e-9 || (g.Before == g.After) != (w.Before == w.After) {
+			t.Errorf("step %d is %d: action %d, cost %v to %v; want %d: action %d, cost %v to %v", i, g.Number, g.Action, g.Before, g.After,
+				w.Number, w.Action, w.Before, w.After)
 		}
 	}
 	count := func(result string) float64 { return counter(t, learningSteps.WithLabelValues(profile, result)) }
@@ -262,7 +264,8 @@ func TestDecodeLearnArgs(t *testing.T) {
 		"file":                       func(a *Args) { a.Checkpoint = "" },
 		"heuristic":                  func(a *Args) { a.Checkpoint, a.Policy = "", "best-fit" },
 		"peers": func(a *Args) {
-			a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}}, 1, nil)
+			a.Checkpoint = untrainedOf(t, checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8,
+				Features: []string{"base", "traffic"}}, 1, nil)
 		},
 	} {
 		bad, learn := good, *good.Learn
@@ -316,7 +319,8 @@ func TestReportsBecomeMetrics(t *testing.T) {
 	countFromZero()
 	m := learnMetricsOf("reports")
 	m.reported(experience.Report{Read: 100, Missing: 2, Updates: 20, Passed: 1, Figures: map[string]float64{"loss": 0.5}})
-	m.reported(experience.Report{Read: 180, Missing: 2, Updates: 36, Passed: 1, Refused: 1, Figures: map[string]float64{"loss": 0.25, "cost": 3}})
+	m.reported(experience.Report{Read: 180, Missing: 2, Updates: 36, Passed: 1, Refused: 1,
+		Figures: map[string]float64{"loss": 0.25, "cost": 3}})
 	m.restarted()
 	if n := figuresReported(t, "reports"); n != 0 {
 		t.Errorf("%d figures of a trainer that ended", n)
@@ -333,8 +337,10 @@ func TestReportsBecomeMetrics(t *testing.T) {
 		metric metrics.CounterMetric
 		want   float64
 	}{
-		"read": {trainerPlacements.WithLabelValues("reports", "read"), 187}, "missing": {trainerPlacements.WithLabelValues("reports", "missing"), 2}, "stale": {trainerPlacements.WithLabelValues("reports", "stale"), 1},
-		"updates": {trainerUpdates.WithLabelValues("reports"), 37}, "passed": {trainerNetworks.WithLabelValues("reports", "passed"), 1}, "refused": {trainerNetworks.WithLabelValues("reports", "refused"), 1},
+		"read": {trainerPlacements.WithLabelValues("reports", "read"), 187}, "missing": {trainerPlacements.WithLabelValues("reports",
+			"missing"), 2}, "stale": {trainerPlacements.WithLabelValues("reports", "stale"), 1},
+		"updates": {trainerUpdates.WithLabelValues("reports"), 37}, "passed": {trainerNetworks.WithLabelValues("reports", "passed"), 1},
+		"refused":  {trainerNetworks.WithLabelValues("reports", "refused"), 1},
 		"restarts": {trainerRestarts.WithLabelValues("reports"), 1},
 	} {
 		if got := counter(t, c.metric); got != c.want {

@@ -39,7 +39,8 @@ func TestActorCriticDraws(t *testing.T) {
 		chances := softmax(out.Scores)
 		at := slices.Index(d.rows, b.learner.mirror.row[node])
 		if math.Abs(math.Exp(d.step.Log)-chances[at]) > 1e-5 || d.step.Network != start.Fingerprint() || d.step.Action != at {
-			t.Fatalf("draw %d: action %d with probability %v of network %x; want %d, %v, %x", i, d.step.Action, math.Exp(d.step.Log), d.step.Network, at, chances[at], start.Fingerprint())
+			t.Fatalf("draw %d: action %d with probability %v of network %x; want %d, %v, %x", i, d.step.Action, math.Exp(d.step.Log),
+				d.step.Network, at, chances[at], start.Fingerprint())
 		}
 		if at == policy.Best(out.Scores) {
 			best++

@@ -96,7 +96,9 @@ func metricsOf(profile string) profileMetrics {
 // The metrics of profiles that learn.
 var (
 	learningSteps = learningSet.Counters("learning_steps_total",
-		"Placements to learn from, by result: sent to the trainer, dropped because it is too slow, unbound because the pod did not get its node, overruled because other scores chose another node than the network; those count as sent too unless the network did not see the node.",
+		"Placements to learn from, by result: sent to the trainer, dropped because it is too slow, unbound because the pod did not get its "+
+			"node, overruled because other scores chose another node than the network; those count as sent too unless the network did "+
+			"not see the node.",
 		"profile", "result")
 	exploredTotal = learningSet.Counters("explored_total",
 		"Random decisions; for an actor-critic, drawn nodes that were not the most likely one.", "profile")
@@ -105,13 +107,15 @@ var (
 	trainerRestarts = learningSet.Counters("trainer_restarts_total",
 		"Number of times that the trainer ended or did not start, and was started again.", "profile")
 	trainerPlacements = learningSet.Counters("trainer_placements_total",
-		"Placements as the trainer counts them, by result: read, missing between those that it read, stale because another network made them than the one that learns.",
+		"Placements as the trainer counts them, by result: read, missing between those that it read, "+
+			"stale because another network made them than the one that learns.",
 		"profile", "result")
 	trainerUpdates  = learningSet.Counters("trainer_updates_total", "Updates of the network that learns.", "profile")
 	trainerNetworks = learningSet.Counters("trainer_networks_total",
 		"Networks that the guard judged, by result: passed, refused.", "profile", "result")
 	trainerFigures = learningSet.Gauges("trainer_figure",
-		"Figures of learning as the trainer reported them last, by name: cost, reward, loss, gradient_norm and others are means since the report before, score and score_limit are of the last network that the guard judged.",
+		"Figures of learning as the trainer reported them last, by name: cost, reward, loss, gradient_norm and others are means since the "+
+			"report before, score and score_limit are of the last network that the guard judged.",
 		"profile", "figure")
 )
 
@@ -152,6 +156,9 @@ func learnMetricsOf(profile string) *learnMetrics {
 
 // reported adds what the trainer did since its last report.
 func (m *learnMetrics) reported(r experience.Report) {
+	if r.Read < m.last.Read { // a trainer elsewhere has begun anew
+		m.restarted()
+	}
 	add := func(c metrics.CounterMetric, now, before uint64) {
 		if now > before {
 			c.Add(float64(now - before))

@@ -208,7 +208,8 @@ func (w *world) expect(name string) *cluster.Node {
 		n.Taints = append(n.Taints, cluster.Taint{Key: x.Key, Value: x.Value, Effect: cluster.Effect(x.Effect)})
 	}
 	a := o.Status.Allocatable
-	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, kube.GPUResource), Pods: a.Pods().Value()}
+	n.Allocatable = cluster.Resources{MilliCPU: a.Cpu().MilliValue(), Memory: a.Memory().Value(), GPU: value(a, kube.GPUResource),
+		Pods: a.Pods().Value()}
 	if n.Allocatable.GPU > 0 {
 		n.GPUs, n.GPUModel = make([]int64, n.Allocatable.GPU), o.Labels[kube.GPUModelLabel]
 	}

@@ -174,7 +174,8 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		case 1:
 			written = untrainedOf(t, gpuArchitecture, 1, nil)
 		case 2:
-			written = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.MixedGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "devices"}}, 1, nil)
+			written = untrainedOf(t, checkpoint.Architecture{Graph: checkpoint.MixedGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN,
+				Hidden: 8, Features: []string{"base", "devices"}}, 1, nil)
 		}
 		c, err := checkpoint.Load(written)
 		if err != nil {
@@ -183,7 +184,8 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 		rename(t, written, file)
 		m.reload(context.Background())
 		d := m.active.load().(*networkDecider)
-		if got := d.net.Architecture().Graph; got != want || d.readsDevices() != (want != checkpoint.ClusterGraph) || d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
+		if got := d.net.Architecture().Graph; got != want || d.readsDevices() != (want != checkpoint.ClusterGraph) ||
+			d.fingerprint() != c.Fingerprint() || d.policyName() != "kinds" {
 			t.Errorf("file %d: graph %q of %x, want %q of %x", i, got, d.fingerprint(), want, c.Fingerprint())
 		}
 	}

@@ -18,7 +18,8 @@ import (
 
 // At the start, one line for each profile says how preferences count.
 func TestStartSaysHowPreferencesCount(t *testing.T) {
-	for given, want := range map[preference.Mode]string{"": "first", preference.Declared: "declared", preference.Blend: "blend", preference.Off: "off"} {
+	for given, want := range map[preference.Mode]string{"": "first", preference.Declared: "declared", preference.Blend: "blend",
+		preference.Off: "off"} {
 		profile := "says-" + want
 		b := newBed(t, profile, Args{Policy: "best-fit"})
 		var lines []string
@@ -52,7 +53,8 @@ func TestTwelveReplicasPreferSSD(t *testing.T) {
 		n.Labels["pool"], n.Spec.Taints = "spot", []v1.Taint{{Key: "spot", Effect: v1.TaintEffectPreferNoSchedule}}
 	}
 	for _, p := range s.pods[k.name] {
-		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2500m"), v1.ResourceMemory: resource.MustParse("2Gi")}
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2500m"),
+			v1.ResourceMemory: resource.MustParse("2Gi")}
 	}
 	want := []int{8, 0} // on nodes with an SSD, and minus those on avoided nodes
 	for _, args := range suiteProfiles {
@@ -72,7 +74,8 @@ func TestTwelveReplicasPreferSSD(t *testing.T) {
 }
 
 // blended are upstream's weights of its plugins that score by preferences, as in server.Profile.
-var blended = []config.Plugin{{Name: "TaintToleration", Weight: 3}, {Name: "NodeAffinity", Weight: 2}, {Name: "PodTopologySpread", Weight: 2}, {Name: "InterPodAffinity", Weight: 2}, {Name: "ImageLocality", Weight: 1}}
+var blended = []config.Plugin{{Name: "TaintToleration", Weight: 3}, {Name: "NodeAffinity", Weight: 2},
+	{Name: "PodTopologySpread", Weight: 2}, {Name: "InterPodAffinity", Weight: 2}, {Name: "ImageLocality", Weight: 1}}
 
 // What docs/concepts/preferences.md promises: which kinds of manifests each mode satisfies as well as the default
 // profile. `go test ./scheduler/plugin -run TestPreferenceModes -v` prints them.

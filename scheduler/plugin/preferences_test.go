@@ -151,7 +151,8 @@ func readManifest(t *testing.T, name string) (out []runtime.Object) {
 func (s *suite) addObject(kind string, o runtime.Object) {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
-		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: kind, Namespace: o.Namespace}, Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: kind, Namespace: o.Namespace},
+			Spec: appsv1.ReplicaSetSpec{Selector: o.Spec.Selector}}
 		s.objects = append(s.objects, set)
 		s.addPods(kind, owner("apps/v1", "ReplicaSet", kind), o.Spec.Template, *o.Spec.Replicas)
 	case *appsv1.StatefulSet:
@@ -175,8 +176,9 @@ func (s *suite) addPods(kind string, by metav1.OwnerReference, template v1.PodTe
 	for i := range replicas {
 		name := fmt.Sprint(kind, "-", i)
 		s.pods[kind] = append(s.pods[kind], &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Labels: template.Labels, OwnerReferences: []metav1.OwnerReference{by}},
-			Spec:       template.Spec,
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Labels: template.Labels,
+				OwnerReferences: []metav1.OwnerReference{by}},
+			Spec: template.Spec,
 		})
 	}
 }
@@ -337,7 +339,8 @@ func mixedNodes(t *testing.T) (state clusterState) {
 	for i := range 4 {
 		name := fmt.Sprint("small-", i)
 		state.nodes = append(state.nodes, st.MakeNode().Name(name).Capacity(size("16", "64Gi")).Label(v1.LabelHostname, name).Obj())
-		state.pods = append(state.pods, st.MakePod().Namespace("default").Name("on-"+name).UID("on-"+name).Node(name).Req(size("6", "24Gi")).Obj())
+		state.pods = append(state.pods, st.MakePod().Namespace("default").Name("on-"+name).UID("on-"+
+			name).Node(name).Req(size("6", "24Gi")).Obj())
 	}
 	return state
 }

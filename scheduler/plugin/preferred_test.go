@@ -62,7 +62,8 @@ func TestChosenNodeIsPreferred(t *testing.T) {
 					narrowed++
 				}
 				for _, y := range got {
-					if want[x.Name] < want[y.Name] && (x.TotalScore > y.TotalScore || want[y.Name] == best && x.TotalScore >= y.TotalScore && x.TotalScore >= int64(lowest)) {
+					if want[x.Name] < want[y.Name] && (x.TotalScore > y.TotalScore || want[y.Name] == best && x.TotalScore >= y.TotalScore &&
+						x.TotalScore >= int64(lowest)) {
 						t.Fatalf("%s has %d, %s has %d, preferences %v", x.Name, x.TotalScore, y.Name, y.TotalScore, want)
 					}
 				}
@@ -128,7 +129,8 @@ func nodeNamed(name string) fwk.NodeInfo {
 func (b *bed) softened(t testing.TB, n int) {
 	var state clusterState
 	for i := range n {
-		node := st.MakeNode().Name(string(rune('a' + i))).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"})
+		node := st.MakeNode().Name(string(rune('a' + i))).Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "64", v1.ResourceMemory: "64Gi",
+			v1.ResourcePods: "110"})
 		if i%2 == 0 {
 			node.Taints([]v1.Taint{{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule}})
 		}

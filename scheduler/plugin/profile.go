@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/holds"
 )
 
 // profile lets the plugins of one profile find each other.
@@ -16,6 +17,14 @@ type profile struct {
 	reserved *reservations                           // those of the profiles with the same snapshot, which are all of a scheduler
 	scores   *learnedScore                           // nil without LearnedScore
 	taken    func(view *dra.View) map[string][]int64 // of GPUShares, see dra.Host; nil without it
+}
+
+// held returns the holds of nodes; nil without LearnedScore.
+func (p *profile) held() *holds.Nodes {
+	if p.scores == nil {
+		return nil
+	}
+	return p.scores.holds
 }
 
 // profiles holds the *profile of each fwk.Handle in this process.

@@ -75,7 +75,8 @@ func TestRecordedDecision(t *testing.T) {
 	if r.Nodes != 8 || r.Feasible != 5 || r.Outcome != record.Bound {
 		t.Errorf("%+v", r)
 	}
-	if len(r.Refused) != 1 || r.Refused[0].Plugin != "TaintToleration" || r.Refused[0].Nodes != 3 || !strings.Contains(r.Refused[0].Reason, "taint") {
+	if len(r.Refused) != 1 || r.Refused[0].Plugin != "TaintToleration" || r.Refused[0].Nodes != 3 ||
+		!strings.Contains(r.Refused[0].Reason, "taint") {
 		t.Errorf("refused %+v", r.Refused)
 	}
 	if r.Default == nil || r.Default.Ties != 5 || r.Default.Node != r.Best[0].Node || !r.Default.Preferred {
@@ -128,7 +129,8 @@ func TestRecordedFailure(t *testing.T) {
 	pod.Spec.NodeSelector = map[string]string{"disk": "none"}
 	b.fail(t, profile, pod)
 	r = book.Last(record.Query{})
-	if len(r) != 2 || r[0].Nodes != 4 || len(r[0].Refused) != 1 || r[0].Refused[0].Plugin != "NodeAffinity" || r[0].Refused[0].Nodes != 4 || r[0].Profile != profile {
+	if len(r) != 2 || r[0].Nodes != 4 || len(r[0].Refused) != 1 || r[0].Refused[0].Plugin != "NodeAffinity" || r[0].Refused[0].Nodes != 4 ||
+		r[0].Profile != profile {
 		t.Errorf("%+v", r[0])
 	}
 }
@@ -175,7 +177,8 @@ func TestAllowance(t *testing.T) {
 func TestAnnouncement(t *testing.T) {
 	margin := 0.25
 	long := strings.Repeat("a", 253)
-	r := record.Record{Policy: long, Node: long, Feasible: 12, Best: []decision.Candidate{{}, {}}, RunnerUp: long, Margin: &margin, Default: &decision.Default{Candidate: decision.Candidate{Node: "x"}}, Fallback: "panic"}
+	r := record.Record{Policy: long, Node: long, Feasible: 12, Best: []decision.Candidate{{}, {}}, RunnerUp: long, Margin: &margin,
+		Default: &decision.Default{Candidate: decision.Candidate{Node: "x"}}, Fallback: "panic"}
 	if text := announcement(r); len(text) > 1024 || !strings.HasSuffix(text, "the default profile would have chosen x") {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}

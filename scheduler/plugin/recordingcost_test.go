@@ -67,7 +67,7 @@ func attempts(b *testing.B, nodes int, mode string) func(i int) {
 // BenchmarkRecording compares the CPU time of scheduling attempts, from the filters to the end of binding without the API
 // server, with and without recording, in turns in one run. It reports how much more an attempt takes with each way to record, garbage
 // collection and writing to the file included, with its standard error, and the time of an attempt without. A real attempt also talks to
-// the API server, so recording's share of it is smaller: schedbench recording.
+// the API server, so recording's share of it is smaller.
 func BenchmarkRecording(b *testing.B) {
 	for _, nodes := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint(nodes, " nodes"), func(b *testing.B) {

@@ -185,7 +185,8 @@ func TestGroupsNeverShareADevice(t *testing.T) {
 					devices := rapid.IntRange(1, 3).Draw(t, "devices")
 					n := gpuNode(fmt.Sprint("n", i), "T4", int64(devices))
 					state.nodes = append(state.nodes, n)
-					g.truth[n.Name] = &cluster.Node{Name: n.Name, Allocatable: cluster.Resources{GPU: int64(devices), Pods: 1000}, GPUs: make([]int64, devices)}
+					g.truth[n.Name] = &cluster.Node{Name: n.Name, Allocatable: cluster.Resources{GPU: int64(devices), Pods: 1000},
+						GPUs: make([]int64, devices)}
 				}
 				defer b.load(t, state)()
 				defer func() {

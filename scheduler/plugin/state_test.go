@@ -27,7 +27,8 @@ var (
 
 // service selects the pods of one app, so that the default topology spreading applies to them.
 func service() *v1.Service {
-	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+		Spec: v1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 }
 
 func drawNode(t *rapid.T, name string) *v1.Node {
@@ -43,7 +44,8 @@ func drawNode(t *rapid.T, name string) *v1.Node {
 			res[kube.GPUCountResource], res[kube.GPUMilliResource] = fmt.Sprint(gpus), fmt.Sprint(1000*gpus)
 		}
 	}
-	n := st.MakeNode().Name(name).Capacity(res).Label(v1.LabelHostname, name).Label("disk", rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk"))
+	n := st.MakeNode().Name(name).Capacity(res).Label(v1.LabelHostname, name).Label("disk",
+		rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk"))
 	if m := rapid.SampledFrom([]string{"", "T4", "G2"}).Draw(t, "model"); m != "" {
 		n.Label(kube.GPUModelLabel, m)
 	}

@@ -24,10 +24,12 @@ func tolerate(p *v1.Pod) {
 
 // taintedPods returns pods of several shapes. Every fifth requests no GPU and waits for the node of its own.
 func taintedPods() (pods []*v1.Pod) {
-	shapes := []cluster.Resources{{MilliCPU: 6000, GPUMilli: 460}, {MilliCPU: 8000, GPU: 1}, {MilliCPU: 4000, GPUMilli: 300}, {MilliCPU: 16_000, GPU: 2}, {MilliCPU: 1000}}
+	shapes := []cluster.Resources{{MilliCPU: 6000, GPUMilli: 460}, {MilliCPU: 8000, GPU: 1}, {MilliCPU: 4000, GPUMilli: 300},
+		{MilliCPU: 16_000, GPU: 2}, {MilliCPU: 1000}}
 	for i := range 30 {
 		p := gpuPod(fmt.Sprint("p", i), shapes[i%len(shapes)])
-		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(shapes[i%len(shapes)].MilliCPU, resource.DecimalSI)}
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: *resource.NewMilliQuantity(shapes[i%len(shapes)].MilliCPU,
+			resource.DecimalSI)}
 		for name, q := range p.Spec.Containers[0].Resources.Limits {
 			p.Spec.Containers[0].Resources.Requests[name] = q
 		}
@@ -47,7 +49,8 @@ func TestTaintedNodesThatAllTolerate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, args := range map[string]Args{"family": {Variant: "gpu-gnn"}, "file": {Variant: "gpu-gnn", Workload: list}, "fgd": {Policy: "fgd"}} {
+	for name, args := range map[string]Args{"family": {Variant: "gpu-gnn"}, "file": {Variant: "gpu-gnn", Workload: list},
+		"fgd": {Policy: "fgd"}} {
 		t.Run(name, func(t *testing.T) {
 			var want []string
 			for _, tainted := range []bool{false, true} {
@@ -99,7 +102,8 @@ func TestDemandTolerates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tainted := &cluster.Node{Taints: []cluster.Taint{{Key: "a", Effect: cluster.NoSchedule}}, GPUs: []int64{0}, Allocatable: cluster.Resources{MilliCPU: 64_000, GPU: 1, Pods: 10}}
+	tainted := &cluster.Node{Taints: []cluster.Taint{{Key: "a", Effect: cluster.NoSchedule}}, GPUs: []int64{0},
+		Allocatable: cluster.Resources{MilliCPU: 64_000, GPU: 1, Pods: 10}}
 	tolerant := &cluster.Pod{Requests: share(500), Tolerations: []cluster.Toleration{{Key: "a", Exists: true}}}
 	if d.typical(nil).Open(tainted) {
 		t.Error("open before any pod tolerates the taint")

@@ -22,7 +22,8 @@ import (
 
 // network is one of racks in zones, with little bandwidth: a link of a node carries what a pod of web declares.
 var network = cluster.Links{
-	Node: cluster.Hop{Latency: 0.1, Bandwidth: 60}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 60}, Zone: cluster.Hop{Latency: 1, Bandwidth: 70},
+	Node: cluster.Hop{Latency: 0.1, Bandwidth: 60}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 60},
+	Zone:    cluster.Hop{Latency: 1, Bandwidth: 70},
 	Between: []cluster.Between{{Zones: [2]string{"a", "c"}, Latency: 2}},
 }
 
@@ -42,7 +43,8 @@ func racked(count int) (nodes []*v1.Node) {
 
 // talker returns a pod of a StatefulSet, with an annotation unless the text is empty.
 func talker(profile, owner string, i int, text string) *v1.Pod {
-	p := st.MakePod().Namespace("shop").Name(fmt.Sprint(owner, "-", i)).UID(fmt.Sprint(owner, "-", i)).SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
+	p := st.MakePod().Namespace("shop").Name(fmt.Sprint(owner, "-", i)).UID(fmt.Sprint(owner, "-",
+		i)).SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
 	yes := true
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: owner, UID: types.UID(owner), Controller: &yes}}
 	if text != "" {
@@ -94,7 +96,8 @@ func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 		objects = append(objects, p)
 	}
 	nodes := racked(7)
-	args := Args{Policy: "greedy:" + name, Preferences: preference.Off, Traffic: &traffic.Config{Network: network, RackLabel: "example.org/rack"}}
+	args := Args{Policy: "greedy:" + name, Preferences: preference.Off,
+		Traffic: &traffic.Config{Network: network, RackLabel: "example.org/rack"}}
 	b := newBed(t, profile, args, objects...)
 	for _, n := range nodes {
 		b.sched.Cache.AddNode(b.log, n)

@@ -36,7 +36,8 @@ func idleAndHot(t *testing.T) (source *usage.Config, idle, hot *v1.Node) {
 	node := func(name string) *v1.Node {
 		return st.MakeNode().Name(name).Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "8Gi", "pods": "110"}).Obj()
 	}
-	return &usage.Config{Source: usage.PrometheusSource, Address: prometheus.URL, Queries: map[string]string{"node_cpu": "cpu"}}, node("idle"), node("hot")
+	return &usage.Config{Source: usage.PrometheusSource, Address: prometheus.URL, Queries: map[string]string{"node_cpu": "cpu"}},
+		node("idle"), node("hot")
 }
 
 // The costs of a step count the chosen node, too, where they are about measured usage: a placement changes neither.

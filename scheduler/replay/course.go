@@ -19,7 +19,7 @@ const (
 // Block is a stretch of time of a course.
 type Block struct {
 	Seconds float64          // recorded seconds
-	sums    [metrics]float64 // metric times seconds
+	Sums    [metrics]float64 // metric times seconds
 	Pods    float64          // the pods of Course.Pods that began to wait in it
 	Waited  float64          // seconds that these waited, whenever
 }
@@ -27,8 +27,8 @@ type Block struct {
 // Plus implements blocks.Block.
 func (b Block) Plus(o Block) Block {
 	b.Seconds, b.Pods, b.Waited = b.Seconds+o.Seconds, b.Pods+o.Pods, b.Waited+o.Waited
-	for i := range b.sums {
-		b.sums[i] += o.sums[i]
+	for i := range b.Sums {
+		b.Sums[i] += o.Sums[i]
 	}
 	return b
 }
@@ -38,7 +38,7 @@ func (b Block) Mean(m Metric) float64 {
 	if b.Seconds == 0 {
 		return 0
 	}
-	return b.sums[m] / b.Seconds
+	return b.Sums[m] / b.Seconds
 }
 
 // Wait returns the mean wait, in seconds, of the pods that began to wait in the stretch; 0 without any.

@@ -60,7 +60,7 @@ func (m *meter) add(x span, s state) {
 		b := &m.blocks[i]
 		b.Seconds += seconds
 		for k := range s {
-			b.sums[k] += s[k] * seconds
+			b.Sums[k] += s[k] * seconds
 		}
 		x.from = part.to
 	}

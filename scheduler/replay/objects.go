@@ -25,16 +25,15 @@ func newObjects() *objects { return &objects{templates: map[record.Pod]*v1.Pod{}
 // pod returns a pod that waits.
 func (o *objects) pod(r *record.Pod) *v1.Pod {
 	key := *r
-	key.UID, key.Name, key.Images, key.Claims, key.Holds, key.Workload = "", "", "", "", "", ""
-	key.DoNotDisrupt, key.Health, key.HealthSince = "", "", 0
+	key.UID, key.Name, key.GPUIndex, key.Images, key.Claims, key.Holds, key.Workload = "", "", "", "", "", "", ""
+	key.DoNotDisrupt, key.Deadline, key.Health, key.HealthSince = "", 0, "", 0
 	key.Arrived, key.Bound, key.Ended, key.End, key.Node = 0, 0, 0, "", ""
 	t := o.templates[key]
 	if t == nil {
 		t = o.Pod(&key)
 		if r.Daemon && r.OwnerKind != "DaemonSet" { // a static pod; its owner is the node
 			metav1.SetMetaDataAnnotation(&t.ObjectMeta, v1.MirrorPodAnnotationKey, "")
-			critical := max(r.Priority, staticPriority)
-			t.Spec.Priority = &critical
+			t.Spec.Priority = new(max(r.Priority, staticPriority))
 		}
 		if _, err := framework.NewPodInfo(t); err != nil { // an affinity that no API server accepts
 			o.Unreadable("affinity")

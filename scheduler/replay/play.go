@@ -241,7 +241,7 @@ func (p *course) nodeGone(name string) error {
 // fix puts a pod on its real node.
 func (p *course) fix(row int) {
 	r := &p.source.Pods[row]
-	pod := memcluster.On(p.objects.pod(r), r.Node)
+	pod := memcluster.OnDevices(p.objects.pod(r), r.Node, r.GPUIndex)
 	pod.Status.StartTime = startOf(r.Bound)
 	p.Fix(pod)
 	if !r.Daemon && r.Bound > p.source.From {

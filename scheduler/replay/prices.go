@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -43,9 +44,7 @@ func ParsePrices(text []byte) (*Prices, error) {
 	if len(p.Nodes) == 0 && p.Other == (Amounts{}) {
 		return nil, errors.New("there are no prices: give nodes, other, or both")
 	}
-	if p.Label == "" {
-		p.Label = "node.kubernetes.io/instance-type"
-	}
+	p.Label = cmp.Or(p.Label, "node.kubernetes.io/instance-type")
 	return p, nil
 }
 

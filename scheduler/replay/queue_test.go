@@ -66,7 +66,8 @@ func TestDaemonsStay(t *testing.T) {
 	// With room on another node, it waits all the same.
 	high.Ended, high.End = 0, ""
 	full.MilliCPU = 1500
-	if _, homes = packs(t, source([]record.Pod{full, pod("agent", -5, daemon), high}, node("a"), node("b"))); homes["agent"] != "" || homes["high"] != "a" {
+	if _, homes = packs(t, source([]record.Pod{full, pod("agent", -5, daemon), high}, node("a"), node("b"))); homes["agent"] != "" ||
+		homes["high"] != "a" {
 		t.Errorf("%v", homes)
 	}
 	static := pod("static", -5, func(p *record.Pod) { p.Daemon, p.OwnerKind, p.OwnerName, p.MilliCPU = true, "Node", "a", 2000 })
@@ -83,7 +84,8 @@ func TestRefused(t *testing.T) {
 	out, homes := packs(t, source([]record.Pod{pod("good", 10), pod("bad", 12, func(p *record.Pod) {
 		p.Spread = `[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}]`
 	}), pod("better", 13)}, node("a")))
-	if out.Refused != 1 || out.Pods != 2 || len(out.Waits) != 2 || homes["good"] != "a" || homes["better"] != "a" || out.Unscheduled+out.NeverRan != 0 {
+	if out.Refused != 1 || out.Pods != 2 || len(out.Waits) != 2 || homes["good"] != "a" || homes["better"] != "a" ||
+		out.Unscheduled+out.NeverRan != 0 {
 		t.Errorf("%v: %+v", homes, out)
 	}
 	if !slices.ContainsFunc(out.Notes, func(n string) bool { return strings.HasPrefix(n, "shop/bad is left out") }) {

@@ -107,14 +107,16 @@ func TestConstraints(t *testing.T) {
 		{name: "pod anti-affinity", first: labels, with: func(p *record.Pod) {
 			p.Affinity = `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"kubernetes.io/hostname"}]}}`
 		}, want: "b"},
-		{name: "pod affinity", first: func(p *record.Pod) { p.NodeSelector, p.Labels = `{"disk":"ssd"}`, `{"app":"web"}`; p.MilliCPU = 100 }, with: func(p *record.Pod) {
-			p.Affinity = `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"kubernetes.io/hostname"}]}}`
-		}, want: "b"},
+		{name: "pod affinity", first: func(p *record.Pod) { p.NodeSelector, p.Labels = `{"disk":"ssd"}`, `{"app":"web"}`; p.MilliCPU = 100 },
+			with: func(p *record.Pod) {
+				p.Affinity = `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"kubernetes.io/hostname"}]}}`
+			}, want: "b"},
 		{name: "spreading", first: labels, with: func(p *record.Pod) {
 			p.Labels = `{"app":"web"}`
 			p.Spread = `[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"web"}}}]`
 		}, want: "b"},
-		{name: "host ports", first: func(p *record.Pod) { p.HostPorts = `["TCP/0.0.0.0/80"]` }, with: func(p *record.Pod) { p.HostPorts = `["TCP/0.0.0.0/80"]` }, want: "b"},
+		{name: "host ports", first: func(p *record.Pod) { p.HostPorts = `["TCP/0.0.0.0/80"]` },
+			with: func(p *record.Pod) { p.HostPorts = `["TCP/0.0.0.0/80"]` }, want: "b"},
 		{name: "extended resources", with: func(p *record.Pod) { p.Extended = `{"example.com/disk":"1"}` }, want: "b"},
 		{name: "GPUs", with: func(p *record.Pod) { p.GPU = 1 }, want: "b"},
 		{name: "CPU", with: func(p *record.Pod) { p.MilliCPU = 3500 }, want: "b"},
@@ -122,7 +124,8 @@ func TestConstraints(t *testing.T) {
 		{name: "number of pods", nodes: []record.Node{few(node("a")), node("b", "disk", "ssd")}, want: "b"},
 		{name: "cordon", nodes: []record.Node{cordoned(node("a")), node("b", "disk", "ssd")}, want: "b"},
 		{name: "taint", nodes: []record.Node{tainted(node("a")), node("b", "disk", "ssd")}, want: "b"},
-		{name: "toleration", nodes: []record.Node{tainted(node("a")), cordoned(node("b", "disk", "ssd"))}, with: func(p *record.Pod) { p.Tolerations = `[{"key":"for","operator":"Exists"}]` }, want: "a"},
+		{name: "toleration", nodes: []record.Node{tainted(node("a")), cordoned(node("b", "disk", "ssd"))},
+			with: func(p *record.Pod) { p.Tolerations = `[{"key":"for","operator":"Exists"}]` }, want: "a"},
 		{name: "nowhere", with: func(p *record.Pod) { p.MilliCPU = 5000 }, want: ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,7 +195,8 @@ func TestPreemption(t *testing.T) {
 			p.Daemon, p.OwnerKind, p.OwnerName, p.Node, p.MilliCPU = true, "DaemonSet", "agent", "b", 10
 		}),
 	}
-	if _, homes := packs(t, source(pods, node("a"), node("b"))); homes["high"] != "b" || homes["mid"] != "a" || homes["low"] != "" || homes["agent"] != "b" {
+	if _, homes := packs(t, source(pods, node("a"), node("b"))); homes["high"] != "b" || homes["mid"] != "a" || homes["low"] != "" ||
+		homes["agent"] != "b" {
 		t.Errorf("%v", homes)
 	}
 }
@@ -221,7 +225,8 @@ func TestTime(t *testing.T) {
 	if want := []float64{0, 19, 68, 27}; !slices.Equal(out.Waits, want) {
 		t.Errorf("the pods waited %v s, want %v", out.Waits, want)
 	}
-	if w := out.Whole(); w.Seconds != 100 || math.Abs(w.Mean(Waiting)-1.14) > 1e-9 || math.Abs(w.Wait()-28.5) > 1e-9 || math.Abs(w.Mean(Nodes)-.7) > 1e-9 {
+	if w := out.Whole(); w.Seconds != 100 || math.Abs(w.Mean(Waiting)-1.14) > 1e-9 || math.Abs(w.Wait()-28.5) > 1e-9 ||
+		math.Abs(w.Mean(Nodes)-.7) > 1e-9 {
 		t.Errorf("%+v: %v wait, %v nodes", w, w.Mean(Waiting), w.Mean(Nodes))
 	}
 	if q := out.WaitQuantile(0.95); q != 68 {
@@ -268,7 +273,8 @@ func TestNodes(t *testing.T) {
 	}
 	before, after := cordoned(node("a")), node("a")
 	before.To, after.From = seconds(40), seconds(40)
-	if out, homes := packs(t, source([]record.Pod{pod("web", 10)}, before, after)); homes["web"] != "a" || !slices.Equal(out.Waits, []float64{30}) {
+	if out, homes := packs(t, source([]record.Pod{pod("web", 10)}, before, after)); homes["web"] != "a" ||
+		!slices.Equal(out.Waits, []float64{30}) {
 		t.Errorf("%v, waits %v", homes, out.Waits)
 	}
 }
@@ -314,7 +320,8 @@ func TestStartsSilently(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	s := source([]record.Pod{pod("web", 10)}, node("a"))
-	if _, err := Run(klog.NewContext(t.Context(), log), s, Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 1}); err != nil {
+	if _, err := Run(klog.NewContext(t.Context(), log), s,
+		Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if len(lines) > 0 {

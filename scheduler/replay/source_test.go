@@ -52,7 +52,8 @@ func TestBadRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := strings.Join(s.Notes, "\n")
-	for _, want := range []string{"1 pods were bound before", "1 pods were bound to a node without a name", "1 states of nodes", "1 times of watching", "nobody watched for 50s (gaps: 1)", "not recorded: objects"} {
+	for _, want := range []string{"1 pods were bound before", "1 pods were bound to a node without a name", "1 states of nodes",
+		"1 times of watching", "nobody watched for 50s (gaps: 1)", "not recorded: objects"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}

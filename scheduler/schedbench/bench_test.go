@@ -31,7 +31,9 @@ func TestSmall(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"--only", "nothing"}, {"--preferences", "last"}, {"--variant", "transformer"}, {"--pods", "1"}, {"--pods-fixed", "1"}, {"--nodes", "0"}, {"--pairs", "0"}, {"--percentages", "101"}, {"--loop-nodes", "1"}, {"--parallelism", "0"}, {"--no-such-flag"}, {"argument"},
+		{"--only", "nothing"}, {"--preferences", "last"}, {"--variant", "transformer"}, {"--pods", "1"}, {"--pods-fixed", "1"},
+		{"--nodes", "0"}, {"--pairs", "0"}, {"--percentages", "101"}, {"--loop-nodes", "1"}, {"--parallelism", "0"}, {"--no-such-flag"},
+		{"argument"},
 	} {
 		a := app()
 		a.Writer, a.ErrWriter = &bytes.Buffer{}, &bytes.Buffer{}
@@ -68,7 +70,8 @@ func TestCompareAlternates(t *testing.T) {
 	if got := r.ratio(); got < 1.79 || got > 1.81 {
 		t.Errorf("ratio %v, want the median of 1.8, 2.22 and 1.8", got)
 	}
-	if _, err := o.compare(context.Background(), "test", func(context.Context, string) (run, error) { return run{}, errors.New("broken") }); err == nil {
+	if _, err := o.compare(context.Background(), "test",
+		func(context.Context, string) (run, error) { return run{}, errors.New("broken") }); err == nil {
 		t.Error("no error")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
-	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
@@ -45,7 +44,7 @@ func (o *options) measureCluster(ctx context.Context, add func(result, error) er
 // up.
 func (o *options) runCluster(ctx context.Context, b *testbed.Bed, profile string, s share) (r run, err error) {
 	defer func() { err = errors.Join(err, deletePods(context.WithoutCancel(ctx), b.Client)) }()
-	if err := createPods(ctx, b.Client, profile, 0, s.pods); err != nil {
+	if err := createPods(ctx, b.Client, profile, s.pods); err != nil {
 		return r, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -62,13 +61,13 @@ func (o *options) runCluster(ctx context.Context, b *testbed.Bed, profile string
 	return bound.wait(ctx)
 }
 
-// createPods creates a backlog: the pods with the numbers from first on.
-func createPods(ctx context.Context, client kubernetes.Interface, schedulerName string, first, pods int) error {
+// createPods creates a backlog.
+func createPods(ctx context.Context, client kubernetes.Interface, schedulerName string, pods int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(creators)
 	for i := range pods {
 		g.Go(func() error {
-			p := pod(schedulerName, first+i)
+			p := pod(schedulerName, i)
 			_, err := client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
 			return err
 		})
@@ -88,7 +87,13 @@ func countBindings(ctx context.Context, client kubernetes.Interface, bound *mete
 	if len(list.Items) != bound.total {
 		return fmt.Errorf("%d pods wait for a node, want %d", len(list.Items), bound.total)
 	}
-	w, err := watchPods(ctx, pods, list.ResourceVersion, waiting)
+	// The API server ends watches that are read too slowly, as happens on a busy machine; they begin again.
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = waiting
+			return pods.Watch(ctx, o)
+		},
+	})
 	if err != nil {
 		return err
 	}
@@ -105,17 +110,6 @@ func countBindings(ctx context.Context, client kubernetes.Interface, bound *mete
 		fail(errors.New("the watch of the pods ended"))
 	}()
 	return nil
-}
-
-// watchPods watches the pods that a field selector selects, from a resource version on. The API server ends watches that are read
-// too slowly, as happens on a busy machine; they begin again.
-func watchPods(ctx context.Context, pods typedv1.PodInterface, from, selector string) (watch.Interface, error) {
-	return watchtools.NewRetryWatcherWithContext(ctx, from, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.FieldSelector = selector
-			return pods.Watch(ctx, o)
-		},
-	})
 }
 
 // deletePods deletes the pods of a run and waits until none is left.

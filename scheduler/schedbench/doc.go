@@ -10,9 +10,4 @@
 // The command upstream does the same with Kubernetes' own benchmark, scheduler_perf, and also runs
 // its integration tests through our profile. scheduler_perf needs modules that nothing else
 // here needs, and an executable of etcd. Both are built in the module in the folder upstream.
-//
-// The command recording compares one profile without and with the ways to record its decisions.
-//
-// The command outage measures how soon a new pod gets a node after the API server was away, beside
-// upstream's own kube-scheduler under the same outage.
 package main

@@ -34,19 +34,34 @@ func app() *ucli.App {
 			"   go run ./scheduler/schedbench --only cluster --percentages 100 # score every node\n" +
 			"   go run ./scheduler/schedbench --profile-dir /tmp/pprof         # write CPU profiles",
 		HideHelpCommand: true,
-		Commands:        append([]*ucli.Command{upstreamCommand(), outageCommand(), recordingCommand()}, childCommands()...),
+		Commands:        []*ucli.Command{upstreamCommand()},
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "only", Usage: "measure `WHAT`: cluster or loop (default: both)"},
 			&ucli.IntFlag{Name: "nodes", Value: 1000, Usage: "number of `NODES` of the cluster"},
-			&ucli.IntSliceFlag{Name: "loop-nodes", Value: ucli.NewIntSlice(1000, 5000), Usage: "numbers of `NODES` for the loop alone, one measurement for each"},
+			&ucli.IntSliceFlag{
+				Name: "loop-nodes", Value: ucli.NewIntSlice(1000, 5000),
+				Usage: "numbers of `NODES` for the loop alone, one measurement for each",
+			},
 			&ucli.IntFlag{Name: "pods", Value: 5000, Usage: "number of `PODS` of a run with upstream's adaptive share of nodes"},
-			&ucli.IntFlag{Name: "pods-fixed", Value: 2000, Usage: "number of `PODS` of a run with a fixed share, which takes longer for each pod"},
+			&ucli.IntFlag{
+				Name: "pods-fixed", Value: 2000,
+				Usage: "number of `PODS` of a run with a fixed share, which takes longer for each pod",
+			},
 			&ucli.IntFlag{Name: "pairs", Value: 3, Usage: "number of `PAIRS` of runs for a result"},
-			&ucli.IntSliceFlag{Name: "percentages", Value: ucli.NewIntSlice(0, 100), Usage: "values of percentageOfNodesToScore, one measurement for each; `0` is upstream's adaptive share"},
+			&ucli.IntSliceFlag{
+				Name: "percentages", Value: ucli.NewIntSlice(0, 100),
+				Usage: "values of percentageOfNodesToScore, one measurement for each; `0` is upstream's adaptive share",
+			},
 			&ucli.IntFlag{Name: "parallelism", Value: 16, Usage: "number of `GOROUTINES` for filters and scores"},
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `VARIANT`: gnn, dqn, acgnn or acdqn"},
-			&ucli.StringFlag{Name: "checkpoint", Usage: "checkpoint `FILE` of the variant (default: the shipped one, or random weights of its size, which take the same time)"},
-			&ucli.StringFlag{Name: "preferences", Usage: "`HOW` the preferences of manifests count in the learned profile: first, declared, blend or off (default: as in the scheduler)"},
+			&ucli.StringFlag{
+				Name:  "checkpoint",
+				Usage: "checkpoint `FILE` of the variant (default: the shipped one, or random weights of its size, which take the same time)",
+			},
+			&ucli.StringFlag{
+				Name:  "preferences",
+				Usage: "`HOW` the preferences of manifests count in the learned profile: first, declared, blend or off (default: as in the scheduler)",
+			},
 			&ucli.StringFlag{Name: "profile-dir", Usage: "write a CPU profile of each run to `DIR`"},
 			&ucli.Float64Flag{Name: "gate", Usage: "end with exit code 99 if the ratio of a result is under `RATIO`"},
 		},

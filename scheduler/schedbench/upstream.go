@@ -28,12 +28,15 @@ func upstreamCommand() *ucli.Command {
 		Flags: []ucli.Flag{
 			&ucli.StringFlag{Name: "bin", Required: true, Usage: "`DIR` with the programs etcd and suite"},
 			&ucli.StringFlag{Name: "kubernetes", Required: true, Usage: "`DIR` with the source of Kubernetes in Go's module cache"},
-			&ucli.StringSliceFlag{Name: "suites", Value: ucli.NewStringSlice(suites...), Usage: "`SUITES` of scheduler_perf; with --integration also " + strings.Join(integrationSuites, ", ") + " by default"},
+			&ucli.StringSliceFlag{Name: "suites", Value: ucli.NewStringSlice(suites...),
+				Usage: "`SUITES` of scheduler_perf; with --integration also " + strings.Join(integrationSuites, ", ") + " by default"},
 			&ucli.StringFlag{Name: "only", Usage: "only workloads that match `REGEXP`, for example SchedulingBasic"},
-			&ucli.IntFlag{Name: "size", Value: 2000, Usage: "at most `SIZE` nodes and SIZE measured pods in a workload, which shrinks in proportion; 0 for upstream's sizes"},
+			&ucli.IntFlag{Name: "size", Value: 2000,
+				Usage: "at most `SIZE` nodes and SIZE measured pods in a workload, which shrinks in proportion; 0 for upstream's sizes"},
 			&ucli.IntFlag{Name: "pairs", Value: 1, Usage: "`PAIRS` of runs for a result"},
 			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "shipped `NETWORK` that scores"},
-			&ucli.BoolFlag{Name: "integration", Usage: "run the workloads with the label integration-test, through our profile alone, and measure nothing"},
+			&ucli.BoolFlag{Name: "integration", Usage: "run the workloads with the label integration-test, through our profile alone, " +
+				"and measure nothing"},
 			&ucli.BoolFlag{Name: "list", Usage: "list the workloads, and run nothing"},
 			&ucli.StringFlag{Name: "profile-dir", Usage: "write a CPU profile of each run to `DIR`"},
 		},

@@ -171,7 +171,8 @@ func running(t *testing.T, pid string) bool {
 func TestUpstreamFlags(t *testing.T) {
 	args := fakeUpstream(t, fakeSuite)
 	for _, more := range [][]string{
-		{"--suites", "none"}, {"--only", "("}, {"--only", "nothing"}, {"--size", "-1"}, {"--pairs", "0"}, {"--variant", "transformer"}, {"--bin", t.TempDir()}, {"--kubernetes", t.TempDir()}, {"argument"},
+		{"--suites", "none"}, {"--only", "("}, {"--only", "nothing"}, {"--size", "-1"}, {"--pairs", "0"}, {"--variant", "transformer"},
+		{"--bin", t.TempDir()}, {"--kubernetes", t.TempDir()}, {"argument"},
 	} {
 		all := append(args, more...)
 		if more[0] == "--suites" {
@@ -182,7 +183,8 @@ func TestUpstreamFlags(t *testing.T) {
 		}
 	}
 	code, out, _ := runUpstream(t.Context(), append(fakeUpstream(t, fakeSuite), "--list", "--size", "0")...)
-	if want := "misc Basic/huge (initNodes 5000, initPods 10, measurePods 50000, taintNodes 0)\nmisc Both/small (measurePods 10)\n"; code != exit.OK || out != want {
+	if want := "misc Basic/huge (initNodes 5000, initPods 10, measurePods 50000, taintNodes 0)\nmisc Both/small " +
+		"(measurePods 10)\n"; code != exit.OK || out != want {
 		t.Errorf("code %d, list %q, want %q", code, out, want)
 	}
 }

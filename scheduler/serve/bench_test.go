@@ -44,7 +44,8 @@ func BenchmarkExtender(b *testing.B) {
 
 func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 	client := fake.NewClientset(benchCluster(nodes)...)
-	network := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Minute}}}
+	network := server.Profile{SchedulerName: server.DefaultProfile,
+		Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Minute}}}
 	advisor, err := advise.New(b.Context(), advise.Config{Client: client, Profile: network, Promise: time.Hour, Clock: clock.RealClock{}})
 	if err != nil {
 		b.Fatal(err)
@@ -117,7 +118,8 @@ func benchCluster(nodes int) (out []runtime.Object) {
 
 func benchPod(shape int, name string) *v1.Pod {
 	ask := [...]map[v1.ResourceName]string{
-		{v1.ResourceCPU: "500m", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "1", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "4", v1.ResourceMemory: "4Gi"},
+		{v1.ResourceCPU: "500m", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "1", v1.ResourceMemory: "2Gi"},
+		{v1.ResourceCPU: "4", v1.ResourceMemory: "4Gi"},
 	}[shape%3]
 	return st.MakePod().Namespace("default").Name(name).UID(name).SchedulerName(server.DefaultProfile).Req(ask).Obj()
 }

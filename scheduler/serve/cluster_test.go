@@ -157,7 +157,8 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 	config.Wrap(transport.WrapperFunc(func(next http.RoundTripper) http.RoundTripper { r.next = next; return r }))
 	a, err := advise.New(t.Context(), advise.Config{
 		Client: kubernetes.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config), Clock: clock.RealClock{}, Promise: patience,
-		Profile: server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
+		Profile: server.Profile{SchedulerName: server.DefaultProfile,
+			Args: server.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -226,9 +227,10 @@ func (l *lab) pod() *v1.Pod {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", l.pods), Namespace: "default"},
 	}
-	p.Spec.Containers = []v1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("2Gi"),
-	}}}}
+	p.Spec.Containers = []v1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10",
+		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+			v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("2Gi"),
+		}}}}
 	return p
 }
 
@@ -272,7 +274,8 @@ func (l *lab) byNetwork(t *testing.T, s *site, pods int) {
 		}
 		status, body := s.ask(t, http.MethodPost, "/v1/suggestions", string(text))
 		var got advise.Suggestion
-		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || len(got.Nodes) != 24 || got.Policy != server.DefaultProfile || got.Fingerprint == "" {
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || len(got.Nodes) != 24 ||
+			got.Policy != server.DefaultProfile || got.Fingerprint == "" {
 			t.Fatalf("suggestions: %d, %v, %.500s", status, err, body)
 		}
 		node, others := l.place(t, p)
@@ -337,7 +340,8 @@ func (l *lab) testShare(t *testing.T) {
 		}
 		return nil
 	})
-	if err := l.client.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	if err := l.client.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	certutil "k8s.io/client-go/util/cert"
@@ -144,11 +145,7 @@ func (s *signer) write(certFile, keyFile string, cert *x509.Certificate, key *ec
 	if err != nil {
 		return err
 	}
-	signed, err := x509.ParseCertificate(der)
-	if err != nil {
-		return err
-	}
-	pem, err := certutil.EncodeCertificates(signed)
+	pem, err := certutil.EncodeCertificates(&x509.Certificate{Raw: der})
 	if err != nil {
 		return err
 	}
@@ -167,13 +164,5 @@ func Fingerprint(certFile string) (string, error) {
 	if err != nil {
 		return "", exit.New(exit.Usage, fmt.Errorf("read the server's certificate: %w", err), "check --tls-cert-file")
 	}
-	sum := sha256.Sum256(certs[0].Raw)
-	out := ""
-	for i, b := range sum {
-		if i > 0 {
-			out += ":"
-		}
-		out += fmt.Sprintf("%02X", b)
-	}
-	return out, nil
+	return strings.ReplaceAll(fmt.Sprintf("% X", sha256.Sum256(certs[0].Raw)), " ", ":"), nil
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/internal/slowclient"
 	"gnnsched/scheduler/advise"
 )
@@ -84,7 +84,7 @@ func New(c Config, a Adviser) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if err := inputfile.Check(inputfile.Text, c.ClientCAFile, c.TokenFile, c.CertFile, c.KeyFile); err != nil {
+	if err := files.Check(files.Text, c.ClientCAFile, c.TokenFile, c.CertFile, c.KeyFile); err != nil {
 		return nil, exit.New(exit.Usage, err, "check --client-ca-file, --token-auth-file, --tls-cert-file and --tls-private-key-file")
 	}
 	set.Register()

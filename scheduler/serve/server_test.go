@@ -54,7 +54,8 @@ func (*canned) Suggest(context.Context, *v1.Pod) (advise.Suggestion, error) {
 }
 
 func (*canned) State(context.Context) (advise.State, error) {
-	return advise.State{Synced: true, Nodes: 8, Pods: 3, Promised: 1, Decider: advise.Decider{Policy: "gnn", Fingerprint: "0000000000000011"}}, nil
+	return advise.State{Synced: true, Nodes: 8, Pods: 3, Promised: 1,
+		Decider: advise.Decider{Policy: "gnn", Fingerprint: "0000000000000011"}}, nil
 }
 
 func (c *canned) Synced() bool { return !c.behind }
@@ -246,15 +247,18 @@ func TestExtender(t *testing.T) {
 	for _, c := range []struct{ name, path, body, want string }{
 		{"prioritize", prioritizePath, threeNodes, `[{"Host":"a","Score":10},{"Host":"b","Score":6},{"Host":"c","Score":2}]`},
 		{"prioritize whole nodes", prioritizePath, wholeNodes, `[{"Host":"a","Score":10},{"Host":"b","Score":6}]`},
-		{"filter passes", filterPath, threeNodes, `{"Nodes":null,"NodeNames":["a","b","c"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}`},
-		{"filter refuses", filterPath, strings.Replace(threeNodes, `"p"`, `"share"`, 1), `{"Nodes":null,"NodeNames":["b","c"],"FailedNodes":null,"FailedAndUnresolvableNodes":{"a":"no"},"Error":""}`},
+		{"filter passes", filterPath, threeNodes,
+			`{"Nodes":null,"NodeNames":["a","b","c"],"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":""}`},
+		{"filter refuses", filterPath, strings.Replace(threeNodes, `"p"`, `"share"`, 1),
+			`{"Nodes":null,"NodeNames":["b","c"],"FailedNodes":null,"FailedAndUnresolvableNodes":{"a":"no"},"Error":""}`},
 	} {
 		if status, got := s.ask(t, http.MethodPost, c.path, c.body); status != http.StatusOK || strings.TrimSpace(got) != c.want {
 			t.Errorf("%s: %d, %s, want %s", c.name, status, got, c.want)
 		}
 	}
 	var passed struct{ Nodes *v1.NodeList }
-	if _, got := s.ask(t, http.MethodPost, filterPath, wholeNodes); json.Unmarshal([]byte(got), &passed) != nil || passed.Nodes == nil || len(passed.Nodes.Items) != 2 {
+	if _, got := s.ask(t, http.MethodPost, filterPath, wholeNodes); json.Unmarshal([]byte(got), &passed) != nil || passed.Nodes == nil ||
+		len(passed.Nodes.Items) != 2 {
 		t.Errorf("whole nodes: %s", got)
 	}
 }
@@ -276,14 +280,19 @@ func TestFaults(t *testing.T) {
 		{name: "no pod", path: prioritizePath, body: `{"NodeNames":[]}`, status: 400, reason: "bad_request"},
 		{name: "no nodes", path: filterPath, body: `{"Pod":{}}`, status: 400, reason: "bad_request"},
 		{name: "too large", path: prioritizePath, body: `{"Pod":"` + strings.Repeat("x", 2<<20) + `"}`, status: 413, reason: "too_large"},
-		{name: "no network", path: prioritizePath, body: threeNodes, rank: fails(&plugin.Undecided{Reason: "no_model", Err: errors.New("none")}), status: 503, reason: "undecided"},
+		{name: "no network", path: prioritizePath, body: threeNodes,
+			rank: fails(&plugin.Undecided{Reason: "no_model", Err: errors.New("none")}), status: 503, reason: "undecided"},
 		{name: "not read yet", path: prioritizePath, body: threeNodes, rank: fails(advise.ErrNotSynced), status: 503, reason: "not_ready"},
-		{name: "a bug", path: prioritizePath, body: threeNodes, rank: func(context.Context, []string) ([]advise.Ranked, error) { panic("secret") }, status: 500, reason: "error"},
+		{name: "a bug", path: prioritizePath, body: threeNodes,
+			rank: func(context.Context, []string) ([]advise.Ranked, error) { panic("secret") }, status: 500, reason: "error"},
 		{name: "no containers", path: "/v1/suggestions", body: `{"spec":{}}`, status: 400, reason: "bad_request"},
-		{name: "unknown field", path: "/v1/suggestions", body: strings.Replace(goodPod, `"kind"`, `"`+long+`":1,"kind"`, 1), status: 400, reason: "bad_request"},
-		{name: "has a node", path: "/v1/suggestions", body: strings.Replace(goodPod, `"spec":{`, `"spec":{"nodeName":"a",`, 1), status: 400, reason: "bad_request"},
+		{name: "unknown field", path: "/v1/suggestions", body: strings.Replace(goodPod, `"kind"`, `"`+long+`":1,"kind"`, 1), status: 400,
+			reason: "bad_request"},
+		{name: "has a node", path: "/v1/suggestions", body: strings.Replace(goodPod, `"spec":{`, `"spec":{"nodeName":"a",`, 1), status: 400,
+			reason: "bad_request"},
 		{name: "not a pod", path: "/v1/suggestions", body: `{"apiVersion":"v1","kind":"` + long + `"}`, status: 400, reason: "bad_request"},
-		{name: "hostile name", path: "/v1/suggestions", body: strings.Replace(goodPod, `"spec"`, `"metadata":{"name":"\u001b[2J`+long+`"},"spec"`, 1), status: 400, reason: "bad_request"},
+		{name: "hostile name", path: "/v1/suggestions", body: strings.Replace(goodPod, `"spec"`,
+			`"metadata":{"name":"\u001b[2J`+long+`"},"spec"`, 1), status: 400, reason: "bad_request"},
 	} {
 		rank := c.rank
 		if rank == nil {
@@ -317,7 +326,8 @@ func TestLimits(t *testing.T) {
 		return nil, nil
 	}
 	s := open(t, &canned{rank: stuck}, credentials(t), func(c *Config) { c.InFlight, c.Timeout = 1, 50*time.Millisecond })
-	if status, body := s.ask(t, http.MethodPost, prioritizePath, threeNodes); status != http.StatusServiceUnavailable || !strings.Contains(body, `"deadline"`) {
+	if status, body := s.ask(t, http.MethodPost, prioritizePath, threeNodes); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, `"deadline"`) {
 		t.Fatalf("stuck: %d %s", status, body)
 	}
 	<-entered
@@ -375,11 +385,13 @@ func TestConfig(t *testing.T) {
 	own := credentials(t)
 	busy := open(t, &canned{rank: falling}, own, nil)
 	for name, edit := range map[string]func(*Config){
-		"address": func(c *Config) { c.Address = "localhost" }, "port": func(c *Config) { c.Port = 70000 }, "no certificate": func(c *Config) { c.CertFile = "" },
+		"address": func(c *Config) { c.Address = "localhost" }, "port": func(c *Config) { c.Port = 70000 },
+		"no certificate":   func(c *Config) { c.CertFile = "" },
 		"nobody could ask": func(c *Config) { c.ClientCAFile, c.TokenFile = "", "" }, "time": func(c *Config) { c.Timeout = 0 },
 		"no such CA": func(c *Config) { c.ClientCAFile = "none" }, "CA is no PEM": func(c *Config) { c.ClientCAFile = own.TokenFile },
 		"the key of another certificate": func(c *Config) { c.KeyFile = own.ClientKey },
-		"tokens":                         func(c *Config) { c.TokenFile = own.CAFile }, "taken": func(c *Config) { c.Port = busy.socket.Addr().(*net.TCPAddr).Port },
+		"tokens":                         func(c *Config) { c.TokenFile = own.CAFile },
+		"taken":                          func(c *Config) { c.Port = busy.socket.Addr().(*net.TCPAddr).Port },
 	} {
 		c := testConfig(own)
 		edit(&c)

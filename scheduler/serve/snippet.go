@@ -5,6 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gnnsched/internal/exit"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
@@ -94,6 +98,9 @@ type Role struct {
 
 // RBAC renders the ServiceAccount, the ClusterRole and the ClusterRoleBindings.
 func (r Role) RBAC() ([]byte, error) {
+	if p := validation.IsDNS1123Label(r.Namespace); len(p) > 0 {
+		return nil, exit.Usagef("--namespace %q: %s", r.Namespace, p[0])
+	}
 	group := rbacv1.SchemeGroupVersion.String()
 	objects := []map[string]any{
 		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": r.Name, "namespace": r.Namespace}},

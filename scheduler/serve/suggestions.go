@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -42,12 +43,8 @@ func parsePod(body []byte) (*v1.Pod, error) {
 	if p.Spec.NodeName != "" {
 		return nil, bad("the pod has a node already: remove spec.nodeName")
 	}
-	if p.Name == "" {
-		p.Name = "suggestion"
-	}
-	if p.Namespace == "" {
-		p.Namespace = metav1.NamespaceDefault
-	}
+	p.Name = cmp.Or(p.Name, "suggestion")
+	p.Namespace = cmp.Or(p.Namespace, metav1.NamespaceDefault)
 	corev1.SetObjectDefaults_Pod(p)
 	internal := &core.Pod{}
 	if err := corev1.Convert_v1_Pod_To_core_Pod(p, internal, nil); err != nil {

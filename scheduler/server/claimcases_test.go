@@ -77,7 +77,8 @@ func (c withUpstream) YAMLFor(kubeconfig string) ([]byte, error) {
 // casePools are the nodes n-0 to n-2, with no devices of their own.
 func casePools() []nodepool.Pool {
 	return []nodepool.Pool{{Name: "n", Count: 3, Capacity: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
 	}}}
 }
 
@@ -85,7 +86,8 @@ func casePools() []nodepool.Pool {
 func TestClaimCases(t *testing.T) {
 	l := newLabOn(t, casePools())
 	config := Config{QPS: 1000, Profiles: []Profile{
-		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}, {SchedulerName: "net", Args: Args{Variant: "gpu-gnn", Deadline: metav1.Duration{Duration: patience}}},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
+		{SchedulerName: "net", Args: Args{Variant: "gpu-gnn", Deadline: metav1.Duration{Duration: patience}}},
 	}}
 	defer l.start(context.Background(), t, withUpstream{config}, l.cluster.Kubeconfig())()
 	files, err := filepath.Glob("testdata/claimcases/*.yaml")
@@ -145,7 +147,8 @@ func readCases(t *testing.T, file string) (out []claimCase) {
 }
 
 // caseKinds are the kinds of a case's objects. True: they have no namespace.
-var caseKinds = map[string]bool{"Pod": false, "ResourceClaim": false, "ResourceClaimTemplate": false, "ResourceSlice": true, "DeviceClass": true, "DeviceTaintRule": true}
+var caseKinds = map[string]bool{"Pod": false, "ResourceClaim": false, "ResourceClaimTemplate": false, "ResourceSlice": true,
+	"DeviceClass": true, "DeviceTaintRule": true}
 
 // objects returns the client for a kind.
 func (l *lab) objects(t *testing.T, kind, namespace string) dynamic.ResourceInterface {
@@ -195,7 +198,14 @@ func (l *lab) testCase(t *testing.T, c claimCase, profile string) {
 			}
 		}
 		for j := range s.Apply {
+			served, serves, _ := unstructured.NestedString(s.Apply[j].Object, "spec", "extendedResourceName")
+			if serves { // the class of the case before has gone
+				l.untilLacking(t, ns, served, "3 Insufficient cpu, 3 Insufficient "+served)
+			}
 			l.applyAll(t, ns, profile, s.Apply[j:j+1])
+			if serves {
+				l.untilLacking(t, ns, served, "3 Insufficient cpu. ")
+			}
 			if want, has := s.Want[s.Apply[j].GetName()]; has && s.Apply[j].GetKind() == "Pod" {
 				l.untilOutcome(t, ns, s.Apply[j].GetName(), want)
 			}
@@ -209,6 +219,23 @@ func (l *lab) testCase(t *testing.T, c claimCase, profile string) {
 		if t.Failed() {
 			t.Fatalf("in step %d", i)
 		}
+	}
+}
+
+// untilLacking waits until a pod that asks for too much of the CPU and for an extended resource lacks what is said: the scheduler knows, or
+// does not know, a class for the resource. A pod that it looks at while a class arrives may get a node without devices, because upstream's
+// DynamicResources asks for the class before, NodeResourcesFit after.
+func (l *lab) untilLacking(t *testing.T, ns, extended, want string) {
+	t.Helper()
+	const name = "too-large"
+	limits := map[string]any{"cpu": int64(1000), extended: int64(1)}
+	pod := unstructured.Unstructured{Object: map[string]any{"kind": "Pod", "metadata": map[string]any{"name": name}, "spec": map[string]any{
+		"containers": []any{map[string]any{"name": "main", "image": "pause", "resources": map[string]any{"limits": limits}}},
+	}}}
+	l.applyAll(t, ns, upstreamProfile, []unstructured.Unstructured{pod})
+	l.untilOutcome(t, ns, name, "pending: "+want)
+	if err := l.client.CoreV1().Pods(ns).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -231,7 +258,8 @@ func (l *lab) applyAll(t *testing.T, ns, profile string, all []unstructured.Unst
 	for i := range all {
 		o := all[i].DeepCopy()
 		complete(t, o, profile)
-		if _, err := l.objects(t, o.GetKind(), ns).Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		if _, err := l.objects(t, o.GetKind(), ns).Apply(t.Context(), o.GetName(), o,
+			metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +317,8 @@ func (l *lab) cleanCase(t *testing.T, ns string) {
 		}
 		return err
 	})
-	err = errors.Join(err, l.client.ResourceV1().ResourceSlices().DeleteCollection(ctx, now, all), l.client.ResourceV1().DeviceClasses().DeleteCollection(ctx, now, all))
+	err = errors.Join(err, l.client.ResourceV1().ResourceSlices().DeleteCollection(ctx, now, all),
+		l.client.ResourceV1().DeviceClasses().DeleteCollection(ctx, now, all))
 	if err != nil {
 		t.Error(err)
 	}

@@ -26,9 +26,11 @@ func claimPools() []nodepool.Pool {
 	both := capacity.DeepCopy()
 	kube.AddGPUs(both, 4)
 	return []nodepool.Pool{
-		{Name: "shared", Count: 2, Capacity: capacity, Devices: []nodepool.Devices{{Product: "T4", Count: 4, Memory: resource.MustParse("16Gi"), Shares: 1000}}},
+		{Name: "shared", Count: 2, Capacity: capacity,
+			Devices: []nodepool.Devices{{Product: "T4", Count: 4, Memory: resource.MustParse("16Gi"), Shares: 1000}}},
 		{Name: "whole", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "V100", Count: 4}}},
-		{Name: "mig", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "A100", Count: 2, Memory: resource.MustParse("40Gi"), MIG: []string{"1g.5gb", "3g.20gb"}}}},
+		{Name: "mig", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "A100", Count: 2, Memory: resource.MustParse("40Gi"),
+			MIG: []string{"1g.5gb", "3g.20gb"}}}},
 		{Name: "both", Count: 1, Capacity: both, Devices: []nodepool.Devices{{Product: "P100", Count: 4}}},
 	}
 }
@@ -100,7 +102,8 @@ func (l *lab) choices(t *testing.T, profile string) map[string]int {
 func TestClaims(t *testing.T) {
 	l, book := newLabOn(t, claimPools()), record.NewBook(100, nil)
 	l.recording = plugin.Recording{Book: book}
-	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, Profile{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
+	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
+		Profile{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
 		Profile{SchedulerName: "net", Args: Args{Variant: "gpu-gnn"}})
 	defer stop()
 	profiles := []string{"best", "net"}
@@ -113,15 +116,24 @@ func TestClaims(t *testing.T) {
 		pods []*corev1.Pod // created one after another
 		want string        // devices of each
 	}{
-		{"first fit breaks a device", []*corev1.Pod{claimPod("a", DefaultProfile, "share-of-gpu-2", "shared"), claimPod("b", DefaultProfile, "share", "shared")}, "*/gpu-2 */gpu-0"},
-		{"shares, best fit", []*corev1.Pod{claimPod("a", "best", "share-of-gpu-2", "shared"), claimPod("b", "best", "share", "shared"), claimPod("c", "best", "share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
-		{"whole devices", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "whole", "whole"), claimPod("c", "net", "whole", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
-		{"two requests with a constraint", []*corev1.Pod{claimPod("a", "net", "not-gpu-0", "whole"), claimPod("b", "net", "pair", "whole")}, "whole-0/gpu-1 whole-0/gpu-0+gpu-2"},
-		{"extended resource", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "", "whole"), claimPod("c", DefaultProfile, "", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
-		{"first fit breaks a GPU", []*corev1.Pod{claimPod("a", DefaultProfile, "half-of-gpu-1", ""), claimPod("b", DefaultProfile, "half", "")}, "mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-0"},
-		{"partitions, best fit", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "half", ""), claimPod("c", "best", "half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-4"},
-		{"alternatives", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "whole-or-half", ""), claimPod("c", "best", "whole-or-half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-0 mig-0/gpu-1-mig-3g20gb-0"},
-		{"alternatives, of which the node has the second", []*corev1.Pod{claimPod("a", "best", "share-of-gpu-2", "shared"), claimPod("b", "best", "whole-or-share", "shared"), claimPod("c", "net", "whole-or-share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
+		{"first fit breaks a device", []*corev1.Pod{claimPod("a", DefaultProfile, "share-of-gpu-2", "shared"),
+			claimPod("b", DefaultProfile, "share", "shared")}, "*/gpu-2 */gpu-0"},
+		{"shares, best fit", []*corev1.Pod{claimPod("a", "best", "share-of-gpu-2", "shared"), claimPod("b", "best", "share", "shared"),
+			claimPod("c", "best", "share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
+		{"whole devices", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "whole", "whole"),
+			claimPod("c", "net", "whole", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
+		{"two requests with a constraint", []*corev1.Pod{claimPod("a", "net", "not-gpu-0", "whole"), claimPod("b", "net", "pair", "whole")},
+			"whole-0/gpu-1 whole-0/gpu-0+gpu-2"},
+		{"extended resource", []*corev1.Pod{claimPod("a", "best", "not-gpu-0", "whole"), claimPod("b", "best", "", "whole"),
+			claimPod("c", DefaultProfile, "", "whole")}, "whole-0/gpu-1 whole-0/gpu-0 whole-0/gpu-2"},
+		{"first fit breaks a GPU", []*corev1.Pod{claimPod("a", DefaultProfile, "half-of-gpu-1", ""), claimPod("b", DefaultProfile, "half", "")},
+			"mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-0"},
+		{"partitions, best fit", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "half", ""),
+			claimPod("c", "best", "half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-1-mig-3g20gb-0 mig-0/gpu-0-mig-3g20gb-4"},
+		{"alternatives", []*corev1.Pod{claimPod("a", "best", "half-of-gpu-1", ""), claimPod("b", "best", "whole-or-half", ""),
+			claimPod("c", "best", "whole-or-half", "")}, "mig-0/gpu-1-mig-3g20gb-4 mig-0/gpu-0 mig-0/gpu-1-mig-3g20gb-0"},
+		{"alternatives, of which the node has the second", []*corev1.Pod{claimPod("a", "best", "share-of-gpu-2", "shared"),
+			claimPod("b", "best", "whole-or-share", "shared"), claimPod("c", "net", "whole-or-share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ns := l.claimNamespace(t)
@@ -163,7 +175,8 @@ func (l *lab) claimNamespace(t *testing.T) string {
 	l.apply(t, ns, "claims.yaml")
 	t.Cleanup(func() { // before the namespace goes
 		l.noteClaimed(t, ns)
-		err := l.client.CoreV1().Pods(ns).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{})
+		err := l.client.CoreV1().Pods(ns).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+			metav1.ListOptions{})
 		if err != nil {
 			t.Error(err)
 		}

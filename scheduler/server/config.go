@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -69,9 +70,7 @@ func (c Config) election() componentconfig.LeaderElectionConfiguration {
 	e := componentconfig.LeaderElectionConfiguration{
 		LeaderElect: ptr.To(c.LeaderElect), ResourceName: userconfig.LeaseName, ResourceNamespace: metav1.NamespaceSystem,
 	}
-	if c.Lease != "" {
-		e.ResourceName = c.Lease
-	}
+	e.ResourceName = cmp.Or(c.Lease, e.ResourceName)
 	if c.LeaderElect && e.ResourceName == userconfig.LeaseName {
 		e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration = leaseDuration, renewDeadline, retryPeriod
 	}

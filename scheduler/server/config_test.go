@@ -30,8 +30,10 @@ func full() Config {
 		Profiles: []Profile{
 			{SchedulerName: "default-scheduler", Args: Args{Variant: DefaultProfile}},
 			{SchedulerName: "gnn", Args: Args{Variant: "gnn"}},
-			{SchedulerName: "mine", Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1}, Args: Args{Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}}},
-			{SchedulerName: "packs", Args: Args{Policy: "best-fit", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}, Preferences: preference.Declared}},
+			{SchedulerName: "mine", Blend: map[string]int32{"PodTopologySpread": 2, "NodeAffinity": 3, "ImageLocality": 1},
+				Args: Args{Variant: "acdqn", Checkpoint: "/models/mine.safetensors", Deadline: metav1.Duration{Duration: 20 * time.Millisecond}}},
+			{SchedulerName: "packs", Args: Args{Policy: "best-fit", Deadline: metav1.Duration{Duration: 20 * time.Millisecond},
+				Preferences: preference.Declared}},
 			{SchedulerName: "blends", Args: Args{Policy: "best-fit", Preferences: preference.Blend}},
 			{SchedulerName: "learns", Args: Args{Variant: "gnn", Checkpoint: "/models/learned.safetensors", Learn: learn("gnntrain", "--online")}},
 		},
@@ -85,16 +87,17 @@ func TestValidate(t *testing.T) {
 		edit func(*Config)
 		want string
 	}{
-		"no profile":           {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
-		"no QPS":               {func(c *Config) { c.QPS = 0 }, "QPS"},
-		"percentage":           {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
-		"negative":             {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
-		"no name":              {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
-		"twice":                {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
-		"unknown variant":      {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
-		"unknown policy":       {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
-		"unknown preferences":  {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; there are first,`},
-		"first and blended":    {func(c *Config) { c.Profiles[2].Preferences = preference.First }, "choose preferences blend or leave the weights out"},
+		"no profile":          {func(c *Config) { c.Profiles = nil }, "no scheduler profile"},
+		"no QPS":              {func(c *Config) { c.QPS = 0 }, "QPS"},
+		"percentage":          {func(c *Config) { c.PercentageOfNodesToScore = 101 }, "percentage of nodes"},
+		"negative":            {func(c *Config) { c.PercentageOfNodesToScore = -1 }, "percentage of nodes"},
+		"no name":             {func(c *Config) { c.Profiles[0].SchedulerName = "" }, "scheduler name"},
+		"twice":               {func(c *Config) { c.Profiles[1].SchedulerName = c.Profiles[0].SchedulerName }, "there twice"},
+		"unknown variant":     {func(c *Config) { c.Profiles[1].Variant = "transformer" }, "transformer"},
+		"unknown policy":      {func(c *Config) { c.Profiles[3].Policy = "worst-fit" }, "best-fit"},
+		"unknown preferences": {func(c *Config) { c.Profiles[1].Preferences = "last" }, `preferences is "last"; there are first,`},
+		"first and blended": {func(c *Config) { c.Profiles[2].Preferences = preference.First },
+			"choose preferences blend or leave the weights out"},
 		"policy and variant":   {func(c *Config) { c.Profiles[3].Variant = "gnn" }, "excludes variant and checkpoint"},
 		"plugins of a network": {func(c *Config) { c.Profiles[1].Stock = new(stock.Default()) }, "only default-scheduler"},
 		"plugins of a policy":  {func(c *Config) { c.Profiles[3].Stock = new(stock.Default()) }, "only default-scheduler"},
@@ -129,7 +132,8 @@ func TestProfileNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	upstreamAccepts(t, y)
-	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, ") || !strings.Contains(err.Error(), "kube-scheduler, ") {
+	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, ") ||
+		!strings.Contains(err.Error(), "kube-scheduler, ") {
 		t.Errorf("foo: %v, want the names", err)
 	}
 }
@@ -155,20 +159,22 @@ func TestRunRefuses(t *testing.T) {
 	const cluster = `{"apiVersion":"v1","kind":"Config","current-context":"o","clusters":[{"name":"o","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"o","user":{}}],"contexts":[{"name":"o","context":{"cluster":"o","user":"o"}}]}`
 	connection := "clientConnection: {kubeconfig: " + file(t, cluster) + "}\n"
 	ours := func(args string) string {
-		return header + connection + "profiles: [{schedulerName: gnn, plugins: {preScore: {enabled: [{name: LearnedScore}]}, score: {enabled: [{name: LearnedScore}]}}, pluginConfig: [{name: LearnedScore, args: " + args + "}]}]\n"
+		return header + connection + "profiles: [{schedulerName: gnn, plugins: {preScore: {enabled: [{name: LearnedScore}]}, score: {enabled: " +
+			"[{name: LearnedScore}]}}, pluginConfig: [{name: LearnedScore, args: " + args + "}]}]\n"
 	}
 	for name, c := range map[string]struct {
 		config string
 		port   int
 		want   string
 	}{
-		"port in use":           {ours("{}"), busy.Addr().(*net.TCPAddr).Port, "address already in use"},
-		"unknown field":         {header + connection + "percentageOfNodesToScor: 1\n", 0, "percentageOfNodesToScor"},
-		"unknown plugin":        {header + connection + "profiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n", 0, "NoSuch"},
-		"unknown argument":      {ours("{deadlin: 1ms}"), 0, "deadlin"},
-		"unknown variant":       {ours("{variant: transformer}"), 0, "transformer"},
-		"unknown policy":        {ours("{policy: worst-fit}"), 0, "worst-fit"},
-		"learning of many":      {ours("{checkpoint: " + manyObjectives(t) + ", learn: {trainer: [gnntrain], objective: balance, initEpsilon: 0.1, epsilonDecay: 1}}"), 0, "a network of many objectives cannot learn"},
+		"port in use":      {ours("{}"), busy.Addr().(*net.TCPAddr).Port, "address already in use"},
+		"unknown field":    {header + connection + "percentageOfNodesToScor: 1\n", 0, "percentageOfNodesToScor"},
+		"unknown plugin":   {header + connection + "profiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n", 0, "NoSuch"},
+		"unknown argument": {ours("{deadlin: 1ms}"), 0, "deadlin"},
+		"unknown variant":  {ours("{variant: transformer}"), 0, "transformer"},
+		"unknown policy":   {ours("{policy: worst-fit}"), 0, "worst-fit"},
+		"learning of many": {ours("{checkpoint: " + manyObjectives(t) + ", learn: {trainer: [gnntrain], objective: balance, initEpsilon: " +
+			"0.1, epsilonDecay: 1}}"), 0, "a network of many objectives cannot learn"},
 		"policy and variant":    {ours("{policy: best-fit, variant: gnn}"), 0, "excludes"},
 		"missing kubeconfig":    {header + "clientConnection: {kubeconfig: /does/not/exist}\n", 0, "/does/not/exist"},
 		"malformed":             {"{", 0, "config.yaml"},
@@ -187,9 +193,10 @@ func TestRunRefuses(t *testing.T) {
 // A scheduler runs what gnnsched eval can, and the error of what it cannot says what is missing.
 func TestProfileOfPolicyOfEval(t *testing.T) {
 	for name, want := range map[string]Profile{
-		"greedy:pack+zones":             {SchedulerName: "greedy:pack+zones", Args: Args{Policy: "greedy:pack+zones"}},
-		"running:gpu-gnn":               {SchedulerName: "running-gpu-gnn", Args: Args{Variant: "gpu-gnn"}},
-		"wishes:balance=0.5+energy=1.2": {SchedulerName: "wishes-balance-0.5-energy-1.2", Args: Args{Variant: "wishes", Objective: "balance=0.5,energy=1.2"}},
+		"greedy:pack+zones": {SchedulerName: "greedy:pack+zones", Args: Args{Policy: "greedy:pack+zones"}},
+		"running:gpu-gnn":   {SchedulerName: "running-gpu-gnn", Args: Args{Variant: "gpu-gnn"}},
+		"wishes:balance=0.5+energy=1.2": {SchedulerName: "wishes-balance-0.5-energy-1.2",
+			Args: Args{Variant: "wishes", Objective: "balance=0.5,energy=1.2"}},
 	} {
 		got, err := ProfileNamed(name)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -200,8 +207,9 @@ func TestProfileOfPolicyOfEval(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"running:fgd": "count running pods for networks only", "running:kube-scheduler": "for networks only", "running:none": `no profile is called "none"`,
-		"first-fit:fgd": "first devices that fit", "moved:random": "do not move pods",
+		"running:fgd": "count running pods for networks only", "running:kube-scheduler": "for networks only",
+		"running:none":  `no profile is called "none"`,
+		"first-fit:fgd": "first devices that fit", "defrag=2%/1h:random": "do not move pods",
 		"clairvoyant:random": "what is to come", "greedy:luck": "luck", "stock:none.yaml": "none.yaml",
 	} {
 		if _, err := ProfileNamed(name); err == nil || !strings.Contains(err.Error(), want) {

@@ -8,8 +8,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
+	"gnnsched/internal/files"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/internal/memfile"
 )
 
 // Configuration is a kube-scheduler's configuration: a [Config] or a user's [userconfig.File].
@@ -24,11 +25,7 @@ type Configuration interface {
 
 // SchedulerNames implements Configuration.
 func (c Config) SchedulerNames() []string {
-	var names []string
-	for _, p := range c.Profiles {
-		names = append(names, p.SchedulerName)
-	}
-	return names
+	return choice.Names(c.Profiles, func(p Profile) string { return p.SchedulerName })
 }
 
 // Elects implements Configuration.
@@ -54,7 +51,7 @@ func (c Config) WithoutWeights() []string {
 
 // WriteTemporary makes a file of the configuration and a kubeconfig for the target, and returns the path
 // of the configuration. kube-scheduler reads them only when it starts. They are in memory where the
-// system allows it (see memfile), since a kubeconfig contains credentials. The caller must call remove.
+// system allows it (see files.InMemory), since a kubeconfig contains credentials. The caller must call remove.
 func WriteTemporary(c Configuration, target kubeconfig.Target) (path string, remove func(), err error) {
 	config, removeKubeconfig, err := target.File()
 	if err != nil {
@@ -65,7 +62,7 @@ func WriteTemporary(c Configuration, target kubeconfig.Target) (path string, rem
 		removeKubeconfig()
 		return "", nil, err
 	}
-	path, removeConfig, err := memfile.Write("scheduler.yaml", text)
+	path, removeConfig, err := files.InMemory("scheduler.yaml", text)
 	if err != nil {
 		removeKubeconfig()
 		return "", nil, fmt.Errorf("write the scheduler configuration: %w", err)

@@ -17,7 +17,8 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 	source := file(t, `{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],`+
 		`"users":[{"name":"c","user":{"token":"`+token+`"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
-	path, remove, err := WriteTemporary(Config{Profiles: []Profile{{SchedulerName: "a", Args: Args{Policy: "best-fit"}}}, QPS: 1}, kubeconfig.Target{Kubeconfig: source})
+	path, remove, err := WriteTemporary(Config{Profiles: []Profile{{SchedulerName: "a", Args: Args{Policy: "best-fit"}}}, QPS: 1},
+		kubeconfig.Target{Kubeconfig: source})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,16 +24,19 @@ import (
 // A pod whose resize the kubelet defers comes back to the queue though it has a node. It preempts there, and keeps its node and its
 // devices: upstream's plugins and ours do the same.
 func TestDeferredResizePreempts(t *testing.T) {
-	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("20")}
+	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"),
+		corev1.ResourcePods: resource.MustParse("20")}
 	kube.AddGPUs(capacity, 1)
 	gates := switchGate(t, features.InPlacePodVerticalScalingSchedulerPreemption)
-	l := newLabWith(t, kwok.Config{FeatureGates: gates, Pools: []nodepool.Pool{{Name: "n", Count: 1, Capacity: capacity, Labels: map[string]string{kube.GPUModelLabel: "T4"}}}})
+	l := newLabWith(t, kwok.Config{FeatureGates: gates,
+		Pools: []nodepool.Pool{{Name: "n", Count: 1, Capacity: capacity, Labels: map[string]string{kube.GPUModelLabel: "T4"}}}})
 	l.gates = gates
 	high := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100}
 	if _, err := l.client.SchedulingV1().PriorityClasses().Create(t.Context(), high, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer l.run(t, Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}}})()
+	defer l.run(t, Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
+		{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}}})()
 	for _, profile := range []string{DefaultProfile, "best"} {
 		t.Run(profile, func(t *testing.T) {
 			ns := l.namespace(t, "resize-"+profile)
@@ -61,9 +64,10 @@ func TestDeferredResizePreempts(t *testing.T) {
 			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 				Name: "c", Image: "i", Ready: true, Resources: &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 			}}}})
-			l.patch(t, ns, "grows", "resize", corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
-			}}}}})
+			l.patch(t, ns, "grows", "resize", corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c",
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")},
+				}}}}})
 			l.patch(t, ns, "grows", "status", corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{
 				Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred,
 			}}}})
@@ -101,7 +105,8 @@ func (l *lab) patch(t *testing.T, namespace, name, subresource string, change co
 		t.Fatal(err)
 	}
 	body := fmt.Appendf(nil, `{%q:%s}`, part, parts[part])
-	if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, subresource); err != nil {
+	if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), name, types.StrategicMergePatchType, body, metav1.PatchOptions{},
+		subresource); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -150,10 +150,12 @@ func TestFiltersRefuse(t *testing.T) {
 		"selector":      {pod("p", "a").NodeSelector(map[string]string{"disk": "ssd"})},
 		"node affinity": {pod("p", "a").NodeAffinityIn("disk", []string{"ssd"}, st.NodeSelectorTypeMatchExpressions)},
 		"taint":         {pod("p", "tainted")},
-		"pod affinity":  {pod("p", "a").PodAffinity(corev1.LabelHostname, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "y"}}, st.PodAffinityWithRequiredReq)},
+		"pod affinity": {pod("p", "a").PodAffinity(corev1.LabelHostname, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "y"}},
+			st.PodAffinityWithRequiredReq)},
 		"anti-affinity": {pod("p", "a").PodAntiAffinity(corev1.LabelHostname, app, st.PodAntiAffinityWithRequiredReq), pod("q", "a")},
-		"spread":        {pod("p", "a").SpreadConstraint(1, corev1.LabelTopologyZone, corev1.DoNotSchedule, app, nil, nil, nil, nil), pod("q", "a"), pod("r", "a")},
-		"host port":     {pod("p", "a").HostPort(80), pod("q", "a").HostPort(80)},
+		"spread": {pod("p", "a").SpreadConstraint(1, corev1.LabelTopologyZone, corev1.DoNotSchedule, app, nil, nil, nil, nil),
+			pod("q", "a"), pod("r", "a")},
+		"host port": {pod("p", "a").HostPort(80), pod("q", "a").HostPort(80)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pods []corev1.Pod

@@ -28,8 +28,10 @@ func sharePod(name, scheduler string, r cluster.Resources, models ...string) *co
 		Spec: corev1.PodSpec{
 			SchedulerName: scheduler,
 			NodeSelector:  map[string]string{"shared": "yes"},
-			Tolerations:   []corev1.Toleration{{Key: "reserved", Operator: corev1.TolerationOpEqual, Value: "shared", Effect: corev1.TaintEffectNoSchedule}},
-			Containers:    []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}},
+			Tolerations: []corev1.Toleration{{Key: "reserved", Operator: corev1.TolerationOpEqual, Value: "shared",
+				Effect: corev1.TaintEffectNoSchedule}},
+			Containers: []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10",
+				Resources: corev1.ResourceRequirements{Requests: list, Limits: list}}},
 		},
 	}
 	p.Spec.Containers[0].Resources.Requests = list.DeepCopy()
@@ -89,7 +91,8 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 func (l *lab) testShares(t *testing.T) {
 	ns := l.namespace(t, "shares")
 	profiles := []Profile{
-		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "fgd", Args: Args{Policy: "fgd"}}, {SchedulerName: "gpu-packing", Args: Args{Policy: "gpu-packing"}},
+		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "fgd", Args: Args{Policy: "fgd"}},
+		{SchedulerName: "gpu-packing", Args: Args{Policy: "gpu-packing"}},
 	}
 	stop := l.schedule(t, profiles...)
 	// Of eight devices five are taken whole. No two shares of 600 fit on one device.
@@ -146,7 +149,8 @@ func (l *lab) testShares(t *testing.T) {
 
 	// A pod with a wrong annotation is tried again as soon as it is corrected, not minutes later.
 	mended := []byte(`{"metadata":{"annotations":{"` + kube.GPUModelAnnotation + `":"T4"}}}`)
-	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended, metav1.PatchOptions{}); err != nil {
+	if _, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), "other-model", types.MergePatchType, mended,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.bound(t, ns, 10)

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 func TestScheduler(t *testing.T) {
 	l := newLab(t)
 	gnn := network(t, "gnn", nil)
-	profiles := []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "gnn", Args: Args{Variant: "gnn", Checkpoint: gnn}}}
+	profiles := []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
+		{SchedulerName: "gnn", Args: Args{Variant: "gnn", Checkpoint: gnn}}}
 	for _, v := range Variants[1:] {
 		profiles = append(profiles, Profile{SchedulerName: v, Args: Args{Variant: v, Checkpoint: network(t, v, nil)}})
 	}
@@ -248,7 +249,8 @@ func (l *lab) make(t *testing.T, namespace, schedulerName string, count int) {
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", schedulerName, i)},
 			Spec: corev1.PodSpec{SchedulerName: schedulerName, Containers: []corev1.Container{{
 				Name: "main", Image: "registry.k8s.io/pause:3.10",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("64Mi")}},
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"),
+					corev1.ResourceMemory: resource.MustParse("64Mi")}},
 			}}},
 		}
 		if _, err := l.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {

@@ -57,7 +57,8 @@ const patience = time.Minute
 // pools returns two kinds of nodes in three zones, and some tainted ones for single tests.
 func pools() []nodepool.Pool {
 	capacity := func(cpu, gpu string) corev1.ResourceList {
-		r := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+		r := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"),
+			corev1.ResourcePods: resource.MustParse("110")}
 		if gpu != "" {
 			r[kube.GPUResource] = resource.MustParse(gpu)
 		}
@@ -74,7 +75,8 @@ func pools() []nodepool.Pool {
 		{Name: "gpu", Count: 2, Capacity: capacity("8", "4"), Taints: taint("dedicated", "gpu"), Zones: []string{"a"}},
 		{Name: "tight", Count: 1, Capacity: capacity("2", ""), Taints: taint("reserved", "tight"), Zones: []string{"a"}},
 		{Name: "ports", Count: 2, Capacity: capacity("8", ""), Taints: taint("reserved", "ports"), Zones: []string{"b"}},
-		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", kube.GPUModelLabel: "T4"}, Taints: taint("reserved", "shared")},
+		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", kube.GPUModelLabel: "T4"},
+			Taints: taint("reserved", "shared")},
 	}
 }
 
@@ -104,7 +106,8 @@ func newLabWith(t *testing.T, c kwok.Config) *lab {
 			t.Error(err)
 		}
 	})
-	l := &lab{cluster: cluster, client: kubernetes.NewForConfigOrDie(cluster.REST()), dynamic: dynamic.NewForConfigOrDie(cluster.REST()), port: freePort(t)}
+	l := &lab{cluster: cluster, client: kubernetes.NewForConfigOrDie(cluster.REST()), dynamic: dynamic.NewForConfigOrDie(cluster.REST()),
+		port: freePort(t)}
 	return l
 }
 
@@ -155,7 +158,8 @@ func (l *lab) start(ctx context.Context, t *testing.T, c Configuration, config s
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording, FeatureGates: l.gates}, func() { remove(); close(ready) })
+		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording, FeatureGates: l.gates},
+			func() { remove(); close(ready) })
 	}()
 	stop = func() {
 		cancel()
@@ -213,7 +217,8 @@ func (l *lab) namespace(t *testing.T, name string) string {
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 		ctx := context.Background()
 		err := errors.Join(
-			l.client.AppsV1().Deployments(name).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, metav1.ListOptions{}),
+			l.client.AppsV1().Deployments(name).DeleteCollection(ctx,
+				metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, metav1.ListOptions{}),
 			l.client.CoreV1().Namespaces().Delete(ctx, name, now),
 		)
 		if err != nil {

@@ -81,12 +81,14 @@ func (l *lab) testVariantLearns(t *testing.T, variant string) {
 	l.bound(t, ns, 9)
 	l.until(t, "steps to be sent and a network to be loaded", func() error {
 		m := l.metrics(t)
-		sent, loads := m.sum("gnnsched_learning_steps_total", "profile", name, "result", "sent"), m.sum("gnnsched_checkpoint_loads_total", "profile", name, "result", "ok")
+		sent, loads := m.sum("gnnsched_learning_steps_total", "profile", name, "result", "sent"),
+			m.sum("gnnsched_checkpoint_loads_total", "profile", name, "result", "ok")
 		waited := m.sum("gnnsched_waited_total", "profile", name)
 		if sent != 9 || loads < 2 || waited != 1 {
 			return fmt.Errorf("%v steps sent, %v networks loaded, %v pods waited", sent, loads, waited)
 		}
-		read, updates, loss := m.sum("gnnsched_trainer_placements_total", "profile", name, "result", "read"), m.sum("gnnsched_trainer_updates_total", "profile", name), m.sum("gnnsched_trainer_figure", "profile", name, "figure", "loss")
+		read, updates, loss := m.sum("gnnsched_trainer_placements_total", "profile", name, "result", "read"),
+			m.sum("gnnsched_trainer_updates_total", "profile", name), m.sum("gnnsched_trainer_figure", "profile", name, "figure", "loss")
 		if read != 9 || updates != 3 || loss != 0.5 {
 			return fmt.Errorf("the trainer reported %v steps, %v updates, a loss of %v", read, updates, loss)
 		}
@@ -120,10 +122,12 @@ func (l *lab) testLearnerStandsBy(t *testing.T) {
 	other := stand(t, l.client, "other")
 	<-other.leads
 	var log lines
-	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}}}, QPS: 1000, LeaderElect: true}
+	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Variant: "gnn", Checkpoint: file, Learn: learn(os.Args[0])}}},
+		QPS: 1000, LeaderElect: true}
 	stop := l.runOn(log.context(context.Background()), t, c, l.cluster.Kubeconfig())
 	log.wait(t, l, `Standby: another scheduler leads" "leader"="other"`)
-	written := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32}, rand.New(rand.NewPCG(8, 8)))
+	written := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32},
+		rand.New(rand.NewPCG(8, 8)))
 	if err := written.Save(file); err != nil {
 		t.Fatal(err)
 	}

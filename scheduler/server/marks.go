@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/logging"
@@ -40,10 +41,7 @@ func newMarks(ctx context.Context, c *rest.Config, k *config.KubeSchedulerConfig
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	var names []string
-	for _, p := range k.Profiles {
-		names = append(names, p.SchedulerName)
-	}
+	names := choice.Names(k.Profiles, func(p config.KubeSchedulerProfile) string { return p.SchedulerName })
 	log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
 	return marksOf(client, log, names, !k.LeaderElection.LeaderElect), nil
 }

@@ -164,7 +164,8 @@ func TestMarksFail(t *testing.T) {
 // Every scheduler name has a lease of its own, with a name that Kubernetes accepts.
 func TestMarkName(t *testing.T) {
 	seen := map[string]bool{}
-	for _, name := range []string{"gnn", "default-scheduler", "team.example.com", "UPPER", "upper", "with space", "", strings.Repeat("x", 300), strings.Repeat("x", 301)} {
+	for _, name := range []string{"gnn", "default-scheduler", "team.example.com", "UPPER", "upper", "with space", "",
+		strings.Repeat("x", 300), strings.Repeat("x", 301)} {
 		lease := userconfig.MarkOf(name)
 		if seen[lease] || len(lease) > 253 || strings.ToLower(lease) != lease || strings.Contains(lease, " ") {
 			t.Errorf("%q has the lease %q", name, lease)

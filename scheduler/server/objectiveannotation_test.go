@@ -18,25 +18,29 @@ import (
 // objective, is refused and counted, and the profile's objective counts.
 func TestObjectiveAnnotation(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{{Name: "worker", Count: 8, Capacity: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("16Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
 	}}})
 	const awake = "worker-0"
 	power := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}}`, kube.PowerAnnotation, `{"idle": 100, "full": 200, "sleep": 5}`)
 	for i := range 8 {
-		if _, err := l.client.CoreV1().Nodes().Patch(t.Context(), fmt.Sprint("worker-", i), types.MergePatchType, []byte(power), metav1.PatchOptions{}); err != nil {
+		if _, err := l.client.CoreV1().Nodes().Patch(t.Context(), fmt.Sprint("worker-", i), types.MergePatchType, []byte(power),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	own, saving := l.namespace(t, "own"), l.namespace(t, "saving")
 	const energy, balance = "balance=1,energy=17.5", "balance=1"
 	space := fmt.Sprintf(`{"metadata": {"annotations": {"gnnsched.io/objective": %q}}}`, energy)
-	if _, err := l.client.CoreV1().Namespaces().Patch(t.Context(), saving, types.MergePatchType, []byte(space), metav1.PatchOptions{}); err != nil {
+	if _, err := l.client.CoreV1().Namespaces().Patch(t.Context(), saving, types.MergePatchType, []byte(space),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	l.createAsking(t, asking{namespace: own, name: "load", node: awake, cpu: "6"})
 	l.bound(t, own, 1)
 
-	defer l.schedule(t, Profile{SchedulerName: "wishes", Args: Args{Variant: "wishes", Objective: "balance", ObjectiveLimits: "balance=0.1:1,energy=0:0.9"}})()
+	defer l.schedule(t, Profile{SchedulerName: "wishes",
+		Args: Args{Variant: "wishes", Objective: "balance", ObjectiveLimits: "balance=0.1:1,energy=0:0.9"}})()
 	count := map[string]int{own: 1}
 	for _, c := range []struct {
 		namespace, annotation string

@@ -25,7 +25,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/internal/tcpproxy"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -85,13 +84,13 @@ func (l *lab) through(t *testing.T, address string) string {
 }
 
 // proxy starts a proxy to the cluster's API server.
-func (l *lab) proxy(t *testing.T) *tcpproxy.Proxy {
+func (l *lab) proxy(t *testing.T) *tcpProxy {
 	t.Helper()
 	u, err := url.Parse(l.cluster.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := tcpproxy.Start(u.Host)
+	p, err := startProxy(u.Host)
 	if err != nil {
 		t.Fatal(err)
 	}

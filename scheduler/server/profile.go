@@ -61,7 +61,7 @@ var simulated = map[string]string{
 	"first-fit":   "with --claims, kube-scheduler takes the first devices that fit",
 	"clairvoyant": "schedulers do not know what is to come",
 	"expecting":   "schedulers have no time for drawn futures",
-	"moved":       "schedulers do not move pods",
+	"defrag":      "schedulers do not move pods; gnnsched defrag does",
 }
 
 // plain replaces what separates the parts of a policy's name.
@@ -72,6 +72,7 @@ var plain = strings.NewReplacer(":", "-", "=", "-", "+", "-")
 // that of a network with a prefix or an objective in plain characters.
 func ProfileNamed(name string) (Profile, error) {
 	prefix, of, _ := strings.Cut(name, ":")
+	kind, _, _ := strings.Cut(prefix, "=")
 	p := Profile{SchedulerName: name}
 	_, notHeuristic := heuristic.Find(name)
 	switch {
@@ -94,8 +95,8 @@ func ProfileNamed(name string) (Profile, error) {
 		p.Args, p.SchedulerName = network.Args, plain.Replace(name)
 	case slices.Contains(plugin.Networks(), prefix):
 		p.Variant, p.Objective, p.SchedulerName = prefix, strings.ReplaceAll(of, "+", ","), plain.Replace(name)
-	case simulated[prefix] != "":
-		return p, fmt.Errorf("%s has no profile on a cluster: %s", name, simulated[prefix])
+	case simulated[kind] != "":
+		return p, fmt.Errorf("%s has no profile on a cluster: %s", name, simulated[kind])
 	case prefix == name:
 		return p, choice.Unknown("profile", name, ProfileNames())
 	default:

@@ -20,9 +20,11 @@ import (
 // chose on both best nodes.
 func (l *lab) testRecordedClaims(t *testing.T, book *record.Book) {
 	ns := l.claimNamespace(t)
-	shared := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "for-two"}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-		Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}},
-	}}}
+	shared := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "for-two"},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+			Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com",
+				AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}}},
+		}}}
 	if _, err := l.client.ResourceV1().ResourceClaims(ns).Create(t.Context(), shared, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,8 @@ func (l *lab) checkCards(t *testing.T, r record.Record, held []string, runnerUp 
 	if err := explain.Write(&text, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"the policy chose " + here + ".", "it would have chosen " + there + ".", "0.46   gpu      " + r.Claimed[0].Claim} {
+	for _, want := range []string{"the policy chose " + here + ".", "it would have chosen " + there + ".",
+		"0.46   gpu      " + r.Claimed[0].Claim} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}

@@ -17,7 +17,8 @@ import (
 // dropped.
 func TestWaitsForRights(t *testing.T) {
 	cluster := refusaltest.New(t, "list services", "watch services")
-	p := Profile{SchedulerName: "gnn", Args: Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}
+	p := Profile{SchedulerName: "gnn", Args: Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second},
+		Preferences: preference.First}}
 	file, remove, err := WriteTemporary(Config{Profiles: []Profile{p}, QPS: 1000}, kubeconfig.Target{Kubeconfig: cluster.Kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +49,8 @@ func TestWaitsForRights(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if log.count("May not list services") != 1 || log.count("May not watch services") != 1 || log.count("gnnsched deploy --print") != 2 || log.count("forbidden") != 0 {
+	if log.count("May not list services") != 1 || log.count("May not watch services") != 1 || log.count("gnnsched deploy --print") != 2 ||
+		log.count("forbidden") != 0 {
 		t.Errorf("after %d tries the log is %q", tries, log.text())
 	}
 }

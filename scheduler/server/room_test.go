@@ -22,7 +22,8 @@ import (
 // Two schedulers that both fill one node after the other overcommit none. Each leads, as two processes with leases of their own do.
 func TestTwoSchedulersShareNodes(t *testing.T) {
 	const nodes, pods = 6, 24 // of each scheduler, on nodes for 10 pods each
-	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5"), corev1.ResourceMemory: resource.MustParse("16Gi"),
+		corev1.ResourcePods: resource.MustParse("110")}
 	l := newLabOn(t, []nodepool.Pool{{Name: "shared", Count: nodes, Capacity: capacity}})
 	ns := l.namespace(t, "shared")
 	names := []string{"one", "two"}
@@ -32,9 +33,10 @@ func TestTwoSchedulersShareNodes(t *testing.T) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		for i := range pods {
-			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, i)}, Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{
-				Name: "c", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
-			}}}}
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, i)},
+				Spec: corev1.PodSpec{SchedulerName: name, Containers: []corev1.Container{{
+					Name: "c", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
+				}}}}
 			all.Go(func() {
 				if _, err := l.client.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 					t.Error(err)

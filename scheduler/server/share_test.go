@@ -26,7 +26,8 @@ import (
 func TestShare(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
 	file := network(t, "gnn", nil)
-	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience}, Canary: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
+	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience},
+		Canary: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
 	book := record.NewBook(1000, nil)
 	stop := l.share(t, p, book)
 	l.untilShare(t, 0.5)
@@ -97,7 +98,8 @@ func TestShare(t *testing.T) {
 	stop()
 
 	patch := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, canary.StoppedAnnotation))
-	if _, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.MarkOf(DefaultProfile), "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.MarkOf(DefaultProfile),
+		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	defer l.share(t, p, record.NewBook(1, nil))()
@@ -108,7 +110,8 @@ func TestShare(t *testing.T) {
 // not. The process keeps the stop though it ends at once.
 func TestShareIsStoppedByEvictions(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
-	p := Profile{SchedulerName: DefaultProfile, Args: Args{Policy: "best-fit", Canary: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
+	p := Profile{SchedulerName: DefaultProfile,
+		Args: Args{Policy: "best-fit", Canary: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
 	stop := l.share(t, p, record.NewBook(1, nil))
 	l.untilShare(t, 1)
 	l.place(t, "old", 1, 20)
@@ -140,7 +143,8 @@ func (l *lab) evict(t *testing.T, namespace string, number int) {
 	t.Helper()
 	for _, p := range l.pods(t, namespace)[:number] {
 		patch := []byte(`{"status":{"phase":"Failed","reason":"Evicted"}}`)
-		if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := l.client.CoreV1().Pods(namespace).Patch(t.Context(), p.Name, "application/merge-patch+json", patch, metav1.PatchOptions{},
+			"status"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -226,7 +230,8 @@ func (l *lab) testBrokenNetwork(t *testing.T, file string) {
 // stoppedBecause returns the annotation that keeps a stop.
 func (l *lab) stoppedBecause(t *testing.T) string {
 	t.Helper()
-	lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(context.Background(), userconfig.MarkOf(DefaultProfile), metav1.GetOptions{})
+	lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(context.Background(), userconfig.MarkOf(DefaultProfile),
+		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,8 @@ func TestDeviceTaintRules(t *testing.T) {
 	gates := switchGate(t, features.DRADeviceTaintRules)
 	l := newLabWith(t, kwok.Config{Pools: casePools(), FeatureGates: gates, RuntimeConfig: []string{"resource.k8s.io/v1beta2=true"}})
 	l.gates = gates
-	config := Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}}}
+	config := Config{QPS: 1000, Profiles: []Profile{{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
+		{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}}}}
 	defer l.start(context.Background(), t, withUpstream{config}, l.cluster.Kubeconfig())()
 	for _, c := range readCases(t, "testdata/taintrules.yaml") {
 		for _, profile := range []string{upstreamProfile, "best"} {

@@ -22,11 +22,13 @@ import (
 // the node of the other, and those that have no room there into its zone. The default profile spreads them.
 func TestTraffic(t *testing.T) {
 	l := newLabOn(t, []nodepool.Pool{{Name: "worker", Count: 6, Zones: []string{"a", "b", "c"}, Capacity: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
 	}}})
 	links := cluster.Links{Node: cluster.Hop{Latency: 0.1}, Rack: cluster.Hop{Latency: 0.3}, Zone: cluster.Hop{Latency: 1}}
 	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
-		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared, Traffic: &traffic.Config{Network: links}}})
+		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared,
+			Traffic: &traffic.Config{Network: links}}})
 	defer stop()
 	costs := map[string]float64{}
 	for _, scheduler := range []string{"near", DefaultProfile} {
@@ -78,7 +80,8 @@ func (l *lab) deploy(t *testing.T, namespace string, x deployment) {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": x.name}},
 				Spec: corev1.PodSpec{SchedulerName: x.scheduler, Containers: []corev1.Container{{
-					Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+					Name: "main", Image: "registry.k8s.io/pause:3.10",
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 				}}},
 			},
 		},

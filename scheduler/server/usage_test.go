@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gnnsched/internal/tcpproxy"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/policy/preference"
@@ -31,7 +30,8 @@ import (
 // pod on it requests half of its CPU. So a pod goes to worker-1 by usage and to worker-0 by requests.
 func twoWorkers() []nodepool.Pool {
 	return []nodepool.Pool{{Name: "worker", Count: 2, Capacity: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
 	}}}
 }
 
@@ -42,7 +42,8 @@ func (l *lab) fill(t *testing.T, node, cpu, model string) {
 	t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "on-" + node, Annotations: map[string]string{"gnnsched.io/usage": model}},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Image: "none",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}},
 	}
 	if _, err := l.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -81,7 +82,8 @@ func vector(cpus map[string]string) string {
 
 // honest are the answers of a Prometheus that measures the two workers.
 func honest() *map[string]string {
-	return &map[string]string{"cpu": vector(map[string]string{byRequests: "3.5", byUsage: "0.1"}), "memory": vector(map[string]string{byRequests: "1e9", byUsage: "1e9"})}
+	return &map[string]string{"cpu": vector(map[string]string{byRequests: "3.5", byUsage: "0.1"}),
+		"memory": vector(map[string]string{byRequests: "1e9", byUsage: "1e9"})}
 }
 
 // ServeHTTP implements http.Handler.
@@ -94,13 +96,13 @@ func (s *switched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // startSwitched starts an honest one. The configuration asks it through a proxy.
-func startSwitched(t *testing.T) (*switched, *tcpproxy.Proxy, usage.Config) {
+func startSwitched(t *testing.T) (*switched, *tcpProxy, usage.Config) {
 	t.Helper()
 	s := &switched{}
 	s.answer.Store(honest())
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	p, err := tcpproxy.Start(server.Listener.Addr().String())
+	p, err := startProxy(server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,8 @@ func TestRealPrometheusFails(t *testing.T) {
 	var server *exec.Cmd
 	start := func() {
 		server = exec.Command(filepath.Join("..", "..", "compose", "monitoring", "prometheus.sh"), l.cluster.Kubeconfig())
-		server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s", "PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
+		server.Env = append(os.Environ(), "PROMETHEUS_LISTEN="+address, "PROMETHEUS_INTERVAL=1s", "PROMETHEUS_REFRESH=1s",
+			"PROMETHEUS_DATA="+t.TempDir(), "TMPDIR="+t.TempDir())
 		server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal reaches the script and Prometheus
 		must(t, server.Start())
 	}
@@ -205,7 +208,8 @@ func (l *lab) testPrometheusFails(t *testing.T, source usage.Config, failures []
 			}
 			now := l.metrics(t)
 			l.until(t, "another measurement", func() error { return l.polledSince(t, now, f.errors) }) // it makes no second line
-			if n := now.sum("gnnsched_usage_degraded_total", "reason", f.reason) - before.sum("gnnsched_usage_degraded_total", "reason", f.reason); n < 2 {
+			if n := now.sum("gnnsched_usage_degraded_total", "reason", f.reason) - before.sum("gnnsched_usage_degraded_total", "reason",
+				f.reason); n < 2 {
 				t.Errorf("%v nodes are counted as %s, want 2", n, f.reason)
 			}
 			if n := now.sum("gnnsched_usage_nodes", "state", f.reason); n != 2 || now.sum("gnnsched_usage_nodes", "state", "measured") != 0 {

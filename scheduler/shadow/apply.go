@@ -1,6 +1,7 @@
 package shadow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,9 +210,7 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 	}
 	switch j.outcome {
 	case unschedulableForUs, infeasible:
-		if j.why == "" {
-			j.why = "the filters refuse every node"
-		}
+		j.why = cmp.Or(j.why, "the filters refuse every node")
 		w.fail(p, j)
 	case same, equal, different:
 		w.gains.add(j)

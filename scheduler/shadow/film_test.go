@@ -32,7 +32,8 @@ func TestFilm(t *testing.T) {
 	b.frame(b.clock.Now(), false)
 	b.clock.Step(time.Millisecond)
 	b.frame(b.clock.Now(), true)
-	if len(frames) != 6 || frames[2].At != 1 || frames[5].At != 1.001 || frames[0].Contender != "default-scheduler" || frames[1].Contender != "most-allocated (in the shadow)" || len(frames[0].Nodes) != 2 {
+	if len(frames) != 6 || frames[2].At != 1 || frames[5].At != 1.001 || frames[0].Contender != "default-scheduler" ||
+		frames[1].Contender != "most-allocated (in the shadow)" || len(frames[0].Nodes) != 2 {
 		t.Fatalf("%+v", frames)
 	}
 	used := func(f runfolder.Frame, node string) float64 {
@@ -46,7 +47,8 @@ func TestFilm(t *testing.T) {
 	if got := used(frames[3], home); got != 0.5 || used(frames[3], other) != 0 || used(frames[2], "a")+used(frames[2], "b") != 0.5 {
 		t.Errorf("really %+v, with the profile %+v", frames[2], frames[3])
 	}
-	if d := decisions; len(d) != 2 || d[1].Pod != "default/2" || d[1].Node == d[1].RunnerUp || d[1].Feasible != 2 || d[1].Class != "2 CPU, 4 GiB" || d[1].Note == "" {
+	if d := decisions; len(d) != 2 || d[1].Pod != "default/2" || d[1].Node == d[1].RunnerUp || d[1].Feasible != 2 ||
+		d[1].Class != "2 CPU, 4 GiB" || d[1].Note == "" {
 		t.Errorf("%+v", d)
 	}
 }

@@ -21,12 +21,16 @@ func ourName(profile string) string { return plain(profile) + " (in the shadow)"
 func (r Report) Points() []runfolder.Row {
 	c, at := r.Counts, r.To.Sub(r.From).Seconds()
 	values := map[string]float64{
-		"cost, real": r.Whole.Theirs, "cost, with the profile": r.Whole.Ours, "pods waiting, real": r.Whole.TheirsWaiting, "pods waiting, with the profile": r.Whole.OursWaiting,
-		"compared": float64(c.Compared), "agreement": c.agreement(), "failures": float64(c.failures()),
+		"cost, real": r.Whole.Theirs, "cost, with the profile": r.Whole.Ours, "pods waiting, real": r.Whole.TheirsWaiting,
+		"pods waiting, with the profile": r.Whole.OursWaiting,
+		"compared":                       float64(c.Compared), "agreement": c.agreement(), "failures": float64(c.failures()),
 		"99 % of decisions, ms": 1000 * r.Time.P99,
 	}
 	if r.Gain != nil {
 		values["gain"], values["gain, low"], values["gain, high"] = r.Gain.Mean, r.Gain.Low, r.Gain.High
+	}
+	if m := r.Moves; m != nil {
+		values["gain by moves"] = m.Before - m.After
 	}
 	var out []runfolder.Row
 	for _, tag := range slices.Sorted(maps.Keys(values)) {
@@ -46,7 +50,8 @@ func (r Report) Rows() []runfolder.Row {
 	theirs, ours := theirName(r.Of), ourName(r.Profile)
 	out := []runfolder.Row{
 		runfolder.Scenario{
-			Name: folderScenario, About: fmt.Sprintf("%s in the shadow of %s, by %s; costs are means over %s to %s", plain(r.Profile), theirs, plain(r.Objective), r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339)),
+			Name: folderScenario, About: fmt.Sprintf("%s in the shadow of %s, by %s; costs are means over %s to %s", plain(r.Profile), theirs,
+				plain(r.Objective), r.From.UTC().Format(time.RFC3339), r.To.UTC().Format(time.RFC3339)),
 			Objective: plain(r.Objective), Baseline: theirs, Samples: len(r.Batches), TimeUnit: "seconds",
 			Metrics: []runfolder.Metric{{Name: "cost", Title: "cost", Digits: 5}, {Name: "waiting", Title: "pods waiting", Digits: 2}},
 		},
@@ -66,8 +71,10 @@ func (r Report) Rows() []runfolder.Row {
 	}
 	if r.Gain != nil {
 		low, high := -r.Gain.High, -r.Gain.Low
-		out = append(out, runfolder.Difference{Scenario: folderScenario, Contender: ours, Metric: "cost", Mean: -r.Gain.Mean, Low: &low, High: &high},
-			runfolder.Difference{Scenario: folderScenario, Contender: ours, Metric: "waiting", Mean: r.MoreWaiting.Mean, Low: &r.MoreWaiting.Low, High: &r.MoreWaiting.High})
+		out = append(out, runfolder.Difference{Scenario: folderScenario, Contender: ours, Metric: "cost", Mean: -r.Gain.Mean, Low: &low,
+			High: &high},
+			runfolder.Difference{Scenario: folderScenario, Contender: ours, Metric: "waiting", Mean: r.MoreWaiting.Mean, Low: &r.MoreWaiting.Low,
+				High: &r.MoreWaiting.High})
 	}
 	out = append(out, r.agreement(), r.refusals(), r.latency())
 	if len(r.Failures) > 0 {

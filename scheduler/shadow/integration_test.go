@@ -103,7 +103,8 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		t.Errorf("%d decisions are kept, of %d pods", held, pods)
 	}
 	r := stop()
-	if c := r.Counts; c.Bound != pods || c.Compared != pods || c.Errors != 0 || c.Skewed != 0 || c.Fallbacks != 0 || c.Results[unschedulableForUs]+c.Results[infeasible] != 0 {
+	if c := r.Counts; c.Bound != pods || c.Compared != pods || c.Errors != 0 || c.Skewed != 0 || c.Fallbacks != 0 ||
+		c.Results[unschedulableForUs]+c.Results[infeasible] != 0 {
 		t.Errorf("%+v", c)
 	}
 	if r.Counts.Results[different] < pods/3 || r.Fingerprint == "0" {
@@ -138,16 +139,18 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 
 func small(i int) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", i)}}
-	p.Spec.Containers = []v1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("2Gi"),
-	}}}}
+	p.Spec.Containers = []v1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10",
+		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+			v1.ResourceCPU: resource.MustParse("2"), v1.ResourceMemory: resource.MustParse("2Gi"),
+		}}}}
 	return p
 }
 
 // watch starts what rungnn --shadow runs. stop ends it and returns the report.
 func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	t.Helper()
-	p := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}}
+	p := server.Profile{SchedulerName: server.DefaultProfile,
+		Args: plugin.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}}
 	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{p}, QPS: 1000}, kubeconfig.Target{Kubeconfig: config})
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +205,8 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 		return nil
 	})
 	for _, path := range []string{"/metrics", Path, record.Path} {
-		if resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d%s", port, path)); err != nil || resp.StatusCode != http.StatusUnauthorized {
+		if resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d%s", port, path)); err != nil ||
+			resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %v, %v", path, resp, err)
 		}
 	}
@@ -350,7 +354,8 @@ func (g *guard) check(t *testing.T) {
 func schedule(t *testing.T, config string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: {kubeconfig: %s, qps: 1000, burst: 1000}\nleaderElection: {leaderElect: false}\n", config)
+	text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: {kubeconfig: %s, "+
+		"qps: 1000, burst: 1000}\nleaderElection: {leaderElect: false}\n", config)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

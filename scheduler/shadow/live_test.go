@@ -3,12 +3,16 @@ package shadow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/component-base/metrics/testutil"
 )
 
 // A Live has the last comparisons, the newest first, with both nodes, and the time so far in a bounded number of blocks.
@@ -72,6 +76,62 @@ func TestLiveAsks(t *testing.T) {
 	}
 	if _, err := b.Live(t.Context()); err == nil || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("nobody answers: %v", err)
+	}
+}
+
+// A Watcher asks at the beginning and every hour what moves would bring. A search that fails leaves the answer of the one before.
+func TestMoves(t *testing.T) {
+	b := newBench(t, "most-allocated", "a", "b")
+	type answer struct {
+		Moves
+		error
+	}
+	answers := make(chan answer)
+	b.config.Moves = func(ctx context.Context) (Moves, error) {
+		select {
+		case a := <-answers:
+			return a.Moves, a.error
+		case <-ctx.Done():
+			return Moves{}, ctx.Err()
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan Report)
+	go func() {
+		r, err := b.Run(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- r
+	}()
+	last := Moves{Pods: 1, Before: 0.5, After: 0.2}
+	answers <- answer{Moves: Moves{Pods: 2, Before: 0.5, After: 0.3}}
+	for _, a := range []answer{{error: errors.New("refused")}, {Moves: last}} {
+		for l, err := b.Live(t.Context()); l.Moves == nil; l, err = b.Live(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.clock.Step(59 * time.Minute)
+		select {
+		case answers <- a:
+			t.Error("a search before an hour has passed")
+		default:
+		}
+		b.clock.Step(time.Minute)
+		answers <- a
+	}
+	for l, err := b.Live(t.Context()); *l.Moves != last; l, err = b.Live(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel()
+	r := <-ended
+	r.observe()
+	gain, err := testutil.GetGaugeMetricValue(movesGauge.WithLabelValues())
+	if err != nil || math.Abs(gain-0.3) > 1e-9 || *r.Moves != last {
+		t.Errorf("%v, %v of %+v", gain, err, r.Moves)
 	}
 }
 

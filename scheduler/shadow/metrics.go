@@ -20,8 +20,11 @@ var (
 	waitingGauge = set.Gauges("shadow_waiting_pods",
 		"Pods that wait because no node fits, in the real cluster (theirs) and in the one with the profile's choices (ours).", "cluster")
 	gainGauge = set.Gauges("shadow_gain",
-		"How much lower the cost is with the profile's choices, over the whole time: mean, and low and high end of the 95% interval. It is there once enough blocks of time have passed.",
+		"How much lower the cost is with the profile's choices, over the whole time: mean, and low and high end of the 95% interval. "+
+			"It is there once enough blocks of time have passed.",
 		"bound")
+	movesGauge = set.Gauges("shadow_moves_gain",
+		"By how much moves of 2% of the pods would lower the real cluster's cost. It is there after the first search; one is made every hour.")
 	verdictGauge = set.Gauges("shadow_verdict", "1 for the verdict that holds now, 0 for the others.", "verdict")
 	backlogGauge = set.Gauge("shadow_events_waiting", "Events of the cluster that have not been worked off.")
 )
@@ -51,6 +54,9 @@ func (r Report) observe() {
 		gainGauge.WithLabelValues("mean").Set(r.Gain.Mean)
 		gainGauge.WithLabelValues("low").Set(r.Gain.Low)
 		gainGauge.WithLabelValues("high").Set(r.Gain.High)
+	}
+	if m := r.Moves; m != nil {
+		movesGauge.WithLabelValues().Set(m.Before - m.After)
 	}
 	for _, a := range []Answer{Safe, notYet, notWorth} {
 		value := 0.0

@@ -27,21 +27,24 @@ func TestRecords(t *testing.T) {
 	slices.Reverse(list)
 	for i, r := range list {
 		want := []string{"a", "a", "c", "b"}[i]
-		if r.Outcome != record.Shadow || r.Really != want || r.Profile != "linear" || r.Nodes != 7 || r.UID != r.Pod || !r.Time.Equal(b.clock.Now()) {
+		if r.Outcome != record.Shadow || r.Really != want || r.Profile != "linear" || r.Nodes != 7 || r.UID != r.Pod ||
+			!r.Time.Equal(b.clock.Now()) {
 			t.Errorf("%+v, want it really on %s", r, want)
 		}
 	}
 	// A linear policy spreads: the pod would go elsewhere, and a, the last by its score, has the last place with what was read.
 	apart := list[1]
 	at := slices.IndexFunc(apart.Best, func(c decision.Candidate) bool { return c.Node == "a" })
-	if apart.Node == "a" || apart.Number != 2 || apart.Feasible != 7 || apart.Policy != "linear" || at != len(apart.Best)-1 || apart.Best[at].Read == nil || apart.Default == nil {
+	if apart.Node == "a" || apart.Number != 2 || apart.Feasible != 7 || apart.Policy != "linear" || at != len(apart.Best)-1 ||
+		apart.Best[at].Read == nil || apart.Default == nil {
 		t.Errorf("%+v", apart)
 	}
 	if pinned := list[2]; pinned.Node != "c" || pinned.Feasible != 1 || len(pinned.Best) > 0 || pinned.Number != 3 {
 		t.Errorf("%+v", pinned)
 	}
 	nowhere := list[3]
-	if nowhere.Node != "" || nowhere.Number != 0 || nowhere.Failure != "0/7 nodes are available" || len(nowhere.Refused) != 1 || nowhere.Refused[0].Nodes != 7 || nowhere.Refused[0].Reason == "" {
+	if nowhere.Node != "" || nowhere.Number != 0 || nowhere.Failure != "0/7 nodes are available" || len(nowhere.Refused) != 1 ||
+		nowhere.Refused[0].Nodes != 7 || nowhere.Refused[0].Reason == "" {
 		t.Errorf("%+v", nowhere)
 	}
 }

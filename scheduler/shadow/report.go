@@ -3,6 +3,7 @@ package shadow
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -40,7 +41,15 @@ type Report struct {
 	Correlation float64   `json:"correlation"`
 	Gain        *Estimate `json:"gain,omitempty"`        // of the objective's cost; over 0 if the profile is better
 	MoreWaiting *Estimate `json:"moreWaiting,omitempty"` // pods that wait more than in reality
+	Moves       *Moves    `json:"moves,omitempty"`       // by the last search
 	Verdict     Verdict   `json:"verdict"`
+}
+
+// Moves says what moves of running pods would bring: the real cluster's cost before and after.
+type Moves struct {
+	Pods   int     `json:"pods"` // that would move
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
 }
 
 // Counts are numbers of pods.
@@ -100,7 +109,7 @@ func (w *Watcher) Report() Report {
 	r := Report{
 		Version: version, Profile: w.config.Name, Policy: n.Policy, Fingerprint: strconv.FormatUint(n.Fingerprint, 16),
 		Of: w.config.Of, Objective: w.config.Objective.Name(), From: w.begun, To: w.last, Limits: w.config.Limits,
-		Counts: c, OneStep: w.gains, Time: w.times.quantiles(), Failures: slices.Clone(w.failures), Whole: w.blocks.all(),
+		Counts: c, OneStep: w.gains, Time: w.times.quantiles(), Failures: slices.Clone(w.failures), Whole: w.blocks.all(), Moves: w.moves,
 	}
 	if n := len(w.ours.Running); n > 0 {
 		r.Placed = float64(len(w.ours.Chosen)) / float64(n)
@@ -115,9 +124,7 @@ func (w *Watcher) Report() Report {
 
 func clone[K comparable](m map[K]int) map[K]int {
 	out := make(map[K]int, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	return out
 }
 

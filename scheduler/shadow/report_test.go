@@ -112,7 +112,7 @@ func TestText(t *testing.T) {
 	r.Failures = []Failure{{
 		Pod: "x/\x1b[31mred\ny", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient\r cpu " + strings.Repeat("z", 1000),
 	}}
-	r.Counts.Results[infeasible], r.Counts.Waited, r.Placed = 1, 3, 0.3
+	r.Counts.Results[infeasible], r.Counts.Waited, r.Placed, r.Moves = 1, 3, 0.3, &Moves{Pods: 2, Before: 0.1, After: 0.07}
 	r.Verdict = judgeReport(r)
 	var b strings.Builder
 	if err := r.WriteText(&b); err != nil {
@@ -187,14 +187,16 @@ func TestRunFolder(t *testing.T) {
 		if v := run.Verdicts; len(v) != 2 || v[0].State != state || v[0].Text != string(answer)+"; because" || v[1].Text != "bear in mind" {
 			t.Errorf("%+v", v)
 		}
-		if d := run.Differences; len(d) != 2 || d[0].Mean != -0.02 || *d[0].Low != -0.025 || *d[0].High != -0.015 || d[0].Contender != run.Episodes[1].Contender {
+		if d := run.Differences; len(d) != 2 || d[0].Mean != -0.02 || *d[0].Low != -0.025 || *d[0].High != -0.015 ||
+			d[0].Contender != run.Episodes[1].Contender {
 			t.Errorf("%+v", d)
 		}
 		got := map[string][]float64{}
 		for _, p := range run.Points {
 			got[p.Tag] = append(got[p.Tag], p.At, p.Value)
 		}
-		for tag, want := range map[string][]float64{"gain": {7200, 0.02}, "gain, high": {7200, 0.025}, "agreement": {60, 1000.0 / 1900, 7200, 1000.0 / 1900}, "failures": {60, 0, 7200, 3}, "99 % of decisions, ms": {60, 4, 7200, 4}} {
+		for tag, want := range map[string][]float64{"gain": {7200, 0.02}, "gain, high": {7200, 0.025},
+			"agreement": {60, 1000.0 / 1900, 7200, 1000.0 / 1900}, "failures": {60, 0, 7200, 3}, "99 % of decisions, ms": {60, 4, 7200, 4}} {
 			if !slices.Equal(got[tag], want) {
 				t.Errorf("%s: %v, want %v", tag, got[tag], want)
 			}
@@ -203,7 +205,8 @@ func TestRunFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`["the same node","700","36.8 %"]`, `["a node that upstream's filters refuse","1","0.1 %"]`, `["errors of this program","3","0.1 %"]`, `["99 %","4.00"]`, `["shop/x [31m","infeasible b","a","Insufficient cpu"]`} {
+		for _, want := range []string{`["the same node","700","36.8 %"]`, `["a node that upstream's filters refuse","1","0.1 %"]`,
+			`["errors of this program","3","0.1 %"]`, `["99 %","4.00"]`, `["shop/x [31m","infeasible b","a","Insufficient cpu"]`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("the tables lack %s: %s", want, text)
 			}

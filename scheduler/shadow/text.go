@@ -69,6 +69,9 @@ func (r Report) writeCosts(w io.Writer) {
 		fmt.Fprintf(w, "  95 %% intervals from %d stretches of %v, correlation of neighbours %.2f\n", n, each, r.Correlation)
 	}
 	fmt.Fprintf(w, "  %.0f %% of the pods that run with %s were placed by it\n", 100*r.Placed, plain(r.Profile))
+	if m := r.Moves; m != nil {
+		fmt.Fprintf(w, "  moves of %d pods would lower the real cost by %.5f, from %.5f\n", m.Pods, m.Before-m.After, m.Before)
+	}
 }
 
 // Mean compares a figure's mean over the time in the two clusters, in texts.

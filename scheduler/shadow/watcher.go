@@ -51,6 +51,8 @@ type Config struct {
 	Clock     clock.WithTicker
 	// Recording, if it has a book, gets the decisions about the pods that are compared.
 	Recording plugin.Recording
+	// Moves, if not nil, is asked every hour what moves of running pods would bring the real cluster. It may take its time.
+	Moves func(context.Context) (Moves, error)
 	// Tell is called every minute with the report so far.
 	Tell func(Report)
 	// Keep, if not nil, is called with rows for a run folder: frames of both clusters, and a sample of the profile's choices.
@@ -61,10 +63,12 @@ type Config struct {
 func (c Config) Validate() error {
 	for _, w := range c.Objective {
 		if objective.Measured(w.Term) {
-			return fmt.Errorf("objective %s is about measured usage, which nobody can measure where the pods are not; choose a term about requests, such as balance or pack", w.Term.Name())
+			return fmt.Errorf("objective %s is about measured usage, which nobody can measure where the pods are not; "+
+				"choose a term about requests, such as balance or pack", w.Term.Name())
 		}
 		if objective.Talks(w.Term) {
-			return fmt.Errorf("objective %s is about traffic, which the copy of the cluster does not follow; choose a term about requests, such as balance or pack", w.Term.Name())
+			return fmt.Errorf("objective %s is about traffic, which the copy of the cluster does not follow; choose a term about requests, "+
+				"such as balance or pack", w.Term.Name())
 		}
 	}
 	switch {
@@ -102,6 +106,7 @@ type Watcher struct {
 	recent      []Comparison // the last ones, the oldest first
 	times       durations
 	gains       OneStep
+	moves       *Moves // nil until they are known
 	film        film
 	decided     uint64 // decisions with a node that were recorded
 }
@@ -189,6 +194,10 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 	steps := w.config.Clock.NewTicker(step)
 	defer steps.Stop()
 	told := w.begun
+	found := make(chan Moves)
+	if w.config.Moves != nil {
+		go w.search(ctx, found)
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -197,6 +206,9 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 			return w.Report(), nil
 		case reply := <-w.asked:
 			reply <- w.live() // it has room for one
+			continue
+		case m := <-found:
+			w.moves = &m
 			continue
 		case <-w.queue.more:
 		case <-steps.C():
@@ -207,6 +219,27 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		if now.Sub(told) >= tell {
 			told = now
 			w.tell()
+		}
+	}
+}
+
+// search asks what moves would bring, until ctx ends.
+func (w *Watcher) search(ctx context.Context, found chan<- Moves) {
+	again := w.config.Clock.NewTicker(time.Hour)
+	defer again.Stop()
+	for {
+		if m, err := w.config.Moves(ctx); err == nil {
+			select {
+			case found <- m:
+			case <-ctx.Done():
+			}
+		} else if ctx.Err() == nil {
+			w.log.Error(err, "It is not known what moves would bring")
+		}
+		select {
+		case <-again.C():
+		case <-ctx.Done():
+			return
 		}
 	}
 }

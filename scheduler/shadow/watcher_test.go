@@ -412,10 +412,12 @@ func TestValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*Config){
-		"nobody": func(c *Config) { c.Of = nil }, "no time": func(c *Config) { c.Block = 0 }, "no objective": func(c *Config) { c.Objective = nil },
-		"usage": func(c *Config) { c.Objective, _ = objective.Parse("hot") }, "pods": func(c *Config) { c.Limits.Pods = 0 },
+		"nobody": func(c *Config) { c.Of = nil }, "no time": func(c *Config) { c.Block = 0 },
+		"no objective": func(c *Config) { c.Objective = nil },
+		"usage":        func(c *Config) { c.Objective, _ = objective.Parse("hot") }, "pods": func(c *Config) { c.Limits.Pods = 0 },
 		"traffic":  func(c *Config) { c.Objective, _ = objective.Parse("traffic") },
-		"failures": func(c *Config) { c.Limits.Failures = -1 }, "time": func(c *Config) { c.Limits.P99 = 0 }, "matters": func(c *Config) { c.Limits.Matters = 1 },
+		"failures": func(c *Config) { c.Limits.Failures = -1 }, "time": func(c *Config) { c.Limits.P99 = 0 },
+		"matters": func(c *Config) { c.Limits.Matters = 1 },
 	} {
 		c := good
 		change(&c)

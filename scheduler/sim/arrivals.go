@@ -51,7 +51,8 @@ func (a *arrivalList) add(d workload.Deployment, shape int32, owned bool) {
 		owner = d.Name
 	}
 	a.deployments = append(a.deployments, deployment{
-		pod:   cluster.Pod{Name: d.Name, Namespace: "default", Owner: owner, Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector, Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
+		pod: cluster.Pod{Name: d.Name, Namespace: "default", Owner: owner, Requests: d.Shape.Requests, NodeSelector: d.Shape.NodeSelector,
+			Tolerations: d.Shape.Tolerations, GPUModels: d.Shape.GPUModels},
 		shape: shape, replicas: d.Replicas, usage: d.Shape.Usage, kind: d.Shape.Name,
 	})
 	if d.Shape.Usage != nil {
@@ -156,7 +157,8 @@ func fromTrace(t workload.Trace) arrivalList {
 	numbers := numbering[shape]{}
 	for _, x := range t {
 		s := x.Deployment.Shape
-		a.add(x.Deployment, numbers.of(shape{s.Requests, strings.Join(s.GPUModels, "|"), cluster.TolerationsKey(s.Tolerations), fmt.Sprintf("%q", s.NodeSelector)}), false)
+		a.add(x.Deployment, numbers.of(shape{s.Requests, strings.Join(s.GPUModels, "|"), cluster.TolerationsKey(s.Tolerations),
+			fmt.Sprintf("%q", s.NodeSelector)}), false)
 		for range x.Deployment.Replicas {
 			a.at = append(a.at, x.At-t[0].At)
 			a.lifetime = append(a.lifetime, x.Lifetime)

@@ -46,7 +46,8 @@ func TestDrawFuture(t *testing.T) {
 		if d := cmp.Diff(before, env.Plan()); d != "" {
 			t.Fatalf("after %d placements the original changed: %s", placements, d)
 		}
-		if env.Next() != copied.Next() || !slices.Equal(env.Candidates(), copied.Candidates()) || env.Now() != copied.Now() || !slices.Equal(env.Waiting(), copied.Waiting()) {
+		if env.Next() != copied.Next() || !slices.Equal(env.Candidates(), copied.Candidates()) || env.Now() != copied.Now() ||
+			!slices.Equal(env.Waiting(), copied.Waiting()) {
 			t.Errorf("after %d placements the present changed", placements)
 		}
 		arrived := int(env.Now())

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 
 	"gnnsched/internal/cluster"
@@ -77,12 +78,7 @@ func (f *feasibleNodes) update(row int32) { f.changed = append(f.changed, row) }
 var PreferenceModes = []preference.Mode{preference.First, preference.Declared, preference.Off}
 
 // PreferenceMode returns Preferences or its default.
-func (c Config) PreferenceMode() preference.Mode {
-	if c.Preferences == "" {
-		return preference.First
-	}
-	return c.Preferences
-}
+func (c Config) PreferenceMode() preference.Mode { return cmp.Or(c.Preferences, preference.First) }
 
 // preferences rates the candidates of the pending pod, at most once for each decision.
 type preferences struct {

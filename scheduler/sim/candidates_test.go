@@ -43,7 +43,8 @@ func TestPreferences(t *testing.T) {
 			}
 			other := preference.Weights{Spread: 5, Taints: 1}
 			want = slices.Clone(want)
-			if d := cmp.Diff(preference.NewScorer(c.PreferenceMode(), e.Snapshot().Nodes).SumsBy(other, e.Pending(), e.Candidates(), running), e.PreferencesBy(other)); d != "" {
+			if d := cmp.Diff(preference.NewScorer(c.PreferenceMode(), e.Snapshot().Nodes).SumsBy(other, e.Pending(), e.Candidates(), running),
+				e.PreferencesBy(other)); d != "" {
 				t.Fatalf("by other weights: %s", d)
 			}
 			best := preference.Best(want, nil)

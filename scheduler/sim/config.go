@@ -40,7 +40,8 @@ type Config struct {
 	Pools        []NodePool `json:"pools,omitempty"` // further nodes, which are not drawn
 	Zones        IntRange   `json:"zones"`           // number of zones; each node draws one; zero: no zones
 	ControlPlane bool       `json:"controlPlane"`    // adds a first node that no ordinary pod tolerates
-	Initial      float64    `json:"initial"`         // pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
+	// pods that never leave fill each node up to a fraction drawn from 0 to this; less than Load.Min
+	Initial float64 `json:"initial"`
 
 	Shapes     []workload.Shape   `json:"shapes,omitempty"`   // kinds of pods with distinct names, drawn by weight
 	ShapeKinds IntRange           `json:"shapeKinds"`         // number of Shapes in one episode; zero: all
@@ -49,7 +50,8 @@ type Config struct {
 	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields about nodes and pods
 	Given      *Given             `json:"-"`                  // instead of all other fields about nodes and pods, for programs
 	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; at least 1
-	Load       FloatRange         `json:"load"`               // fraction of CPU, memory or pod slots that the fill reaches, whichever comes first; over 0, at most 2
+	// fraction of CPU, memory or pod slots that the fill reaches, whichever comes first; over 0, at most 2
+	Load FloatRange `json:"load"`
 	// Turnover is the number of pods that arrive after the fill, while others leave, divided by
 	// the number in the fill.
 	Turnover  int       `json:"turnover"`
@@ -71,6 +73,30 @@ type Config struct {
 
 	Objective objective.Mix `json:"objective,omitempty"` // what the reward measures; nil: nothing
 	WaitCost  float64       `json:"waitCost"`            // what each pod that has to wait takes from the reward; at least 0
+}
+
+// Seconds returns the seconds in a unit of time; 0 if the unit is the mean time between two arrivals and nothing says how long that is.
+func (c Config) Seconds() float64 {
+	switch {
+	case c.Usage != nil:
+		return c.Usage.unit()
+	case c.Trace != nil || c.OpenB != nil:
+		return 1
+	}
+	return 0
+}
+
+// Files returns the fields that name files or records, those of a trace first. What they belong to is copied, so that they may be set.
+func (c *Config) Files() (out []*string) {
+	if c.Trace != nil {
+		c.Trace = new(*c.Trace)
+		out = append(out, &c.Trace.File)
+	}
+	if c.OpenB != nil {
+		c.OpenB = new(*c.OpenB)
+		out = append(out, &c.OpenB.NodesFile, &c.OpenB.PodsFile)
+	}
+	return out
 }
 
 // Validate returns everything that is wrong with the configuration, joined into one error.
@@ -119,7 +145,8 @@ func (c Config) validateWorkload(bad func(string, ...any)) {
 	if c.Turnover < 0 || c.Turnover > 1000 {
 		bad("turnover: %d is outside 0 to 1000", c.Turnover)
 	}
-	if c.Turnover == 0 && (c.Arrivals != Arrivals{} && c.Arrivals.Process != atOnce || c.Lifetimes != Lifetimes{} && c.Lifetimes.Distribution != noEnd) {
+	if c.Turnover == 0 && (c.Arrivals != Arrivals{} && c.Arrivals.Process != atOnce || c.Lifetimes != Lifetimes{} &&
+		c.Lifetimes.Distribution != noEnd) {
 		bad("turnover: is 0, but arrivals and lifetimes are for the time after the load is reached")
 	}
 	c.Arrivals.validate(bad)

@@ -170,7 +170,8 @@ func TestSeedsGolden(t *testing.T) {
 			e.Step(rng.IntN(len(e.Candidates())))
 		}
 		o := e.Outcome()
-		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost, &o.MeanNodesInUse, &o.Pending, &o.Room, &o.Fragmentation, &o.ZoneStd} {
+		for _, v := range []*float64{&o.CPUVariance, &o.CPUStd, &o.MemoryStd, &o.Imbalance, &o.Cost, &o.MeanNodesInUse, &o.Pending, &o.Room,
+			&o.Fragmentation, &o.ZoneStd} {
 			*v = math.Round(*v*1e9) / 1e9 // ignores rounding errors
 		}
 		outcomes = append(outcomes, o)
@@ -224,7 +225,8 @@ func TestMeasure(t *testing.T) {
 		{Allocatable: full, Requested: cluster.Resources{MilliCPU: 1000, Memory: 900, Pods: 3}, Unschedulable: true},
 	}
 	got := Measure(nodes)
-	if math.Abs(got.CPUVariance-0.04) > 1e-12 || math.Abs(got.CPUStd-0.2) > 1e-12 || got.MemoryStd != 0 || got.NodesInUse != 2 || got.Nodes != 2 {
+	if math.Abs(got.CPUVariance-0.04) > 1e-12 || math.Abs(got.CPUStd-0.2) > 1e-12 || got.MemoryStd != 0 || got.NodesInUse != 2 ||
+		got.Nodes != 2 {
 		t.Errorf("%+v", got)
 	}
 	if math.Abs(got.Imbalance-objective.Balance{}.Cost(nodes)) > 1e-12 {

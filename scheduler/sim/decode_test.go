@@ -41,7 +41,8 @@ func TestExampleInComment(t *testing.T) {
 		t.Fatal(err)
 	}
 	newEnv(t, c, 1)
-	if c.Pools[0].Allocatable.GPU != 8 || c.Shapes[1].Requests.Memory != 32<<30 || c.Load != (FloatRange{0.8, 0.8}) || c.Zones != Exactly(3) || c.Arrivals.Size != 0.1 || c.Shapes[1].Tolerations[0].Exists != true {
+	if c.Pools[0].Allocatable.GPU != 8 || c.Shapes[1].Requests.Memory != 32<<30 || c.Load != (FloatRange{0.8, 0.8}) ||
+		c.Zones != Exactly(3) || c.Arrivals.Size != 0.1 || c.Shapes[1].Tolerations[0].Exists != true {
 		t.Errorf("%+v", c)
 	}
 	again, err := yaml.Marshal(c)
@@ -101,7 +102,11 @@ func TestValidateTimes(t *testing.T) {
 		"trace.block: is for resampled episodes":               func(c *Config) { c.Trace = &Trace{Pods: 2, Resampling: Resampling{Block: 5}} },
 		"trace.pods: -1":                                       func(c *Config) { c.Trace = &Trace{Pods: -1} },
 		"replicas: the trace decides":                          func(c *Config) { c.Trace = &Trace{File: "x"} },
-		"requests.memory: min and max must":                    func(c *Config) { c.Shapes, c.Requests = nil, requests(); c.Requests.Memory.Min = 0 },
+		"requests.memory: min and max must": func(c *Config) {
+			c.Shapes, c.Requests = nil,
+				requests()
+			c.Requests.Memory.Min = 0
+		},
 	} {
 		c := config()
 		spoil(&c)

@@ -91,7 +91,7 @@ func demandOf(s workload.Shape, count float64) fragmentation.Demand {
 // Given is the nodes and pods of a program.
 type Given struct {
 	Nodes  []*cluster.Node             // idle; an episode begins with copies
-	Pods   func(seed uint64) []Arrival // by ascending time; pods that share a cluster.Pod are alike
+	Pods   func(seed uint64) []Arrival `json:"-"` // by ascending time; pods that share a cluster.Pod are alike
 	WarmUp float64                     // time from which PartitionOutcome counts
 	End    float64                     // of the episode; with the last arrival if that is later
 	Loads  []float64                   // of PartitionOutcome.Loads, over the compute slices; ascending

@@ -21,6 +21,7 @@ type Env struct {
 
 	typical *fragmentation.Typical
 	lasting *fragmentation.Typical // nil without Steady
+	demand  []fragmentation.Demand // of the pods that arrive
 
 	seed     uint64
 	snapshot cluster.Snapshot
@@ -65,10 +66,12 @@ func New(cfg Config) (*Env, error) {
 	e := &Env{cfg: cfg, pending: -1, earlier: &sync.Map{}}
 	var err error
 	if e.source, err = cfg.source(); err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err), "the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
+		return nil, exit.New(exit.Usage, fmt.Errorf("simulator: %w", err),
+			"the scenario names the file; a relative path is looked up beside the scenario's file, then in the working directory")
 	}
 	arriving, running := e.source.demand()
 	e.typical, e.lasting = fragmentation.NewTypical(arriving), fragmentation.NewTypical(running)
+	e.demand = arriving
 	return e, nil
 }
 
@@ -101,7 +104,8 @@ func (e *Env) FixedWorkload() bool { return e.source.fixed() }
 // environment is then Done.
 func (e *Env) Reset(seed uint64) error {
 	*e = Env{
-		cfg: e.cfg, source: e.source, typical: e.typical, lasting: e.lasting, earlier: e.earlier, seed: seed, pending: -1, due: math.Inf(1),
+		cfg: e.cfg, source: e.source, typical: e.typical, lasting: e.lasting, demand: e.demand, earlier: e.earlier, seed: seed, pending: -1,
+		due:     math.Inf(1),
 		running: e.running[:0], waiting: e.waiting[:0], freed: e.freed[:0], feasible: feasibleNodes{changed: e.feasible.changed[:0]},
 	}
 	e.snapshot.Nodes, e.seen = e.source.nodes(seed), &e.snapshot
@@ -187,18 +191,12 @@ func (e *Env) StepOn(choice int, on cluster.DeviceSet) (reward float64) {
 // with Config.Usage the reward includes how much the measurements until the next pod lowered the cost. A partition begins at the memory
 // slice start of its device.
 func (e *Env) StepAt(choice int, on cluster.DeviceSet, start int) (reward float64) {
-	row, pod := e.Candidates()[choice], e.pending
-	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
-	e.devices[pod], e.start = on, start
-	e.changed(row)
+	pod := e.pending
+	e.place(e.Candidates()[choice], on, start)
 	e.placed++
-	e.on[pod] = row
-	for _, p := range e.parts {
-		p.placed(e, pod, row)
-	}
 	if !e.arrivals.stays(pod) && !e.deployment(pod).works() {
 		from := max(e.now, float64(e.arrivals.fill)) // no pod leaves during the fill
-		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod, node: row})
+		e.running.push(departure{at: from + e.arrivals.lifetime[pod], pod: pod})
 	}
 	before := e.cost
 	e.cost = e.tracker.Cost()
@@ -206,6 +204,18 @@ func (e *Env) StepAt(choice int, on cluster.DeviceSet, start int) (reward float6
 	waited := e.waited
 	e.advance()
 	return reward + e.fallen - e.cfg.WaitCost*float64(e.waited-waited)
+}
+
+// place starts the pending pod on the node of a row.
+func (e *Env) place(row int32, on cluster.DeviceSet, start int) {
+	pod := e.pending
+	e.snapshot.Nodes[row].AddOn(e.deployment(pod).pod.Requests, on)
+	e.devices[pod], e.start = on, start
+	e.changed(row)
+	e.on[pod] = row
+	for _, p := range e.parts {
+		p.placed(e, pod, row)
+	}
 }
 
 // Waited returns the number of pods that have had to wait so far, whether they have a node by now or
@@ -251,8 +261,9 @@ func (e *Env) advance() {
 		}
 		if e.due <= next && e.Filled() {
 			e.pass(e.due)
+			e.due = math.Inf(1)
 			for _, p := range e.parts {
-				p.due(e)
+				e.due = min(e.due, p.due(e))
 			}
 			continue
 		}
@@ -315,41 +326,6 @@ func (e *Env) retry() bool {
 		if !e.queued[pod] {
 			e.queued[pod] = true
 			e.waited++
-		}
-	}
-	return false
-}
-
-// depart removes the pods whose time has come. Waiting pods that now fit are tried again.
-func (e *Env) depart() {
-	e.freed = e.freed[:0]
-	for len(e.running) > 0 && e.running[0].at <= e.now {
-		d := e.running.pop()
-		e.snapshot.Nodes[d.node].Remove(e.deployment(d.pod).pod.Requests, e.devices[d.pod])
-		e.changed(d.node)
-		e.on[d.pod] = -1
-		for _, p := range e.parts {
-			p.left(e, d.pod, d.node)
-		}
-		e.freed = append(e.freed, d.node)
-	}
-	if len(e.freed) == 0 {
-		return
-	}
-	e.cost = e.tracker.Cost()
-	for shape, full := range e.full {
-		if full && e.fitsFreed(int32(shape)) {
-			e.full[shape], e.at = false, 0
-		}
-	}
-}
-
-// fitsFreed reports whether pods of a shape fit on a node that a pod has just left.
-func (e *Env) fitsFreed(shape int32) bool {
-	pod := &e.arrivals.deployments[e.arrivals.shapes[shape]].pod
-	for _, row := range e.freed {
-		if e.snapshot.Nodes[row].Fit(pod) == cluster.Fits {
-			return true
 		}
 	}
 	return false

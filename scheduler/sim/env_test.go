@@ -60,13 +60,15 @@ func drawConfig(t *rapid.T) Config {
 		c.Requests = requests()
 	}
 	if rapid.Bool().Draw(t, "gpus") {
-		c.Sizes = append(c.Sizes, NodeSize{Weight: 3, Allocatable: cluster.Resources{MilliCPU: 16000, Memory: 64 << 30, GPU: 3, Pods: 50}, GPUModel: "T4"})
+		c.Sizes = append(c.Sizes, NodeSize{Weight: 3, Allocatable: cluster.Resources{MilliCPU: 16000, Memory: 64 << 30, GPU: 3, Pods: 50},
+			GPUModel: "T4"})
 		if c.Requests == nil {
 			c.SizeKinds = IntRange{} // so that some size has the GPUs that shapes request
 			c.ShapeKinds = IntRange{}
 			c.Shapes = append(workload.DefaultShapes(),
 				workload.Shape{Name: "share", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 300, Pods: 1}},
-				workload.Shape{Name: "whole", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 2, Pods: 1}, GPUModels: []string{"T4"}})
+				workload.Shape{Name: "whole", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPU: 2, Pods: 1},
+					GPUModels: []string{"T4"}})
 		}
 	}
 	if c.Turnover > 0 {

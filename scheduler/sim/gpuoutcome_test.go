@@ -42,7 +42,8 @@ func TestGPULoads(t *testing.T) {
 			for class := classOne; class <= classEight; class++ {
 				whole += all[i].Left[class]
 			}
-			if d := cmp.Diff(o.Loads[i], all[i]); d != "" || all[i].Allocation != o.Allocation || all[i].Left[classShare] != o.UnscheduledShare || whole != o.UnscheduledWhole {
+			if d := cmp.Diff(o.Loads[i], all[i]); d != "" || all[i].Allocation != o.Allocation || all[i].Left[classShare] != o.UnscheduledShare ||
+				whole != o.UnscheduledWhole {
 				t.Fatalf("at %v: %+v, want %+v", load, all[i], o)
 			}
 		}

@@ -37,7 +37,8 @@ type NodePool struct {
 
 // size returns the kind of the pool's nodes.
 func (p NodePool) size() NodeSize {
-	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel, Power: p.Power}
+	return NodeSize{Weight: 1, Allocatable: p.Allocatable, Labels: p.Labels, Taints: p.Taints, Zone: p.Zone, GPUModel: p.GPUModel,
+		Power: p.Power}
 }
 
 // AAMLNode holds the default allocatable resources of a node in the simulator: 64 CPUs, 256 GiB, 110 pods.
@@ -264,7 +265,7 @@ func (e *Env) evict(newRow []int32) {
 	stay := slices.Clone(e.running)
 	e.running = e.running[:0]
 	for _, d := range stay {
-		if d.node = newRow[d.node]; d.node >= 0 {
+		if e.on[d.pod] >= 0 {
 			e.running.push(d)
 		}
 	}

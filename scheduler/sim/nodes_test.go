@@ -47,7 +47,8 @@ func TestPools(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, names)
 		}
 		for i, n := range nodes[6:9] {
-			if n.Zone != "east" || n.Allocatable.GPU != 8 || n.Available() || !cmp.Equal(n.Labels, map[string]string{"pool": "gpu", zoneLabel: "east"}) {
+			if n.Zone != "east" || n.Allocatable.GPU != 8 || n.Available() ||
+				!cmp.Equal(n.Labels, map[string]string{"pool": "gpu", zoneLabel: "east"}) {
 				t.Fatalf("seed %d: pool node %d: %+v", seed, i, n)
 			}
 		}

@@ -23,11 +23,13 @@ func openbConfig(t testing.TB, factor float64) Config {
 		t.Fatal(err)
 	}
 	pod := func(name string, cpu, gpus, milli int64, created, deleted float64, models ...string) openb.Pod {
-		return openb.Pod{Name: name, MilliCPU: cpu, MemoryMiB: 1024, GPUs: gpus, GPUMilli: milli, Models: models, Created: created, Deleted: deleted}
+		return openb.Pod{Name: name, MilliCPU: cpu, MemoryMiB: 1024, GPUs: gpus, GPUMilli: milli, Models: models, Created: created,
+			Deleted: deleted}
 	}
 	return Config{Objective: pack, OpenB: &OpenB{
 		Nodes: []openb.Node{
-			{Name: "a", MilliCPU: 8000, MemoryMiB: 65536, GPUs: 2, Model: "T4"}, {Name: "b", MilliCPU: 16000, MemoryMiB: 65536, GPUs: 4, Model: "P100"},
+			{Name: "a", MilliCPU: 8000, MemoryMiB: 65536, GPUs: 2, Model: "T4"},
+			{Name: "b", MilliCPU: 16000, MemoryMiB: 65536, GPUs: 4, Model: "P100"},
 			{Name: "c", MilliCPU: 4000, MemoryMiB: 65536, GPUs: 1, Model: "T4"},
 		},
 		Pods: []openb.Pod{
@@ -124,10 +126,12 @@ func TestInflation(t *testing.T) {
 			e.Step(rapid.IntRange(0, len(rows)-1).Draw(t, "choice"))
 		}
 		o := e.Outcome()
-		if g := o.GPU; g.Allocation != float64(given)/7000 || g.AllocationAtFull > g.Allocation || g.AllocationAtFull <= 0 || g.Stranded < 0 || g.Stranded > 1-g.Allocation+1e-9 {
+		if g := o.GPU; g.Allocation != float64(given)/7000 || g.AllocationAtFull > g.Allocation || g.AllocationAtFull <= 0 || g.Stranded < 0 ||
+			g.Stranded > 1-g.Allocation+1e-9 {
 			t.Fatalf("%+v, given %d", g, given)
 		}
-		if g := o.GPU; o.Arrived != len(plan) || o.Placed+o.Unscheduled != o.Arrived || g.UnscheduledCPU+g.UnscheduledShare+g.UnscheduledWhole != o.Unscheduled {
+		if g := o.GPU; o.Arrived != len(plan) || o.Placed+o.Unscheduled != o.Arrived ||
+			g.UnscheduledCPU+g.UnscheduledShare+g.UnscheduledWhole != o.Unscheduled {
 			t.Fatalf("%+v %+v", o, g)
 		}
 	})
@@ -170,8 +174,9 @@ func TestGPUOutcome(t *testing.T) {
 		{Allocatable: cluster.Resources{MilliCPU: 8000, GPU: 2}, Requested: cluster.Resources{MilliCPU: 2000, GPU: 1}},
 		{Allocatable: cluster.Resources{MilliCPU: 8000, GPU: 1}, Unschedulable: true},
 	}
-	e := &Env{snapshot: cluster.Snapshot{Nodes: nodes}, pending: -1, parts: []part{&gpuDemand{perCPU: 0.25, capacity: 3000}}} // 4 cores a device
-	want := &GPUOutcome{Allocation: 1400. / 3000, Stranded: 350. / 3000, MeanIdle: 1600. / 3000}                              // 600 - 250, and 1000 - 1500
+	// 4 cores a device
+	e := &Env{snapshot: cluster.Snapshot{Nodes: nodes}, pending: -1, parts: []part{&gpuDemand{perCPU: 0.25, capacity: 3000}}}
+	want := &GPUOutcome{Allocation: 1400. / 3000, Stranded: 350. / 3000, MeanIdle: 1600. / 3000} // 600 - 250, and 1000 - 1500
 	if d := cmp.Diff(want, e.Outcome().GPU, cmpopts.EquateApprox(0, 1e-12)); d != "" {
 		t.Error(d)
 	}
@@ -222,7 +227,8 @@ func TestTraceOfShares(t *testing.T) {
 func TestGeneratedShares(t *testing.T) {
 	cfg := config()
 	cfg.Sizes = []NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 4, Pods: 110}, GPUModel: "T4"}}
-	cfg.Pools = []NodePool{{Count: Exactly(2), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 8, Pods: 110}, GPUModel: "V100"}}
+	cfg.Pools = []NodePool{{Count: Exactly(2), Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 128 << 30, GPU: 8, Pods: 110},
+		GPUModel: "V100"}}
 	cfg.SizeKinds, cfg.ShapeKinds = IntRange{}, IntRange{}
 	cfg.Shapes = []workload.Shape{
 		{Name: "share", Weight: 2, Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, GPUMilli: 400, Pods: 1}},

@@ -45,6 +45,7 @@ type Outcome struct {
 	Traffic *TrafficOutcome `json:"traffic,omitempty"` // nil without Config.Traffic
 
 	Partitions *PartitionOutcome `json:"partitions,omitempty"` // nil on a cluster without MIG
+	Moves      *MovesOutcome     `json:"moves,omitempty"`      // nil without Every
 }
 
 // Outcome measures the episode so far. Once the episode is Done, this is its result.

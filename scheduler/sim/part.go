@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 
 	"gnnsched/internal/cluster"
@@ -8,7 +9,9 @@ import (
 
 // part is one thing that an episode plays or measures beside the nodes' requests: usage, traffic, preferences, waits, means over time.
 // Env tells every part of each event. Rows are those of the snapshot. To add a part, implement it in a file of its own, embed quiet for
-// the events that do not matter to it, and add it to newParts.
+// the events that do not matter to it, and add it to newParts. Its settings are a field of Config, with rules in Validate; what it draws, a
+// stream in draw.go; what it measures, a field of Outcome and a line in eval.Metrics. What cannot play it refuses it: DrawFuture,
+// optimum.Of and agreement.Run.
 type part interface {
 	// track begins an episode, or goes on with another list of nodes. Env.on has the row of each running pod.
 	track(e *Env)
@@ -18,14 +21,14 @@ type part interface {
 	pends(e *Env)
 	// refused is called when a waiting pod was tried and fits nowhere.
 	refused(e *Env, pod int32)
-	// placed is called when a pod runs on the node of a row, before time passes.
+	// placed is called when a pod runs on the node of a row, before time passes. A pod that moves leaves, pends and is placed again.
 	placed(e *Env, pod, row int32)
 	// left is called when a pod has left the node of a row.
 	left(e *Env, pod, row int32)
 	// pass is called before time passes, from Env.now on, in which nothing changes. It is not called during the fill.
 	pass(e *Env, until float64)
-	// due is called at Env.due.
-	due(e *Env)
+	// due is called at Env.due, for which any part may have asked. It returns when the part is due next; +Inf: never.
+	due(e *Env) float64
 	// copyFor returns a copy for e, which is a copy of the environment. It may use the memory of the older copies.
 	copyFor(e *Env, old []part) part
 	// report writes what the part has measured into the outcome.
@@ -75,5 +78,5 @@ func (quiet) refused(*Env, int32)       {}
 func (quiet) placed(*Env, int32, int32) {}
 func (quiet) left(*Env, int32, int32)   {}
 func (quiet) pass(*Env, float64)        {}
-func (quiet) due(*Env)                  {}
 func (quiet) report(*Env, *Outcome)     {}
+func (quiet) due(*Env) float64          { return math.Inf(1) }

@@ -23,7 +23,7 @@ type PartitionOutcome struct {
 type partitions struct {
 	quiet
 	from    float64          // end of the warm-up
-	starts  []int8           // by arrival: the first memory slice of its partition
+	starts  []int8           // by arrival: the first memory slice of its partition; -1 until it is placed
 	compute [][]int          // used compute slices, by row and device
 	used    int              // their sum
 	shown   cluster.Snapshot // to policies
@@ -31,7 +31,7 @@ type partitions struct {
 }
 
 func newPartitions(e *Env) *partitions {
-	p := &partitions{from: float64(e.arrivals.fill), starts: make([]int8, len(e.arrivals.pods))}
+	p := &partitions{from: float64(e.arrivals.fill), starts: slices.Repeat([]int8{-1}, len(e.arrivals.pods))}
 	if e.cfg.Given != nil {
 		p.from += e.cfg.Given.WarmUp
 	}
@@ -90,9 +90,11 @@ func (p *partitions) arrives(e *Env, pod int32) {
 }
 
 func (p *partitions) placed(e *Env, pod, row int32) {
+	if p.starts[pod] < 0 {
+		p.sums.wait(e, p.from, pod)
+	}
 	p.starts[pod] = int8(e.start)
 	p.change(e, pod, row, 1)
-	p.sums.wait(e, p.from, pod)
 }
 
 func (p *partitions) left(e *Env, pod, row int32) { p.change(e, pod, row, -1) }

@@ -1,10 +1,12 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Arrivals configures when pods arrive after the fill. Its unit of time is the mean time between
@@ -64,8 +66,7 @@ func (a Arrivals) validate(bad func(string, ...any)) {
 		for _, p := range processes {
 			names = append(names, p.name())
 		}
-		last := len(names) - 1
-		bad("arrivals.process: %q is not %s or %s", a.Process, strings.Join(names[:last], ", "), names[last])
+		bad("arrivals.process: %q is not %s", a.Process, english.WordSeries(names, "or"))
 	}
 	if a.Process != bursts && a.Size != 0 {
 		bad("arrivals.size applies only to the process %s", bursts)
@@ -128,14 +129,6 @@ func (d furtherDeployments) isBegin(i int) bool {
 	return found
 }
 
-// orElse returns x, or otherwise if x is 0.
-func orElse(x, otherwise float64) float64 {
-	if x == 0 {
-		return otherwise
-	}
-	return x
-}
-
 // Names of processes.
 const (
 	poisson = "poisson"
@@ -164,7 +157,7 @@ type burstProcess struct{}
 func (burstProcess) name() string { return bursts }
 
 func (burstProcess) times(rng *rand.Rand, a Arrivals, d furtherDeployments) []float64 {
-	least := orElse(a.Size, 0.1) * float64(d.fill)
+	least := cmp.Or(a.Size, 0.1) * float64(d.fill)
 	return d.apart(d.together(func(_, pods int) bool { return float64(pods) >= least }), exponential(rng))
 }
 
@@ -175,7 +168,7 @@ func (diurnalProcess) name() string { return diurnal }
 
 func (diurnalProcess) times(rng *rand.Rand, a Arrivals, d furtherDeployments) []float64 {
 	out := poissonProcess{}.times(rng, a, d)
-	period, amplitude := orElse(a.Period, 1)*float64(d.fill), orElse(a.Amplitude, 0.5)
+	period, amplitude := cmp.Or(a.Period, 1)*float64(d.fill), cmp.Or(a.Amplitude, 0.5)
 	for i, t := range out {
 		out[i] = warp(t, period, amplitude)
 	}

@@ -42,7 +42,8 @@ func gaps(times []float64) (gaps, together []float64) {
 
 // Every process brings one pod per unit of time, its times ascend, and a seed gives the same times.
 func TestArrivalRates(t *testing.T) {
-	for _, a := range []Arrivals{{Process: poisson}, {Process: bursts}, {Process: bursts, Size: 0.01}, {Process: diurnal}, {Process: diurnal, Period: 0.2, Amplitude: 1}, {Process: atOnce}} {
+	for _, a := range []Arrivals{{Process: poisson}, {Process: bursts}, {Process: bursts, Size: 0.01}, {Process: diurnal},
+		{Process: diurnal, Period: 0.2, Amplitude: 1}, {Process: atOnce}} {
 		var rate float64
 		const seeds = 20
 		for seed := range uint64(seeds) {
@@ -122,7 +123,10 @@ func TestLifetimes(t *testing.T) {
 				before += 1.0 / n
 			}
 		}
-		want := mean * orElse(c.l.Mean, 1)
+		want := float64(mean)
+		if c.l.Mean != 0 {
+			want *= c.l.Mean
+		}
 		if math.Abs(sum/want-1) > c.tolerance {
 			t.Errorf("%+v: mean %.2f, want %.2f", c.l, sum, want)
 		}

@@ -66,7 +66,8 @@ const (
 )
 
 // SteadyClassNames are the names of the classes in tables.
-var SteadyClassNames = [SteadyClasses]string{ClassNames[0], ClassNames[1], ClassNames[2], ClassNames[3], ClassNames[4], ClassNames[5], "no GPU"}
+var SteadyClassNames = [SteadyClasses]string{ClassNames[0], ClassNames[1], ClassNames[2], ClassNames[3], ClassNames[4], ClassNames[5],
+	"no GPU"}
 
 // SteadyOutcome describes an episode of Steady, from the end of the warm-up on.
 type SteadyOutcome struct {
@@ -106,7 +107,8 @@ type waitTotals struct {
 }
 
 func newWaits(e *Env) *waits {
-	w := &waits{from: float64(e.arrivals.fill) + e.cfg.OpenB.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)), waitTotals: waitTotals{rejected: -1}}
+	w := &waits{from: float64(e.arrivals.fill) + e.cfg.OpenB.Steady.WarmUp, begun: make([]float64, len(e.arrivals.pods)),
+		waitTotals: waitTotals{rejected: -1}}
 	for i := range w.begun {
 		w.begun[i] = math.NaN()
 	}
@@ -130,7 +132,9 @@ func (w *waits) pass(e *Env, until float64) {
 
 func (w *waits) placed(e *Env, pod, _ int32) {
 	w.allocated += e.deployment(pod).pod.Requests.TotalGPUMilli()
-	w.begun[pod] = e.now
+	if math.IsNaN(w.begun[pod]) {
+		w.begun[pod] = e.now
+	}
 }
 
 // left puts the waiting pods into the order of their next try.

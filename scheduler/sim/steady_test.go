@@ -96,7 +96,8 @@ func TestSteadyOutcome(t *testing.T) {
 				}
 			}
 			if math.Abs(hours-o.Steady.GPUHours) > 1e-6 || unfinished+o.Steady.Rejected != o.Unscheduled {
-				t.Errorf("load %v, seed %d: the classes have %v GPU hours and %d pods in the end, all pods %+v and %d", load, seed, hours, unfinished, o.Steady, o.Unscheduled)
+				t.Errorf("load %v, seed %d: the classes have %v GPU hours and %d pods in the end, all pods %+v and %d", load, seed, hours, unfinished,
+					o.Steady, o.Unscheduled)
 			}
 			if load == 1.3 && (o.Steady.Waiting == 0 || o.Waited == 0) {
 				t.Errorf("seed %d: nothing waits at %v", seed, load)

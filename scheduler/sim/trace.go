@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -67,13 +68,11 @@ func (c Config) Resampled(on bool) (out Config, ok bool) {
 	}
 	switch {
 	case c.Trace != nil:
-		t := *c.Trace
-		set(&t.Resampling)
-		c.Trace = &t
+		c.Trace = new(*c.Trace)
+		set(&c.Trace.Resampling)
 	case c.OpenB != nil && c.OpenB.atTraceTimes():
-		o := *c.OpenB
-		set(&o.Resampling)
-		c.OpenB = &o
+		c.OpenB = new(*c.OpenB)
+		set(&c.OpenB.Resampling)
 	default:
 		return c, false
 	}
@@ -221,7 +220,8 @@ func (t Trace) part(all workload.Trace) (workload.Trace, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("trace: no pod of %s arrives between %v and %v seconds; its last one arrives at %v", t.File, t.From, t.To, all[len(all)-1].At)
+		return nil, fmt.Errorf("trace: no pod of %s arrives between %v and %v seconds; its last one arrives at %v", t.File, t.From, t.To,
+			all[len(all)-1].At)
 	}
 	return append(ran, out...), nil
 }
@@ -254,10 +254,7 @@ func (r Resampling) resample(rng *rand.Rand, t workload.Trace, pods int) workloa
 	if r.BlockSeconds > 0 {
 		return r.resampleTime(rng, t, pods)
 	}
-	block := min(r.Block, len(t))
-	if block == 0 {
-		block = int(math.Ceil(math.Sqrt(float64(len(t)))))
-	}
+	block := cmp.Or(min(r.Block, len(t)), int(math.Ceil(math.Sqrt(float64(len(t))))))
 	var out workload.Trace
 	names, got, at := newCopies(t), 0, 0.0
 	for {

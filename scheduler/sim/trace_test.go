@@ -29,7 +29,8 @@ func TestPodListIsATrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{
-		Nodes: Exactly(1), Sizes: []NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 8 << 30, GPU: 1, Pods: 10}, GPUModel: "T4"}},
+		Nodes: Exactly(1), Sizes: []NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 8 << 30, GPU: 1, Pods: 10},
+			GPUModel: "T4"}},
 		Trace: &Trace{File: file, Resampling: Resampling{Resample: new(false)}}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 	}
 	e, err := New(c)
@@ -102,7 +103,8 @@ func TestResampledTraceKeepsStatistics(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(seeds) {
 		got := Resampling{Block: 50}.resample(stream(seed, streamWorkload), whole, 0)
-		if len(got) != len(whole) || got[0].At != 0 || !slices.IsSortedFunc(got, func(a, b workload.Arrival) int { return cmp.Compare(a.At, b.At) }) {
+		if len(got) != len(whole) || got[0].At != 0 ||
+			!slices.IsSortedFunc(got, func(a, b workload.Arrival) int { return cmp.Compare(a.At, b.At) }) {
 			t.Fatalf("seed %d: %d arrivals, the first at %v", seed, len(got), got[0].At)
 		}
 		again := Resampling{Block: 50}.resample(stream(seed, streamWorkload), whole, 0)
@@ -163,7 +165,8 @@ func TestResampledBlocks(t *testing.T) {
 // FixedWorkload tells whether seeds differ in their pods.
 func TestFixedWorkload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(file, []byte("arrival,cpu_request,mem_request,lifetime\n0,1,1Gi,5\n1,2,1Gi,5\n3,1,2Gi,9\n4,3,1Gi,2\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("arrival,cpu_request,mem_request,lifetime\n0,1,1Gi,5\n1,2,1Gi,5\n3,1,2Gi,9\n4,3,1Gi,2\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -244,10 +247,12 @@ func TestBlocksOfTime(t *testing.T) {
 	}
 	for text, c := range map[string]Trace{
 		"trace.to": {From: 5, To: 5}, "trace.from": {From: math.NaN()}, "blockSeconds": {Resampling: Resampling{BlockSeconds: -1}},
-		"excludes": {Resampling: Resampling{Block: 2, BlockSeconds: 2}}, "resample: true": {Resampling: Resampling{Resample: new(false), BlockSeconds: 2}},
+		"excludes":       {Resampling: Resampling{Block: 2, BlockSeconds: 2}},
+		"resample: true": {Resampling: Resampling{Resample: new(false), BlockSeconds: 2}},
 	} {
 		c.File = "x.csv"
-		if err := (Config{Nodes: Exactly(1), Sizes: []NodeSize{{Weight: 1, Allocatable: AAMLNode}}, Trace: &c, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}}).Validate(); err == nil || !strings.Contains(err.Error(), text) {
+		if err := (Config{Nodes: Exactly(1), Sizes: []NodeSize{{Weight: 1, Allocatable: AAMLNode}}, Trace: &c,
+			Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}}).Validate(); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -96,11 +96,8 @@ func (c Config) validateTraffic(bad func(string, ...any)) {
 	}
 }
 
-func shapeNames(shapes []workload.Shape) (names []string) {
-	for _, s := range shapes {
-		names = append(names, s.Name)
-	}
-	return names
+func shapeNames(shapes []workload.Shape) []string {
+	return choice.Names(shapes, func(s workload.Shape) string { return s.Name })
 }
 
 // zoneNames returns the names of the zones that nodes may be in. It is never nil.

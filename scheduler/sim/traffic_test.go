@@ -88,7 +88,8 @@ func TestTrafficIsThatOfAllPairs(t *testing.T) {
 					}
 					if r := exchanged(env, app, a, env.Next()); r > 0 {
 						peers = cluster.AddPeer(peers, cluster.Peer{Row: row, Pods: 1, Rate: r})
-					} else if app[env.arrivals.pods[a]] == app[env.arrivals.pods[env.Next()]] && env.deployment(int32(a)).kind == "web" && env.Pending().Requests.MilliCPU == 500 {
+					} else if app[env.arrivals.pods[a]] == app[env.arrivals.pods[env.Next()]] && env.deployment(int32(a)).kind == "web" &&
+						env.Pending().Requests.MilliCPU == 500 {
 						beyond = cluster.AddPeer(beyond, cluster.Peer{Row: row, Pods: 1, Rate: 600})
 					}
 					for b, other := range env.on[:a] {
@@ -115,7 +116,8 @@ func TestTrafficIsThatOfAllPairs(t *testing.T) {
 			}
 			env.Step(rng.IntN(len(env.Candidates())))
 		}
-		if o := env.Outcome().Traffic; !talked || !reached || o.Distance <= 0 || o.Latency <= 0 || o.Overload <= 0 || o.Zones <= 0 || o.SameNode <= 0 {
+		if o := env.Outcome().Traffic; !talked || !reached || o.Distance <= 0 || o.Latency <= 0 || o.Overload <= 0 || o.Zones <= 0 ||
+			o.SameNode <= 0 {
 			t.Errorf("lose %v: %+v", lose, o)
 		}
 	}
@@ -171,10 +173,11 @@ func TestValidateTraffic(t *testing.T) {
 		`traffic.flows[0].to: no shape is called "dbb" (did you mean db?); there are web, db, silent`: func(c *Config) { c.Traffic.Flows[0].To = "dbb" },
 		`traffic.flows[1].from: no shape is called ""`:                                                func(c *Config) { c.Traffic.Flows[1].From = "" },
 		"traffic.flows[0].rate: NaN is not 1 to":                                                      func(c *Config) { c.Traffic.Flows[0].Rate = math.NaN() },
-		"traffic.flows[1]: an entry before has the same from and to":                                  func(c *Config) { c.Traffic.Flows[1] = c.Traffic.Flows[0] },
-		"traffic.flows: there are 0, want 1 to 1000":                                                  func(c *Config) { c.Traffic.Flows = nil },
-		"traffic.apps: -1 to -1 is no range":                                                          func(c *Config) { c.Traffic.Apps = Exactly(-1) },
-		"traffic.racks: 1001 to 1001":                                                                 func(c *Config) { c.Traffic.Racks = Exactly(1001) },
+		"traffic.flows[1]: an entry before has the same " +
+			"from and to": func(c *Config) { c.Traffic.Flows[1] = c.Traffic.Flows[0] },
+		"traffic.flows: there are 0, want 1 to 1000": func(c *Config) { c.Traffic.Flows = nil },
+		"traffic.apps: -1 to -1 is no range":         func(c *Config) { c.Traffic.Apps = Exactly(-1) },
+		"traffic.racks: 1001 to 1001":                func(c *Config) { c.Traffic.Racks = Exactly(1001) },
 		`traffic.network: between[0].zones: no node is in a zone "x"; there are ["zone-0" "zone-1"]`: func(c *Config) {
 			c.Traffic.Network.Between = []cluster.Between{{Zones: [2]string{"zone-1", "x"}}}
 		},

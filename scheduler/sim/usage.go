@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -69,19 +70,9 @@ func (c Config) validateUsage(bad func(string, ...any)) {
 // Limits returns the limits of each node.
 func (u Usage) Limits() usage.Limits { return usage.Limits{Network: u.Network, Disk: u.Disk} }
 
-func (u Usage) unit() float64 {
-	if u.Unit == 0 {
-		return 1
-	}
-	return u.Unit
-}
+func (u Usage) unit() float64 { return cmp.Or(u.Unit, 1) }
 
-func (u Usage) tick() float64 {
-	if u.Tick == 0 {
-		return 60
-	}
-	return u.Tick
-}
+func (u Usage) tick() float64 { return cmp.Or(u.Tick, 60) }
 
 // usageState plays the usage of an episode. It is due at each measurement.
 type usageState struct {
@@ -92,6 +83,7 @@ type usageState struct {
 	tick   float64 // seconds
 	window int     // measurements in a window
 	ticks  int     // so far
+	next   float64 // time of the episode of the next measurement
 	bound  []int   // by arrival: measurements when its pod was bound
 }
 
@@ -105,7 +97,8 @@ func newUsageState(e *Env) *usageState {
 		Capacity: c.Limits().Amounts(),
 	}, nil)
 	e.drawKnown(c.Known, rng)
-	e.due = u.begin
+	u.next = u.begin
+	e.due = min(e.due, u.next)
 	return u
 }
 
@@ -191,25 +184,29 @@ func (u *usageState) left(e *Env, pod, row int32) {
 func (u *usageState) track(e *Env) { u.meter.Track(e.snapshot.Nodes, e.on) }
 
 // due measures. Batch jobs that are done leave first; the measurement itself waits until pods that find room thereby have been placed.
-func (u *usageState) due(e *Env) {
+func (u *usageState) due(e *Env) float64 {
+	if e.now < u.next {
+		return u.next
+	}
 	if ended := u.meter.Ended(); len(ended) > 0 {
 		for _, pod := range ended {
-			if row := e.on[pod]; row >= 0 {
-				e.running.push(departure{at: e.now, pod: pod, node: row})
+			if e.on[pod] >= 0 {
+				e.running.push(departure{at: e.now, pod: pod})
 			}
 		}
 		e.depart()
-		return
+		return u.next
 	}
 	e.snapshot.Now = e.UsageAt(e.now)
 	u.meter.Tick(e.snapshot.Now)
 	e.measured()
 	u.ticks++
-	e.due = u.begin + float64(u.ticks)*u.tick/e.cfg.Usage.unit()
+	u.next = u.begin + float64(u.ticks)*u.tick/e.cfg.Usage.unit()
 	u.forget(e.snapshot.Nodes)
 	before := e.cost
 	e.cost = e.tracker.Cost()
 	e.fallen += before - e.cost
+	return u.next
 }
 
 func (u *usageState) copyFor(e *Env, old []part) part {
@@ -232,7 +229,8 @@ type UsageOutcome struct {
 	Watts         float64 `json:"watts"`         // that the available nodes drew, mean over time
 	JoulesOfWork  float64 `json:"joulesOfWork"`  // joules for a core-second of CPU used
 	HotTime       float64 `json:"hotTime"`       // share of node-time in which over 80 % of a node's CPU, network or disk is used
-	Imbalance     float64 `json:"imbalance"`     // mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
+	// mean over time, and over the dimensions that nodes use, of the standard deviation of the nodes' fractions
+	Imbalance float64 `json:"imbalance"`
 }
 
 func (u *usageState) report(_ *Env, out *Outcome) { out.Usage = UsageOf(u.meter.Totals()) }
@@ -241,7 +239,8 @@ func (u *usageState) report(_ *Env, out *Outcome) { out.Usage = UsageOf(u.meter.
 func UsageOf(t meter.Totals) *UsageOutcome {
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
-		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Imbalance / max(t.Seconds, 1e-9), InUse: t.Used / max(t.Seconds, 1e-9),
+		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Imbalance / max(t.Seconds, 1e-9),
+		InUse: t.Used / max(t.Seconds, 1e-9),
 		Watts: t.Joules / max(t.Seconds, 1e-9), JoulesOfWork: t.Joules / max(t.CPU, 1e-9),
 	}
 	if t.BatchGot > 0 {

@@ -20,8 +20,10 @@ func usageConfig() Config {
 	c := config()
 	c.Initial, c.Nodes, c.Load = 0, Exactly(8), FloatRange{0.8, 0.8}
 	c.Shapes = []workload.Shape{
-		{Name: "day", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Usage: model(0, usage.Day{Low: 0.1, High: 2, Period: 3600, Peak: 9})},
-		{Name: "walk", Weight: 1, Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}, Usage: model(0, usage.Walk{Low: 0, High: 3, Deviation: 2, Step: 60})},
+		{Name: "day", Weight: 2, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1},
+			Usage: model(0, usage.Day{Low: 0.1, High: 2, Period: 3600, Peak: 9})},
+		{Name: "walk", Weight: 1, Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1},
+			Usage: model(0, usage.Walk{Low: 0, High: 3, Deviation: 2, Step: 60})},
 		{Name: "batch", Weight: 1, Requests: cluster.Resources{Memory: 1 << 30, Pods: 1}, Usage: model(600, usage.Constant(2))},
 		{Name: "plain", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 2 << 30, Pods: 1}},
 	}
@@ -127,7 +129,8 @@ func TestUsageRecent(t *testing.T) {
 	for decision := 0; !e.Done(); decision++ {
 		row := e.Candidates()[0]
 		if e.Snapshot().Nodes[row].Usage != nil {
-			p := cluster.RecentPod{ID: int(e.pending), At: e.UsageAt(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits, Expected: e.Pending().ExpectedAll()}
+			p := cluster.RecentPod{ID: int(e.pending), At: e.UsageAt(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits,
+				Expected: e.Pending().ExpectedAll()}
 			bound = append(bound, placed{e.pending, row, p})
 		}
 		e.CopyTo(other)
@@ -171,7 +174,8 @@ func TestUsageMissing(t *testing.T) {
 		c := usageConfig()
 		steady := &usage.Model{}
 		steady.Curves[usage.CPU] = usage.Constant(0.25)
-		c.Shapes = []workload.Shape{{Name: "steady", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Usage: steady}}
+		c.Shapes = []workload.Shape{{Name: "steady", Weight: 1, Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1},
+			Usage: steady}}
 		c.Arrivals.Process, c.Usage.Known, c.Usage.Tick, c.Turnover = poisson, 1, tick, 3
 		e, checked := newEnv(t, c, 5), 0
 		on, left := slices.Clone(e.on), make([]float64, len(e.Snapshot().Nodes)) // when a pod left the node

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,9 +56,7 @@ func (c *Config) Default() error {
 		to    *metav1.Duration
 		value time.Duration
 	}{{&c.Interval, 15 * time.Second}, {&c.MaxAge, 3 * time.Minute}} {
-		if d.to.Duration == 0 {
-			d.to.Duration = d.value
-		}
+		d.to.Duration = cmp.Or(d.to.Duration, d.value)
 	}
 	if c.Timeout.Duration == 0 { // a negative MaxAge is an error of its own
 		c.Timeout.Duration = 10 * time.Second

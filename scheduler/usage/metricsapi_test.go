@@ -69,10 +69,12 @@ func TestMetricsAPI(t *testing.T) {
 				return
 			}
 			a, b := table.Nodes["a"], table.Nodes["b"]
-			if a == nil || b == nil || a.At != c.a || b.At != c.b || a.Measured[cluster.UsedCPU].Mean != 1500 || b.Measured[cluster.UsedMemory].Mean != 2<<30 {
+			if a == nil || b == nil || a.At != c.a || b.At != c.b || a.Measured[cluster.UsedCPU].Mean != 1500 ||
+				b.Measured[cluster.UsedMemory].Mean != 2<<30 {
 				t.Errorf("a %+v\nb %+v", a, b)
 			}
-			if w := table.Workloads["ns/Deployment/web"]; w == nil || w.Measured[cluster.UsedCPU].Mean != 150 || w.Measured[cluster.UsedMemory].Mean != 3<<20 {
+			if w := table.Workloads["ns/Deployment/web"]; w == nil || w.Measured[cluster.UsedCPU].Mean != 150 ||
+				w.Measured[cluster.UsedMemory].Mean != 3<<20 {
 				t.Errorf("workload %+v", w)
 			}
 			gone = true

@@ -3,6 +3,8 @@ package usage
 import (
 	"math"
 
+	"k8s.io/utils/ptr"
+
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/power"
 )
@@ -137,8 +139,7 @@ func withPoints(form *cluster.PowerModel, idle, full float64) *cluster.PowerMode
 		}
 	}
 	if form.Sleep != nil {
-		sleep := min(*form.Sleep, idle)
-		m.Sleep = &sleep
+		m.Sleep = new(min(*form.Sleep, idle))
 	}
 	if m.Validate() != nil {
 		return nil
@@ -169,10 +170,7 @@ func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *
 	out.Nodes[p.state]++
 	switch {
 	case p.state.measured():
-		model := n.machine()
-		if p.model != nil {
-			model = *p.model
-		}
+		model := ptr.Deref(p.model, n.machine())
 		out.Measured += p.watts
 		out.Modelled += model.At(h.series[cluster.UsedCPU].last() / float64(max(n.Allocatable.MilliCPU, 1)))
 	case before.measured():

@@ -146,16 +146,18 @@ func TestPowerDegrades(t *testing.T) {
 		lost     bool // at the last measurement
 		rejected int
 	}{
-		"wide spread":            {0, func(r *machineRoom) outcome { return r.spread(40, good) }, powerCalibrated, false, 0},
-		"one use":                {0, func(r *machineRoom) outcome { return late(r, 150) }, powerGathering, false, 0},
-		"never measured":         {0, func(r *machineRoom) outcome { return late(r) }, powerState(usageAbsent), false, 0},
-		"no longer measured":     {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r) }, powerState(usageStale), true, 0},
-		"a pause":                {0, func(r *machineRoom) outcome { r.spread(40, good); return r.measure(0.5) }, powerCalibrated, false, 0},
-		"zero":                   {0, func(r *machineRoom) outcome { return r.measure(0.5, 0) }, powerState(usageInvalid), false, 1},
-		"negative":               {0, func(r *machineRoom) outcome { return r.measure(0.5, -1) }, powerState(usageInvalid), false, 1},
-		"NaN":                    {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r, math.NaN()) }, powerState(usageInvalid), true, 1},
-		"infinite":               {0, func(r *machineRoom) outcome { return r.measure(0.5, math.Inf(1)) }, powerState(usageInvalid), false, 1},
-		"impossibly large":       {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r, 2001) }, powerState(usageInvalid), true, 1},
+		"wide spread":        {0, func(r *machineRoom) outcome { return r.spread(40, good) }, powerCalibrated, false, 0},
+		"one use":            {0, func(r *machineRoom) outcome { return late(r, 150) }, powerGathering, false, 0},
+		"never measured":     {0, func(r *machineRoom) outcome { return late(r) }, powerState(usageAbsent), false, 0},
+		"no longer measured": {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r) }, powerState(usageStale), true, 0},
+		"a pause":            {0, func(r *machineRoom) outcome { r.spread(40, good); return r.measure(0.5) }, powerCalibrated, false, 0},
+		"zero":               {0, func(r *machineRoom) outcome { return r.measure(0.5, 0) }, powerState(usageInvalid), false, 1},
+		"negative":           {0, func(r *machineRoom) outcome { return r.measure(0.5, -1) }, powerState(usageInvalid), false, 1},
+		"NaN": {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r, math.NaN()) }, powerState(usageInvalid),
+			true, 1},
+		"infinite": {0, func(r *machineRoom) outcome { return r.measure(0.5, math.Inf(1)) }, powerState(usageInvalid), false, 1},
+		"impossibly large": {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r, 2001) }, powerState(usageInvalid), true,
+			1},
 		"one of two is possible": {0, func(r *machineRoom) outcome { r.spread(40, good); return late(r, 150, -5) }, powerCalibrated, false, 1},
 		"the source fails": {0, func(r *machineRoom) outcome {
 			r.spread(40, good)
@@ -297,7 +299,8 @@ func TestPrometheusWatts(t *testing.T) {
 	}}
 	p, _ := start(t, Config{}, httptest.NewServer(f))
 	p.poll(t.Context(), klog.Background())
-	if a, b := p.store.nodes["a"].power, p.store.nodes["b"].power; a.watts != 90 || a.at != 99_990 || b.watts != 120 || b.state != powerGathering {
+	if a, b := p.store.nodes["a"].power, p.store.nodes["b"].power; a.watts != 90 || a.at != 99_990 || b.watts != 120 ||
+		b.state != powerGathering {
 		t.Errorf("a %+v\nb %+v", a, b)
 	}
 }

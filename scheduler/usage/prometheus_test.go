@@ -235,7 +235,8 @@ func TestPrometheusTLSAndToken(t *testing.T) {
 	}
 	unknown, other, missing := good, good, good
 	unknown.CAFile, other.ServerName, missing.CAFile = "", "prometheus", filepath.Join(dir, "none.pem")
-	for name, c := range map[string]Config{"unknown authority": unknown, "certificate is valid for example.com": other, "no such file": missing} {
+	for name, c := range map[string]Config{"unknown authority": unknown, "certificate is valid for example.com": other,
+		"no such file": missing} {
 		if err := measure(c); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v, want %q", err, name)
 		}
@@ -252,18 +253,19 @@ func TestPrometheusTLSAndToken(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for want, c := range map[string]Config{
-		`source "" is not known`:                                 {},
-		`source "influx" is not known`:                           {Source: "influx"},
-		"asked over the API server":                              {Source: MetricsAPISource, Address: "http://x"},
-		"address must be a URL":                                  {Source: PrometheusSource, Address: "prometheus:9090"},
-		"a user or a password":                                   {Source: PrometheusSource, Address: "https://user:secret@prometheus"},
-		"a token is only sent over https":                        {Source: PrometheusSource, Address: "http://prometheus", TokenFile: "t"},
-		"need an address with https":                             {Source: PrometheusSource, Address: "http://prometheus", CAFile: "t"},
-		"certFile and keyFile belong":                            {Source: PrometheusSource, Address: "https://prometheus", CertFile: "t"},
-		`no query is called "node_gpu" (did you mean node_cpu?)`: {Source: PrometheusSource, Address: "https://prometheus", Queries: map[string]string{"node_gpu": "x"}},
-		"interval is 1s":                                         {Source: MetricsAPISource, Interval: duration(time.Second)},
-		"want at least interval":                                 {Source: MetricsAPISource, MaxAge: duration(time.Second)},
-		"want at least timeout (10m0s)":                          {Source: MetricsAPISource, Timeout: duration(10 * time.Minute)},
+		`source "" is not known`:          {},
+		`source "influx" is not known`:    {Source: "influx"},
+		"asked over the API server":       {Source: MetricsAPISource, Address: "http://x"},
+		"address must be a URL":           {Source: PrometheusSource, Address: "prometheus:9090"},
+		"a user or a password":            {Source: PrometheusSource, Address: "https://user:secret@prometheus"},
+		"a token is only sent over https": {Source: PrometheusSource, Address: "http://prometheus", TokenFile: "t"},
+		"need an address with https":      {Source: PrometheusSource, Address: "http://prometheus", CAFile: "t"},
+		"certFile and keyFile belong":     {Source: PrometheusSource, Address: "https://prometheus", CertFile: "t"},
+		`no query is called "node_gpu" (did you mean node_cpu?)`: {Source: PrometheusSource, Address: "https://prometheus",
+			Queries: map[string]string{"node_gpu": "x"}},
+		"interval is 1s":                {Source: MetricsAPISource, Interval: duration(time.Second)},
+		"want at least interval":        {Source: MetricsAPISource, MaxAge: duration(time.Second)},
+		"want at least timeout (10m0s)": {Source: MetricsAPISource, Timeout: duration(10 * time.Minute)},
 	} {
 		if err := c.Default(); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v, want %q", err, want)

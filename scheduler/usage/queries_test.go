@@ -57,7 +57,8 @@ func TestQueriesScrapedTwice(t *testing.T) {
 			defaultQueries[query], labels, want)
 	}
 	add("node_cpu", node, 1, "node_cpu_usage_seconds_total{"+node+"}")
-	add("node_cpu", node, 3, "node_cpu_seconds_total{mode=\"user\",cpu=\"0\","+node+"}", "node_cpu_seconds_total{mode=\"user\",cpu=\"1\","+node+"}",
+	add("node_cpu", node, 3, "node_cpu_seconds_total{mode=\"user\",cpu=\"0\","+node+"}",
+		"node_cpu_seconds_total{mode=\"user\",cpu=\"1\","+node+"}",
 		"node_cpu_seconds_total{mode=\"system\",cpu=\"1\","+node+"}", "node_cpu_seconds_total{mode=\"idle\",cpu=\"1\","+node+"}")
 	add("node_cpu", node, 1, `container_cpu_usage_seconds_total{id="/",`+node+"}")
 	add("node_memory", node, 1, "gauge node_memory_working_set_bytes{"+node+"}")
@@ -72,13 +73,15 @@ func TestQueriesScrapedTwice(t *testing.T) {
 	add(throttledQuery, node, 2, `container_cpu_cfs_throttled_seconds_total{container="c",id="/x",`+pod+","+node+"}",
 		`container_cpu_cfs_throttled_seconds_total{container="c",id="/y",`+pod+","+node+"}",
 		`container_cpu_cfs_throttled_seconds_total{container="d",`+pod+","+node+"}")
-	add("pod_cpu", pod, 2, `container_cpu_usage_seconds_total{container="c",id="/x",`+pod+"}", `container_cpu_usage_seconds_total{container="c",id="/y",`+pod+"}",
+	add("pod_cpu", pod, 2, `container_cpu_usage_seconds_total{container="c",id="/x",`+pod+"}",
+		`container_cpu_usage_seconds_total{container="c",id="/y",`+pod+"}",
 		`container_cpu_usage_seconds_total{container="d",id="/z",`+pod+"}", `container_cpu_usage_seconds_total{id="/pod",`+pod+"}")
 	add("pod_cpu", pod, 1, `pod_cpu_usage_seconds_total{`+pod+"}")
 	add("pod_memory", pod, 1, `gauge container_memory_working_set_bytes{container="c",id="/x",`+pod+"}",
 		`gauge container_memory_working_set_bytes{container="c",id="/y",`+pod+"}")
 	add("pod_network_out", pod, 1, `container_network_transmit_bytes_total{interface="eth0",id="/x",`+pod+"}")
-	add("pod_disk_read", pod, 2, `container_fs_reads_bytes_total{container="c",device="a",`+pod+"}", `container_fs_reads_bytes_total{container="d",device="a",`+pod+"}",
+	add("pod_disk_read", pod, 2, `container_fs_reads_bytes_total{container="c",device="a",`+pod+"}",
+		`container_fs_reads_bytes_total{container="d",device="a",`+pod+"}",
 		`container_fs_reads_bytes_total{device="a",`+pod+"}")
 	add("pod_disk_read", pod, 1, `container_fs_reads_bytes_total{device="a",`+pod+"}")
 	for _, name := range slices.Sorted(maps.Keys(defaultQueries)) {

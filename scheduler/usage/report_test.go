@@ -25,10 +25,14 @@ func TestReport(t *testing.T) {
 		got  Report
 		want Report
 	}{
-		{"one node is measured", at(100_000, only("a"), false), Report{Polled: 100_000, Newest: 100_000, Measured: 1, Degraded: 1, Named: []Degraded{{"b", "absent"}}}},
-		{"both are", at(100_015, measurement{Nodes: append(only("a").Nodes, only("b").Nodes...)}, false), Report{Polled: 100_015, Newest: 100_015, Measured: 2, Named: []Degraded{}}},
-		{"one is no more", at(100_300, only("a"), false), Report{Polled: 100_300, Newest: 100_300, Measured: 1, Degraded: 1, Named: []Degraded{{"b", "stale"}}}},
-		{"the source does not answer for long", at(101_000, measurement{}, true), Report{Polled: 101_000, Newest: 100_300, Failed: true, Degraded: 2, Named: []Degraded{{"a", "failed"}, {"b", "failed"}}}},
+		{"one node is measured", at(100_000, only("a"), false),
+			Report{Polled: 100_000, Newest: 100_000, Measured: 1, Degraded: 1, Named: []Degraded{{"b", "absent"}}}},
+		{"both are", at(100_015, measurement{Nodes: append(only("a").Nodes, only("b").Nodes...)}, false),
+			Report{Polled: 100_015, Newest: 100_015, Measured: 2, Named: []Degraded{}}},
+		{"one is no more", at(100_300, only("a"), false),
+			Report{Polled: 100_300, Newest: 100_300, Measured: 1, Degraded: 1, Named: []Degraded{{"b", "stale"}}}},
+		{"the source does not answer for long", at(101_000, measurement{}, true),
+			Report{Polled: 101_000, Newest: 100_300, Failed: true, Degraded: 2, Named: []Degraded{{"a", "failed"}, {"b", "failed"}}}},
 	} {
 		c.want.Source = s.config.Source
 		if d := cmp.Diff(c.want, c.got); d != "" {
@@ -55,7 +59,8 @@ func TestServeReports(t *testing.T) {
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("status %d of a POST", w.Code)
 	}
-	for _, text := range []string{"", "{}", `[{}]`, `[{"source":"x","measured":-1}]`, `[{"source":"x","named":[{"node":"a"}]}]`, strings.Repeat("[", 99)} {
+	for _, text := range []string{"", "{}", `[{}]`, `[{"source":"x","measured":-1}]`, `[{"source":"x","named":[{"node":"a"}]}]`,
+		strings.Repeat("[", 99)} {
 		if _, err := ParseReports([]byte(text)); err == nil {
 			t.Errorf("%q is read", text)
 		}

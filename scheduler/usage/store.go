@@ -2,6 +2,7 @@ package usage
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -106,11 +107,7 @@ func (s *store) Observe(m measurement, failed bool, now float64, directory objec
 		}
 		s.judge(n.Name, now, whyNot(invalid[n.Name], failed), &out)
 	}
-	for name := range s.nodes {
-		if !present[name] {
-			delete(s.nodes, name)
-		}
-	}
+	maps.DeleteFunc(s.nodes, func(name string, _ *nodeHistory) bool { return !present[name] })
 	s.publish(s.reportOf(now, failed))
 	return out
 }
@@ -246,11 +243,7 @@ func (s *store) forgetWorkloads() {
 	if excess <= 0 {
 		return
 	}
-	keys := make([]string, 0, len(s.workloads))
-	for k := range s.workloads {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
+	keys := slices.SortedFunc(maps.Keys(s.workloads), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.workloads[a].seen, s.workloads[b].seen), cmp.Compare(a, b))
 	})
 	for _, k := range keys[:excess] {

@@ -121,7 +121,8 @@ func TestStoreDegrades(t *testing.T) {
 			if again := s.Observe(c.m, c.failed, 1001+c.after, fakeDirectory{}); len(again.Changed[c.reason]) > 0 && c.reason != "" {
 				t.Errorf("the same change is reported again: %+v", again.Changed)
 			}
-			if back := s.Observe(measurement{Nodes: good}, false, 1010+c.after, fakeDirectory{}); back.Measured != 2 || c.reason != "" && len(back.Changed[""]) != 1 {
+			if back := s.Observe(measurement{Nodes: good}, false, 1010+c.after, fakeDirectory{}); back.Measured != 2 || c.reason != "" &&
+				len(back.Changed[""]) != 1 {
 				t.Errorf("afterwards: %+v", back)
 			}
 		})
@@ -141,7 +142,8 @@ func TestStoreKeepsWorkloads(t *testing.T) {
 		t.Fatalf("usage %+v", p)
 	}
 	s.Observe(measurement{Pods: []podSample{{"ns", "web-1", cluster.UsedCPU, 400}}}, false, 1000+averageHalfLife+89_000, d)
-	if got := s.current().Workloads["ns/Deployment/web"].Measured[cluster.UsedCPU]; !(got.Mean > 399 && got.Mean <= 400 && got.HourMax == 400) {
+	if got := s.current().Workloads["ns/Deployment/web"].Measured[cluster.UsedCPU]; !(got.Mean > 399 && got.Mean <= 400 &&
+		got.HourMax == 400) {
 		t.Errorf("much later: %+v", got)
 	}
 }

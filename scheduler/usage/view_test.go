@@ -133,7 +133,8 @@ func TestZeroViewAttachesNothing(t *testing.T) {
 func TestWorkloadOf(t *testing.T) {
 	for _, c := range []struct{ kind, owner, hash, want string }{
 		{"ReplicaSet", "web-5d8f", "5d8f", "ns/Deployment/web"}, {"ReplicaSet", "web", "", "ns/ReplicaSet/web"},
-		{"Job", "report-29384750", "", "ns/CronJob/report"}, {"Job", "report-7", "", "ns/Job/report-7"}, {"Job", "29384750", "", "ns/Job/29384750"},
+		{"Job", "report-29384750", "", "ns/CronJob/report"}, {"Job", "report-7", "", "ns/Job/report-7"},
+		{"Job", "29384750", "", "ns/Job/29384750"},
 		{"StatefulSet", "db", "", "ns/StatefulSet/db"},
 	} {
 		p := web("p", "p")

@@ -241,7 +241,8 @@ func TestFindGroups(t *testing.T) {
 	}
 	one := cleanup.Counts{Deployments: 1, ReplicaSets: 1, Pods: 2}
 	want := []cleanup.Group{
-		{Namespace: "b-only", Run: "b", Counts: one}, {Namespace: "gnnsched-sim", Run: "a", Counts: one}, {Namespace: "gnnsched-sim", Run: "b", Counts: one},
+		{Namespace: "b-only", Run: "b", Counts: one}, {Namespace: "gnnsched-sim", Run: "a", Counts: one},
+		{Namespace: "gnnsched-sim", Run: "b", Counts: one},
 		{Namespace: "shared", Run: "a", Counts: one}, {Namespace: "theirs", Run: "a", Counts: one},
 	}
 	if d := cmp.Diff(want, f.Groups()); d != "" {

@@ -3,6 +3,9 @@ package cleanup
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Inventory lists everything that concerns the removal of a scope.
@@ -27,35 +30,23 @@ func (i Inventory) Empty() bool { return len(i.Objects) == 0 && len(removable(i.
 // String counts the objects that can be removed: "3 deployments, 3 replica sets, 21 pods and 1 namespace". It names resource
 // claims and priority classes only if there are any.
 func (i Inventory) String() string {
-	plural := func(n int, noun string) string {
-		if n == 1 {
-			return "1 " + noun
-		}
-		return fmt.Sprintf("%d %ss", n, noun)
-	}
+	plural := func(n int, noun string) string { return fmt.Sprintf("%d %s", n, english.PluralWord(n, noun, "")) }
 	n := i.Counts()
 	claimed := ""
 	if n.Claims > 0 {
 		claimed = ", " + plural(n.Claims, "resource claim")
 	}
-	if n.Classes == 1 {
-		claimed += ", 1 priority class"
-	} else if n.Classes > 1 {
-		claimed += fmt.Sprintf(", %d priority classes", n.Classes)
+	if n.Classes > 0 {
+		claimed += ", " + plural(n.Classes, "priority class")
 	}
-	return fmt.Sprintf("%s, %s, %s%s and %s", plural(n.Deployments, "deployment"), plural(n.ReplicaSets, "replica set"), plural(n.Pods, "pod"), claimed,
+	return fmt.Sprintf("%s, %s, %s%s and %s", plural(n.Deployments, "deployment"), plural(n.ReplicaSets, "replica set"),
+		plural(n.Pods, "pod"), claimed,
 		plural(len(removable(i.Namespaces)), "namespace"))
 }
 
 // removable returns the namespaces that can be deleted.
 func removable(all []Namespace) []Namespace {
-	var out []Namespace
-	for _, n := range all {
-		if n.Keep == "" {
-			out = append(out, n)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(all), func(n Namespace) bool { return n.Keep != "" })
 }
 
 // Progress is the state of RemoveAll under way.

@@ -54,7 +54,8 @@ func (r *runner) gpuSummary() *GPUSummary {
 	}
 	for _, d := range r.created {
 		if d, ok := r.existing[d.Name]; ok {
-			s.Add(d, r.pods.bound(d.Name))
+			t, _ := r.pods.count(map[string]workload.Deployment{d.Name: d})
+			s.Add(d, t.bound)
 		}
 	}
 	if r.fill.Deleted+r.fill.Lost > 0 {

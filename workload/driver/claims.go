@@ -30,6 +30,24 @@ const (
 	Mixed GPURequests = "mixed"
 )
 
+// GPURequestsOf returns the way that a command's flags choose. on reports whether a flag is set. Two ways are a usage error.
+func GPURequestsOf(on func(flag string) bool) (chosen GPURequests, err error) {
+	first := ""
+	for _, x := range []struct {
+		flag string
+		way  GPURequests
+	}{{"claims", Claimed}, {"extended-resources", Extended}, {"mixed", Mixed}} {
+		switch {
+		case !on(x.flag):
+		case first != "":
+			return "", exit.Usagef("--%s and --%s are two ways of requesting GPUs: leave one of them out", first, x.flag)
+		default:
+			first, chosen = x.flag, x.way
+		}
+	}
+	return chosen, nil
+}
+
 // Of returns the form of the requests for GPUs by the pods of a Deployment: g, or one of the others if g is Mixed.
 func (g GPURequests) Of(d workload.Deployment) GPURequests {
 	if g != Mixed {

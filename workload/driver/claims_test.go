@@ -52,9 +52,15 @@ func TestClaims(t *testing.T) {
 		speed float64
 		pods  []string
 	}{
-		{Claimed, 0, []string{"none: requests 0 whole and 0 milli, 0 annotations", "share: requests 0 whole and 0 milli, 0 annotations, claim share in the container", "whole: requests 0 whole and 0 milli, 0 annotations, claim whole in the container"}},
-		{Claimed, 1e6, []string{"none: requests 0 whole and 0 milli, 0 annotations", "share: requests 0 whole and 0 milli, 0 annotations, claim share in the container", "whole: requests 0 whole and 0 milli, 0 annotations, claim whole in the container"}},
-		{Extended, 0, []string{"none: requests 0 whole and 0 milli, 0 annotations", "share: requests 0 whole and 0 milli, 0 annotations, claim share in the container", "whole: requests 2 whole and 0 milli, 0 annotations, models [A10 T4]"}},
+		{Claimed, 0, []string{"none: requests 0 whole and 0 milli, 0 annotations",
+			"share: requests 0 whole and 0 milli, 0 annotations, claim share in the container",
+			"whole: requests 0 whole and 0 milli, 0 annotations, claim whole in the container"}},
+		{Claimed, 1e6, []string{"none: requests 0 whole and 0 milli, 0 annotations",
+			"share: requests 0 whole and 0 milli, 0 annotations, claim share in the container",
+			"whole: requests 0 whole and 0 milli, 0 annotations, claim whole in the container"}},
+		{Extended, 0, []string{"none: requests 0 whole and 0 milli, 0 annotations",
+			"share: requests 0 whole and 0 milli, 0 annotations, claim share in the container",
+			"whole: requests 2 whole and 0 milli, 0 annotations, models [A10 T4]"}},
 	} {
 		c := fakecluster.New(gpuClass())
 		cfg := config(t, c)

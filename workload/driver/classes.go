@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
@@ -78,11 +79,7 @@ func (s *stage) createClasses(ctx context.Context) error {
 }
 
 func classPriority(c *schedulingv1.PriorityClass) priority {
-	p := priority{c.Value, corev1.PreemptLowerPriority}
-	if c.PreemptionPolicy != nil {
-		p.policy = *c.PreemptionPolicy
-	}
-	return p
+	return priority{c.Value, ptr.Deref(c.PreemptionPolicy, corev1.PreemptLowerPriority)}
 }
 
 func (s *stage) createClass(ctx context.Context, name string, p priority, was string) error {

@@ -32,6 +32,7 @@ var columnChanges = map[string][]func(*record.Pod){
 	"gpu":         {func(p *record.Pod) { p.GPU = 1 }},
 	"gpu_milli":   {func(p *record.Pod) { p.GPUMilli = 300 }},
 	"gpu_models":  {func(p *record.Pod) { p.GPUModels = `["T4"]` }},
+	"gpu_index":   {func(p *record.Pod) { p.GPUIndex = "0" }},
 	"extended":    {func(p *record.Pod) { p.Extended = `{"example.com/x":"1"}` }},
 	"labels":      {func(p *record.Pod) { p.Labels = `{"a":"c"}` }},
 	"tolerations": {func(p *record.Pod) { p.Tolerations = `[{"key":"k","operator":"Exists"}]` }},
@@ -46,6 +47,7 @@ var columnChanges = map[string][]func(*record.Pod){
 	"node":        {func(p *record.Pod) { p.Node = "y" }},
 
 	"do_not_disrupt":     {func(p *record.Pod) { p.DoNotDisrupt = `["karpenter.sh/do-not-disrupt=true"]` }},
+	"deadline_s":         {func(p *record.Pod) { p.Deadline = 60 }},
 	"health":             {func(p *record.Pod) { p.Health = record.NotReady }},
 	"health_since":       {func(p *record.Pod) { p.HealthSince = 9000 }},
 	"priority_class":     {func(p *record.Pod) { p.PriorityClass = "other" }},

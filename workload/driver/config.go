@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -142,18 +143,10 @@ func (c *Config) complete() error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if c.Namespace == "" {
-		c.Namespace = DefaultNamespace
-	}
-	if c.Image == "" {
-		c.Image = DefaultImage
-	}
-	if c.Settle == 0 {
-		c.Settle = DefaultSettle
-	}
-	if c.Clock == nil {
-		c.Clock = clock.RealClock{}
-	}
+	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
+	c.Image = cmp.Or(c.Image, DefaultImage)
+	c.Settle = cmp.Or(c.Settle, DefaultSettle)
+	c.Clock = cmp.Or[clock.WithTicker](c.Clock, clock.RealClock{})
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
 	}

@@ -67,7 +67,8 @@ func TestRunFillsAndResets(t *testing.T) {
 	}
 	want := Summary{RunID: "test", Scheduler: "gnn", Namespace: DefaultNamespace, NamespaceCreated: true, Fills: []FillSummary{
 		{Deployments: 2, Pods: 5, Created: 5, Bound: 5, Arrived: 5, Placed: 5, Load: workload.Load{CPU: 0.35, Memory: 0.05, Pods: 0.07}},
-		{Deployments: 2, Deleted: 1, Pods: 3, Created: 3, Bound: 3, Arrived: 4, Placed: 4, Left: 1, Load: workload.Load{CPU: 0.25, Memory: 0.03, Pods: 0.05}},
+		{Deployments: 2, Deleted: 1, Pods: 3, Created: 3, Bound: 3, Arrived: 4, Placed: 4, Left: 1,
+			Load: workload.Load{CPU: 0.25, Memory: 0.03, Pods: 0.05}},
 	}}
 	times := cmpopts.IgnoreFields(FillSummary{}, "Elapsed", "Binding")
 	if d := cmp.Diff(want, sum, times, cmpopts.IgnoreFields(Summary{}, "Elapsed")); d != "" {
@@ -207,7 +208,8 @@ func TestInterruptKeepsWhatWasDone(t *testing.T) {
 			continue
 		}
 		there, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{})
-		if n := len(there.Items); n != len(steps) || n != sum.Fills[0].Deployments || n != map[string]int{"deploying": 1, "settling": 2, "resetting": 2}[at] {
+		if n := len(there.Items); n != len(steps) || n != sum.Fills[0].Deployments ||
+			n != map[string]int{"deploying": 1, "settling": 2, "resetting": 2}[at] {
 			t.Errorf("%s: %d deployments on the cluster, %d recorded, %d in the summary", at, n, len(steps), sum.Fills[0].Deployments)
 		}
 	}
@@ -245,8 +247,10 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		{"terminating", []runtime.Object{ns(corev1.NamespaceTerminating)}, nil, "namespace gnnsched-sim is being deleted", "wait"},
 		{"name taken", []runtime.Object{ns(""), taken(nil)}, nil, "already has a Deployment c", "another --seed"},
-		{"name taken by a run", []runtime.Object{ns(""), taken(map[string]string{workload.LabelRun: "old"})}, nil, "of run old", "cleancluster --run old"},
-		{"run in use", []runtime.Object{ns(""), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: DefaultNamespace, Labels: map[string]string{workload.LabelRun: "test"}}}}, nil, "run id test is in use: it is on Deployment x", "another id"},
+		{"name taken by a run", []runtime.Object{ns(""), taken(map[string]string{workload.LabelRun: "old"})}, nil, "of run old",
+			"cleancluster --run old"},
+		{"run in use", []runtime.Object{ns(""), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: DefaultNamespace,
+			Labels: map[string]string{workload.LabelRun: "test"}}}}, nil, "run id test is in use: it is on Deployment x", "another id"},
 		{"no run", nil, func(c *Config) { c.RunID = "" }, "run id", ""},
 		{"bad scheduler", nil, func(c *Config) { c.SchedulerName = "My Scheduler" }, `scheduler name "My Scheduler"`, ""},
 		{"bad namespace", nil, func(c *Config) { c.Namespace = "a.b" }, `namespace "a.b"`, ""},

@@ -28,7 +28,7 @@ func stepped(t *testing.T, c *fakecluster.Cluster, cfg Config) stepper {
 	if err := cfg.complete(); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.Replay != nil)}
+	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.Replay != nil, cfg.Clock)}
 	if err := r.prepare(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,8 @@ func (s stepper) check(want FillSummary) {
 // If others delete pods of a record, pods with an owner that would create them come again, and the rest are lost.
 func TestReplacements(t *testing.T) {
 	owned := part{row: record.Pod{Name: "owned", OwnerKind: "ReplicaSet", OwnerName: "web-1"}, node: "n1"}
-	agent := part{row: record.Pod{Name: "agent", OwnerKind: "DaemonSet", Daemon: true, Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Exists"}]}]}}}`}, node: "n1"}
+	agent := part{row: record.Pod{Name: "agent", OwnerKind: "DaemonSet", Daemon: true,
+		Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"Exists"}]}]}}}`}, node: "n1"}
 	static := part{row: record.Pod{Name: "static", OwnerKind: "Node", Daemon: true}, node: "n1"}
 	c := fakecluster.New(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	s := stepped(t, c, replayOf(t, c, owned, agent, static, named("bare"), named("late")))

@@ -99,8 +99,8 @@ func temporary(err error) bool {
 // remove deletes a Deployment, or its pods with Bare. It returns the number of pods that still existed.
 func (r *runner) remove(ctx context.Context, d workload.Deployment) (removed int, err error) {
 	if !r.Bare {
-		background := metav1.DeletePropagationBackground
-		err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{PropagationPolicy: &background})
+		o := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
+		err := r.Client.AppsV1().Deployments(r.Namespace).Delete(ctx, d.Name, o)
 		if apierrors.IsNotFound(err) {
 			return 0, nil
 		}

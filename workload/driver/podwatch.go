@@ -2,93 +2,72 @@ package driver
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/utils/clock"
 
 	"gnnsched/internal/watched"
 	"gnnsched/workload"
 )
 
-// podWatch counts the run's pods on the cluster.
+// podWatch keeps the state of the run's pods on the cluster.
 type podWatch struct {
 	changed chan struct{} // has an item after a change, until it is received
 	stop    func()
 	bare    bool // a pod has its Deployment's name, because its labels come from a record
+	clock   clock.PassiveClock
 
-	mu       sync.Mutex
-	pods     map[types.UID]pod
-	byName   map[string]*tally // by Deployment
-	had      map[string]bool   // who ever had a node, by pod.who
-	unplaced map[string]pod    // pods that were deleted before they had a node, by pod.who
-	gone     []pod             // pods that the API server has deleted, until they are taken
-	waits    *podWaits         // nil: not needed
-	changes  int               // of existing pods, and of bound pods
+	mu      sync.Mutex
+	pods    map[string]*pod   // with those that are gone, by identity
+	byName  map[string]*tally // by Deployment
+	gone    []pod             // pods that the API server has deleted, until they are taken
+	placed  int               // pods that ever had a node
+	changes int               // of existing pods, and of bound pods
 }
 
 // pod is the state of one pod.
 type pod struct {
 	namespace, name, deployment string
-	// who identifies a pod that counts once: the UID, or the name of a pod of a record, which may be created again.
-	who     string
-	bound   bool
-	reason  string // the scheduler's reason why it is pending; empty if there is none
-	refused bool   // the scheduler tried it and found no node
+	here                        bool   // it exists and is not being deleted
+	bound                       bool   // to a node, now
+	reason                      string // the scheduler's last reason why it is pending; empty if there is none
+	refused                     bool   // the scheduler tried it and found no node
+	seen                        time.Time
+	placed                      bool          // it has had a node
+	wait                        time.Duration // from seen until its first node
 }
 
 // tally counts the pods of one or several Deployments, without pods that are being deleted.
 type tally struct{ created, bound int }
 
-func newPodWatch(bare bool) *podWatch {
+func newPodWatch(bare bool, c clock.PassiveClock) *podWatch {
 	return &podWatch{
-		changed: make(chan struct{}, 1), bare: bare, pods: map[types.UID]pod{}, byName: map[string]*tally{}, had: map[string]bool{},
-		unplaced: map[string]pod{},
+		changed: make(chan struct{}, 1), bare: bare, clock: c, pods: map[string]*pod{}, byName: map[string]*tally{},
 	}
 }
 
 // watchPods starts the watch and waits until it has seen every pod of the run.
-func watchPods(ctx context.Context, c *Config) (*podWatch, error) {
-	w := newPodWatch(c.Replay != nil)
-	if c.Waited != nil {
-		w.waits = newPodWaits(c.Clock)
-	}
+func watchPods(ctx context.Context, c *Config) (w *podWatch, err error) {
+	w = newPodWatch(c.Replay != nil, c.Clock)
 	namespace := c.Namespace
 	if c.Replay != nil { // it has several
 		namespace = metav1.NamespaceAll
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(c.Client, 0,
-		informers.WithNamespace(namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = workload.LabelRun + "=" + c.RunID }),
-		informers.WithTransform(stripPod))
-	informer := factory.Core().V1().Pods().Informer()
-	_, err := informer.AddEventHandler(watched.Handler(func(was, is *corev1.Pod, _ bool) {
+	ofRun := func(o *metav1.ListOptions) { o.LabelSelector = workload.LabelRun + "=" + c.RunID }
+	w.stop, err = watched.Pods(ctx, c.Client, func(was, is *corev1.Pod, _ bool) {
 		if is == nil {
 			w.drop(was)
 			w.vanish(was)
 		} else {
 			w.set(is)
 		}
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("watch the pods: %w", err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	w.stop = func() {
-		cancel()
-		factory.Shutdown()
-	}
-	factory.Start(ctx.Done())
-	for _, ok := range factory.WaitForCacheSync(ctx.Done()) {
-		if !ok {
-			w.stop()
-			return nil, fmt.Errorf("watch the pods: %w", context.Cause(ctx))
-		}
-	}
-	return w, nil
+	}, informers.WithNamespace(namespace), informers.WithTweakListOptions(ofRun), informers.WithTransform(stripPod))
+	return w, err
 }
 
 // stripPod keeps the fields that podWatch reads, to save memory with many thousands of pods.
@@ -107,6 +86,14 @@ func stripPod(o any) (any, error) {
 	}, nil
 }
 
+// identity returns what identifies a pod that counts once, and its Deployment. A pod of a record may be created again under its name.
+func (w *podWatch) identity(p *corev1.Pod) (id, deployment string) {
+	if w.bare {
+		return p.Name, p.Name
+	}
+	return string(p.UID), p.Labels[workload.LabelName]
+}
+
 func (w *podWatch) set(p *corev1.Pod) {
 	if p.DeletionTimestamp != nil {
 		w.drop(p)
@@ -114,71 +101,67 @@ func (w *podWatch) set(p *corev1.Pod) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old, known := w.pods[p.UID]
-	now := w.pod(p)
-	if !now.bound {
-		for _, cond := range p.Status.Conditions {
-			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-				now.reason, now.refused = cond.Message, cond.Reason == corev1.PodReasonUnschedulable
-			}
+	id, deployment := w.identity(p)
+	x := w.pods[id]
+	if x == nil {
+		x = &pod{namespace: p.Namespace, name: p.Name, deployment: deployment, seen: w.clock.Now()}
+		w.pods[id] = x
+	}
+	was := *x
+	x.here, x.bound, x.reason, x.refused = true, p.Spec.NodeName != "", "", false
+	for _, c := range p.Status.Conditions {
+		if !x.bound && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			x.reason, x.refused = c.Message, c.Reason == corev1.PodReasonUnschedulable
 		}
 	}
-	if known && old == now {
+	if *x == was {
 		return
 	}
-	w.waits.see(now, now.bound)
-	t := w.byName[now.deployment]
+	t := w.byName[deployment]
 	if t == nil {
 		t = &tally{}
-		w.byName[now.deployment] = t
+		w.byName[deployment] = t
 	}
-	if !known {
+	if !was.here {
 		t.created++
 		w.changes++
 	}
-	if now.bound && !old.bound {
+	if x.bound && !was.bound {
 		t.bound++
-		w.had[now.who] = true
 		w.changes++
+		w.place(x)
 	}
-	w.pods[p.UID] = now
 	w.notify()
 }
 
-// pod returns the state of a pod, without the scheduler's reason.
-func (w *podWatch) pod(p *corev1.Pod) pod {
-	out := pod{
-		namespace: p.Namespace, name: p.Name, deployment: p.Labels[workload.LabelName], who: string(p.UID), bound: p.Spec.NodeName != "",
+// place notes that a pod has a node.
+func (w *podWatch) place(x *pod) {
+	if !x.placed {
+		x.placed, x.wait = true, w.clock.Since(x.seen)
+		w.placed++
 	}
-	if w.bare {
-		out.deployment, out.who = p.Name, p.Name
-	}
-	return out
 }
 
-// drop forgets a pod that is deleted, whose last state is p.
+// drop notes that a pod is being deleted, whose last state is p.
 func (w *podWatch) drop(p *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old, known := w.pods[p.UID]
-	if !known {
+	id, _ := w.identity(p)
+	x := w.pods[id]
+	if x == nil || !x.here {
 		return
 	}
-	delete(w.pods, p.UID)
 	w.changes++
-	t := w.byName[old.deployment]
+	t := w.byName[x.deployment]
 	t.created--
-	switch {
-	case old.bound:
+	if x.bound {
 		t.bound--
-	case p.Spec.NodeName != "": // bound since the last event
-		w.had[old.who] = true
-		w.waits.see(old, true)
-	default:
-		w.unplaced[old.who] = old
+	} else if p.Spec.NodeName != "" { // bound since the last event
+		w.place(x)
 	}
+	x.here, x.bound = false, false
 	if *t == (tally{}) {
-		delete(w.byName, old.deployment)
+		delete(w.byName, x.deployment)
 	}
 	w.notify()
 }
@@ -187,7 +170,8 @@ func (w *podWatch) drop(p *corev1.Pod) {
 func (w *podWatch) vanish(p *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.gone = append(w.gone, w.pod(p))
+	_, deployment := w.identity(p)
+	w.gone = append(w.gone, pod{namespace: p.Namespace, name: p.Name, deployment: deployment})
 	w.notify()
 }
 
@@ -220,57 +204,49 @@ func (w *podWatch) count(of map[string]workload.Deployment) (t tally, progress i
 	return t, w.changes
 }
 
-// placed returns the number of pods that ever had a node since the watch began.
-func (w *podWatch) placed() int {
+// everPlaced returns the number of pods that ever had a node since the watch began.
+func (w *podWatch) everPlaced() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.had)
+	return w.placed
 }
 
-// leftUnplaced counts the deleted pods of the Deployments that never had a node, by the reason.
-func (w *podWatch) leftUnplaced(of map[string]workload.Deployment) map[string]int {
+// of returns the Deployments' pods, with those that are gone, for which is holds.
+func (w *podWatch) of(deployments map[string]workload.Deployment, is func(*pod) bool) (out []pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	out := map[string]int{}
-	for _, p := range w.unplaced {
-		if _, ok := of[p.deployment]; ok && !w.had[p.who] {
-			out[p.reason]++
+	for _, x := range w.pods {
+		if _, ok := deployments[x.deployment]; ok && is(x) {
+			out = append(out, *x)
 		}
 	}
 	return out
 }
 
-// bound returns the number of a Deployment's pods with a node.
-func (w *podWatch) bound(deployment string) int {
+// The states of pods that of finds.
+func (x *pod) pending() bool       { return x.here && !x.bound }
+func (x *pod) unschedulable() bool { return x.here && x.refused }
+func (x *pod) leftUnplaced() bool  { return !x.here && !x.placed }
+
+// forgetGone forgets the pods that are gone.
+func (w *podWatch) forgetGone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if t := w.byName[deployment]; t != nil {
-		return t.bound
-	}
-	return 0
+	maps.DeleteFunc(w.pods, func(_ string, x *pod) bool { return !x.here })
 }
 
-// refused returns the number of the Deployments' pods that the scheduler has found unschedulable.
-func (w *podWatch) refused(of map[string]workload.Deployment) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range w.pods {
-		if _, ok := of[p.deployment]; ok && p.refused {
-			n++
-		}
+// tellWaits calls Waited with the fill's pods, without recorded pods that no scheduler had to place. Those that never had a node have
+// waited until now.
+func (r *runner) tellWaits() {
+	if r.Waited == nil {
+		return
 	}
-	return n
-}
-
-// reasons counts the pending pods of the Deployments by reason.
-func (w *podWatch) reasons(of map[string]workload.Deployment) map[string]int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out := map[string]int{}
-	for _, p := range w.pods {
-		if _, ok := of[p.deployment]; ok && !p.bound {
-			out[p.reason]++
+	deployments := maps.Clone(r.left)
+	maps.Copy(deployments, r.existing)
+	for _, x := range r.pods.of(deployments, func(x *pod) bool { return r.stage == nil || r.Replay.Parts[x.deployment].Node == "" }) {
+		if !x.placed {
+			x.wait = r.Clock.Since(x.seen)
 		}
+		r.Waited(deployments[x.deployment].Shape.Requests, x.wait, x.placed)
 	}
-	return out
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"gnnsched/workload"
 )
 
@@ -65,16 +67,11 @@ func (p Progress) String() string {
 }
 
 // PodCount returns "1 pod" or "2 pods".
-func PodCount(n int) string {
-	if n == 1 {
-		return "1 pod"
-	}
-	return fmt.Sprintf("%d pods", n)
-}
+func PodCount(n int) string { return fmt.Sprintf("%d %s", n, english.PluralWord(n, "pod", "")) }
 
 // noteBinding records the time if more pods are bound than before.
 func (r *runner) noteBinding() {
-	if placed := r.pods.placed() - r.bindings; placed > r.fill.Placed {
+	if placed := r.pods.everPlaced() - r.bindings; placed > r.fill.Placed {
 		r.fill.Placed, r.fill.Binding = placed, r.Clock.Since(r.fillStart)
 	}
 }
@@ -128,7 +125,7 @@ func (r *runner) countedProgress(p *Progress) {
 
 // timedProgress sets the progress of a plan with times, by the clock. After the last step, the time until pods are bound is unknown.
 func (r *runner) timedProgress(p *Progress) {
-	p.Arrived, p.Placed, p.gone = r.arrived, r.pods.placed(), r.gone
+	p.Arrived, p.Placed, p.gone = r.arrived, r.pods.everPlaced(), r.gone
 	for _, f := range r.fills {
 		p.Arrivals += f.Pods
 	}

@@ -117,11 +117,12 @@ func (r *runner) run(ctx context.Context) error {
 // begin starts a fill.
 func (r *runner) begin() {
 	r.inFill = true
+	r.pods.forgetGone()
 	r.fill = FillSummary{}
 	r.fillStart = r.Clock.Now()
 	r.created = nil
 	r.existing, r.left = map[string]workload.Deployment{}, map[string]workload.Deployment{}
-	r.bindings = r.pods.placed()
+	r.bindings = r.pods.everPlaced()
 	r.requested = cluster.Resources{}
 }
 
@@ -130,13 +131,13 @@ func (r *runner) end() {
 	t, _ := r.pods.count(r.existing)
 	r.fill.Created, r.fill.Bound = t.created, t.bound
 	r.fill.Pending = t.created - t.bound
-	r.fill.Reasons = sortedReasons(r.pods.reasons(r.existing))
-	r.fill.Placed = r.pods.placed() - r.bindings
+	r.fill.Reasons = reasonsOf(r.pods.of(r.existing, (*pod).pending))
+	r.fill.Placed = r.pods.everPlaced() - r.bindings
 	if r.stage != nil {
 		r.fill.Refused = sortedReasons(r.stage.refused)
 	}
 	r.tellWaits()
-	r.fill.LeftUnplaced = sortedReasons(r.pods.leftUnplaced(r.left))
+	r.fill.LeftUnplaced = reasonsOf(r.pods.of(r.left, (*pod).leftUnplaced))
 	r.fill.Load = r.load()
 	r.fill.GPU = r.gpuSummary()
 	r.fill.Elapsed = r.Clock.Since(r.fillStart)
@@ -241,7 +242,8 @@ func (r *runner) settle(ctx context.Context) error {
 		}
 		t, progress := r.pods.count(r.existing)
 		going, _ := r.pods.count(r.left)
-		if going.created == 0 && (t.bound >= r.fill.Pods || r.Static && t.bound+r.pods.refused(r.existing) >= r.fill.Pods) {
+		if going.created == 0 && (t.bound >= r.fill.Pods ||
+			r.Static && t.bound+len(r.pods.of(r.existing, (*pod).unschedulable)) >= r.fill.Pods) {
 			r.report(Settling, 0, true)
 			return nil
 		}

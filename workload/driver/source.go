@@ -24,10 +24,13 @@ type Source struct {
 	Bare   bool         // as in Config
 	Speed  float64      // as in Config
 	Replay *play.Replay // as in Config
+	GPUs   GPURequests  // as in Config
 }
 
-// Pace sets the fields of c that depend on the kind of source: Bare, Speed and Replay.
-func (s Source) Pace(c *Config) { c.Bare, c.Speed, c.Replay = s.Bare, s.Speed, s.Replay }
+// Pace sets the fields of c that depend on the kind of source: Bare, Speed, Replay and GPUs.
+func (s Source) Pace(c *Config) {
+	c.Bare, c.Speed, c.Replay, c.GPUs = s.Bare, s.Speed, s.Replay, s.GPUs
+}
 
 // fixed returns the source of a plan.
 func fixed(p workload.Plan, notes []string) Source {

@@ -86,15 +86,19 @@ func refuse(c *fakecluster.Cluster, why func(*corev1.Pod) error) (tried *int) {
 // Pods that the API server refuses are counted by the reason, and the others are played.
 func TestReplayCountsRefusals(t *testing.T) {
 	answers := map[string]error{
-		"quota-1":  apierrors.NewForbidden(podResource, "quota-1", errors.New("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4")),
-		"quota-2":  apierrors.NewForbidden(podResource, "quota-2", errors.New("exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=4")),
+		"quota-1": apierrors.NewForbidden(podResource, "quota-1",
+			errors.New("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4")),
+		"quota-2": apierrors.NewForbidden(podResource, "quota-2",
+			errors.New("exceeded quota: q, requested: pods=1, used: pods=5, limited: pods=4")),
 		"security": apierrors.NewForbidden(podResource, "security", errors.New(`violates PodSecurity "restricted:latest": hostPort`)),
-		"hook-1":   apierrors.NewForbidden(podResource, "hook-1", errors.New(`admission webhook "a.b" denied the request: pod hook-1 has no owner`)),
-		"hook-2":   says(http.StatusConflict, metav1.StatusReasonConflict, `admission webhook "a.b" denied the request: pod hook-2 has no owner`),
-		"hook-3":   says(http.StatusInternalServerError, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "c.d": no endpoints`),
-		"wrong":    apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "wrong", nil),
-		"odd":      apierrors.NewBadRequest("pod odd:\n cannot be decoded"),
-		"long":     apierrors.NewBadRequest(strings.Repeat("é", 400)),
+		"hook-1": apierrors.NewForbidden(podResource, "hook-1",
+			errors.New(`admission webhook "a.b" denied the request: pod hook-1 has no owner`)),
+		"hook-2": says(http.StatusConflict, metav1.StatusReasonConflict, `admission webhook "a.b" denied the request: pod hook-2 has no owner`),
+		"hook-3": says(http.StatusInternalServerError, metav1.StatusReasonInternalError,
+			`Internal error occurred: failed calling webhook "c.d": no endpoints`),
+		"wrong": apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "wrong", nil),
+		"odd":   apierrors.NewBadRequest("pod odd:\n cannot be decoded"),
+		"long":  apierrors.NewBadRequest(strings.Repeat("é", 400)),
 	}
 	c := fakecluster.New()
 	refuse(c, func(p *corev1.Pod) error { return answers[p.Name] })
@@ -110,7 +114,8 @@ func TestReplayCountsRefusals(t *testing.T) {
 	f := sum.Fills[0]
 	want := []Reason{
 		{2, `admission webhook "a.b" denied the request: pod POD has no owner`}, {2, "exceeded quota: q"},
-		{1, `Internal error occurred: failed calling webhook "c.d": no endpoints`}, {1, `Pod "POD" is invalid`}, {1, "pod POD: cannot be decoded"}, {1, `violates PodSecurity "restricted:latest": hostPort`}, {1, strings.Repeat("é", 300) + "…"},
+		{1, `Internal error occurred: failed calling webhook "c.d": no endpoints`}, {1, `Pod "POD" is invalid`},
+		{1, "pod POD: cannot be decoded"}, {1, `violates PodSecurity "restricted:latest": hostPort`}, {1, strings.Repeat("é", 300) + "…"},
 	}
 	if d := cmp.Diff(want, f.Refused); d != "" {
 		t.Error(d)
@@ -119,7 +124,8 @@ func TestReplayCountsRefusals(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	var out bytes.Buffer
-	if err := (Report{Summary: sum}).Write(&out, "table"); err != nil || !strings.Contains(out.String(), "\nrefused by the API server in fill 1: 2 pod(s): exceeded quota: q\n") {
+	if err := (Report{Summary: sum}).Write(&out, "table"); err != nil ||
+		!strings.Contains(out.String(), "\nrefused by the API server in fill 1: 2 pod(s): exceeded quota: q\n") {
 		t.Errorf("%v:\n%s", err, out.String())
 	}
 }
@@ -197,8 +203,10 @@ func TestReplayPriorities(t *testing.T) {
 	}
 	never, lower := corev1.PreemptNever, corev1.PreemptLowerPriority
 	for simulated, want := range map[bool]map[string]played{
-		true:  {"none": {"gnnsched-test-1", 0, lower}, "default": {"", 0, ""}, "critical": {"system-node-critical", 2_000_001_000, ""}, "polite": {"gnnsched-test-2", 5, never}, "rude": {"gnnsched-test-3", 5, lower}},
-		false: {"none": {"gnnsched-test-1", 0, never}, "default": {"", 0, ""}, "critical": {"gnnsched-test-4", 1_000_000_000, never}, "polite": {"gnnsched-test-2", 5, never}, "rude": {"gnnsched-test-2", 5, never}},
+		true: {"none": {"gnnsched-test-1", 0, lower}, "default": {"", 0, ""}, "critical": {"system-node-critical", 2_000_001_000, ""},
+			"polite": {"gnnsched-test-2", 5, never}, "rude": {"gnnsched-test-3", 5, lower}},
+		false: {"none": {"gnnsched-test-1", 0, never}, "default": {"", 0, ""}, "critical": {"gnnsched-test-4", 1_000_000_000, never},
+			"polite": {"gnnsched-test-2", 5, never}, "rude": {"gnnsched-test-2", 5, never}},
 	} {
 		c := fakecluster.New(system, own)
 		cfg := replayOf(t, c, rows...)

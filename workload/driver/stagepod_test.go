@@ -37,38 +37,46 @@ func TestStagePod(t *testing.T) {
 		want func(*corev1.Pod) // changes what every pod has
 	}{
 		{name: "plain", want: func(*corev1.Pod) {}},
-		{name: "labels", row: record.Pod{Labels: `{"app":"web","app.kubernetes.io/managed-by":"Helm"}`, Workload: "Deployment/web"}, want: func(p *corev1.Pod) {
-			p.Labels["app"] = "web"
-			p.Annotations["gnnsched.io/workload"] = "Deployment/web"
-		}},
+		{name: "labels", row: record.Pod{Labels: `{"app":"web","app.kubernetes.io/managed-by":"Helm"}`, Workload: "Deployment/web"},
+			want: func(p *corev1.Pod) {
+				p.Labels["app"] = "web"
+				p.Annotations["gnnsched.io/workload"] = "Deployment/web"
+			}},
 		{name: "static pod", row: record.Pod{Daemon: true}, node: "ip-1.ec2", want: func(p *corev1.Pod) { p.Spec.NodeName = "ip-1-ec2-0" }},
-		{name: "the record's own class and scheduler", row: record.Pod{PriorityClass: "theirs", Scheduler: "volcano"}, want: func(*corev1.Pod) {}},
+		{name: "the record's own class and scheduler", row: record.Pod{PriorityClass: "theirs", Scheduler: "volcano"},
+			want: func(*corev1.Pod) {}},
 		{name: "node selector", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"ip-1.ec2","disk":"ssd"}`}, want: func(p *corev1.Pod) {
 			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "ip-1-ec2-0", "disk": "ssd"}
 		}},
-		{name: "node selector by another hostname", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"worker-9"}`}, want: func(p *corev1.Pod) {
-			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "host-1"}
-		}},
-		{name: "node selector of a node that is not there", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"worker-8"}`}, want: func(p *corev1.Pod) {
-			p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "worker-8"}
-		}},
-		{name: "node affinity by another hostname", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[` +
-			`{"key":"kubernetes.io/hostname","operator":"In","values":["worker-1","n1","worker-8"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["worker-1","n1"]}]}]}}}`}, want: func(p *corev1.Pod) {
-			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"},
-				}},
-				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
-			}}}}}
-		}},
+		{name: "node selector by another hostname", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"worker-9"}`},
+			want: func(p *corev1.Pod) {
+				p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "host-1"}
+			}},
+		{name: "node selector of a node that is not there", row: record.Pod{NodeSelector: `{"kubernetes.io/hostname":"worker-8"}`},
+			want: func(p *corev1.Pod) {
+				p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "worker-8"}
+			}},
+		{name: "node affinity by another hostname",
+			row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[` +
+				`{"key":"kubernetes.io/hostname","operator":"In","values":["worker-1","n1","worker-8"]}],"matchFields":[{"key":"metadata.name","operator":"In","values":["worker-1","n1"]}]}]}}}`}, want: func(p *corev1.Pod) {
+				p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key: "kubernetes.io/hostname", Operator: "In", Values: []string{"ip-1-ec2-0", "host-1", "worker-8"},
+					}},
+					MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"worker-1", "n1"}}},
+				}}}}}
+			}},
 		{name: "node affinity", row: record.Pod{Affinity: `{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["ip-1.ec2","n1","gone"]}]}]},` +
 			`"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"NotIn","values":["ip-1.ec2"]},{"key":"zone","operator":"In","values":["n1"]}]}}]}}`}, want: func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution:  &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"ip-1-ec2-0", "n1", "gone"}}}}}},
-				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: "NotIn", Values: []string{"ip-1-ec2-0"}}, {Key: "zone", Operator: "In", Values: []string{"n1"}}}}}},
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: "In", Values: []string{"ip-1-ec2-0", "n1", "gone"}}}}}},
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1,
+					Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname",
+						Operator: "NotIn", Values: []string{"ip-1-ec2-0"}}, {Key: "zone", Operator: "In", Values: []string{"n1"}}}}}},
 			}}
 		}},
-		{name: "pod affinity", row: record.Pod{Labels: `{"hash":"5d"}`, Affinity: `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":` + terms + `}}`}, want: func(p *corev1.Pod) {
+		{name: "pod affinity", row: record.Pod{Labels: `{"hash":"5d"}`,
+			Affinity: `{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":` + terms + `}}`}, want: func(p *corev1.Pod) {
 			p.Labels["hash"] = "5d"
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 				TopologyKey: "zone", MatchLabelKeys: []string{"hash"}, Namespaces: []string{"sim-db"},
@@ -77,15 +85,19 @@ func TestStagePod(t *testing.T) {
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "hash", Operator: "In", Values: []string{"5d", "6e"}}},
 				},
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "sim-db", "team": "x"},
-					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "NotIn", Values: []string{"sim-shop"}}, {Key: "team", Operator: "In", Values: []string{"shop"}}}},
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "kubernetes.io/metadata.name", Operator: "NotIn",
+						Values: []string{"sim-shop"}}, {Key: "team", Operator: "In", Values: []string{"shop"}}}},
 			}}}}
 		}},
 		{name: "pod anti-affinity", row: record.Pod{Affinity: `{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":3,"podAffinityTerm":{"topologyKey":"zone","namespaces":["shop"]}}]}}`}, want: func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 3, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "zone", Namespaces: []string{"sim-shop"}}}}}}
 		}},
-		{name: "spreading", row: record.Pod{Labels: `{"hash":"5d"}`, Spread: `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchExpressions":[{"key":"hash","operator":"In","values":["5d"]}]},"matchLabelKeys":["hash"]},{"maxSkew":2,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]`}, want: func(p *corev1.Pod) {
+		{name: "spreading", row: record.Pod{Labels: `{"hash":"5d"}`,
+			Spread: `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchExpressions":[{"key":"hash","operator":"In","values":["5d"]}]},"matchLabelKeys":["hash"]},{"maxSkew":2,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}]`}, want: func(p *corev1.Pod) {
 			p.Labels["hash"] = "5d"
-			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: "DoNotSchedule", LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"hash"}}, {MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: "ScheduleAnyway"}}
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone",
+				WhenUnsatisfiable: "DoNotSchedule", LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"hash"}},
+				{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: "ScheduleAnyway"}}
 		}},
 		{name: "tolerations", row: record.Pod{Tolerations: `[{"key":"gpu","operator":"Exists"},{"key":"kwok.x-k8s.io/node","operator":"Exists"}]`}, want: func(p *corev1.Pod) {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: "Exists"}, {Key: "kwok.x-k8s.io/node", Operator: "Exists"}}

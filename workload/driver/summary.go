@@ -58,6 +58,15 @@ func (s Summary) Pending() int {
 	return n
 }
 
+// reasonsOf returns why pods are pending.
+func reasonsOf(pods []pod) []Reason {
+	counts := map[string]int{}
+	for _, p := range pods {
+		counts[p.reason]++
+	}
+	return sortedReasons(counts)
+}
+
 func sortedReasons(counts map[string]int) []Reason {
 	var out []Reason
 	for m, n := range counts {

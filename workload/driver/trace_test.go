@@ -59,7 +59,8 @@ func TestTraceInTime(t *testing.T) {
 			t.Errorf("%s after %v, it is due after %v", names[i], at[i], due)
 		}
 	}
-	if f := sum.Fills[0]; f.Deployments != 3 || f.Deleted != 2 || f.Pods != 1 || f.Bound != 1 || f.Arrived != 3 || f.Placed != 3 || f.Left != 2 || f.GPU != nil {
+	if f := sum.Fills[0]; f.Deployments != 3 || f.Deleted != 2 || f.Pods != 1 || f.Bound != 1 || f.Arrived != 3 || f.Placed != 3 ||
+		f.Left != 2 || f.GPU != nil {
 		t.Errorf("got %+v", f)
 	}
 	if n, _ := c.Client.AppsV1().Deployments("").List(context.Background(), metav1.ListOptions{}); len(n.Items) > 0 {
@@ -180,7 +181,8 @@ func TestTraceSummary(t *testing.T) {
 		row, why                 string
 	}{
 		"all placed": {slots: 3, placed: 3, created: 1, row: "1      3      3        0          2"},
-		"full": {slots: 1, reason: "0/3 nodes are available: 3 Insufficient cpu.", placed: 2, created: 1, row: "1      3      2        1          2",
+		"full": {slots: 1, reason: "0/3 nodes are available: 3 Insufficient cpu.", placed: 2, created: 1,
+			row: "1      3      2        1          2",
 			why: "left without ever having a node in fill 1: 1 pod(s): 0/3 nodes are available: 3 Insufficient cpu.\n"},
 		"no scheduler": {placed: 0, pending: 1, created: 1, row: "1      3      0        3          2",
 			why: "left without ever having a node in fill 1: 2 pod(s): scheduler gnn has not looked at them; is it running?\n"},
@@ -199,14 +201,16 @@ func TestTraceSummary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := sum.Fills[0]; got.Arrived != 3 || got.Left != 2 || got.Placed != c.placed || got.Pending != c.pending || got.Created != c.created {
+			if got := sum.Fills[0]; got.Arrived != 3 || got.Left != 2 || got.Placed != c.placed || got.Pending != c.pending ||
+				got.Created != c.created {
 				t.Errorf("%+v", got)
 			}
 			var b bytes.Buffer
 			if err := (Report{Summary: sum}).Write(&b, "table"); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(b.String(), "FILL   PODS   PLACED   UNPLACED   LEFT ") || !strings.Contains(b.String(), c.row) || !strings.Contains(b.String(), c.why) ||
+			if !strings.Contains(b.String(), "FILL   PODS   PLACED   UNPLACED   LEFT ") || !strings.Contains(b.String(), c.row) ||
+				!strings.Contains(b.String(), c.why) ||
 				strings.Contains(b.String(), "DEPLOYMENTS") || strings.Contains(b.String(), "without ever") != (c.why != "") {
 				t.Error(b.String())
 			}

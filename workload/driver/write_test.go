@@ -30,7 +30,8 @@ func TestGPULine(t *testing.T) {
 	got := gpuLine(GPUSummary{
 		Capacity: 10_000, Asked: 13_000, Allocated: 9_500, AllocatedAtFull: 9_000, UnscheduledCPU: 1, UnscheduledShare: 2, UnscheduledWhole: 3,
 	})
-	want := "95.00% of 10 allocated, 130.0% asked for (90.00% of what came until 100% were); without a node: 1 pods without GPU, 2 with a share of one, 3 with whole ones"
+	want := "95.00% of 10 allocated, 130.0% asked for (90.00% of what came until 100% were); without a node: 1 pods without GPU, " +
+		"2 with a share of one, 3 with whole ones"
 	if got != want {
 		t.Errorf("got %q", got)
 	}

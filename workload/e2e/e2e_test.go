@@ -154,7 +154,8 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 				ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
 				Target:     corev1.ObjectReference{Kind: "Node", Name: fmt.Sprintf("node-%d", next)},
 			}
-			if err := client.CoreV1().Pods(p.Namespace).Bind(ctx, b, metav1.CreateOptions{}); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := client.CoreV1().Pods(p.Namespace).Bind(ctx, b, metav1.CreateOptions{}); err != nil && ctx.Err() == nil &&
+				!apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				t.Errorf("bind %s: %v", p.Name, err)
 			}
 		}

@@ -29,10 +29,11 @@ func TestRemoveManyPods(t *testing.T) {
 	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	err := testbed.Run(ctx, testbed.Config{Name: "e2e", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 1}}, func(ctx context.Context, b *testbed.Bed) error {
-		removeManyPods(ctx, t, b)
-		return nil
-	})
+	err := testbed.Run(ctx, testbed.Config{Name: "e2e", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 1}},
+		func(ctx context.Context, b *testbed.Bed) error {
+			removeManyPods(ctx, t, b)
+			return nil
+		})
 	if err != nil {
 		t.Error(err)
 	}

@@ -37,32 +37,33 @@ func TestReplayOfARecord(t *testing.T) {
 	logging.DropKlog()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	err := testbed.Run(ctx, testbed.Config{Name: "replay", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 4}}, func(ctx context.Context, b *testbed.Bed) error {
-		stop := bindAll(ctx, t, b.Client)
-		defer stop()
-		original := constrained(ctx, t, b)
-		first := recordUntil(ctx, t, b, original)
-		played, before := playAgain(ctx, t, b, first)
-		second := rowsOf(t, recordUntil(ctx, t, b, 2*original))
-		for name, want := range before {
-			got, ok := second[played[name]]
-			if !ok {
-				t.Errorf("%s was not played as %s", name, played[name])
-				continue
+	err := testbed.Run(ctx, testbed.Config{Name: "replay", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 4}},
+		func(ctx context.Context, b *testbed.Bed) error {
+			stop := bindAll(ctx, t, b.Client)
+			defer stop()
+			original := constrained(ctx, t, b)
+			first := recordUntil(ctx, t, b, original)
+			played, before := playAgain(ctx, t, b, first)
+			second := rowsOf(t, recordUntil(ctx, t, b, 2*original))
+			for name, want := range before {
+				got, ok := second[played[name]]
+				if !ok {
+					t.Errorf("%s was not played as %s", name, played[name])
+					continue
+				}
+				if d := cmp.Diff(constraints(t, want, true), constraints(t, got, false)); d != "" {
+					t.Errorf("%s: %s", name, d)
+				}
+				if got.Node != want.Node {
+					t.Errorf("%s ran on %s at the beginning, and is on %s", name, want.Node, got.Node)
+				}
 			}
-			if d := cmp.Diff(constraints(t, want, true), constraints(t, got, false)); d != "" {
-				t.Errorf("%s: %s", name, d)
+			if len(before) != original {
+				t.Errorf("compared %d pods, want %d", len(before), original)
 			}
-			if got.Node != want.Node {
-				t.Errorf("%s ran on %s at the beginning, and is on %s", name, want.Node, got.Node)
-			}
-		}
-		if len(before) != original {
-			t.Errorf("compared %d pods, want %d", len(before), original)
-		}
-		removePlayed(ctx, t, b)
-		return nil
-	})
+			removePlayed(ctx, t, b)
+			return nil
+		})
 	if err != nil {
 		t.Error(err)
 	}
@@ -94,9 +95,12 @@ func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 		}},
 		Affinity: &corev1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}}, MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"node-2"}}}}}}},
-			PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: corev1.PodAffinityTerm{
-				TopologyKey: "zone", Namespaces: []string{"db"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}}},
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"b"}}},
+				MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpNotIn,
+					Values: []string{"node-2"}}}}}}},
+			PodAffinity: &corev1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7,
+				PodAffinityTerm: corev1.PodAffinityTerm{
+					TopologyKey: "zone", Namespaces: []string{"db"}, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}}}}},
 			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 				TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 				MatchLabelKeys:    []string{"pod-template-hash"},
@@ -104,16 +108,22 @@ func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 		},
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, MatchLabelKeys: []string{"pod-template-hash"}}},
-		Containers: []corev1.Container{{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}, {ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "127.0.0.1"}},
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("1Gi"), "example.com/fpga": resource.MustParse("2")},
+		Containers: []corev1.Container{{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080},
+			{ContainerPort: 53, HostPort: 53, Protocol: corev1.ProtocolUDP, HostIP: "127.0.0.1"}},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"),
+				"memory": resource.MustParse("1Gi"), "example.com/fpga": resource.MustParse("2")},
 				Limits: corev1.ResourceList{"cpu": resource.MustParse("500m"), "example.com/fpga": resource.MustParse("2")}}}},
 	}
-	_, err = b.Client.AppsV1().Deployments("shop").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
-		Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}, metav1.CreateOptions{})
+	_, err = b.Client.AppsV1().Deployments("shop").Create(ctx,
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}}}, metav1.CreateOptions{})
 	must(err)
 	for _, name := range []string{"db-0", "db-1"} {
-		_, err = b.Client.CoreV1().Pods("db").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "db", "app.kubernetes.io/managed-by": "gnnsched"}},
-			Spec: corev1.PodSpec{SchedulerName: "test-binder", PriorityClassName: "system-node-critical", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{})
+		_, err = b.Client.CoreV1().Pods("db").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{"app": "db", "app.kubernetes.io/managed-by": "gnnsched"}},
+			Spec: corev1.PodSpec{SchedulerName: "test-binder", PriorityClassName: "system-node-critical",
+				Containers: []corev1.Container{{Name: "c", Image: "i"}}}}, metav1.CreateOptions{})
 		must(err)
 	}
 	return 4
@@ -249,8 +259,10 @@ func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
 		}
 	}
 	return map[string]any{
-		"requests": shape, "cpu limit": p.CPULimit, "memory limit": p.MemoryLimit, "extended": p.Extended, "labels": labels, "node selector": p.NodeSelector, "affinity": affinity,
-		"spread": p.Spread, "tolerations": tolerations, "ports": p.HostPorts, "priority": p.Priority, "preemption": p.Preemption, "workload": p.Workload,
+		"requests": shape, "cpu limit": p.CPULimit, "memory limit": p.MemoryLimit, "extended": p.Extended, "labels": labels,
+		"node selector": p.NodeSelector, "affinity": affinity,
+		"spread": p.Spread, "tolerations": tolerations, "ports": p.HostPorts, "priority": p.Priority, "preemption": p.Preemption,
+		"workload": p.Workload,
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // gwa is the format of GWA-T-12 (Bitbrains) of the Grid Workloads Archive: a file for each virtual machine, with a line
 // every five minutes and cells between semicolons. Times are in seconds, though the column says milliseconds.
-var gwa = &Format{Name: "gwa-t-12", About: "Bitbrains' virtual machines, a file each", matches: func(line string) bool { return strings.HasPrefix(line, "Timestamp [ms];") }, read: readGWA}
+var gwa = &Format{Name: "gwa-t-12", About: "Bitbrains' virtual machines, a file each",
+	matches: func(line string) bool { return strings.HasPrefix(line, "Timestamp [ms];") }, read: readGWA}
 
 // gwaUsed are the columns with amounts: name, dimension, and the unit of the column.
 var gwaUsed = []struct {

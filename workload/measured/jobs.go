@@ -10,7 +10,8 @@ import (
 //	arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille
 //
 // Times are in seconds, and a job's usage in thousandths of its cores. Jobs that used nothing are left out.
-var jobs = &Format{Name: "jobs", About: "batch jobs, a line each", matches: func(line string) bool { return strings.TrimSpace(line) == jobsHeader }, read: readJobs}
+var jobs = &Format{Name: "jobs", About: "batch jobs, a line each",
+	matches: func(line string) bool { return strings.TrimSpace(line) == jobsHeader }, read: readJobs}
 
 const jobsHeader = "arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille"
 

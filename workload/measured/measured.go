@@ -69,14 +69,7 @@ func Formats() []*Format { return []*Format{gwa, vms, azure, alibaba, alibabaBat
 
 // Named returns the format with a name.
 func Named(name string) (*Format, error) {
-	var names []string
-	for _, f := range Formats() {
-		if f.Name == name {
-			return f, nil
-		}
-		names = append(names, f.Name)
-	}
-	return nil, choice.Unknown("format", name, names)
+	return choice.Find("format", name, Formats(), func(x *Format) string { return x.Name })
 }
 
 // Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so the other options of a reading do not

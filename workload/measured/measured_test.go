@@ -31,10 +31,10 @@ func named(texts ...string) (files []File) {
 	return files
 }
 
-const gwaText = "Timestamp [ms];\tCPU cores;\tCPU capacity provisioned [MHZ];\tCPU usage [MHZ];\tCPU usage [%];\tMemory capacity provisioned [KB];\tMemory usage [KB];\tDisk read throughput [KB/s];\tDisk write throughput [KB/s];\tNetwork received throughput [KB/s];\tNetwork transmitted throughput [KB/s]\n" +
-	"1376352000;\t4;\t10000.0;\t2500.0;\t25.0;\t4194304.0;\t1048576.0;\t1.0;\t2.0;\t3.0;\t4.0\n" +
-	"1376352300;\t4;\t10000.0;\t5000.0;\t50.0;\t4194304.0;\t2097152.0;\t0.0;\t0.0;\t0.0;\t0.0\n" +
-	"1376353200;\t4;\t10000.0;\t10000.0;\t100.0;\t4194304.0;\t-1;\t0.0;\t0.0;\t0.0;\t0.0\n"
+const gwaText = "Timestamp [ms];\tCPU cores;\tCPU capacity provisioned [MHZ];\tCPU usage [MHZ];\tCPU usage [%];\tMemory capacity " +
+	"provisioned [KB];\tMemory usage [KB];\tDisk read throughput [KB/s];\tDisk write throughput [KB/s];\tNetwork received throughput " +
+	"[KB/s];\tNetwork transmitted throughput " +
+	"[KB/s]\n1376352000;\t4;\t10000.0;\t2500.0;\t25.0;\t4194304.0;\t1048576.0;\t1.0;\t2.0;\t3.0;\t4.0\n1376352300;\t4;\t10000.0;\t5000.0;\t50.0;\t4194304.0;\t2097152.0;\t0.0;\t0.0;\t0.0;\t0.0\n1376353200;\t4;\t10000.0;\t10000.0;\t100.0;\t4194304.0;\t-1;\t0.0;\t0.0;\t0.0;\t0.0\n"
 
 func TestReadMachines(t *testing.T) {
 	azureTable := "vm/one==,s,d,0,9000,90,10,80,Interactive,4,8\nvmtwo,s,d,0,9000,90,10,80,Unknown,>24,>64\n"
@@ -64,7 +64,8 @@ func TestReadMachines(t *testing.T) {
 			Machine{Name: "vm-vmone", Cores: 4, Memory: 8 << 30}, []float32{2, 1},
 		},
 		{
-			"alibaba-2018, out of order and invalid", alibaba, 300, []string{alibabaMeta, "c_1,m_1,400,50,1,1,1,1,1,1,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_1,m_1,700,101,1,1,1,1,1,1,1\nc_1,m_1,800,-1,1,1,1,1,1,1,1\n"},
+			"alibaba-2018, out of order and invalid", alibaba, 300, []string{alibabaMeta,
+				"c_1,m_1,400,50,1,1,1,1,1,1,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_1,m_1,700,101,1,1,1,1,1,1,1\nc_1,m_1,800,-1,1,1,1,1,1,1,1\n"},
 			Machine{Name: "container-c1", Cores: 4, First: 0}, []float32{1, 2},
 		},
 	} {
@@ -125,10 +126,12 @@ func TestReadEveryDimension(t *testing.T) {
 	w := read(t, Options{Step: 300}, gwaText)
 	u := w.Machines[0].Used
 	equal(t, u[usage.Memory], []float32{1 << 30, 2 << 30, 2 << 30, 2 << 30, 2 << 30})
-	for d, want := range map[usage.Dimension]float32{usage.DiskRead: 1024, usage.DiskWrite: 2048, usage.NetworkIn: 3072, usage.NetworkOut: 4096} {
+	for d, want := range map[usage.Dimension]float32{usage.DiskRead: 1024, usage.DiskWrite: 2048, usage.NetworkIn: 3072,
+		usage.NetworkOut: 4096} {
 		equal(t, u[d], []float32{want, 0, 0, 0, 0})
 	}
-	if len(w.Notes) != 2 || !strings.HasPrefix(w.Notes[0], "1 values were ignored") || !strings.HasPrefix(w.Notes[1], "some machines do not follow") {
+	if len(w.Notes) != 2 || !strings.HasPrefix(w.Notes[0], "1 values were ignored") ||
+		!strings.HasPrefix(w.Notes[1], "some machines do not follow") {
 		t.Errorf("notes %q", w.Notes)
 	}
 }
@@ -241,7 +244,8 @@ func TestArrivalsOfJobs(t *testing.T) {
 }
 
 func TestBatchInstances(t *testing.T) {
-	w := read(t, Options{Format: alibabaBatch, Step: 300}, "i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\ni2,t1,j1,1,Failed,100,160,m,1,1,50,100,0.1,0.2\ni3,t1,j1,1,Terminated,0,160,m,1,1,50,,,\n")
+	w := read(t, Options{Format: alibabaBatch, Step: 300},
+		"i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\ni2,t1,j1,1,Failed,100,160,m,1,1,50,100,0.1,0.2\ni3,t1,j1,1,Terminated,0,160,m,1,1,50,,,\n")
 	if len(w.Jobs) != 1 || len(w.Notes) != 1 {
 		t.Fatalf("jobs %+v, notes %q", w.Jobs, w.Notes)
 	}
@@ -314,9 +318,12 @@ func TestErrors(t *testing.T) {
 		{"readings first", Options{Step: 300, Format: azure}, "0,one,1,1,50\n", "a.csv:1: no machine is known yet"},
 		{"readings of other machines", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n0,vmZ,1,1,50\n",
 			`no measurement belongs to a machine of vmtable.csv: it has 1 ("vmC" is the first), the measurements are of 1 ("vmZ" is the first)`},
-		{"usage of other containers", Options{Step: 300, Format: alibaba}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n", "no measurement belongs to a container of container_meta.csv"},
-		{"a table alone", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n", "no file has measurements of the machines of vmtable.csv"},
-		{"no cores", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n", "nothing to read: machines were left out, as their cores are not known: 1 (\"vm-vmC\""},
+		{"usage of other containers", Options{Step: 300, Format: alibaba}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n",
+			"no measurement belongs to a container of container_meta.csv"},
+		{"a table alone", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n",
+			"no file has measurements of the machines of vmtable.csv"},
+		{"no cores", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n",
+			"nothing to read: machines were left out, as their cores are not known: 1 (\"vm-vmC\""},
 		{"usage first", Options{Step: 300, Format: alibaba}, "c_1,m_1,10,25,1,1,1,1,1,1,1\n", "a.csv:1: no container is known yet"},
 		{"no step", Options{}, vmsHeader, "a step of 0 seconds"},
 		{"another format", Options{Step: 300, Format: vms}, gwaText, "a.csv:1: the"},
@@ -365,7 +372,9 @@ func TestLeftOut(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	for i, text := range []string{gwaText, vmsHeader + "\n116,4,11704,6213632,14 1000\n", "one,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n", "c_1,m_1,0,a,s,400,400,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\n", "i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\n", jobsHeader + "\n100,7200,16,500,1000\n"} {
+	for i, text := range []string{gwaText, vmsHeader + "\n116,4,11704,6213632,14 1000\n", "one,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n",
+		"c_1,m_1,0,a,s,400,400,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\n", "i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\n",
+		jobsHeader + "\n100,7200,16,500,1000\n"} {
 		f.Add(uint8(i), text)
 	}
 	f.Fuzz(func(t *testing.T, format uint8, text string) {

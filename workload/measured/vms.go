@@ -13,7 +13,8 @@ import (
 //
 // The last cell has a value for each five minutes, in thousandths of the machine's CPU, separated by spaces. The column memory_mb holds
 // kilobytes, as the original does; a machine of 4 cores has 6,213,632.
-var vms = &Format{Name: "vms", About: "virtual machines, a line with a series each", matches: func(line string) bool { return strings.TrimSpace(line) == vmsHeader }, read: readVMs}
+var vms = &Format{Name: "vms", About: "virtual machines, a line with a series each",
+	matches: func(line string) bool { return strings.TrimSpace(line) == vmsHeader }, read: readVMs}
 
 const (
 	vmsHeader = "vm,cores,cpu_mhz,memory_mb,cpu_permille"

@@ -27,7 +27,8 @@ func TestAnonymise(t *testing.T) {
 		Node: "secret-node",
 	}
 	n := Node{Name: "secret-node", GPUModel: "secret-gpu", Extended: `{"secret.io/fpga":"1"}`, Capacity: `{"cpu":"1","secret.io/fpga":"1"}`,
-		Labels: `{"kubernetes.io/hostname":"secret-node","secret":"secret-a"}`, Taints: `[{"key":"secret","value":"secret-v","effect":"NoSchedule"}]`}
+		Labels: `{"kubernetes.io/hostname":"secret-node","secret":"secret-a"}`,
+		Taints: `[{"key":"secret","value":"secret-v","effect":"NoSchedule"}]`}
 	budget := Object{Kind: KindBudget, Namespace: "secret-ns", Name: "secret-pdb", Spec: `{"selector":{"matchLabels":{"app":"secret-web"}}}`}
 	space := Object{Kind: KindNamespace, Name: "secret-ns", Spec: `{"secret":"secret"}`}
 	class := Object{Kind: KindPriorityClass, Name: "secret-high", Spec: `{"value":7}`}
@@ -55,7 +56,8 @@ func TestAnonymise(t *testing.T) {
 	}
 	var labels, nodeLabels map[string]string
 	var affinity corev1.Affinity
-	if err := errors.Join(json.Unmarshal([]byte(p.Labels), &labels), json.Unmarshal([]byte(n.Labels), &nodeLabels), json.Unmarshal([]byte(p.Affinity), &affinity)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(p.Labels), &labels), json.Unmarshal([]byte(n.Labels), &nodeLabels),
+		json.Unmarshal([]byte(p.Affinity), &affinity)); err != nil {
 		t.Fatal(err)
 	}
 	term := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
@@ -63,13 +65,16 @@ func TestAnonymise(t *testing.T) {
 	switch {
 	case term.LabelSelector.MatchLabels["app"] != labels["app"] || labels["app"] == "":
 		t.Errorf("the selector %v matches %v no more", term.LabelSelector, labels)
-	case term.Namespaces[0] != p.Namespace || space.Name != p.Namespace || budget.Namespace != p.Namespace || sample.Namespace != p.Namespace || sample.Name != p.Name:
+	case term.Namespaces[0] != p.Namespace || space.Name != p.Namespace || budget.Namespace != p.Namespace ||
+		sample.Namespace != p.Namespace || sample.Name != p.Name:
 		t.Errorf("the namespace has several pseudonyms")
-	case nodeLabels[node.MatchExpressions[0].Key] != node.MatchExpressions[0].Values[0] || node.MatchFields[0].Values[0] != n.Name || n.Name != p.Node || nodeLabels["kubernetes.io/hostname"] != n.Name:
+	case nodeLabels[node.MatchExpressions[0].Key] != node.MatchExpressions[0].Values[0] || node.MatchFields[0].Values[0] != n.Name ||
+		n.Name != p.Node || nodeLabels["kubernetes.io/hostname"] != n.Name:
 		t.Errorf("node affinity %+v does not match %+v", node, n)
 	case class.Name != p.PriorityClass || n.GPUModel == "" || p.GPUModels != `["`+n.GPUModel+`"]`:
 		t.Errorf("class %q and %q, models %q and %q", class.Name, p.PriorityClass, n.GPUModel, p.GPUModels)
-	case !strings.Contains(p.NodeSelector, `"kubernetes.io/arch":"arm64"`) || !strings.Contains(p.Labels, `"topology.kubernetes.io/zone"`) || !strings.Contains(p.HostPorts, "TCP/0.0.0.0/80"):
+	case !strings.Contains(p.NodeSelector, `"kubernetes.io/arch":"arm64"`) || !strings.Contains(p.Labels, `"topology.kubernetes.io/zone"`) ||
+		!strings.Contains(p.HostPorts, "TCP/0.0.0.0/80"):
 		t.Errorf("well-known names are gone: %s %s %s", p.NodeSelector, p.Labels, p.HostPorts)
 	}
 	other, _ := NewAnonymiser(key)

@@ -64,8 +64,9 @@ func Labels(column string) map[string]string {
 // Intern shares the texts of a pod that other pods are likely to have, too.
 func (p *Pod) Intern() {
 	for _, f := range []*string{
-		&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.Extended,
-		&p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds, &p.DoNotDisrupt,
+		&p.Namespace, &p.OwnerKind, &p.OwnerName, &p.Workload, &p.Scheduler, &p.PriorityClass, &p.Preemption, &p.GPUModels, &p.GPUIndex,
+		&p.Extended, &p.Labels, &p.NodeSelector, &p.Affinity, &p.Spread, &p.Tolerations, &p.HostPorts, &p.Claims, &p.Images, &p.Holds,
+		&p.DoNotDisrupt,
 		&p.Health, &p.End, &p.Node,
 	} {
 		*f = unique.Make(*f).Value()

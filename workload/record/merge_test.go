@@ -139,7 +139,8 @@ func TestKilledWhileMerging(t *testing.T) {
 		t.Fatal(err)
 	}
 	w = create(t, dir, Options{})
-	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 2 || filepath.Base(files[1]) != "usage-000001-000002.parquet" || w.next != 3 {
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 2 || filepath.Base(files[1]) != "usage-000001-000002.parquet" ||
+		w.next != 3 {
 		t.Errorf("files %v, next flush %d", files, w.next)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".part-*")); len(left) > 0 {

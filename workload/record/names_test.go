@@ -58,7 +58,8 @@ func TestRefusedRows(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].UID != "a" {
 			t.Errorf("%s: %d pods, %v", what, len(got), err)
 		}
-		if d := r.Damaged(); len(d) != 1 || !strings.Contains(d[0], "pods-000001.parquet: rows: 1, such as row 1: ") || !strings.Contains(d[0], what) {
+		if d := r.Damaged(); len(d) != 1 || !strings.Contains(d[0], "pods-000001.parquet: rows: 1, such as row 1: ") ||
+			!strings.Contains(d[0], what) {
 			t.Errorf("%s: damaged %q", what, d)
 		}
 	}

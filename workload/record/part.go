@@ -194,7 +194,8 @@ func described[T row](f *parquet.File, size int64) error {
 	for _, g := range f.Metadata().RowGroups {
 		for _, c := range g.Columns {
 			// A page of equal values packs a thousandfold; more would be a bomb.
-			if m := c.MetaData; m.TotalUncompressedSize < 0 || m.TotalCompressedSize < 0 || m.TotalUncompressedSize > 1<<20+m.TotalCompressedSize*100_000 || m.TotalCompressedSize > size {
+			if m := c.MetaData; m.TotalUncompressedSize < 0 || m.TotalCompressedSize < 0 ||
+				m.TotalUncompressedSize > 1<<20+m.TotalCompressedSize*100_000 || m.TotalCompressedSize > size {
 				return fmt.Errorf("column %v: %d bytes that unpack to %d", m.PathInSchema, m.TotalCompressedSize, m.TotalUncompressedSize)
 			}
 		}

@@ -18,8 +18,9 @@ func TestMain(m *testing.M) {
 }
 
 func pod(uid string, arrived int64) Pod {
-	return Pod{UID: uid, Namespace: "shop", Name: uid, OwnerKind: "ReplicaSet", OwnerName: "web-1", Workload: "Deployment/web", Scheduler: "default-scheduler",
-		MilliCPU: 250, Memory: 1 << 28, Labels: `{"app":"web","team":"red"}`, Arrived: arrived}
+	return Pod{UID: uid, Namespace: "shop", Name: uid, OwnerKind: "ReplicaSet", OwnerName: "web-1", Workload: "Deployment/web",
+		Scheduler: "default-scheduler",
+		MilliCPU:  250, Memory: 1 << 28, Labels: `{"app":"web","team":"red"}`, Arrived: arrived}
 }
 
 func create(t testing.TB, dir string, o Options) *Writer {

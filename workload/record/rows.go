@@ -37,6 +37,7 @@ type Pod struct {
 	GPU       int64  `parquet:"gpu,dict"`                 // whole devices
 	GPUMilli  int64  `parquet:"gpu_milli,dict"`           // a share of one device
 	GPUModels string `parquet:"gpu_models,optional,dict"` // list of the accepted models; null: any
+	GPUIndex  string `parquet:"gpu_index,optional,dict"`  // the devices that its scheduler gave it, such as 0-1; null: not known
 	Extended  string `parquet:"extended,optional,dict"`   // other requests: name to quantity
 	// CPULimit and MemoryLimit are its limits; null without one.
 	CPULimit    int64 `parquet:"cpu_limit_milli,optional,dict"`
@@ -48,20 +49,24 @@ type Pod struct {
 	NodeSelector string `parquet:"node_selector,optional,dict"`
 	Affinity     string `parquet:"affinity,optional,dict"`        // spec.affinity
 	Spread       string `parquet:"topology_spread,optional,dict"` // spec.topologySpreadConstraints
-	Tolerations  string `parquet:"tolerations,optional,dict"`     // spec.tolerations, without the default ones for not-ready and unreachable nodes
-	HostPorts    string `parquet:"host_ports,optional,dict"`      // list such as "TCP/0.0.0.0/80", of containers and native sidecars
-	Claims       string `parquet:"claims,optional,dict"`          // list of the PersistentVolumeClaims in its namespace
-	Images       string `parquet:"images,optional,dict"`          // list, of all containers and of volumes
-	Holds        string `parquet:"holds,optional,dict"`           // which of emptyDir, hostPath and resourceClaim it has; null: not recorded
-	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`  // annotations with which its owner asks to leave it, as a list of key=value; null: not recorded
+	// spec.tolerations, without the default ones for not-ready and unreachable nodes
+	Tolerations string `parquet:"tolerations,optional,dict"`
+	HostPorts   string `parquet:"host_ports,optional,dict"` // list such as "TCP/0.0.0.0/80", of containers and native sidecars
+	Claims      string `parquet:"claims,optional,dict"`     // list of the PersistentVolumeClaims in its namespace
+	Images      string `parquet:"images,optional,dict"`     // list, of all containers and of volumes
+	Holds       string `parquet:"holds,optional,dict"`      // which of emptyDir, hostPath and resourceClaim it has; null: not recorded
+	// annotations with which its owner asks to leave it, as a list of key=value; null: not recorded
+	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`
+	Deadline     int64  `parquet:"deadline_s,optional,dict"` // spec.activeDeadlineSeconds; null: none
 
 	// Arrived is the time of its creation or of the loss of its last scheduling gate. If the recorder missed the loss, it is when the pod got
 	// its node, else when it was listed again; if this run never saw its gates, when it was created.
-	Arrived int64  `parquet:"arrived,timestamp(millisecond),delta"`
-	Bound   int64  `parquet:"bound,optional,timestamp(millisecond)"` // when it got its node
-	Ended   int64  `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
-	End     string `parquet:"end,optional,dict"`                     // Succeeded, Failed, Deleted, Preempted, Evicted, or Unseen if it went while not recorded; null: not ended
-	Node    string `parquet:"node,optional,dict"`                    // its node
+	Arrived int64 `parquet:"arrived,timestamp(millisecond),delta"`
+	Bound   int64 `parquet:"bound,optional,timestamp(millisecond)"` // when it got its node
+	Ended   int64 `parquet:"ended,optional,timestamp(millisecond)"` // when it released its node's resources
+	// Succeeded, Failed, Deleted, Preempted, Evicted, or Unseen if it went while not recorded; null: not ended
+	End  string `parquet:"end,optional,dict"`
+	Node string `parquet:"node,optional,dict"` // its node
 
 	// Health and HealthSince are the last change that was seen: Ready, NotReady, Pending (not all containers have started) or
 	// Terminating; null: not known.

@@ -43,9 +43,7 @@ var ErrLocked = errors.New("another process writes this record")
 // Create opens a record for writing. It makes the folder if it is missing, goes on with an existing record, and removes the remains of a
 // killed process. A folder with other files is refused.
 func Create(dir string, o Options) (*Writer, error) {
-	if o.Limit == 0 {
-		o.Limit = defaultLimit
-	}
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}

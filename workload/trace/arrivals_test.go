@@ -34,7 +34,8 @@ func TestWriteArrivals(t *testing.T) {
 	batch.Usage.Curves[usage.CPU] = usage.Bursts{High: 3, Every: 60, Length: 20}
 	want := workload.Trace{
 		{At: 0, Lifetime: 1234567.25, Deployment: workload.Deployment{Name: "batch", Replicas: 1, Shape: batch}},
-		{At: 1e7, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "idle", Replicas: 3, Shape: workload.Shape{Requests: cluster.Resources{Memory: 1 << 30, Pods: 1}}}},
+		{At: 1e7, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "idle", Replicas: 3,
+			Shape: workload.Shape{Requests: cluster.Resources{Memory: 1 << 30, Pods: 1}}}},
 	}
 	var file bytes.Buffer
 	if err := WriteArrivals(&file, want); err != nil {

@@ -3,6 +3,7 @@ package trace
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,9 +32,7 @@ type Format struct {
 // "pods.csv:3:5: ...".
 func (f *Format) Read(r io.Reader, file string) (File, error) {
 	out, err := f.read(r, file)
-	if out.Format == nil {
-		out.Format = f
-	}
+	out.Format = cmp.Or(out.Format, f)
 	return out, err
 }
 
@@ -56,14 +55,7 @@ func Formats() []*Format { return append([]*Format{Auto}, formats...) }
 
 // Named returns the format with the given name.
 func Named(name string) (*Format, error) {
-	var names []string
-	for _, f := range Formats() {
-		if f.Name == name {
-			return f, nil
-		}
-		names = append(names, f.Name)
-	}
-	return nil, choice.Unknown("trace format", name, names)
+	return choice.Find("trace format", name, Formats(), func(x *Format) string { return x.Name })
 }
 
 // property is something that pods of a workload.Shape may have.

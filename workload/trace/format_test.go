@@ -20,8 +20,9 @@ const (
 	podList     = "# the trace\nname,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\na,500,1024,1,250,7,9\nb,500,1024,0,0,5,6\n"
 	arrivalsCSV = "name,arrival,lifetime,cpu_request,mem_request\na,7,2,500m,1Gi\nb,5,1,500m,1Gi\n"
 	tried       = ": openb needs name,cpu_milli,memory_mib,num_gpu,gpu_milli; "
-	triedThen   = " arrivals needs arrival,cpu_request,mem_request; plan needs name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit" // after other formats, if there are any
-	planCSV     = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nb,1,500m,,1Gi,,add\n"
+	// after other formats, if there are any
+	triedThen = " arrivals needs arrival,cpu_request,mem_request; plan needs name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit"
+	planCSV   = "name,pod_count,cpu_request,cpu_limit,mem_request,mem_limit,action\na,1,500m,,1Gi,,add\nb,1,500m,,1Gi,,add\n"
 )
 
 func TestRead(t *testing.T) {
@@ -43,9 +44,12 @@ func TestRead(t *testing.T) {
 		{name: "plan without a header", text: "a,1,1,,1Gi,,add\nb,1,1,,1Gi,,add\n", format: "auto", is: "plan", first: "a", at: 1},
 		{name: "arrivals as openb", text: arrivalsCSV, format: "openb", err: "f:1: column cpu_milli is missing; an openb pod list has"},
 		{name: "openb as arrivals", text: podList, format: "arrivals", err: "f:2:6: pod_count: "},
-		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto", err: "f:1: this is an openb node list, but an openb pod list is needed"},
-		{name: "unknown header", text: "id,cores,start\nx,1,2\n", format: "auto", err: "f:1: the first line is neither a header nor a deployment; the formats" + tried},
-		{name: "unknown header as wide as a plan", text: "id,cores,start,a,b,c,d\nx,1,2,3,4,5,6\n", format: "auto", err: "f:1:4: pod_count: \"cores\" is not a number of pods from 1 to 10000; the first line is not the header of any format" + tried},
+		{name: "node list", text: "sn,cpu_milli,memory_mib,gpu,model\n", format: "auto",
+			err: "f:1: this is an openb node list, but an openb pod list is needed"},
+		{name: "unknown header", text: "id,cores,start\nx,1,2\n", format: "auto",
+			err: "f:1: the first line is neither a header nor a deployment; the formats" + tried},
+		{name: "unknown header as wide as a plan", text: "id,cores,start,a,b,c,d\nx,1,2,3,4,5,6\n", format: "auto",
+			err: "f:1:4: pod_count: \"cores\" is not a number of pods from 1 to 10000; the first line is not the header of any format" + tried},
 		{name: "nothing", format: "auto", err: "f: the file is empty"},
 		{name: "fault", text: podList + "c,x,1,0,0,,\n", format: "auto", err: `f:5:3: cpu_milli: "x" is not a whole number`},
 	} {
@@ -59,7 +63,8 @@ func TestRead(t *testing.T) {
 				t.Errorf("%s: %v, want %q", c.name, err, c.err)
 			} else if n := strings.Count(err.Error(), "pod_count,"); strings.Contains(c.err, tried) && n != 1 {
 				t.Errorf("%s: %v: names the columns of a plan %d times", c.name, err, n)
-			} else if named := strings.Contains(err.Error(), tried); named != strings.Contains(c.err, tried) || named && !strings.HasSuffix(err.Error(), triedThen) {
+			} else if named := strings.Contains(err.Error(), tried); named != strings.Contains(c.err, tried) || named &&
+				!strings.HasSuffix(err.Error(), triedThen) {
 				t.Errorf("%s: %v: it must name all formats, or none if the header is known", c.name, err)
 			}
 			continue
@@ -68,7 +73,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got.Format.Name != c.is || len(got.Pods) != c.pods || len(got.Arrivals) != 2 || got.Arrivals[0].Deployment.Name != c.first || got.Arrivals[1].At != c.at {
+		if got.Format.Name != c.is || len(got.Pods) != c.pods || len(got.Arrivals) != 2 || got.Arrivals[0].Deployment.Name != c.first ||
+			got.Arrivals[1].At != c.at {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if c.pods > 0 && (got.Arrivals[0].Lifetime != 1 || got.Arrivals[1].Lifetime != 2 || math.IsInf(got.Arrivals[0].Lifetime, 1)) {
@@ -124,7 +130,8 @@ func TestOmits(t *testing.T) {
 // FuzzAuto checks that the recognised format reads a file as if it had been named, and that errors begin
 // with the file name.
 func FuzzAuto(f *testing.F) {
-	for _, text := range []string{podList, arrivalsCSV, planCSV, "a,1,1,,1Gi,,add\n", "id,cores,start\n", "# only a comment\n", "\xef\xbb\xbfname,arrival\n\"", "sn,cpu_milli\n"} {
+	for _, text := range []string{podList, arrivalsCSV, planCSV, "a,1,1,,1Gi,,add\n", "id,cores,start\n", "# only a comment\n",
+		"\xef\xbb\xbfname,arrival\n\"", "sn,cpu_milli\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

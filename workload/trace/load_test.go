@@ -20,7 +20,8 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := Load(dir)
-	if err != nil || len(f.Arrivals) != 1 || f.Arrivals[0].Lifetime != 4 || len(f.Notes) != 1 || !strings.Contains(f.Notes[0], "volume claims (1 pods)") {
+	if err != nil || len(f.Arrivals) != 1 || f.Arrivals[0].Lifetime != 4 || len(f.Notes) != 1 ||
+		!strings.Contains(f.Notes[0], "volume claims (1 pods)") {
 		t.Errorf("%+v, %v", f, err)
 	}
 	csv := filepath.Join(t.TempDir(), "a.csv")

@@ -168,8 +168,10 @@ func TestPlanRoundTrip(t *testing.T) {
 func TestLost(t *testing.T) {
 	p := workload.Plan{Steps: []workload.Step{
 		{Action: workload.Add, Deployment: workload.Deployment{Name: "a", Shape: workload.Shape{Name: "plain"}}},
-		{Action: workload.Add, Deployment: workload.Deployment{Name: "b", Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
-		{Action: workload.Add, Deployment: workload.Deployment{Name: "c", Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
+		{Action: workload.Add, Deployment: workload.Deployment{Name: "b",
+			Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
+		{Action: workload.Add, Deployment: workload.Deployment{Name: "c",
+			Shape: workload.Shape{Name: "picky", NodeSelector: map[string]string{"a": "b"}}}},
 	}}
 	if d := cmp.Diff([]string{"picky"}, Lost(Plan, p)); d != "" {
 		t.Error(d)

@@ -27,9 +27,10 @@ func (c Constant) clocked() bool { return true }
 //
 //	low + (high - low) · (1 + cos(2π · (now - peak) / period)) / 2
 type Day struct {
-	Low, High float64 // amounts
-	Period    float64 // seconds; a day has 86400
-	Peak      float64 // when it is highest, in seconds after midnight UTC
+	Low    float64 `json:"low"`    // an amount
+	High   float64 `json:"high"`   // an amount
+	Period float64 `json:"period"` // seconds; a day has 86400
+	Peak   float64 `json:"peak"`   // when it is highest, in seconds after midnight UTC
 }
 
 func (c Day) at(_ uint64, now, _ float64) float64 {
@@ -48,9 +49,10 @@ func (c Day) clocked() bool { return true }
 // Bursts is High for Length seconds once in every Every seconds, and Low otherwise. The seed decides when. Two
 // dimensions of a pod with equal Every and Length have their bursts together.
 type Bursts struct {
-	Low, High float64 // amounts
-	Every     float64 // seconds
-	Length    float64 // seconds, at most Every
+	Low    float64 `json:"low"`    // an amount
+	High   float64 `json:"high"`   // an amount
+	Every  float64 `json:"every"`  // seconds
+	Length float64 `json:"length"` // seconds, at most Every
 }
 
 func (c Bursts) at(seed uint64, _, age float64) float64 {
@@ -79,9 +81,10 @@ func (c Bursts) clocked() bool { return false }
 
 // Walk is a random walk that is reflected at Low and High. It starts at a random place between them.
 type Walk struct {
-	Low, High float64 // amounts
-	Deviation float64 // standard deviation of the change within an hour
-	Step      float64 // seconds between two changes
+	Low       float64 `json:"low"`       // an amount
+	High      float64 `json:"high"`      // an amount
+	Deviation float64 `json:"deviation"` // standard deviation of the change within an hour
+	Step      float64 `json:"step"`      // seconds between two changes
 }
 
 func (c Walk) at(seed uint64, _, age float64) float64 {
@@ -157,14 +160,14 @@ func middle(low, high float64, steps, bits uint64) float64 {
 
 // Series is a measured series: value i holds from i·Step until (i+1)·Step.
 type Series struct {
-	Step   float64   // seconds
-	Scale  float64   // amount of the value 1
-	Values []float32 // 0 or more; at least one
-	Offset float64   // seconds into the series at which it begins
+	Step   float64   `json:"step"`             // seconds
+	Scale  float64   `json:"scale"`            // amount of the value 1
+	Values []float32 `json:"values"`           // 0 or more; at least one
+	Offset float64   `json:"offset,omitempty"` // seconds into the series at which it begins
 
-	Once        bool // after the end the last value holds; otherwise the series begins again
-	Clock       bool // follows the clock from midnight UTC; otherwise the pod's age
-	RandomStart bool // begins at a place that the seed draws, plus Offset; with Clock on a day that it draws
+	Once        bool `json:"once,omitempty"`        // after the end the last value holds; otherwise the series begins again
+	Clock       bool `json:"clock,omitempty"`       // follows the clock from midnight UTC; otherwise the pod's age
+	RandomStart bool `json:"randomStart,omitempty"` // begins at a place that the seed draws, plus Offset; with Clock on a day that it draws
 }
 
 func (c *Series) at(seed uint64, now, age float64) float64 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	strictjson "sigs.k8s.io/json"
 
 	"gnnsched/internal/quote"
@@ -30,43 +31,39 @@ func (e *modelEntry) dimensions() [Dimensions]*json.RawMessage {
 	return [Dimensions]*json.RawMessage{&e.CPU, &e.Memory, &e.NetworkIn, &e.NetworkOut, &e.DiskRead, &e.DiskWrite}
 }
 
+// curveEntry is the form of a curve in JSON. It is written with the tags of its own type.
 type curveEntry struct {
-	Day    *dayEntry    `json:"day,omitempty"`
-	Bursts *burstsEntry `json:"bursts,omitempty"`
-	Walk   *walkEntry   `json:"walk,omitempty"`
-	Series *seriesEntry `json:"series,omitempty"`
+	Day    *dayEntry    `json:"day"`
+	Bursts *burstsEntry `json:"bursts"`
+	Walk   *walkEntry   `json:"walk"`
+	Series *seriesEntry `json:"series"`
 }
 
 type dayEntry struct {
-	Low    amount   `json:"low,omitempty"`
+	Low    amount   `json:"low"`
 	High   amount   `json:"high"`
-	Period *float64 `json:"period,omitempty"` // default: 86400
-	Peak   *float64 `json:"peak,omitempty"`   // default: half the period
+	Period *float64 `json:"period"` // default: 86400
+	Peak   *float64 `json:"peak"`   // default: half the period
 }
 
 type burstsEntry struct {
-	Low    amount  `json:"low,omitempty"`
+	Low    amount  `json:"low"`
 	High   amount  `json:"high"`
 	Every  float64 `json:"every"`
 	Length float64 `json:"length"`
 }
 
 type walkEntry struct {
-	Low       amount   `json:"low,omitempty"`
+	Low       amount   `json:"low"`
 	High      amount   `json:"high"`
 	Deviation amount   `json:"deviation"`
-	Step      *float64 `json:"step,omitempty"` // default: 60
+	Step      *float64 `json:"step"` // default: 60
 }
 
+// seriesEntry is a Series whose scale may be a quantity; default: 1.
 type seriesEntry struct {
-	Step   float64   `json:"step"`
-	Scale  amount    `json:"scale,omitempty"` // default: 1
-	Values []float32 `json:"values"`
-	Offset float64   `json:"offset,omitempty"`
-
-	Once        bool `json:"once,omitempty"`
-	Clock       bool `json:"clock,omitempty"`
-	RandomStart bool `json:"randomStart,omitempty"`
+	Series
+	Scale amount `json:"scale"`
 }
 
 // amount is the text of a number or a quantity; empty if it is absent.
@@ -78,15 +75,6 @@ func (a *amount) UnmarshalJSON(b []byte) error {
 	}
 	*a = amount(b)
 	return nil
-}
-
-// MarshalJSON implements json.Marshaler.
-func (a amount) MarshalJSON() ([]byte, error) { return []byte(a), nil }
-
-// formatAmount returns the shortest text that reads back as x, which must be finite.
-func formatAmount(x float64) amount {
-	b, _ := json.Marshal(x)
-	return amount(b)
 }
 
 // maxAmount is the longest text of an amount, in bytes.
@@ -197,15 +185,8 @@ func readCurve(name string, raw json.RawMessage) (Curve, error) {
 }
 
 func (e *dayEntry) curve(f *fields) Curve {
-	c := Day{Low: f.number("day.low", e.Low), High: f.number("day.high", e.High), Period: 86400}
-	if e.Period != nil {
-		c.Period = *e.Period
-	}
-	c.Peak = c.Period / 2
-	if e.Peak != nil {
-		c.Peak = *e.Peak
-	}
-	return c
+	period := ptr.Deref(e.Period, 86400)
+	return Day{Low: f.number("day.low", e.Low), High: f.number("day.high", e.High), Period: period, Peak: ptr.Deref(e.Peak, period/2)}
 }
 
 func (e *burstsEntry) curve(f *fields) Curve {
@@ -213,21 +194,18 @@ func (e *burstsEntry) curve(f *fields) Curve {
 }
 
 func (e *walkEntry) curve(f *fields) Curve {
-	c := Walk{
-		Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation), Step: 60,
+	return Walk{
+		Low: f.number("walk.low", e.Low), High: f.number("walk.high", e.High), Deviation: f.number("walk.deviation", e.Deviation),
+		Step: ptr.Deref(e.Step, 60),
 	}
-	if e.Step != nil {
-		c.Step = *e.Step
-	}
-	return c
 }
 
 func (e *seriesEntry) curve(f *fields) Curve {
-	c := &Series{Step: e.Step, Scale: 1, Values: e.Values, Offset: e.Offset, Once: e.Once, Clock: e.Clock, RandomStart: e.RandomStart}
+	e.Series.Scale = 1
 	if e.Scale != "" {
-		c.Scale = f.number("series.scale", e.Scale)
+		e.Series.Scale = f.number("series.scale", e.Scale)
 	}
-	return c
+	return &e.Series
 }
 
 // MarshalJSON implements json.Marshaler. UnmarshalJSON reads the result back without any loss.
@@ -251,19 +229,15 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 func entryOf(c Curve) any {
 	switch c := c.(type) {
 	case Constant:
-		return formatAmount(float64(c))
+		return c
 	case Day:
-		return curveEntry{Day: &dayEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Period: &c.Period, Peak: &c.Peak}}
+		return map[string]Curve{"day": c}
 	case Bursts:
-		return curveEntry{Bursts: &burstsEntry{Low: formatAmount(c.Low), High: formatAmount(c.High), Every: c.Every, Length: c.Length}}
+		return map[string]Curve{"bursts": c}
 	case Walk:
-		return curveEntry{Walk: &walkEntry{
-			Low: formatAmount(c.Low), High: formatAmount(c.High), Deviation: formatAmount(c.Deviation), Step: &c.Step,
-		}}
+		return map[string]Curve{"walk": c}
 	case *Series:
-		return curveEntry{Series: &seriesEntry{
-			Step: c.Step, Scale: formatAmount(c.Scale), Values: c.Values, Offset: c.Offset, Once: c.Once, Clock: c.Clock, RandomStart: c.RandomStart,
-		}}
+		return map[string]Curve{"series": c}
 	}
 	panic(fmt.Sprintf("usage: unknown kind of curve %T", c))
 }

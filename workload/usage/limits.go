@@ -17,12 +17,8 @@ const maxLimits = 1 << 10
 // Limits are a node's rates in each direction, in bytes per second; 0: not limited. Share and Divide give each pod its part,
 // in the simulator as on the simulated cluster.
 type Limits struct {
-	Network, Disk float64
-}
-
-type limitsEntry struct {
-	Network amount `json:"network,omitempty"`
-	Disk    amount `json:"disk,omitempty"`
+	Network float64 `json:"network"`
+	Disk    float64 `json:"disk"`
 }
 
 // Amounts returns the limits by dimension. CPU and memory are 0.
@@ -35,7 +31,10 @@ func ParseLimits(value string) (out Limits, err error) {
 	if len(value) > maxLimits {
 		return out, fmt.Errorf("annotation %s has %d bytes, more than %d", LimitsAnnotation, len(value), maxLimits)
 	}
-	var e limitsEntry
+	var e struct {
+		Network amount `json:"network"`
+		Disk    amount `json:"disk"`
+	}
 	f := &fields{at: "limits"}
 	if err := unmarshalStrict([]byte(value), &e); err != nil {
 		f.errs = append(f.errs, err)
@@ -58,6 +57,6 @@ func ParseLimits(value string) (out Limits, err error) {
 
 // FormatLimits returns the annotation of a node with limits.
 func FormatLimits(l Limits) string {
-	b, _ := json.Marshal(limitsEntry{formatAmount(l.Network), formatAmount(l.Disk)}) // amounts are valid JSON
+	b, _ := json.Marshal(l) // amounts are valid JSON
 	return string(b)
 }

@@ -16,7 +16,8 @@ func TestParseLimits(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		``: "unexpected end", `{"network": "fast"}`: "limits.network: \"fast\" is not an amount", `{"disk": -1}`: "limits.disk: -1 is not 0 to 1e+12",
+		``: "unexpected end", `{"network": "fast"}`: "limits.network: \"fast\" is not an amount",
+		`{"disk": -1}`:      "limits.disk: -1 is not 0 to 1e+12",
 		`{"network": 2e12}`: "limits.network", `{"disc": 1}`: "unknown field", `{"disk": "` + strings.Repeat("9", maxLimits): "bytes, more than",
 	} {
 		if got, err := ParseLimits(text); err == nil || !strings.Contains(err.Error(), want) || got != (Limits{}) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 )
 
 // Model is a pod's demand over time: its use if it got everything it wants.
@@ -52,12 +53,7 @@ func (m *Model) AtFor(d Dimension, seed uint64, now, age float64, recall *Recall
 
 // Clocked reports whether a pod's usage depends on the time only, so that all pods with the model always use the same.
 func (m *Model) Clocked() bool {
-	for _, c := range m.Curves {
-		if c != nil && !c.clocked() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Curves[:], func(c Curve) bool { return c != nil && !c.clocked() })
 }
 
 // sane returns a time that curves can work with.

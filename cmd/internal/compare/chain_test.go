@@ -34,7 +34,9 @@ func TestChain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	seen := &kubeconfigOf{Launcher: inprocess.Launcher{}}
-	cfg := testbed.Config{Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)}, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}}}}
+	cfg := testbed.Config{Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)},
+		Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile,
+			Args: server.Args{Variant: server.DefaultProfile}}}}}
 	dir := filepath.Join(t.TempDir(), "chain.record")
 	err := testbed.Run(ctx, cfg, func(ctx context.Context, b *testbed.Bed) error {
 		c := &chain{T: t, Bed: b, ctx: ctx, dir: dir}
@@ -147,12 +149,13 @@ func (c *chain) recorded() (ended int, to int64) {
 
 // chainPod returns a pod for the nodes of a tier.
 func chainPod(name, tier, cpu string, change func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": tier}}, Spec: corev1.PodSpec{
-		TerminationGracePeriodSeconds: ptr.To[int64](0), NodeSelector: map[string]string{"tier": tier},
-		Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-			"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi"),
-		}}}},
-	}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": tier}},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: ptr.To[int64](0), NodeSelector: map[string]string{"tier": tier},
+			Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi"),
+			}}}},
+		}}
 	if change != nil {
 		change(p)
 	}
@@ -201,7 +204,8 @@ func (c *chain) bound(names ...string) {
 func (c *chain) deploy() {
 	c.Helper()
 	for name, value := range map[string]int32{"low": -10, "high": 1000} {
-		if _, err := c.Client.SchedulingV1().PriorityClasses().Create(c.ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{}); err != nil {
+		if _, err := c.Client.SchedulingV1().PriorityClasses().Create(c.ctx,
+			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{}); err != nil {
 			c.Fatal(err)
 		}
 	}
@@ -304,7 +308,8 @@ func (c *chain) checkHold(h held) {
 	r := c.compare("--from", h.from.UTC().Format(time.RFC3339), "--to", h.to.UTC().Format(time.RFC3339))
 	for _, row := range r.Rows { // in a time without arrivals, all profiles have the real state
 		f := row.Figures
-		if math.Abs(f["waiting_pods"]-float64(h.waiting)) > 1e-6 || math.Abs(f["nodes_in_use"]-float64(h.nodesInUse)) > 1e-6 || math.Abs(f["imbalance"]-h.imbalance) > 1e-6 || row.Unscheduled != float64(h.waiting) {
+		if math.Abs(f["waiting_pods"]-float64(h.waiting)) > 1e-6 || math.Abs(f["nodes_in_use"]-float64(h.nodesInUse)) > 1e-6 ||
+			math.Abs(f["imbalance"]-h.imbalance) > 1e-6 || row.Unscheduled != float64(h.waiting) {
 			c.Errorf("%s says %+v, the API server %+v", row.Name, row, h)
 		}
 	}
@@ -318,11 +323,13 @@ func (c *chain) checkWhole(h held) {
 	c.Helper()
 	r := c.compare()
 	real, present, other := r.Rows[0], r.Rows[1], r.Rows[2]
-	if real.Name != reality || real.Pods != chainPods || real.NeverRan != chainNeverRan || real.Preempted != chainPreempted || real.Unscheduled != float64(h.waiting) {
+	if real.Name != reality || real.Pods != chainPods || real.NeverRan != chainNeverRan || real.Preempted != chainPreempted ||
+		real.Unscheduled != float64(h.waiting) {
 		c.Errorf("really: %+v", real)
 	}
 	for _, x := range []row{present, other} { // the constraints leave no choice about these
-		if x.Pods != real.Pods || x.NeverRan != real.NeverRan || x.Preempted != real.Preempted || x.Unscheduled != real.Unscheduled || x.Refused+x.Fallbacks != 0 {
+		if x.Pods != real.Pods || x.NeverRan != real.NeverRan || x.Preempted != real.Preempted || x.Unscheduled != real.Unscheduled ||
+			x.Refused+x.Fallbacks != 0 {
 			c.Errorf("%s: %+v, really %+v", x.Name, x, real)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
+	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -49,25 +50,32 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
 			"   gnnsched compare --live --to 2026-06-01T01:00:00Z prod.record      # the same on simulated clusters with real schedulers\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
-		Flags: cli.Grouped(append(flags(), cli.LogFlags()...),
-			cli.Group{Heading: "with --live", Flags: "live speed kwokcluster"}),
+		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
+			cli.Group{Heading: "with --live", Flags: "live speed kwokcluster"},
+			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: func(c *ucli.Context) error { return run(c, launcher) },
 	}
 }
 
 func flags() []ucli.Flag {
 	return append([]ucli.Flag{
-		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile, Usage: "`PROFILE` that the cluster has now: the name of one, or [NAME=]FILE, as for --checkpoint"},
-		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"), Usage: "`PROFILE` to compare with it; may be given several times"},
+		&ucli.StringFlag{Name: "present", Value: server.DefaultProfile,
+			Usage: "`PROFILE` that the cluster has now: the name of one, or [NAME=]FILE, as for --checkpoint"},
+		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("gnn"),
+			Usage: "`PROFILE` to compare with it; may be given several times"},
 		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "objective", Value: "balance", Usage: "`OBJECTIVE` of the column cost, such as pack or balance=1,pack=0.5"},
 		recording.PricesFlag(),
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "first `SEED` of the draws among equal nodes; the others follow it"},
 		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: verdict, figures with intervals, the cluster over time, waits, placements"},
-		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, one after the other"},
-		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; by default so many that a profile takes two minutes"},
-		&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
+		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: verdict, figures with intervals, " +
+			"the cluster over time, waits, placements"},
+		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, " +
+			"one after the other"},
+		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; " +
+			"by default so many that a profile takes two minutes"},
+		&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this " +
+			"program, else in PATH"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
 	}, recording.WindowFlags()...)
 }
@@ -101,10 +109,21 @@ func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error
 		Run: func(w *runfolder.Writer) (result, error) {
 			defer p.bar.Close()
 			p.journal = newJournal(w)
-			return p.all(c.Context)
+			ctx := c.Context
+			if p.crew, err = work.Enlist(c, p.bar.Note); err != nil {
+				return result{}, err
+			}
+			if p.crew != nil {
+				defer p.crew.Close()
+				ctx = p.crew.Until(ctx)
+				if err := p.away(ctx, c); err != nil {
+					return result{}, err
+				}
+			}
+			return p.all(ctx)
 		},
 		Print: func(r result) error { return write(c.App.Writer, r) },
-		Rows:  func(r result) []runfolder.Row { return append(r.folder(), p.journal.rows()...) },
+		Rows:  func(r result) []runfolder.Row { return slices.Concat(r.folder(), p.journal.rows(), p.crew.Rows()) },
 	})
 }
 
@@ -147,8 +166,10 @@ type player struct {
 	source  replay.Source
 	chosen  []server.Profile // the present one first
 	config  replay.Config
-	live    *liveConfig // nil without --live
-	journal *journal    // nil without --out
+	live    *liveConfig            // nil without --live
+	journal *journal               // nil without --out
+	crew    *work.Crew             // nil: all is played here
+	played  map[turn]replay.Course // by the crew
 	bar     *progress.Bar
 	log     zerolog.Logger
 	seeds   []uint64
@@ -179,9 +200,11 @@ func (p *player) all(ctx context.Context) (result, error) {
 		p.config.Profile = profile
 		var all runs
 		for _, seed := range p.seeds {
-			course, err := p.play(ctx, name, seed, replay.Run)
-			if err != nil {
-				return result{}, err
+			course, played := p.played[turn{i, seed}]
+			if !played {
+				if course, err = p.play(ctx, name, seed, replay.Run); err != nil {
+					return result{}, err
+				}
 			}
 			all = append(all, course)
 		}

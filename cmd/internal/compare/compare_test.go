@@ -38,7 +38,7 @@ const t0 = 1_700_000_000_000
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // recorded writes a record of ten minutes: pods of one core, spread over three nodes though one would hold them.
-func recorded(t *testing.T) string {
+func recorded(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "prod.record")
 	w, err := record.Create(dir, record.Options{})
@@ -84,7 +84,8 @@ func TestCommand(t *testing.T) {
 	if really.Pods != 60 || really.Figures["wait_s"] != 0.5 || packed.Figures["wait_s"] != 0 || packed.Unscheduled != 0 {
 		t.Errorf("%+v\n%+v", really, packed)
 	}
-	if n, p := packed.Figures["nodes_in_use"], packed.Figures[priceFigure]; n < 0.99 || n > 1.01 || p < 0.49 || p > 0.51 || really.Figures["nodes_in_use"] < 2.9 {
+	if n, p := packed.Figures["nodes_in_use"],
+		packed.Figures[priceFigure]; n < 0.99 || n > 1.01 || p < 0.49 || p > 0.51 || really.Figures["nodes_in_use"] < 2.9 {
 		t.Errorf("%v nodes for %v, really %v", n, p, really.Figures["nodes_in_use"])
 	}
 	if d := packed.Differences["nodes_in_use"]; d.Low == nil || !(*d.Low <= d.Mean && d.Mean <= *d.High && *d.High < -1) {
@@ -94,7 +95,8 @@ func TestCommand(t *testing.T) {
 		t.Error("equal seeds give unequal output")
 	}
 	code, out, errs = execute(t, "--profile", "most-allocated", dir)
-	if code != exit.OK || !strings.HasPrefix(out, "most-allocated costs more than default-scheduler: cost +0.1") || !strings.Contains(out, "-0.50 (-0.50 to -0.50)") ||
+	if code != exit.OK || !strings.HasPrefix(out, "most-allocated costs more than default-scheduler: cost +0.1") ||
+		!strings.Contains(out, "-0.50 (-0.50 to -0.50)") ||
 		!strings.Contains(out, "volume claims: their pods are placed as if they had none (60 pods)") || strings.Contains(out, "price/h") {
 		t.Errorf("code %d: %s\n%s", code, errs, out)
 	}
@@ -120,12 +122,14 @@ func TestUnbound(t *testing.T) {
 	}
 	code, out, errs := execute(t, "--profile", "most-allocated", dir)
 	if code != exit.OK || !strings.HasPrefix(out, "most-allocated ") ||
-		strings.Contains(out, "│ really") || !strings.Contains(flat(out), "what really happened is not known: "+unrecorded) || !strings.Contains(out, "resource claims: their pods are placed as if they had none") {
+		strings.Contains(out, "│ really") || !strings.Contains(flat(out), "what really happened is not known: "+unrecorded) ||
+		!strings.Contains(out, "resource claims: their pods are placed as if they had none") {
 		t.Errorf("code %d: %s\n%s", code, errs, out)
 	}
 	code, out, _ = execute(t, "--profile", "most-allocated", "-o", "json", dir)
 	var r result
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exit.OK || r.Unrecorded != unrecorded || len(r.Rows) != 2 || r.Rows[0].Differences != nil || len(r.Rows[1].Differences) == 0 {
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exit.OK || r.Unrecorded != unrecorded || len(r.Rows) != 2 ||
+		r.Rows[0].Differences != nil || len(r.Rows[1].Differences) == 0 {
 		t.Errorf("code %d, %v: %s", code, err, out)
 	}
 }
@@ -163,14 +167,17 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := run.Manifest
-	if m.Kind != "compare" || m.Ended == nil || m.Settings["objective"] != "pack" || len(run.Scenarios) != 1 || run.Scenarios[0].Baseline != "default-scheduler" || run.Scenarios[0].Metrics[0].Name != "cost" {
+	if m.Kind != "compare" || m.Ended == nil || m.Settings["objective"] != "pack" || len(run.Scenarios) != 1 ||
+		run.Scenarios[0].Baseline != "default-scheduler" || run.Scenarios[0].Metrics[0].Name != "cost" {
 		t.Errorf("%+v, %+v", m, run.Scenarios)
 	}
-	if len(run.Verdicts) != 2 || !strings.HasPrefix(run.Verdicts[1].Text, "How far the simulated") || run.Verdicts[0].State != runfolder.Better || len(run.Episodes) != 3 || len(run.Tables) != 2 {
+	if len(run.Verdicts) != 2 || !strings.HasPrefix(run.Verdicts[1].Text, "How far the simulated") ||
+		run.Verdicts[0].State != runfolder.Better || len(run.Episodes) != 3 || len(run.Tables) != 2 {
 		t.Errorf("%+v, %+v, %+v", run.Verdicts, run.Episodes, run.Tables)
 	}
 	for _, d := range run.Differences {
-		if d.Metric == "wait_s" && d.Contender == reality && d.Mean != 0.5 || d.Metric == "nodes_in_use" && d.Contender == "most-allocated" && (d.High == nil || *d.High > -1) {
+		if d.Metric == "wait_s" && d.Contender == reality && d.Mean != 0.5 || d.Metric == "nodes_in_use" && d.Contender == "most-allocated" &&
+			(d.High == nil || *d.High > -1) {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -199,7 +206,8 @@ func checkOverTime(t *testing.T, run *runfolder.Run) {
 				}
 			}
 		}
-		if len(frames) != 96 || frames[0].At != 0 || frames[95].At != 600 || len(frames[5].Nodes) != 3 || (name == "most-allocated") != (busy < 100) {
+		if len(frames) != 96 || frames[0].At != 0 || frames[95].At != 600 || len(frames[5].Nodes) != 3 ||
+			(name == "most-allocated") != (busy < 100) {
 			t.Errorf("%s: %d frames, in which %d nodes have pods", name, len(frames), busy)
 		}
 		var chosen []runfolder.Decision
@@ -208,11 +216,13 @@ func checkOverTime(t *testing.T, run *runfolder.Run) {
 				chosen = append(chosen, d)
 			}
 		}
-		if len(chosen) != 60 || chosen[7].Pod != "shop/web-7" || chosen[7].Class != "1 CPU, 1 GiB" || (name == reality) != (chosen[7].Feasible == 0 && chosen[7].Waited == 0.5) || (name == reality) != (chosen[7].RunnerUp == "") {
+		if len(chosen) != 60 || chosen[7].Pod != "shop/web-7" || chosen[7].Class != "1 CPU, 1 GiB" ||
+			(name == reality) != (chosen[7].Feasible == 0 && chosen[7].Waited == 0.5) || (name == reality) != (chosen[7].RunnerUp == "") {
 			t.Errorf("%s: %d placements, such as %+v", name, len(chosen), chosen[7])
 		}
 		for _, w := range run.Waits {
-			if w.Contender == name && (w.Class != "1 CPU, 1 GiB" || w.Pods != 60 || w.Waited != 0 || w.Never != 0 || (name == reality) != (w.Mean > 0.49)) {
+			if w.Contender == name && (w.Class != "1 CPU, 1 GiB" || w.Pods != 60 || w.Waited != 0 || w.Never != 0 ||
+				(name == reality) != (w.Mean > 0.49)) {
 				t.Errorf("%+v", w)
 			}
 		}
@@ -261,7 +271,8 @@ func TestFiles(t *testing.T) {
 	if code, _, errs := execute(t, "--checkpoint", "none.safetensors", dir); code != exit.Checkpoint {
 		t.Errorf("code %d: %s", code, errs)
 	}
-	if code, _, errs := execute(t, "--checkpoint", "gnn="+own, "--profile", "gnn", dir); code != exit.Usage || !strings.Contains(errs, "there is a profile gnn already") {
+	if code, _, errs := execute(t, "--checkpoint", "gnn="+own, "--profile", "gnn", dir); code != exit.Usage ||
+		!strings.Contains(errs, "there is a profile gnn already") {
 		t.Errorf("code %d: %s", code, errs)
 	}
 }
@@ -309,7 +320,8 @@ profiles:
 	if d := r.Rows[2].Differences["nodes_in_use"].Mean; math.Abs(d-(spreads-packs)) > 1e-9 {
 		t.Errorf("%v nodes from the baseline, want %v", d, spreads-packs)
 	}
-	if code, out, _ := execute(t, "--present", "now="+file, dir); code != exit.OK || !strings.HasPrefix(out, "gnn costs ") || !strings.Contains(flat(out), "The column now has its distance from what really happened.") {
+	if code, out, _ := execute(t, "--present", "now="+file, dir); code != exit.OK || !strings.HasPrefix(out, "gnn costs ") ||
+		!strings.Contains(flat(out), "The column now has its distance from what really happened.") {
 		t.Errorf("code %d: %s", code, out)
 	}
 	for say, args := range map[string][]string{

@@ -68,7 +68,8 @@ func (r result) liveRows() (rows []runfolder.Row) {
 	for _, x := range r.Rows {
 		if x.Live != nil {
 			rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name + liveSuffix, Values: r.values(x.Live.row)},
-				runfolder.Verdict{Scenario: scenarioName, Contender: x.Name + liveSuffix, State: runfolder.Note, Text: fmt.Sprintf("%s live, less the simulated one: %s", x.Name, r.list(x.Live.Differences))})
+				runfolder.Verdict{Scenario: scenarioName, Contender: x.Name + liveSuffix, State: runfolder.Note,
+					Text: fmt.Sprintf("%s live, less the simulated one: %s", x.Name, r.list(x.Live.Differences))})
 		}
 	}
 	if lines := r.confirmed(); len(lines) > 0 {
@@ -89,8 +90,7 @@ func (r result) about() string {
 func (d difference) reversed() difference {
 	out := difference{Mean: -d.Mean}
 	if d.Low != nil {
-		low, high := -*d.High, -*d.Low
-		out.Low, out.High = &low, &high
+		out.Low, out.High = new(-*d.High), new(-*d.Low)
 	}
 	return out
 }

@@ -81,7 +81,8 @@ func TestLive(t *testing.T) {
 		if l == nil {
 			t.Fatalf("%s has no live row", x.Name)
 		}
-		if l.Pods != x.Pods || l.Unscheduled != x.Unscheduled || l.NeverRan != x.NeverRan || l.Preempted+float64(l.Fallbacks) != 0 || x.Pods != 4 || x.Unscheduled != 1 || x.NeverRan != 1 {
+		if l.Pods != x.Pods || l.Unscheduled != x.Unscheduled || l.NeverRan != x.NeverRan || l.Preempted+float64(l.Fallbacks) != 0 ||
+			x.Pods != 4 || x.Unscheduled != 1 || x.NeverRan != 1 {
 			t.Errorf("%s: live %+v, simulated %+v", x.Name, l, x)
 		}
 		waits := math.Abs(l.Figures["waiting_pods"] - x.Figures["waiting_pods"])
@@ -91,7 +92,8 @@ func TestLive(t *testing.T) {
 		if w := l.Figures["wait_s"]; w < 5.9 { // second waits for first, and refused for its end: 24 s of four pods
 			t.Errorf("%s: pods waited %v s live", x.Name, w)
 		}
-		if d := l.Differences["nodes_in_use"].Mean; math.Abs(d-(l.Figures["nodes_in_use"]-x.Figures["nodes_in_use"])) > 1e-9 || len(l.Differs) < 3 {
+		if d := l.Differences["nodes_in_use"].Mean; math.Abs(d-(l.Figures["nodes_in_use"]-x.Figures["nodes_in_use"])) > 1e-9 ||
+			len(l.Differs) < 3 {
 			t.Errorf("%s: difference %v, %q", x.Name, d, l.Differs)
 		}
 	}
@@ -125,7 +127,8 @@ func TestLiveInterrupted(t *testing.T) {
 	if code != exit.Interrupted {
 		t.Errorf("code %d: %s", code, errs)
 	}
-	for _, want := range []string{"How far live is from simulated, at speed 8\n  default-scheduler: wait ", "  most-allocated: not played live to the end\nThey may differ because\n", "│ default-scheduler (live) │", "│ most-allocated │"} {
+	for _, want := range []string{"How far live is from simulated, at speed 8\n  default-scheduler: wait ",
+		"  most-allocated: not played live to the end\nThey may differ because\n", "│ default-scheduler (live) │", "│ most-allocated │"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}

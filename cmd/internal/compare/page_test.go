@@ -35,7 +35,8 @@ func large(t *testing.T) string {
 	}
 	for i := range int64(pods) {
 		at := t0 + i*7000
-		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop-" + fmt.Sprint(i%9), Name: fmt.Sprintf("checkout-with-a-long-name-%d", i), MilliCPU: 250 * (1 + i%20), Memory: (1 + i%20) << 30,
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop-" + fmt.Sprint(i%9), Name: fmt.Sprintf("checkout-with-a-long-name-%d", i),
+			MilliCPU: 250 * (1 + i%20), Memory: (1 + i%20) << 30,
 			Arrived: at, Bound: at + 500 + i%5000, Ended: at + 900_000, End: record.Deleted, Node: name(int(i*7) % nodes)})
 	}
 	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + 3_600_000})

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
@@ -17,7 +18,8 @@ type verdict struct {
 
 // rule explains how differences are marked. Its arguments are the words for a mark and for an unclear one, and the name of the present
 // profile.
-const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; %s one whose interval excludes only 0."
+const rule = "%s a difference whose 95 %% interval lies beyond the distance of the simulated %s from what really happened; " +
+	"%s one whose interval excludes only 0."
 
 // distance returns the difference of a figure between the simulated present profile and the real placements; 0 if it is not known.
 func (r result) distance(f figure) float64 {
@@ -76,12 +78,7 @@ func (r result) verdict(x row) verdict {
 
 // nothingCame tells whether no row has a pod that waited for a node: all profiles then leave the cluster as it was.
 func (r result) nothingCame() bool {
-	for _, x := range r.Rows {
-		if x.Pods > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Rows, func(x row) bool { return x.Pods > 0 })
 }
 
 // figureOf returns the figure with a name that is written in this package.

@@ -34,7 +34,8 @@ func TestVerdict(t *testing.T) {
 		state runfolder.State
 		say   string
 	}{
-		{"beyond", judged(-0.02, from(-0.06, -0.03), same), runfolder.Better, "gnn costs less than now: cost -0.04500 (-0.06000 to -0.03000), and the replay is off by 0.02000"},
+		{"beyond", judged(-0.02, from(-0.06, -0.03), same), runfolder.Better,
+			"gnn costs less than now: cost -0.04500 (-0.06000 to -0.03000), and the replay is off by 0.02000"},
 		{"worse", judged(0.02, from(0.03, 0.06), same), runfolder.Worse, "gnn costs more than now"},
 		{"within the distance", judged(0.02, from(-0.06, -0.01), same), runfolder.Unclear, "gnn costs less than now in the replay only"},
 		{"all within", judged(0.02, from(0.001, 0.002), same), runfolder.Unclear, "gnn costs more than now in the replay only"},

@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
-	"gnnsched/cmd/internal/trial"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/scheduler/eval"
 )
 
 var formats = map[string]func(io.Writer, result) error{
-	"table": writeTable, "csv": writeCSV, "json": func(w io.Writer, r result) error { return trial.JSON(w, r) },
+	"table": writeTable, "csv": writeCSV, "json": func(w io.Writer, r result) error { return cli.JSON(w, r) },
 }
 
 func writeCSV(w io.Writer, r result) error {
@@ -43,13 +44,7 @@ func (r result) shown() []figure {
 	if r.priced {
 		return figures
 	}
-	var out []figure
-	for _, f := range figures {
-		if f.name != priceFigure {
-			out = append(out, f)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return f.name == priceFigure })
 }
 
 // accuracy describes the difference of the simulated present profile from the real placements.
@@ -109,11 +104,7 @@ func (r result) writeDifferences(p *printer) error {
 	p.b.WriteByte('\n')
 	p.say("", text)
 	p.say("", fmt.Sprintf(rule, "A * marks", present, "a ? marks"))
-	head := []string{""}
-	for _, x := range rows {
-		head = append(head, x.Name)
-	}
-	lines := [][]string{head}
+	lines := [][]string{append([]string{""}, choice.Names(rows, func(x row) string { return x.Name })...)}
 	for _, f := range r.shown() {
 		line := []string{f.title}
 		for _, x := range rows {

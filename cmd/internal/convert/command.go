@@ -14,6 +14,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
@@ -47,15 +48,18 @@ func Command() *ucli.Command {
 			"   kubectl cluster-info dump -A --output-directory dump && gnnsched convert --out now.record dump\n" +
 			"   gnnsched convert --out openb.record openb_node_list_gpu_node.csv openb_pod_list_default.csv\n" +
 			"   gnnsched convert --out aaml.record plan.csv\n" +
-			"   gnnsched convert --prometheus https://prometheus:9090 --token-file token --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z --out march.record",
+			"   gnnsched convert --prometheus https://prometheus:9090 --token-file token --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z " +
+			"--out march.record",
 		Flags: cli.Grouped(append([]ucli.Flag{
 			&ucli.StringFlag{Name: "format", Usage: "`FORMAT` of the record; default: by the first line, which azure and alibaba do not have"},
 			&ucli.StringFlag{Name: "out", Usage: "write to `FILE`; default: standard output"},
-			&ucli.StringFlag{Name: "part", Value: string(measured.All), Usage: "`PART` of the machines or jobs: " + parts() + "; a quarter is for judging, by name"},
+			&ucli.StringFlag{Name: "part", Value: string(measured.All),
+				Usage: "`PART` of the machines or jobs: " + parts() + "; a quarter is for judging, by name"},
 			&ucli.Float64Flag{Name: "step", Value: 300, Usage: "`SECONDS` of one value; the mean of what was measured in them"},
 			&ucli.Float64Flag{Name: "days", Usage: "keep `NUMBER` days of each machine; 0 for all"},
 			&ucli.IntFlag{Name: "limit", Usage: "read `NUMBER` machines or jobs at most; 0 for all"},
-			&ucli.Float64Flag{Name: "request-percentile", Usage: "machines' pods request this `PERCENTILE` of what was used, instead of what the machine was given"},
+			&ucli.Float64Flag{Name: "request-percentile",
+				Usage: "machines' pods request this `PERCENTILE` of what was used, instead of what the machine was given"},
 			&ucli.BoolFlag{Name: "no-requests", Usage: "jobs request nothing, instead of what they were given"},
 		}, append(prometheusFlags(), cli.LogFlags()...)...),
 			cli.Group{Heading: "with --prometheus", Flags: cli.Names(prometheusFlags())}),
@@ -72,13 +76,7 @@ func formats() string {
 	return out.String()
 }
 
-func parts() string {
-	var out []string
-	for _, p := range measured.Parts() {
-		out = append(out, string(p))
-	}
-	return strings.Join(out, ", ")
-}
+func parts() string { return strings.Join(choice.Names(measured.Parts(), choice.Text), ", ") }
 
 func run(c *ucli.Context) error {
 	o, err := options(c)

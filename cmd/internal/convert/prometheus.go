@@ -20,11 +20,13 @@ import (
 // prometheusFlags are the flags of a record of Prometheus' history.
 func prometheusFlags() []ucli.Flag {
 	return append([]ucli.Flag{
-		&ucli.StringFlag{Name: "prometheus", Usage: "make a record of the history that the Prometheus server at `URL` has, or go on with one; needs --from and --out"},
+		&ucli.StringFlag{Name: "prometheus", Usage: "make a record of the history that the Prometheus server at `URL` has, or go on with one; " +
+			"needs --from and --out"},
 		&ucli.StringFlag{Name: "from", Usage: "with --prometheus, begin at `TIME`, such as 2026-03-01T00:00:00Z"},
 		&ucli.StringFlag{Name: "to", Usage: "with --prometheus, end at `TIME`; default: now"},
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
-		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
+		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute,
+			Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
 	}, promflags.Flags("")...)
 }
 

@@ -40,7 +40,8 @@ func TestRecordOfPrometheus(t *testing.T) {
 		"--chunk", historytest.Chunk.String(), "--usage", historytest.Usage.String(),
 	}
 	_, err := convert(t, args...)
-	if exit.Code(err) != exit.Unreachable || !strings.Contains(err.Error(), "the record is complete until "+historytest.Begin.Add(40*time.Minute).Format(time.RFC3339)) {
+	if exit.Code(err) != exit.Unreachable ||
+		!strings.Contains(err.Error(), "the record is complete until "+historytest.Begin.Add(40*time.Minute).Format(time.RFC3339)) {
 		t.Fatalf("cut off: %v", err)
 	}
 	away.Store(false)
@@ -111,7 +112,8 @@ func TestRecordOfPrometheusRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{to, from, "--token-file", file(t, filepath.Join(dir, "token"), "secret"), "--prometheus", s.URL}, exit.Unreachable, "too many samples"},
+		{[]string{to, from, "--token-file", file(t, filepath.Join(dir, "token"), "secret"), "--prometheus", s.URL}, exit.Unreachable,
+			"too many samples"},
 		{[]string{to, "--prometheus", s.URL}, exit.Usage, "needs --from"},
 		{[]string{to, "--prometheus", s.URL, "--from", "noon"}, exit.Usage, `"noon" is no time`},
 		{[]string{to, from, "--prometheus", s.URL, "--to", "2026-02-01T00:00:00Z"}, exit.Usage, "--to is not after --from"},

@@ -113,7 +113,8 @@ func warnOf(look []observe.File, a observe.Assumed, log zerolog.Logger) {
 	}
 	if a.Lost > 0 {
 		log.Warn().Str("file", last).Int("pods", a.Lost).Int("of", a.Of).
-			Msg("this file, and those of its time, lack most pods of earlier ones, which are taken to have ended; a list of some pods says so wrongly")
+			Msg("this file, and those of its time, lack most pods of earlier ones, which are taken to have ended; " +
+				"a list of some pods says so wrongly")
 	}
 	if a.Nowhere > 0 {
 		log.Warn().Str("file", last).Int("pods", a.Nowhere).Str("node", a.NodeLess).Msg("pods are on nodes that no file has")

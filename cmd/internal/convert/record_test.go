@@ -41,10 +41,12 @@ func TestAbsurdAmounts(t *testing.T) {
 	for _, p := range got {
 		limits[p.Name], requests[p.Name] = p.CPULimit, p.MilliCPU
 	}
-	if limits["greedy"] != cluster.MaxMilliCPU || requests["huge"] != cluster.MaxMilliCPU || limits["large"] != 1_000_000 || requests["p"] != 1000 {
+	if limits["greedy"] != cluster.MaxMilliCPU || requests["huge"] != cluster.MaxMilliCPU || limits["large"] != 1_000_000 ||
+		requests["p"] != 1000 {
 		t.Errorf("limits %v, requests %v", limits, requests)
 	}
-	if strings.Count(printed, "the record bounds them") != 1 || !strings.Contains(printed, `"objects":2`) || !strings.Contains(printed, "x/greedy") || !strings.Contains(printed, "resources.limits.cpu is 1e30") {
+	if strings.Count(printed, "the record bounds them") != 1 || !strings.Contains(printed, `"objects":2`) ||
+		!strings.Contains(printed, "x/greedy") || !strings.Contains(printed, "resources.limits.cpu is 1e30") {
 		t.Errorf("the log says %q", printed)
 	}
 }
@@ -66,7 +68,8 @@ func TestRecordOfKubectl(t *testing.T) {
 		t.Fatal(err)
 	}
 	pods, err := r.Pods()
-	if err != nil || len(pods) != 2 || pods[0].UID != "u" || pods[0].End != record.Unseen || pods[1].MilliCPU != 1000 || pods[1].Node != "n1" || pods[1].Ended != 0 {
+	if err != nil || len(pods) != 2 || pods[0].UID != "u" || pods[0].End != record.Unseen || pods[1].MilliCPU != 1000 ||
+		pods[1].Node != "n1" || pods[1].Ended != 0 {
 		t.Errorf("pods %+v, %v", pods, err)
 	}
 	if runs, err := r.Runs(); err != nil || len(runs) != 1 || runs[0].Source != "kubectl" || runs[0].Program != "v1.2.3" {
@@ -77,7 +80,8 @@ func TestRecordOfKubectl(t *testing.T) {
 		want string
 	}{
 		{[]string{"--out", to, first}, "is a record already"},
-		{[]string{"--out", filepath.Join(dir, "a.record"), file(t, filepath.Join(dir, "bad.json"), "NAME READY")}, "not what kubectl -o json or -o yaml prints"},
+		{[]string{"--out", filepath.Join(dir, "a.record"), file(t, filepath.Join(dir, "bad.json"), "NAME READY")},
+			"not what kubectl -o json or -o yaml prints"},
 		{[]string{"--out", filepath.Join(dir, "b.record"), "--days", "2", first}, "--days has no effect on a record"},
 		{[]string{"--out", filepath.Join(dir, "c.record"), filepath.Join(dir, "none.json")}, "no such file"},
 		{[]string{"--out", dir + "/d.record", "--limit", "1", "-"}, "--limit has no effect"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -85,12 +86,7 @@ func closed(w *record.Writer, log zerolog.Logger) error {
 
 // isTraces reports whether all files are CSV files.
 func isTraces(paths []string) bool {
-	for _, p := range paths {
-		if !strings.HasSuffix(p, ".csv") {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(paths, func(p string) bool { return !strings.HasSuffix(p, ".csv") })
 }
 
 // isNodeList reports whether a file begins as openb's node lists do.

@@ -35,11 +35,13 @@ func TestRecordOfATrace(t *testing.T) {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
 	runs, err := r.Runs()
-	if err != nil || len(runs) != 1 || runs[0].Source != "openb" || runs[0].Program != "v1.2.3" || runs[0].From != play.Midnight || runs[0].To != play.Midnight+300_000 {
+	if err != nil || len(runs) != 1 || runs[0].Source != "openb" || runs[0].Program != "v1.2.3" || runs[0].From != play.Midnight ||
+		runs[0].To != play.Midnight+300_000 {
 		t.Errorf("runs %+v, %v", runs, err)
 	}
 	got, err := trace.Load(to)
-	if err != nil || len(got.Arrivals) != 2 || got.Arrivals[0].Lifetime != 300 || got.Arrivals[1].At != 60 || got.Arrivals[0].Deployment.Shape.Requests.GPUMilli != 460 || len(got.Notes) > 0 {
+	if err != nil || len(got.Arrivals) != 2 || got.Arrivals[0].Lifetime != 300 || got.Arrivals[1].At != 60 ||
+		got.Arrivals[0].Deployment.Shape.Requests.GPUMilli != 460 || len(got.Notes) > 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -51,7 +53,8 @@ func TestRecordOfAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := trace.Load(to)
-	if err != nil || len(got.Arrivals) != 2 || got.Arrivals[1].Deployment.Name != "brave-otter-1" || got.Arrivals[1].Lifetime != 1 || got.Arrivals[1].Deployment.Shape.Limits.MilliCPU != 500 {
+	if err != nil || len(got.Arrivals) != 2 || got.Arrivals[1].Deployment.Name != "brave-otter-1" || got.Arrivals[1].Lifetime != 1 ||
+		got.Arrivals[1].Deployment.Shape.Limits.MilliCPU != 500 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -67,7 +70,8 @@ func TestRecordOfATraceRefuses(t *testing.T) {
 		"no such file":          {filepath.Join(dir, "none.csv")},
 	} {
 		to := filepath.Join(dir, "x.record")
-		if _, err := convert(t, append([]string{"--out", to}, files...)...); err == nil || !strings.Contains(err.Error(), want) || exit.Code(err) != exit.Usage {
+		if _, err := convert(t, append([]string{"--out", to}, files...)...); err == nil || !strings.Contains(err.Error(), want) ||
+			exit.Code(err) != exit.Usage {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if record.Is(to) {

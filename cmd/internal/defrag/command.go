@@ -3,7 +3,6 @@ package defrag
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -26,7 +26,9 @@ import (
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/metric"
 	"gnnsched/scheduler/defrag"
+	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/replay"
 )
@@ -35,21 +37,22 @@ import (
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "defrag",
-		Usage:     "move pods so that nodes become empty, or so that a waiting pod fits",
+		Usage:     "move pods so that nodes become empty, an objective falls, or a waiting pod fits",
 		ArgsUsage: "[RECORD]",
-		Description: "Looks at the cluster, or at a record, and prints which pods to move where. Without --apply nothing is moved, and reading is all\n" +
-			"that it needs. With --apply it evicts the pods through the Eviction API, so that PodDisruptionBudgets hold, round by round,\n" +
-			"and goes on when their owners' new pods run. Nodes that it empties stay cordoned. docs/how-to/defrag.md says what stays.\n\n" +
-			"Examples:\n" +
+		Description: "Looks at the cluster, or at a record, and prints which pods to move where. Without --apply nothing is moved, " +
+			"and reading is all\nthat it needs. With --apply it evicts the pods through the Eviction API, so that PodDisruptionBudgets hold, " +
+			"round by round,\nand goes on when their owners' new pods run. Nodes that it empties stay cordoned. " +
+			"docs/how-to/defrag.md says what stays.\n\nExamples:\n" +
 			"   gnnsched defrag                                      # which nodes could be empty?\n" +
 			"   gnnsched defrag --apply                              # move the pods\n" +
 			"   gnnsched defrag --for ml/train-0                     # what has to move so that this pod fits?\n" +
+			"   gnnsched defrag --objective energy                   # which moves save power?\n" +
 			"   gnnsched defrag --moves 5% --min-age 1h --apply\n" +
 			"   gnnsched defrag --apply --every 1h --between 02:00-05:00\n" +
 			"   gnnsched defrag prod.record                          # of a record; see also gnnsched plan\n" +
 			"   gnnsched defrag --print-rbac --apply | kubectl apply -f -",
-		Flags: cli.Grouped(slices.Concat(cli.ClusterFlags(), flags(), cli.LogFlags()),
-			cli.Group{Heading: "with --apply", Flags: "apply wait every between lease-namespace"}),
+		Flags: cli.Grouped(slices.Concat(cli.ClusterFlags(), flags(), cmdplan.SearchFlags(), cli.LogFlags()),
+			cli.Group{Heading: "with --apply", Flags: "apply wait every between lease-namespace metrics-address"}),
 		Action: run,
 	}
 }
@@ -57,16 +60,22 @@ func Command() *ucli.Command {
 func flags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "for", Usage: "make room for the waiting `POD`, namespace/name, and do not empty nodes"},
-		&ucli.StringFlag{Name: "moves", Value: "2%", Usage: "move at most `N` pods, or so many percent of the pods, at least 1; 0 for any number"},
+		&ucli.StringFlag{Name: "objective", Usage: "lower this `MIX` of objectives, such as balance=1,energy=0.5 or gpu-fragmentation, " +
+			"and do not empty nodes; gnnsched eval --help lists them"},
+		&ucli.StringFlag{Name: "moves", Value: "2%",
+			Usage: "move at most `N` pods, or so many percent of the pods, at least 1; 0 for any number"},
 		&ucli.StringFlag{Name: "memory", Usage: "move pods that request this `AMOUNT` of memory together at most, such as 64Gi"},
 		&ucli.BoolFlag{Name: "delete-emptydir-data", Usage: "move pods though their emptyDir volumes lose their data"},
 		&ucli.DurationFlag{Name: "min-age", Value: 10 * time.Minute, Usage: "move no pod that has run for less than this `TIME`"},
-		&ucli.IntFlag{Name: "max-priority", Value: int(scheduling.HighestUserDefinablePriority), Usage: "move no pod of a priority over `N`; by default none of system-cluster-critical"},
+		&ucli.IntFlag{Name: "max-priority", Value: int(scheduling.HighestUserDefinablePriority),
+			Usage: "move no pod of a priority over `N`; by default none of system-cluster-critical"},
 		&ucli.BoolFlag{Name: "apply", Usage: "move the pods"},
 		&ucli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "end if pods do not run again after this `TIME`"},
 		&ucli.DurationFlag{Name: "every", Usage: "go on, and plan anew after this `TIME`; 0: once"},
 		&ucli.StringFlag{Name: "between", Usage: "begin to move only between these `TIMES` of the day, such as 22:00-05:00"},
-		&ucli.StringFlag{Name: "lease-namespace", Value: "kube-system", Usage: "`NAMESPACE` of the lease gnnsched-defrag, of which one process at a time is the holder"},
+		&ucli.StringFlag{Name: "lease-namespace", Value: "kube-system",
+			Usage: "`NAMESPACE` of the lease gnnsched-defrag, of which one process at a time is the holder"},
+		&ucli.StringFlag{Name: "metrics-address", Usage: "serve /metrics and /healthz at this `ADDRESS`, such as 127.0.0.1:9090"},
 		&ucli.BoolFlag{Name: "print-rbac", Usage: "print the ClusterRole that this needs, with --apply or without, and end"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT`: text or json"},
 	}
@@ -76,6 +85,7 @@ func flags() []ucli.Flag {
 type session struct {
 	*ucli.Context
 	limits  plan.Limits
+	search  plan.Search
 	share   float64 // of the pods that may move; NaN if limits.Pods counts
 	window  window
 	profile config.KubeSchedulerProfile
@@ -86,11 +96,7 @@ type session struct {
 
 func run(c *ucli.Context) error {
 	if c.Bool("print-rbac") {
-		role, err := defrag.RBAC(c.Bool("apply"))
-		if err == nil {
-			_, err = c.App.Writer.Write(role)
-		}
-		return err
+		return cli.Written(c)(defrag.RBAC(c.Bool("apply")))
 	}
 	s, err := sessionOf(c)
 	if err != nil {
@@ -119,20 +125,31 @@ func run(c *ucli.Context) error {
 	if !c.Bool("apply") {
 		return s.once(c.Context)
 	}
-	return defrag.Alone(c.Context, client, c.String("lease-namespace"), func(holder string) {
-		s.log.Warn().Str("holder", holder).Msg("another process moves pods; waiting until it has ended")
-	}, s.often)
+	running, stop := context.WithCancel(c.Context)
+	defer stop()
+	all, ctx := errgroup.WithContext(running)
+	if address := c.String("metrics-address"); address != "" {
+		all.Go(func() error { return metric.Serve(ctx, address, func() error { return nil }) })
+	}
+	all.Go(func() error {
+		defer stop()
+		return defrag.Alone(ctx, client, c.String("lease-namespace"), func(holder string) {
+			s.log.Warn().Str("holder", holder).Msg("another process moves pods; waiting until it has ended")
+		}, s.often)
+	})
+	return all.Wait()
 }
 
 // sessionOf reads the flags.
 func sessionOf(c *ucli.Context) (*session, error) {
 	s := &session{Context: c, share: math.NaN(), limits: plan.Limits{
-		Chains: true, EmptyDirs: c.Bool("delete-emptydir-data"), Age: c.Duration("min-age"), Priority: ptr.To(int32(min(c.Int("max-priority"), math.MaxInt32))),
+		Chains: true, EmptyDirs: c.Bool("delete-emptydir-data"), Age: c.Duration("min-age"),
+		Priority: ptr.To(int32(min(c.Int("max-priority"), math.MaxInt32))),
 	}}
 	if o := c.String("output"); o != "text" && o != "json" {
 		return nil, exit.Usagef("--output %q: choose text or json", o)
 	}
-	for _, f := range []string{"every", "between"} {
+	for _, f := range []string{"every", "between", "metrics-address"} {
 		if c.IsSet(f) && !c.Bool("apply") {
 			return nil, exit.Usagef("--%s has no effect without --apply", f)
 		}
@@ -146,7 +163,22 @@ func sessionOf(c *ucli.Context) (*session, error) {
 	if pod := c.String("for"); pod != "" && strings.Count(pod, "/") != 1 {
 		return nil, exit.Usagef("--for %q: name the pod as namespace/name", pod)
 	}
+	for _, f := range []string{"search", "search-time", "objective"} {
+		if c.IsSet(f) && c.IsSet("for") {
+			return nil, exit.Usagef("--%s has no effect with --for", f)
+		}
+	}
 	var err error
+	if s.search, err = cmdplan.Search(c); err != nil {
+		return nil, err
+	}
+	if text := c.String("objective"); text != "" {
+		lower, err := moves.ParseObjective(text)
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "")
+		}
+		s.search.Objective = &lower
+	}
 	if s.limits.Memory, err = cmdplan.Memory(c.String("memory")); err != nil {
 		return nil, err
 	}
@@ -187,12 +219,12 @@ func (s *session) plan(ctx context.Context, source replay.Source) (plan.Moves, e
 	if !math.IsNaN(s.share) {
 		limits.Pods = max(1, int(s.share*float64(state.Pods())))
 	}
-	show := func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) }
+	s.search.Progress = func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) }
 	var moves plan.Moves
 	if pod := s.String("for"); pod != "" {
-		moves, err = plan.Room(ctx, state, pod, limits, show)
+		moves, err = plan.Room(ctx, state, pod, limits, s.search.Progress)
 	} else {
-		moves, err = plan.Find(ctx, state, limits, show)
+		moves, err = plan.Find(ctx, state, limits, s.search)
 	}
 	s.bar.Close()
 	if err != nil {
@@ -203,10 +235,10 @@ func (s *session) plan(ctx context.Context, source replay.Source) (plan.Moves, e
 			return moves, nil
 		}
 		moves.Commands = []string{}
-		return moves, s.print(moves)
+		return moves, cli.Print(s.Context, moves)
 	}
 	moves.Commands = nil // kubectl would not hold the nodes
-	if err := s.print(moves); err != nil || s.client == nil || s.Bool("apply") || len(moves.Moves) == 0 {
+	if err := cli.Print(s.Context, moves); err != nil || s.client == nil || s.Bool("apply") || len(moves.Moves) == 0 {
 		return moves, err
 	}
 	_, err = fmt.Fprintln(s.App.Writer, "\nNothing has been moved. The same command with --apply moves the pods.")
@@ -234,7 +266,7 @@ func (s *session) once(ctx context.Context) error {
 	}
 	out, err := m.Run(ctx, moves)
 	s.bar.Close()
-	if err2 := s.print(out); err == nil {
+	if err2 := cli.Print(s.Context, out); err == nil {
 		err = err2
 	}
 	if errors.Is(err, defrag.ErrStopped) {
@@ -280,14 +312,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// print writes a result in the format of --output.
-func (s *session) print(r interface{ WriteText(io.Writer) error }) error {
-	if s.String("output") == "json" {
-		e := json.NewEncoder(s.App.Writer)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	return r.WriteText(s.App.Writer)
 }

@@ -6,7 +6,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
-	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/testbed"
 )
 
@@ -29,14 +28,11 @@ func Command() *ucli.Command {
 			&ucli.BoolFlag{Name: "no-view", Usage: "print lines instead of drawing the cluster"},
 			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
 		}, cli.LogFlags()...),
-		Action: runDemo,
+		Action: cli.FlagsOnly(runDemo),
 	}
 }
 
 func runDemo(c *ucli.Context) error {
-	if c.NArg() > 0 {
-		return exit.Usagef("unexpected argument %q", c.Args().First())
-	}
 	draw := !c.Bool("no-view") && cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
 	log, closer, err := cli.Log(c, "demo", draw)
 	if err != nil {

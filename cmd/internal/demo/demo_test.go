@@ -57,7 +57,8 @@ func TestOutput(t *testing.T) {
 			{"cpu32-7", -3, 95, shares{0.3, 0.35}, shares{0.55, 0.6}, 0.06},
 		},
 	}
-	if err := d.write(&b, fixed(mixed, sim.Outcome{CPUStd: 0.09, MemoryStd: 0.08, Unscheduled: 2}, sim.Outcome{CPUStd: 0.04, MemoryStd: 0.05, Unscheduled: 1})); err != nil {
+	if err := d.write(&b, fixed(mixed, sim.Outcome{CPUStd: 0.09, MemoryStd: 0.08, Unscheduled: 2},
+		sim.Outcome{CPUStd: 0.04, MemoryStd: 0.05, Unscheduled: 1})); err != nil {
 		t.Fatal(err)
 	}
 	d = newDirector(c, gpus)
@@ -71,7 +72,8 @@ func TestOutput(t *testing.T) {
 	}
 	d.results["gpu-gnn"], d.results[server.DefaultProfile] = &learned, &base
 	d.config.Seeds = 1
-	if err := d.write(&b, fixed(gpus, sim.Outcome{GPU: &sim.GPUOutcome{Allocation: 0.9}, Unscheduled: 8}, sim.Outcome{GPU: &sim.GPUOutcome{Allocation: 0.96}, Unscheduled: 15})); err != nil {
+	if err := d.write(&b, fixed(gpus, sim.Outcome{GPU: &sim.GPUOutcome{Allocation: 0.9}, Unscheduled: 8},
+		sim.Outcome{GPU: &sim.GPUOutcome{Allocation: 0.96}, Unscheduled: 15})); err != nil {
 		t.Fatal(err)
 	}
 	golden.Check(t, "results.txt", b.String())
@@ -177,7 +179,8 @@ func TestByGain(t *testing.T) {
 }
 
 func TestOrdinal(t *testing.T) {
-	for n, want := range map[int]string{1: "best", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 23: "23rd", 112: "112th"} {
+	for n, want := range map[int]string{1: "best", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd",
+		23: "23rd", 112: "112th"} {
 		if got := ordinal(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
@@ -234,7 +237,8 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := out.String()
-	for _, want := range []string{"Mixed nodes under load", "Typical: 40 other workloads", "40 of 40", "One decision", "gnn chose ", "default-scheduler took "} {
+	for _, want := range []string{"Mixed nodes under load", "Typical: 40 other workloads", "40 of 40", "One decision", "gnn chose ",
+		"default-scheduler took "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

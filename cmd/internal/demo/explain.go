@@ -69,31 +69,32 @@ func (d *director) explain(ctx context.Context) error {
 	}
 	at := int(explainAt * float64(len(plan.Steps)))
 	next := plan.Steps[at:min(at+explainOf, len(plan.Steps))]
-	return d.deploy(ctx, plan.Steps[:at], server.DefaultProfile, deciding+"most of the first workload with "+server.DefaultProfile+": ", func(driver.FillSummary) error {
-		s, _, err := testbed.Snapshot(ctx, d.bed.Client)
-		if err != nil {
-			return err
-		}
-		next, outlook, err := d.byGain(s, next)
-		if err != nil {
-			return err
-		}
-		for _, step := range next[:min(explainTries, len(next))] {
-			d.report(deciding + step.Deployment.Name + " through both schedulers")
-			e, err := d.compare(ctx, step)
+	return d.deploy(ctx, plan.Steps[:at], server.DefaultProfile, deciding+"most of the first workload with "+server.DefaultProfile+": ",
+		func(driver.FillSummary) error {
+			s, _, err := testbed.Snapshot(ctx, d.bed.Client)
 			if err != nil {
 				return err
 			}
-			if e != nil && (d.explanation == nil || e.gain() > d.explanation.gain()) {
-				e.outlook = outlook
-				d.explanation = e
+			next, outlook, err := d.byGain(s, next)
+			if err != nil {
+				return err
 			}
-			if d.explanation != nil && d.explanation.gain() > 0 {
-				break
+			for _, step := range next[:min(explainTries, len(next))] {
+				d.report(deciding + step.Deployment.Name + " through both schedulers")
+				e, err := d.compare(ctx, step)
+				if err != nil {
+					return err
+				}
+				if e != nil && (d.explanation == nil || e.gain() > d.explanation.gain()) {
+					e.outlook = outlook
+					d.explanation = e
+				}
+				if d.explanation != nil && d.explanation.gain() > 0 {
+					break
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
 // byGain returns the steps by the gain of evenness of the learned choice over the default one, each in the state of the snapshot, and
@@ -171,14 +172,15 @@ func (d *director) compare(ctx context.Context, step workload.Step) (*explanatio
 
 // nodeOf returns the node that a scheduler chooses for the pod of a step, and removes the pod.
 func (d *director) nodeOf(ctx context.Context, step workload.Step, scheduler string) (node string, err error) {
-	err = d.deploy(ctx, []workload.Step{step}, scheduler, deciding+step.Deployment.Name+" with "+scheduler+": ", func(driver.FillSummary) error {
-		p, err := d.bed.Client.CoreV1().Pods(namespace).Get(ctx, step.Deployment.Name, metav1.GetOptions{})
-		if err != nil {
-			return fmt.Errorf("get pod %s: %w", step.Deployment.Name, err)
-		}
-		node = p.Spec.NodeName
-		return nil
-	})
+	err = d.deploy(ctx, []workload.Step{step}, scheduler, deciding+step.Deployment.Name+" with "+scheduler+": ",
+		func(driver.FillSummary) error {
+			p, err := d.bed.Client.CoreV1().Pods(namespace).Get(ctx, step.Deployment.Name, metav1.GetOptions{})
+			if err != nil {
+				return fmt.Errorf("get pod %s: %w", step.Deployment.Name, err)
+			}
+			node = p.Spec.NodeName
+			return nil
+		})
 	return node, err
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/dustin/go-humanize"
+
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/server"
 )
@@ -16,7 +18,9 @@ func (e *explanation) write(w io.Writer) error {
 	r := e.pod.Requests
 	fmt.Fprintln(w)
 	o := e.outlook
-	paragraph(w, "One decision, after %s placed %.0f%% of the first workload: pod %s requests %s CPU and %s, and %d nodes have room. %s By the scores in this state, %s chooses the more even node for %d of them, the default scoring for %d, and for %d it makes no difference.",
+	paragraph(w, "One decision, after %s placed %.0f%% of the first workload: pod %s requests %s CPU and %s, and %d nodes have room. "+
+		"%s By the scores in this state, %s chooses the more even node for %d of them, the default scoring for %d, "+
+		"and for %d it makes no difference.",
 		server.DefaultProfile, 100*explainAt, e.pod.Name, cluster.FormatCPU(r.MilliCPU), cluster.FormatMemory(r.Memory), len(e.nodes), e.why(),
 		e.scheduler, o.more, o.less, o.same)
 	t := newTable(w, "node", e.scheduler+"'s score", "default's", "CPU", "memory", "mean std")
@@ -42,10 +46,12 @@ func (e *explanation) sentences() string {
 	text := fmt.Sprintf("%s chose %s, which has its %s score. %s took %s", e.scheduler, e.chosen, ordinal(e.rank(e.chosen)),
 		server.DefaultProfile, e.other)
 	if other.byDefault > chosen.byDefault {
-		text += fmt.Sprintf(", because it scores each node by itself, by how much is free and by how well CPU and memory balance there: %s has %.0f points, and %s %.0f", e.other, other.byDefault, e.chosen, chosen.byDefault)
+		text += fmt.Sprintf(", because it scores each node by itself, by how much is free and by how well CPU and memory balance there: "+
+			"%s has %.0f points, and %s %.0f", e.other, other.byDefault, e.chosen, chosen.byDefault)
 	}
 	text += fmt.Sprintf(". The network compares all nodes, and rates %s %s of %d. ", e.other, ordinal(e.rank(e.other)), len(e.nodes))
-	text += fmt.Sprintf("The mean standard deviation of the nodes' CPU and memory, %s before, becomes %s with its choice and %s with the default's.", decimals(e.imbalance), decimals(chosen.imbalance), decimals(other.imbalance))
+	text += fmt.Sprintf("The mean standard deviation of the nodes' CPU and memory, %s before, becomes %s with its choice and %s "+
+		"with the default's.", decimals(e.imbalance), decimals(chosen.imbalance), decimals(other.imbalance))
 	if e.gain() <= 0 {
 		text += " At once that is no more even: the network was trained for the whole workload, not for the next step."
 	}
@@ -63,15 +69,8 @@ func (e *explanation) why() string {
 
 // ordinal returns "best", "2nd", "3rd", "4th", … .
 func ordinal(rank int) string {
-	switch {
-	case rank == 1:
+	if rank == 1 {
 		return "best"
-	case rank%10 == 2 && rank%100 != 12:
-		return fmt.Sprintf("%dnd", rank)
-	case rank%10 == 3 && rank%100 != 13:
-		return fmt.Sprintf("%drd", rank)
-	case rank%10 == 1 && rank%100 != 11:
-		return fmt.Sprintf("%dst", rank)
 	}
-	return fmt.Sprintf("%dth", rank)
+	return humanize.Ordinal(rank)
 }

@@ -44,14 +44,16 @@ func parts(variant string) ([]part, error) {
 		title: "Mixed nodes under load", scenario: jobs, learned: variant, others: []string{"linear"}, explains: true,
 		measures: []measure{cpuSpread, memorySpread, pending, attempt},
 		usually:  []figure{imbalance, unscheduled},
-		note:     "These are single pods, as of jobs. Replicas of a Deployment are spread by both schedulers first, which leaves little to win. The networks were trained on nodes and pods of these sizes, in other numbers.",
-		legend:   "linear is a weighted sum of ten hand-made features, and no network.",
+		note: "These are single pods, as of jobs. Replicas of a Deployment are spread by both schedulers first, " +
+			"which leaves little to win. The networks were trained on nodes and pods of these sizes, in other numbers.",
+		legend: "linear is a weighted sum of ten hand-made features, and no network.",
 	}, {
 		title: "A pool of GPUs", scenario: pool, learned: "gpu-gnn", others: []string{"gpu-best-fit", "fgd"},
 		measures: []measure{allocated, lacking, pending, attempt},
 		usually:  []figure{allocation, unscheduled},
-		note:     "Whoever gives more of the GPUs away may leave more pods without a node: small ones instead of few large ones. The network was trained on the openb trace, whose machines and pods these resemble.",
-		legend:   "gpu-best-fit and fgd are published heuristics that pack GPUs.",
+		note: "Whoever gives more of the GPUs away may leave more pods without a node: small ones instead of few large ones. " +
+			"The network was trained on the openb trace, whose machines and pods these resemble.",
+		legend: "gpu-best-fit and fgd are published heuristics that pack GPUs.",
 	}}, nil
 }
 

@@ -1,14 +1,17 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/server"
 )
@@ -99,12 +102,7 @@ func seedsOf(c config) string {
 	return fmt.Sprintf("%d workloads (seeds %d to %d)", c.Seeds, c.Seed, c.Seed+uint64(c.Seeds)-1)
 }
 
-func names(list []string) string {
-	if len(list) == 0 {
-		return "nothing"
-	}
-	return strings.Join(list, "; ")
-}
+func names(list []string) string { return cmp.Or(strings.Join(list, "; "), "nothing") }
 
 // writeUsual writes the typical result in the simulator, and the command that shows more of it.
 func (p part) writeUsual(w io.Writer, c *eval.Comparison) error {
@@ -112,11 +110,8 @@ func (p part) writeUsual(w io.Writer, c *eval.Comparison) error {
 	paragraph(w, "Typical: %d other workloads in the simulator. %s scores there as %s does; %s", len(c.Seeds),
 		baseline, server.DefaultProfile, p.legend)
 	first := p.usually[0]
-	header := []string{"policy"}
-	for _, f := range p.usually {
-		header = append(header, f.name)
-	}
-	t := newTable(w, append(header, "better in")...)
+	header := choice.Names(p.usually, func(f figure) string { return f.name })
+	t := newTable(w, slices.Concat([]string{"policy"}, header, []string{"better in"})...)
 	for k, r := range c.Results {
 		row := []string{r.Name}
 		for _, f := range p.usually {

@@ -2,7 +2,9 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,10 +14,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/cmd/internal/promflags"
+	"gnnsched/cmd/internal/queue"
+	"gnnsched/cmd/internal/work"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/scheduler/experience/hub"
 	"gnnsched/scheduler/server"
 	"gnnsched/workload/cleanup"
 )
@@ -23,7 +28,7 @@ import (
 // The commands whose needs are checked. Without arguments, an unmet need of an optional command is no failure.
 var (
 	expected = []string{"rungnn", "ktop", "runsim", "cleancluster"}
-	optional = []string{"record", "shadow", "share", "explain", "usage", "convert", "kwokcluster", "gnntrain", "deploy", "compose"}
+	optional = []string{"record", "shadow", "share", "explain", "usage", "convert", "work", "kwokcluster", "gnntrain", "deploy", "compose"}
 )
 
 // onClusters are the commands that need rights on a cluster.
@@ -38,17 +43,20 @@ func Command() *ucli.Command {
 		Description: "It only looks: at the kubeconfig, the cluster and the user's rights there, at weights, ports, disk and programs.\n" +
 			"The commands are " + strings.Join(slices.Concat(expected, optional), ", ") + ".\n" +
 			"Without arguments it checks all; only the first four are then expected to lack nothing. For share it checks what a share needs\n" +
-			"beside rungnn, for convert whether the Prometheus of --prometheus answers. The exit code is that of the first failure.\n\n" +
-			"Examples:\n" +
+			"beside rungnn, for convert whether the Prometheus of --prometheus answers, for work the queue of --workers and who works there. " +
+			"The exit code is that of the first failure.\n\nExamples:\n" +
 			"   gnnsched doctor                                      # everything\n" +
 			"   gnnsched doctor gnntrain compose                     # only these, which then must not lack anything\n" +
 			"   gnnsched doctor --context production rungnn          # may this user schedule there?\n" +
 			"   gnnsched doctor --prometheus http://localhost:9090 convert\n" +
+			"   gnnsched doctor --workers nats://127.0.0.1:4222 work # who would play for eval --workers?\n" +
+			"   gnnsched doctor --experience tls://nats:4222 rungnn   # can it learn with a trainer there?\n" +
 			"   gnnsched doctor --checkpoint my.safetensors rungnn",
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
 			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with weights, to say whether it can be read and what it holds"},
 			&ucli.StringFlag{Name: "prometheus", Usage: "`URL` of the Prometheus server that convert will read"},
-		}, promflags.Flags("")),
+			&ucli.StringFlag{Name: "experience", Usage: "`URL` of the NATS server for rungnn --learn and gnntrain --online, to say what it has"},
+		}, promflags.Flags(""), work.Flags()),
 		Action: run,
 	}
 }
@@ -69,6 +77,12 @@ func run(c *ucli.Context) error {
 	if c.IsSet("prometheus") {
 		x.prometheus(c.Context, promflags.Server(c, ""))
 	}
+	if err := x.workers(c); err != nil {
+		return err
+	}
+	if err := x.experience(c); err != nil {
+		return err
+	}
 	x.weights(c.String("checkpoint"))
 	x.local(c.Context)
 	if err := c.Context.Err(); err != nil {
@@ -80,6 +94,44 @@ func run(c *ucli.Context) error {
 	return verdict(x.found)
 }
 
+// workers checks who works at the queue of --workers.
+func (x *examination) workers(c *ucli.Context) error {
+	if c.IsSet("workers") != slices.Contains(x.only, "work") && !(c.IsSet("workers") && len(x.only) == 0) {
+		return exit.New(exit.Usage, errors.New("work is checked at the queue of --workers"), "give both work and --workers URL")
+	}
+	if !c.IsSet("workers") {
+		return nil
+	}
+	f := finding{what: "work queue"}
+	var err error
+	if f.detail, err = work.Look(c); err != nil {
+		f = x.failure(f.what, err)
+	}
+	x.add(f)
+	return nil
+}
+
+// experience checks the server where schedulers and a trainer meet.
+func (x *examination) experience(c *ucli.Context) error {
+	url := c.String("experience")
+	if url == "" {
+		return nil
+	}
+	options, err := queue.Options(c, url)
+	if err != nil {
+		return err
+	}
+	f := finding{what: "experience"}
+	switch f.detail, err = hub.Look(c.Context, url, options...); {
+	case errors.Is(err, hub.ErrUnused):
+		f = x.failure(f.what, exit.New(exit.Unreachable, err, "start gnntrain --online --experience with this URL, which makes the place"))
+	case err != nil:
+		f = x.failure(f.what, queue.Unreachable(err))
+	}
+	x.add(f)
+	return nil
+}
+
 // examination collects the findings of the checks.
 type examination struct {
 	machine machine
@@ -89,9 +141,7 @@ type examination struct {
 
 // add notes a finding.
 func (x *examination) add(f finding) {
-	if f.state == "" {
-		f.state = fine
-	}
+	f.state = cmp.Or(f.state, fine)
 	x.found = append(x.found, f)
 }
 
@@ -192,7 +242,8 @@ func (x *examination) local(ctx context.Context) {
 		x.program(ctx, "gnntrain", "run `make toolchain` for libtorch, and `make trainer`", "gnntrain", "--version")
 	}
 	if x.asked("deploy") {
-		x.program(ctx, "deploy", "install kubectl (https://kubernetes.io/docs/tasks/tools); gnnsched deploy --print does without, and kubectl applies its manifests",
+		x.program(ctx, "deploy", "install kubectl (https://kubernetes.io/docs/tasks/tools); gnnsched deploy --print does without, "+
+			"and kubectl applies its manifests",
 			"kubectl", "version", "--client")
 	}
 	if x.asked("compose") {

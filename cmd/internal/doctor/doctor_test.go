@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	ucli "github.com/urfave/cli/v2"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -25,10 +26,13 @@ import (
 
 	"gnnsched/deploy"
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/bus"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
+	"gnnsched/internal/workers"
+	"gnnsched/scheduler/experience/hub"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/record/history"
 )
@@ -113,12 +117,14 @@ func TestReports(t *testing.T) {
 				r.Resource == "events" ||
 				r.Resource == "services" || r.Resource == "poddisruptionbudgets" || r.Resource == "priorityclasses" || r.Name == "/debug/decisions"
 		}), counted(5, 5), exit.Unreachable},
-		{"hostile", []string{"usage"}, healthy(), cluster("v1.36\x1b[2J\nFAIL everything", true, nobody), func(context.Context) (cleanup.NodeCounts, error) {
-			return cleanup.NodeCounts{}, errors.New("\x1b[31m" + strings.Repeat("x", 2000))
-		}, exit.Unreachable},
-		{"parts", []string{"ktop", "runsim"}, healthy(), cluster("v"+kuberelease.Scheduler+".3", true, func(r *authorizationv1.ResourceAttributes) bool {
-			return r.Resource == "events" || r.Resource == "pods" && r.Verb == "create"
-		}), counted(11, 0), exit.Unreachable},
+		{"hostile", []string{"usage"}, healthy(), cluster("v1.36\x1b[2J\nFAIL everything", true, nobody),
+			func(context.Context) (cleanup.NodeCounts, error) {
+				return cleanup.NodeCounts{}, errors.New("\x1b[31m" + strings.Repeat("x", 2000))
+			}, exit.Unreachable},
+		{"parts", []string{"ktop", "runsim"}, healthy(),
+			cluster("v"+kuberelease.Scheduler+".3", true, func(r *authorizationv1.ResourceAttributes) bool {
+				return r.Resource == "events" || r.Resource == "pods" && r.Verb == "create"
+			}), counted(11, 0), exit.Unreachable},
 		{"asked", []string{"compose", "gnntrain"}, broken(), nil, nil, exit.Usage},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -151,7 +157,8 @@ func TestWeights(t *testing.T) {
 	x := examination{only: []string{"ktop"}}
 	x.weights(file)
 	x.weights(filepath.Join(t.TempDir(), "none"))
-	if len(x.found) != 2 || x.found[0].state != fine || !strings.Contains(x.found[0].detail, "pack") || x.found[1].state != failed || x.found[1].code != exit.Checkpoint {
+	if len(x.found) != 2 || x.found[0].state != fine || !strings.Contains(x.found[0].detail, "pack") || x.found[1].state != failed ||
+		x.found[1].code != exit.Checkpoint {
 		t.Errorf("found %+v", x.found)
 	}
 }
@@ -166,7 +173,8 @@ func TestSchedulerRights(t *testing.T) {
 	for _, r := range all {
 		seen[r.namespace+" "+r.String()] = true
 	}
-	for _, want := range []string{" create pods/binding", " watch replicasets.apps", "kube-system update leases.coordination.k8s.io/gnnsched-gnn"} {
+	for _, want := range []string{" create pods/binding", " watch replicasets.apps",
+		"kube-system update leases.coordination.k8s.io/gnnsched-gnn"} {
 		if !seen[want] {
 			t.Errorf("%q is not among %d rights", want, len(all))
 		}
@@ -194,7 +202,8 @@ func TestPrometheus(t *testing.T) {
 		say     string
 	}{
 		{"answers", s.URL, whole, []string{"convert"}, exit.OK, "answers, and has"},
-		{"lacks a series", s.URL, map[string]string{"count(" + history.Needed()[0] + ")": one}, []string{"convert"}, exit.Unreachable, "it has no series " + history.Needed()[1]},
+		{"lacks a series", s.URL, map[string]string{"count(" + history.Needed()[0] + ")": one}, []string{"convert"}, exit.Unreachable,
+			"it has no series " + history.Needed()[1]},
 		{"does not answer", "http://127.0.0.1:1", nil, []string{"convert"}, exit.Unreachable, "connection refused"},
 		{"no URL", "ftp://x", nil, []string{"convert"}, exit.Usage, "must be a URL"},
 		{"not named", "", nil, []string{"convert"}, exit.Usage, "--prometheus URL"},
@@ -214,6 +223,43 @@ func TestPrometheus(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The check of a server for learning makes nothing there, and says what to do.
+func TestExperience(t *testing.T) {
+	dir := t.TempDir()
+	s, err := workers.Serve(workers.Serving{Dir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	check := func(url, dir string, code int, say string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var out strings.Builder
+		app := &ucli.App{Name: "gnnsched", Writer: &out, ErrWriter: &out, Commands: []*ucli.Command{Command()}}
+		got := cli.RunContext(ctx, app, []string{"gnnsched", "doctor", "--experience", url, "--queue", dir, "compose"})
+		if !strings.Contains(out.String(), say) || (got == exit.Unreachable) != (code == exit.Unreachable) {
+			t.Errorf("code %d, want %d with %q: %s", got, code, say, out.String())
+		}
+	}
+	for range 2 {
+		check(s.URL(), dir, exit.Unreachable, "start gnntrain --online --experience")
+	}
+	check(s.URL(), t.TempDir(), exit.Unreachable, "with --queue")
+	check("nats://a:b@127.0.0.1:1", dir, exit.Usage, "NATS_PASSWORD")
+	token, err := bus.Token(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}
+	h, err := hub.Open(t.Context(), s.URL(), checkpoint.Random(small, rand.New(rand.NewPCG(1, 1))), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	check(s.URL(), dir, exit.OK, "0 steps of schedulers, for 0 networks")
 }
 
 // Every command that needs rights on a cluster has some, and they equal the rights in the printed roles.

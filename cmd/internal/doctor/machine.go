@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
 
@@ -30,21 +31,7 @@ const programTimeout = 20 * time.Second
 
 // thisMachine returns the machine that this program runs on.
 func thisMachine() machine {
-	return machine{find: find, run: output, listen: listen, free: free}
-}
-
-// find returns the path of a program: beside this one, or in PATH.
-func find(program string) (string, error) {
-	if own, err := os.Executable(); err == nil {
-		if real, err := filepath.EvalSymlinks(own); err == nil {
-			own = real
-		}
-		beside := filepath.Join(filepath.Dir(own), program)
-		if _, err := exec.LookPath(beside); err == nil {
-			return beside, nil
-		}
-	}
-	return exec.LookPath(program)
+	return machine{find: cli.FindProgram, run: output, listen: listen, free: free}
 }
 
 // output returns a program's output, including its standard error.

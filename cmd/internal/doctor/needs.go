@@ -88,7 +88,8 @@ var needsOfOthers = map[string]needs{
 	},
 	"share": {
 		always: slices.Concat(lease("kube-scheduler"), lease(userconfig.MarkOf(server.DefaultProfile))),
-		hint:   "use the roles of `gnnsched deploy --print --mode replacement`, which have these; docs/how-to/canary.md says which lease does what",
+		hint: "use the roles of `gnnsched deploy --print --mode replacement`, which have these; docs/how-to/canary.md says " +
+			"which lease does what",
 	},
 	"explain": {
 		always: []right{{verb: "get", path: record.Path}},

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -60,16 +60,15 @@ func (x *examination) allRights(ctx context.Context, c kubernetes.Interface, com
 // rights asks whether the user of the kubeconfig has some rights. The finding is failed if one is missing.
 func (x *examination) rights(ctx context.Context, c kubernetes.Interface, need []right) finding {
 	answers, errs := make([]bool, len(need)), make([]error, len(need))
-	var all sync.WaitGroup
-	open := make(chan struct{}, askAtOnce)
+	var all errgroup.Group
+	all.SetLimit(askAtOnce)
 	for i, r := range need {
-		all.Go(func() {
-			open <- struct{}{}
-			defer func() { <-open }()
+		all.Go(func() error {
 			answers[i], errs[i] = allowed(ctx, c, r)
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // errs has the errors
 	var lack []string
 	for i, r := range need {
 		if !answers[i] {

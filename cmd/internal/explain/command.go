@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,8 +9,10 @@ import (
 	"strings"
 
 	ucli "github.com/urfave/cli/v2"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/cmd/internal/decisions"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cli"
@@ -37,9 +40,11 @@ func Command() *ucli.Command {
 			&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "default", Usage: "`NAMESPACE` of the pod"},
 			&ucli.StringFlag{Name: "trace", Usage: "read decisions from `FILE` instead of asking a scheduler"},
 			&ucli.StringFlag{Name: "record", Usage: "ask what --profile would have done with the pod in the recorded cluster of a folder `DIR`"},
-			&ucli.StringFlag{Name: "profile", Aliases: []string{"p"}, Value: "gnn", Usage: "`NAME` of the profile that decides with --record: a network or a policy, as in rungnn"},
-			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided, if they are not built in; with --record, what decides in place of --profile"},
-		}, decisions.Flags()),
+			&ucli.StringFlag{Name: "profile", Aliases: []string{"p"}, Value: "gnn",
+				Usage: "`NAME` of the profile that decides with --record: a network or a policy, as in rungnn"},
+			&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of the network that decided, if they are not built in; " +
+				"with --record, what decides in place of --profile"},
+		}, serverFlags()),
 		Action: run,
 	}
 }
@@ -52,6 +57,7 @@ func run(c *ucli.Context) error {
 	q := record.Query{Namespace: c.String("namespace"), Pod: name, Limit: 1}
 	var r *record.Record
 	var err error
+	moved := ""
 	switch dir, path := c.String("record"), c.String("trace"); {
 	case dir != "":
 		r, err = fromRecord(c, dir, q)
@@ -61,15 +67,43 @@ func run(c *ucli.Context) error {
 		r, err = fromTrace(path, q)
 	default:
 		r, err = fromServer(c, q)
+		if !c.IsSet("token-file") { // else there may be no kubeconfig
+			if client, _, err := cli.Target(c).Connect(c.Context); err == nil {
+				moved = whyMoved(c.Context, client, q)
+			}
+		}
 	}
 	if err != nil {
 		return err
 	}
+	if _, err := fmt.Fprint(c.App.Writer, moved); err != nil || r == nil && moved != "" {
+		return err
+	}
 	if r == nil {
-		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
-			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace. Profiles without a network or policy, such as default-scheduler, record only pods that find no node")
+		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253),
+			quote.Message(q.Pod, 253)),
+			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace. "+
+				"Profiles without a network or policy, such as default-scheduler, record only pods that find no node")
 	}
 	return Write(c.App.Writer, *r, c.String("checkpoint"))
+}
+
+// whyMoved returns what gnnsched defrag tells of a pod that it moved, as a line; "" if it tells nothing.
+func whyMoved(ctx context.Context, c kubernetes.Interface, q record.Query) string {
+	list, err := c.CoreV1().Events(q.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + q.Pod})
+	if err != nil {
+		return "" // a user may not read events
+	}
+	var last v1.Event
+	for _, e := range list.Items {
+		if e.Reason == "Moved" && e.InvolvedObject.Name == q.Pod && !e.LastTimestamp.Before(&last.LastTimestamp) {
+			last = e
+		}
+	}
+	if last.Message == "" {
+		return ""
+	}
+	return quote.Message(last.Message, 400) + "\n"
 }
 
 // Write explains why a record's pod got its node, or none. It looks for the deciding weights in the file, or among the shipped ones if file
@@ -100,7 +134,7 @@ func fromTrace(path string, q record.Query) (newest *record.Record, err error) {
 
 // fromServer asks the running scheduler.
 func fromServer(c *ucli.Context, q record.Query) (*record.Record, error) {
-	client, err := decisions.New(c)
+	client, err := newClient(c)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
@@ -52,7 +55,8 @@ func TestTrace(t *testing.T) {
 		t.Errorf("%s: %v", out, err)
 	}
 	// For a share, --checkpoint names the canary's weights, which do not decide about the rest.
-	if out, err := call("--trace", path, "-n", "shop", "--checkpoint", "mine.safetensors", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
+	if out, err := call("--trace", path, "-n", "shop", "--checkpoint", "mine.safetensors", "pod/web-0"); err != nil ||
+		!strings.Contains(out, "b was the only feasible node") {
 		t.Errorf("no weights decided: %s: %v", out, err)
 	}
 	other := filepath.Join(dir, "other")
@@ -138,6 +142,24 @@ func TestServer(t *testing.T) {
 		answer = with
 		if _, err := call(args...); err == nil || !strings.Contains(err.Error(), strings.TrimSuffix(want, ": un")) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The newest event of a move is told, and no other event.
+func TestWhyMoved(t *testing.T) {
+	event := func(pod, reason, message string, at int64) *v1.Event {
+		return &v1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "shop", Name: message},
+			InvolvedObject: v1.ObjectReference{Name: pod}, Reason: reason, Message: message, LastTimestamp: metav1.NewTime(time.Unix(at, 0)),
+		}
+	}
+	c := fake.NewClientset(event("web-0", "Moved", "old", 1), event("web-0", "Moved", "new\x1b", 2), event("web-0", "Scheduled", "other", 3),
+		event("web-1", "Moved", "else", 4))
+	for pod, want := range map[string]string{"web-0": "new", "web-1": "else\n", "web-2": ""} {
+		got := whyMoved(t.Context(), c, record.Query{Namespace: "shop", Pod: pod})
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", pod, got, want)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package explain is the command `gnnsched explain`, and the flags of schedulers that record the decisions that it
-// explains.
+// Package explain is the command `gnnsched explain`, with the client that asks running schedulers for their decisions and learning curves,
+// and the flags of schedulers that record decisions.
 package explain
 
 import (
@@ -16,9 +16,12 @@ import (
 // RecordingFlags returns the flags that configure a scheduler's records of decisions.
 func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize, Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
-		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines, or as Parquet if it ends in .parquet; renamed at 100 MB, the last four are kept"},
-		&ucli.Float64Flag{Name: "decision-default", Value: 1, Usage: "spend at most this `PERCENT` of the time on asking what the default profile would choose; 100 asks always, 0 never"},
+		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize,
+			Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
+		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines, or as Parquet if it ends in .parquet; " +
+			"renamed at 100 MB, the last four are kept"},
+		&ucli.Float64Flag{Name: "decision-default", Value: 1,
+			Usage: "spend at most this `PERCENT` of the time on asking what the default profile would choose; 100 asks always, 0 never"},
 		&ucli.BoolFlag{Name: "decision-events", Usage: "each pod that gets a node gets an event that says why"},
 	}
 }

@@ -3,6 +3,7 @@ package man
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -56,10 +57,7 @@ func write(program *ucli.App, commands []*ucli.Command, version, dir string) err
 		if slices.Contains(linked, c.Name) {
 			name = c.Name
 		}
-		usage := c.UsageText
-		if usage == "" {
-			usage = strings.TrimSpace(name + " [options] " + c.ArgsUsage)
-		}
+		usage := cmp.Or(c.UsageText, strings.TrimSpace(name+" [options] "+c.ArgsUsage))
 		name = strings.ReplaceAll(name, " ", "-")
 		pages[name] = &ucli.App{
 			Name: name, Usage: c.Usage, UsageText: usage,

@@ -16,8 +16,9 @@ import (
 func program() *ucli.App {
 	return &ucli.App{
 		Name: "weigh", Usage: "weigh *things*", UsageText: "weigh [options] FILE",
-		Description: "It reads a_file of <things>.\nIt takes:\n   light   up to 1 kg\n   heavy   the rest\nExamples:\n   weigh --kind heavy things.txt   # one",
-		Flags:       []ucli.Flag{&ucli.StringFlag{Name: "kind", Value: "light", Usage: "`KIND` of things"}},
+		Description: "It reads a_file of <things>.\nIt takes:\n   light   up to 1 kg\n   heavy   the rest\nExamples:\n   weigh --kind heavy " +
+			"things.txt   # one",
+		Flags: []ucli.Flag{&ucli.StringFlag{Name: "kind", Value: "light", Usage: "`KIND` of things"}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 )
@@ -113,7 +114,7 @@ func (s block) write(w *strings.Builder, before []block) {
 	mine := s.rows()
 	for _, b := range before {
 		other := b.rows()
-		lacks := without(names(other), names(mine))
+		lacks := without(choice.Names(other, row.title), choice.Names(mine, row.title))
 		differ := without(mine, other)
 		if 5*(len(lacks)+len(differ)) > len(mine) || len(mine) < 20 {
 			continue
@@ -143,6 +144,8 @@ func (s block) write(w *strings.Builder, before []block) {
 
 // row is a flag as a table shows it.
 type row struct{ name, flag, value, text string }
+
+func (r row) title() string { return r.name }
 
 func (s block) rows() (out []row) {
 	for _, f := range s.flags {
@@ -180,19 +183,7 @@ func table(w *strings.Builder, rows []row) {
 	w.WriteByte('\n')
 }
 
-func names(rows []row) (out []string) {
-	for _, r := range rows {
-		out = append(out, r.name)
-	}
-	return out
-}
-
 // without returns the elements of a that b has not.
-func without[T comparable](a, b []T) (out []T) {
-	for _, x := range a {
-		if !slices.Contains(b, x) {
-			out = append(out, x)
-		}
-	}
-	return out
+func without[T comparable](a, b []T) []T {
+	return slices.DeleteFunc(slices.Clone(a), func(x T) bool { return slices.Contains(b, x) })
 }

@@ -47,7 +47,8 @@ func convertOf(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	app := &ucli.App{Writer: &bytes.Buffer{}, ErrWriter: &bytes.Buffer{}, Commands: []*ucli.Command{convert.Command()}}
-	if err := app.RunContext(t.Context(), []string{"gnnsched", "convert", "--log-dir", "", "--log-level", "error", "--out", out, in}); err != nil {
+	if err := app.RunContext(t.Context(), []string{"gnnsched", "convert", "--log-dir", "", "--log-level", "error", "--out", out,
+		in}); err != nil {
 		t.Fatal(err)
 	}
 	return out

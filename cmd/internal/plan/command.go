@@ -3,7 +3,6 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +18,7 @@ import (
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
@@ -30,8 +30,8 @@ func Command() *ucli.Command {
 		Name:      "plan",
 		Usage:     "plan with a recorded cluster: empty nodes, lose some, find the fewest, or buy the cheapest",
 		ArgsUsage: "RECORD",
-		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, and no cluster is asked. All filters of\n" +
-			"kube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
+		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, " +
+			"and no cluster is asked. All filters of\nkube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
 			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets\n" +
 			"            and the annotations by which owners ask to leave pods and nodes.\n" +
 			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +
@@ -48,8 +48,8 @@ func Command() *ucli.Command {
 			"   gnnsched plan --fewest --wait 30s --percentile 99 prod.record\n" +
 			"   gnnsched plan --types types.yaml --prices prices.yaml --wait 30s prod.record\n" +
 			"   gnnsched plan --types m5.xlarge,m5.2xlarge --prices prices.yaml -o json prod.record | jq .profiles[].mix",
-		Flags: cli.Grouped(slices.Concat(flags(), workFlags(), cli.LogFlags()),
-			cli.Group{Heading: "without --fewest and --types", Flags: "moves memory delete-emptydir-data at"},
+		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), workFlags(), cli.LogFlags()),
+			cli.Group{Heading: "without --fewest and --types", Flags: "moves memory delete-emptydir-data at search search-time"},
 			cli.Group{Heading: "with --fewest and --types", Flags: cli.Names(workFlags()[3:])}),
 		Action: run,
 	}
@@ -60,12 +60,39 @@ func flags() []ucli.Flag {
 		&ucli.IntFlag{Name: "moves", Value: 20, Usage: "move at most `N` pods; 0 for any number"},
 		&ucli.StringFlag{Name: "memory", Usage: "move pods that request this `AMOUNT` of memory together at most, such as 64Gi"},
 		&ucli.BoolFlag{Name: "delete-emptydir-data", Usage: "move pods though their emptyDir volumes lose their data"},
-		&ucli.GenericFlag{Name: "without", Value: &texts{}, Usage: "lose the `NODES` node=NAME, zone=NAME or those that a selector of labels selects; may be given several times"},
-		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("default", "acgnn-pack"), Usage: "`PROFILE` that places the pods; may be given several times"},
+		&ucli.GenericFlag{Name: "without", Value: &texts{},
+			Usage: "lose the `NODES` node=NAME, zone=NAME or those that a selector of labels selects; may be given several times"},
+		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("default", "acgnn-pack"),
+			Usage: "`PROFILE` that places the pods; may be given several times"},
 		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "at", Usage: "plan from the state at this `TIME`, such as 2026-03-01T12:00:00Z; default: the end of the record"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT`: text or json"},
 	}
+}
+
+// SearchFlags are the flags that say how to look for moves.
+func SearchFlags() []ucli.Flag {
+	var names []string
+	for _, s := range moves.Searchers {
+		names = append(names, s.Name)
+	}
+	return []ucli.Flag{
+		&ucli.StringFlag{Name: "search", Value: names[0], Usage: "look for moves by `NAME`: " + strings.Join(names, ", ")},
+		&ucli.DurationFlag{Name: "search-time", Value: time.Minute, Usage: "take the best moves found in this `TIME`"},
+	}
+}
+
+// Search reads the flags of SearchFlags.
+func Search(c *ucli.Context) (plan.Search, error) {
+	by, err := moves.Named(c.String("search"))
+	if err != nil {
+		return plan.Search{}, exit.New(exit.Usage, fmt.Errorf("--search: %w", err), "")
+	}
+	s := plan.Search{By: by, Time: c.Duration("search-time")}
+	if s.Time <= 0 {
+		return s, exit.Usagef("--search-time %v is not over 0", s.Time)
+	}
+	return s, nil
 }
 
 // work are the flags of plans that play all the work of a record.
@@ -77,7 +104,7 @@ var modes = map[string]struct {
 	flags []string
 	run   func(*ucli.Context, *session) error
 }{
-	"":        {[]string{"moves", "memory", "delete-emptydir-data", "at"}, runMoves},
+	"":        {[]string{"moves", "memory", "delete-emptydir-data", "at", "search", "search-time"}, runMoves},
 	"without": {[]string{"without", "profile", "checkpoint", "at"}, runWithout},
 	"fewest":  {append([]string{"fewest"}, work...), runFewest},
 	"types":   {append([]string{"types", "prices"}, work...), runTypes},
@@ -123,21 +150,11 @@ func takers(flag string) string {
 	return strings.Join(out, " or ")
 }
 
-// session shows the command's progress, and prints its result.
+// session shows the command's progress.
 type session struct{ bar *progress.Bar }
 
 // result is a plan that can be printed.
 type result interface{ WriteText(io.Writer) error }
-
-// print writes a result in the format of --output.
-func (s *session) print(c *ucli.Context, r result) error {
-	if c.String("output") == "json" {
-		e := json.NewEncoder(c.App.Writer)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	return r.WriteText(c.App.Writer)
-}
 
 func run(c *ucli.Context) error {
 	mode, err := modeOf(c)
@@ -160,6 +177,10 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	search, err := Search(c)
+	if err != nil {
+		return err
+	}
 	source, err := sourceAt(c)
 	if err != nil {
 		return err
@@ -174,12 +195,13 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return failed(c, err)
 	}
-	moves, err := plan.Find(ctx, state, limits, func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) })
+	search.Progress = func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) }
+	out, err := plan.Find(ctx, state, limits, search)
 	s.bar.Close()
 	if err != nil {
 		return failed(c, err)
 	}
-	return s.print(c, moves)
+	return cli.Print(c, out)
 }
 
 // UpstreamProfile returns upstream's default profile, whose filters say where pods fit.

@@ -53,7 +53,8 @@ func runPlan(t *testing.T, args ...string) (string, error) {
 func TestPlan(t *testing.T) {
 	dir := write(t, 60)
 	out, err := runPlan(t, "--at", "2023-11-14T22:13:30Z", dir)
-	if err != nil || !strings.HasPrefix(out, "1 of 2 nodes become empty. Pods to move: 1, rounds: 1.") || !strings.Contains(out, "no PodDisruptionBudget at this time") {
+	if err != nil || !strings.HasPrefix(out, "1 of 2 nodes become empty. Pods to move: 1, rounds: 1.") ||
+		!strings.Contains(out, "no PodDisruptionBudget at this time") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err = runPlan(t, "-o", "json", dir); err != nil || !strings.Contains(out, `"from": "a"`) {
@@ -63,7 +64,8 @@ func TestPlan(t *testing.T) {
 
 // A record of one kubectl file has no length, but all that is needed.
 func TestOneInstant(t *testing.T) {
-	if out, err := runPlan(t, write(t, 0)); err != nil || !strings.HasPrefix(out, "1 of 2 nodes become empty.") || !strings.Contains(out, "kubectl drain a --ignore-daemonsets --dry-run=server") {
+	if out, err := runPlan(t, write(t, 0)); err != nil || !strings.HasPrefix(out, "1 of 2 nodes become empty.") ||
+		!strings.Contains(out, "kubectl drain a --ignore-daemonsets --dry-run=server") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -73,7 +75,8 @@ func TestWithout(t *testing.T) {
 	dir := write(t, 60)
 	for _, by := range []string{"node=a", "zone=z-a", "disk in (ssd,nvme),topology.kubernetes.io/zone"} {
 		out, err := runPlan(t, "--without", by, "--profile", "default", "--profile", "acgnn-pack", dir)
-		if err != nil || !strings.HasPrefix(out, "At 2023-11-14T22:14:20Z, the time of the plan, 1 of 2 nodes go: a\nPods that need another node: 1\n") || !strings.Contains(out, "acgnn-pack") {
+		if err != nil || !strings.HasPrefix(out, "At 2023-11-14T22:14:20Z, the time of the plan, 1 of 2 nodes go: "+
+			"a\nPods that need another node: 1\n") || !strings.Contains(out, "acgnn-pack") {
 			t.Errorf("%s: %v\n%s", by, err, out)
 		}
 	}
@@ -109,9 +112,13 @@ func TestBadInput(t *testing.T) {
 		{nil, "0 arguments"},
 		{[]string{"--moves", "-1", dir}, "negative"},
 		{[]string{"--memory", "much", dir}, "--memory"},
+		{[]string{"--search", "locale", dir}, "did you mean local?"},
+		{[]string{"--search-time", "0s", dir}, "--search-time 0s is not over 0"},
+		{[]string{"--search", "greedy", "--fewest", dir}, "--search has no effect with --fewest"},
 		{[]string{"-o", "xml", dir}, "--output"},
 		{[]string{"--at", "noon", dir}, "--at"},
-		{[]string{"--at", "2040-01-01T00:00:00Z", dir}, "2040-01-01T00:00:00Z is not in the record, which is of 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z"},
+		{[]string{"--at", "2040-01-01T00:00:00Z", dir},
+			"2040-01-01T00:00:00Z is not in the record, which is of 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z"},
 		{[]string{"--at", "2020-01-01T00:00:00Z", dir}, "2020-01-01T00:00:00Z is not in the record"},
 		{[]string{"--without", "node=c", dir}, "selects 0 of the 2 nodes"},
 		{[]string{"--without", "node=a", "--without", "node=b", dir}, "selects 2 of the 2 nodes"},

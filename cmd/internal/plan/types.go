@@ -12,6 +12,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/recording"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/plan"
@@ -127,10 +128,7 @@ func typesOfFile(path, label string) (out plan.Types, err error) {
 // typesOfRecord returns the named types of the record's own nodes, as many of each as needed.
 func typesOfRecord(list string, s *replay.Source, label string) (out plan.Types, err error) {
 	all := plan.RecordedTypes(s, label)
-	var known []string
-	for _, t := range all {
-		known = append(known, t.Name)
-	}
+	known := choice.Names(all, func(t plan.Type) string { return t.Name })
 	for _, name := range strings.Split(list, ",") {
 		name = strings.TrimSpace(name)
 		i := slices.Index(known, name)

@@ -43,11 +43,13 @@ func TestTypesOfFile(t *testing.T) {
 		t.Errorf("%+v", small)
 	}
 	for i, want := range []string{`"topology.kubernetes.io/zone":"a"`, `"topology.kubernetes.io/zone":"b"`} {
-		if l := small.Nodes[i].Labels; !strings.Contains(l, want) || !strings.Contains(l, `"disk":"ssd"`) || !strings.Contains(l, `"node.kubernetes.io/instance-type":"small"`) {
+		if l := small.Nodes[i].Labels; !strings.Contains(l, want) || !strings.Contains(l, `"disk":"ssd"`) ||
+			!strings.Contains(l, `"node.kubernetes.io/instance-type":"small"`) {
 			t.Errorf("%s", l)
 		}
 	}
-	if len(big.Nodes) != 1 || big.Nodes[0].Memory != 32<<30 || big.Nodes[0].Pods != 20 || !strings.Contains(big.Nodes[0].Labels, `"node.kubernetes.io/instance-type":"x8.large"`) {
+	if len(big.Nodes) != 1 || big.Nodes[0].Memory != 32<<30 || big.Nodes[0].Pods != 20 ||
+		!strings.Contains(big.Nodes[0].Labels, `"node.kubernetes.io/instance-type":"x8.large"`) {
 		t.Errorf("%+v", big)
 	}
 	if taints := list[2].Nodes[0].Taints; taints != `[{"key":"spot","effect":"NoSchedule"}]` {
@@ -116,7 +118,8 @@ func TestTypes(t *testing.T) {
 func TestBadTypes(t *testing.T) {
 	dir, good := write(t, 60), file(t, "types.yaml", types)
 	prices := file(t, "prices.yaml", "{nodes: {small: 1, x8.large: 3, spot: 0.5}}")
-	tiny := file(t, "tiny.yaml", "pools: [{name: small, count: 9, capacity: {cpu: 100m, memory: 1Gi}}, {name: spot, count: 9, capacity: {cpu: 64, memory: 64Gi}, taints: [{key: spot, effect: NoSchedule}]}]")
+	tiny := file(t, "tiny.yaml", "pools: [{name: small, count: 9, capacity: {cpu: 100m, memory: 1Gi}}, {name: spot, count: 9, capacity: "+
+		"{cpu: 64, memory: 64Gi}, taints: [{key: spot, effect: NoSchedule}]}]")
 	for _, c := range []struct {
 		args []string
 		says string
@@ -124,18 +127,24 @@ func TestBadTypes(t *testing.T) {
 	}{
 		{[]string{"--types", good, dir}, "--types needs --prices FILE", "docs/how-to/compare.md"},
 		{[]string{"--types", good, "--prices", "none.yaml", dir}, "--prices: open none.yaml", "docs/how-to/compare.md"},
-		{[]string{"--types", good, "--prices", file(t, "p.yaml", "{nodes: {small: 1}}"), dir}, "--prices says nothing of the types big, spot", "node.kubernetes.io/instance-type"},
+		{[]string{"--types", good, "--prices", file(t, "p.yaml", "{nodes: {small: 1}}"), dir}, "--prices says nothing of the types big, spot",
+			"node.kubernetes.io/instance-type"},
 		{[]string{"--types", "none.yaml", "--prices", prices, dir}, "open none.yaml", ""},
 		{[]string{"--types", file(t, "x.yaml", "pools: []"), "--prices", prices, dir}, "must list at least one pool", "docs/reference/nodes.md"},
-		{[]string{"--types", "m5.large", "--prices", prices, dir}, `"m5.large" is no file`, "no worker of the record has the label node.kubernetes.io/instance-type"},
-		{[]string{"--types", "ssd,m5.large", "--prices", file(t, "p.yaml", "{label: disk, nodes: {ssd: 1}}"), dir}, `"m5.large" is no file`, "the record has nodes of hdd, ssd"},
-		{[]string{"--types", tiny, "--prices", prices, "--profile", "default", dir}, "2 pods fit no type under default-scheduler\n  shop/web-a: small: Insufficient cpu; spot: node(s) had untolerated taint(s)", "add a type"},
+		{[]string{"--types", "m5.large", "--prices", prices, dir}, `"m5.large" is no file`,
+			"no worker of the record has the label node.kubernetes.io/instance-type"},
+		{[]string{"--types", "ssd,m5.large", "--prices", file(t, "p.yaml", "{label: disk, nodes: {ssd: 1}}"), dir}, `"m5.large" is no file`,
+			"the record has nodes of hdd, ssd"},
+		{[]string{"--types", tiny, "--prices", prices, "--profile", "default", dir},
+			"2 pods fit no type under default-scheduler\n  shop/web-a: small: Insufficient cpu; spot: node(s) had untolerated taint(s)",
+			"add a type"},
 		{[]string{"--prices", prices, dir}, "--prices has no effect without --types", ""},
 		{[]string{"--types", good, "--fewest", dir}, "--fewest and --types ask for different plans", ""},
 	} {
 		_, err := runPlan(t, c.args...)
 		var known *exit.Error
-		if !errors.As(err, &known) || known.Code != exit.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(known.Hint, c.hint) {
+		if !errors.As(err, &known) || known.Code != exit.Usage || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(known.Hint, c.hint) {
 			t.Errorf("%v: %v (%v), want %q (%q)", c.args, err, known, c.says, c.hint)
 		}
 	}
@@ -159,7 +168,8 @@ func TestNamesTaken(t *testing.T) {
 	_, err = runPlan(t, "--types", file(t, "types.yaml", types), "--prices", file(t, "p.yaml", "{other: {core: 1}}"), "--profile",
 		"default", dir)
 	var known *exit.Error
-	if !errors.As(err, &known) || !strings.Contains(err.Error(), "type big: its nodes would be named like the control-plane node big-0") || known.Hint != "give the type another name" {
+	if !errors.As(err, &known) || !strings.Contains(err.Error(), "type big: its nodes would be named like the control-plane node big-0") ||
+		known.Hint != "give the type another name" {
 		t.Error(err)
 	}
 }

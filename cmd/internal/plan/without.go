@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"gnnsched/cmd/internal/recording"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/server"
@@ -84,7 +85,7 @@ func runWithout(c *ucli.Context, s *session) error {
 	if err != nil {
 		return failed(c, err)
 	}
-	return s.print(c, out)
+	return cli.Print(c, out)
 }
 
 // hintOf names some nodes and zones of the record.

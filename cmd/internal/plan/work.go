@@ -9,6 +9,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/recording"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/plan"
 )
@@ -73,7 +74,7 @@ func (s *session) finish(c *ucli.Context, r result, err error) error {
 	if err != nil {
 		return failed(c, err)
 	}
-	if err := s.print(c, r); err != nil {
+	if err := cli.Print(c, r); err != nil {
 		return err
 	}
 	if errors.Is(c.Context.Err(), context.Canceled) {

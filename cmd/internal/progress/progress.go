@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -16,12 +18,15 @@ import (
 // Bar is the progress of one command. It also writes log lines while it is drawn, for the log
 // file.
 type Bar struct {
+	mu    sync.Mutex
 	bar   *progressbar.ProgressBar // nil if nothing is drawn
 	width int                      // columns for the text beside the bar
 	log   zerolog.Logger
 	phase string
 	next  time.Time // of the next line in the same phase
 	left  Left
+	text  string // of the last Show
+	note  string
 }
 
 const (
@@ -56,9 +61,11 @@ func Stderr(w io.Writer) *Bar {
 // Show reports which fraction of the job is done, from 0 to 1, and the remaining time. It logs the text if the phase is a new one or the
 // last line is old.
 func (b *Bar) Show(done float64, phase, text string) {
-	text += b.left.After(done)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text = text + b.left.After(done)
+	text = b.describe()
 	if b.bar != nil {
-		b.bar.Describe(truncate(text, b.width))
 		// The last step is left to Close, because a full bar ends itself.
 		_ = b.bar.Set(min(int(done*steps), steps-1)) // fails only past its end
 	}
@@ -66,6 +73,28 @@ func (b *Bar) Show(done float64, phase, text string) {
 		b.phase, b.next = phase, now.Add(pause)
 		b.log.Info().Msg(text)
 	}
+}
+
+// Note adds a remark to what Show shows, and logs it.
+func (b *Bar) Note(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.note = text; text != "" {
+		b.log.Info().Msg(text)
+	}
+	b.describe()
+}
+
+// describe draws the text with the note beside the bar, and returns both.
+func (b *Bar) describe() string {
+	text := b.text
+	if b.note != "" {
+		text = strings.TrimSpace(text + " (" + b.note + ")")
+	}
+	if b.bar != nil {
+		b.bar.Describe(truncate(text, b.width))
+	}
+	return text
 }
 
 // Episodes returns what reports the episodes of one of several parts of the job.

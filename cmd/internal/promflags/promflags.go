@@ -56,7 +56,8 @@ func Explain(err error, prefix string) *exit.Error {
 // Client returns a client of the server of --prometheus. It logs each of the server's warnings once.
 func Client(c *ucli.Context, prefix string, log zerolog.Logger) (*promapi.Client, error) {
 	server := Server(c, prefix)
-	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, --%[1]skey-file, --%[1]sserver-name and --%[1]stoken-file", prefix)
+	hint := fmt.Sprintf("files and names are those of --%[1]sca-file, --%[1]scert-file, --%[1]skey-file, "+
+		"--%[1]sserver-name and --%[1]stoken-file", prefix)
 	if err := server.Validate(); err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), hint)
 	}

@@ -2,6 +2,7 @@
 package record
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -18,7 +19,7 @@ import (
 	"gnnsched/cmd/internal/promflags"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/live"
@@ -29,10 +30,10 @@ func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:  "record",
 		Usage: "follow a cluster and write down its nodes and pods, where pods ran and what they used",
-		Description: "The record is a folder of Parquet files, which docs/reference/record-format.md describes. Recording needs read-only rights, goes on\n" +
-			"with a record that is there, and ends with Ctrl-C. Whatever ends it, what was flushed can be read.\n" +
-			"If the disk takes nothing, recording goes on in memory, drops the oldest rows in the end, and says so.\n\n" +
-			"Examples:\n" +
+		Description: "The record is a folder of Parquet files, which docs/reference/record-format.md describes. " +
+			"Recording needs read-only rights, goes on\nwith a record that is there, and ends with Ctrl-C. Whatever ends it, " +
+			"what was flushed can be read.\nIf the disk takes nothing, recording goes on in memory, drops the oldest rows in the " +
+			"end, and says so.\n\nExamples:\n" +
 			"   gnnsched record --out prod.record                        # until Ctrl-C\n" +
 			"   gnnsched record --print-rbac | kubectl apply -f -        # the rights that it needs\n" +
 			"   gnnsched record --out prod.record --keep 720h            # the last thirty days\n" +
@@ -53,8 +54,10 @@ func flags() []ucli.Flag {
 		&ucli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write to the folder `DIR`; a record that is there is continued"},
 		&ucli.DurationFlag{Name: "flush", Value: 5 * time.Minute, Usage: "`TIME` between two writes to the disk; a crash loses so much at most"},
 		&ucli.DurationFlag{Name: "keep", Usage: "drop pods that ended, and samples that were taken, this `TIME` ago; 0 keeps all"},
-		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute, Usage: "`TIME` between two measurements of what nodes and pods use, by metrics.k8s.io or --prometheus; 0 for none"},
-		&ucli.StringFlag{Name: "prometheus", Usage: "measure usage by the Prometheus server at `URL`, which scrapes the kubelets of this cluster, and not by metrics.k8s.io"},
+		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute,
+			Usage: "`TIME` between two measurements of what nodes and pods use, by metrics.k8s.io or --prometheus; 0 for none"},
+		&ucli.StringFlag{Name: "prometheus", Usage: "measure usage by the Prometheus server at `URL`, " +
+			"which scrapes the kubelets of this cluster, and not by metrics.k8s.io"},
 		&ucli.DurationFlag{Name: "for", Usage: "end after this `TIME`; 0: with Ctrl-C"},
 		&ucli.BoolFlag{Name: "anonymise", Usage: "replace every name by a pseudonym"},
 		&ucli.StringFlag{Name: "key-file", Usage: "`FILE` with the key of the pseudonyms; made if it is missing; default: DIR.key"},
@@ -68,11 +71,7 @@ func run(c *ucli.Context) error {
 			"gnnsched record takes flags only; name the folder with --out")
 	}
 	if c.Bool("print-rbac") {
-		role, err := live.RBAC(c.Duration("usage") > 0 && !c.IsSet("prometheus"))
-		if err == nil {
-			_, err = c.App.Writer.Write(role)
-		}
-		return err
+		return cli.Written(c)(live.RBAC(c.Duration("usage") > 0 && !c.IsSet("prometheus")))
 	}
 	if err := checkFlags(c); err != nil {
 		return err
@@ -163,10 +162,7 @@ func open(c *ucli.Context) (*recording, error) {
 		}
 	}
 	if c.Bool("anonymise") {
-		path := c.String("key-file")
-		if path == "" {
-			path = dir + ".key"
-		}
+		path := cmp.Or(c.String("key-file"), dir+".key")
 		key, err := keyOf(path, record.Is(dir))
 		if err == nil {
 			s.names, err = record.NewAnonymiser(key)
@@ -189,7 +185,7 @@ func open(c *ucli.Context) (*recording, error) {
 
 // keyOf reads the key of the pseudonyms, or makes one. A record that goes on needs the key that it began with.
 func keyOf(path string, goesOn bool) ([]byte, error) {
-	text, err := inputfile.Read(path, inputfile.Text)
+	text, err := files.Read(path, files.Text)
 	if err == nil {
 		return hex.DecodeString(strings.TrimSpace(string(text)))
 	}

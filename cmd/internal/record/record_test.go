@@ -65,7 +65,8 @@ func TestPrintRBAC(t *testing.T) {
 		t.Errorf("%s, %v", all, err)
 	}
 	for _, args := range [][]string{{"--usage", "0"}, {"--prometheus", "http://p"}} {
-		if less, err := runCommand(t, append(args, "--print-rbac")...); err != nil || strings.Contains(less, "metrics.k8s.io") || !strings.Contains(less, "pods") {
+		if less, err := runCommand(t, append(args, "--print-rbac")...); err != nil || strings.Contains(less, "metrics.k8s.io") ||
+			!strings.Contains(less, "pods") {
 			t.Errorf("with %v: %s, %v", args, less, err)
 		}
 	}

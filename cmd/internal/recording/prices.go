@@ -6,7 +6,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/replay"
 )
 
@@ -21,7 +21,7 @@ func Prices(c *ucli.Context) (*replay.Prices, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := inputfile.Read(path, inputfile.Text)
+	text, err := files.Read(path, files.Text)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--prices: %w", err), "docs/how-to/compare.md shows such a file")
 	}

@@ -15,7 +15,8 @@ import (
 
 // CheckpointFlag returns the flag --checkpoint that Profiles reads.
 func CheckpointFlag() ucli.Flag {
-	return &ucli.StringSliceFlag{Name: "checkpoint", Usage: "use a network from a `FILE`, linear weights from a .json file, or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name; repeatable"}
+	return &ucli.StringSliceFlag{Name: "checkpoint", Usage: "use a network from a `FILE`, linear weights from a .json file, " +
+		"or a KubeSchedulerConfiguration from a .yaml file; NAME=FILE sets its name; repeatable"}
 }
 
 // patience is the deadline of networks: a replay does not depend on how fast this machine is.

@@ -17,7 +17,8 @@ import (
 // WindowFlags returns the flags that Window reads.
 func WindowFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339, Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
+		&ucli.TimestampFlag{Name: "from", Layout: time.RFC3339,
+			Usage: "replay from this `TIME` on, such as 2026-06-01T00:00:00Z; by default from the beginning"},
 		&ucli.TimestampFlag{Name: "to", Layout: time.RFC3339, Usage: "replay until this `TIME`; by default to the end"},
 	}
 }

@@ -46,11 +46,13 @@ func TestInChromium(t *testing.T) {
 	if before != "20" || after != "10" || label != "10 seconds" {
 		t.Errorf("the slider began at %s; Home and an arrow led to %s, %q", before, after, label)
 	}
-	if pixel := chromiumtest.Value[string](tab, `String(document.querySelector(".nodes").getContext("2d").getImageData(2, 2, 1, 1).data)`); pixel == "0,0,0,0" {
+	if pixel := chromiumtest.Value[string](tab,
+		`String(document.querySelector(".nodes").getContext("2d").getImageData(2, 2, 1, 1).data)`); pixel == "0,0,0,0" {
 		t.Error("the nodes at a time are not painted")
 	}
 	tab.Do(chromedp.SendKeys(chromedp.CSS(".search input"), "pod-2 node-1"))
-	if found := chromiumtest.Value[string](tab, `document.querySelector(".search output").textContent + ", hidden " + document.querySelectorAll(".decisions tbody tr[hidden]").length`); found != "1 of 3, hidden 2" {
+	if found := chromiumtest.Value[string](tab,
+		`document.querySelector(".search output").textContent + ", hidden " + document.querySelectorAll(".decisions tbody tr[hidden]").length`); found != "1 of 3, hidden 2" {
 		t.Errorf("the search found %q", found)
 	}
 	tab.Do(chromedp.EmulateViewport(360, 740))

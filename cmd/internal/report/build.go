@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"gnnsched/internal/quote"
 	"gnnsched/internal/runfolder"
 )
@@ -75,10 +77,18 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	out.Decisions = b.chosen(id, r)
 	out.Curves, out.CurveRows = b.curves(r.Scalars, "Learning in figures", "step")
 	var over []runfolder.Scalar
+	var work []runfolder.Point
 	for _, p := range r.Points {
+		if strings.HasPrefix(p.Tag, runfolder.WorkerTag) {
+			work = append(work, p)
+			continue
+		}
 		over = append(over, runfolder.Scalar{Tag: p.Tag, Step: p.At, Value: p.Value})
 	}
 	out.Over, out.OverRows = b.curves(over, "Over time in figures", "second")
+	if len(work) > 0 {
+		out.Over = append(out.Over, timeline(work))
+	}
 	return out
 }
 
@@ -165,22 +175,15 @@ func lead(runs []run) string {
 				compared = append(compared, fmt.Sprintf("%s in %d", signs[s][2], count[s]))
 			}
 		}
-		parts = append(parts, upper(strings.Join(compared, ", "))+fmt.Sprintf(" of %d %s.", n, plural(n, "comparison")))
+		parts = append(parts, upper(strings.Join(compared, ", "))+fmt.Sprintf(" of %d %s.", n, english.PluralWord(n, "comparison", "")))
 	}
 	if n := count[runfolder.Pass] + count[runfolder.Fail]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d %s held.", count[runfolder.Pass], n, plural(n, "threshold")))
+		parts = append(parts, fmt.Sprintf("%d of %d %s held.", count[runfolder.Pass], n, english.PluralWord(n, "threshold", "")))
 	}
 	if n := count[runfolder.Note]; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d %s.", n, plural(n, "statement")))
+		parts = append(parts, fmt.Sprintf("%d %s.", n, english.PluralWord(n, "statement", "")))
 	}
 	return strings.Join(parts, " ")
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return noun
-	}
-	return noun + "s"
 }
 
 // seedList writes consecutive seeds as a range.

@@ -3,12 +3,11 @@ package report
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 	"gnnsched/internal/quote"
 	"gnnsched/internal/runfolder"
 )
@@ -67,7 +66,7 @@ func act(c *ucli.Context) error {
 		_, err = c.App.Writer.Write(text)
 		return err
 	}
-	if err := save(to, text); err != nil {
+	if err := files.Write(to, text, 0o644); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("write the report: %w", err), "choose a file that you can write to with --out")
 	}
 	fmt.Fprintf(c.App.ErrWriter, "wrote %s, %s kB; open it in a browser\n", to, number(float64(len(text))/1000, 0))
@@ -84,21 +83,4 @@ func arguments(c *ucli.Context) (dirs []string, to string, err error) {
 		return nil, "", exit.Usagef("--out is empty; name a file, or - for standard output")
 	}
 	return dirs, to, nil
-}
-
-// save writes the file in one step, so that a page is never half there.
-func save(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".report-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }

@@ -44,7 +44,8 @@ func TestDecisionFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := string(rendered(t, []*runfolder.Run{r}))
-		for _, want := range []string{"2 of 2 choices", "Insufficient cpu", "<td>b</td>", "0.75", "<td>a</td>", "0.25", ">90<", "the default profile would have chosen a", "web-0&lt;script&gt;"} {
+		for _, want := range []string{"2 of 2 choices", "Insufficient cpu", "<td>b</td>", "0.75", "<td>a</td>", "0.25", ">90<",
+			"the default profile would have chosen a", "web-0&lt;script&gt;"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("%s: the page lacks %q", name, want)
 			}

@@ -83,7 +83,6 @@ func render(c config, runs []*runfolder.Run) ([]byte, error) {
 				p.Title += fmt.Sprintf(" and %d more", n-1)
 			}
 		}
-		p.Data = b.data
 		var out bytes.Buffer
 		if err := layout.Execute(&out, p); err != nil {
 			return nil, fmt.Errorf("write the page: %w", err)

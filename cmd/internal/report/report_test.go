@@ -93,6 +93,11 @@ func runsOfTest() []*runfolder.Run {
 	for i := range 5 {
 		shadow.Points = append(shadow.Points, runfolder.Point{Tag: "gain " + hostile, At: 60 * float64(i), Value: 0.01 * float64(i)})
 	}
+	for i := range 3 {
+		shadow.Points = append(shadow.Points, runfolder.Point{
+			Tag: runfolder.WorkerTag + hostile, At: 10 + float64(i), Value: 2, About: fmt.Sprint("tiny, seed ", i),
+		})
+	}
 	return []*runfolder.Run{r, training, shadow}
 }
 
@@ -177,7 +182,8 @@ func TestNamesAreNoMarkup(t *testing.T) {
 	if fmt.Sprint(want) != fmt.Sprint(got) || got["script"] != 2 {
 		t.Errorf("elements %v, with harmless names %v", got, want)
 	}
-	if n := bytes.Count(page, []byte("window.pwned")); n < 20 || bytes.Contains(page, []byte("<script>window.pwned")) || bytes.Contains(page, []byte("<img src=x")) {
+	if n := bytes.Count(page, []byte("window.pwned")); n < 20 || bytes.Contains(page, []byte("<script>window.pwned")) ||
+		bytes.Contains(page, []byte("<img src=x")) {
 		t.Errorf("the hostile name is there %d times; it must be, and escaped", n)
 	}
 }
@@ -225,7 +231,8 @@ func TestSize(t *testing.T) {
 	if n := len(page); n > maxPage || n < maxPage/8 {
 		t.Errorf("%d bytes", n)
 	}
-	for _, want := range []string{"of 20000 choices", "of 9,000 rows", "36 curves are not drawn", "Each row of the heat maps is the mean of", "means of"} {
+	for _, want := range []string{"of 20000 choices", "of 9,000 rows", "36 curves are not drawn", "Each row of the heat maps is the mean of",
+		"means of"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -264,7 +271,8 @@ func TestAnyFolder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if body := page[bytes.Index(page, []byte("<body>")):bytes.Index(page, []byte("<script type"))]; bytes.Contains(body, []byte("NaN")) || bytes.Contains(body, []byte("Inf")) {
+		if body := page[bytes.Index(page, []byte("<body>")):bytes.Index(page, []byte("<script type"))]; bytes.Contains(body, []byte("NaN")) ||
+			bytes.Contains(body, []byte("Inf")) {
 			t.Fatal("NaN or Inf in the page")
 		}
 	})
@@ -296,7 +304,8 @@ func TestIncomplete(t *testing.T) {
 
 // A difference is coloured by its mark, never by its p or its interval alone.
 func TestTone(t *testing.T) {
-	for mark, want := range map[runfolder.State]string{runfolder.Better: "good", runfolder.Worse: "bad", runfolder.Level: "unclear", runfolder.Unclear: "unclear", "": "unclear"} {
+	for mark, want := range map[runfolder.State]string{runfolder.Better: "good", runfolder.Worse: "bad", runfolder.Level: "unclear",
+		runfolder.Unclear: "unclear", "": "unclear"} {
 		if got := tone(runfolder.Difference{Mean: -1, Low: ptr(-2), High: ptr(-0.5), P: ptr(0.01), Mark: mark}); got != want {
 			t.Errorf("%s: %s, want %s", mark, got, want)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 )
@@ -113,21 +115,12 @@ func means(s runfolder.Scenario, names []string, values map[string]map[string][]
 		for _, m := range s.Metrics {
 			v := values[m.Name][n]
 			most = max(most, len(v))
-			row = append(row, number(mean(v), m.Digits))
+			row = append(row, number(stat.Mean(v, nil), m.Digits))
 		}
 		row[1] = number(float64(most), 0)
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-// mean returns NaN without values.
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
 }
 
 // differences draws the differences of the first metrics and makes the table of all.
@@ -171,8 +164,7 @@ func (b *builder) differences(out *scenario, r *runfolder.Run) {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t = b.cut(t)
-	out.Changes = &t
+	out.Changes = new(b.cut(t))
 }
 
 // frames makes the heat maps and the curves of the cluster over time, of the first seed that has frames.
@@ -272,12 +264,10 @@ func (b *builder) waits(out *scenario, r *runfolder.Run) {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t = b.cut(t)
-	out.WaitRows = &t
+	out.WaitRows = new(b.cut(t))
 	const most = 160 // bars
 	if len(classes)*len(names) <= most {
-		bars := waitBars(late(out.Scenario), classes, names, of)
-		out.Waits = &bars
+		out.Waits = new(waitBars(late(out.Scenario), classes, names, of))
 	}
 }
 
@@ -334,8 +324,7 @@ func (b *builder) curves(all []runfolder.Scalar, caption, across string) (out []
 	if n := len(tags) - mostCurves; n > 0 {
 		t.Caption += fmt.Sprintf(" (%d curves are not drawn)", n)
 	}
-	t = b.cut(t)
-	return out, &t
+	return out, new(b.cut(t))
 }
 
 // rank puts evaluations before returns and these before the rest.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -88,10 +89,7 @@ func span(values []float64, from, to float64) axis {
 	if math.IsInf(a.low, 0) {
 		a.low, a.high = 0, 1
 	}
-	margin := (a.high - a.low) * 0.04
-	if margin == 0 {
-		margin = math.Max(math.Abs(a.high)*0.1, 0.5)
-	}
+	margin := cmp.Or((a.high-a.low)*0.04, math.Max(math.Abs(a.high)*0.1, 0.5))
 	return axis{a.low - margin, a.high + margin, from, to}
 }
 

@@ -2,6 +2,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
@@ -46,7 +46,8 @@ func Command() *ucli.Command {
 			"   kubectl create -f pod.yaml --dry-run=server -o json | curl --cacert DIR/ca.crt --cert DIR/client.crt --key DIR/client.key \\\n" +
 			"      -H 'Content-Type: application/json' --data-binary @- https://127.0.0.1:10270/v1/suggestions",
 		Flags: cli.Grouped(append(append(cli.ClusterFlags(), flags()...), cli.LogFlags()...),
-			cli.Group{Heading: "certificates and tokens", Flags: "tls-cert-file tls-private-key-file client-ca-file token-auth-file allowed-names cert-dir"},
+			cli.Group{Heading: "certificates and tokens",
+				Flags: "tls-cert-file tls-private-key-file client-ca-file token-auth-file allowed-names cert-dir"},
 			cli.Group{Heading: "limits", Flags: "deadline request-timeout max-requests-inflight max-request-bytes promise"},
 			cli.Group{Heading: "manifests", Flags: "url namespace"},
 			cli.Group{Heading: "GPUs", Flags: "workload"}),
@@ -56,29 +57,39 @@ func Command() *ucli.Command {
 
 func flags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "scheduler-name", Value: server.DefaultProfile, Usage: "`NAME` that the pods of the asking scheduler have as schedulerName"},
+		&ucli.StringFlag{Name: "scheduler-name", Value: server.DefaultProfile,
+			Usage: "`NAME` that the pods of the asking scheduler have as schedulerName"},
 		&ucli.StringFlag{Name: "network", Value: "gnn", Usage: "`NAME` of a shipped network"},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights of a network instead. A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "policy", Usage: "`NAME` of a policy that decides instead of the network, as for rungnn"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, for networks and policies for GPUs"},
-		&ucli.StringFlag{Name: "preferences", Value: string(preference.First), Usage: "how preferences of manifests count, `MODE` first, declared or off"},
-		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond, Usage: "`TIME` that one pass of the network may take; after it, the asking scheduler decides"},
+		&ucli.StringFlag{Name: "preferences", Value: string(preference.First),
+			Usage: "how preferences of manifests count, `MODE` first, declared or off"},
+		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond,
+			Usage: "`TIME` that one pass of the network may take; after it, the asking scheduler decides"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "IP `ADDRESS` to answer on"},
 		&ucli.IntFlag{Name: "port", Value: 10270, Usage: "`PORT` to answer on (HTTPS)"},
 		&ucli.StringFlag{Name: "tls-cert-file", Usage: "`FILE` with the server's certificate in PEM; read again when it changes"},
 		&ucli.StringFlag{Name: "tls-private-key-file", Usage: "`FILE` with its key in PEM"},
 		&ucli.StringFlag{Name: "client-ca-file", Usage: "`FILE` with the CA of client certificates in PEM; read again when it changes"},
-		&ucli.StringFlag{Name: "token-auth-file", Usage: "CSV `FILE` of bearer tokens, as kube-apiserver reads it: token,user,uid; read at the start only"},
-		&ucli.StringSliceFlag{Name: "allowed-names", Usage: "common `NAMES` of certificates and users of tokens that may ask; default: all that are verified"},
-		&ucli.StringFlag{Name: "cert-dir", Value: defaultDir(), DefaultText: "~/.local/share/gnnsched/serve, or gnnsched/serve in $XDG_DATA_HOME", Usage: "`DIR`ectory of the certificates and the token that it makes if no files are named"},
-		&ucli.DurationFlag{Name: "request-timeout", Value: 500 * time.Millisecond, Usage: "`TIME` that an answer may take; after it, the asking scheduler decides"},
+		&ucli.StringFlag{Name: "token-auth-file",
+			Usage: "CSV `FILE` of bearer tokens, as kube-apiserver reads it: token,user,uid; read at the start only"},
+		&ucli.StringSliceFlag{Name: "allowed-names",
+			Usage: "common `NAMES` of certificates and users of tokens that may ask; default: all that are verified"},
+		&ucli.StringFlag{Name: "cert-dir", Value: defaultDir(), DefaultText: "~/.local/share/gnnsched/serve, " +
+			"or gnnsched/serve in $XDG_DATA_HOME", Usage: "`DIR`ectory of the certificates and the token that it makes if no files are named"},
+		&ucli.DurationFlag{Name: "request-timeout", Value: 500 * time.Millisecond,
+			Usage: "`TIME` that an answer may take; after it, the asking scheduler decides"},
 		&ucli.IntFlag{Name: "max-requests-inflight", Value: 16, Usage: "`NUMBER` of requests at one time; more get status 429"},
 		&ucli.Int64Flag{Name: "max-request-bytes", Value: 16 << 20, Usage: "`BYTES` of a request's body at most"},
-		&ucli.DurationFlag{Name: "promise", Value: 5 * time.Second, Usage: "`TIME` that a pod counts on the node that is best for it, until the cluster shows it bound; 0 for never"},
+		&ucli.DurationFlag{Name: "promise", Value: 5 * time.Second,
+			Usage: "`TIME` that a pod counts on the node that is best for it, until the cluster shows it bound; 0 for never"},
 		&ucli.BoolFlag{Name: "print-extender-config", Usage: "print the KubeSchedulerConfiguration of the asking scheduler and exit"},
-		&ucli.StringFlag{Name: "url", Usage: "`URL` at which the asking scheduler reaches the server, for --print-extender-config; default: address and port"},
+		&ucli.StringFlag{Name: "url", Usage: "`URL` at which the asking scheduler reaches the server, for --print-extender-config; " +
+			"default: address and port"},
 		&ucli.BoolFlag{Name: "print-rbac", Usage: "print the ServiceAccount and the ClusterRole with the rights to read, and exit"},
-		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "kube-system", Usage: "`NAMESPACE` of the ServiceAccount, for --print-rbac"},
+		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "kube-system",
+			Usage: "`NAMESPACE` of the ServiceAccount, for --print-rbac"},
 	}
 }
 
@@ -90,16 +101,13 @@ func defaultDir() string {
 func run(c *ucli.Context) error {
 	switch {
 	case c.Bool("print-rbac"):
-		if p := validation.IsDNS1123Label(c.String("namespace")); len(p) > 0 {
-			return exit.New(exit.Usage, fmt.Errorf("--namespace %q: %s", c.String("namespace"), p[0]), "")
-		}
-		return printed(c, serve.Role{Name: serve.RoleName, Namespace: c.String("namespace")}.RBAC)
+		return cli.Written(c)(serve.Role{Name: serve.RoleName, Namespace: c.String("namespace")}.RBAC())
 	case c.Bool("print-extender-config"):
 		if u, err := url.Parse(c.String("url")); err != nil || c.String("url") != "" && (u.Scheme != "https" || u.Host == "") {
 			return exit.New(exit.Usage, fmt.Errorf("--url %q is not an address that begins with https://", c.String("url")),
 				"for example https://gnnsched.kube-system:10270")
 		}
-		return printed(c, extender(c).YAML)
+		return cli.Written(c)(extender(c).YAML())
 	}
 	p, err := profile(c)
 	if err != nil {
@@ -115,14 +123,6 @@ func run(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	return start(c, p, config, sayer{log, own})
-}
-
-func printed(c *ucli.Context, text func() ([]byte, error)) error {
-	out, err := text()
-	if err == nil {
-		_, err = c.App.Writer.Write(out)
-	}
-	return err
 }
 
 // start answers until the context ends.
@@ -172,7 +172,8 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 func profile(c *ucli.Context) (server.Profile, error) {
 	p := server.Profile{Args: server.Args{Variant: c.String("network"), Checkpoint: c.String("checkpoint")}}
 	if preference.Mode(c.String("preferences")) == preference.Blend {
-		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"), "choose first, declared or off, and lower the extender's weight in the printed configuration")
+		return p, exit.New(exit.Usage, errors.New("--preferences blend: the asking scheduler adds its own scores"),
+			"choose first, declared or off, and lower the extender's weight in the printed configuration")
 	}
 	if name := c.String("policy"); name != "" {
 		if c.IsSet("network") || c.IsSet("checkpoint") {
@@ -239,9 +240,7 @@ func extender(c *ucli.Context) serve.Extender {
 	e := serve.Extender{
 		URL: strings.TrimSuffix(c.String("url"), "/"), Timeout: c.Duration("request-timeout") + c.Duration("request-timeout")/2,
 	}
-	if e.URL == "" {
-		e.URL = fmt.Sprintf("https://%s", net.JoinHostPort(c.String("bind-address"), fmt.Sprint(c.Int("port"))))
-	}
+	e.URL = cmp.Or(e.URL, fmt.Sprintf("https://%s", net.JoinHostPort(c.String("bind-address"), fmt.Sprint(c.Int("port")))))
 	e.CAFile, e.CertFile, e.KeyFile = placeCA, placeCert, placeKey
 	if c.String("tls-cert-file") == "" {
 		made := serve.CredentialsIn(c.String("cert-dir"))

@@ -26,7 +26,8 @@ func TestRefused(t *testing.T) {
 			code := cli.RunContext(ctx, app, []string{
 				"gnnsched", "serve", "--kubeconfig", s.Kubeconfig(t), "--port", "0", "--cert-dir", t.TempDir(), "--log-dir", t.TempDir(),
 			})
-			if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user "+request+";") || !strings.Contains(out.String(), "serve --print-rbac") {
+			if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user "+request+";") ||
+				!strings.Contains(out.String(), "serve --print-rbac") {
 				t.Errorf("exit code %d: %s", code, out.String())
 			}
 		})

@@ -1,14 +1,13 @@
 package shadow
 
 import (
-	"encoding/json"
 	"fmt"
 
 	ucli "github.com/urfave/cli/v2"
-	"k8s.io/apimachinery/pkg/util/validation"
 
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/shadow"
 )
@@ -34,7 +33,8 @@ func Command() *ucli.Command {
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT`: text or json"},
 			&ucli.BoolFlag{Name: "gate", Usage: "end with exit code 99 unless it is safe to switch"},
 			&ucli.BoolFlag{Name: "print-rbac", Usage: "print the ServiceAccount and the ClusterRole with the rights to watch, and exit"},
-			&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "kube-system", Usage: "`NAMESPACE` of the ServiceAccount, for --print-rbac"},
+			&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: "kube-system",
+				Usage: "`NAMESPACE` of the ServiceAccount, for --print-rbac"},
 		},
 		Action: read,
 	}
@@ -42,14 +42,14 @@ func Command() *ucli.Command {
 
 func read(c *ucli.Context) error {
 	if c.Bool("print-rbac") {
-		return printRole(c)
+		return cli.Written(c)(serve.Role{Name: roleName, Namespace: c.String("namespace"), Delegates: true}.RBAC())
 	}
 	if c.NArg() != 1 {
 		return exit.New(exit.Usage, fmt.Errorf("there are %d arguments, want the file of a report", c.NArg()),
 			"rungnn --shadow --shadow-report FILE writes it")
 	}
 	path := c.Args().First()
-	text, err := inputfile.Read(path, inputfile.Text)
+	text, err := files.Read(path, files.Text)
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("read the report: %w", err),
 			"rungnn --shadow --shadow-report FILE writes it every minute, and at its end")
@@ -62,25 +62,12 @@ func read(c *ucli.Context) error {
 	case "text":
 		err = r.WriteText(c.App.Writer)
 	case "json":
-		e := json.NewEncoder(c.App.Writer)
-		e.SetIndent("", "  ")
-		err = e.Encode(r)
+		err = cli.JSON(c.App.Writer, r)
 	default:
 		return exit.Usagef("--output %q: choose text or json", c.String("output"))
 	}
 	if err == nil && c.Bool("gate") && r.Verdict.Answer != shadow.Safe {
 		return exit.New(exit.Gate, fmt.Errorf("the verdict is %q", r.Verdict.Answer), "")
-	}
-	return err
-}
-
-func printRole(c *ucli.Context) error {
-	if p := validation.IsDNS1123Label(c.String("namespace")); len(p) > 0 {
-		return exit.New(exit.Usage, fmt.Errorf("--namespace %q: %s", c.String("namespace"), p[0]), "")
-	}
-	text, err := serve.Role{Name: roleName, Namespace: c.String("namespace"), Delegates: true}.RBAC()
-	if err == nil {
-		_, err = c.App.Writer.Write(text)
 	}
 	return err
 }

@@ -11,14 +11,19 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/refusal/refusaltest"
+	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	watching "gnnsched/scheduler/shadow"
@@ -82,17 +87,46 @@ func TestRole(t *testing.T) {
 	}
 }
 
+// The moves are those that lower the objective and that the limits of gnnsched defrag allow: a pod without a controller stays.
+func TestLower(t *testing.T) {
+	made := metav1.NewTime(time.Now().Add(-time.Hour))
+	running := func(name, node string) *v1.Pod {
+		p := st.MakePod().Namespace("default").Name(name).UID(name).Node(node).Phase(v1.PodRunning).StartTime(made).
+			CreationTimestamp(made).Req(map[v1.ResourceName]string{v1.ResourceCPU: "1"}).Obj()
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: made}}
+		return p
+	}
+	node := func(name string) *v1.Node {
+		n := st.MakeNode().Name(name).
+			Capacity(map[v1.ResourceName]string{v1.ResourceCPU: "4", v1.ResourceMemory: "4Gi", v1.ResourcePods: "9"}).Obj()
+		n.CreationTimestamp = made
+		return n
+	}
+	bare, owned := running("bare", "a"), running("owned", "b")
+	by := objective.Mix{{Term: objective.Pack{}, Weight: 1}}
+	for _, want := range []int{0, 1} {
+		got, err := lower(t.Context(), fake.NewClientset(node("a"), node("b"), bare, owned), by)
+		if err != nil || got.Pods != want || got.After < got.Before != (want == 1) {
+			t.Errorf("%+v, %v, want %d pods to move", got, err, want)
+		}
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)}}
+	}
+}
+
 // A right that upstream's plugins need and the cluster refuses ends the watch, which would never begin.
 func TestRefused(t *testing.T) {
 	s := refusaltest.New(t, "list services")
-	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler", Args: server.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}}, QPS: 100}, kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
+	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler",
+		Args: server.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}}, QPS: 100},
+		kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	report := filepath.Join(t.TempDir(), "report.json")
-	scheduler := Scheduler{Name: "gnn", File: file, Remove: remove, Page: func(kubernetes.Interface, func(context.Context) (watching.Live, error)) (func(), error) {
-		return func() {}, nil
-	}}
+	scheduler := Scheduler{Name: "gnn", File: file, Remove: remove,
+		Page: func(kubernetes.Interface, func(context.Context) (watching.Live, error)) (func(), error) {
+			return func() {}, nil
+		}}
 	flags := append(Flags(), &ucli.StringFlag{Name: "bind-address"}, &ucli.IntFlag{Name: "port"})
 	var out, log bytes.Buffer
 	app := &ucli.App{
@@ -102,7 +136,8 @@ func TestRefused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	code := cli.RunContext(ctx, app, []string{"rungnn", "--shadow", "--shadow-report", report})
-	if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user list services;") || !strings.Contains(out.String(), "shadow --print-rbac") {
+	if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user list services;") ||
+		!strings.Contains(out.String(), "shadow --print-rbac") {
 		t.Errorf("exit code %d: %s%s", code, out.String(), log.String())
 	}
 	if text, err := os.ReadFile(report); len(text) > 0 {

@@ -7,22 +7,27 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 
+	"gnnsched/cmd/internal/plan"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
 	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/defrag"
+	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/objective"
+	planning "gnnsched/scheduler/plan"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
@@ -42,22 +47,32 @@ const category = "with --shadow"
 // Flags returns --shadow and the flags that go with it.
 func Flags() []ucli.Flag {
 	return append([]ucli.Flag{
-		&ucli.BoolFlag{Name: Flag, Category: category, Usage: "place nothing: watch what another scheduler places, and tell what this one would have done"},
+		&ucli.BoolFlag{Name: Flag, Category: category,
+			Usage: "place nothing: watch what another scheduler places, and tell what this one would have done"},
 	}, more()...)
 }
 
 func more() []ucli.Flag {
 	l := shadow.DefaultLimits
 	return []ucli.Flag{
-		&ucli.StringSliceFlag{Name: "shadow-of", Category: category, Value: ucli.NewStringSlice(server.DefaultProfile), Usage: "`NAME` of the scheduler to watch, as pods have it in schedulerName; may be given several times"},
-		&ucli.StringFlag{Name: "shadow-objective", Category: category, Value: "balance", Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
-		&ucli.StringFlag{Name: "shadow-report", Category: category, Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
-		&ucli.StringFlag{Name: outFlag, Category: category, Usage: "leave a folder `DIR` for gnnsched report: the verdict, and gain, agreement and both clusters over time"},
-		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute, Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
-		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods, Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
-		&ucli.Float64Flag{Name: "shadow-failures", Category: category, Value: l.Failures, Usage: "`SHARE` of pods up to which failures are tolerated"},
-		&ucli.DurationFlag{Name: "shadow-latency", Category: category, Value: time.Duration(l.P99 * float64(time.Second)), Usage: "`TIME` within which 99 of 100 decisions must be made, filters included"},
-		&ucli.Float64Flag{Name: "shadow-matters", Category: category, Value: l.Matters, Usage: "`SHARE` of the real cost that the gain must exceed"},
+		&ucli.StringSliceFlag{Name: "shadow-of", Category: category, Value: ucli.NewStringSlice(server.DefaultProfile),
+			Usage: "`NAME` of the scheduler to watch, as pods have it in schedulerName; may be given several times"},
+		&ucli.StringFlag{Name: "shadow-objective", Category: category, Value: "balance",
+			Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
+		&ucli.StringFlag{Name: "shadow-report", Category: category,
+			Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
+		&ucli.StringFlag{Name: outFlag, Category: category,
+			Usage: "leave a folder `DIR` for gnnsched report: the verdict, and gain, agreement and both clusters over time"},
+		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute,
+			Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
+		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods,
+			Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
+		&ucli.Float64Flag{Name: "shadow-failures", Category: category, Value: l.Failures,
+			Usage: "`SHARE` of pods up to which failures are tolerated"},
+		&ucli.DurationFlag{Name: "shadow-latency", Category: category, Value: time.Duration(l.P99 * float64(time.Second)),
+			Usage: "`TIME` within which 99 of 100 decisions must be made, filters included"},
+		&ucli.Float64Flag{Name: "shadow-matters", Category: category, Value: l.Matters,
+			Usage: "`SHARE` of the real cost that the gain must exceed"},
 	}
 }
 
@@ -172,6 +187,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	if config.Dynamic, err = dynamic.NewForConfig(rest); err != nil {
 		return none, fmt.Errorf("make a client: %w", err)
 	}
+	config.Moves = func(ctx context.Context) (shadow.Moves, error) { return lower(ctx, config.Client, config.Objective) }
 	config.Tell = func(r shadow.Report) { say(log, r); tell(r) }
 	plugins, end := context.WithCancel(context.WithoutCancel(ctx)) // they are still asked when ctx has ended
 	defer end()
@@ -197,6 +213,34 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 		Msg("watching, and placing nothing; Ctrl-C prints the report")
 	r, err := w.Run(refused.Quiet(ctx))
 	return r, errors.Join(err, refused.Err())
+}
+
+// lower looks for moves of running pods as gnnsched defrag does with an objective and without other flags, for a second.
+func lower(ctx context.Context, client kubernetes.Interface, by objective.Mix) (shadow.Moves, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the plugins
+	source, err := defrag.Look(ctx, client, time.Now())
+	if err != nil {
+		return shadow.Moves{}, err
+	}
+	profile, err := plan.UpstreamProfile()
+	if err != nil {
+		return shadow.Moves{}, err
+	}
+	state, err := planning.At(ctx, source, profile)
+	if err != nil {
+		return shadow.Moves{}, err
+	}
+	limits := planning.Limits{
+		Pods: max(1, state.Pods()/50), Age: 10 * time.Minute, Priority: ptr.To(int32(scheduling.HighestUserDefinablePriority)),
+	}
+	found, err := planning.Find(ctx, state, limits, planning.Search{
+		By: moves.Local{}, Objective: &moves.Objective{Mix: by}, Time: time.Second, Progress: func(float64) {},
+	})
+	if err != nil {
+		return shadow.Moves{}, err
+	}
+	return shadow.Moves{Pods: len(found.Moves), Before: found.Lower.Before, After: found.Lower.After}, nil
 }
 
 // profileOf returns the one profile that is to be watched for.
@@ -261,14 +305,5 @@ func replace(path string, r shadow.Report) error {
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // it is gone if all went well
-	_, err = f.Write(append(text, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return files.Write(path, append(text, '\n'), 0o600)
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/cmd/internal/top/query"
-	"gnnsched/cmd/internal/top/report"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
 	"gnnsched/cmd/internal/top/view/paint"
@@ -60,12 +60,8 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Interval == 0 {
-		c.Interval = DefaultInterval
-	}
-	if c.Out == nil {
-		c.Out = os.Stdout
-	}
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.Out = cmp.Or[io.Writer](c.Out, os.Stdout)
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}
@@ -131,7 +127,7 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details f
 
 // Follow writes the cluster in the given format now and after every interval. It returns the
 // error of ctx when ctx ends, or the first error of writing.
-func Follow(ctx context.Context, cfg Config, format report.Format) error {
+func Follow(ctx context.Context, cfg Config, format Format) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -146,7 +142,7 @@ func Follow(ctx context.Context, cfg Config, format report.Format) error {
 	for first := true; ; first = false {
 		f := src.Frame(state.All)
 		cfg.Sort.Apply(f.Nodes)
-		if err := report.WriteNext(cfg.Out, format, &f, first); err != nil {
+		if err := writeNext(cfg.Out, format, &f, first); err != nil {
 			return fmt.Errorf("write the cluster: %w", err)
 		}
 		select {
@@ -158,7 +154,7 @@ func Follow(ctx context.Context, cfg Config, format report.Format) error {
 }
 
 // Once writes the cluster once, in the given format.
-func Once(ctx context.Context, cfg Config, format report.Format) error {
+func Once(ctx context.Context, cfg Config, format Format) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -168,7 +164,7 @@ func Once(ctx context.Context, cfg Config, format report.Format) error {
 		return err
 	}
 	cfg.Sort.Apply(f.Nodes)
-	if err := report.Write(cfg.Out, format, &f); err != nil {
+	if err := writeFrame(cfg.Out, format, &f); err != nil {
 		return fmt.Errorf("write the cluster: %w", err)
 	}
 	return nil

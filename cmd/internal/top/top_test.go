@@ -24,7 +24,6 @@ import (
 	ktesting "k8s.io/client-go/testing"
 
 	"gnnsched/cmd/internal/top/query"
-	"gnnsched/cmd/internal/top/report"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
 	"gnnsched/cmd/internal/top/view/paint"
@@ -142,8 +141,8 @@ func TestRunWithoutACluster(t *testing.T) {
 	})
 	for name, look := range map[string]func(Config) error{
 		"Run":    func(c Config) error { return Run(context.Background(), c) },
-		"Once":   func(c Config) error { return Once(context.Background(), c, report.Table) },
-		"Follow": func(c Config) error { return Follow(context.Background(), c, report.Table) },
+		"Once":   func(c Config) error { return Once(context.Background(), c, Table) },
+		"Follow": func(c Config) error { return Follow(context.Background(), c, Table) },
 	} {
 		var out bytes.Buffer
 		if err := look(Config{Client: dead, Out: &out}); exit.Code(err) != exit.Unreachable || out.Len() > 0 {
@@ -160,10 +159,10 @@ func TestRunWithoutACluster(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	var out bytes.Buffer
-	if err := Once(context.Background(), Config{Client: client(), Out: &out, Sort: query.By(query.CPU)}, report.JSON); err != nil {
+	if err := Once(context.Background(), Config{Client: client(), Out: &out, Sort: query.By(query.CPU)}, JSON); err != nil {
 		t.Fatal(err)
 	}
-	var doc report.Document
+	var doc Document
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +176,7 @@ func TestFollow(t *testing.T) {
 	out := newScreen()
 	done := make(chan error, 1)
 	go func() {
-		done <- Follow(ctx, Config{Client: client(), Out: out, Interval: view.MinInterval}, report.JSON)
+		done <- Follow(ctx, Config{Client: client(), Out: out, Interval: view.MinInterval}, JSON)
 	}()
 	for strings.Count(out.text(), "\n") < 3 {
 		<-out.more
@@ -187,12 +186,12 @@ func TestFollow(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	for i, line := range strings.Split(strings.TrimSpace(out.text()), "\n") {
-		var doc report.Document
+		var doc Document
 		if err := json.Unmarshal([]byte(line), &doc); err != nil || doc.Totals.Nodes != 2 {
 			t.Errorf("line %d: %v: %s", i, err, line)
 		}
 	}
-	if err := Follow(context.Background(), Config{Client: client(), Out: full{}}, report.Table); err == nil {
+	if err := Follow(context.Background(), Config{Client: client(), Out: full{}}, Table); err == nil {
 		t.Error("a full disk is no error")
 	}
 }

@@ -1,8 +1,8 @@
-// Package trial has the flags, progress, formats, figures and the folder of --out of the commands that compare policies.
+// Package trial has the commands that play policies in the simulator: gnnsched eval with eval openb and eval mig, bench, and tune.
+// This file has what they share: flags, progress, formats, figures and the folder of --out.
 package trial
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +11,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
@@ -18,8 +19,8 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// Seeds reads --seeds, which is least or more, and --seed.
-func Seeds(c *ucli.Context, least int) ([]uint64, error) {
+// seedsOf reads --seeds, which is least or more, and --seed.
+func seedsOf(c *ucli.Context, least int) ([]uint64, error) {
 	first, n := c.Uint64("seed"), c.Int("seeds")
 	if n < least || n > 100_000 {
 		return nil, exit.Usagef("--seeds %d is outside %d to 100000", n, least)
@@ -31,7 +32,7 @@ func Seeds(c *ucli.Context, least int) ([]uint64, error) {
 }
 
 // Refuse returns a usage error for the first of some flags that is set; format has a place for its name.
-func Refuse(c *ucli.Context, format string, flags ...string) error {
+func refuse(c *ucli.Context, format string, flags ...string) error {
 	for _, name := range flags {
 		if c.IsSet(name) {
 			return exit.Usagef(format, name)
@@ -41,7 +42,7 @@ func Refuse(c *ucli.Context, format string, flags ...string) error {
 }
 
 // Default sets the flags that are not set.
-func Default(c *ucli.Context, values map[string]string) error {
+func setDefaults(c *ucli.Context, values map[string]string) error {
 	for name, value := range values {
 		if !c.IsSet(name) {
 			if err := c.Set(name, value); err != nil {
@@ -52,48 +53,46 @@ func Default(c *ucli.Context, values map[string]string) error {
 	return nil
 }
 
-// Run plays a comparison behind a progress bar, prints it, and leaves it in the folder of --out.
-func Run[R interface{ Folder() []runfolder.Row }](
-	c *ucli.Context, seeds []uint64, play func(eval.Progress) (R, error), print func(R) error,
+// play plays a comparison behind a progress bar, prints it, and leaves it in the folder of --out.
+func play[R interface{ Folder() []runfolder.Row }](
+	c *ucli.Context, seeds []uint64, compare func(eval.Progress) (R, error), print func(R) error,
 ) error {
+	var crew *work.Crew
 	return cli.InFolder(c, cli.Computation[R]{
 		Manifest: cli.RunManifest(c, "eval", seeds),
-		Run: func(*runfolder.Writer) (R, error) {
+		Run: func(*runfolder.Writer) (result R, err error) {
 			bar := progress.Stderr(c.App.ErrWriter)
 			defer bar.Close()
-			return play(bar.Episodes)
+			if crew, err = work.Begin(c, bar); err != nil {
+				return result, err
+			}
+			defer crew.Close()
+			return compare(bar.Episodes)
 		},
 		Print: print,
-		Rows:  R.Folder,
+		Rows:  func(r R) []runfolder.Row { return append(r.Folder(), crew.Rows()...) },
 	})
 }
 
-// Report is the result of a comparison. It encodes itself as JSON, too.
-type Report interface {
+// report is the result of a comparison. It encodes itself as JSON, too.
+type report interface {
 	Write(w io.Writer, markdown bool) error
 	WriteCSV(w io.Writer) error
 }
 
-// Write writes a report in the format of --output.
-func Write(w io.Writer, r Report, format string) error {
+// writeReport writes a report in the format of --output.
+func writeReport(w io.Writer, r report, format string) error {
 	switch format {
 	case "json":
-		return JSON(w, r)
+		return cli.JSON(w, r)
 	case "csv":
 		return r.WriteCSV(w)
 	}
 	return r.Write(w, format == "markdown")
 }
 
-// JSON writes a value with indents.
-func JSON(w io.Writer, v any) error {
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
-}
-
-// Plot draws figures, by the names of their files, into the directory of --plot, if there is one.
-func Plot(c *ucli.Context, draw func() (map[string][]byte, error)) error {
+// plot draws figures, by the names of their files, into the directory of --plot, if there is one.
+func plot(c *ucli.Context, draw func() (map[string][]byte, error)) error {
 	dir := c.String("plot")
 	if dir == "" {
 		return nil

@@ -44,7 +44,8 @@ func TestInChromium(t *testing.T) {
 	}
 	tab.Do(chromedp.KeyEvent(kb.Enter))
 	tab.Becomes(`location.hash === "#node/node-3" && document.querySelector("h2")?.textContent === "Node node-3" && document.body.innerText.includes("Pods: 1")`)
-	if cards := chromiumtest.Value[string](tab, `[...document.querySelector("main table").tBodies[0].rows].map((r) => [...r.cells].map((c) => c.innerText.trim()).join("|")).join("\n")`); cards != "0|100%|-|pods that name no device · 100%\n1|50%|-|shop/"+hostile+" · 50%\n2|0%|-|-\ngpu-3|75%|yes|ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\nno pod on this node · 25% · partition gpu-3-mig-1g10gb-0 · claim ml/left" {
+	if cards := chromiumtest.Value[string](tab,
+		`[...document.querySelector("main table").tBodies[0].rows].map((r) => [...r.cells].map((c) => c.innerText.trim()).join("|")).join("\n")`); cards != "0|100%|-|pods that name no device · 100%\n1|50%|-|shop/"+hostile+" · 50%\n2|0%|-|-\ngpu-3|75%|yes|ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\nno pod on this node · 25% · partition gpu-3-mig-1g10gb-0 · claim ml/left" {
 		t.Errorf("the GPUs are\n%s", cards)
 	}
 
@@ -56,7 +57,8 @@ func TestInChromium(t *testing.T) {
 	s.book.Decided(decided(2, "web-2"))
 	s.clock.Step(tick)
 	tab.Becomes(`document.querySelector("tbody tr td.name").textContent === "shop/web-2"`)
-	if row := chromiumtest.Value[string](tab, `document.querySelector("tbody tr").innerText.replaceAll("\t", "|").replace(/^[^|]*/, "")`); row != "|shop/web-2|node-1|0.25|node-2|node-2|12 µs|linear|2/3||why" {
+	if row := chromiumtest.Value[string](tab,
+		`document.querySelector("tbody tr").innerText.replaceAll("\t", "|").replace(/^[^|]*/, "")`); row != "|shop/web-2|node-1|0.25|node-2|node-2|12 µs|linear|2/3||why" {
 		t.Errorf("the row is %q", row)
 	}
 	tab.Do(chromedp.Click(chromedp.CSS("tbody tr button")))
@@ -101,7 +103,9 @@ func TestVersusInChromium(t *testing.T) {
 	const measures = `[...document.querySelector("main table").querySelectorAll("tr")].map((r) => [...r.cells].map((c) => c.textContent).join("|")).join(" ")`
 	tab.Becomes(`document.querySelectorAll("main table").length === 3 && document.querySelector("main").innerText.includes("gnn-4")`)
 	// Names are in order, so the hostile one comes first.
-	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound now|0|0 bound/s now|0.0|3.1 pending now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median latency|12 µs|12 µs" {
+	if got := chromiumtest.Value[string](tab, measures); got != "|"+hostile+"|gnn decisions|3|5 bound now|0|0 bound/s now|0.0|3.1 pending "+
+		"now|0|1 no node|0|0 as the default|0 of 3|0 of 5 fallbacks|0|0 nodes used|1|1 most on a node|3|5 median margin|0.25|0.25 median "+
+		"latency|12 µs|12 µs" {
 		t.Errorf("the measures are %s", got)
 	}
 	const first = `[...document.querySelectorAll("main .charts table")].map((t) => t.querySelector("tbody tr td.name").textContent).join(" ")`
@@ -113,7 +117,8 @@ func TestVersusInChromium(t *testing.T) {
 	decide(30, 2, hostile)
 	s.clock.Step(tick)
 	tab.Becomes(`document.querySelector("main table tbody tr").innerText.includes("5\t5")`)
-	if kept := chromiumtest.Value[bool](tab, `window.kept.isConnected && window.kept.rowIndex === 3 && document.activeElement.tagName === "INPUT"`); !kept {
+	if kept := chromiumtest.Value[bool](tab,
+		`window.kept.isConnected && window.kept.rowIndex === 3 && document.activeElement.tagName === "INPUT"`); !kept {
 		t.Error("new decisions replace what is there")
 	}
 	tab.Do(chromedp.Evaluate[chromedp.Void](`{
@@ -227,8 +232,10 @@ func TestDevicesInChromium(t *testing.T) {
 	for expression, want := range map[string]string{
 		`[...document.querySelectorAll("main .figures li")].map((e) => e.textContent).join()`:                "A100 2.25/4," + hostile + " 0/1",
 		`[...document.querySelector("main tbody tr").cells].slice(0, 4).map((c) => c.textContent).join("|")`: "node-1|A100|2.25/4|100 50 · 75",
-		`[...document.querySelectorAll("main tbody tr:first-child li")].map((e) => e.textContent).join("\n")`: "0: pods that name no device · 100%\n1: shop/" + hostile + " · 50%\n" +
-			"gpu-3: ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\ngpu-3: no pod on this node · 25% · partition gpu-3-mig-1g10gb-0 · claim ml/left",
+		`[...document.querySelectorAll("main tbody tr:first-child li")].map((e) => e.textContent).join("\n")`: "0: pods that name no device " +
+			"· 100%\n1: shop/" + hostile + " · 50%\n" +
+			"gpu-3: ml/tune · 50% · partition gpu-3-mig-3g20gb-4 · claim ml/tune-gpu\ngpu-3: no pod on this node · 25% · partition " +
+			"gpu-3-mig-1g10gb-0 · claim ml/left",
 		`[...document.querySelectorAll("main tbody tr")[1].cells].map((c) => c.textContent).join("|")`: hostile + "|" + hostile + "|0/1|·|-",
 	} {
 		if got := chromiumtest.Value[string](tab, expression); got != want {
@@ -269,15 +276,16 @@ func TestLearningInChromium(t *testing.T) {
 	tab.Do(chromedp.Navigate(s.http.URL + "/#learning"))
 	tab.Becomes(`document.querySelectorAll("main svg.chart").length > 0`)
 	for expression, want := range map[string]string{
-		`document.querySelector("main h3").textContent`:                                                                    "gnn",
-		`document.querySelector("main table caption").textContent`:                                                         "Since the scheduler began",
-		`document.querySelector("main tbody tr").innerText.split("\t")[0]`:                                                 "120",
-		`[...document.querySelectorAll("main svg.chart")].map((c) => c.getAttribute("aria-label")).slice(0, 3).join("; ")`: "Loss: loss 0.00833; Score on held-out episodes: held-out score 1.25, limit of the score 1.5; Placements a minute: placements/min 60",
-		`String(document.querySelector("main svg.chart polyline").getAttribute("points").trim().split(" ").length)`:        "12",
-		`String(document.querySelectorAll("main svg.chart")[1].querySelectorAll("polyline").length)`:                       "2",
-		`String(document.documentElement.scrollWidth <= 360)`:                                                              "true",
-		`String(window.pwned === true || document.querySelector("main script, main img") !== null)`:                        "false",
-		`String([...document.querySelectorAll("main figcaption")].some((c) => c.textContent.includes("<script>")))`:        "true",
+		`document.querySelector("main h3").textContent`:                    "gnn",
+		`document.querySelector("main table caption").textContent`:         "Since the scheduler began",
+		`document.querySelector("main tbody tr").innerText.split("\t")[0]`: "120",
+		`[...document.querySelectorAll("main svg.chart")].map((c) => c.getAttribute("aria-label")).slice(0, 3).join("; ")`: "Loss: loss " +
+			"0.00833; Score on held-out episodes: held-out score 1.25, limit of the score 1.5; Placements a minute: placements/min 60",
+		`String(document.querySelector("main svg.chart polyline").getAttribute("points").trim().split(" ").length)`: "12",
+		`String(document.querySelectorAll("main svg.chart")[1].querySelectorAll("polyline").length)`:                "2",
+		`String(document.documentElement.scrollWidth <= 360)`:                                                       "true",
+		`String(window.pwned === true || document.querySelector("main script, main img") !== null)`:                 "false",
+		`String([...document.querySelectorAll("main figcaption")].some((c) => c.textContent.includes("<script>")))`: "true",
 	} {
 		if got := chromiumtest.Value[string](tab, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
@@ -325,7 +333,8 @@ func TestShadowDecisionsInChromium(t *testing.T) {
 	})
 	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(s.http.URL+"/?key=sesame"), chromedp.Navigate(s.http.URL+"/#decisions"))
 	tab.Becomes(`document.querySelector("main").innerText.replaceAll("\t", "|").includes("|shop/web-1|node-2|node-1|2|")`)
-	if titles := chromiumtest.Value[string](tab, `[...document.querySelectorAll("main th")].slice(1, 4).map((h) => h.innerText).join()`); titles != "Pod,Would go to,Really on" {
+	if titles := chromiumtest.Value[string](tab,
+		`[...document.querySelectorAll("main th")].slice(1, 4).map((h) => h.innerText).join()`); titles != "Pod,Would go to,Really on" {
 		t.Error(titles)
 	}
 	tab.Do(chromedp.Click("main td button"))
@@ -366,10 +375,11 @@ func TestShadowStaysInChromium(t *testing.T) {
 		`[...document.querySelectorAll("main table")].at(-1).querySelectorAll("tbody tr")[0].cells[1].textContent`:       "shop/new",
 		`String([...document.querySelectorAll("main table")].at(-1).querySelectorAll("tbody tr")[1] === window.kept[0])`: "true",
 		`String([...document.querySelectorAll("main table")].at(-1).querySelectorAll("tbody tr").length)`:                "2",
-		`[...document.querySelectorAll("main li")].map((e) => e.textContent).join("; ")`:                                 "the cost would be higher; <b>one more</b>",
-		`document.querySelector("main table tbody tr").innerText.split("\t")[3]`:                                         "not yet known",
-		`String(document.querySelector("main svg polyline").getAttribute("points").split(" ").length)`:                   "3",
-		`String(window.pwned === true || document.querySelector("main script, main img, main li b") !== null)`:           "false",
+		`[...document.querySelectorAll("main li")].map((e) => e.textContent).join("; ")`: "the cost would be " +
+			"higher; <b>one more</b>",
+		`document.querySelector("main table tbody tr").innerText.split("\t")[3]`:                               "not yet known",
+		`String(document.querySelector("main svg polyline").getAttribute("points").split(" ").length)`:         "3",
+		`String(window.pwned === true || document.querySelector("main script, main img, main li b") !== null)`: "false",
 	} {
 		if got := chromiumtest.Value[string](tab, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)
@@ -395,7 +405,8 @@ func TestSandboxInChromium(t *testing.T) {
 	about := `[...document.querySelectorAll("main > p")].find((p) => p.textContent.startsWith("Decision")).textContent`
 	first := chromiumtest.Value[string](tab, about)
 	tab.Do(chromedp.Focus(chromedp.CSS("input[type=range]")), chromedp.KeyEvent(kb.ArrowRight))
-	if second := chromiumtest.Value[string](tab, about); !strings.HasPrefix(first, "Decision 1 of ") || !strings.HasPrefix(second, "Decision 2 of ") || !strings.Contains(second, "gnn chooses node-") {
+	if second := chromiumtest.Value[string](tab, about); !strings.HasPrefix(first, "Decision 1 of ") ||
+		!strings.HasPrefix(second, "Decision 2 of ") || !strings.Contains(second, "gnn chooses node-") {
 		t.Errorf("%q, then %q", first, second)
 	}
 	set := func(name, value string) {
@@ -459,7 +470,8 @@ func TestLooks(t *testing.T) {
 			for _, scheme := range []string{"light", "dark"} {
 				tab.Scheme(scheme)
 				tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-				for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow", "sandbox"} {
+				for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow",
+					"sandbox"} {
 					tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
 					tab.Becomes(drawn)
 					bright, colours := tab.Picture(fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(page, "/", "-"), nodes, scheme))
@@ -476,7 +488,8 @@ func TestLooks(t *testing.T) {
 func TestAccessible(t *testing.T) {
 	tab, s := chromiumtest.Open(t), lively(t, 10)
 	tab.Do(chromedp.EmulateViewport(1200, 800), chromedp.Navigate(s.http.URL+"/?key=sesame"))
-	for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow", "sandbox", "workloads", "zones", "events"} {
+	for _, page := range []string{"cluster", "pending", "node/node-1", "used", "devices", "decisions", "versus", "learning", "shadow",
+		"sandbox", "workloads", "zones", "events"} {
 		tab.Do(chromedp.Navigate(s.http.URL + "/#" + page))
 		if page == "events" || page == "workloads" || page == "zones" { // they may have no rows
 			tab.Becomes(fmt.Sprintf(`document.querySelector("h2")?.textContent.toLowerCase().includes(%q) && document.querySelector("main div")?.childNodes.length > 0`, page))

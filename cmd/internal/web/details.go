@@ -55,20 +55,12 @@ type pod struct {
 
 // card is a GPU of a node.
 type card struct {
-	Name       string `json:"name"`
-	Partitions bool   `json:"partitions,omitempty"`
-	Requested  int64  `json:"requested"`         // thousandths
-	Unnamed    int64  `json:"unnamed,omitempty"` // of these, by pods that name no device
-	Parts      []part `json:"parts"`
-	More       int    `json:"more,omitempty"` // parts that are not listed
-}
-
-// part is one pod's or claim's share of a GPU.
-type part struct {
-	Pod    string `json:"pod,omitempty"`
-	Claim  string `json:"claim,omitempty"`
-	Device string `json:"device,omitempty"`
-	GPU    int64  `json:"gpu"` // thousandths
+	Name       string       `json:"name"`
+	Partitions bool         `json:"partitions,omitempty"`
+	Requested  int64        `json:"requested"`         // thousandths
+	Unnamed    int64        `json:"unnamed,omitempty"` // of these, by pods that name no device
+	Parts      []state.Part `json:"parts"`
+	More       int          `json:"more,omitempty"` // parts that are not listed
 }
 
 // node answers with a node's pods and the last decisions for it.
@@ -100,11 +92,10 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 func cardsOf(all []state.Card, most int) []card {
 	out := make([]card, len(all))
 	for i, c := range all {
+		shown := min(len(c.Parts), most)
 		out[i] = card{
-			Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed, Parts: []part{}, More: max(len(c.Parts)-most, 0),
-		}
-		for _, p := range c.Parts[:min(len(c.Parts), most)] {
-			out[i].Parts = append(out[i].Parts, part{p.Pod, p.Claim, p.Device, p.Milli})
+			Name: c.Name, Partitions: c.Partitions, Requested: c.Milli, Unnamed: c.Unnamed,
+			Parts: append([]state.Part{}, c.Parts[:shown]...), More: len(c.Parts) - shown,
 		}
 	}
 	return out
@@ -169,22 +160,13 @@ func (s *server) placements(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// event is an event of the cluster.
-type event struct {
-	Time    time.Time `json:"time"`
-	Type    string    `json:"type"`
-	Reason  string    `json:"reason"`
-	Object  string    `json:"object"`
-	From    string    `json:"from"`
-	Message string    `json:"message"`
-	Count   int       `json:"count"`
-}
-
 // events answers with the cluster's newest events.
 func (s *server) events(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Events: true}, func(d state.Details) any {
-		out := listOf(d.Events, mostEvents, func(e *state.Event) event {
-			return event{e.Time.UTC(), e.Type, e.Reason, e.Object, e.From, e.Message, e.Count}
+		out := listOf(d.Events, mostEvents, func(e *state.Event) state.Event {
+			utc := *e
+			utc.Time = e.Time.UTC()
+			return utc
 		})
 		if d.EventsErr != nil {
 			out.Error = state.Printable(d.EventsErr.Error())

@@ -28,7 +28,8 @@ func doorWith(key string) door {
 }
 
 // contentPolicy allows the page's own files only.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'"
 
 // guard answers the requests that the door refuses.
 func (d door) guard(next http.Handler) http.Handler {

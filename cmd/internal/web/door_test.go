@@ -23,8 +23,10 @@ import (
 
 func TestAddress(t *testing.T) {
 	for text, want := range map[string]string{
-		"8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "0": "127.0.0.1:0", "127.0.0.1:1": "127.0.0.1:1", "[::1]:80": "[::1]:80", "localhost:80": "localhost:80", "127.9.9.9:80": "127.9.9.9:80",
-		"": "", "0.0.0.0:80": "", "10.0.0.1:80": "", "[::]:80": "", "example.org:80": "", "65536": "", "-1": "", "http": "", "::1:80": "", "localhost": "", "localhost.evil.example:80": "",
+		"8080": "127.0.0.1:8080", ":8080": "127.0.0.1:8080", "0": "127.0.0.1:0", "127.0.0.1:1": "127.0.0.1:1", "[::1]:80": "[::1]:80",
+		"localhost:80": "localhost:80", "127.9.9.9:80": "127.9.9.9:80",
+		"": "", "0.0.0.0:80": "", "10.0.0.1:80": "", "[::]:80": "", "example.org:80": "", "65536": "", "-1": "", "http": "", "::1:80": "",
+		"localhost": "", "localhost.evil.example:80": "",
 	} {
 		got, err := addressOf(text)
 		if got != want || (err == nil) != (want != "") {
@@ -85,7 +87,8 @@ func TestDoor(t *testing.T) {
 	}
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http.URL+"/?key=sesame", nil)
 	resp, _ := do(t, r)
-	if cookie := resp.Header.Get("Set-Cookie"); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/" || !strings.Contains(cookie, "HttpOnly; SameSite=Strict") {
+	if cookie := resp.Header.Get("Set-Cookie"); resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/" ||
+		!strings.Contains(cookie, "HttpOnly; SameSite=Strict") {
 		t.Errorf("%s to %s with %q", resp.Status, resp.Header.Get("Location"), cookie)
 	}
 	if strings.Contains(contentPolicy, "unsafe") {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -23,7 +24,8 @@ const Flag = "http"
 // Flags returns the flags of a scheduler that serves the page.
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any free port. It prints the link"},
+		&ucli.StringFlag{Name: Flag, Usage: "serve a page for a browser at `ADDRESS`, a port or 127.0.0.1:PORT; 0 for any free port. " +
+			"It prints the link"},
 	}
 }
 
@@ -74,9 +76,7 @@ func addressOf(text string) (string, error) {
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return "", exit.New(exit.Usage, fmt.Errorf("--%s %q: the port must be 1 to 65535, or 0 for any", Flag, text), "for example --http 8080")
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host = cmp.Or(host, "127.0.0.1")
 	if !loopback(host) {
 		return "", exit.New(exit.Usage, fmt.Errorf("--%s serves on this machine only, and %q is not loopback", Flag, host),
 			fmt.Sprintf("serve on loopback, and reach it with `ssh -L %s:127.0.0.1:%s HOST` or `kubectl port-forward POD %s`", port, port, port))

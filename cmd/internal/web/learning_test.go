@@ -23,8 +23,10 @@ func metrics(sent float64) []*dto.MetricFamily {
 		return out
 	}
 	return []*dto.MetricFamily{
-		{Name: proto.String("gnnsched_learning_steps_total"), Metric: []*dto.Metric{{Label: label("profile", "gnn", "result", "sent"), Counter: &dto.Counter{Value: proto.Float64(sent)}}}},
-		{Name: proto.String("gnnsched_trainer_placements_total"), Metric: []*dto.Metric{{Label: label("profile", "gnn", "result", "read"), Counter: &dto.Counter{Value: proto.Float64(sent)}}}},
+		{Name: proto.String("gnnsched_learning_steps_total"),
+			Metric: []*dto.Metric{{Label: label("profile", "gnn", "result", "sent"), Counter: &dto.Counter{Value: proto.Float64(sent)}}}},
+		{Name: proto.String("gnnsched_trainer_placements_total"),
+			Metric: []*dto.Metric{{Label: label("profile", "gnn", "result", "read"), Counter: &dto.Counter{Value: proto.Float64(sent)}}}},
 		{Name: proto.String("gnnsched_trainer_figure"), Metric: []*dto.Metric{
 			{Label: label("profile", "gnn", "figure", "loss"), Gauge: &dto.Gauge{Value: proto.Float64(1 / sent)}},
 			{Label: label("profile", "gnn", "figure", "score"), Gauge: &dto.Gauge{Value: proto.Float64(1.25)}},
@@ -65,7 +67,8 @@ func TestLearning(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	p := got.Profiles[0]
-	if p.Name != "gnn" || !p.Reported || p.Totals[0].Title != "To the trainer" || *p.Totals[0].Count != 30 || p.Totals[1].Count != nil || len(p.Curves) != 5 || p.Curves[0].Name != "loss" || p.Curves[0].Values[1] != 0.05 {
+	if p.Name != "gnn" || !p.Reported || p.Totals[0].Title != "To the trainer" || *p.Totals[0].Count != 30 || p.Totals[1].Count != nil ||
+		len(p.Curves) != 5 || p.Curves[0].Name != "loss" || p.Curves[0].Values[1] != 0.05 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -25,12 +25,14 @@ func (s *testServer) post(t *testing.T, body string) *http.Request {
 
 func TestSandbox(t *testing.T) {
 	s := newTestServer(t, config{}, nil)
-	if resp, body := do(t, s.request(t, http.MethodGet, "/api/sandbox")); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"gnn"`) || !strings.Contains(body, `"own weights"`) {
+	if resp, body := do(t, s.request(t, http.MethodGet, "/api/sandbox")); resp.StatusCode != http.StatusOK ||
+		!strings.Contains(body, `"gnn"`) || !strings.Contains(body, `"own weights"`) {
 		t.Errorf("the options are %s, %.300s", resp.Status, body)
 	}
 	resp, body := do(t, s.post(t, smallRun))
 	lines := strings.Split(strings.TrimSpace(body), "\n")
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" || !strings.HasPrefix(lines[0], `{"start"`) || !strings.HasPrefix(lines[1], `{"step"`) || !strings.HasPrefix(lines[len(lines)-1], `{"end"`) {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" ||
+		!strings.HasPrefix(lines[0], `{"start"`) || !strings.HasPrefix(lines[1], `{"step"`) || !strings.HasPrefix(lines[len(lines)-1], `{"end"`) {
 		t.Errorf("%s: %.500s", resp.Status, body)
 	}
 	for _, c := range []struct {
@@ -38,7 +40,8 @@ func TestSandbox(t *testing.T) {
 		change     func(*http.Request)
 		want       int
 	}{
-		{"no JSON", "{", nil, 400}, {"nothing", "", nil, 400}, {"unknown fields", `{"file":"/etc/passwd"}`, nil, 400}, {"two values", smallRun + "{}", nil, 400},
+		{"no JSON", "{", nil, 400}, {"nothing", "", nil, 400}, {"unknown fields", `{"file":"/etc/passwd"}`, nil, 400},
+		{"two values", smallRun + "{}", nil, 400},
 		{"no nodes", `{}`, nil, 400}, {"a policy in a file", strings.Replace(smallRun, `"greedy"`, `"linear:/etc/passwd"`, 1), nil, 400},
 		{"a large body", `{"pods":"` + strings.Repeat("a", maxRequest) + `"}`, nil, 400},
 		{"a form", smallRun, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
@@ -134,7 +137,8 @@ func TestErrorsInWords(t *testing.T) {
 		`{"nodes":[{"count":3,"cpu":8}]}`: "nodes: 8 CPU, 0 GiB of memory and 0 GPUs, want 1 to 256 CPU",
 	} {
 		resp, got := do(t, s.post(t, body))
-		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) || strings.Contains(got, "Go ") || strings.Contains(got, "sandbox.") {
+		if resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) || strings.Contains(got, "Go ") ||
+			strings.Contains(got, "sandbox.") {
 			t.Errorf("%s: %s, %s, want %q", body, resp.Status, got, want)
 		}
 	}

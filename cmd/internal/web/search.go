@@ -32,13 +32,6 @@ func filterOf(w http.ResponseWriter, r *http.Request) (query.Filter, bool) {
 	return f, err == nil
 }
 
-// cause is a reason why pods wait.
-type cause struct {
-	Reason string `json:"reason"`
-	Pods   int    `json:"pods"`
-	Nodes  int    `json:"nodes,omitempty"` // the most that it excludes
-}
-
 // pendingPods answers with the pending pods that pass a filter, the oldest first, and with the reasons why they wait.
 func (s *server) pendingPods(w http.ResponseWriter, r *http.Request) {
 	f, ok := filterOf(w, r)
@@ -48,12 +41,12 @@ func (s *server) pendingPods(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Pending: true}, func(d state.Details) any {
 		found := query.Select(f, d.Pending, query.PendingRow)
 		return struct {
-			Pods   list[pending] `json:"pods"`
-			Causes list[cause]   `json:"causes"`
-			All    int           `json:"all"` // without the filter
+			Pods   list[pending]     `json:"pods"`
+			Causes list[state.Cause] `json:"causes"`
+			All    int               `json:"all"` // without the filter
 		}{
 			listOf(found, mostPending, pendingOf),
-			listOf(state.CausesOf(found), mostCauses, func(c *state.Cause) cause { return cause{c.Reason, c.Pods, c.Nodes} }),
+			listOf(state.CausesOf(found), mostCauses, func(c *state.Cause) state.Cause { return *c }),
 			len(d.Pending),
 		}
 	})

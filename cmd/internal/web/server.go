@@ -110,9 +110,7 @@ func start(ctx context.Context, c config) (stop func(), err error) {
 
 // newServer returns a server that does nothing yet.
 func newServer(c config) *server {
-	if c.Clock == nil {
-		c.Clock = clock.RealClock{}
-	}
+	c.Clock = cmp.Or[clock.WithTicker](c.Clock, clock.RealClock{})
 	c.patience, c.grace = cmp.Or(c.patience, 10*time.Second), cmp.Or(c.grace, 5*time.Second)
 	if c.read == nil {
 		c.read = func(ctx context.Context) (source, error) {

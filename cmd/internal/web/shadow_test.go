@@ -60,7 +60,8 @@ func TestShadow(t *testing.T) {
 		if err := json.Unmarshal([]byte(stream.next(topicShadow)), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Counts.Compared != compared || got.Verdict.Answer != "not worth it" || len(got.Recent) != 2 || got.Recent[0].Node != "node-2" || len(got.Course) != 2 {
+		if got.Counts.Compared != compared || got.Verdict.Answer != "not worth it" || len(got.Recent) != 2 || got.Recent[0].Node != "node-2" ||
+			len(got.Course) != 2 {
 			t.Errorf("%+v", got)
 		}
 	}

@@ -54,7 +54,8 @@ func (f frozen) Details(ask state.Ask) state.Details {
 		}}
 		d.Cards = []state.Card{
 			{Milli: 1000, Unnamed: 1000}, {Milli: 500, Parts: []state.Part{{Pod: "shop/" + hostile, Milli: 500}}}, {},
-			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4", Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
+			{Name: "gpu-3", Partitions: true, Milli: 750, Parts: []state.Part{{Pod: "ml/tune", Claim: "ml/tune-gpu", Device: "gpu-3-mig-3g20gb-4",
+				Milli: 500}, {Claim: "ml/left", Device: "gpu-3-mig-1g10gb-0", Milli: 250}}},
 		}
 	}
 	if ask.Placed {
@@ -62,8 +63,11 @@ func (f frozen) Details(ask state.Ask) state.Details {
 	}
 	if ask.Pending {
 		d.Pending = []state.PendingPod{
-			{Namespace: "shop", Name: hostile, Workload: "Deployment/" + hostile, Scheduler: "gnn", Created: noon, Reason: "Unschedulable", Message: "0/3 nodes are available: 1 node(s) had untolerated taint {" + hostile + "}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found."},
-			{Namespace: "shop", Name: "web-1", Workload: "Deployment/web", Scheduler: "gnn", Created: noon.Add(time.Minute), Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient cpu."},
+			{Namespace: "shop", Name: hostile, Workload: "Deployment/" + hostile, Scheduler: "gnn", Created: noon, Reason: "Unschedulable",
+				Message: "0/3 nodes are available: 1 node(s) had untolerated taint {" + hostile +
+					"}, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found."},
+			{Namespace: "shop", Name: "web-1", Workload: "Deployment/web", Scheduler: "gnn", Created: noon.Add(time.Minute),
+				Reason: "Unschedulable", Message: "0/3 nodes are available: 3 Insufficient cpu."},
 			{Namespace: "shop", Name: "new", Scheduler: hostile, Created: noon.Add(time.Hour)},
 		}
 		for i := range f.waiting {
@@ -268,7 +272,8 @@ func TestStream(t *testing.T) {
 	if err := json.Unmarshal([]byte(stream.next(eventDecisions)), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Records) != 1 || got.Total != 3 || !strings.Contains(string(got.Records[0]), `"pod":"web-2"`) || strings.Contains(string(got.Records[0]), "features") {
+	if len(got.Records) != 1 || got.Total != 3 || !strings.Contains(string(got.Records[0]), `"pod":"web-2"`) ||
+		strings.Contains(string(got.Records[0]), "features") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -309,7 +314,8 @@ func TestTooManyClients(t *testing.T) {
 		e.next(topicCluster)
 		open = append(open, e)
 	}
-	if resp, _ := do(t, s.request(t, http.MethodGet, "/api/stream")); resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+	if resp, _ := do(t, s.request(t, http.MethodGet, "/api/stream")); resp.StatusCode != http.StatusServiceUnavailable ||
+		resp.Header.Get("Retry-After") == "" {
 		t.Errorf("one more: %s", resp.Status)
 	}
 	_ = open[0].body.Close()
@@ -362,7 +368,9 @@ func TestDetails(t *testing.T) {
 	other.Node = "node-2"
 	s.book.Decided(other)
 	var all strings.Builder
-	for _, path := range []string{"/api/node?name=node-1", "/api/pending", "/api/pending?filter=web+!script", "/api/devices", "/api/devices?filter=ml%2Ftune", "/api/devices?filter=gpu%3E99%25", "/api/workloads", "/api/events", "/api/decision?uid=uid-1&time=2026-11-23T12:00:01Z"} {
+	for _, path := range []string{"/api/node?name=node-1", "/api/pending", "/api/pending?filter=web+!script", "/api/devices",
+		"/api/devices?filter=ml%2Ftune", "/api/devices?filter=gpu%3E99%25", "/api/workloads", "/api/events",
+		"/api/decision?uid=uid-1&time=2026-11-23T12:00:01Z"} {
 		resp, body := do(t, s.request(t, http.MethodGet, path))
 		if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" || strings.Contains(body, "<script") {
 			t.Errorf("%s: %s, %s", path, resp.Status, body)
@@ -371,7 +379,9 @@ func TestDetails(t *testing.T) {
 	}
 	golden.Check(t, "details.json", all.String())
 	for path, want := range map[string]int{
-		"/api/pending?filter=!": 400, "/api/devices?filter=cpu%3E%3Cb%3E": 400, "/api/pending?filter=" + strings.Repeat("a", maxFilter): 200, "/api/pending?filter=" + strings.Repeat("a", maxFilter+1): 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400, "/api/decision?uid=none&time=x": 404, "/api/decision": 400, "/api/nothing": 404, "/doc.go": 404, "/assets/": 404,
+		"/api/pending?filter=!": 400, "/api/devices?filter=cpu%3E%3Cb%3E": 400, "/api/pending?filter=" + strings.Repeat("a", maxFilter): 200,
+		"/api/pending?filter=" + strings.Repeat("a", maxFilter+1): 400, "/api/node": 400, "/api/node?name=" + strings.Repeat("a", 300): 400,
+		"/api/decision?uid=none&time=x": 404, "/api/decision": 400, "/api/nothing": 404, "/doc.go": 404, "/assets/": 404,
 	} {
 		if resp, _ := do(t, s.request(t, http.MethodGet, path)); resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", path, resp.Status, want)
@@ -383,12 +393,13 @@ func TestDetails(t *testing.T) {
 func TestManyPending(t *testing.T) {
 	s := newTestServer(t, config{}, frozen{frame: frameOf(1), waiting: 3000})
 	for path, want := range map[string][5]int{
-		"/api/pending": {mostPending, 3003, mostCauses, 3003, 3003}, "/api/pending?filter=p-2999": {1, 1, 1, 1, 3003}, "/api/pending?filter=nothing": {0, 0, 0, 0, 3003},
+		"/api/pending": {mostPending, 3003, mostCauses, 3003, 3003}, "/api/pending?filter=p-2999": {1, 1, 1, 1, 3003},
+		"/api/pending?filter=nothing": {0, 0, 0, 0, 3003},
 	} {
 		_, body := do(t, s.request(t, http.MethodGet, path))
 		var got struct {
 			Pods   list[pending]
-			Causes list[cause]
+			Causes list[state.Cause]
 			All    int
 		}
 		if err := json.Unmarshal([]byte(body), &got); err != nil {

@@ -67,3 +67,25 @@ capabilities:
 seccompProfile:
   type: RuntimeDefault
 {{- end }}
+
+{{- /* placement are the fields of a pod that say where it runs and as whom. */ -}}
+{{- define "placement" -}}
+enableServiceLinks: false
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . | toYaml }}
+{{- end }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  fsGroup: 65532 # reads and writes a PersistentVolume
+  seccompProfile:
+    type: RuntimeDefault
+{{- end }}

@@ -21,7 +21,8 @@ func init() {
 			feature.One("count", "pods of the group / 10", func(g *feature.Group) float32 { return float32(g.Total.Pods) / 10 }),
 		},
 		Pod: []feature.PodBlock{
-			feature.One("models", "GPU models that may serve the pod / 10", func(p *feature.Pod) float32 { return float32(len(p.State.GPUModels)) / 10 }),
+			feature.One("models", "GPU models that may serve the pod / 10",
+				func(p *feature.Pod) float32 { return float32(len(p.State.GPUModels)) / 10 }),
 		},
 		Cluster: []feature.ClusterBlock{
 			feature.One("candidates", "candidates / 100", func(c *feature.Candidates) float32 { return float32(len(c.Rows)) / 100 }),

@@ -14,7 +14,8 @@ import (
 func TestConsumed(t *testing.T) {
 	q := func(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
 	device := func(policy *resourceapi.CapacityRequestPolicy) *resourceapi.Device {
-		return &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *q("100"), RequestPolicy: policy}}}
+		return &resourceapi.Device{Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *q("100"),
+			RequestPolicy: policy}}}
 	}
 	ranged := &resourceapi.CapacityRequestPolicy{
 		Default: q("50"), ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: q("10"), Step: q("10")},

@@ -44,7 +44,8 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 	}{
 		{"none", func(*corev1.Pod) {}, 1500},
 		{"shrinks", func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{status("c", "4", "4")} }, 4500},
-		{"allocated but not yet held", func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{status("c", "3", "1")} }, 3500},
+		{"allocated but not yet held", func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{status("c", "3", "1")} },
+			3500},
 		{"grows", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{status("c", "100m", "100m")}
 		}, 1500},
@@ -82,9 +83,10 @@ func TestRequestsCountAResizeInProgress(t *testing.T) {
 // Host ports count for lasting containers only; images for all.
 func TestHostPortsAndImages(t *testing.T) {
 	p := &corev1.Pod{Spec: corev1.PodSpec{
-		InitContainers:      []corev1.Container{container("once", "1", false), container("side", "1", true)},
-		Containers:          []corev1.Container{container("main", "1", false)},
-		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "debug:1"}}},
+		InitContainers: []corev1.Container{container("once", "1", false), container("side", "1", true)},
+		Containers:     []corev1.Container{container("main", "1", false)},
+		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug",
+			Image: "debug:1"}}},
 		Volumes: []corev1.Volume{
 			{Name: "v"}, {Name: "i", VolumeSource: corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "volume:1"}}},
 		},

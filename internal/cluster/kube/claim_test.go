@@ -57,8 +57,10 @@ func TestReadClaimed(t *testing.T) {
 		want    kube.Claimed
 		err     string
 	}{
-		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-3", "1000"), result("n", "gpu-1", "1000")}, want: kube.Claimed{Pool: "n", Devices: 0b1010, Milli: 1000}},
-		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-2", "460")}, want: kube.Claimed{Pool: "n", Devices: 0b100, Milli: 460}},
+		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-3", "1000"), result("n", "gpu-1", "1000")},
+			want: kube.Claimed{Pool: "n", Devices: 0b1010, Milli: 1000}},
+		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-2", "460")},
+			want: kube.Claimed{Pool: "n", Devices: 0b100, Milli: 460}},
 		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-0", "")}, want: kube.Claimed{Pool: "n", Devices: 1, Milli: 1000}},
 		{err: "no allocation"},
 		{results: []resourceapi.DeviceRequestAllocationResult{foreign}, err: "of driver gpu.example.com"},
@@ -66,7 +68,8 @@ func TestReadClaimed(t *testing.T) {
 		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-0-mig-1g5gb-0", "")}, err: "not a GPU by its number"},
 		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-1", ""), result("m", "gpu-2", "")}, err: "pools n and m"},
 		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-1", "100"), result("n", "gpu-1", "100")}, err: "gpu-1 twice"},
-		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-1", "100"), result("n", "gpu-2", "200")}, err: "100 thousandths of one device and 200"},
+		{results: []resourceapi.DeviceRequestAllocationResult{result("n", "gpu-1", "100"), result("n", "gpu-2", "200")},
+			err: "100 thousandths of one device and 200"},
 	} {
 		claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 		if c.results != nil {

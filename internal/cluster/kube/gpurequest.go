@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,9 +37,7 @@ func GPURequestOf(annotations map[string]string, requests Amounts) (GPURequest, 
 	}
 	out.WantsIndex = words || annotations[GPUIndexAnnotation] != ""
 	names, wrong := parseModels(annotations[GPUModelAnnotation])
-	if err == nil {
-		err = wrong
-	}
+	err = cmp.Or(err, wrong)
 	out.Models = names
 	return out, err
 }
@@ -56,9 +55,11 @@ func gpuAmount(annotations map[string]string, whole, milli int64) (amount cluste
 		case s == none:
 			continue
 		case s.GPU > 0 && s.GPUMilli > 0:
-			return resourceAmount(whole, milli), true, fmt.Errorf("it requests %d of %s; a share is less than %d, and whole devices are a multiple of %d", milli, GPUMilliResource, cluster.DeviceMilli, cluster.DeviceMilli)
+			return resourceAmount(whole, milli), true, fmt.Errorf("it requests %d of %s; a share is less than %d, "+
+				"and whole devices are a multiple of %d", milli, GPUMilliResource, cluster.DeviceMilli, cluster.DeviceMilli)
 		case amount != none && amount != s:
-			return resourceAmount(whole, milli), milli > 0, fmt.Errorf("its requests for %s and %s and its annotations %s and %s do not ask for the same", GPUResource, GPUMilliResource, GPUCountAnnotation, GPUMilliAnnotation)
+			return resourceAmount(whole, milli), milli > 0, fmt.Errorf("its requests for %s and %s and its annotations %s and %s do "+
+				"not ask for the same", GPUResource, GPUMilliResource, GPUCountAnnotation, GPUMilliAnnotation)
 		}
 		amount, words = s, words || i > 0
 	}

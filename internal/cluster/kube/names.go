@@ -20,6 +20,12 @@ const (
 	GPUModelAnnotation = GPUModelLabel
 	// GPUIndexAnnotation lists the devices that a pod runs on, separated by -.
 	GPUIndexAnnotation = "alibabacloud.com/gpu-index"
+
+	// HoldsAnnotation of a node says for which pods it is held; see package scheduler/plugin/holds.
+	HoldsAnnotation = "gnnsched.io/holds"
+	// DefragAnnotation of a node is DefragMoving while pods are moved away from it.
+	DefragAnnotation = "gnnsched.io/defrag"
+	DefragMoving     = "moving"
 )
 
 // productLabel is the label in which NVIDIA's GPU feature discovery writes the model. A node

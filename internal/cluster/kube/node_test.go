@@ -22,8 +22,10 @@ func TestSetGPUs(t *testing.T) {
 		shared bool
 	}{
 		{name: "none", list: requests("cpu", "4"), labels: map[string]string{GPUModelLabel: "T4"}},
-		{name: "all resources", list: offered, labels: map[string]string{GPUModelLabel: "T4", productLabel: "Tesla-T4"}, gpu: 8, model: "T4", known: true, shared: true},
-		{name: "device plugin", list: requests(GPUResource, "2"), labels: map[string]string{productLabel: "Tesla-T4"}, gpu: 2, model: "Tesla-T4", known: true},
+		{name: "all resources", list: offered, labels: map[string]string{GPUModelLabel: "T4", productLabel: "Tesla-T4"}, gpu: 8, model: "T4",
+			known: true, shared: true},
+		{name: "device plugin", list: requests(GPUResource, "2"), labels: map[string]string{productLabel: "Tesla-T4"}, gpu: 2,
+			model: "Tesla-T4", known: true},
 		{name: "count", list: requests(GPUCountResource, "3"), gpu: 3, known: true, shared: true},
 		{name: "milli", list: requests(GPUMilliResource, "4000"), gpu: 4, known: true, shared: true},
 		{name: "more than a DeviceSet holds", list: requests(GPUResource, "65"), gpu: 65},

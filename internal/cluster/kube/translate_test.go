@@ -147,11 +147,16 @@ func TestRequests(t *testing.T) {
 		want Amounts
 	}{
 		{"nothing", corev1.PodSpec{}, Amounts{}},
-		{"two containers", corev1.PodSpec{Containers: []corev1.Container{container("1", nil), container("500m", nil)}}, Amounts{MilliCPU: 1500, GPUMilli: 200}},
-		{"a large init container", corev1.PodSpec{InitContainers: []corev1.Container{container("2", nil)}, Containers: []corev1.Container{container("1", nil)}}, Amounts{MilliCPU: 2000, GPUMilli: 100}},
-		{"a sidecar", corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{container("1", nil)}}, Amounts{MilliCPU: 1300, GPUMilli: 200}},
-		{"overhead", corev1.PodSpec{Overhead: requests("cpu", "50m", "memory", "1Mi"), Containers: []corev1.Container{container("1", nil)}}, Amounts{MilliCPU: 1050, Memory: 1 << 20, GPUMilli: 100}},
-		{"the whole pod", corev1.PodSpec{Resources: ptr.To(corev1.ResourceRequirements{Requests: requests("cpu", "3")}), Containers: []corev1.Container{container("1", nil)}}, Amounts{MilliCPU: 3000, GPUMilli: 100}},
+		{"two containers", corev1.PodSpec{Containers: []corev1.Container{container("1", nil), container("500m", nil)}},
+			Amounts{MilliCPU: 1500, GPUMilli: 200}},
+		{"a large init container", corev1.PodSpec{InitContainers: []corev1.Container{container("2", nil)},
+			Containers: []corev1.Container{container("1", nil)}}, Amounts{MilliCPU: 2000, GPUMilli: 100}},
+		{"a sidecar", corev1.PodSpec{InitContainers: []corev1.Container{sidecar}, Containers: []corev1.Container{container("1", nil)}},
+			Amounts{MilliCPU: 1300, GPUMilli: 200}},
+		{"overhead", corev1.PodSpec{Overhead: requests("cpu", "50m", "memory", "1Mi"), Containers: []corev1.Container{container("1", nil)}},
+			Amounts{MilliCPU: 1050, Memory: 1 << 20, GPUMilli: 100}},
+		{"the whole pod", corev1.PodSpec{Resources: ptr.To(corev1.ResourceRequirements{Requests: requests("cpu", "3")}),
+			Containers: []corev1.Container{container("1", nil)}}, Amounts{MilliCPU: 3000, GPUMilli: 100}},
 	} {
 		if got := Requests(&corev1.Pod{Spec: c.spec}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
@@ -175,7 +180,8 @@ func TestPodDropsOtherTolerations(t *testing.T) {
 }
 
 func TestFinished(t *testing.T) {
-	for phase, want := range map[corev1.PodPhase]bool{"": false, corev1.PodPending: false, corev1.PodRunning: false, corev1.PodSucceeded: true, corev1.PodFailed: true} {
+	for phase, want := range map[corev1.PodPhase]bool{"": false, corev1.PodPending: false, corev1.PodRunning: false,
+		corev1.PodSucceeded: true, corev1.PodFailed: true} {
 		if got := Finished(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}}); got != want {
 			t.Errorf("phase %q: %v", phase, got)
 		}

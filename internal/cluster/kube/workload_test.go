@@ -30,7 +30,8 @@ func TestWorkload(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.kind, c.name, got, c.want)
 		}
 	}
-	for annotated, want := range map[string]string{"Deployment/web": "Deployment/web", "web": "", "Deployment/": "", "<b>/web": "", "Deployment/<script>": ""} {
+	for annotated, want := range map[string]string{"Deployment/web": "Deployment/web", "web": "", "Deployment/": "", "<b>/web": "",
+		"Deployment/<script>": ""} {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{WorkloadAnnotation: annotated}}}
 		if got := Workload(p); got != want {
 			t.Errorf("annotated %q: %q, want %q", annotated, got, want)

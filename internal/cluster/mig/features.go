@@ -17,9 +17,10 @@ var Features = []feature{
 		}
 		return float64(p.Compute())
 	}},
-	{"lost", "compute slices that pods of the profile could have on the idle GPU, and cannot have any more", func(s Slices, p Profile) float64 {
-		return float64((p.Room(0) - p.Room(s)) * p.Compute())
-	}},
+	{"lost", "compute slices that pods of the profile could have on the idle GPU, and cannot have any more",
+		func(s Slices, p Profile) float64 {
+			return float64((p.Room(0) - p.Room(s)) * p.Compute())
+		}},
 	{"scarce", "1 divided by one more than the pods of the profile that fit", func(s Slices, p Profile) float64 {
 		return 1 / float64(1+p.Room(s))
 	}},

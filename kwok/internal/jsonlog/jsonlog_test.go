@@ -9,8 +9,10 @@ import (
 
 func TestForward(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
-		{"zap warning", `{"level":"warn","ts":"2026","caller":"a.go:1","msg":"slow","took":"3s"}`, `{"level":"warn","took":"3s","message":"slow"}`},
-		{"slog error", `{"time":"2026","level":"ERROR","source":{"file":"x"},"msg":"no","err":"e"}`, `{"level":"error","err":"e","message":"no"}`},
+		{"zap warning", `{"level":"warn","ts":"2026","caller":"a.go:1","msg":"slow","took":"3s"}`,
+			`{"level":"warn","took":"3s","message":"slow"}`},
+		{"slog error", `{"time":"2026","level":"ERROR","source":{"file":"x"},"msg":"no","err":"e"}`,
+			`{"level":"error","err":"e","message":"no"}`},
 		{"fatal is an error here", `{"level":"fatal","msg":"gone"}`, `{"level":"error","message":"gone"}`},
 		{"information", `{"level":"info","msg":"hello"}`, ""},
 		{"given up by its client", `{"level":"warn","msg":"retrying","error":"rpc error: code = Canceled desc = context canceled"}`, ""},

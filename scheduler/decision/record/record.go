@@ -120,7 +120,8 @@ const (
 	maxClaimed = 64 // devices of a pod's claims, and cards of a candidate
 )
 
-// bound cuts the lists of a decision's record, and makes its texts safe to print. It copies what it changes, because other listeners hold it.
+// bound cuts the lists of a decision's record, and makes its texts safe to print. It copies
+// what it changes, because other listeners hold it.
 func (r *Record) bound() {
 	if more := len(r.Refused) - maxReasons; more > 0 {
 		others := decision.Refusal{Reason: "other reasons"}

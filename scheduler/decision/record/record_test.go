@@ -46,7 +46,8 @@ func TestRoundTrip(t *testing.T) {
 	if r := Of(&watched); r.Outcome != Shadow {
 		t.Errorf("a decision in the shadow is %q", r.Outcome)
 	}
-	for _, d := range []decision.Decision{d, lost, watched, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Really: "b"}, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
+	for _, d := range []decision.Decision{d, lost, watched, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available",
+		Really: "b"}, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
 		want := Of(&d)
 		text, err := json.Marshal(want)
 		if err != nil {
@@ -61,7 +62,8 @@ func TestRoundTrip(t *testing.T) {
 		}
 	}
 	r := Of(&d)
-	if r.RunnerUp != "b" || r.Margin == nil || *r.Margin != 0.25 || r.Outcome != Bound || fmt.Sprint(r.Devices) != "[0 2]" || r.Fingerprint != "0000000000000abc" {
+	if r.RunnerUp != "b" || r.Margin == nil || *r.Margin != 0.25 || r.Outcome != Bound || fmt.Sprint(r.Devices) != "[0 2]" ||
+		r.Fingerprint != "0000000000000abc" {
 		t.Errorf("%+v", r)
 	}
 }

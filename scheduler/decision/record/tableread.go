@@ -108,7 +108,8 @@ func checkGroups(f *parquet.File, size int64) error {
 			return fmt.Errorf("%w: a group of %d rows", errOther, g.NumRows)
 		}
 		for _, c := range g.Columns {
-			if m := c.MetaData; m.TotalUncompressedSize < 0 || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size || m.TotalUncompressedSize > 1<<20+m.TotalCompressedSize*10_000 {
+			if m := c.MetaData; m.TotalUncompressedSize < 0 || m.TotalCompressedSize < 0 || m.TotalCompressedSize > size ||
+				m.TotalUncompressedSize > 1<<20+m.TotalCompressedSize*10_000 {
 				return fmt.Errorf("%w: %d bytes that unpack to %d", errOther, m.TotalCompressedSize, m.TotalUncompressedSize)
 			}
 		}

@@ -139,7 +139,8 @@ func inFolder(t *testing.T, dir string, want *Report) {
 				decisions++
 			}
 		}
-		if len(frames) < 2 || frames[len(frames)-1].Waiting != x.Cluster.Unscheduled || decisions == 0 || pods != x.Cluster.Arrived || never != x.Cluster.Unscheduled {
+		if len(frames) < 2 || frames[len(frames)-1].Waiting != x.Cluster.Unscheduled || decisions == 0 || pods != x.Cluster.Arrived ||
+			never != x.Cluster.Unscheduled {
 			t.Errorf("%s: %d frames, %d decisions, %d pods, %d without a node; the trial has %+v", x.Policy, len(frames),
 				decisions, pods, never, x.Cluster)
 		}
@@ -153,14 +154,16 @@ func inFolder(t *testing.T, dir string, want *Report) {
 
 // The same with GPU devices, which the policy chooses and the pods' annotations record.
 func TestClusterAgreesOnDevices(t *testing.T) {
-	agrees(t, Config{Scenario: gpuScenario(), Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Args: server.Args{Policy: "gpu-packing"}})}})
+	agrees(t, Config{Scenario: gpuScenario(),
+		Contenders: []Contender{contender(t, "gpu-packing", server.Profile{Args: server.Args{Policy: "gpu-packing"}})}})
 }
 
 // The same with lost nodes, whose pods arrive again.
 func TestClusterAgreesOnLoss(t *testing.T) {
 	s := scenario()
 	s.Nodes, s.Lose = sim.Exactly(6), 0.4
-	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit", server.Profile{Args: server.Args{Policy: "best-fit"}})}})
+	got := agrees(t, Config{Scenario: s, Contenders: []Contender{contender(t, "best-fit",
+		server.Profile{Args: server.Args{Policy: "best-fit"}})}})
 	if n := got[0].Cluster.Nodes; n != 4 {
 		t.Errorf("%d of six nodes are left, want 4", n)
 	}
@@ -216,7 +219,8 @@ func TestClusterAgreesOnStock(t *testing.T) {
 // Run refuses the openb trace.
 func TestRunRefuses(t *testing.T) {
 	s := eval.Scenario{Name: "trace", Config: sim.Config{OpenB: &sim.OpenB{}}}
-	if _, err := Run(t.Context(), Config{Scenario: s, Seeds: []uint64{1}}); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "openb") {
+	if _, err := Run(t.Context(), Config{Scenario: s, Seeds: []uint64{1}}); exit.Code(err) != exit.Usage ||
+		!strings.Contains(err.Error(), "openb") {
 		t.Errorf("the openb trace: %v", err)
 	}
 }

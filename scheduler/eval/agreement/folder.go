@@ -32,7 +32,8 @@ func (r *Report) Folder() []runfolder.Row {
 // verdicts says of each policy how often the cluster decided as the simulator.
 func (r *Report) verdicts(scenario string) (rows []runfolder.Row) {
 	for _, x := range r.placements()[1:] {
-		text := fmt.Sprintf("%s: of %s pods, %s got the same node as in the simulator, and %s a node that the policy would have chosen in the same state", x[0], x[1], x[2], x[3])
+		text := fmt.Sprintf("%s: of %s pods, %s got the same node as in the simulator, and %s a node that the policy would have chosen "+
+			"in the same state", x[0], x[1], x[2], x[3])
 		rows = append(rows, runfolder.Verdict{Scenario: scenario, Contender: x[0], State: runfolder.Note, Text: text})
 	}
 	return rows
@@ -43,16 +44,8 @@ func simulated(t Trial) sim.Outcome { return t.Simulated }
 
 // comparison returns the outcomes on one of the two sides.
 func (r *Report) comparison(name string, of func(Trial) sim.Outcome) *eval.Comparison {
-	c := &eval.Comparison{Scenario: r.Scenario, Seeds: r.Seeds}
+	c := eval.Collect(r.Trials, func(t Trial) (string, uint64, sim.Outcome) { return t.Policy, t.Seed, of(t) })
+	c.Scenario = r.Scenario
 	c.Scenario.Name = name
-	for _, p := range r.Policies() {
-		x := eval.Result{Name: p}
-		for _, t := range r.Trials { // by seed
-			if t.Policy == p {
-				x.Outcomes = append(x.Outcomes, of(t))
-			}
-		}
-		c.Results = append(c.Results, x)
-	}
 	return c
 }

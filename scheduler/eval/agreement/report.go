@@ -1,12 +1,12 @@
 package agreement
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/eval"
 )
 
@@ -23,7 +23,7 @@ func (r *Report) metrics() (out []eval.Metric) {
 		names = usageMetrics
 	}
 	for _, name := range names {
-		if m, known := eval.FindMetric(name); known && (name != "gpuIdle" || r.gpus()) {
+		if m, err := eval.FindMetric(name); err == nil && (name != "gpuIdle" || r.gpus()) {
 			out = append(out, m)
 		}
 	}
@@ -35,27 +35,19 @@ func (r *Report) gpus() bool { return r.Trials[0].Simulated.GPU != nil }
 
 // Write writes the report for a terminal, or as Markdown.
 func (r *Report) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
-	title := "%s on a cluster with the real kube-scheduler: %s.\n"
-	if markdown {
-		title = "### %s on a cluster with the real kube-scheduler\n\n%s.\n"
-	}
-	fmt.Fprintf(&b, title, r.Scenario.Name, r.Scenario.About)
-	fmt.Fprintf(&b, "\nHow many pods of %s got the same node as in the simulator, and how many a node that the simulator's\npolicy would have chosen in the same state:\n\n", r.seeds())
-	if err := eval.Render(&b, r.placements(), markdown); err != nil {
-		return err
-	}
+	p := &eval.Page{Markdown: markdown}
+	p.Title(r.Scenario.Name+" on a cluster with the real kube-scheduler", r.Scenario.About)
+	p.Printf("\n\nHow many pods of %s got the same node as in the simulator, and how many a node that the simulator's\n"+
+		"policy would have chosen in the same state:\n\n", r.seeds())
+	p.Table(r.placements())
 	means := "Means at the end of the episodes"
 	if r.Scenario.Usage != nil {
 		means = "Means over the time after the fill"
 	}
-	fmt.Fprintf(&b, "\n%s:\n\n", means)
-	if err := eval.Render(&b, r.means(), markdown); err != nil {
-		return err
-	}
-	b.WriteByte('\n')
-	_, err := w.Write(b.Bytes())
-	return err
+	p.Printf("\n%s:\n\n", means)
+	p.Table(r.means())
+	p.Printf("\n")
+	return p.Write(w)
 }
 
 func (r *Report) seeds() string {
@@ -76,11 +68,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 
 // Policies returns the names of the contenders in their order.
 func (r *Report) Policies() []string {
-	var names []string
-	for _, t := range r.Trials[:len(r.Trials)/len(r.Seeds)] {
-		names = append(names, t.Policy)
-	}
-	return names
+	return choice.Names(r.Trials[:len(r.Trials)/len(r.Seeds)], func(t Trial) string { return t.Policy })
 }
 
 // placements returns the rows of the first table.

@@ -45,7 +45,8 @@ func (c Config) checkUsage(env *sim.Env) error {
 	if last <= longest {
 		return nil
 	}
-	return exit.New(exit.Usage, fmt.Errorf("scenario %s has usage, which a cluster plays in real time, and an episode takes %v; the most is %v", c.Scenario.Name, last.Round(time.Minute), longest),
+	return exit.New(exit.Usage, fmt.Errorf("scenario %s has usage, which a cluster plays in real time, "+
+		"and an episode takes %v; the most is %v", c.Scenario.Name, last.Round(time.Minute), longest),
 		"lower usage.unit or turnover in a copy of the scenario (gnnsched eval --print-scenario NAME)")
 }
 
@@ -121,7 +122,9 @@ func newPlayer(ctx context.Context, client kubernetes.Interface, env *sim.Env) (
 
 // limit tells the sampler each node's limits, as in the simulator.
 func (p *player) limit(ctx context.Context, l usage.Limits) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{usage.LimitsAnnotation: usage.FormatLimits(l)}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{usage.LimitsAnnotation: usage.FormatLimits(l)},
+	}})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ func prometheus(t *testing.T) string {
 func playsUsage(t *testing.T, prometheus string) {
 	var last string
 	c := Config{
-		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: prometheus, Progress: func(_ float64, text string) { last = text },
+		Scenario: using(t), Seeds: []uint64{seed}, Launcher: inprocess.Launcher{}, Prometheus: prometheus,
+		Progress:   func(_ float64, text string) { last = text },
 		Contenders: []Contender{contender(t, "target-load-packing", server.Profile{Args: server.Args{Policy: "target-load-packing"}})},
 	}
 	r, err := Run(t.Context(), c)
@@ -115,7 +116,8 @@ func TestParsePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := parsePage(string(text), map[string]bool{"two": true})
-	if err != nil || got.used[usage.CPU] <= 0 || got.used[usage.Memory] <= 300<<20 || got.used[usage.DiskRead] <= 0 || got.used[usage.NetworkOut] <= 0 || got.used[usage.NetworkIn] != 0 {
+	if err != nil || got.used[usage.CPU] <= 0 || got.used[usage.Memory] <= 300<<20 || got.used[usage.DiskRead] <= 0 ||
+		got.used[usage.NetworkOut] <= 0 || got.used[usage.NetworkIn] != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// The two containers of two use a core; the node's own use and the other pod's are not the job's.
@@ -135,7 +137,8 @@ func TestTotals(t *testing.T) {
 		{used: usage.Amounts{usage.CPU: 7}, lost: 1, jobs: map[string]seconds{"job": {got: 3, lost: 1}, "ended": {got: 2}}}, {},
 	}
 	now := []counters{
-		{used: usage.Amounts{usage.CPU: 47, usage.Memory: 50, usage.NetworkOut: 30_000, usage.DiskRead: 9}, lost: 6, jobs: map[string]seconds{"job": {got: 13, lost: 3}}},
+		{used: usage.Amounts{usage.CPU: 47, usage.Memory: 50, usage.NetworkOut: 30_000, usage.DiskRead: 9}, lost: 6,
+			jobs: map[string]seconds{"job": {got: 13, lost: 3}}},
 		{used: usage.Amounts{usage.CPU: 10, usage.Memory: 50}},
 	}
 	p := player{offers: []usage.Amounts{offer, offer}}

@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/migrun"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -54,6 +55,14 @@ type Task struct {
 // OpenB is the scenario of the openb trace, which the user has to have.
 const OpenB = "openb"
 
+// mig is the scenario of MIG partitions.
+const mig = "mig-uniform"
+
+// partitions returns that scenario.
+func partitions() eval.Scenario {
+	return migrun.Machines{Models: migrun.Models[:1], Each: 16, GPUs: 8}.Filling(migrun.Mixes[0], []float64{1.3})
+}
+
 // Tasks lists the set.
 var Tasks = []Task{
 	{"balance", "family-wide", "hetero80", []string{"kube-scheduler", "best-fit", "greedy-balance", "linear", "gnn", "acgnn"}},
@@ -61,17 +70,26 @@ var Tasks = []Task{
 	{"packing", "family-pack", "pack", []string{"kube-scheduler", "best-fit", "linear-pack", "acgnn-pack"}},
 	{"departures in bursts", "family-wide", "bursty", []string{"kube-scheduler", "greedy-balance", "linear", "gnn", "acgnn"}},
 	{"machines with and without GPUs", "family-mixed", "mixed-gpu95", []string{"kube-scheduler", "best-fit", "fgd", "mixed"}},
+	{"MIG partitions, 130 % requested", "uniform mix of gnnsched eval mig", mig,
+		[]string{"kube-scheduler", "gpu-best-fit", "mig:fgd", "mig:value", "gpu-gnn"}},
 	{"GPUs, openb trace, 130 % requested", "openb's other pod lists", OpenB, []string{"kube-scheduler", "best-fit", "fgd", "gpu-gnn"}},
 }
 
 // ScenarioOf returns the scenario of a task. openb is the folder of the trace, which the task OpenB needs.
 func (t Task) ScenarioOf(openb string) (eval.Scenario, error) {
-	if t.Scenario != OpenB {
+	idle, err := objective.Parse("gpu-idle")
+	switch t.Scenario {
+	case mig:
+		s := partitions()
+		s.Name, s.About, s.Objective = mig, t.About, idle
+		return s, err
+	case OpenB:
+	default:
 		return eval.Find(t.Scenario)
 	}
-	m, err := objective.Parse("gpu-idle")
-	return eval.Scenario{Name: OpenB, About: t.About, Config: sim.Config{Objective: m, OpenB: &sim.OpenB{
-		NodesFile: filepath.Join(openb, "openb_node_list_gpu_node.csv"), PodsFile: filepath.Join(openb, "openb_pod_list_default.csv"), Factor: 1.3,
+	return eval.Scenario{Name: OpenB, About: t.About, Config: sim.Config{Objective: idle, OpenB: &sim.OpenB{
+		NodesFile: filepath.Join(openb, "openb_node_list_gpu_node.csv"), PodsFile: filepath.Join(openb, "openb_pod_list_default.csv"),
+		Factor: 1.3,
 	}}}, err
 }
 
@@ -89,8 +107,13 @@ func Version() (string, error) {
 			fmt.Fprintln(h, name, hash)
 		}
 	}
+	g := partitions().Given
+	fmt.Fprintln(h, len(g.Nodes))
 	for _, s := range []Split{Validation, Test} {
 		fmt.Fprintln(h, s, s.Seeds())
+		for _, pod := range g.Pods(s.Seeds()[0]) {
+			fmt.Fprintln(h, pod.Pod.Partition, pod.At, pod.Lifetime)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
@@ -186,11 +209,11 @@ func (r Results) check() error {
 			return fmt.Errorf("%s was played with the seeds %d to %d, which are not those of %s", row.Scenario, row.Seeds[0], row.Seeds[1], r.Split)
 		}
 		s, err := eval.Find(row.Scenario)
-		if err != nil && row.Scenario != OpenB {
-			return err
+		if row.Scenario == OpenB || row.Scenario == mig {
+			continue // the user's data, or a program's
 		}
 		if err != nil {
-			continue // the user's data
+			return err
 		}
 		if hash, err := s.Hash(); err != nil || hash != row.Hash {
 			return fmt.Errorf("%s was played from another file (%s, not %s): %w", row.Scenario, row.Hash, hash, err)

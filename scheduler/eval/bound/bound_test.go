@@ -1,14 +1,11 @@
 package bound_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/bound"
-	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
@@ -101,52 +98,5 @@ func TestExpectingRefuses(t *testing.T) {
 	l.Seed(1)
 	if _, err := eval.Episode(env, 1, l.Decide); err == nil || !strings.Contains(err.Error(), "exponential") {
 		t.Errorf("heavy tails: %v", err)
-	}
-}
-
-// Moving pods lowers the cost, leaves the nodes alone, and is no better than the best placement.
-func TestMoved(t *testing.T) {
-	env := started(t, "tiny")
-	lower := 0
-	for seed := range uint64(10) {
-		if err := bound.Movable(env, seed); err != nil {
-			t.Fatal(err)
-		}
-		best, err := optimum.Of(env, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := eval.Play(env, seed, heuristic.Kubernetes{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		moved := bound.Moved(env.Snapshot().Nodes, env.Config().Objective)
-		if moved > o.Cost+1e-9 || moved < best.Cost-1e-9 && o.Unscheduled == best.Unscheduled {
-			t.Errorf("seed %d: cost %v, moved %v, optimum %v", seed, o.Cost, moved, best.Cost)
-		}
-		if moved < o.Cost-1e-6 {
-			lower++
-		}
-		if after := env.Outcome(); after.Cost != o.Cost || after.CPUStd != o.CPUStd {
-			t.Errorf("seed %d: the nodes have changed", seed)
-		}
-	}
-	if lower == 0 {
-		t.Error("moving pods never helps")
-	}
-}
-
-func TestNotMovable(t *testing.T) {
-	c := started(t, "tiny").Config()
-	c.Shapes = slices.Clone(c.Shapes)
-	for i := range c.Shapes {
-		c.Shapes[i].Tolerations = []cluster.Toleration{{Key: "spot"}}
-	}
-	env, err := sim.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := bound.Movable(env, 1); err == nil {
-		t.Error("pods with tolerations can be moved, though not every node that is not available refuses them")
 	}
 }

@@ -1,7 +1,7 @@
 // Package bound estimates how much better a policy could do in the simulator with abilities that no scheduler has: knowledge of the future
-// (Lookahead), or pods that can be moved at any time (Moved).
+// (Lookahead).
 //
-// Neither is a proven bound: both improve a policy step by step, and a better search could find more. Their gains are still real, since
-// they play whole episodes. A Lookahead over drawn futures knows only what a scheduler could know, and so shows which part of the first
+// It is no proven bound: it improves a policy step by step, and a better search could find more. Its gains are still real, since
+// it plays whole episodes. A Lookahead over drawn futures knows only what a scheduler could know, and so shows which part of the first
 // gain needs no knowledge of the future.
 package bound

@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,9 +106,14 @@ func likeTerms(text string) bool {
 
 // Named returns the heuristic or the shipped network with that name, or what the name makes of one by its prefix.
 func Named(name string) (eval.Contender, error) {
+	x, err := named(name)
+	return from(x, name), err
+}
+
+func named(name string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(name, ":"); ok {
 		switch {
-		case bounds[prefix] != nil || prefix == running || prefix == firstFit:
+		case bounds[prefix] != nil || prefix == running || prefix == firstFit || strings.HasPrefix(prefix, defragPrefix):
 			x, err := Named(of)
 			if err != nil {
 				return x, err
@@ -129,7 +135,8 @@ func Named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", err), "")
 	}
 	if !slices.Contains(checkpoint.ShippedNames(), name) {
-		return eval.Contender{}, exit.New(exit.Usage, fmt.Errorf("--policies: %w", choice.Unknown("policy", name, slices.Concat(Names(), heuristic.UsageNames(), gpuNames()))),
+		return eval.Contender{}, exit.New(exit.Usage,
+			fmt.Errorf("--policies: %w", choice.Unknown("policy", name, slices.Concat(Names(), heuristic.UsageNames(), gpuNames()))),
 			"add a network of your own with --checkpoint")
 	}
 	c, err := checkpoint.Shipped(name)
@@ -172,16 +179,18 @@ func prefixed(prefix string, x eval.Contender) (eval.Contender, error) {
 		return x, exit.Usagef("--policies: %s:%s: %s is no policy", prefix, x.Name, x.Name)
 	}
 	of, name := x.New, prefix+":"+x.Name
-	switch prefix {
-	case firstFit:
+	switch {
+	case prefix == firstFit:
 		x.New = func(s policy.Setting) policy.Policy { return policy.FirstFit(of(s)) }
-	case running: // where lifetimes are not known, it is the policy itself
+	case prefix == running: // where lifetimes are not known, it is the policy itself
 		x.New = func(s policy.Setting) policy.Policy {
-			if s.Running != nil {
-				s.Typical = s.Running
-			}
+			s.Typical = cmp.Or(s.Running, s.Typical)
 			return of(s)
 		}
+	case x.Moves != nil:
+		return x, exit.Usagef("--policies: %s:%s: pods move already with %s", prefix, x.Name, x.Name)
+	case bounds[prefix] == nil:
+		return defragmented(prefix, x)
 	default:
 		return eval.Contender{Name: name, New: of, Play: func(ctx context.Context, env *sim.Env, seed uint64) (sim.Outcome, error) {
 			play := bounds[prefix](of(policy.Setting{Seed: seed, Typical: env.Typical()}), x.Ties(seed))
@@ -218,6 +227,11 @@ func isStock(path string) bool {
 // after its base name, with or without running: before it. A file whose name ends in .json holds a table or linear weights,
 // in .yaml or .yml a KubeSchedulerConfiguration, any other a checkpoint of a network.
 func load(argument string) (eval.Contender, error) {
+	x, err := loaded(argument)
+	return fromFile(x, argument), err
+}
+
+func loaded(argument string) (eval.Contender, error) {
 	if prefix, of, ok := strings.Cut(argument, ":"); ok && prefix == running {
 		x, err := load(of)
 		if err != nil {

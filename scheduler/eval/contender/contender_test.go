@@ -46,7 +46,16 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 	}{
 		{[]string{"random", "random"}, []string{"mine=" + weights}, `two policies are called "random"`, exit.Usage, "name each policy once"},
 		{[]string{"random"}, []string{weights, "linear=" + weights}, `two policies are called "linear"`, exit.Usage, "--checkpoint NAME=FILE"},
-		{[]string{"running:moved:random"}, nil, "is no policy", exit.Usage, ""},
+		{[]string{"running:expecting:random"}, nil, "is no policy", exit.Usage, ""},
+		{[]string{"defrag=2%/1h:clairvoyant:random"}, nil, "is no policy", exit.Usage, ""},
+		{[]string{"clairvoyant:defrag=2%/1h:random"}, nil, "pods move already", exit.Usage, ""},
+		{[]string{"defrag=2%/1h:defrag=1%/1h:random"}, nil, "pods move already", exit.Usage, ""},
+		{[]string{"defrag=2/1h:random"}, nil, `"2" is no share`, exit.Usage, "defrag=2%/1h:random"},
+		{[]string{"defrag=101%/1h:random"}, nil, "no share", exit.Usage, "defrag=2%/1h:random"},
+		{[]string{"defrag=2%:random"}, nil, "a share and a time", exit.Usage, "defrag=2%/1h:random"},
+		{[]string{"defrag=2%/0s:random"}, nil, `"0s" is no time over 0`, exit.Usage, "defrag=2%/1h:random"},
+		{[]string{"defrag=2%/1h/best:random"}, nil, `search`, exit.Usage, "defrag=2%/1h:random"},
+		{[]string{"defrag=2%/1h:nothing"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"running:nothing"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"optimum"}, nil, "no policy is called", exit.Usage, "--checkpoint"},
 		{[]string{"stock:none.yaml"}, nil, "none.yaml", exit.Usage, "KubeSchedulerConfiguration"},
@@ -248,13 +257,58 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25", Args: server.Args{Variant: "wishes", Objective: "balance=0.5,energy=1.25"}}
+	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25",
+		Args: server.Args{Variant: "wishes", Objective: "balance=0.5,energy=1.25"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" {
 		t.Error(d)
 	}
 	for bad, want := range map[string]string{"acdqn:balance": "one objective", "wishes:luck": "luck", "wishes:pack": "does not know pack"} {
 		if _, err := contender.Named(bad); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// Pods that move lower the cost over time, in the intervals and up to the number that the name says, whatever the objective. What the
+// simulator cannot do is an error.
+func TestDefrag(t *testing.T) {
+	find := func(name string) eval.Scenario {
+		s, err := eval.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	play := func(s eval.Scenario, names ...string) (*eval.Comparison, error) {
+		all, err := contender.List(names, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return eval.Compare(t.Context(), s, all, []uint64{1}, nil)
+	}
+	wishes := find("small8")
+	wishes.Objective, _ = objective.Parse("balance=1,energy=0.5")
+	for _, c := range []struct {
+		scenario eval.Scenario
+		policy   string
+	}{{find("small8"), "linear"}, {find("small8"), "gnn"}, {find("pack"), "greedy:pack"}, {wishes, "wishes"}} {
+		r, err := play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		still, local, greedy := r.Results[0].Outcomes[0], r.Results[1].Outcomes[0], r.Results[2].Outcomes[0]
+		if still.Moves != nil || greedy.Moves == nil || local.Moves.Moved == 0 || local.Moves.Work == 0 || local.MeanCost >= still.MeanCost {
+			t.Errorf("%s: cost %v, %v with moves, %v with single moves: %+v, %+v", r.Results[1].Name, still.MeanCost, local.MeanCost,
+				greedy.MeanCost, local.Moves, greedy.Moves)
+		}
+	}
+	for want, c := range map[string]struct{ scenario, policy string }{
+		"has no seconds":           {"tiny", "defrag=2%/1h:random"},
+		"measured after a move":    {"harvest", "defrag=2%/100:random"},
+		"no time at which pods co": {"aaml", "defrag=2%/100:random"},
+	} {
+		if _, err := play(find(c.scenario), c.policy); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s on %s: %v, want %q", c.policy, c.scenario, err, want)
 		}
 	}
 }
@@ -282,5 +336,16 @@ func TestUnknownNames(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != exit.Usage || !strings.Contains(err.Error(), c.says) || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%v: %v, hint %q", c.names, err, e.Hint)
 		}
+	}
+}
+
+// Another process finds the file of a policy whose pods move.
+func TestOriginOfDefrag(t *testing.T) {
+	x, err := contender.Named("defrag=2%/1h:linear:" + weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := x.Origin; o.File != weights || o.Policy != "defrag=2%/1h:linear:" {
+		t.Errorf("%+v", o)
 	}
 }

@@ -2,6 +2,7 @@ package figure
 
 import (
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/plot/font"
 
@@ -15,12 +16,7 @@ import (
 func Headline(h headline.Headline) ([]byte, error) {
 	p := newPlot()
 	p.X.Label.Text = "objective over time, best network minus best policy without a network, %"
-	var rows []headline.Row
-	for _, r := range h.Rows {
-		if r.Difference.Relative != nil {
-			rows = append(rows, r)
-		}
-	}
+	rows := slices.DeleteFunc(slices.Clone(h.Rows), func(r headline.Row) bool { return r.Difference.Relative == nil })
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("draw the verdicts: no comparison has a baseline and a network")
 	}

@@ -121,7 +121,8 @@ func TestFrontTables(t *testing.T) {
 	}
 	all, _ := f.mixes()
 	first := all[0]
-	if first.entrants[first.cost.Baseline].Name != "greedy" || math.Abs(first.differences[0].Mean-0.01) > 1e-9 || math.Abs(first.ofRange(0)-0.01/0.2) > 1e-9 {
+	if first.entrants[first.cost.Baseline].Name != "greedy" || math.Abs(first.differences[0].Mean-0.01) > 1e-9 ||
+		math.Abs(first.ofRange(0)-0.01/0.2) > 1e-9 {
 		t.Errorf("the first mix is %+v", first)
 	}
 	if second := all[1]; second.entrants[second.cost.Baseline].Name != "one" {
@@ -131,7 +132,8 @@ func TestFrontTables(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	lines := points(t).lines()
-	if len(lines) != 4 || lines[0].Name != "net" || len(lines[0].Points) != 2 || lines[1].Name != "single" || len(lines[1].Points) != 1 || len(lines[2].Points) != 2 {
+	if len(lines) != 4 || lines[0].Name != "net" || len(lines[0].Points) != 2 || lines[1].Name != "single" || len(lines[1].Points) != 1 ||
+		len(lines[2].Points) != 2 {
 		t.Errorf("%+v", lines)
 	}
 }
@@ -158,16 +160,20 @@ func TestFolder(t *testing.T) {
 			tables++
 		}
 	}
-	if len(scenarios) != 2 || scenarios[0].Name != "example, balance" || scenarios[0].Baseline != "greedy" || scenarios[1].Baseline != "one (single)" || tables != 2 || len(episodes) != 4*(3+4) {
+	if len(scenarios) != 2 || scenarios[0].Name != "example, balance" || scenarios[0].Baseline != "greedy" ||
+		scenarios[1].Baseline != "one (single)" || tables != 2 || len(episodes) != 4*(3+4) {
 		t.Errorf("%+v, %d tables, %d episodes", scenarios, tables, len(episodes))
 	}
-	if e := episodes[1]; e.Contender != "net (one network)" || e.Seed != 8 || math.Abs(e.Values["cost"]-0.12) > 1e-9 || math.Abs(e.Values["second"]-0.6011) > 1e-9 {
+	if e := episodes[1]; e.Contender != "net (one network)" || e.Seed != 8 || math.Abs(e.Values["cost"]-0.12) > 1e-9 ||
+		math.Abs(e.Values["second"]-0.6011) > 1e-9 {
 		t.Errorf("%+v", e)
 	}
-	if d := differences; len(d) != 2+3 || d[0].Scenario != "example, balance" || math.Abs(d[0].Mean-0.01) > 1e-9 || d[0].Low == nil || d[0].P != nil || d[0].Mark != "" {
+	if d := differences; len(d) != 2+3 || d[0].Scenario != "example, balance" || math.Abs(d[0].Mean-0.01) > 1e-9 || d[0].Low == nil ||
+		d[0].P != nil || d[0].Mark != "" {
 		t.Errorf("%+v", d)
 	}
-	if v := verdicts; len(v) != 5 || v[0].State != runfolder.Note || v[0].Text != "net (one network) was compared on too few seeds with greedy: cost +0.0100 (+0.0100 to +0.0100), +5.0 % of the range of all policies" {
+	if v := verdicts; len(v) != 5 || v[0].State != runfolder.Note || v[0].Text != "net (one network) was compared on too few seeds with "+
+		"greedy: cost +0.0100 (+0.0100 to +0.0100), +5.0 % of the range of all policies" {
 		t.Errorf("%+v", v)
 	}
 	if rows := (*Front)(nil).Folder(); rows != nil {

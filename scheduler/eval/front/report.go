@@ -16,7 +16,8 @@ func (f *Front) Write(w io.Writer, markdown bool) error {
 	seeds := f.Plan.Seeds
 	all, comparisons := f.mixes()
 	p.Printf("%s: %s against %s, means over time on %d paired seeds (%d to %d), less is better. The difference is in the mix's cost, from\n"+
-		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all policies' costs.\n%s\n",
+		"the first policy made for that mix, with its 95%% interval, in %% of that policy's cost, and in %% of the range of all "+
+		"policies' costs.\n%s\n",
 		f.Plan.Scenario.Name, f.Plan.Terms[0].Name(), f.Plan.Terms[1].Name(), len(seeds), seeds[0], seeds[len(seeds)-1],
 		eval.Signs.Rule(len(seeds), comparisons))
 	title := "\n%s\n\n"

@@ -43,7 +43,8 @@ func TestSpeed(t *testing.T) {
 		{load{seconds: day, changes: 10}, 1, 0, "a profile would take 24h0m0s"},
 	} {
 		got, err := c.load.speed(c.wanted)
-		if (err != nil) != (c.err != "") || err != nil && (exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.err)) || math.Abs(got-c.want) > 1e-9 {
+		if (err != nil) != (c.err != "") || err != nil && (exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), c.err)) ||
+			math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
@@ -54,7 +55,8 @@ func TestFits(t *testing.T) {
 	if err := l.fits(8 << 30); err != nil {
 		t.Error(err)
 	}
-	if err := l.fits(4 << 30); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "20000 pods at once takes about 7459 MiB, and this machine has 4096 MiB") {
+	if err := l.fits(4 << 30); exit.Code(err) != exit.Usage ||
+		!strings.Contains(err.Error(), "20000 pods at once takes about 7459 MiB, and this machine has 4096 MiB") {
 		t.Error(err)
 	}
 	if free, err := freeMemory(); err != nil || free < 1<<20 {
@@ -86,13 +88,15 @@ func TestCourse(t *testing.T) {
 	r.Pod(record.Pod{UID: "c", Name: "new", Arrived: 1_003_000, Bound: 1_004_000, Ended: 1_010_000, End: record.Deleted, Node: "n-0"})
 	r.Pod(record.Pod{UID: "d", Name: "other", Arrived: 1_003_000})
 	got, late := r.course(s, played, pace{from: s.From, start: start, speed: 10})
-	if late != (Late{1, 1}) || len(got.Notes) != 0 || len(got.Nodes) != 1 || got.Nodes[0].From != s.From || got.Nodes[0].To != 0 || len(got.Pods) != 3 {
+	if late != (Late{1, 1}) || len(got.Notes) != 0 || len(got.Nodes) != 1 || got.Nodes[0].From != s.From || got.Nodes[0].To != 0 ||
+		len(got.Pods) != 3 {
 		t.Fatalf("%+v, %+v", late, got)
 	}
 	if p := got.Pods[0]; p.UID != "a" || p.Arrived != 50_000 || p.Bound != 60_000 || p.Node != "n-0" || p.MilliCPU != 100 {
 		t.Errorf("%+v", p)
 	}
-	if p := got.Pods[1]; p.UID != "b" || p.Arrived != 111_000 || p.Bound != 112_000 || p.Ended != 120_000 || p.End != record.Preempted || p.MilliCPU != 200 {
+	if p := got.Pods[1]; p.UID != "b" || p.Arrived != 111_000 || p.Bound != 112_000 || p.Ended != 120_000 || p.End != record.Preempted ||
+		p.MilliCPU != 200 {
 		t.Errorf("%+v", p)
 	}
 	if p := got.Pods[2]; p.Arrived != 130_000 || p.Bound != 140_000 || p.Ended != 0 || p.End != "" {
@@ -115,7 +119,8 @@ func TestPreemptedFromTheBeginning(t *testing.T) {
 	if len(got.Pods) != 2 {
 		t.Fatalf("%+v", got.Pods)
 	}
-	if p := got.Pods[0]; p.UID != "z" || p.Arrived != 50_000 || p.Bound != 60_000 || p.Ended != 120_000 || p.End != record.Preempted || p.Node != "n-0" {
+	if p := got.Pods[0]; p.UID != "z" || p.Arrived != 50_000 || p.Bound != 60_000 || p.Ended != 120_000 || p.End != record.Preempted ||
+		p.Node != "n-0" {
 		t.Errorf("%+v", p)
 	}
 	if p := got.Pods[1]; p.UID != "a" || p.Arrived != 121_000 || p.Bound != 150_000 || p.Ended != 0 || p.Node != "n-1" {

@@ -194,7 +194,8 @@ func (c Config) differs(played play.Replay, sum driver.Summary) []string {
 		}
 	}
 	if own > 0 {
-		out = append(out, fmt.Sprintf("%d pods that finished by themselves leave the live cluster when they really ended, and the replay after running as long as they did", own))
+		out = append(out, fmt.Sprintf("%d pods that finished by themselves leave the live cluster when they really ended, "+
+			"and the replay after running as long as they did", own))
 	}
 	if n := len(played.Parts) - sum.Fills[0].Arrived; n > 0 {
 		out = append(out, fmt.Sprintf("%d pods did not come: the live cluster refused them, or lacks their node", n))

@@ -31,7 +31,8 @@ func (c counts) within(d counts) bool {
 	return true
 }
 
-// configurations are the numbers of partitions that fit on one GPU together and are not within others, those with most compute slices first.
+// configurations are the numbers of partitions that fit on one GPU together and are not within
+// others, those with most compute slices first.
 var configurations = enumerate()
 
 func enumerate() (out []counts) {
@@ -184,9 +185,10 @@ func relaxed(pods [mig.Count]int, gpus int) (float64, error) {
 
 // bound returns the most that any policy can allocate of the compute slices, 0 to 1, when the arrivals of a seed have requested each of the
 // ascending loads. most is relaxed, or another bound of the compute slices that pods can get on so many GPUs.
-func (m Machines) bound(x Mix, loads []float64, seed uint64, most func(pods [mig.Count]int, gpus int) (float64, error)) (out []float64, err error) {
+func (m Machines) bound(x Mix, loads []float64, seed uint64,
+	most func(pods [mig.Count]int, gpus int) (float64, error)) (out []float64, err error) {
 	pods, asked := make([][mig.Count]int, len(m.Models)), 0
-	for _, a := range m.filling(x, loads[len(loads)-1], seed) {
+	for _, a := range m.arriving(x, loads[len(loads)-1], seed) {
 		pods[a.model][a.profile]++
 		asked += a.profile.Compute()
 		for len(out) < len(loads) && float64(asked) >= loads[len(out)]*float64(m.compute()) {

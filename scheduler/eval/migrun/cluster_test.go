@@ -39,8 +39,10 @@ func (m Machines) pools() []byte {
 			profiles = append(profiles, p.Name(model.gigabytes))
 		}
 		slices := m.GPUs * mig.Compute
-		fmt.Fprintf(&b, "  - name: %s\n    count: %d\n    capacity: {cpu: %dm, memory: %d}\n    devices:\n      - {product: %s, count: %d, memory: %dGi, mig: [%s]}\n",
-			strings.ToLower(model.Name), m.Each, slices*sliceMilliCPU, int64(slices)*sliceMemory, model.Name, m.GPUs, model.gigabytes, strings.Join(profiles, ", "))
+		fmt.Fprintf(&b, "  - name: %s\n    count: %d\n    capacity: {cpu: %dm, memory: %d}\n    devices:\n      - {product: %s, count: %d, "+
+			"memory: %dGi, mig: [%s]}\n",
+			strings.ToLower(model.Name), m.Each, slices*sliceMilliCPU, int64(slices)*sliceMemory, model.Name, m.GPUs, model.gigabytes,
+			strings.Join(profiles, ", "))
 	}
 	return []byte(b.String())
 }
@@ -54,7 +56,8 @@ type live struct {
 
 func (l live) claim(name string, a arrival) *resourceapi.ResourceClaim {
 	model := l.machines.Models[a.model]
-	expression := fmt.Sprintf(`device.attributes["gpu.nvidia.com"].profile == %q && device.attributes["gpu.nvidia.com"].productName == %q`, a.profile.Name(model.gigabytes), model.Name)
+	expression := fmt.Sprintf(`device.attributes["gpu.nvidia.com"].profile == %q && device.attributes["gpu.nvidia.com"].productName == %q`,
+		a.profile.Name(model.gigabytes), model.Name)
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: "mig.nvidia.com", Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
@@ -70,7 +73,8 @@ func (l live) pod(name string, a arrival) *corev1.Pod {
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(name)}},
 	}}
 	p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
-		corev1.ResourceCPU: *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(r.Memory, resource.BinarySI),
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(r.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(r.Memory, resource.BinarySI),
 	}
 	p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	return p
@@ -135,8 +139,8 @@ func (l live) read(c *resourceapi.ResourceClaim, want mig.Profile) (at place, er
 	return at, nil
 }
 
-// Policies put every partition on the node, the GPU and the start of the simulator, and upstream's allocator the first that fits on the node that kube-scheduler
-// chose. No two partitions overlap with any profile.
+// Policies put every partition on the node, the GPU and the start of the simulator, and upstream's allocator the first that fits on the
+// node that kube-scheduler chose. No two partitions overlap with any profile.
 func TestClusterAgreesWithSimulator(t *testing.T) {
 	m, x := machines(2, 2, Models...), Mixes[1]
 	for _, name := range []string{"mig:best-fit", "mig:placements", "gpu-best-fit", "mig:value", "kube-scheduler"} {
@@ -166,7 +170,7 @@ func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error
 	} else {
 		of = contender(t, name)
 	}
-	all := m.filling(x, 1.3, 42)
+	all := m.arriving(x, 1.3, 42)
 	env, err := m.env(x, all, sim.Given{})
 	if err != nil {
 		return err

@@ -27,9 +27,10 @@ type Episode struct {
 
 // Follow plays an episode with a policy as Fill does, and returns what became of each arrival. Before each it calls look with the arrival's
 // index and the nodes, which Follow changes afterwards.
-func (m Machines) Follow(ctx context.Context, e Episode, make func(policy.Setting) policy.Policy, look func(arrival int, nodes []*cluster.Node)) (out []Fate, err error) {
-	all := m.filling(e.Mix, e.Load, e.Seed)
-	env, err := sim.New(m.fill(e.Mix, []float64{e.Load}).Config)
+func (m Machines) Follow(ctx context.Context, e Episode, make func(policy.Setting) policy.Policy,
+	look func(arrival int, nodes []*cluster.Node)) (out []Fate, err error) {
+	all := m.arriving(e.Mix, e.Load, e.Seed)
+	env, err := sim.New(m.Filling(e.Mix, []float64{e.Load}).Config)
 	if err != nil {
 		return nil, err
 	}

@@ -103,15 +103,18 @@ func (c checked) check(env *sim.Env, before int) {
 	}
 }
 
-// Whatever comes and goes, no two partitions overlap, each starts where its profile may, and on a node with its model. A pod is left out only if it fits nowhere.
+// Whatever comes and goes, no two partitions overlap, each starts where its profile may, and on a node with its
+// model. A pod is left out only if it fits nowhere.
 func TestPartitionsDoNotOverlap(t *testing.T) {
 	names := append([]string{"gpu-best-fit", "fgd", "gpu-packing", "kube-scheduler", "random"}, rules...)
 	rapid.Check(t, func(t *rapid.T) {
 		c := checked{TB: t, at: map[int]place{}}
-		c.m = machines(rapid.IntRange(1, 3).Draw(t, "machines"), rapid.IntRange(1, 3).Draw(t, "gpus"), Models[:rapid.IntRange(1, 2).Draw(t, "models")]...)
+		c.m = machines(rapid.IntRange(1, 3).Draw(t, "machines"), rapid.IntRange(1, 3).Draw(t, "gpus"),
+			Models[:rapid.IntRange(1, 2).Draw(t, "models")]...)
 		end := 0.0
 		for range rapid.IntRange(1, 60).Draw(t, "pods") {
-			a := arrival{model: rapid.IntRange(0, len(c.m.Models)-1).Draw(t, "model"), profile: rapid.SampledFrom(mig.Profiles()).Draw(t, "profile"), at: end}
+			a := arrival{model: rapid.IntRange(0, len(c.m.Models)-1).Draw(t, "model"),
+				profile: rapid.SampledFrom(mig.Profiles()).Draw(t, "profile"), at: end}
 			a.life = rapid.Float64Range(0.1, 30).Draw(t, "life")
 			c.all = append(c.all, a)
 			end += rapid.Float64Range(0, 2).Draw(t, "gap")
@@ -277,7 +280,8 @@ func TestOptimumTooLarge(t *testing.T) {
 func TestSteady(t *testing.T) {
 	m := machines(4, 8)
 	for _, load := range []float64{0.3, 1.5} {
-		c := Config{Machines: m, Mixes: Mixes[:1], Contenders: []eval.Contender{contender(t, "mig:value")}, Seeds: []uint64{7}, Loads: []float64{load}, Steady: true}
+		c := Config{Machines: m, Mixes: Mixes[:1], Contenders: []eval.Contender{contender(t, "mig:value")}, Seeds: []uint64{7},
+			Loads: []float64{load}, Steady: true}
 		r, err := Run(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -350,7 +354,8 @@ func TestRunRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := Config{Machines: machines(1, 1), Mixes: Mixes[:1], Contenders: []eval.Contender{contender(t, "mig:fgd")}, Seeds: []uint64{1}, Loads: Loads}
+	c := Config{Machines: machines(1, 1), Mixes: Mixes[:1], Contenders: []eval.Contender{contender(t, "mig:fgd")}, Seeds: []uint64{1},
+		Loads: Loads}
 	if _, err := Run(ctx, c); err == nil {
 		t.Error("cancelled: no error")
 	}

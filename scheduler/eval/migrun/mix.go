@@ -15,9 +15,9 @@ type Mix struct {
 // Mixes are the mixes by which MIG schedulers were compared in publications.
 //
 // The first four have the names and shapes of Zambianco et al., "An Online Fragmentation-Aware GPU Scheduler for Multi-Tenant MIG-based
-// Clouds", 2025. Their probabilities are ours. The last has the pods of one GPU or a part of it in the list default of the openb trace, each with the
-// smallest profile that has its part of the compute slices, as Siavashi and Momtazpour (2025) turn the GPU shares of Alibaba's trace
-// into profiles.
+// Clouds", 2025. Their probabilities are ours. The last has the pods of one GPU or a part of it in the list default of the openb trace,
+// each with the smallest profile that has its part of the compute slices, as Siavashi and Momtazpour (2025) turn the GPU shares of
+// Alibaba's trace into profiles.
 var Mixes = []Mix{
 	{"uniform", "all profiles equally often", mixOf([]float64{1, 1, 1, 1, 1, 1})},
 	{"skew-small", "mostly small profiles", mixOf([]float64{30, 25, 20, 10, 10, 5})},
@@ -36,14 +36,7 @@ func mixOf(weights []float64) (m partition.Mix) {
 
 // FindMix returns a mix by its name.
 func FindMix(name string) (Mix, error) {
-	var known []string
-	for _, m := range Mixes {
-		if m.Name == name {
-			return m, nil
-		}
-		known = append(known, m.Name)
-	}
-	return Mix{}, choice.Unknown("mix", name, known)
+	return choice.Find("mix", name, Mixes, func(x Mix) string { return x.Name })
 }
 
 // Shares returns the weights, scaled to add up to 1.

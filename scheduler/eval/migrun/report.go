@@ -40,11 +40,13 @@ func (r *Report) tables(c Comparison) []table {
 	base := c.At[0].Results[0].Name
 	if c.steady {
 		return []table{
-			{"Allocation and waiting", fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. Waits are in mean lifetimes.\nDifferences are from %s%s\n\n", r.seeds(), base, r.rule(c)), r.queued(c)},
+			{"Allocation and waiting", fmt.Sprintf("Pods come and go; means over %s. In brackets: pods without a node at the end. "+
+				"Waits are in mean lifetimes.\nDifferences are from %s%s\n\n", r.seeds(), base, r.rule(c)), r.queued(c)},
 			{"Mean wait by profile", "\nMean wait by profile, and in brackets the pods without a node at the end:\n\n", r.waits(c)},
 		}
 	}
-	out := []table{{"Compute slices allocated", fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
+	out := []table{{"Compute slices allocated", fmt.Sprintf("Compute slices allocated in %%, means over %s, by what was requested. "+
+		"In brackets: pods without a node.\n\n", r.seeds()), r.allocations(c)}}
 	if len(c.At[0].Results) > 1 {
 		all := eval.Judge(r.judged(c)...)
 		gains := c.At[0].ByLoad(r.Loads, func(i, k int) string { return all[k][i].Cell(2) })

@@ -75,7 +75,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 // scenarios returns what is played of a mix: the fill, or pods that come and go at each load.
 func (c Config) scenarios(x Mix) (out []eval.Scenario) {
 	if !c.Steady {
-		return []eval.Scenario{c.Machines.fill(x, c.Loads)}
+		return []eval.Scenario{c.Machines.Filling(x, c.Loads)}
 	}
 	for _, load := range c.Loads {
 		out = append(out, c.Machines.flow(x, load))
@@ -140,7 +140,7 @@ type Filled struct {
 
 // Fill plays the arrivals of a seed with a policy, up to the last of the ascending loads.
 func (m Machines) Fill(ctx context.Context, x Mix, c eval.Contender, loads []float64, seed uint64) (out []Filled, err error) {
-	env, err := sim.New(m.fill(x, loads).Config)
+	env, err := sim.New(m.Filling(x, loads).Config)
 	if err != nil {
 		return nil, err
 	}

@@ -26,14 +26,7 @@ var Models = []Model{{"A100", 40}, {"H100", 80}}
 
 // FindModel returns a model by its name.
 func FindModel(name string) (Model, error) {
-	var known []string
-	for _, m := range Models {
-		if m.Name == name {
-			return m, nil
-		}
-		known = append(known, m.Name)
-	}
-	return Model{}, choice.Unknown("GPU model", name, known)
+	return choice.Find("GPU model", name, Models, func(x Model) string { return x.Name })
 }
 
 // Machines describes a cluster: so many machines of each model. A pod requests a profile of one model, all equally often.
@@ -109,9 +102,9 @@ var (
 	SteadyLoads = []float64{0.8, 0.9, 0.95, 1.05}
 )
 
-// fill returns the scenario in which pods arrive up to the last of the ascending loads. No pod leaves.
-func (m Machines) fill(x Mix, loads []float64) eval.Scenario {
-	return m.scenario(x, sim.Given{Loads: loads}, func(seed uint64) []arrival { return m.filling(x, loads[len(loads)-1], seed) })
+// Filling returns the scenario in which pods arrive up to the last of the ascending loads. No pod leaves.
+func (m Machines) Filling(x Mix, loads []float64) eval.Scenario {
+	return m.scenario(x, sim.Given{Loads: loads}, func(seed uint64) []arrival { return m.arriving(x, loads[len(loads)-1], seed) })
 }
 
 // flow returns the scenario in which pods come and go. A pod that fits nowhere waits, and is tried again whenever a pod has left, in the
@@ -177,8 +170,8 @@ func (m Machines) draw(x Mix, rng *rand.Rand) arrival {
 	return a
 }
 
-// filling returns the arrivals until they have requested a multiple of the compute slices.
-func (m Machines) filling(x Mix, load float64, seed uint64) (out []arrival) {
+// arriving returns the arrivals until they have requested a multiple of the compute slices.
+func (m Machines) arriving(x Mix, load float64, seed uint64) (out []arrival) {
 	rng := rand.New(rand.NewPCG(seed, fillStream))
 	for asked := 0; float64(asked) < load*float64(m.compute()); {
 		a := m.draw(x, rng)
@@ -189,8 +182,8 @@ func (m Machines) filling(x Mix, load float64, seed uint64) (out []arrival) {
 	return out
 }
 
-// steady returns the arrivals until a time: a Poisson process of pods with exponential lifetimes, which hold a multiple of the compute slices
-// on average if none waits.
+// steady returns the arrivals until a time: a Poisson process of pods with exponential lifetimes, which hold a multiple of the compute
+// slices on average if none waits.
 func (m Machines) steady(x Mix, load, until float64, seed uint64) (out []arrival) {
 	rng := rand.New(rand.NewPCG(seed, steadyStream))
 	rate := load * float64(m.compute()) / x.compute()

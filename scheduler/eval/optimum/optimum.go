@@ -3,6 +3,7 @@ package optimum
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -114,10 +115,7 @@ func (s *search) ends(out int) (states []string, ok bool) {
 					return nil, false
 				}
 			}
-			layer = layer[:0]
-			for state := range next {
-				layer = append(layer, state)
-			}
+			layer = slices.AppendSeq(layer[:0], maps.Keys(next))
 		}
 	}
 	slices.Sort(layer) // so that the first of equally good states is always the same

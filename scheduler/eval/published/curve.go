@@ -1,6 +1,7 @@
 package published
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,7 +77,9 @@ func (c Curve) Write(w io.Writer, markdown bool) error {
 	if markdown {
 		p.Printf("### ")
 	}
-	p.Printf("Verdicts\n\nBelow the best published policy at a load: the highest upper end of the 95%% intervals, in points of GPU\nallocation. Left out: loads up to 95%% at which a class has more pods without a node than with %s.\nAhead: the smallest mean difference from %s at 100%% and more.\n\n", baseline, baseline)
+	p.Printf("Verdicts\n\nBelow the best published policy at a load: the highest upper end of the 95%% intervals, "+
+		"in points of GPU\nallocation. Left out: loads up to 95%% at which a class has more pods without a node than with %s.\nAhead: "+
+		"the smallest mean difference from %s at 100%% and more.\n\n", baseline, baseline)
 	p.Table(c.verdicts())
 	for _, x := range c.curves {
 		p.Printf("\n")
@@ -176,10 +179,7 @@ func (c Curve) neglected(r, base eval.Result) (out string) {
 			out += fmt.Sprintf("%s: +%.1f at %.4g%%", sim.ClassNames[class], most, 100*c.loads[at])
 		}
 	}
-	if out == "" {
-		return "none"
-	}
-	return out
+	return cmp.Or(out, "none")
 }
 
 // least returns the smallest mean lead of r over base at loads of 1 and more, and the load.

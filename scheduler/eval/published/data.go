@@ -3,6 +3,7 @@ package published
 import (
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 
 	"gnnsched/scheduler/eval"
@@ -11,11 +12,7 @@ import (
 
 // WriteCSV writes a row for each workload, policy and seed, with all digits.
 func (r Report) WriteCSV(w io.Writer) error {
-	head := []string{"workload", "policy", "seed"}
-	for _, m := range metrics {
-		head = append(head, m.Name)
-	}
-	rows := [][]string{append(head, "arrived", "placed")}
+	rows := [][]string{slices.Concat([]string{"workload", "policy", "seed"}, eval.MetricNames(metrics), []string{"arrived", "placed"})}
 	for _, c := range r.comparisons {
 		rows = append(rows, c.Rows([]string{c.Scenario.Name}, func(o sim.Outcome) [][]string {
 			return [][]string{append(eval.Figures(o, metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed))}

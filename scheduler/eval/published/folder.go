@@ -44,10 +44,11 @@ func (c Curve) folder(further func(curve) []eval.Column) (rows []runfolder.Row) 
 
 // Folder returns the rows of a run folder: a scenario for each workload and load.
 func (s Steady) Folder() (rows []runfolder.Row) {
-	all := []runlog.Metric{
-		{Metric: steadyAllocation, More: true}, {Metric: steadyGPUHours}, {Metric: steadyWaiting}, {Metric: steadyRejected},
-	}
 	for _, x := range s.runs {
+		var all []runlog.Metric
+		for i, m := range x.metrics() {
+			all = append(all, runlog.Metric{Metric: m, More: i == 0})
+		}
 		c := *x.Comparison
 		if len(c.Seeds) == 0 {
 			continue // of an interrupted run

@@ -142,7 +142,8 @@ func (p Power) reproduced(x curve) string {
 	if !known || high < low || x.Results[0].Name != baseline {
 		return ""
 	}
-	return fmt.Sprintf("\nSaving of the mixes of pwr and fgd, means of the loads under 100%%: %.1f to %.1f%%. Published, as read off slides: %.0f to %.0f%%.\n", low, high, published[0], published[1])
+	return fmt.Sprintf("\nSaving of the mixes of pwr and fgd, means of the loads under 100%%: %.1f to %.1f%%. Published, "+
+		"as read off slides: %.0f to %.0f%%.\n", low, high, published[0], published[1])
 }
 
 // powerPublished reports whether a policy is one of the publication on power.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"gnnsched/internal/exit"
@@ -95,8 +96,33 @@ var (
 		Name: "rejected", Title: "rejected", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.Steady.Rejected) },
 	}
 
+	steadyMoves = eval.Metric{
+		Name: "moves", Title: "moves", Digits: 0, Of: func(o sim.Outcome) float64 { return float64(moved(o).Moved) },
+	}
+	steadyMovedWork = eval.Metric{
+		Name: "movedGPUHours", Title: "GPU hours moved", Digits: 0, Of: func(o sim.Outcome) float64 { return moved(o).Work / 3600 },
+	}
+
 	steadyMetrics = []eval.Metric{steadyAllocation, steadyGPUHours, steadyWaiting, steadyRejected}
 )
+
+// moved returns the moves of an outcome.
+func moved(o sim.Outcome) sim.MovesOutcome {
+	if o.Moves == nil {
+		return sim.MovesOutcome{}
+	}
+	return *o.Moves
+}
+
+// metrics returns the metrics of all pods: those of moves only if pods move.
+func (x steadyRun) metrics() []eval.Metric {
+	for _, r := range x.Results {
+		if slices.ContainsFunc(r.Outcomes, func(o sim.Outcome) bool { return o.Moves != nil }) {
+			return append(slices.Clone(steadyMetrics), steadyMoves, steadyMovedWork)
+		}
+	}
+	return steadyMetrics
+}
 
 // Indices in classMetrics.
 const (
@@ -123,11 +149,10 @@ func classMetrics(class int) []eval.Metric {
 // WriteCSV writes a row for each workload, load, policy, seed and class, with all digits. The class "all" has the figures
 // of all pods.
 func (s Steady) WriteCSV(w io.Writer) error {
-	head := []string{"workload", "load", "policy", "seed", "class"}
-	for _, m := range append([]eval.Metric{steadyAllocation, steadyWaiting, steadyRejected}, classMetrics(0)...) {
-		head = append(head, m.Name)
-	}
-	rows := [][]string{head}
+	written := slices.Concat(
+		[]eval.Metric{steadyAllocation, steadyWaiting, steadyRejected}, classMetrics(0), []eval.Metric{steadyMoves, steadyMovedWork},
+	)
+	rows := [][]string{append([]string{"workload", "load", "policy", "seed", "class"}, eval.MetricNames(written)...)}
 	for _, x := range s.runs {
 		rows = append(rows, x.Rows([]string{x.Scenario.Name, eval.Exact(x.load)}, steadyCells)...)
 	}
@@ -137,10 +162,12 @@ func (s Steady) WriteCSV(w io.Writer) error {
 // steadyCells returns the cells of an outcome from the class on.
 func steadyCells(o sim.Outcome) [][]string {
 	s := o.Steady
-	all := []string{"all", eval.Exact(s.Allocation), eval.Exact(s.Waiting), strconv.Itoa(s.Rejected), "", "", "", "", eval.Exact(s.GPUHours), ""}
+	all := []string{"all", eval.Exact(s.Allocation), eval.Exact(s.Waiting), strconv.Itoa(s.Rejected), "", "", "", "", eval.Exact(s.GPUHours),
+		""}
+	all = append(all, eval.Figures(o, steadyMoves, steadyMovedWork)...)
 	rows := [][]string{all}
 	for class, name := range sim.SteadyClassNames {
-		rows = append(rows, append([]string{name, "", "", ""}, eval.Figures(o, classMetrics(class)...)...))
+		rows = append(rows, append([]string{name, "", "", ""}, append(eval.Figures(o, classMetrics(class)...), "", "")...))
 	}
 	return rows
 }
@@ -168,7 +195,7 @@ func (s Steady) MarshalJSON() ([]byte, error) {
 		v := run{Workload: x.Scenario.Name, Load: x.load, Days: s.days, Classes: sim.SteadyClassNames[:], Seeds: x.Seeds}
 		for i, r := range x.Results {
 			p := policy{Name: r.Name}
-			p.Mean, p.Difference = x.Named(i, steadyMetrics)
+			p.Mean, p.Difference = x.Named(i, x.metrics())
 			for _, o := range r.Outcomes {
 				p.Outcomes = append(p.Outcomes, o.Steady)
 			}

@@ -90,8 +90,18 @@ func TestRunSteady(t *testing.T) {
 		}
 	}
 	c := Config{
-		Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random"), Seeds: eval.Seeds(1, 3),
+		Dir: dir, Workloads: []string{"default", "default+multi4"}, Contenders: contenders(t, "fgd", "random", "random"), Seeds: eval.Seeds(1, 3),
 		Loads: []float64{0.5, 2}, WarmUp: 1, Days: 0.5,
+	}
+	c.Contenders[2].Name, c.Contenders[2].Moves = "moving", func(env *sim.Env) error {
+		return env.Every(3600, func() {
+			for at := range env.Running {
+				if err := env.Move(at); err != nil {
+					t.Error(err)
+				}
+				break
+			}
+		})
 	}
 	told := 0
 	s, err := RunSteady(context.Background(), c, func(part, parts int, _ string) func(done, total int) {
@@ -104,7 +114,7 @@ func TestRunSteady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told != 24 || len(s.runs) != 4 {
+	if told != 36 || len(s.runs) != 4 {
 		t.Fatalf("%d episodes, %d runs", told, len(s.runs))
 	}
 	again, err := RunSteady(context.Background(), c, nil)
@@ -113,6 +123,9 @@ func TestRunSteady(t *testing.T) {
 	}
 	for i, x := range s.runs {
 		fgd, random := x.Results[0].Outcomes, x.Results[1].Outcomes
+		if names := x.metrics(); x.Results[2].Mean(names[len(names)-2]) == 0 || x.Results[1].Mean(names[len(names)-2]) != 0 {
+			t.Errorf("%s at %v: the wrong pods move", x.Scenario.Name, x.load)
+		}
 		for k := range c.Seeds {
 			if fgd[k].Arrived != random[k].Arrived || fgd[k].Steady.Classes[0].Pods != random[k].Steady.Classes[0].Pods {
 				t.Errorf("%s, seed %d: %d pods arrive with fgd and %d with random", x.Scenario.Name, c.Seeds[k], fgd[k].Arrived, random[k].Arrived)
@@ -129,7 +142,8 @@ func TestRunSteady(t *testing.T) {
 		t.Errorf("%s is played", name)
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "timeless: the pods have no creation_time and deletion_time, so their lifetimes are not known") {
+	if err == nil || !strings.Contains(err.Error(),
+		"timeless: the pods have no creation_time and deletion_time, so their lifetimes are not known") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -74,15 +74,15 @@ func compared(runs []steadyRun) (rows [][]string, comparisons int) {
 	all := eval.Judge(judged...)
 	rows = eval.Stack("load", loads(runs), func(k int) [][]string {
 		x, points, hours := runs[k], all[2*k], all[2*k+1]
-		means := x.Means(steadyMetrics...)
-		return x.Table(means[0], eval.Cells{Title: "difference", Of: func(i int) string {
+		means := x.Means(x.metrics()...)
+		cells := []eval.Cells{means[0], {Title: "difference", Of: func(i int) string {
 			if i == 0 {
 				return ""
 			}
 			return interval(points[i].Interval, steadyAllocation.Digits, x.Samples())
-		}}, eval.Cells{Title: "p", Of: func(i int) string { return points[i].Chance() }},
-			means[1], eval.Cells{Title: "difference %", Of: x.relative}, eval.Cells{Title: "p", Of: func(i int) string { return hours[i].Chance() }},
-			means[2], means[3])
+		}}, {Title: "p", Of: func(i int) string { return points[i].Chance() }},
+			means[1], {Title: "difference %", Of: x.relative}, {Title: "p", Of: func(i int) string { return hours[i].Chance() }}}
+		return x.Table(append(cells, means[2:]...)...)
 	})
 	return rows, len(judged) * (len(runs[0].Results) - 1)
 }

@@ -30,16 +30,14 @@ var variants = []variant{
 	{name: "cpu3", about: "three times the pods without GPUs", mix: openb.Mix{WithoutGPU: 3}},
 	{name: "all", about: "models40, multi4 and cpu3 together", mix: openb.Mix{Named: 0.4, Multiple: 4, WithoutGPU: 3}},
 	{name: "tainted", about: "all nodes are tainted and all pods tolerate it", taints: openb.Taints{Pools: 1, Tolerating: 1, CPU: true}},
-	{name: "pools", about: "the nodes of half of the GPU models are tainted, and half of the GPU pods tolerate it", taints: openb.Taints{Pools: 0.5, Tolerating: 0.5}},
+	{name: "pools", about: "the nodes of half of the GPU models are tainted, and half of the GPU pods tolerate it",
+		taints: openb.Taints{Pools: 0.5, Tolerating: 0.5}},
 }
 
 // VariantNames returns the names of the variants.
-func VariantNames() (names []string) {
-	for _, v := range variants {
-		names = append(names, v.name)
-	}
-	return names
-}
+func VariantNames() []string { return choice.Names(variants, variant.title) }
+
+func (v variant) title() string { return v.name }
 
 // CheckWorkload returns an error unless the workload is one of the known lists, alone or with a variant.
 func CheckWorkload(workload string, known []string) error {
@@ -56,11 +54,8 @@ func split(workload string) (list string, v *variant, err error) {
 	if !mixed {
 		return list, nil, nil
 	}
-	i := slices.IndexFunc(variants, func(v variant) bool { return v.name == name })
-	if i < 0 {
-		return list, nil, choice.Unknown("variant", name, VariantNames())
-	}
-	return list, &variants[i], nil
+	found, err := choice.Find("variant", name, variants, variant.title)
+	return list, &found, err
 }
 
 // read reads the pods of a workload and puts its taints on the nodes. The name of the workload is the seed of its variant, so that all

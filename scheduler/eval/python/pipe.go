@@ -3,6 +3,7 @@ package python
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/binary"
@@ -58,10 +59,7 @@ type wants struct {
 
 // start runs the interpreter, and returns it with what the policy wants.
 func start(ctx context.Context, file string) (*pipe, wants, error) {
-	program := os.Getenv("GNNSCHED_PYTHON")
-	if program == "" {
-		program = "python3"
-	}
+	program := cmp.Or(os.Getenv("GNNSCHED_PYTHON"), "python3")
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pipe{command: exec.CommandContext(ctx, program, "-c", server, file), cancel: cancel, answers: make(chan answer), timeout: patience}
 	p.command.Stderr, p.command.WaitDelay = &p.said, time.Second
@@ -69,7 +67,8 @@ func start(ctx context.Context, file string) (*pipe, wants, error) {
 	out, outErr := p.command.StdoutPipe()
 	if err := errors.Join(inErr, outErr, p.command.Start()); err != nil {
 		cancel()
-		return nil, wants{}, exit.New(exit.Usage, fmt.Errorf("run Python: %w", err), "install Python 3 with NumPy, or name an interpreter in GNNSCHED_PYTHON")
+		return nil, wants{}, exit.New(exit.Usage, fmt.Errorf("run Python: %w", err),
+			"install Python 3 with NumPy, or name an interpreter in GNNSCHED_PYTHON")
 	}
 	p.in = in
 	go p.read(ctx, bufio.NewReaderSize(out, 1<<16))
@@ -140,7 +139,8 @@ func (p *pipe) next(ctx context.Context) (answer, error) {
 		if !more {
 			p.cancel()
 			state := p.command.Wait()
-			return a, fmt.Errorf("the interpreter ended (%v, %v)%s", state, p.failure, p.said.last())
+			return a, fmt.Errorf("the interpreter ended (%v, %v; it is %s, and GNNSCHED_PYTHON names another)%s", state, p.failure, p.command.Path,
+				p.said.last())
 		}
 		return a, nil
 	}

@@ -100,7 +100,8 @@ func (r *round) play(ctx context.Context) error {
 	if r.layout != nil {
 		names = r.layout.Names()
 	}
-	begin := map[string]any{"scenario": r.batch.Scenario.Name, "objective": r.batch.Scenario.Objective.Name(), "seeds": r.seeds, "names": names}
+	begin := map[string]any{"scenario": r.batch.Scenario.Name, "objective": r.batch.Scenario.Objective.Name(), "seeds": r.seeds,
+		"names": names}
 	if _, err := r.ask(ctx, map[string]any{"begin": begin}); err != nil {
 		return err
 	}
@@ -221,7 +222,8 @@ func (r *round) decide(ctx context.Context) error {
 		want = len(r.seeds)
 	case "scores":
 	default:
-		return fmt.Errorf("seed %d: the policy answered %s: want floats (a score for each candidate) or integers (an action for each environment)", r.seeds[0], a.Kind)
+		return fmt.Errorf("seed %d: the policy answered %s: want floats (a score for each candidate) or integers (an action for "+
+			"each environment)", r.seeds[0], a.Kind)
 	}
 	if len(a.Shape) != 1 || a.Shape[0] != want || len(a.data) != 8*want {
 		return fmt.Errorf("seed %d: the policy answered %s of shape %v, want [%d]", r.seeds[0], a.Kind, a.Shape, want)

@@ -96,19 +96,23 @@ func TestFaults(t *testing.T) {
 	const calm = "def policy(obs):\n    print('noise')\n    "
 	for text, want := range map[string]string{
 		"def f(:": "load the policy: SyntaxError",
-		head + "def policy(obs):\n    raise ValueError('no idea')":                                                    "seed 7, decision 1: ValueError: no idea (line 4: raise",
-		head + "def policy(obs):\n    assert obs['pod_x'].shape[0] > 1 or 0, 'alone'\n    1 / 0":                      "seed 7, decision 1: ZeroDivisionError",
-		head + "def policy(obs):\n    os._exit(3)":                                                                    "seeds 7 to 9, decision 1: the interpreter ended (exit status 3",
+		head + "def policy(obs):\n    raise ValueError('no idea')": "seed 7, decision 1: " +
+			"ValueError: no idea (line 4: raise",
+		head + "def policy(obs):\n    assert obs['pod_x'].shape[0] > 1 or 0, " +
+			"'alone'\n    1 / 0": "seed 7, decision 1: ZeroDivisionError",
+		head + "def policy(obs):\n    os._exit(3)": "seeds 7 to 9, decision 1: the interpreter ended (exit status 3",
 		head + "def policy(obs):\n    sys.stderr.write('last words\\n'); sys.stderr.flush(); os.kill(os.getpid(), 9)": "last words",
-		head + "TIMEOUT = 0.3\ndef policy(obs):\n    time.sleep(60)":                                                  "seeds 7 to 9, decision 1: no answer within 300ms",
-		head + calm + "return np.zeros(3)":                                                                            "answered scores of shape [3], want [",
-		head + calm + "return np.zeros((1, len(obs['action_mask'])))":                                                 "of shape [1 ",
-		head + calm + "return 'x'":                                                                                    "answered <U1",
-		head + calm + "return np.full(len(obs['action_mask']), np.nan)":                                               "seed 7: the score of candidate 0 is no number",
-		head + calm + "return np.full(3, 99)":                                                                         "environment 0: seed 7: action 99 is none of",
-		head + "OBSERVATION = {'features': ['x']}\n" + calm + "return 0":                                              `feature set "x" is not known`,
-		head + "def begin(info):\n    raise KeyError(info['scenario'])\n" + calm + "return 0":                         "KeyError: 'small8'",
-		head + calm + "m = obs['action_mask']; return np.array([np.argmin(r) if not r.all() else np.argmax(r) for r in np.split(m, obs['candidate_offsets'][1:-1])])": "is masked",
+		head + "TIMEOUT = 0.3\ndef policy(obs):\n    time.sleep(60)": "seeds 7 to 9, " +
+			"decision 1: no answer within 300ms",
+		head + calm + "return np.zeros(3)":                                                    "answered scores of shape [3], want [",
+		head + calm + "return np.zeros((1, len(obs['action_mask'])))":                         "of shape [1 ",
+		head + calm + "return 'x'":                                                            "answered <U1",
+		head + calm + "return np.full(len(obs['action_mask']), np.nan)":                       "seed 7: the score of candidate 0 is no number",
+		head + calm + "return np.full(3, 99)":                                                 "environment 0: seed 7: action 99 is none of",
+		head + "OBSERVATION = {'features': ['x']}\n" + calm + "return 0":                      `feature set "x" is not known`,
+		head + "def begin(info):\n    raise KeyError(info['scenario'])\n" + calm + "return 0": "KeyError: 'small8'",
+		head + calm + "m = obs['action_mask']; return np.array([np.argmin(r) if not r.all() else np.argmax(r) for r in np.split(m, " +
+			"obs['candidate_offsets'][1:-1])])": "is masked",
 	} {
 		_, err := eval.Compare(t.Context(), s, []eval.Contender{policy(t, text)}, []uint64{7, 8, 9}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "scenario small8: python:") {
@@ -146,7 +150,7 @@ func TestMissing(t *testing.T) {
 	if _, err := python.Contender("no.py"); exit.Code(err) != exit.Usage {
 		t.Error(err)
 	}
-	for _, name := range []string{"running", "first-fit", "moved"} {
+	for _, name := range []string{"running", "first-fit", "clairvoyant", "defrag=2%/1h"} {
 		if _, err := contender.Named(name + ":python:testdata/least.py"); exit.Code(err) != exit.Usage {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -155,7 +159,8 @@ func TestMissing(t *testing.T) {
 		t.Error(err)
 	}
 	t.Setenv("GNNSCHED_PYTHON", "/no/python")
-	if _, err := eval.Compare(t.Context(), find(t, "tiny"), []eval.Contender{policy(t, "")}, []uint64{1}, nil); err == nil || !strings.Contains(err.Error(), "run Python") {
+	if _, err := eval.Compare(t.Context(), find(t, "tiny"), []eval.Contender{policy(t, "")}, []uint64{1}, nil); err == nil ||
+		!strings.Contains(err.Error(), "run Python") {
 		t.Error(err)
 	}
 }

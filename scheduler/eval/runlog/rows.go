@@ -62,11 +62,17 @@ func ColumnRows(s runfolder.Scenario, columns, judged []eval.Column, differences
 	return rows
 }
 
-// WriteRows writes rows about a scenario whose episodes the contenders' observers watched, and their waiting times.
+// WriteRows writes rows about a scenario, and what the contenders' observers saw of its episodes.
 func (l *Log) WriteRows(scenario string, contenders []string, rows ...runfolder.Row) {
+	if l.w == nil {
+		return
+	}
 	l.w.Add(rows...)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, c := range contenders {
+		l.w.Add(l.kept[[2]string{scenario, c}]...)
+	}
 	if tally := l.waits[scenario]; tally != nil {
 		l.w.Add(tally.Rows(scenario, contenders...)...)
 	}

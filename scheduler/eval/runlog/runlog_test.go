@@ -137,7 +137,8 @@ func agree(t *testing.T, r *runfolder.Run, result eval.Result) {
 			continue
 		}
 		decisions++
-		if d.Node == "" || d.Node == d.RunnerUp || d.Feasible < 1 || (d.RunnerUp == "" && d.Feasible > 1 && d.RunnerUpScore != 0) || d.Waited < 0 {
+		if d.Node == "" || d.Node == d.RunnerUp || d.Feasible < 1 || (d.RunnerUp == "" && d.Feasible > 1 && d.RunnerUpScore != 0) ||
+			d.Waited < 0 {
 			t.Errorf("%+v", d)
 		}
 		if d.RunnerUp != "" && d.RunnerUpScore > d.Score {

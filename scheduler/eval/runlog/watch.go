@@ -1,11 +1,13 @@
 package runlog
 
 import (
+	"encoding/gob"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
 
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
@@ -17,71 +19,88 @@ type Log struct {
 	shares int // scenarios times contenders
 
 	mu    sync.Mutex
-	waits map[string]*runfolder.Tally // by scenario
+	waits map[string]*runfolder.Tally   // by scenario
+	kept  map[[2]string][]runfolder.Row // frames and decisions, by scenario and contender
 }
 
-// key names a contender in a scenario.
-type key struct{ scenario, contender string }
+// Seen has the observations of an episode.
+type Seen struct {
+	Rows []runfolder.Row // frames and decisions
+	Pods []Wait          // by arrival
+}
 
-// New returns a log for a number of scenarios with a number of contenders each.
+// Wait is the waiting time of a pod.
+type Wait struct {
+	Requests cluster.Resources
+	For      float64 // until it got its first node; NaN if it has none in the end
+}
+
+func init() {
+	gob.Register(runfolder.Frame{})
+	gob.Register(runfolder.Decision{})
+}
+
+// New returns a log for a number of scenarios with a number of contenders each. Without a writer nobody watches, and nothing is written.
 func New(w *runfolder.Writer, scenarios, contenders int) *Log {
-	return &Log{w: w, shares: max(scenarios*contenders, 1), waits: map[string]*runfolder.Tally{}}
+	return &Log{w: w, shares: max(scenarios*contenders, 1), waits: map[string]*runfolder.Tally{}, kept: map[[2]string][]runfolder.Row{}}
 }
 
 // Watched returns the contenders with the log as their observer. The log keeps frames and decisions of the
 // episode of the first seed, and waiting times of all.
 func (l *Log) Watched(s eval.Scenario, contenders []eval.Contender, first uint64) []eval.Contender {
-	out := make([]eval.Contender, len(contenders))
+	if l.w == nil {
+		return contenders
+	}
+	out := slices.Clone(contenders)
 	for i, c := range contenders {
-		c.Observe = func(seed uint64) eval.Observer {
-			return &watch{log: l, key: key{s.Name, c.Name}, seed: seed, keeps: seed == first}
+		out[i].Observe = func(seed uint64) eval.Observer {
+			return &Watch{Scenario: s.Name, Contender: c.Name, Seed: seed, Keeps: seed == first, Shares: l.shares, log: l}
 		}
-		out[i] = c
 	}
 	return out
 }
 
-// watch watches one episode.
-type watch struct {
-	log *Log
-	key
-	seed  uint64
-	keeps bool // write frames and decisions
+// Watch watches one episode. Its exported fields are data, for a worker that plays the episode.
+type Watch struct {
+	Scenario, Contender string
+	Seed                uint64
+	Keeps               bool // frames and decisions
+	Shares              int  // as of the log
+	Seen                Seen `json:"-"` // whole when the episode has ended
 
+	log    *Log // nil on a worker
 	plan   []sim.Arrival
 	waited []float64       // by arrival: until it got its first node; NaN if it got none
 	closed map[string]bool // nodes whose taints no pod of the plan tolerates, as of a control plane
 
-	decisions      int     // so far
-	everyDecision  int     // interval of the kept decisions, in decisions
-	frameEvery     float64 // in time; 0: in decisions
-	frameDecisions int
-	due            float64 // time of the next frame, or number of its decision
+	decisions     int  // so far
+	everyDecision int  // interval of the kept decisions, in decisions
+	counts        bool // frames go by the number of decisions, not by time
+	every, due    float64
 }
 
 // begin prepares for the episode that env begins.
-func (w *watch) begin(env *sim.Env) {
+func (w *Watch) begin(env *sim.Env) {
 	w.plan = env.Plan()
-	w.waited = make([]float64, len(w.plan))
-	for i := range w.waited {
-		w.waited[i] = math.NaN()
-	}
+	w.waited = slices.Repeat([]float64{math.NaN()}, len(w.plan))
 	w.closed = map[string]bool{}
 	for _, n := range env.Snapshot().Nodes {
 		w.closed[n.Name] = !n.Available() && !slices.ContainsFunc(w.plan, func(a sim.Arrival) bool { return n.Admits(a.Pod.Tolerations) })
 	}
-	frames := runfolder.Frames(len(env.Snapshot().Nodes), w.log.shares)
-	decisions := runfolder.Decisions(w.log.shares)
+	frames := runfolder.Frames(len(env.Snapshot().Nodes), w.Shares)
+	decisions := runfolder.Decisions(w.Shares)
 	w.everyDecision = max((len(w.plan)+decisions-1)/decisions, 1)
-	w.frameDecisions = max((len(w.plan)+frames-1)/frames, 1)
 	if n := len(w.plan); n > 0 {
 		w.due = w.plan[0].At
-		w.frameEvery = (w.plan[n-1].At - w.plan[0].At) / float64(frames)
+		w.every = (w.plan[n-1].At - w.due) / float64(frames)
+	}
+	if w.every <= 0 { // all pods arrive at the same time
+		w.counts, w.due, w.every = true, 0, max(math.Ceil(float64(len(w.plan))/float64(frames)), 1)
 	}
 }
 
 // Decided implements eval.Observer.
-func (w *watch) Decided(env *sim.Env, c eval.Choice) {
+func (w *Watch) Decided(env *sim.Env, c eval.Choice) {
 	if w.plan == nil {
 		w.begin(env)
 	}
@@ -89,32 +108,31 @@ func (w *watch) Decided(env *sim.Env, c eval.Choice) {
 	if math.IsNaN(w.waited[pod]) {
 		w.waited[pod] = max(env.Now()-w.plan[pod].At, 0)
 	}
-	if w.keeps {
-		w.frameIfDue(env)
+	if w.Keeps {
+		if now := w.now(env); now >= w.due {
+			w.frame(env)
+			w.due += w.every * max(math.Ceil((now-w.due)/w.every), 1)
+		}
 		if w.decisions%w.everyDecision == 0 {
-			w.log.w.Add(w.decision(env, c))
+			w.Seen.Rows = append(w.Seen.Rows, w.decision(env, c))
 		}
 	}
 	w.decisions++
 }
 
-// frameIfDue writes a frame if it is time for one.
-func (w *watch) frameIfDue(env *sim.Env) {
-	if w.frameEvery <= 0 { // all pods arrive at the same time
-		if w.decisions%w.frameDecisions == 0 {
-			w.log.w.Add(w.frame(env, float64(w.decisions)))
-		}
-		return
+// now returns the time by which frames go.
+func (w *Watch) now(env *sim.Env) float64 {
+	if w.counts {
+		return float64(w.decisions)
 	}
-	if now := env.Now(); now >= w.due {
-		w.log.w.Add(w.frame(env, now))
-		w.due += w.frameEvery * max(math.Ceil((now-w.due)/w.frameEvery), 1)
-	}
+	return env.Now()
 }
 
-// frame returns the state of the cluster. The pending pod waits too.
-func (w *watch) frame(env *sim.Env, at float64) runfolder.Frame {
-	f := runfolder.Frame{Scenario: w.scenario, Contender: w.contender, Seed: w.seed, At: runfolder.Round(at), Waiting: len(env.Waiting())}
+// frame keeps the state of the cluster. The pending pod waits too.
+func (w *Watch) frame(env *sim.Env) {
+	f := runfolder.Frame{
+		Scenario: w.Scenario, Contender: w.Contender, Seed: w.Seed, At: runfolder.Round(w.now(env)), Waiting: len(env.Waiting()),
+	}
 	if !env.Done() {
 		f.Waiting++
 	}
@@ -124,14 +142,14 @@ func (w *watch) frame(env *sim.Env, at float64) runfolder.Frame {
 		}
 		f.Nodes = append(f.Nodes, runfolder.NodeOf(n))
 	}
-	return f
+	w.Seen.Rows = append(w.Seen.Rows, f)
 }
 
 // decision returns the row of a choice.
-func (w *watch) decision(env *sim.Env, c eval.Choice) runfolder.Decision {
+func (w *Watch) decision(env *sim.Env, c eval.Choice) runfolder.Decision {
 	nodes, rows, pod := env.Snapshot().Nodes, env.Candidates(), env.Next()
 	d := runfolder.Decision{
-		Scenario: w.scenario, Contender: w.contender, Seed: w.seed, At: runfolder.Round(env.Now()), Waited: runfolder.Round(w.waited[pod]),
+		Scenario: w.Scenario, Contender: w.Contender, Seed: w.Seed, At: runfolder.Round(env.Now()), Waited: runfolder.Round(w.waited[pod]),
 		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: runfolder.ClassOf(env.Pending().Requests),
 		Feasible: len(rows), Node: nodes[rows[c.Candidate]].Name,
 	}
@@ -148,36 +166,44 @@ func (w *watch) decision(env *sim.Env, c eval.Choice) runfolder.Decision {
 	return d
 }
 
-// finite returns a score that JSON can hold.
+// finite returns a score that JSON can hold. Gob would lose the sign of a zero.
 func finite(score float32) float64 {
-	return min(max(float64(score), -math.MaxFloat32), math.MaxFloat32)
+	return min(max(float64(score), -math.MaxFloat32), math.MaxFloat32) + 0
 }
 
 // Ended implements eval.Observer.
-func (w *watch) Ended(env *sim.Env) {
+func (w *Watch) Ended(env *sim.Env) {
 	if w.plan == nil {
 		w.begin(env)
 	}
-	if w.keeps {
-		at := env.Now()
-		if w.frameEvery <= 0 {
-			at = float64(w.decisions)
-		}
-		w.log.w.Add(w.frame(env, at))
+	if w.Keeps {
+		w.frame(env)
 	}
-	never := make([]bool, len(w.plan))
 	for _, pod := range env.Waiting() {
-		never[pod] = true
-	}
-	w.log.mu.Lock()
-	defer w.log.mu.Unlock()
-	tally := w.log.waits[w.scenario]
-	if tally == nil {
-		tally = &runfolder.Tally{}
-		w.log.waits[w.scenario] = tally
+		w.waited[pod] = math.NaN()
 	}
 	for i, a := range w.plan {
-		t := w.waited[i]
-		tally.Add(w.contender, a.Pod.Requests, t, !never[i] && !math.IsNaN(t))
+		w.Seen.Pods = append(w.Seen.Pods, Wait{a.Pod.Requests, w.waited[i]})
+	}
+	if w.log != nil {
+		w.Take(w.Seen)
+	}
+}
+
+// Take hands the log what was seen of the episode.
+func (w *Watch) Take(s Seen) {
+	l := w.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w.Keeps {
+		l.kept[[2]string{w.Scenario, w.Contender}] = s.Rows
+	}
+	tally := l.waits[w.Scenario]
+	if tally == nil {
+		tally = &runfolder.Tally{}
+		l.waits[w.Scenario] = tally
+	}
+	for _, p := range s.Pods {
+		tally.Add(w.Contender, p.Requests, p.For, !math.IsNaN(p.For))
 	}
 }

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"fmt"
+	"strings"
 
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
@@ -94,7 +95,8 @@ var says = map[headline.Verdict]struct {
 // verdictOf returns the verdict of a row, which was judged together with the given number of comparisons.
 func verdictOf(r headline.Row, comparisons int) runfolder.Verdict {
 	word := r.Verdict()
-	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Policy.Name, says[word].phrase, r.Baseline.Name,
+	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Policy.Name, says[word].phrase,
+		r.Baseline.Name,
 		r.Policy.Mean(overTime), r.Baseline.Mean(overTime), change(r.Difference), r.Policy.Mean(eval.Unscheduled),
 		r.Baseline.Mean(eval.Unscheduled))
 	if word == headline.Few {
@@ -110,21 +112,18 @@ var (
 
 // change describes a difference in parentheses.
 func change(d eval.Difference) string {
-	text := ""
+	var parts []string
 	if d.Relative != nil {
-		text = fmt.Sprintf("%+.1f %%", 100**d.Relative)
+		parts = append(parts, fmt.Sprintf("%+.1f %%", 100**d.Relative))
 	}
 	if d.Samples > 1 {
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("difference %+.4f to %+.4f", d.Low, d.High)
+		parts = append(parts, fmt.Sprintf("difference %+.4f to %+.4f", d.Low, d.High))
 	}
 	if chance := d.Chance(); chance != "" {
-		text += ", p " + chance
+		parts = append(parts, "p "+chance)
 	}
-	if text == "" {
+	if len(parts) == 0 {
 		return ""
 	}
-	return " (" + text + ")"
+	return " (" + strings.Join(parts, ", ") + ")"
 }

@@ -183,7 +183,7 @@ func (b *book) conditions(r *record, revision int64, p *corev1.Pod) {
 func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 	running, err := kube.Running(p)
 	if err != nil {
-		b.report(violation{kind: miscounted, pods: []string{r.name}, detail: err.Error(), history: r.history})
+		b.report(r.violation(miscounted, "%v", err))
 	}
 	if p.Status.ExtendedResourceClaimStatus != nil {
 		running.Requests.GPU = 0 // a claim has it
@@ -199,15 +199,13 @@ func (b *book) place(r *record, revision int64, p *corev1.Pod) {
 		b.checkClaims(r, p)
 	case node != r.node:
 		r.note(revision, "bound to %q", node)
-		b.report(violation{
-			kind: boundTwice, pods: []string{r.name}, detail: fmt.Sprintf("first to %s, then to %q", r.node, node), history: r.history,
-		})
+		b.report(r.violation(boundTwice, "first to %s, then to %q", r.node, node))
 		b.leave(r)
 		r.node = node
 		b.occupy(r)
 	default:
 		r.note(revision, "devices %q", kube.FormatDevices(running.Devices))
-		b.report(violation{kind: deviceTwice, pods: []string{r.name}, detail: "its devices changed while it ran", history: r.history})
+		b.report(r.violation(deviceTwice, "its devices changed while it ran"))
 		r.devices = running.Devices
 		b.check(r)
 	}
@@ -231,9 +229,7 @@ func (b *book) leave(r *record) { delete(b.on[r.node], r.name) }
 func (b *book) check(r *record) {
 	has, known := b.capacity[r.node]
 	if !known {
-		b.report(violation{
-			kind: overcommitted, pods: []string{r.name}, detail: fmt.Sprintf("%s is no node for pods", r.node), history: r.history,
-		})
+		b.report(r.violation(overcommitted, "%s is no node for pods", r.node))
 		return
 	}
 	var sum cluster.Resources
@@ -257,10 +253,7 @@ func (b *book) check(r *record) {
 func (b *book) checkDevices(r *record, devices int) {
 	want := max(int(r.requests.GPU), 1)
 	if r.devices.Len() != want || r.devices>>devices != 0 {
-		b.report(violation{
-			kind: noDevice, pods: []string{r.name}, history: r.history,
-			detail: fmt.Sprintf("it has devices %q of %d on %s and needs %d", kube.FormatDevices(r.devices), devices, r.node, want),
-		})
+		b.report(r.violation(noDevice, "it has devices %q of %d on %s and needs %d", kube.FormatDevices(r.devices), devices, r.node, want))
 	}
 	b.checkUse(r.node, r.devices, violation{kind: deviceTwice, pods: []string{r.name}, history: r.history})
 }
@@ -318,7 +311,7 @@ func (b *book) left(revision int64, name string) {
 		b.totals.evicted[r.evicted]++
 	case !r.deleting:
 		r.note(revision, "gone")
-		b.report(violation{kind: vanished, pods: []string{name}, detail: "nobody deleted it and nothing evicted it", history: r.history})
+		b.report(r.violation(vanished, "nobody deleted it and nothing evicted it"))
 	}
 }
 
@@ -334,6 +327,11 @@ func (b *book) report(v violation) {
 	b.known[key] = true
 	v.history = slices.Clone(v.history)
 	b.violations = append(b.violations, v)
+}
+
+// violation returns a violation by the pod.
+func (r *record) violation(kind, format string, a ...any) violation {
+	return violation{kind: kind, pods: []string{r.name}, detail: fmt.Sprintf(format, a...), history: r.history}
 }
 
 // add adds a violation that is not about a state of a pod.

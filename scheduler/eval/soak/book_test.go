@@ -105,7 +105,8 @@ func claimState(name, node, device string, milli int64, pods ...string) *resourc
 	}
 	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
 		Request: "gpu", Driver: kube.GPUDriver, Pool: node, Device: device,
-		ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: *resource.NewQuantity(milli, resource.DecimalSI)},
+		ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: *resource.NewQuantity(milli,
+			resource.DecimalSI)},
 	}}}}
 	for _, p := range pods {
 		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: p})
@@ -235,7 +236,8 @@ func TestBook(t *testing.T) {
 			h.claims(claimState("c", "", "", 600))
 			h.sees(pod("a", core, "n", "", byClaim("c")))
 		}, want: []string{"claim elsewhere a"}},
-		"a claim that does not exist": {happens: func(h *history) { h.sees(pod("a", core, "n", "", byClaim("c"))) }, want: []string{"claim elsewhere a"}},
+		"a claim that does not exist": {happens: func(h *history) { h.sees(pod("a", core, "n", "", byClaim("c"))) },
+			want: []string{"claim elsewhere a"}},
 		"a pod without its claim": {happens: func(h *history) {
 			h.sees(pod("a", core, "n", "", byClaim("c"), func(p *corev1.Pod) { p.Status.ResourceClaimStatuses = nil }))
 		}, want: []string{"no device a"}},
@@ -261,7 +263,8 @@ func TestBook(t *testing.T) {
 		"a claim that moves": {happens: func(h *history) {
 			h.claims(claimState("c", "n", "gpu-0", 600, "a"), claimState("c", "n", "gpu-1", 600, "a"))
 		}, want: []string{"device twice claim c"}},
-		"a claim of a device that is not there": {happens: func(h *history) { h.claims(claimState("c", "n", "gpu-3", 600, "a")) }, want: []string{"no device claim c"}},
+		"a claim of a device that is not there": {happens: func(h *history) { h.claims(claimState("c", "n", "gpu-3", 600, "a")) },
+			want: []string{"no device claim c"}},
 		"less than the claim asks for": {happens: func(h *history) {
 			c := claimState("c", "n", "gpu-0", 600, "a")
 			c.Spec = kube.Claim(cluster.Resources{GPUMilli: 700}, nil)
@@ -335,7 +338,8 @@ func TestViolationIsReportedOnce(t *testing.T) {
 	h := &history{book: newBook(map[string]machine{"n": {Resources: cluster.Resources{MilliCPU: 4000, Memory: 64 << 30, Pods: 10}}})}
 	h.sees(pod("a", core, "n", ""), pod("a", core, "m", ""), pod("a", core, "n", ""))
 	all := h.all()
-	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 || !strings.Contains(all[at].String(), `revision 1: bound to n by `) {
+	if at := slices.IndexFunc(all, func(v violation) bool { return v.kind == boundTwice }); at < 0 ||
+		!strings.Contains(all[at].String(), `revision 1: bound to n by `) {
 		t.Errorf("got %v", all)
 	}
 	n := 0

@@ -100,9 +100,7 @@ func (b *book) freed(revision int64, name string, c *claimRecord) {
 	for _, r := range b.on[c.held.Pool] {
 		if slices.Contains(r.claims, name) {
 			r.note(revision, "claim %s has no devices any more", name)
-			b.report(violation{
-				kind: noDevice, pods: []string{r.name}, detail: fmt.Sprintf("claim %s lost its devices while it ran", name), history: r.history,
-			})
+			b.report(r.violation(noDevice, "claim %s lost its devices while it ran", name))
 		}
 	}
 }
@@ -119,20 +117,15 @@ func (b *book) checkClaims(r *record, p *corev1.Pod) {
 		r.claims = b.reservedFor(r.name)
 	}
 	if len(r.claims) != want {
-		b.report(violation{
-			kind: noDevice, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("it asks by %d claims and has %v", want, r.claims),
-		})
+		b.report(r.violation(noDevice, "it asks by %d claims and has %v", want, r.claims))
 	}
 	for _, name := range r.claims {
 		c := b.claims[name]
 		switch {
 		case c == nil:
-			b.report(violation{kind: claimElse, pods: []string{r.name}, history: r.history, detail: fmt.Sprintf("claim %s does not exist", name)})
+			b.report(r.violation(claimElse, "claim %s does not exist", name))
 		case c.held.Pool != r.node || !slices.Contains(c.pods, r.name):
-			b.report(violation{
-				kind: claimElse, pods: []string{r.name}, history: r.history,
-				detail: fmt.Sprintf("claim %s is allocated on %q, for %v, and the pod is on %s", name, c.held.Pool, c.pods, r.node),
-			})
+			b.report(r.violation(claimElse, "claim %s is allocated on %q, for %v, and the pod is on %s", name, c.held.Pool, c.pods, r.node))
 		default:
 			r.note(0, "claim %s: devices %q, %d thousandths", name, kube.FormatDevices(c.held.Devices), c.held.Milli)
 		}

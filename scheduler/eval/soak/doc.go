@@ -17,6 +17,8 @@
 //   - share stopped: the automatic stop of a profile with a share found its pods worse than the rest, though only kills went wrong
 //   - shadow failed: the scheduler that only watches left no report, or compared nothing
 //
+// A defragmenter moves the pods of ReplicaSets all the time.
+//
 // A rival schedules at the same time as the others, on a lease of its own. The API server lets both take the same
 // room at the same time. Such collisions are counted and are no violations.
 //

@@ -37,6 +37,7 @@ var faults = []fault{
 	{"scheduler stopped", 8, true, func(_ context.Context, s *soak, r *rand.Rand) bool {
 		return s.fleet.schedulers[r.IntN(len(s.fleet.schedulers))].end(syscall.SIGTERM)
 	}},
+	{"defragmenter killed", 10, false, func(_ context.Context, s *soak, _ *rand.Rand) bool { return s.fleet.defrag.end(syscall.SIGKILL) }},
 	{"share resumed", 20, true, func(ctx context.Context, s *soak, _ *rand.Rand) bool { return s.resumeShare(ctx) }},
 	{"cluster killed", 14, true, func(_ context.Context, s *soak, _ *rand.Rand) bool { return s.endCluster(syscall.SIGKILL) }},
 	{"cluster stopped", 5, true, func(_ context.Context, s *soak, _ *rand.Rand) bool { return s.endCluster(syscall.SIGTERM) }},
@@ -160,7 +161,7 @@ func (a *recoveries) kills() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name, r := range a.byName {
-		if name != "node lost" && name != "checkpoint swapped" {
+		if !slices.Contains([]string{"node lost", "checkpoint swapped", "defragmenter killed"}, name) {
 			n += r.count
 		}
 	}

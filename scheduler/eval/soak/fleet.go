@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
@@ -30,7 +29,8 @@ type fleet struct {
 
 	cluster    *process
 	schedulers []*process // all members
-	ports      []int      // of the schedulers' metrics
+	defrag     *process
+	ports      []int // of the schedulers' metrics
 	metrics    *http.Client
 	token      string
 }
@@ -48,11 +48,7 @@ func newFleet(c Config, dir string) (*fleet, error) {
 		Timeout:   20 * time.Second,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // our own child's certificate is self-signed
 	}}
-	file := poolFile{}
-	for _, p := range pools(c.Nodes) {
-		file.Pools = append(file.Pools, p.entry())
-	}
-	text, err := yaml.Marshal(file)
+	text, err := poolFile(c.Nodes)
 	if err != nil {
 		return nil, fmt.Errorf("encode the node pools: %w", err)
 	}
@@ -82,10 +78,8 @@ func (f *fleet) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	for exec.CommandContext(ctx, f.config.Kwokcluster, "status", "--dir", f.folder()).Run() != nil {
-		select {
-		case <-ctx.Done():
+		if pause(ctx, 250*time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("the cluster was not ready: %w; its output is in %s", context.Cause(ctx), f.cluster.output)
-		case <-time.After(250 * time.Millisecond):
 		}
 	}
 	return nil
@@ -103,7 +97,7 @@ func (f *fleet) socket() (string, error) {
 
 // prepareSchedulers writes the schedulers' configuration. The cluster must run.
 func (f *fleet) prepareSchedulers(c *rest.Config) error {
-	f.token = c.BearerToken
+	f.token, f.defrag = c.BearerToken, f.mover()
 	members, err := f.members()
 	if err != nil {
 		return err
@@ -214,10 +208,7 @@ func (f *fleet) swapCheckpoint(ctx context.Context, r *rand.Rand) error {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		pause(ctx, time.Second)
 	}
 	return k.Save(path)
 }

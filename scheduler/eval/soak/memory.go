@@ -13,9 +13,9 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events and histograms.
-// The resident memory (RSS) and the metric of the live heap move with the load. After memoryWarmup without kills, the lower quartile of the
-// last third may exceed the first third's by memoryTolerance.
+// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events
+// and histograms. The resident memory (RSS) and the metric of the live heap move with the load. After memoryWarmup without kills, the
+// lower quartile of the last third may exceed the first third's by memoryTolerance.
 //
 // Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes. Its
 // bytes are left out by the heap profile, except the pods' names and IDs in events, which the informers allocated: about a fifteenth of the
@@ -72,7 +72,8 @@ type verdict struct {
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
-	return fmt.Sprintf("%s (process %d): live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events and histograms, resident %.0f to %.0f MB, over %v",
+	return fmt.Sprintf("%s (process %d): live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events and histograms, "+
+		"resident %.0f to %.0f MB, over %v",
 		v.name, v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.held/1e6, v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
 }
 

@@ -46,7 +46,8 @@ func TestInUse(t *testing.T) {
 	at := func(id uint64, f *profile.Function) *profile.Location {
 		return &profile.Location{ID: id, Line: []profile.Line{{Function: f}}}
 	}
-	copied, recorded, counted := at(1, other), at(2, recorder), at(3, &profile.Function{ID: 3, Name: "github.com/prometheus/client_golang/prometheus.addToBucket"})
+	copied, recorded, counted := at(1, other), at(2, recorder),
+		at(3, &profile.Function{ID: 3, Name: "github.com/prometheus/client_golang/prometheus.addToBucket"})
 	p := profile.Profile{
 		SampleType: []*profile.ValueType{{Type: "inuse_objects"}, {Type: "inuse_space"}},
 		Sample: []*profile.Sample{

@@ -55,10 +55,7 @@ func (o *observer) run(ctx context.Context) error {
 				}
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
+		pause(ctx, 200*time.Millisecond)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func TestObserver(t *testing.T) {
 		}
 	}
 	put("before", "n")
-	for _, key := range []string{"/registry/pods/other/pod", "/registry/podtemplates/soak/x", "/registry/resourceclaims/other/c", "/registry/resourceclaimtemplates/soak/x"} {
+	for _, key := range []string{"/registry/pods/other/pod", "/registry/podtemplates/soak/x", "/registry/resourceclaims/other/c",
+		"/registry/resourceclaimtemplates/soak/x"} {
 		if _, err := o.client.Put(t.Context(), key, "not read"); err != nil {
 			t.Fatal(err)
 		}

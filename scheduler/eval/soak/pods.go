@@ -2,11 +2,12 @@ package soak
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -100,6 +101,17 @@ func preferZone(p *corev1.Pod) {
 	}}
 }
 
+// specOf returns the spec of a pod for a scheduler.
+func specOf(requests cluster.Resources, scheduler string) corev1.PodSpec {
+	return corev1.PodSpec{
+		SchedulerName: scheduler,
+		Containers: []corev1.Container{{
+			Name: "main", Image: "registry.k8s.io/pause:3.10",
+			Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(requests), Limits: kube.GPUResourceList(requests)},
+		}},
+	}
+}
+
 // newPod returns a random pod for a scheduler.
 func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
 	at := r.IntN(100)
@@ -115,17 +127,9 @@ func newPod(r *rand.Rand, number int, scheduler string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("soak-%07d", number), Namespace: namespace, Labels: map[string]string{"soak": "pod"}, Annotations: map[string]string{},
 		},
-		Spec: corev1.PodSpec{
-			SchedulerName: scheduler,
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.k8s.io/pause:3.10",
-				Resources: corev1.ResourceRequirements{Requests: kube.NonzeroResourceList(requests), Limits: kube.GPUResourceList(requests)},
-			}},
-		},
+		Spec: specOf(requests, scheduler),
 	}
-	for name, value := range kube.GPUAnnotations(requests, nil) {
-		p.Annotations[name] = value
-	}
+	maps.Copy(p.Annotations, kube.GPUAnnotations(requests, nil))
 	if decorate != nil {
 		decorate(p)
 	}
@@ -157,37 +161,23 @@ type pool struct {
 	slices int    // GPUs of each node in ResourceSlices, in shares of a thousandth
 }
 
-// poolFile is the file of `kwokcluster up --pools`.
-type poolFile struct {
-	Pools []poolEntry `json:"pools"`
-}
-
-type poolEntry struct {
-	Name     string                       `json:"name"`
-	Count    int                          `json:"count"`
-	Capacity map[string]resource.Quantity `json:"capacity"`
-	Labels   map[string]string            `json:"labels,omitempty"`
-	Zones    []string                     `json:"zones"`
-	Devices  []deviceEntry                `json:"devices,omitempty"`
-}
-
-type deviceEntry struct {
-	Product string `json:"product"`
-	Count   int    `json:"count"`
-	Shares  int    `json:"shares"`
-}
-
-// entry returns the pool as it stands in the file.
-func (p pool) entry() poolEntry {
-	e := poolEntry{Name: p.name, Count: p.count, Capacity: map[string]resource.Quantity{}, Zones: []string{"a", "b", "c"}}
-	for name, q := range kube.Capacity(p.has) {
-		e.Capacity[string(name)] = q
+// poolFile returns the pools of a number of nodes as a file of `kwokcluster up --pools`.
+func poolFile(nodes int) ([]byte, error) {
+	var entries []map[string]any
+	for _, p := range pools(nodes) {
+		entries = append(entries, p.entry())
 	}
+	return yaml.Marshal(map[string]any{"pools": entries})
+}
+
+// entry returns the pool as it stands in the file of `kwokcluster up --pools`.
+func (p pool) entry() map[string]any {
+	e := map[string]any{"name": p.name, "count": p.count, "capacity": kube.Capacity(p.has), "zones": []string{"a", "b", "c"}}
 	if p.model != "" {
-		e.Labels = map[string]string{kube.GPUModelLabel: p.model}
+		e["labels"] = map[string]string{kube.GPUModelLabel: p.model}
 	}
 	if p.slices > 0 {
-		e.Devices = []deviceEntry{{Product: p.model, Count: p.slices, Shares: cluster.DeviceMilli}}
+		e["devices"] = []map[string]any{{"product": p.model, "count": p.slices, "shares": cluster.DeviceMilli}}
 	}
 	return e
 }

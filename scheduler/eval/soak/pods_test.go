@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -76,11 +75,7 @@ func TestPodsFit(t *testing.T) {
 // kwokcluster makes of the pools the nodes that the count expects.
 func TestPools(t *testing.T) {
 	for _, nodes := range []int{4, 5, 20, 77} {
-		var file poolFile
-		for _, p := range pools(nodes) {
-			file.Pools = append(file.Pools, p.entry())
-		}
-		text, err := yaml.Marshal(file)
+		text, err := poolFile(nodes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,10 +56,7 @@ func (p *process) run(ctx context.Context, onEnd func(*os.ProcessState)) error {
 		if !told {
 			onEnd(cmd.ProcessState)
 		}
-		select {
-		case <-time.After(p.pause):
-		case <-ctx.Done():
-		}
+		pause(ctx, p.pause)
 	}
 	return nil
 }

@@ -105,7 +105,8 @@ func (s *soak) prepare(ctx context.Context) error {
 		return err
 	}
 	s.client = client
-	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the namespace: %w", err)
 	}
 	if err := s.createTemplates(ctx); err != nil {
@@ -114,6 +115,9 @@ func (s *soak) prepare(ctx context.Context) error {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: urgent}, Value: 1000}
 	if _, err := client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create the priority class: %w", err)
+	}
+	if err := s.createSets(ctx); err != nil {
+		return err
 	}
 	return s.fleet.prepareSchedulers(config)
 }
@@ -140,7 +144,7 @@ func (s *soak) withSchedulers(ctx context.Context) error {
 		})
 	}
 	helper(func() error { return observer.run(life) })
-	for _, p := range s.fleet.schedulers {
+	for _, p := range append(slices.Clone(s.fleet.schedulers), s.fleet.defrag) {
 		helper(func() error { return p.run(life, func(state *os.ProcessState) { s.schedulerEnded(p, state) }) })
 	}
 	helper(func() error { s.sampleMemory(life); return nil })
@@ -212,6 +216,7 @@ const stalled = 2 * time.Minute
 func (s *soak) drain(ctx context.Context) error {
 	close(s.heal)
 	s.lostNodes.Wait()
+	s.orphanSets(ctx)
 	before, moved := 0, time.Now()
 	for !s.book.settled() && time.Since(moved) < stalled && ctx.Err() == nil {
 		for _, name := range s.book.bound() {

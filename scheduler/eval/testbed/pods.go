@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/watched"
@@ -51,31 +50,16 @@ type SeenPod struct {
 }
 
 // WatchPods starts the watch.
-func WatchPods(ctx context.Context, client kubernetes.Interface, namespace string) (*Pods, error) {
-	l := &Pods{client: client, namespace: namespace, changed: make(chan struct{}, 1), pods: map[string]*SeenPod{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
-	informer := factory.Core().V1().Pods().Informer()
-	_, err := informer.AddEventHandler(watched.Handler(func(was, is *corev1.Pod, _ bool) {
+func WatchPods(ctx context.Context, client kubernetes.Interface, namespace string) (l *Pods, err error) {
+	l = &Pods{client: client, namespace: namespace, changed: make(chan struct{}, 1), pods: map[string]*SeenPod{}}
+	l.stop, err = watched.Pods(ctx, client, func(was, is *corev1.Pod, _ bool) {
 		if is == nil {
 			l.gone(was, time.Now())
 		} else {
 			l.see(is, time.Now())
 		}
-	}))
-	if err != nil {
-		return nil, fmt.Errorf("watch the pods: %w", err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	l.stop = func() {
-		cancel()
-		factory.Shutdown()
-	}
-	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		l.stop()
-		return nil, fmt.Errorf("watch the pods: %w", context.Cause(ctx))
-	}
-	return l, nil
+	}, informers.WithNamespace(namespace))
+	return l, err
 }
 
 // Stop ends the watch.
@@ -161,8 +145,7 @@ func (l *Pods) Seen(name string) *SeenPod {
 	if s == nil {
 		return nil
 	}
-	c := *s
-	return &c
+	return new(*s)
 }
 
 // immediately deletes without a grace period.

@@ -17,7 +17,8 @@ import (
 const scrapeInterval = 5 * time.Second
 
 // PrometheusHint says where to find the program of StartPrometheus.
-const PrometheusHint = "install Debian's package prometheus, or unpack it with `make prometheus` and name .cache/prometheus/usr/bin/prometheus"
+const PrometheusHint = "install Debian's package prometheus, or unpack it with `make prometheus` and name " +
+	".cache/prometheus/usr/bin/prometheus"
 
 // scrapes is Prometheus' configuration. It scrapes two of the pages of compose/monitoring/prometheus.yaml: the usage of machines and pods,
 // and the power of machines.

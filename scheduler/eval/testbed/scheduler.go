@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,7 +9,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server"
 )
 
@@ -16,15 +16,8 @@ import (
 // sets the kubeconfig, and kubeconfig.UnlimitedQPS as the limit of requests if c has none. When the scheduler ends
 // by itself, its error ends the context of the bed.
 func (b *Bed) StartScheduler(ctx context.Context, c server.Config) (stop func(), err error) {
-	return b.StartRecorded(ctx, c, plugin.Recording{})
-}
-
-// StartRecorded is StartScheduler for a scheduler whose decisions are recorded.
-func (b *Bed) StartRecorded(ctx context.Context, c server.Config, r plugin.Recording) (stop func(), err error) {
 	c.Kubeconfig = b.cluster.Kubeconfig()
-	if c.QPS == 0 {
-		c.QPS = kubeconfig.UnlimitedQPS
-	}
+	c.QPS = cmp.Or(c.QPS, kubeconfig.UnlimitedQPS)
 	y, err := c.YAML()
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "")
@@ -37,7 +30,7 @@ func (b *Bed) StartRecorded(ctx context.Context, c server.Config, r plugin.Recor
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := server.Run(ctx, file, server.Endpoint{Address: "127.0.0.1", Recording: r}, nil); err != nil {
+		if err := server.Run(ctx, file, server.Endpoint{Address: "127.0.0.1"}, nil); err != nil {
 			b.End(err)
 		}
 	}()

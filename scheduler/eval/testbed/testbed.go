@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,7 @@ func Run(ctx context.Context, c Config, use func(ctx context.Context, b *Bed) er
 
 // launch starts the cluster.
 func (c Config) launch(ctx context.Context, dir string) (Cluster, error) {
-	logDir := c.LogDir
-	if logDir == "" {
-		logDir = dir
-	}
+	logDir := cmp.Or(c.LogDir, dir)
 	return c.Launcher.Launch(ctx, c.Nodes, filepath.Join(dir, "cluster"), filepath.Join(logDir, c.Name+"-cluster.log"))
 }
 

@@ -86,7 +86,8 @@ func TestRunTakesDown(t *testing.T) {
 			b.End(errUse)
 			return wait(ctx, b)
 		}, want: []error{errUse}},
-		"stop that fails": {use: func(context.Context, *fakeCluster, *testbed.Bed) error { return errUse }, stopErr: errStop, want: []error{errUse, errStop}},
+		"stop that fails": {use: func(context.Context, *fakeCluster, *testbed.Bed) error { return errUse }, stopErr: errStop,
+			want: []error{errUse, errStop}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeCluster{t: t, stopErr: c.stopErr}
@@ -140,7 +141,8 @@ func TestRunThatCannotStart(t *testing.T) {
 		t.Errorf("the temporary folder: %v", err)
 	}
 	f = &fakeCluster{t: t}
-	broken := testbed.Config{Name: "test", Launcher: f, Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: "x", Args: server.Args{Variant: "no such variant"}}}}}
+	broken := testbed.Config{Name: "test", Launcher: f,
+		Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: "x", Args: server.Args{Variant: "no such variant"}}}}}
 	if err := testbed.Run(t.Context(), broken, never); exit.Code(err) != exit.Usage || f.stops != 1 {
 		t.Errorf("got %v after %d stops", err, f.stops)
 	}
@@ -202,10 +204,12 @@ func TestProgramThatFails(t *testing.T) {
 		}
 		return err
 	}
-	if err := launch(t.Context(), "/no/such/program", log); exit.Code(err) != exit.Usage || !strings.Contains(fmt.Sprint(err), "start the cluster") {
+	if err := launch(t.Context(), "/no/such/program", log); exit.Code(err) != exit.Usage ||
+		!strings.Contains(fmt.Sprint(err), "start the cluster") {
 		t.Errorf("got %v", err)
 	}
-	if err := launch(t.Context(), program(t, ""), filepath.Join(log, "no", "folder")); exit.Code(err) != exit.Usage || !strings.Contains(fmt.Sprint(err), "the log of the cluster") {
+	if err := launch(t.Context(), program(t, ""), filepath.Join(log, "no", "folder")); exit.Code(err) != exit.Usage ||
+		!strings.Contains(fmt.Sprint(err), "the log of the cluster") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -47,14 +47,16 @@ func network(t *testing.T, name string) agreement.Contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return agreement.Contender{Contender: x, Profile: server.Profile{SchedulerName: name, Args: server.Args{Variant: name, Deadline: metav1.Duration{Duration: time.Minute}}}}
+	return agreement.Contender{Contender: x,
+		Profile: server.Profile{SchedulerName: name, Args: server.Args{Variant: name, Deadline: metav1.Duration{Duration: time.Minute}}}}
 }
 
 // A policy puts every pod of a trace on the same node and the same devices as in the simulator, and so allocates as much
 // of the GPUs, whether pods ask for them by annotations, claims or extended resources. With every profile, no device is
 // allocated twice.
 func TestClusterAgreesWithSimulator(t *testing.T) {
-	for name, how := range map[string]driver.GPURequests{"annotations": driver.Annotated, "claims": driver.Claimed, "extended resources": driver.Extended} {
+	for name, how := range map[string]driver.GPURequests{"annotations": driver.Annotated, "claims": driver.Claimed,
+		"extended resources": driver.Extended} {
 		t.Run(name, func(t *testing.T) { agrees(t, how) })
 	}
 }
@@ -106,7 +108,8 @@ func agrees(t *testing.T, how driver.GPURequests) {
 		if got.Fallbacks != 0 || got.Bound == 0 || got.Bound == got.Pods || got.GPU.Asked < 13_000 {
 			t.Errorf("%+v", got)
 		}
-		if got.Policy != "kube-scheduler" && (got.SameDevices != got.Pods || got.GPU.Allocation() != got.Simulated.Allocation || got.GPU.AllocationAtFull() != got.Simulated.AllocationAtFull) {
+		if got.Policy != "kube-scheduler" && (got.SameDevices != got.Pods || got.GPU.Allocation() != got.Simulated.Allocation ||
+			got.GPU.AllocationAtFull() != got.Simulated.AllocationAtFull) {
 			t.Errorf("%d of %d pods are on the nodes and %d on the devices of the simulator: %+v, simulated %+v",
 				got.Same, got.Pods, got.SameDevices, got.GPU, *got.Simulated)
 		}

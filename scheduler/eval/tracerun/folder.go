@@ -14,12 +14,20 @@ import (
 
 // folderMetrics are the metrics of a Report in run folders, over the outcomes that outcome returns.
 var folderMetrics = []runlog.Metric{
-	{Metric: eval.Metric{Name: "gpuAllocation", Title: "GPU allocation %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }}, More: true},
-	{Metric: eval.Metric{Name: "gpuAllocationAtFull", Title: "when 100% asked %", Digits: 2, Of: func(o sim.Outcome) float64 { return 100 * o.GPU.AllocationAtFull }}, More: true},
+	{Metric: metric("gpuAllocation", "GPU allocation %", 2, func(g *sim.GPUOutcome) float64 { return 100 * g.Allocation }), More: true},
+	{
+		Metric: metric("gpuAllocationAtFull", "when 100% asked %", 2, func(g *sim.GPUOutcome) float64 { return 100 * g.AllocationAtFull }),
+		More:   true,
+	},
 	{Metric: eval.Unscheduled},
-	{Metric: eval.Metric{Name: "unscheduledCPU", Title: "no GPU", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledCPU) }}},
-	{Metric: eval.Metric{Name: "unscheduledShare", Title: "share", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledShare) }}},
-	{Metric: eval.Metric{Name: "unscheduledWhole", Title: "whole", Digits: 1, Of: func(o sim.Outcome) float64 { return float64(o.GPU.UnscheduledWhole) }}},
+	{Metric: metric("unscheduledCPU", "no GPU", 1, func(g *sim.GPUOutcome) float64 { return float64(g.UnscheduledCPU) })},
+	{Metric: metric("unscheduledShare", "share", 1, func(g *sim.GPUOutcome) float64 { return float64(g.UnscheduledShare) })},
+	{Metric: metric("unscheduledWhole", "whole", 1, func(g *sim.GPUOutcome) float64 { return float64(g.UnscheduledWhole) })},
+}
+
+// metric returns a metric of the GPUs.
+func metric(name, title string, digits int, of func(*sim.GPUOutcome) float64) eval.Metric {
+	return eval.Metric{Name: name, Title: title, Digits: digits, Of: func(o sim.Outcome) float64 { return of(o.GPU) }}
 }
 
 // outcome returns a trial's measurements on the cluster.
@@ -36,20 +44,13 @@ func (r *Report) Folder() []runfolder.Row {
 	if r = r.whole(); r == nil {
 		return nil
 	}
-	c := &eval.Comparison{Seeds: r.Seeds, Scenario: eval.Scenario{
+	c := eval.Collect(r.Trials, func(t Trial) (string, uint64, sim.Outcome) { return t.Policy, t.Seed, t.outcome() })
+	c.Scenario = eval.Scenario{
 		Name: filepath.Base(r.PodsFile) + " on a cluster",
 		About: fmt.Sprintf("%d nodes with %d GPUs%s and the real kube-scheduler, until %.0f%% of the GPUs were asked for",
 			r.Nodes, r.GPUs, forms[r.GPURequests].text, 100*r.Factor),
-	}}
-	rows := r.verdicts(c.Scenario.Name)
-	for _, p := range r.Policies {
-		x := eval.Result{Name: p}
-		for _, seed := range r.Seeds {
-			i := slices.IndexFunc(r.Trials, func(t Trial) bool { return t.Policy == p && t.Seed == seed })
-			x.Outcomes = append(x.Outcomes, r.Trials[i].outcome())
-		}
-		c.Results = append(c.Results, x)
 	}
+	rows := r.verdicts(c.Scenario.Name)
 	rows = append(rows, runlog.Rows(c, folderMetrics, folderMetrics[0].Metric, folderMetrics[1].Metric, eval.Unscheduled)...)
 	table := r.rows()
 	return append(rows, runfolder.Table{Scenario: c.Scenario.Name, Title: "Cluster and simulator", Columns: table[0], Rows: table[1:]})
@@ -102,7 +103,8 @@ func (r *SteadyReport) Folder() []runfolder.Row {
 	}
 	table := r.speeds()
 	return append(r.tables().Folder(), runfolder.Table{
-		Title: "How fast the cluster was", Text: "At once: mean time to a node of the pods that the scheduler never refused. Late: 95th percentile of the time by which pods came too late.",
+		Title: "How fast the cluster was", Text: "At once: mean time to a node of the pods that the scheduler never refused. " +
+			"Late: 95th percentile of the time by which pods came too late.",
 		Columns: table[0], Rows: table[1:],
 	})
 }

@@ -1,7 +1,6 @@
 package tracerun
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -78,13 +77,12 @@ var columns = []column{
 
 // Write writes the report for a terminal, or as Markdown.
 func (r *Report) Write(w io.Writer, markdown bool) error {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\nwere asked for; means over %s:\n\n",
+	page := &eval.Page{Markdown: markdown}
+	page.Printf("%s%s on a simulated cluster of %d nodes with %d GPUs and the real kube-scheduler, until %.0f%% of the GPUs\n"+
+		"were asked for; means over %s:\n\n",
 		filepath.Base(r.PodsFile), forms[r.GPURequests].text, r.Nodes, r.GPUs, 100*r.Factor, r.seeds())
-	if err := eval.Render(&b, r.rows(), markdown); err != nil {
-		return err
-	}
-	r.writeDifferences(&b)
+	page.Table(r.rows())
+	r.writeDifferences(page)
 	for _, p := range r.Policies {
 		fallbacks, choices := 0, server.ClaimChoices{}
 		for _, t := range r.Trials {
@@ -93,19 +91,18 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 			}
 		}
 		if choices != (server.ClaimChoices{}) {
-			fmt.Fprintf(&b, "\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n",
+			page.Printf("\nDevices for claims, %s: %d pods got those that the policy chose, %d others, and for %d it chose none.\n",
 				p, choices.Taken, choices.Other, choices.None)
 		}
 		if fallbacks > 0 {
-			fmt.Fprintf(&b, "\nIn %d decisions upstream's scoring stood in for %s; the log says why.\n", fallbacks, p)
+			page.Printf("\nIn %d decisions upstream's scoring stood in for %s; the log says why.\n", fallbacks, p)
 		}
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return page.Write(w)
 }
 
 // writeDifferences writes the GPU allocation of the first profile minus each other profile's, on the same arrivals.
-func (r *Report) writeDifferences(b *bytes.Buffer) {
+func (r *Report) writeDifferences(page *eval.Page) {
 	if len(r.Seeds) < 2 {
 		return
 	}
@@ -119,14 +116,14 @@ func (r *Report) writeDifferences(b *bytes.Buffer) {
 	}
 	eval.Together(all...)
 	for i, d := range all {
-		fmt.Fprintf(b, "\n%s: %+.2f points, 95%% interval %+.2f to %+.2f", titles[i], d.Mean, d.Low, d.High)
+		page.Printf("\n%s: %+.2f points, 95%% interval %+.2f to %+.2f", titles[i], d.Mean, d.Low, d.High)
 		if chance := d.Chance(); chance != "" {
-			fmt.Fprintf(b, ", p %s", chance)
+			page.Printf(", p %s", chance)
 		}
-		b.WriteString("\n")
+		page.Printf("\n")
 	}
 	if len(all) > 0 {
-		fmt.Fprintf(b, "\n%s\n", eval.Signs.Rule(len(r.Seeds), len(all)))
+		page.Printf("\n%s\n", eval.Signs.Rule(len(r.Seeds), len(all)))
 	}
 }
 

@@ -58,7 +58,8 @@ func TestReport(t *testing.T) {
 	}
 	var b bytes.Buffer
 	if err := r.Write(&b, false); err != nil || !strings.Contains(b.String(), "In 6 decisions upstream's scoring stood in for fgd") ||
-		!strings.Contains(b.String(), "Devices for claims, kube-scheduler: 80 pods got those that the policy chose, 4 others, and for 1 it chose none.") {
+		!strings.Contains(b.String(), "Devices for claims, kube-scheduler: 80 pods got those that the policy chose, 4 others, "+
+			"and for 1 it chose none.") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }
@@ -82,7 +83,8 @@ func TestReportFolder(t *testing.T) {
 		if len(episodes) != 2*seeds {
 			t.Errorf("%d episodes of %d seeds", len(episodes), seeds)
 		}
-		if seeds == 2 && (len(differences) != 3 || math.Abs(differences[0].Mean+4) > 1e-9 || episodes[1].Values["gpuAllocation"] != 96 || episodes[1].Seed != 43) {
+		if seeds == 2 && (len(differences) != 3 || math.Abs(differences[0].Mean+4) > 1e-9 || episodes[1].Values["gpuAllocation"] != 96 ||
+			episodes[1].Seed != 43) {
 			t.Errorf("%+v, %+v", episodes[1], differences)
 		}
 	}
@@ -103,7 +105,8 @@ func TestSteadyFolder(t *testing.T) {
 			episodes++
 		}
 	}
-	if want := []string{"openb_pod_list_default.csv on a simulated cluster at 95%", "openb_pod_list_default.csv in the simulator at 95%"}; !slices.Equal(names, want) || episodes != 12 {
+	if want := []string{"openb_pod_list_default.csv on a simulated cluster at 95%",
+		"openb_pod_list_default.csv in the simulator at 95%"}; !slices.Equal(names, want) || episodes != 12 {
 		t.Errorf("%q, %d episodes", names, episodes)
 	}
 	if rows := (&SteadyReport{}).Folder(); rows != nil {
@@ -190,7 +193,8 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New}, Profile: server.Profile{SchedulerName: h.Name, Args: server.Args{Policy: h.Name}}}
+	x := agreement.Contender{Contender: eval.Contender{Name: h.Name, New: h.New},
+		Profile: server.Profile{SchedulerName: h.Name, Args: server.Args{Policy: h.Name}}}
 	all, nodes, err := r.simulate(x, 42, sim.OpenB{Factor: r.Factor})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +210,8 @@ func TestSimulate(t *testing.T) {
 }
 
 func TestNewComparisonRefuses(t *testing.T) {
-	for _, c := range []Config{{NodesFile: "nowhere.csv"}, {NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "nowhere.csv"}} {
+	for _, c := range []Config{{NodesFile: "nowhere.csv"},
+		{NodesFile: "../../../workload/trace/openb/testdata/nodes.csv", PodsFile: "nowhere.csv"}} {
 		if _, err := newComparison(c); err == nil || !strings.Contains(err.Error(), "nowhere.csv") {
 			t.Errorf("got %v", err)
 		}
@@ -218,7 +223,9 @@ func TestNewComparisonRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c.Nodes = 3
-	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"}, Profile: server.Profile{SchedulerName: "fgd", Args: server.Args{Policy: "fgd"}}}, {Profile: server.Profile{SchedulerName: "d", Args: server.Args{Variant: server.DefaultProfile}}}}
+	c.Contenders = []agreement.Contender{{Contender: eval.Contender{Name: "fgd"},
+		Profile: server.Profile{SchedulerName: "fgd", Args: server.Args{Policy: "fgd"}}},
+		{Profile: server.Profile{SchedulerName: "d", Args: server.Args{Variant: server.DefaultProfile}}}}
 	r, err := newComparison(c)
 	if err != nil || r.report.Nodes != 3 || r.report.GPUs != 10 {
 		t.Fatalf("%+v, %v", r, err)

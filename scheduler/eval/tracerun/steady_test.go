@@ -148,7 +148,8 @@ func runSteady(t *testing.T, how driver.GPURequests) {
 		},
 	}}
 	r, err := RunSteady(ctx, c)
-	if !errors.Is(err, context.Canceled) || len(r.Trials) != 2 || r.Trials[0].Measured != c.Duration || !(r.Trials[1].Measured > 0 && r.Trials[1].Measured < c.Duration) {
+	if !errors.Is(err, context.Canceled) || len(r.Trials) != 2 || r.Trials[0].Measured != c.Duration ||
+		!(r.Trials[1].Measured > 0 && r.Trials[1].Measured < c.Duration) {
 		t.Fatalf("got %v, %+v", err, r)
 	}
 	for _, x := range r.Trials {
@@ -158,7 +159,8 @@ func runSteady(t *testing.T, how driver.GPURequests) {
 		if x.Started == 0 || x.Policy == "fgd" && x.SameStart != x.Started {
 			t.Errorf("%s: %d of the %d pods of the start are on the devices of the simulator", x.Policy, x.SameStart, x.Started)
 		}
-		if x.SameStart == x.Started && x.Cluster.Rejected != x.Simulated.Rejected { // kube-scheduler draws among ties, and other ties may leave room for another pod
+		// kube-scheduler draws among ties, and other ties may leave room for another pod
+		if x.SameStart == x.Started && x.Cluster.Rejected != x.Simulated.Rejected {
 			t.Errorf("%s: %d pods are rejected, in the simulator %d", x.Policy, x.Cluster.Rejected, x.Simulated.Rejected)
 		}
 		waited, simulated := 0, 0

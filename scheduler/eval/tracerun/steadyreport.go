@@ -1,12 +1,10 @@
 package tracerun
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/published"
@@ -49,26 +47,10 @@ const secondsADay = 86400
 // tables returns the tables of the cluster and of the simulator. They have the measured policies, on the seeds that all of these have.
 func (r *SteadyReport) tables() published.Steady {
 	on := func(where, how string, of func(SteadyTrial) *sim.SteadyOutcome) *eval.Comparison {
-		c := &eval.Comparison{Scenario: eval.Scenario{Name: filepath.Base(r.PodsFile) + " " + where, About: how}}
-		var policies []string
-		seeds := map[uint64]int{}
-		for _, t := range r.Trials {
-			if !slices.Contains(policies, t.Policy) {
-				policies = append(policies, t.Policy)
-			}
-			if seeds[t.Seed]++; !slices.Contains(c.Seeds, t.Seed) {
-				c.Seeds = append(c.Seeds, t.Seed)
-			}
-		}
-		c.Seeds = slices.DeleteFunc(c.Seeds, func(s uint64) bool { return seeds[s] < len(policies) })
-		for _, p := range policies {
-			x := eval.Result{Name: p}
-			for _, seed := range c.Seeds {
-				i := slices.IndexFunc(r.Trials, func(t SteadyTrial) bool { return t.Policy == p && t.Seed == seed })
-				x.Outcomes = append(x.Outcomes, sim.Outcome{Steady: of(r.Trials[i])})
-			}
-			c.Results = append(c.Results, x)
-		}
+		c := eval.Collect(r.Trials, func(t SteadyTrial) (string, uint64, sim.Outcome) {
+			return t.Policy, t.Seed, sim.Outcome{Steady: of(t)}
+		})
+		c.Scenario = eval.Scenario{Name: filepath.Base(r.PodsFile) + " " + where, About: how}
 		return c
 	}
 	machines := fmt.Sprintf("%d machines of the trace with %d GPUs%s", r.Nodes, r.GPUs, forms[r.GPURequests].text)
@@ -86,20 +68,18 @@ func (r *SteadyReport) Write(w io.Writer, markdown bool) error {
 		_, err := fmt.Fprintln(w, "Nothing was measured: no round got past its warm-up.")
 		return err
 	}
-	var b bytes.Buffer
-	if err := r.tables().Write(&b, markdown); err != nil {
+	if err := r.tables().Write(w, markdown); err != nil {
 		return err
 	}
-	b.WriteString("\nHow fast the cluster was. At once: mean time to a node of the pods that the scheduler never refused; it is part of\nevery wait on the cluster, and none in the simulator. Late: 95th percentile of the time by which pods came too late.\n\n")
-	if err := eval.Render(&b, r.speeds(), markdown); err != nil {
-		return err
-	}
+	p := eval.Page{Markdown: markdown}
+	p.Printf("\nHow fast the cluster was. At once: mean time to a node of the pods that the scheduler never refused; it is part of\n" +
+		"every wait on the cluster, and none in the simulator. Late: 95th percentile of the time by which pods came too late.\n\n")
+	p.Table(r.speeds())
 	if t := r.Trials[len(r.Trials)-1]; t.Measured < r.Duration {
-		fmt.Fprintf(&b, "\nInterrupted: %s on seed %d was measured for %.3g of %.3g days, and its figures in the simulator are of the same time.\n",
+		p.Printf("\nInterrupted: %s on seed %d was measured for %.3g of %.3g days, and its figures in the simulator are of the same time.\n",
 			t.Policy, t.Seed, t.Measured/secondsADay, r.Duration/secondsADay)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return p.Write(w)
 }
 
 // speeds returns the rows of the last table.

@@ -50,7 +50,8 @@ func TestMinimise(t *testing.T) {
 // spread over six nodes leave little to choose.
 func env() sim.Config {
 	return sim.Config{
-		Nodes: sim.Exactly(6), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: sim.AAMLNode}, {Weight: 1, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 64 << 30, Pods: 110}}},
+		Nodes: sim.Exactly(6), Sizes: []sim.NodeSize{{Weight: 1, Allocatable: sim.AAMLNode},
+			{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 64 << 30, Pods: 110}}},
 		Shapes: []workload.Shape{
 			{Name: "a", Weight: 1, Requests: cluster.Resources{MilliCPU: 1000, Memory: 4 << 30, Pods: 1}},
 			{Name: "b", Weight: 1, Requests: cluster.Resources{MilliCPU: 4000, Memory: 4 << 30, Pods: 1}},
@@ -63,7 +64,8 @@ func env() sim.Config {
 
 // From zero weights, a few generations end well below the cost of the default scoring.
 func TestTuneLinear(t *testing.T) {
-	l := Tuner{Search: Search{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, Population: 20, Generations: 8, Spread: 1, Seed: 1}}
+	l := Tuner{Search: Search{Env: env(), Baseline: heuristic.Kubernetes{}, Episodes: 6, WaitWeight: 1, Population: 20, Generations: 8,
+		Spread: 1, Seed: 1}}
 	var last Generation
 	p, err := l.Tune(context.Background(), "tuned", func(g Generation) { last = g })
 	if err != nil {

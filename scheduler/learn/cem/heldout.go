@@ -15,8 +15,10 @@ import (
 // is far from the seeds of tuning.
 const heldOutSeed = 1
 
-// Judged names the metrics that HeldOut.Worse is about.
-var Judged = []string{eval.Objective.Name, eval.Unscheduled.Name, "waited"}
+// Judged are the metrics that HeldOut.Worse is about, the objective first.
+var Judged = slices.DeleteFunc(slices.Clone(eval.Metrics), func(m eval.Metric) bool {
+	return m.Name != eval.Objective.Name && m.Name != eval.Unscheduled.Name && m.Name != "waited"
+})
 
 // HeldOut compares p with baseline on episodes of a scenario that tuning did not see. It
 // returns the mean of every metric for both, under the names of baseline and "tuned".
@@ -25,7 +27,8 @@ func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *l
 	if err != nil {
 		return nil, err
 	}
-	out := &linear.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Samples: r.Samples(), Means: map[string]map[string]float64{}, Worse: map[string]float64{}}
+	out := &linear.HeldOut{FirstSeed: heldOutSeed, Episodes: episodes, Samples: r.Samples(), Means: map[string]map[string]float64{},
+		Worse: map[string]float64{}}
 	for _, x := range r.Results {
 		means := map[string]float64{}
 		for _, m := range eval.Metrics {
@@ -33,15 +36,9 @@ func HeldOut(ctx context.Context, s eval.Scenario, baseline eval.Contender, p *l
 		}
 		out.Means[x.Name] = means
 	}
-	var judged []eval.Metric
-	for _, m := range eval.Metrics {
-		if slices.Contains(Judged, m.Name) {
-			judged = append(judged, m)
-		}
-	}
-	for i, d := range r.Differences(judged) {
+	for i, d := range r.Differences(Judged) {
 		if d[0].Mean > 0 {
-			out.Worse[judged[i].Name] = d[0].Adjusted
+			out.Worse[Judged[i].Name] = d[0].Adjusted
 		}
 	}
 	return out, nil

@@ -21,7 +21,8 @@ func StartWeights(from string) ([]float64, error) {
 	case slices.Contains(linear.TunedNames(), from):
 		return linear.Tuned(from).Weights(), nil
 	case filepath.Ext(from) != ".json":
-		return nil, fmt.Errorf("it is no .json file, and %w", choice.Unknown("linear policy", from, append([]string{FromZero}, linear.TunedNames()...)))
+		return nil, fmt.Errorf("it is no .json file, and %w",
+			choice.Unknown("linear policy", from, append([]string{FromZero}, linear.TunedNames()...)))
 	}
 	p, err := linear.Load(from)
 	if err != nil {

@@ -60,7 +60,8 @@ func TestStockSpaceStartsAtDefault(t *testing.T) {
 	}
 	low := stockSpace{strategy: stock.RequestedToCapacityRatio, spreads: true, taints: true, free: true}
 	p := low.profile([]float64{-9, 9, -9, -9, 0, 0, 0, 0, 0})
-	want := []stock.Point{{Utilization: 0, Score: 10}, {Utilization: 25, Score: 8}, {Utilization: 50, Score: 5}, {Utilization: 75, Score: 3}, {Utilization: 100, Score: 0}}
+	want := []stock.Point{{Utilization: 0, Score: 10}, {Utilization: 25, Score: 8}, {Utilization: 50, Score: 5}, {Utilization: 75, Score: 3},
+		{Utilization: 100, Score: 0}}
 	if d := cmp.Diff(want, p.Shape); d != "" || !p.NoDefaultSpread || p.Weights.Taints != 0 || p.Weights.Fit != 1 || p.Fit[0].Weight != 19 {
 		t.Errorf("%+v: %s", p, d)
 	}
@@ -95,7 +96,8 @@ func TestTuneStock(t *testing.T) {
 	e := env()
 	e.Objective = objective.Mix{{Term: objective.Pack{}, Weight: 1}}
 	tuner := StockTuner{
-		Search:     Search{Env: e, Baseline: heuristic.Kubernetes{}, Episodes: 4, WaitWeight: 1, Population: 12, Generations: 4, Spread: 0.5, Seed: 1},
+		Search: Search{Env: e, Baseline: heuristic.Kubernetes{}, Episodes: 4, WaitWeight: 1, Population: 12, Generations: 4, Spread: 0.5,
+			Seed: 1},
 		Strategies: stock.Strategies,
 	}
 	var first []Tried
@@ -105,7 +107,8 @@ func TestTuneStock(t *testing.T) {
 		if err != nil || len(got) != 3 || len(told) != 3 {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if best := got[0]; best.Profile.Strategy == stock.LeastAllocated || best.Choice > 0.95 || best.Choice > got[1].Choice || got[1].Choice > got[2].Choice {
+		if best := got[0]; best.Profile.Strategy == stock.LeastAllocated || best.Choice > 0.95 || best.Choice > got[1].Choice ||
+			got[1].Choice > got[2].Choice {
 			t.Errorf("found %+v", got)
 		}
 		if first != nil {

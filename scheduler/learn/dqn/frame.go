@@ -33,7 +33,8 @@ type node struct {
 func pack(g *graph.Graph, before *frame) *frame {
 	f := &frame{
 		widths: g.Widths, zones: g.Zones, pages: make([]*page, 0, (g.Nodes()+pageNodes-1)/pageNodes),
-		pod: slices.Clone(g.PodX), cluster: slices.Clone(g.ClusterX), candidates: slices.Clone(g.Candidates), candidateX: slices.Clone(g.CandidateX),
+		pod: slices.Clone(g.PodX), cluster: slices.Clone(g.ClusterX), candidates: slices.Clone(g.Candidates),
+		candidateX: slices.Clone(g.CandidateX),
 	}
 	if before != nil && before.widths != g.Widths {
 		before = nil

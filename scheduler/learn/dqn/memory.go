@@ -30,7 +30,8 @@ func sized(capacity, limit int, exponent float64) *memory {
 	for leaves < capacity {
 		leaves *= 2
 	}
-	return &memory{exponent: exponent, limit: limit, transitions: make([]transition, capacity), tree: make([]float64, 2*leaves), top: 1, ledger: newLedger()}
+	return &memory{exponent: exponent, limit: limit, transitions: make([]transition, capacity), tree: make([]float64, 2*leaves), top: 1,
+		ledger: newLedger()}
 }
 
 // add keeps t. A full memory drops its oldest transitions for it.

@@ -55,7 +55,8 @@ type exporter struct {
 
 // exportMemory returns what restore needs.
 func exportMemory(r *memory, q nStep) memoryState {
-	e := exporter{memoryState{Next: r.next, Top: r.top, Rewards: q.rewards, Full: r.full}, map[*frame]int{nil: -1}, map[*page]int{}, map[*node]int{}}
+	e := exporter{memoryState{Next: r.next, Top: r.top, Rewards: q.rewards, Full: r.full}, map[*frame]int{nil: -1}, map[*page]int{},
+		map[*node]int{}}
 	for i := range r.size {
 		slot := r.slot(i)
 		e.out.Transitions = append(e.out.Transitions, e.transition(r.transitions[slot]))
@@ -107,7 +108,8 @@ func (e *exporter) page(p *page) int {
 func (s memoryState) restore(r *memory, q *nStep) error {
 	n := len(s.Transitions)
 	if n > len(r.transitions) || len(s.Leaves) != n || s.Next < 0 || s.Next >= len(r.transitions) {
-		return fmt.Errorf("the state holds %d transitions with %d priorities up to slot %d, the memory has %d", n, len(s.Leaves), s.Next, len(r.transitions))
+		return fmt.Errorf("the state holds %d transitions with %d priorities up to slot %d, the memory has %d", n, len(s.Leaves), s.Next,
+			len(r.transitions))
 	}
 	frames, err := s.frames()
 	if err != nil {

@@ -46,6 +46,9 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 	return 1, o.update(o.memory, o.rng, 0, o.figures)
 }
 
+// Forget implements online.Learner.
+func (o *onlineLearner) Forget() { clear(o.queues) }
+
 // remember adds the transition that a step completes. If the step before it is missing, the
 // transitions that wait for their rewards are dropped: the rewards are not known.
 func (o *onlineLearner) remember(s online.Step) {

@@ -32,7 +32,8 @@ func (c Config) learned(a checkpoint.Architecture) (all []place) {
 		}
 		for i := range p.Shape[0] * width {
 			read, row := i%width, i/width
-			if p.Reads == 0 || !ofRule(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") && !ofRule(features[layer.Candidate][row]) {
+			if p.Reads == 0 || !ofRule(features[p.Reads][read]) || strings.HasPrefix(p.Name, "emphasis.") &&
+				!ofRule(features[layer.Candidate][row]) {
 				continue
 			}
 			all = append(all, place{p.Name, i})

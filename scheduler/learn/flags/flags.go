@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gnnsched/internal/choice"
 	"gnnsched/scheduler/learn"
 )
 
@@ -41,7 +42,8 @@ func All() []cli.Flag {
 		}
 	})
 	out = append(out, &cli.BoolFlag{Name: byRollouts, Hidden: true})
-	return append(out, &cli.BoolFlag{Name: useHeuristic, Value: true, Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
+	return append(out, &cli.BoolFlag{Name: useHeuristic, Value: true,
+		Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
 }
 
 // Group puts a flag under a heading in --help.
@@ -50,13 +52,9 @@ func Group(f cli.Flag, heading string) {
 }
 
 // Names returns the names of the flags in All.
-func Names() []string {
-	var names []string
-	for _, f := range All() {
-		names = append(names, f.Names()[0])
-	}
-	return names
-}
+func Names() []string { return choice.Names(All(), firstName) }
+
+func firstName(f cli.Flag) string { return f.Names()[0] }
 
 // Apply sets the hyperparameters whose flags the user gave.
 func Apply(c *cli.Context, config *learn.Config) {

@@ -26,8 +26,10 @@ func TestApply(t *testing.T) {
 	if c := apply(t); !reflect.DeepEqual(c, defaults("gnn")) {
 		t.Errorf("no flag changed the configuration to %+v", c)
 	}
-	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart", "--actor-learning-rate", "0.002")
-	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != run.StepReward || !c.PPO.CriticApart || c.PPO.ActorLearningRate != 0.002 {
+	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart",
+		"--actor-learning-rate", "0.002")
+	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != run.StepReward || !c.PPO.CriticApart ||
+		c.PPO.ActorLearningRate != 0.002 {
 		t.Errorf("%+v", c)
 	}
 	if c := apply(t, "--half-life", "30"); math.Abs(math.Pow(c.Discount(), 30)-0.5) > 1e-12 {

@@ -23,10 +23,14 @@ const (
 func Online() []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: waitCost, Usage: "penalty in the reward, `COST` for each pod that has to wait", DefaultText: asTrained},
-		&cli.Float64Flag{Name: Tolerance, Value: 0.1, Usage: "how much worse than the best network so far a network may score, as a `SHARE` of the default scoring's score"},
-		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario on which each new network is judged", DefaultText: "the one on which training chose the network"},
-		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out episodes on which a network is judged before the scheduler gets it; 0: its scores only have to be finite"},
-		&cli.IntFlag{Name: GuardPatience, Value: 4, Usage: "`NUMBER` of networks in a row that the guard refuses before learning goes back to the last one that passed"},
+		&cli.Float64Flag{Name: Tolerance, Value: 0.1,
+			Usage: "how much worse than the best network so far a network may score, as a `SHARE` of the default scoring's score"},
+		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario on which each new network is judged",
+			DefaultText: "the one on which training chose the network"},
+		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out episodes on which a network is judged before the scheduler " +
+			"gets it; 0: its scores only have to be finite"},
+		&cli.IntFlag{Name: GuardPatience, Value: 4,
+			Usage: "`NUMBER` of networks in a row that the guard refuses before learning goes back to the last one that passed"},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn"
 )
@@ -41,14 +42,18 @@ func ofMethod(variant string) string { return whileLearning + ", of " + method(v
 // exploration of deep Q-learning, and what the trainer takes too.
 func Scheduler(variant string) []cli.Flag {
 	out := []cli.Flag{
-		&cli.BoolFlag{Name: Learn, Category: whileLearning, Usage: "explore, and learn from every placement; needs gnntrain. Without this flag nothing explores"},
-		&cli.IntFlag{Name: hiddenLayers, Category: whileLearning, Usage: "start from random weights with hidden layers of this `WIDTH`, if --checkpoint does not exist yet"},
+		&cli.BoolFlag{Name: Learn, Category: whileLearning,
+			Usage: "explore, and learn from every placement; needs gnntrain. Without this flag nothing explores"},
+		&cli.IntFlag{Name: hiddenLayers, Category: whileLearning,
+			Usage: "start from random weights with hidden layers of this `WIDTH`, if --checkpoint does not exist yet"},
 	}
 	if head(variant) == checkpoint.DQN {
 		out = append(out,
 			&cli.Float64Flag{Name: initEpsilon, Category: ofMethod(variant), Value: 0.1, Usage: "`SHARE` of random placements at the start"},
-			&cli.Float64Flag{Name: epsilonDecay, Category: ofMethod(variant), Value: 0.999, Usage: "`FACTOR` by which the share of random placements shrinks after each placement"},
-			&cli.Float64Flag{Name: finalEpsilon, Category: ofMethod(variant), Value: 0.01, Usage: "`SHARE` of random placements below which it does not fall"})
+			&cli.Float64Flag{Name: epsilonDecay, Category: ofMethod(variant), Value: 0.999,
+				Usage: "`FACTOR` by which the share of random placements shrinks after each placement"},
+			&cli.Float64Flag{Name: finalEpsilon, Category: ofMethod(variant), Value: 0.01,
+				Usage: "`SHARE` of random placements below which it does not fall"})
 	}
 	return append(out, trainer(variant)...)
 }
@@ -57,9 +62,7 @@ func Scheduler(variant string) []cli.Flag {
 func SchedulerNames() []string {
 	var names []string
 	for _, variant := range learn.Variants() {
-		for _, f := range Scheduler(variant) {
-			names = append(names, f.Names()[0])
-		}
+		names = append(names, choice.Names(Scheduler(variant), firstName)...)
 	}
 	return names
 }
@@ -87,7 +90,8 @@ func CheckScheduler(c *cli.Context, variant string) error {
 	}
 	for _, f := range Scheduler(variant) {
 		if name := f.Names()[0]; name != Learn && c.IsSet(name) {
-			return exit.New(exit.Usage, fmt.Errorf("--%s is about learning", name), "add --learn, or leave it out: without --learn nothing explores or learns")
+			return exit.New(exit.Usage, fmt.Errorf("--%s is about learning", name),
+				"add --learn, or leave it out: without --learn nothing explores or learns")
 		}
 	}
 	return nil
@@ -95,7 +99,8 @@ func CheckScheduler(c *cli.Context, variant string) error {
 
 func notOfThisHead(name, variant string) error {
 	if head(variant) == checkpoint.DQN {
-		return exit.New(exit.Usage, fmt.Errorf("--%s is about an actor-critic, and run%s learns by deep Q-learning", name, variant), "use runacgnn or runacdqn, or leave it out")
+		return exit.New(exit.Usage, fmt.Errorf("--%s is about an actor-critic, and run%s learns by deep Q-learning", name, variant),
+			"use runacgnn or runacdqn, or leave it out")
 	}
 	hint := "use rungnn or rundqn, or leave it out"
 	if slices.Contains(exploration, name) {

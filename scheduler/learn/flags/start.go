@@ -54,7 +54,8 @@ func GuardPods(c *cli.Context, start *checkpoint.Checkpoint, file string) (*chec
 		err = fmt.Errorf("there is no file %s with typical pods, from which the guard draws its episodes", checkpoint.TypicalPath(file))
 	}
 	if err != nil {
-		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: %w", err), fmt.Sprintf("copy it from beside the network's first file, write it with gnntrain gpu --typical-only, or check for finite numbers only with --%s 0", GuardEpisodes))
+		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: %w", err), fmt.Sprintf("copy it from beside the network's first file, "+
+			"write it with gnntrain gpu --typical-only, or check for finite numbers only with --%s 0", GuardEpisodes))
 	}
 	return pods, nil
 }
@@ -75,7 +76,8 @@ func begin(c *cli.Context, variant string) (*checkpoint.Checkpoint, error) {
 	}
 	start, err := checkpoint.Shipped(variant)
 	if err != nil {
-		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: nothing to start from: %w", err), "name a checkpoint with --checkpoint, or start from random weights with --hidden-layers 32")
+		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: nothing to start from: %w", err),
+			"name a checkpoint with --checkpoint, or start from random weights with --hidden-layers 32")
 	}
 	return start, nil
 }
@@ -85,17 +87,22 @@ func fits(c *cli.Context, start *checkpoint.Checkpoint, file, variant string) er
 	a, want := start.Manifest.Architecture, architecture(variant)
 	switch {
 	case a.Graph == checkpoint.MixedGraph:
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s reads the graph %q, which does not learn while it schedules", file, a.Graph), "name another checkpoint, or leave --learn out")
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s reads the graph %q, which does not learn while it schedules",
+			file, a.Graph), "name another checkpoint, or leave --learn out")
 	case a.Graph == checkpoint.GPUGraph && want.Graph != a.Graph && want.Head == checkpoint.ActorCritic:
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s is for GPU clusters, and explores as rungnn and rundqn do", file), "start it with rungnn")
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s is for GPU clusters, and explores as rungnn and rundqn do",
+			file), "start it with rungnn")
 	case a.Graph == checkpoint.GPUGraph: // any head: it explores and learns in the same way
 	case a.Graph != want.Graph:
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s is not for GPU clusters, %s is", file, variant), "leave --profiles out, or name another checkpoint")
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s is not for GPU clusters, %s is", file, variant),
+			"leave --profiles out, or name another checkpoint")
 	case a.Head != want.Head: // the encoder may differ: the file's learns
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", file, a.Head, variant, want.Head), "start it with the command of its variant, or name another checkpoint")
+		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", file, a.Head, variant,
+			want.Head), "start it with the command of its variant, or name another checkpoint")
 	}
 	if width := c.Int(hiddenLayers); c.IsSet(hiddenLayers) && width != a.Hidden {
-		return exit.New(exit.Usage, fmt.Errorf("--%s %d: the network in %s has %d", hiddenLayers, width, file, a.Hidden), "leave it out to continue with that network, or move the file away to start from random weights")
+		return exit.New(exit.Usage, fmt.Errorf("--%s %d: the network in %s has %d", hiddenLayers, width, file, a.Hidden),
+			"leave it out to continue with that network, or move the file away to start from random weights")
 	}
 	return nil
 }

@@ -144,7 +144,8 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 		return 0, nil, err
 	}
 	if !(total <= g.most) {
-		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)", total, g.most, g.Best, g.Default), nil
+		return total, fmt.Errorf("its score on held-out episodes is %.4f, over %.4f (the best so far has %.4f, the default scoring %.4f)",
+			total, g.most, g.Best, g.Default), nil
 	}
 	g.Best = min(g.Best, total)
 	return total, nil, nil

@@ -140,7 +140,8 @@ func BenchmarkGuard(b *testing.B) {
 		b.Fatal(err)
 	}
 	g.Exam = HeldOut{held, 1}
-	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32}, rand.New(rand.NewPCG(1, 1)))
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32},
+		rand.New(rand.NewPCG(1, 1)))
 	if _, err := g.begin(c, nil); err != nil {
 		b.Fatal(err)
 	}

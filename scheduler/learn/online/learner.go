@@ -30,6 +30,8 @@ type Step struct {
 type Learner interface {
 	// Take takes a step, and learns if that is due. It returns the number of updates.
 	Take(s Step) (updates int, err error)
+	// Forget drops what waits for further steps.
+	Forget()
 	// Checkpoint returns the network as it is now.
 	Checkpoint() (*checkpoint.Checkpoint, error)
 	// Habits returns how the trainer treats the learner.

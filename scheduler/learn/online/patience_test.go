@@ -86,7 +86,8 @@ func TestGuardIsPatient(t *testing.T) {
 			if err := trainer.Learn(&source, good); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(method.log, " "); got != c.want || saved != c.saved || refused != len(slices.DeleteFunc(c.networks, func(k *checkpoint.Checkpoint) bool { return k == good })) {
+			if got := strings.Join(method.log, " "); got != c.want || saved != c.saved ||
+				refused != len(slices.DeleteFunc(c.networks, func(k *checkpoint.Checkpoint) bool { return k == good })) {
 				t.Errorf("%s, %d saved, %d refused; want %s and %d", got, saved, refused, c.want, c.saved)
 			}
 		})

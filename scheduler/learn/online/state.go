@@ -8,6 +8,7 @@ import (
 	"io/fs"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -18,19 +19,7 @@ type state struct {
 	Origin       float64 // of the networks that the memory is about
 	Source       []byte  // of the random numbers
 	Guard        standing
-}
-
-// originFigure, among a checkpoint's training figures, names the network that online learning began
-// with. Another network cannot use the memory of its learning.
-const originFigure = "onlineOrigin"
-
-// origin returns the name of the network that all online learning up to c began with: the upper 53
-// bits of its fingerprint, which fit a JSON number.
-func origin(c *checkpoint.Checkpoint) float64 {
-	if o, ok := c.Manifest.Training[originFigure]; ok {
-		return o
-	}
-	return float64(c.Fingerprint() >> 11)
+	Cursor       uint64 // in the source; 0 for one without a bookmark
 }
 
 // store writes the state file, if there is to be one.
@@ -39,7 +28,10 @@ func (t *Trainer) store() error {
 		return nil
 	}
 	t.stored = t.count.Steps
-	s := state{Architecture: t.start.Manifest.Architecture, Origin: origin(t.start), Guard: t.Guard.standing}
+	s := state{Architecture: t.start.Manifest.Architecture, Origin: t.start.Origin(), Guard: t.Guard.standing}
+	if b, has := t.steps.(experience.Bookmark); has {
+		s.Cursor = b.Cursor()
+	}
 	learner, err := t.learner.State()
 	if err == nil {
 		s.Source, err = t.source.MarshalBinary()
@@ -64,7 +56,7 @@ func (t *Trainer) resume() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	case err == nil && (!s.Architecture.Equal(t.start.Manifest.Architecture) || s.Origin != origin(t.start)):
+	case err == nil && (!s.Architecture.Equal(t.start.Manifest.Architecture) || s.Origin != t.start.Origin()):
 		err = errors.New("it is of another network's learning")
 	case err == nil:
 		transitions, err = t.learner.Restore(func(into ...any) error { return run.ReadFile(t.State, append([]any{nil}, into...)...) })
@@ -78,6 +70,9 @@ func (t *Trainer) resume() error {
 		return t.newLearner()
 	}
 	t.Guard.standing = s.Guard
+	if b, has := t.steps.(experience.Bookmark); has {
+		b.From(s.Cursor)
+	}
 	line := "continues from " + t.State
 	if transitions > 0 {
 		line += fmt.Sprintf(", with %d transitions", transitions)

@@ -29,14 +29,14 @@ type Trainer struct {
 	Progress func(Progress)                     // called after every judgement, and now and then; may be nil
 	Note     func(string)                       // called with other lines for the log; may be nil
 
-	start    *checkpoint.Checkpoint
-	kept     *checkpoint.Checkpoint // the network that the schedulers have
-	features string                 // hash of the features that start's network reads
-	source   *rand.PCG              // of the learner's random numbers
-	learner  Learner
-	last     map[string]experience.Step // by actor
-	recent   []experience.Step          // the latest, for the guard
-	figures  run.Figures
+	start   *checkpoint.Checkpoint
+	kept    *checkpoint.Checkpoint // the network that the schedulers have
+	steps   experience.Source
+	source  *rand.PCG // of the learner's random numbers
+	learner Learner
+	last    map[string]experience.Step // by actor
+	recent  []experience.Step          // the latest, for the guard
+	figures run.Figures
 
 	count    Progress
 	judged   int // updates when the network was last judged
@@ -69,6 +69,10 @@ const recentStates = 32
 // forgets no more than these.
 const stateEvery = 1024
 
+// maxActors is the number of actors after which all are forgotten. The trainer and the learner hold states of each, and a scheduler that
+// starts again in another pod has another name.
+const maxActors = 256
+
 // The tags of figures that every learner has.
 const (
 	tagReward = "online/reward"
@@ -83,6 +87,7 @@ const learnerStream = 0x6f6e6c696e65
 func (t *Trainer) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
 	runtime.LockOSThread() // as in run.Trainer.Train
 	defer runtime.UnlockOSThread()
+	t.steps = r
 	if err := t.begin(c); err != nil {
 		return err
 	}
@@ -104,7 +109,6 @@ func (t *Trainer) Learn(r experience.Source, c *checkpoint.Checkpoint) error {
 // begin makes the learner, with the memory of an earlier one if there is a state.
 func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
 	t.start, t.kept = c, c
-	t.features = c.Manifest.Architecture.Schema()
 	t.last = map[string]experience.Step{}
 	if err := t.newLearner(); err != nil {
 		return err
@@ -131,13 +135,28 @@ func (t *Trainer) newLearner() error {
 	return err
 }
 
-// take learns from one step. A step whose graph has other features than the network reads is an error.
+// Fits returns an error if a step's graph has other features than the network reads.
+func Fits(s experience.Step, c *checkpoint.Checkpoint) error {
+	a := c.Manifest.Architecture
+	layout, err := a.Layout()
+	if err != nil || s.Features != layout.Hash() || (s.GPU != nil) != (a.Graph == checkpoint.GPUGraph) || !s.Has(layout.Widths) {
+		return fmt.Errorf("step %d of %s has other features than the network %v; scheduler and trainer must start from one checkpoint",
+			s.Number, s.Actor, a.Features)
+	}
+	return nil
+}
+
+// take learns from one step.
 func (t *Trainer) take(s experience.Step) error {
-	if s.Features != t.features || (s.GPU != nil) != (t.start.Manifest.Architecture.Graph == checkpoint.GPUGraph) {
-		return fmt.Errorf("step %d of %s has other features than the network %v; scheduler and trainer must start from one checkpoint", s.Number, s.Actor, t.start.Manifest.Architecture.Features)
+	if err := Fits(s, t.start); err != nil {
+		return err
 	}
 	step := Step{Step: s}
 	before, known := t.last[s.Actor]
+	if !known && len(t.last) >= maxActors {
+		clear(t.last)
+		t.learner.Forget()
+	}
 	switch {
 	case known && s.Follows(before):
 		step.Contiguous, step.Reward = true, reward(t.Settings.Reward, t.Settings.Discount(), t.WaitCost, before, s)
@@ -238,7 +257,7 @@ func (t *Trainer) training() map[string]float64 {
 	maps.Copy(training, earlier)
 	training["onlineSteps"] = earlier["onlineSteps"] + float64(t.count.Steps)
 	training["onlineUpdates"] = earlier["onlineUpdates"] + float64(t.count.Updates)
-	training[originFigure] = origin(t.start)
+	training[checkpoint.OriginFigure] = t.start.Origin()
 	return training
 }
 

@@ -3,6 +3,7 @@
 package online
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/gnn/graph"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -19,8 +21,9 @@ import (
 // recorder is a Method and a Learner that only notes its steps.
 type recorder struct {
 	Learner
-	start *checkpoint.Checkpoint
-	steps []Step
+	start  *checkpoint.Checkpoint
+	steps  []Step
+	forgot int
 }
 
 func (r *recorder) NewLearner(_ run.Settings, start *checkpoint.Checkpoint, _ *rand.Rand, _ *run.Figures) (Learner, error) {
@@ -33,6 +36,7 @@ func (r *recorder) Take(s Step) (int, error) {
 	return 0, nil
 }
 
+func (r *recorder) Forget()      { r.forgot++ }
 func (*recorder) Keep() error    { return nil }
 func (*recorder) Habits() Habits { return Habits{JudgeEvery: 1} }
 func (*recorder) Drop()          {}
@@ -65,8 +69,10 @@ func TestActorsAndEpochs(t *testing.T) {
 	}
 	var r recorder
 	var p Progress
-	trainer := Trainer{Settings: run.Settings{Reward: run.Reward{Kind: run.StepReward, Scale: 1 / float64(g.Nodes())}}, Method: &r, Progress: func(now Progress) { p = now }}
-	if err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, 1)); err != nil {
+	trainer := Trainer{Settings: run.Settings{Reward: run.Reward{Kind: run.StepReward, Scale: 1 / float64(g.Nodes())}}, Method: &r,
+		Progress: func(now Progress) { p = now }}
+	if err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
+		1)); err != nil {
 		t.Fatal(err)
 	}
 	var got []bool
@@ -84,13 +90,57 @@ func TestActorsAndEpochs(t *testing.T) {
 	}
 }
 
-// A step whose features are not those of the network is refused with the actor's name, also if the
-// vectors have the same lengths.
+// Any number of actors takes a bounded part of the memory.
+func TestManyActors(t *testing.T) {
+	g := learntest.Graph(t)
+	var source list
+	for i := range 3 * maxActors {
+		source = append(source, experience.Step{Actor: fmt.Sprint(i), Number: 1, State: g, Features: feature.Default().Hash()})
+	}
+	var r recorder
+	trainer := Trainer{Settings: run.Settings{Reward: run.Reward{Kind: run.StepReward, Scale: 1}}, Method: &r}
+	if err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
+		1)); err != nil {
+		t.Fatal(err)
+	}
+	if len(trainer.last) != maxActors || r.forgot != 2 || len(r.steps) != 3*maxActors {
+		t.Errorf("%d actors are known, and the learner forgot %d times", len(trainer.last), r.forgot)
+	}
+}
+
+// A step whose features are not those of the network is refused with the actor's name, also if the vectors have the same lengths, or have
+// others and claim to be the network's.
 func TestOtherFeatures(t *testing.T) {
-	source := list{{Actor: "host/gnn", Number: 1, State: learntest.Graph(t), Features: "another"}}
-	trainer := Trainer{Method: &recorder{}}
-	err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, 1))
-	if err == nil || !strings.Contains(err.Error(), "host/gnn") {
-		t.Errorf("got %v, want an error that names the actor", err)
+	layout := feature.Default()
+	narrow, gpu := *learntest.Graph(t), feature.DefaultGPU()
+	narrow.Widths = layout.Widths
+	narrow.Widths.Pod--
+	c := learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, 1)
+	devices := learntest.Weights(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.MLP, Head: checkpoint.DQN,
+		Hidden: 8}, 1)
+	vertex := graph.GPUNode{X: make([]float32, gpu.Widths.Node)}
+	for name, x := range map[string]struct {
+		step experience.Step
+		c    *checkpoint.Checkpoint
+	}{
+		"another hash":  {experience.Step{State: learntest.Graph(t), Features: "another"}, c},
+		"other lengths": {experience.Step{State: &narrow, Features: layout.Hash()}, c},
+		"another graph": {experience.Step{GPU: &experience.GPUState{}, Features: layout.Hash()}, c},
+		"no cluster":    {experience.Step{GPU: &experience.GPUState{Vertices: []graph.GPUNode{vertex}}, Features: gpu.Hash()}, devices},
+		"a short vertex": {experience.Step{GPU: &experience.GPUState{Cluster: make([]float32, gpu.Widths.Cluster),
+			Vertices: make([]graph.GPUNode, 1)}, Features: gpu.Hash()}, devices},
+		"short candidates": {experience.Step{GPU: &experience.GPUState{Cluster: make([]float32, gpu.Widths.Cluster),
+			Before: make([]graph.GPUNode, 1)}, Features: gpu.Hash()}, devices},
+	} {
+		x.step.Actor = "host/gnn"
+		trainer := Trainer{Method: &recorder{}}
+		if err := trainer.Learn(&list{x.step}, x.c); err == nil || !strings.Contains(err.Error(), "host/gnn") {
+			t.Errorf("%s: got %v, want an error that names the actor", name, err)
+		}
+	}
+	good := experience.Step{GPU: &experience.GPUState{Cluster: make([]float32, gpu.Widths.Cluster), Vertices: []graph.GPUNode{vertex}},
+		Features: gpu.Hash()}
+	if err := Fits(good, devices); err != nil {
+		t.Error(err)
 	}
 }

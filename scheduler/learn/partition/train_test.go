@@ -59,7 +59,8 @@ func TestTrainRefuses(t *testing.T) {
 	if _, _, err := Train(ctx, brief(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	for _, edit := range []func(*Config){func(c *Config) { c.Seed = 0 }, func(c *Config) { c.Population = 3 }, func(c *Config) { c.Generations = 0 }} {
+	for _, edit := range []func(*Config){func(c *Config) { c.Seed = 0 }, func(c *Config) { c.Population = 3 },
+		func(c *Config) { c.Generations = 0 }} {
 		c := brief()
 		edit(&c)
 		if _, _, err := Train(t.Context(), c, nil); err == nil {

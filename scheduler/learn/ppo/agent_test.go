@@ -49,7 +49,8 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 			ended++
 		} else {
 			truncated++
-			out, err := plain(t, p.Net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(), after.Candidates()), nil)
+			out, err := plain(t, p.Net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(),
+				after.Candidates()), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

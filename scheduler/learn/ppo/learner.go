@@ -40,7 +40,8 @@ func (p *learner) terms(step int) terms {
 		return terms{value: 1, apart: true}
 	default:
 		left := p.config.left(step)
-		return terms{policy: 1, value: c.ValueCoef, entropy: c.Entropy * left, cloning: p.config.Imitation.Coefficient * left, apart: c.CriticApart}
+		return terms{policy: 1, value: c.ValueCoef, entropy: c.Entropy * left, cloning: p.config.Imitation.Coefficient * left,
+			apart: c.CriticApart}
 	}
 }
 

@@ -66,6 +66,9 @@ func (o *onlineLearner) trajectory(actor string) *trajectory {
 	return t
 }
 
+// Forget implements online.Learner.
+func (o *onlineLearner) Forget() { o.trajectories, o.complete = nil, 0 }
+
 // Take implements online.Learner.
 func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 	t := o.trajectory(s.Actor)

@@ -41,7 +41,8 @@ func TestOnlineStretches(t *testing.T) {
 	const other, overruled = 14, 17 // of another network; with a node that the network did not choose
 	last := uint64(0)
 	for _, n := range []uint64{1, 2, 3, 5, 6, 8, 10, 11, 12, 13, other, 15, 16, overruled, 18, 19} {
-		s := online.Step{Step: experience.Step{Number: n, State: learntest.Graph(t), Network: mine}, Contiguous: n == last+1 && last > 0, Reward: float64(last)}
+		s := online.Step{Step: experience.Step{Number: n, State: learntest.Graph(t), Network: mine}, Contiguous: n == last+1 && last > 0,
+			Reward: float64(last)}
 		if n == other {
 			s.Network++
 		}
@@ -86,7 +87,8 @@ func TestOnlineActors(t *testing.T) {
 		for _, first := range []uint64{1, 101} {
 			n := first + i
 			states[n] = learntest.Graph(t)
-			s := online.Step{Step: experience.Step{Actor: string(rune('a' + first)), Number: n, State: states[n], Network: mine}, Contiguous: i > 0, Reward: float64(n - 1)}
+			s := online.Step{Step: experience.Step{Actor: string(rune('a' + first)), Number: n, State: states[n], Network: mine},
+				Contiguous: i > 0, Reward: float64(n - 1)}
 			if _, err := o.Take(s); err != nil {
 				t.Fatal(err)
 			}

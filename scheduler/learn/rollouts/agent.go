@@ -179,27 +179,44 @@ func (a *agent) choose(scores []float32) (tried []int32) {
 	return tried
 }
 
-// try plays the rollouts of all samples, on all processors.
+// try plays the rollouts of all samples.
 func (a *agent) try(samples []sample) error {
+	tried := make([][]int32, len(samples))
+	for i, s := range samples {
+		if len(s.Tried) > 1 {
+			tried[i] = s.Tried
+		}
+	}
+	play := a.here
+	if a.envs.Elsewhere != nil {
+		play = a.elsewhere
+	}
+	costs, err := play(tried)
+	for i, of := range costs {
+		for _, cost := range of {
+			samples[i].Worth = append(samples[i].Worth, -cost)
+		}
+	}
+	return err
+}
+
+// here plays rollouts on all processors, and returns what they cost.
+func (a *agent) here(tried [][]int32) ([][]float64, error) {
+	costs := make([][]float64, len(tried))
 	var work errgroup.Group
 	work.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range samples {
-		work.Go(func() error {
-			s := &samples[i]
-			for _, c := range s.Tried {
-				if len(s.Tried) == 1 {
-					break
-				}
-				cost, err := a.envs.All[i].Cost(a.rollouts[i], int(c))
-				if err != nil {
-					return err
-				}
-				s.Worth = append(s.Worth, -cost)
-			}
-			return nil
+	for i := range tried {
+		work.Go(func() (err error) {
+			costs[i], err = a.envs.All[i].Costs(a.rollouts[i], tried[i])
+			return err
 		})
 	}
-	return work.Wait()
+	return costs, work.Wait()
+}
+
+// elsewhere lets other processes play the same rollouts.
+func (a *agent) elsewhere(tried [][]int32) ([][]float64, error) {
+	return a.envs.Elsewhere.Costs(a.envs.Rollouts(tried, a.config.Horizon, a.config.WaitPlacements))
 }
 
 // observe takes a sample into the figures and the scale.

@@ -36,7 +36,8 @@ const (
 
 // Defaults returns the values that a run starts from.
 func Defaults() Config {
-	return Config{Envs: 16, Every: 8, Candidates: 6, Random: 1, Horizon: 150, WaitPlacements: 0.3, Anchor: 0.3, Memory: 40_000, Updates: 2, Averaging: 0.005}
+	return Config{Envs: 16, Every: 8, Candidates: 6, Random: 1, Horizon: 150, WaitPlacements: 0.3, Anchor: 0.3, Memory: 40_000, Updates: 2,
+		Averaging: 0.005}
 }
 
 // Name returns the method's name in a sentence.

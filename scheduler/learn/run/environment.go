@@ -32,7 +32,6 @@ type Environment struct {
 	net     *infer.Network // the acting network
 	encoder *encode.Encoder
 	session *infer.Session // of net
-	player  neural.Policy  // net as a policy, which plays rollouts; nil until one is played
 	state   *graph.Graph   // of the decision at hand; the encoder owns it
 	copied  *graph.Graph   // the last copy of a state
 	scores  []float32      // the teacher's
@@ -77,24 +76,42 @@ func (e *Environment) Begin() error {
 
 // restore repeats the placements of another environment's episode up to where that was.
 func (e *Environment) restore(p progress) error {
-	e.Seed = p.Seed
+	if err := e.reset(p.Seed); err != nil {
+		return err
+	}
+	if err := e.repeat(p.Actions); err != nil {
+		return err
+	}
+	e.progress = p
+	return nil
+}
+
+// reset begins the episode of a seed.
+func (e *Environment) reset(seed uint64) error {
+	e.progress = progress{Seed: seed}
 	if err := e.draw(); err != nil {
 		return err
 	}
-	if err := e.env.Reset(p.Seed); err != nil {
-		return fmt.Errorf("training episode %d: %w", p.Seed, err)
+	if err := e.env.Reset(seed); err != nil {
+		return fmt.Errorf("training episode %d: %w", seed, err)
 	}
-	for i, a := range p.Actions {
-		if e.env.Done() || int(a) >= e.Candidates() {
-			return fmt.Errorf("training episode %d cannot be repeated: placement %d of %d does not exist; another version made it", p.Seed, i+1, len(p.Actions))
+	return nil
+}
+
+// repeat takes the next placements of an episode as they were taken before. Nobody is paid for them.
+func (e *Environment) repeat(actions []int32) error {
+	for _, a := range actions {
+		if e.env.Done() || a < 0 || int(a) >= e.Candidates() {
+			return fmt.Errorf("training episode %d cannot be repeated: placement %d does not exist; another version made it",
+				e.Seed, len(e.Actions)+1)
 		}
 		candidate := e.candidate(int(a))
 		e.env.StepOn(candidate, e.encoder.Devices(e.env.Snapshot().Nodes[e.env.Candidates()[candidate]], e.env.Pending().Requests))
+		e.Actions = append(e.Actions, a)
 	}
 	if e.env.Done() {
-		return fmt.Errorf("training episode %d cannot be repeated: it ends early; another version made it", p.Seed)
+		return fmt.Errorf("training episode %d cannot be repeated: it ends early; another version made it", e.Seed)
 	}
-	e.progress = p
 	return nil
 }
 
@@ -102,7 +119,7 @@ func (e *Environment) restore(p progress) error {
 // on the episode and the weights, and a resumed run continues as the unbroken one.
 func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
-	e.net, e.player = net, nil
+	e.net = net
 	e.encoder.Know(e.env.Typical())
 	e.encoder.Wish(e.wishes)
 	e.copied = nil
@@ -204,14 +221,17 @@ func (e *Environment) playerOf(net *infer.Network) neural.Policy {
 	return p
 }
 
-// Cost returns what a rollout that begins with a candidate costs. The acting network plays it.
-func (e *Environment) Cost(r *rollout.Rollout, choice int) (float64, error) {
-	if e.player == nil {
-		e.player = e.playerOf(e.net)
+// Costs returns what rollouts cost that begin with candidates. The acting network plays them.
+func (e *Environment) Costs(r *rollout.Rollout, tried []int32) (costs []float64, err error) {
+	r.Policy = e.playerOf(e.net)
+	for _, c := range tried {
+		cost, err := r.Cost(e.env, e.candidate(int(c)))
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, cost)
 	}
-	e.player.Wish(e.wishes)
-	r.Policy = e.player
-	return r.Cost(e.env, e.candidate(choice))
+	return costs, nil
 }
 
 // CopyState returns a copy of the observed decision's graph. It shares the pod groups of unchanged

@@ -19,12 +19,14 @@ func TestMaskLeavesThePreferred(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 1))))
+	net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
+		rand.New(rand.NewPCG(1, 1))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, byRollouts := range []bool{false, true} {
-		all, err := NewEnvironments(Settings{Seed: 1, Reward: Reward{Kind: PlacementReward, Scale: 1}}, []sim.Config{s.Config}, Layout{1, 1, byRollouts}, checkpoint.Architecture{}, &Figures{})
+		all, err := NewEnvironments(Settings{Seed: 1, Reward: Reward{Kind: PlacementReward, Scale: 1}}, []sim.Config{s.Config},
+			Layout{1, 1, byRollouts}, checkpoint.Architecture{}, &Figures{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,13 @@ type Environments struct {
 	Rand    *rand.Rand // of the agent's choices
 	Figures *Figures
 
+	// Elsewhere plays rollouts; nil: this process does.
+	Elsewhere Elsewhere
+
+	configs []sim.Config // taken in turn by groups of environments
+	group   int
+	acting  *checkpoint.Checkpoint
+
 	seed    uint64
 	source  *rand.PCG // behind Rand
 	started uint64    // episodes
@@ -41,7 +48,7 @@ func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Ar
 	if err != nil {
 		return nil, err
 	}
-	e := &Environments{Figures: f, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
+	e := &Environments{Figures: f, configs: configs, group: l.Group, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
 	e.Rand = rand.New(e.source)
 	for i := range l.Count {
 		c := configs[i/l.Group%len(configs)]
@@ -88,6 +95,7 @@ func (e *Environments) Follow(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("the weights went wrong, lower the learning rate: %w", err)
 	}
+	e.acting = c
 	for _, env := range e.All {
 		env.follow(net)
 	}

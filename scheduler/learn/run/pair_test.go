@@ -14,7 +14,8 @@ import (
 
 var pairDemand = []fragmentation.Demand{
 	{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 3},
-	{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Share(300), Count: 1}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
+	{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Share(300), Count: 1}, {Requests: policytest.Whole(1), Count: 2},
+	{Requests: policytest.Whole(2), Count: 1},
 }
 
 // A pair chooses what its networks would: the devices' network for a GPU pod, and for any other pod the nodes' network among the
@@ -24,7 +25,8 @@ func TestPair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := &cluster.Snapshot{}
 		for range rapid.IntRange(1, 6).Draw(t, "nodes") {
-			s.Nodes = append(s.Nodes, policytest.GPUNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "devices")))
+			s.Nodes = append(s.Nodes, policytest.GPUNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"),
+				rapid.Int64Range(0, 4).Draw(t, "devices")))
 		}
 		pod := &cluster.Pod{Requests: rapid.SampledFrom(pairDemand).Draw(t, "pod").Requests}
 		rows := s.Feasible(pod, nil)

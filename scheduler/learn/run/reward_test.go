@@ -29,7 +29,8 @@ func rewardedEpisode(t *testing.T, r Reward, waitCost, gamma float64) []rewarded
 	for !env.Done() {
 		choice, waited := len(env.Candidates())/2, env.Outcome().Waited
 		s := rewarded{before: env.Cost()}
-		s.reward = r.step(env, choice, env.Snapshot().Nodes[env.Candidates()[choice]].ChooseDevices(env.Pending().Requests), gamma) / (r.Scale * float64(len(env.Snapshot().Nodes)))
+		s.reward = r.step(env, choice, env.Snapshot().Nodes[env.Candidates()[choice]].ChooseDevices(env.Pending().Requests),
+			gamma) / (r.Scale * float64(len(env.Snapshot().Nodes)))
 		s.fall = twin.Step(choice)
 		s.after, s.waited = env.Cost(), env.Outcome().Waited-waited
 		s.fall += waitCost * float64(s.waited)

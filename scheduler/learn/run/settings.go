@@ -18,7 +18,8 @@ type Settings struct {
 
 	Features []string `json:"features,omitempty"` // names of the network's feature sets; none for base
 
-	// Residual names a linear policy, or the file of a network whose rule the network follows at first (checkpoint.Architecture.Residual). It must read the set rule.
+	// Residual names a linear policy, or the file of a network whose rule the network follows at first
+	// (checkpoint.Architecture.Residual). It must read the set rule.
 	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, a .json file, or the .safetensors file of a network with a residual of its own"`
 
 	// Wishes names the terms of the objectives that the network is to serve. Each episode draws their shares
@@ -57,7 +58,8 @@ type Imitation struct {
 	Coefficient float64 `json:"coefficient" flag:"imitation-coefficient" usage:"weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0"`
 }
 
-// Teaching returns the imitation with the teacher that counts: of a network that begins as a rule it is the rule, near which rollouts keep it.
+// Teaching returns the imitation with the teacher that counts: of a network that begins as a
+// rule it is the rule, near which rollouts keep it.
 func (s Settings) Teaching() Imitation {
 	i := s.Imitation
 	if s.Residual != "" {

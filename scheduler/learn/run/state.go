@@ -8,8 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
+
+	"gnnsched/internal/files"
 )
 
 // State is a training run between two rounds, from which a stopped run continues. It is the first value of a state file; those of the
@@ -74,20 +75,15 @@ func decode(r io.Reader, into ...any) error {
 // WriteFile replaces a file with encoded values. Readers see the old file or the new one, never
 // a part of it.
 func WriteFile(path string, values ...any) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("save the run's state: %w", err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // gone after the rename
-	w := bufio.NewWriterSize(f, 1<<20)
-	encoder := gob.NewEncoder(w)
-	for _, v := range values {
-		err = errors.Join(err, encoder.Encode(v))
-	}
-	err = errors.Join(err, w.Flush(), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
+	err := files.WriteBy(path, 0o600, func(w io.Writer) error {
+		encoder := gob.NewEncoder(w)
+		for _, v := range values {
+			if err := encoder.Encode(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("save the run's state %s: %w", path, err)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // TeacherByName returns the policy to imitate, for a workload with the given typical pods: a heuristic by its name, the linear policy
-// of a .json file, the network of a .safetensors file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that cannot be imitated is an error: a
-// network cannot see what it decides by, or a resumed run cannot repeat its choices.
+// of a .json file, the network of a .safetensors file, or a pair of shipped networks for mixed clusters, DEVICES+NODES. A heuristic that
+// cannot be imitated is an error: a network cannot see what it decides by, or a resumed run cannot repeat its choices.
 func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, error) {
 	if isPair(name) {
 		return newPair(name, typical)
@@ -30,7 +30,8 @@ func TeacherByName(name string, typical *fragmentation.Typical) (policy.Policy, 
 	}
 	h, err := heuristic.Find(name)
 	if err != nil {
-		return nil, fmt.Errorf("teacher: %w; the .json file of a linear policy, the .safetensors file of a network, or two shipped networks such as gpu-gnn+acdqn", err)
+		return nil, fmt.Errorf("teacher: %w; the .json file of a linear policy, the .safetensors file of a network, "+
+			"or two shipped networks such as gpu-gnn+acdqn", err)
 	}
 	if h.NotImitable != "" {
 		return nil, fmt.Errorf("teacher: %s cannot be imitated: %s; choose another with --teacher", name, h.NotImitable)

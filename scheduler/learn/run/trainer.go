@@ -21,6 +21,7 @@ type Trainer struct {
 	Environments []sim.Config           // of which the method's environments take one each, in turn
 	Start        *checkpoint.Checkpoint // its manifest holds the job as JSON; Resume must have the same
 	HeldOut      *HeldOut               // evaluates the network during the run
+	Elsewhere    Elsewhere              // plays rollouts; nil: this process does
 	Options
 
 	agent   Agent
@@ -34,7 +35,8 @@ const reportEvery = 500
 func (t *Trainer) Train(ctx context.Context) (*checkpoint.Checkpoint, Evaluation, error) {
 	l := Loop{
 		Options: t.Options, Job: t.Start.Manifest.Config, Unit: "step", Steps: t.Steps,
-		EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery, New: t.newAgent, Evaluate: t.evaluate, Describe: t.describe, Figures: &t.figures,
+		EvaluateEvery: t.EvaluateEvery, ReportEvery: reportEvery, New: t.newAgent, Evaluate: t.evaluate, Describe: t.describe,
+		Figures: &t.figures,
 	}
 	return l.Run(ctx)
 }
@@ -45,6 +47,7 @@ func (t *Trainer) newAgent() (Learner, error) {
 	if err != nil {
 		return nil, err
 	}
+	envs.Elsewhere = t.Elsewhere
 	if t.agent, err = t.Method.NewAgent(t.Settings, envs, t.Start); err != nil {
 		return nil, err
 	}

@@ -33,11 +33,13 @@ func TestWishing(t *testing.T) {
 	}
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: wishSets}
 	w, known, err := many.Wishing(a, mix(t, "balance=3,energy=2.5"))
-	if err != nil || !wish.Near(w, feature.Wishes{0.75, 0.25, 0}) || len(known) != 2 || known[0] != (checkpoint.Wish{Term: "balance", Share: float64(w[0]), Most: 1}) {
+	if err != nil || !wish.Near(w, feature.Wishes{0.75, 0.25, 0}) || len(known) != 2 ||
+		known[0] != (checkpoint.Wish{Term: "balance", Share: float64(w[0]), Most: 1}) {
 		t.Errorf("%v, %+v, %v", w, known, err)
 	}
 	w, known, err = Settings{}.Wishing(a, mix(t, "pack"))
-	if err != nil || w != (feature.Wishes{0, 0, 1}) || len(known) != 1 || known[0] != (checkpoint.Wish{Term: "pack", Share: 1, Least: 1, Most: 1}) {
+	if err != nil || w != (feature.Wishes{0, 0, 1}) || len(known) != 1 ||
+		known[0] != (checkpoint.Wish{Term: "pack", Share: 1, Least: 1, Most: 1}) {
 		t.Errorf("one objective: %v, %+v, %v", w, known, err)
 	}
 	plain := a
@@ -83,7 +85,8 @@ func TestEpisodesDrawTheirObjective(t *testing.T) {
 		want := wish.Draw(e.Seed, s.Wishes)
 		name := wish.Mix(want).Name()
 		if e.wishes != want || e.env.Config().Objective.Name() != name || e.teacher.Name() != "greedy:"+strings.ReplaceAll(name, ",", "+") {
-			t.Fatalf("objective %v of the network, %s of the simulator, teacher %s; want %s", e.wishes, e.env.Config().Objective.Name(), e.teacher.Name(), name)
+			t.Fatalf("objective %v of the network, %s of the simulator, teacher %s; want %s", e.wishes, e.env.Config().Objective.Name(),
+				e.teacher.Name(), name)
 		}
 		seen[want] = true
 	}

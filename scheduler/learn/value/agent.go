@@ -210,7 +210,8 @@ func (c Config) check(episode []snapshot) error {
 		return !slices.ContainsFunc(nodes, func(n graph.GPUNode) bool { return len(n.X) != widths.Node })
 	}
 	for _, s := range episode {
-		if len(s.Nodes) == 0 || len(s.Targets) != len(s.Nodes) || len(s.Before) != len(s.After) || s.Teacher < -1 || s.Teacher >= max(len(s.Before), 1) {
+		if len(s.Nodes) == 0 || len(s.Targets) != len(s.Nodes) || len(s.Before) != len(s.After) || s.Teacher < -1 ||
+			s.Teacher >= max(len(s.Before), 1) {
 			return fmt.Errorf("a snapshot has %d nodes with %d targets, %d candidates before and %d after a placement, and choice %d",
 				len(s.Nodes), len(s.Targets), len(s.Before), len(s.After), s.Teacher)
 		}

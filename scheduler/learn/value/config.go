@@ -131,7 +131,8 @@ func (c Config) Validate() error {
 	}{
 		{"iterations", c.Iterations}, {"episodes", c.Episodes}, {"updates", c.Updates}, {"remember", c.Remember},
 		{"snapshotEvery", c.SnapshotEvery}, {"snapshotNodes", c.SnapshotNodes}, {"placements", c.Placements},
-		{"batchSnapshots", c.BatchSnapshots}, {"batchNodes", c.BatchNodes}, {"evaluateEvery", c.EvaluateEvery}, {"evaluateWorkloads", c.EvaluateWorkloads},
+		{"batchSnapshots", c.BatchSnapshots}, {"batchNodes", c.BatchNodes}, {"evaluateEvery", c.EvaluateEvery},
+		{"evaluateWorkloads", c.EvaluateWorkloads},
 	} {
 		if x.n < 1 {
 			bad("%s: %d must be 1 or more", x.name, x.n)

@@ -60,19 +60,17 @@ func (e *Exam) See(s experience.Step) {
 		return
 	}
 	e.machines = machines
-	kinds := make([]experience.MachineKind, 0, len(machines))
-	for k := range machines {
-		kinds = append(kinds, k)
-	}
-	slices.SortFunc(kinds, func(a, b experience.MachineKind) int {
-		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.MilliCPU, b.MilliCPU), cmp.Compare(a.Memory, b.Memory))
+	kinds := slices.SortedFunc(maps.Keys(machines), func(a, b experience.MachineKind) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Devices, b.Devices), cmp.Compare(a.MilliCPU, b.MilliCPU),
+			cmp.Compare(a.Memory, b.Memory))
 	})
 	var nodes []openb.Node
 	for _, k := range kinds {
 		for range machines[k] {
 			nodes = append(nodes, openb.Node{
-				Name: fmt.Sprintf("node-%d", len(nodes)), MilliCPU: min(k.MilliCPU, cluster.MaxMilliCPU), MemoryMiB: min(k.Memory, cluster.MaxMemory) >> 20,
-				GPUs: min(k.Devices, cluster.MaxDevices), Model: k.Model,
+				Name: fmt.Sprintf("node-%d", len(nodes)), MilliCPU: min(k.MilliCPU, cluster.MaxMilliCPU),
+				MemoryMiB: min(k.Memory, cluster.MaxMemory) >> 20,
+				GPUs:      min(k.Devices, cluster.MaxDevices), Model: k.Model,
 			})
 		}
 	}

@@ -68,6 +68,9 @@ func (o *onlineLearner) Take(s online.Step) (updates int, err error) {
 	return 1, err
 }
 
+// Forget implements online.Learner.
+func (o *onlineLearner) Forget() { clear(o.windows) }
+
 // pending returns the bytes of the snapshots that wait for their targets.
 func (o *onlineLearner) pending() (sum int) {
 	for _, w := range o.windows {

@@ -29,7 +29,8 @@ func onlineTrainer(c Config, rate float64) *online.Trainer {
 }
 
 // learnOnline lets a network learn from a stream with departures. It returns the last network saved, and the progress.
-func learnOnline(t *testing.T, o *online.Trainer, start *checkpoint.Checkpoint, steps int) (last *checkpoint.Checkpoint, p online.Progress) {
+func learnOnline(t *testing.T, o *online.Trainer, start *checkpoint.Checkpoint,
+	steps int) (last *checkpoint.Checkpoint, p online.Progress) {
 	t.Helper()
 	_, c := lasting()
 	s := newStream(t, c, 5, steps)

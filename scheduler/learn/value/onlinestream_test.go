@@ -100,7 +100,8 @@ func (s *stream) Next() (experience.Step, error) {
 	}
 	s.step.Number++
 	out := s.step
-	out.GPU = gpustep.Decision{Policy: s.net, Snapshot: snapshot, Pod: pod, Rows: rows, Scores: scores, Actor: s.actor}.State(s.rng, s.waiting())
+	out.GPU = gpustep.Decision{Policy: s.net, Snapshot: snapshot, Pod: pod, Rows: rows, Scores: scores, Actor: s.actor}.State(s.rng,
+		s.waiting())
 	out.Before = s.env.Cost()
 	out.After = out.Before - s.env.StepOn(choice, policy.Devices(player, snapshot.Nodes[rows[choice]], pod))
 	return out, out.Validate()

@@ -49,7 +49,8 @@ func TestDrawPartitions(t *testing.T) {
 	if len(machines) != 2 {
 		t.Errorf("machines with %v GPUs, want 2 and 8", machines)
 	}
-	if got := TypicalPods([]Workload{PartitionPods()}).Pods; len(got) != len(mig.Profiles()) || got[0].GPUMilli != mig.One.Milli() || got[5].GPU != 1 {
+	if got := TypicalPods([]Workload{PartitionPods()}).Pods; len(got) != len(mig.Profiles()) || got[0].GPUMilli != mig.One.Milli() ||
+		got[5].GPU != 1 {
 		t.Errorf("typical pods %+v", got)
 	}
 }

@@ -119,7 +119,8 @@ func TestReserveCoversLowLoads(t *testing.T) {
 			at[i] = mean(env, lowLoads)
 		}
 		if at[1] < at[0]-0.001 || at[2] > at[0]-0.05 {
-			t.Errorf("seed %d: FGD allocates %.4f at low loads, a policy that leans to empty nodes %.4f with the reserve and %.4f without", seed, at[0], at[1], at[2])
+			t.Errorf("seed %d: FGD allocates %.4f at low loads, a policy that leans to empty nodes %.4f with the reserve and %.4f without", seed,
+				at[0], at[1], at[2])
 		}
 	}
 }

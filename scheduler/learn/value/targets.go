@@ -93,7 +93,8 @@ func asMuch(a, b *cluster.Pod) bool {
 	if x.MilliCPU < y.MilliCPU || x.Memory < y.Memory || x.GPU < y.GPU || x.TotalGPUMilli() < y.TotalGPUMilli() {
 		return false
 	}
-	return len(b.GPUModels) == 0 || len(a.GPUModels) > 0 && !slices.ContainsFunc(a.GPUModels, func(m string) bool { return !slices.Contains(b.GPUModels, m) })
+	return len(b.GPUModels) == 0 || len(a.GPUModels) > 0 &&
+		!slices.ContainsFunc(a.GPUModels, func(m string) bool { return !slices.Contains(b.GPUModels, m) })
 }
 
 // state holds the facts about a cluster at a decision that targets depend on.
@@ -104,7 +105,8 @@ type state struct {
 	idle    []float64 // idle devices of each of them
 }
 
-// targets returns the target of each node of each state of an episode with partitions, in compute slices. The states have the order of their decisions.
+// targets returns the target of each node of each state of an episode with partitions, in compute slices.
+// The states have the order of their decisions.
 //
 // The target of a node is k times its idle devices, minus what it serves later, at its price, all over the share of the
 // ends that are still to come. It is the same number k for all nodes of a state. It makes the targets of all nodes add up to the

@@ -103,7 +103,8 @@ func eventsOf(env *sim.Env) (out []event) {
 	for i, a := range env.Plan() {
 		asked := a.Pod.Requests.TotalGPUMilli()
 		requested += asked
-		out = append(out, event{a.Pod, cluster.Fraction(requested, devices*cluster.DeviceMilli), float64(asked) / cluster.DeviceMilli, env.Row(i)})
+		out = append(out, event{a.Pod, cluster.Fraction(requested, devices*cluster.DeviceMilli), float64(asked) / cluster.DeviceMilli,
+			env.Row(i)})
 	}
 	return out
 }
@@ -171,7 +172,8 @@ func TestTargetsAddUp(t *testing.T) {
 			e.below = 0
 		}
 		at := rapid.IntRange(0, 150).Draw(rt, "at")
-		env, states := played(t, Defaults(), rapid.Uint64Range(1, 20).Draw(rt, "seed"), find(rapid.SampledFrom([]string{"random", "fgd"}).Draw(rt, "policy")), at)
+		env, states := played(t, Defaults(), rapid.Uint64Range(1, 20).Draw(rt, "seed"),
+			find(rapid.SampledFrom([]string{"random", "fgd"}).Draw(rt, "policy")), at)
 		if len(states) == 0 {
 			return
 		}
@@ -235,7 +237,8 @@ func TestAsMuch(t *testing.T) {
 		a, b *cluster.Pod
 		want bool
 	}{
-		{one, one, true}, {pod(2000, 1, 0), one, true}, {one, pod(2000, 1, 0), false}, {pod(1000, 8, 0), one, true}, {one, pod(1000, 8, 0), false},
+		{one, one, true}, {pod(2000, 1, 0), one, true}, {one, pod(2000, 1, 0), false}, {pod(1000, 8, 0), one, true},
+		{one, pod(1000, 8, 0), false},
 		{one, pod(1000, 0, 500), true}, {pod(1000, 0, 500), one, false}, {pod(1000, 1, 0, "T4"), one, true}, {one, pod(1000, 1, 0, "T4"), false},
 		{pod(1000, 1, 0, "T4"), pod(1000, 1, 0, "T4", "G2"), true}, {pod(1000, 1, 0, "T4", "G2"), pod(1000, 1, 0, "T4"), false},
 	} {

@@ -73,7 +73,8 @@ func TestRead(t *testing.T) {
 		"spread: -1":                   "spread: -1 and spreadMultiple",
 		"iterations: 1\niterations: 2": "already set",
 	} {
-		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "a.yaml: ") {
+		if _, err := Read("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), say) ||
+			!strings.HasPrefix(err.Error(), "a.yaml: ") {
 			t.Errorf("%q: %v, want %q", text, err, say)
 		}
 	}
@@ -149,7 +150,8 @@ func TestRecorder(t *testing.T) {
 	}
 	for _, s := range taken {
 		if len(s.Targets) != len(s.Nodes) || s.Teacher != 0 || len(s.Before) != len(s.After) || len(s.Before) == 0 {
-			t.Fatalf("snapshot with %d targets for %d nodes, teacher %d, %d before and %d after", len(s.Targets), len(s.Nodes), s.Teacher, len(s.Before), len(s.After))
+			t.Fatalf("snapshot with %d targets for %d nodes, teacher %d, %d before and %d after", len(s.Targets), len(s.Nodes), s.Teacher,
+				len(s.Before), len(s.After))
 		}
 		for i := range s.Before {
 			if free(s.After[i].Free) > free(s.Before[i].Free) || s.After[i].X[0] >= s.Before[i].X[0] {
@@ -172,7 +174,8 @@ func TestRivals(t *testing.T) {
 func TestTypicalPods(t *testing.T) {
 	pods := func(n int, p openb.Pod) (out []openb.Pod) { return append(out, slices.Repeat([]openb.Pod{p}, n)...) }
 	got := TypicalPods([]Workload{
-		{Name: "large", Pods: slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}, Deleted: 10}), pods(100, openb.Pod{MilliCPU: 900, Deleted: 90}))},
+		{Name: "large", Pods: slices.Concat(pods(300, openb.Pod{MilliCPU: 500, GPUs: 1, GPUMilli: 300, Models: []string{"T4"}, Deleted: 10}),
+			pods(100, openb.Pod{MilliCPU: 900, Deleted: 90}))},
 		{Name: "small", Pods: pods(2, openb.Pod{GPUs: 2, GPUMilli: 1000, Created: openb.NoTime, Deleted: openb.NoTime})},
 	})
 	want := &checkpoint.TypicalPods{Family: []string{"large", "small"}, Pods: []checkpoint.TypicalPod{

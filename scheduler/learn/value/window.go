@@ -1,6 +1,7 @@
 package value
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -51,10 +52,7 @@ func (w *windows) take(s experience.Step) (done []snapshot) {
 		w.pending, w.taken = nil, 0
 	}
 	all, idle := g.Devices()
-	half := w.halfLife
-	if half == 0 {
-		half = all
-	}
+	half := cmp.Or(w.halfLife, all)
 	w.follow(g)
 	scarce := min(1, g.Waiting/max(idle, 1e-9))
 	left := w.pending[:0]

@@ -33,7 +33,8 @@ const (
 var set metric.Set
 
 var read = set.Counters("objective_annotations_total",
-	"Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, not known to the network, or outside of the limits.",
+	"Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, "+
+		"not known to the network, or outside of the limits.",
 	"profile", "result")
 
 // Reader reads the annotations for one profile. It is not safe for concurrent use.

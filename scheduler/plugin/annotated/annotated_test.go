@@ -128,7 +128,8 @@ func TestHostileAnnotations(t *testing.T) {
 
 // Whatever the annotation says, the objective is the usual one or within the limits.
 func FuzzAnnotation(f *testing.F) {
-	for _, text := range []string{"energy", "balance=1,energy=0.3", "", "balance=NaN", "energy=1e999", "balance=1e-320,energy=1e308", "\x00", strings.Repeat("balance,", 100)} {
+	for _, text := range []string{"energy", "balance=1,energy=0.3", "", "balance=NaN", "energy=1e999", "balance=1e-320,energy=1e308", "\x00",
+		strings.Repeat("balance,", 100)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,6 +1,7 @@
 package canary
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -38,15 +39,9 @@ type Args struct {
 
 // Default fills in the defaults, and returns an error for the first invalid value.
 func (a *Args) Default() error {
-	if a.By == "" {
-		a.By = ByOwner
-	}
-	if a.Failures == 0 {
-		a.Failures = DefaultFailures
-	}
-	if a.Latency.Duration == 0 {
-		a.Latency.Duration = DefaultLatency
-	}
+	a.By = cmp.Or(a.By, ByOwner)
+	a.Failures = cmp.Or(a.Failures, DefaultFailures)
+	a.Latency.Duration = cmp.Or(a.Latency.Duration, DefaultLatency)
 	switch by := []string{ByOwner, ByNamespace}; {
 	case !(a.Of > 0 && a.Of <= 1):
 		return fmt.Errorf("share: of is %v, want more than 0 and at most 1", a.Of)

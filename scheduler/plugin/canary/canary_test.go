@@ -89,7 +89,8 @@ func TestStable(t *testing.T) {
 func TestOwnersDiffer(t *testing.T) {
 	a := Args{By: ByOwner}
 	seen := map[float64]string{}
-	for _, p := range []*v1.Pod{pod("a", "Job", "x", ""), pod("b", "Job", "x", ""), pod("a", "StatefulSet", "x", ""), pod("a", "Job", "y", ""), pod("a", "", "", "1"), pod("a", "", "", "2")} {
+	for _, p := range []*v1.Pod{pod("a", "Job", "x", ""), pod("b", "Job", "x", ""), pod("a", "StatefulSet", "x", ""),
+		pod("a", "Job", "y", ""), pod("a", "", "", "1"), pod("a", "", "", "2")} {
 		if other, has := seen[a.place(p)]; has {
 			t.Errorf("%s/%s has the place of %s", p.Namespace, owner(p), other)
 		}

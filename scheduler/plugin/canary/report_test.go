@@ -36,10 +36,12 @@ func TestReport(t *testing.T) {
 		split *Split
 		says  []string
 	}{
-		"to the end": {ran(200, 50), []string{"default-scheduler with a share of 5 % of the pods, by owner\n\nNOT STOPPED", "placed or failed 200 200\n", "failed 4 (2.00 %) 1 (0.50 %)\n", "after a failure 4 0\n", "evicted by the kubelet 0 1\n", "median 5", "99 % 99"}},
-		"few":        {ran(20, 50), []string{"TOO FEW PODS TO TELL: 20 of the share, want 100"}},
-		"stopped":    {stopped, []string{"STOPPED: 4 of the last 200 pods of the canary failed"}},
-		"not begun":  {&Split{profile: "p", args: Args{Of: 1, By: ByOwner}}, []string{"NOT BEGUN", "99 % - -"}},
+		"to the end": {ran(200, 50), []string{"default-scheduler with a share of 5 % of the pods, by owner\n\nNOT STOPPED",
+			"placed or failed 200 200\n", "failed 4 (2.00 %) 1 (0.50 %)\n", "after a failure 4 0\n", "evicted by the kubelet 0 1\n", "median 5",
+			"99 % 99"}},
+		"few":       {ran(20, 50), []string{"TOO FEW PODS TO TELL: 20 of the share, want 100"}},
+		"stopped":   {stopped, []string{"STOPPED: 4 of the last 200 pods of the canary failed"}},
+		"not begun": {&Split{profile: "p", args: Args{Of: 1, By: ByOwner}}, []string{"NOT BEGUN", "99 % - -"}},
 	} {
 		var all Reports
 		all.Add(c.split)

@@ -139,7 +139,8 @@ func TestStopIsKept(t *testing.T) {
 		}
 		uid := fmt.Sprint(i)
 		place(s, uid)
-		if _, err := h.client.CoreV1().Pods("a").Create(t.Context(), fail(uid, []string{"Evicted", "OutOfcpu", "NodeAffinity"}[i%3]), metav1.CreateOptions{}); err != nil {
+		if _, err := h.client.CoreV1().Pods("a").Create(t.Context(), fail(uid, []string{"Evicted", "OutOfcpu", "NodeAffinity"}[i%3]),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		until(t, "the lost pod to be counted", func() bool { return !known(s, uid) })
@@ -147,7 +148,8 @@ func TestStopIsKept(t *testing.T) {
 	until(t, "the stop", func() bool { return s.GroupOf(p) == Rest && stoppedBy(t, reasonFailures) })
 	until(t, "the annotation", func() bool { return annotation(t, h) != "" })
 	event := <-h.events.Events
-	if a := annotation(t, h); !strings.Contains(a, "failures: 6 of the last 6 pods of the canary failed") || !strings.Contains(event, "ShareStopped 6 of the last 6") {
+	if a := annotation(t, h); !strings.Contains(a, "failures: 6 of the last 6 pods of the canary failed") ||
+		!strings.Contains(event, "ShareStopped 6 of the last 6") {
 		t.Errorf("annotation %q, event %q", a, event)
 	}
 	s.Settled(Placement{Pod: pod("a", "", "", "x"), Group: Learned, Result: Fallback}) // a pod that was decided before: it stops nothing twice

@@ -39,15 +39,19 @@ func family(name string, of ...*dto.Metric) *dto.MetricFamily {
 // The metrics of the profiles that learn are sampled, and none of a profile that does not.
 func TestFigures(t *testing.T) {
 	got := figuresOf([]*dto.MetricFamily{
-		family("gnnsched_trainer_figure", metric(0.5, true, "profile", "gnn", "figure", "loss"), metric(7, true, "profile", "gnn", "figure", "sent"), metric(1, true, "profile", "other", "figure", "loss")),
+		family("gnnsched_trainer_figure", metric(0.5, true, "profile", "gnn", "figure", "loss"),
+			metric(7, true, "profile", "gnn", "figure", "sent"), metric(1, true, "profile", "other", "figure", "loss")),
 		family("gnnsched_epsilon", metric(0.25, true, "profile", "gnn")),
-		family("gnnsched_learning_steps_total", metric(10, false, "profile", "gnn", "result", "sent"), metric(2, false, "profile", "gnn", "result", "dropped"), metric(3, false, "profile", "gnn", "result", "new")),
-		family("gnnsched_checkpoint_loads_total", metric(5, false, "profile", "gnn", "result", "ok"), metric(7, false, "profile", "gnn", "result", "error"), metric(9, false, "profile", "default", "result", "ok")),
+		family("gnnsched_learning_steps_total", metric(10, false, "profile", "gnn", "result", "sent"),
+			metric(2, false, "profile", "gnn", "result", "dropped"), metric(3, false, "profile", "gnn", "result", "new")),
+		family("gnnsched_checkpoint_loads_total", metric(5, false, "profile", "gnn", "result", "ok"),
+			metric(7, false, "profile", "gnn", "result", "error"), metric(9, false, "profile", "default", "result", "ok")),
 		family("gnnsched_trainer_networks_total", metric(4, false, "profile", "gnn", "result", "passed")),
 		family("gnnsched_trainer_updates_total", metric(40, false, "profile", "gnn")),
 		family("process_cpu_seconds_total", metric(1, false)),
 	})
-	want := map[string]map[string]float64{"gnn": {"loss": 0.5, "epsilon": 0.25, "sent": 10, "dropped": 2, "loads": 5, "passed": 4, "updates": 40}}
+	want := map[string]map[string]float64{"gnn": {"loss": 0.5, "epsilon": 0.25, "sent": 10, "dropped": 2, "loads": 5, "passed": 4,
+		"updates": 40}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -106,7 +110,8 @@ func TestCourse(t *testing.T) {
 		c.sample()
 	}
 	s = c.Samples()
-	if len(s.Times) != most || s.Times[most-1] != 1050+10*most || len(s.Profiles["gnn"]["loss"]) != most || s.Profiles["gnn"]["sent"][0] != 70 {
+	if len(s.Times) != most || s.Times[most-1] != 1050+10*most || len(s.Profiles["gnn"]["loss"]) != most ||
+		s.Profiles["gnn"]["sent"][0] != 70 {
 		t.Errorf("%d samples, the first with %v", len(s.Times), s.Profiles["gnn"]["sent"][0])
 	}
 	failing := New(func() ([]*dto.MetricFamily, error) { return nil, errors.New("nothing") }, clock)
@@ -146,7 +151,8 @@ func TestServe(t *testing.T) {
 		c    *Course
 		want string
 	}{
-		"learns":     {c, `{"times":[100,110],"profiles":{"gnn":{"cost":[null,null],"loss":[null,0.1],"sent":[1099511627776,1099511627777]}}}` + "\n"},
+		"learns": {c, `{"times":[100,110],"profiles":{"gnn":{"cost":[null,null],"loss":[null,0.1],"sent":[1099511627776,1099511627777]}}}` +
+			"\n"},
 		"not learns": {nil, `{"times":null,"profiles":null}` + "\n"},
 	} {
 		w := httptest.NewRecorder()
@@ -163,7 +169,8 @@ func TestServe(t *testing.T) {
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d", w.Code)
 	}
-	for _, text := range []string{``, `[]`, `{"times":["a"]}`, `{"times":[2,1]}`, `{"times":[1],"profiles":{"gnn":{"loss":[1,2]}}}`, `{"times":[1],"profiles":{"gnn":{"loss":null}}}`, `{"times":[1],"profiles":{"gnn":{"loss":["NaN"]}}}`} {
+	for _, text := range []string{``, `[]`, `{"times":["a"]}`, `{"times":[2,1]}`, `{"times":[1],"profiles":{"gnn":{"loss":[1,2]}}}`,
+		`{"times":[1],"profiles":{"gnn":{"loss":null}}}`, `{"times":[1],"profiles":{"gnn":{"loss":["NaN"]}}}`} {
 		if s, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s is %+v", text, s)
 		}
@@ -218,7 +225,8 @@ func TestCurves(t *testing.T) {
 	if v, known := s.Last("gnn", "zeta"); v != 3 || !known {
 		t.Errorf("the last known value is %v, %v", v, known)
 	}
-	if got := s.Totals("gnn"); len(got) != len(totals) || got[0].Title != "To the trainer" || *got[0].Count != 85 || got[1].Count != nil || !s.Reported("gnn") || s.Reported("other") {
+	if got := s.Totals("gnn"); len(got) != len(totals) || got[0].Title != "To the trainer" || *got[0].Count != 85 || got[1].Count != nil ||
+		!s.Reported("gnn") || s.Reported("other") {
 		t.Errorf("totals %+v", got)
 	}
 	if _, known := s.Last("gnn", "nothing"); known {

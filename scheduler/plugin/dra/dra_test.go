@@ -41,11 +41,13 @@ func sliceOf(name string, count int64, devices ...string) *resourceapi.ResourceS
 }
 
 func noState() *structured.AllocatedState {
-	return &structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](), AggregatedCapacity: structured.NewConsumedCapacityCollection()}
+	return &structured.AllocatedState{AllocatedDevices: sets.New[structured.DeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection()}
 }
 
 func use(state *structured.AllocatedState, device, shares string) {
-	state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(structured.MakeDeviceID(driver, "n", device), map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse(shares)}))
+	state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(structured.MakeDeviceID(driver, "n", device),
+		map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse(shares)}))
 }
 
 type classes struct{ *resourceapi.DeviceClass }
@@ -58,7 +60,8 @@ func (c classes) List() ([]*resourceapi.DeviceClass, error) {
 // allocate returns the devices that upstream's allocator takes for a number of devices with 100 shares each.
 func allocate(t failer, in []*resourceapi.ResourceSlice, state *structured.AllocatedState, count int64) (out []string) {
 	class := classes{&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}}
-	a, err := structured.NewAllocator(context.Background(), structured.Features{ConsumableCapacity: true, PartitionableDevices: true, DeviceTaints: true, PrioritizedList: true},
+	a, err := structured.NewAllocator(context.Background(),
+		structured.Features{ConsumableCapacity: true, PartitionableDevices: true, DeviceTaints: true, PrioritizedList: true},
 		*state, class, in, cel.NewCache(10, cel.Features{EnableConsumableCapacity: true}))
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +71,8 @@ func allocate(t failer, in []*resourceapi.ResourceSlice, state *structured.Alloc
 		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
 		Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse("100")}},
 	}}}
-	results, err := a.Allocate(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, []*resourceapi.ResourceClaim{claim})
+	results, err := a.Allocate(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
+		[]*resourceapi.ResourceClaim{claim})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +124,8 @@ func TestChoiceComesFirst(t *testing.T) {
 
 // The chosen partition comes first, then the others of its card, and then those of other cards.
 func TestPartitionComesFirst(t *testing.T) {
-	shape := &shape{Set: &cards.Set{Cards: []cards.Card{{Driver: driver, Pool: "n", Name: "gpu-0", MIG: true}, {Driver: driver, Pool: "n", Name: "gpu-1", MIG: true}}}}
+	shape := &shape{Set: &cards.Set{Cards: []cards.Card{{Driver: driver, Pool: "n", Name: "gpu-0", MIG: true},
+		{Driver: driver, Pool: "n", Name: "gpu-1", MIG: true}}}}
 	in := sliceOf("a", 1)
 	for card := range 2 {
 		for _, start := range []int{0, 2, 4} {
@@ -228,11 +233,13 @@ func (k known) GetPendingAllocation(uid types.UID) *resourceapi.AllocationResult
 func TestPlacedPods(t *testing.T) {
 	share := func(device, amount string) *resourceapi.AllocationResult {
 		return &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
-			Driver: driver, Pool: "n", Device: device, ShareID: ptr.To(types.UID("s")), ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse(amount)},
+			Driver: driver, Pool: "n", Device: device, ShareID: ptr.To(types.UID("s")),
+			ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{"shares": resource.MustParse(amount)},
 		}}}}
 	}
 	claim := func(uid string, a *resourceapi.AllocationResult) *resourceapi.ResourceClaim {
-		return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)}, Status: resourceapi.ResourceClaimStatus{Allocation: a}}
+		return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: uid, UID: types.UID(uid)},
+			Status: resourceapi.ResourceClaimStatus{Allocation: a}}
 	}
 	theirs := claim("theirs", share("gpu-0", "500"))
 	theirs.OwnerReferences = []metav1.OwnerReference{{UID: "somebody", Controller: ptr.To(true)}}
@@ -291,7 +298,8 @@ func TestPartitions(t *testing.T) {
 		return map[string]resourceapi.Counter{"memory": {Value: *resource.NewQuantity(n, resource.DecimalSI)}}
 	}
 	part := func(name string, n int64) resourceapi.Device {
-		return resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-0", Counters: counter(n)}}}
+		return resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-0",
+			Counters: counter(n)}}}
 	}
 	sets, devices := sliceOf("a", 2), sliceOf("b", 2)
 	sets.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "gpu-0", Counters: counter(8)}}
@@ -326,7 +334,8 @@ func TestSharedPartitions(t *testing.T) {
 			Value: resource.MustParse(n), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: ptr.To(resource.MustParse("1"))},
 		}}
 	}
-	devices.Spec.Devices = append(devices.Spec.Devices, resourceapi.Device{Name: "whole", ConsumesCounters: devices.Spec.Devices[0].ConsumesCounters})
+	devices.Spec.Devices = append(devices.Spec.Devices,
+		resourceapi.Device{Name: "whole", ConsumesCounters: devices.Spec.Devices[0].ConsumesCounters})
 	in := []*resourceapi.ResourceSlice{sets, devices}
 	s := newShape(in)
 	for _, c := range []struct {

@@ -76,11 +76,7 @@ func (s *shares) sum(state *structured.AllocatedState) (out structured.ConsumedC
 		}
 	}
 	if len(s.known) > 2*len(ids)+extraShares {
-		for id := range s.known {
-			if !ids.Has(id) {
-				delete(s.known, id)
-			}
-		}
+		maps.DeleteFunc(s.known, func(id structured.SharedDeviceID, _ structured.ConsumedCapacity) bool { return !ids.Has(id) })
 	}
 	s.last = sums{}
 	if len(unknown) == 0 {

@@ -32,7 +32,8 @@ func (e *claimEvents) AddEventHandler(h cache.ResourceEventHandler) (cache.Resou
 func upstreamLedger(t testing.TB, in ...*resourceapi.ResourceSlice) (*Ledger, *claimEvents) {
 	t.Helper()
 	ctx, factory := t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	tracked, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
+	tracked, err := resourceslicetracker.StartTracker(ctx,
+		resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
 	if err != nil {
 		t.Fatal(err)
 	}

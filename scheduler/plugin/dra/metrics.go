@@ -9,7 +9,8 @@ var set metric.Set
 
 // choices counts the pods with claims that were reserved.
 var choices = set.Counters("claim_choices_total",
-	"Pods with claims that got a node. choice is taken if they got the devices that the profile's policy chose, other if the allocator could not give them, and none if the policy had no opinion.",
+	"Pods with claims that got a node. choice is taken if they got the devices that the profile's policy chose, "+
+		"other if the allocator could not give them, and none if the policy had no opinion.",
 	"profile", "choice")
 
 // unconfirmed counts the claims whose allocations are neither known to be written nor known not to be.
@@ -19,7 +20,8 @@ var unconfirmed = set.Gauges("claims_unconfirmed",
 
 // conflicts counts the pods whose devices another scheduler gave away at the same time.
 var conflicts = set.Counters("claim_conflicts_total",
-	"Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a claim. They try again.",
+	"Pods that gave their devices back before they were bound, because another scheduler had given the same devices to a "+
+		"claim. They try again.",
 	"profile")
 
 // stale counts the pods whose status named a claim that they do not use.

@@ -266,12 +266,9 @@ func (p *poolDevices) short(o *order, r *resourceapi.DeviceRequestAllocationResu
 			}
 		}
 	}
-	for _, use := range d.ConsumesCounters {
-		if p.exhausted(o, use.CounterSet, before) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.ConsumesCounters, func(use resourceapi.DeviceCounterConsumption) bool {
+		return p.exhausted(o, use.CounterSet, before)
+	})
 }
 
 // exhausted reports whether the devices that the claims have consume more than there is of a set's counters.

@@ -20,7 +20,8 @@ func wholeClaim(name string, devices ...string) *resourceapi.ResourceClaim {
 	c := shareClaim(name, "", "1")
 	c.Status.Allocation.Devices.Results = nil
 	for _, d := range devices {
-		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{Driver: driver, Pool: "n", Device: d})
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
+			resourceapi.DeviceRequestAllocationResult{Driver: driver, Pool: "n", Device: d})
 	}
 	return c
 }
@@ -34,10 +35,12 @@ func orderSlices() []*resourceapi.ResourceSlice {
 		d.AllowMultipleAllocations = ptr.To(d.Name == "shared")
 		if amount := map[string]string{"low": "4", "high": "4", "all": "8"}[strings.TrimPrefix(d.Name, "new-")]; amount != "" {
 			set := map[bool]string{false: "card", true: "new card"}[strings.HasPrefix(d.Name, "new-")]
-			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(amount)}}}}
+			d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set,
+				Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse(amount)}}}}
 		}
 	}
-	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card", Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8")}}}}
+	counters.Spec.SharedCounters = []resourceapi.CounterSet{{Name: "card",
+		Counters: map[string]resourceapi.Counter{"memory": {Value: resource.MustParse("8")}}}}
 	old := sliceOf("s-2", 1, "gpu-0") // of a generation that is over
 	old.Spec.Pool.Generation = 0
 	return []*resourceapi.ResourceSlice{old, s, counters}
@@ -55,20 +58,27 @@ func TestOverdrawn(t *testing.T) {
 		want   string                       // CLAIM=DEVICE for each that has to give a device back
 		others string                       // the same, with others
 	}{
-		"two whole devices":    {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-1")}},
-		"one device twice":     {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-1", "gpu-0"), wholeClaim("c", "gpu-1")}, want: "b=gpu-0 c=gpu-1", others: "a=gpu-0 b=gpu-1 c=gpu-1"},
+		"two whole devices": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-1")}},
+		"one device twice": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-1", "gpu-0"),
+			wholeClaim("c", "gpu-1")}, want: "b=gpu-0 c=gpu-1", others: "a=gpu-0 b=gpu-1 c=gpu-1"},
 		"the first gave back":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), free}},
 		"the first is deleted": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0")}, gone: "a"},
-		"got it again":         {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), free, wholeClaim("a", "gpu-0")}, want: "a=gpu-0", others: "a=gpu-0 b=gpu-0"},
-		"said again":           {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), wholeClaim("a", "gpu-0")}, want: "b=gpu-0", others: "a=gpu-0 b=gpu-0"},
-		"admin access":         {claims: []*resourceapi.ResourceClaim{admin, wholeClaim("b", "gpu-0")}},
-		"shares":               {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "500"), shareClaim("b", "shared", "500")}},
-		"too many shares":      {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "500"), shareClaim("b", "shared", "460"), shareClaim("c", "shared", "460")}, want: "c=shared", others: "a=shared b=shared c=shared"},
-		"a share and all":      {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "1"), wholeClaim("b", "shared"), shareClaim("c", "shared", "1")}, want: "b=shared c=shared", others: "a=shared b=shared c=shared"},
-		"partitions":           {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "high")}},
-		"too many partitions":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "all"), wholeClaim("c", "gpu-0")}, want: "b=all", others: "a=low b=all"},
-		"counters come later":  {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "new-low"), wholeClaim("b", "new-all")}},
-		"not published":        {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "old"), wholeClaim("b", "old"), shareClaim("c", "gone", "2000")}, want: "b=old", others: "a=old b=old"},
+		"got it again": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"), free,
+			wholeClaim("a", "gpu-0")}, want: "a=gpu-0", others: "a=gpu-0 b=gpu-0"},
+		"said again": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "gpu-0"), wholeClaim("b", "gpu-0"),
+			wholeClaim("a", "gpu-0")}, want: "b=gpu-0", others: "a=gpu-0 b=gpu-0"},
+		"admin access": {claims: []*resourceapi.ResourceClaim{admin, wholeClaim("b", "gpu-0")}},
+		"shares":       {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "500"), shareClaim("b", "shared", "500")}},
+		"too many shares": {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "500"), shareClaim("b", "shared", "460"),
+			shareClaim("c", "shared", "460")}, want: "c=shared", others: "a=shared b=shared c=shared"},
+		"a share and all": {claims: []*resourceapi.ResourceClaim{shareClaim("a", "shared", "1"), wholeClaim("b", "shared"),
+			shareClaim("c", "shared", "1")}, want: "b=shared c=shared", others: "a=shared b=shared c=shared"},
+		"partitions": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "high")}},
+		"too many partitions": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "low"), wholeClaim("b", "all"), wholeClaim("c", "gpu-0")},
+			want: "b=all", others: "a=low b=all"},
+		"counters come later": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "new-low"), wholeClaim("b", "new-all")}},
+		"not published": {claims: []*resourceapi.ResourceClaim{wholeClaim("a", "old"), wholeClaim("b", "old"),
+			shareClaim("c", "gone", "2000")}, want: "b=old", others: "a=old b=old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o order

@@ -80,9 +80,11 @@ func drawPolicy(t *rapid.T) *resourceapi.CapacityRequestPolicy {
 	case 1:
 		return &resourceapi.CapacityRequestPolicy{Default: ptr.To(drawQuantity(t, "default"))}
 	case 2:
-		return &resourceapi.CapacityRequestPolicy{Default: ptr.To(drawQuantity(t, "default")), ValidValues: []resource.Quantity{resource.MustParse("100"), drawQuantity(t, "valid")}}
+		return &resourceapi.CapacityRequestPolicy{Default: ptr.To(drawQuantity(t, "default")),
+			ValidValues: []resource.Quantity{resource.MustParse("100"), drawQuantity(t, "valid")}}
 	case 3:
-		return &resourceapi.CapacityRequestPolicy{ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(drawQuantity(t, "least")), Step: ptr.To(resource.MustParse("50"))}}
+		return &resourceapi.CapacityRequestPolicy{ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: ptr.To(drawQuantity(t, "least")),
+			Step: ptr.To(resource.MustParse("50"))}}
 	}
 	return nil
 }
@@ -98,7 +100,8 @@ func drawSlices(t *rapid.T) []*resourceapi.ResourceSlice {
 		return out
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "sets") {
-		sets.Spec.SharedCounters = append(sets.Spec.SharedCounters, resourceapi.CounterSet{Name: fmt.Sprint("set-", i), Counters: counters("whole", 9)})
+		sets.Spec.SharedCounters = append(sets.Spec.SharedCounters,
+			resourceapi.CounterSet{Name: fmt.Sprint("set-", i), Counters: counters("whole", 9)})
 	}
 	for i := range rapid.IntRange(1, 9).Draw(t, "devices") {
 		d := resourceapi.Device{Name: fmt.Sprint("gpu-", i)}
@@ -184,7 +187,8 @@ func TestManyCapacities(t *testing.T) {
 	asked := func(amount int) *resourceapi.CapacityRequirements {
 		return &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"shares": *resource.NewQuantity(int64(amount), resource.DecimalSI)}}
 	}
-	if a, b := capacityOf(asked(7)), capacityOf(asked(7)); a.key != b.key || a.key == capacityOf(asked(8)).key || a.key == capacityOf(nil).key {
+	if a, b := capacityOf(asked(7)), capacityOf(asked(7)); a.key != b.key || a.key == capacityOf(asked(8)).key ||
+		a.key == capacityOf(nil).key {
 		t.Errorf("keys %q and %q", a.key, b.key)
 	}
 	for i := range 3 * maxSizes {

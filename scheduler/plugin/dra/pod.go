@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
@@ -28,9 +29,7 @@ func (v *View) Placer(n *cluster.Node) *Placer {
 		n.Allocatable.GPU += int64(more)
 		n.GPUs = append(n.GPUs[:len(n.GPUs):len(n.GPUs)], make([]int64, more)...)
 	}
-	if n.GPUModel == "" {
-		n.GPUModel = d.shape.Product
-	}
+	n.GPUModel = cmp.Or(n.GPUModel, d.shape.Product)
 	n.Slices, n.Topology = d.slices, d.shape.topology
 	return p
 }

@@ -58,12 +58,21 @@ func TestTogether(t *testing.T) {
 		{name: "other pods have the first root", where: "0a 0a 1b 1b", taken: []int{0}, on: cardSet(1, 2), want: cardSet(2, 3)},
 		{name: "more than a NUMA node has", where: "0a 0b 1c 1d", on: cardSet(0, 1, 2), want: cardSet(0, 1, 2)},
 		{name: "the largest group first", where: "0a 1b 1b 1b 2c", on: cardSet(0, 1, 2, 3), want: cardSet(0, 1, 2, 3)},
-		{name: "a constraint", where: "0a 0b 1c 1c", on: cardSet(0, 1), constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(2, 3)},
-		{name: "a constraint that cannot be met", where: "0a 0b 1c 1d", on: cardSet(0, 1), constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 1)},
-		{name: "a constraint on an attribute that some lack", where: "- - 1c 1c", on: cardSet(0, 1), constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(driver + "/numaNode"))}}, want: cardSet(2, 3)},
-		{name: "a constraint of another kind", where: "0a 0b 0a 1c", on: cardSet(0, 1), constraints: []resourceapi.DeviceConstraint{{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 1)},
-		{name: "a constraint on another request", where: "0a 0b 0a 1c", on: cardSet(0, 1), constraints: []resourceapi.DeviceConstraint{{Requests: []string{"nic"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 1)},
-		{name: "a constraint on this request", where: "0a 0b 0a 1c", on: cardSet(0, 1), constraints: []resourceapi.DeviceConstraint{{Requests: []string{"nic", "gpu"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 2)},
+		{name: "a constraint", where: "0a 0b 1c 1c", on: cardSet(0, 1),
+			constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(2, 3)},
+		{name: "a constraint that cannot be met", where: "0a 0b 1c 1d", on: cardSet(0, 1),
+			constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 1)},
+		{name: "a constraint on an attribute that some lack", where: "- - 1c 1c", on: cardSet(0, 1),
+			constraints: []resourceapi.DeviceConstraint{{MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(driver + "/numaNode"))}},
+			want:        cardSet(2, 3)},
+		{name: "a constraint of another kind", where: "0a 0b 0a 1c", on: cardSet(0, 1),
+			constraints: []resourceapi.DeviceConstraint{{DistinctAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 1)},
+		{name: "a constraint on another request", where: "0a 0b 0a 1c", on: cardSet(0, 1),
+			constraints: []resourceapi.DeviceConstraint{{Requests: []string{"nic"}, MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}},
+			want:        cardSet(0, 1)},
+		{name: "a constraint on this request", where: "0a 0b 0a 1c", on: cardSet(0, 1),
+			constraints: []resourceapi.DeviceConstraint{{Requests: []string{"nic", "gpu"},
+				MatchAttribute: ptr.To(resourceapi.FullyQualifiedName(root))}}, want: cardSet(0, 2)},
 		{name: "one card", where: "0a 0a", on: cardSet(1), want: cardSet(1)},
 		{name: "the policy chose fewer", where: "0a 0b 0a", on: cardSet(0, 1), count: 3, want: cardSet(0, 1)},
 	} {
@@ -97,7 +106,8 @@ func TestNoAlternative(t *testing.T) {
 	in.Spec.Devices[3].Taints = []resourceapi.DeviceTaint{{Key: "broken", Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	a := &Ask{cel: cel.NewCache(1, cel.Features{}), wants: []want{{request: "gpu", count: 2}}, sizes: []int64{1000}}
 	none := func() []int64 { return nil }
-	if got := a.together(context.Background(), newNode(newShape([]*resourceapi.ResourceSlice{in}), noState()), cardSet(0, 1), none); got != cardSet(0, 1) {
+	if got := a.together(context.Background(), newNode(newShape([]*resourceapi.ResourceSlice{in}), noState()), cardSet(0, 1),
+		none); got != cardSet(0, 1) {
 		t.Errorf("took %b", got)
 	}
 	theirs := placed("0a", "0b")
@@ -125,7 +135,8 @@ func TestLevels(t *testing.T) {
 	if got := s.Values("numaNode"); !slices.Equal(got, []string{"0", "0", "1", "1"}) {
 		t.Errorf("NUMA nodes %q", got)
 	}
-	if got := s.topology; !slices.Equal(got.NUMA, s.Values("numaNode")) || len(got.Roots) != 4 || len(got.Linked) != 1 || got.Linked[2][0] != got.Linked[2][2] {
+	if got := s.topology; !slices.Equal(got.NUMA, s.Values("numaNode")) || len(got.Roots) != 4 || len(got.Linked) != 1 ||
+		got.Linked[2][0] != got.Linked[2][2] {
 		t.Errorf("topology %+v", got)
 	}
 	if got := newShape([]*resourceapi.ResourceSlice{placed("-", "-")}).topology; got != nil {
@@ -158,7 +169,8 @@ func TestOneTopology(t *testing.T) {
 func TestPlacesKey(t *testing.T) {
 	known := map[string]int{}
 	for i, p := range []*cluster.Topology{
-		{NUMA: []string{"0", "1"}}, {Roots: []string{"0", "1"}}, {NUMA: []string{"0 1"}}, {NUMA: []string{`0" "1`}}, {NUMA: []string{"0", ""}}, {NUMA: []string{"0"}},
+		{NUMA: []string{"0", "1"}}, {Roots: []string{"0", "1"}}, {NUMA: []string{"0 1"}}, {NUMA: []string{`0" "1`}}, {NUMA: []string{"0", ""}},
+		{NUMA: []string{"0"}},
 		{NUMA: []string{"0", "1"}, Linked: map[int][]string{2: {"0", "1"}}}, {NUMA: []string{"0", "1"}, Linked: map[int][]string{4: {"0", "1"}}},
 	} {
 		key := placesKey(p)

@@ -21,7 +21,8 @@ func bed(t *testing.T) (*ledger, *clocktesting.FakePassiveClock) {
 	t.Helper()
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	n.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("3"), "example.com/device": resource.MustParse("2")}
+	n.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"),
+		"pods": resource.MustParse("3"), "example.com/device": resource.MustParse("2")}
 	if err := nodes.Add(n); err != nil {
 		t.Fatal(err)
 	}
@@ -63,18 +64,28 @@ func TestWhoGivesWay(t *testing.T) {
 		{"alone", nil, nil, announced(pod("p", "ours", 10, "cpu", "4")), 0, ""},
 		{"room for both", nil, []*v1.Pod{bound(pod("f", "other", 5, "cpu", "2"))}, announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
 		{"the other is bound", nil, []*v1.Pod{bound(pod("f", "other", 20, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")), 0, "cpu"},
-		{"the other was announced before", nil, []*v1.Pod{announced(pod("f", "other", 9, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")), 0, "cpu"},
-		{"the other was announced later", nil, []*v1.Pod{announced(pod("f", "other", 11, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
-		{"the other was announced long ago", nil, []*v1.Pod{announced(pod("f", "other", 9, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")), time.Minute, ""},
-		{"both were announced long ago", nil, []*v1.Pod{bound(pod("f", "other", 11, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")), time.Minute, "cpu"},
+		{"the other was announced before", nil, []*v1.Pod{announced(pod("f", "other", 9, "cpu", "3"))},
+			announced(pod("p", "ours", 10, "cpu", "2")), 0, "cpu"},
+		{"the other was announced later", nil, []*v1.Pod{announced(pod("f", "other", 11, "cpu", "3"))},
+			announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
+		{"the other was announced long ago", nil, []*v1.Pod{announced(pod("f", "other", 9, "cpu", "3"))},
+			announced(pod("p", "ours", 10, "cpu", "2")), time.Minute, ""},
+		{"both were announced long ago", nil, []*v1.Pod{bound(pod("f", "other", 11, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")),
+			time.Minute, "cpu"},
 		{"this one is not announced", nil, []*v1.Pod{announced(pod("f", "other", 11, "cpu", "3"))}, pod("p", "ours", 10, "cpu", "2"), 0, "cpu"},
-		{"the filters knew the other", []*v1.Pod{bound(pod("f", "other", 5, "cpu", "3"))}, nil, announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
-		{"a pod of this scheduler fills the node", nil, []*v1.Pod{bound(pod("f", "ours", 5, "cpu", "3"))}, announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
-		{"the other takes something else", nil, []*v1.Pod{bound(pod("f", "other", 5, "memory", "9Gi"))}, announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
+		{"the filters knew the other", []*v1.Pod{bound(pod("f", "other", 5, "cpu", "3"))}, nil, announced(pod("p", "ours", 10, "cpu", "2")), 0,
+			""},
+		{"a pod of this scheduler fills the node", nil, []*v1.Pod{bound(pod("f", "ours", 5, "cpu", "3"))},
+			announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
+		{"the other takes something else", nil, []*v1.Pod{bound(pod("f", "other", 5, "memory", "9Gi"))},
+			announced(pod("p", "ours", 10, "cpu", "2")), 0, ""},
 		{"memory", nil, []*v1.Pod{bound(pod("f", "other", 5, "memory", "5Gi"))}, announced(pod("p", "ours", 10, "memory", "4Gi")), 0, "memory"},
-		{"devices", nil, []*v1.Pod{bound(pod("f", "other", 5, "example.com/device", "1"))}, announced(pod("p", "ours", 10, "example.com/device", "2")), 0, "example.com/device"},
-		{"devices that claims serve", nil, []*v1.Pod{bound(pod("f", "other", 5, "example.com/claimed", "1"))}, announced(pod("p", "ours", 10, "example.com/claimed", "1")), 0, ""},
-		{"pods", []*v1.Pod{bound(pod("a", "other", 4)), bound(pod("b", "ours", 4))}, []*v1.Pod{bound(pod("f", "other", 5))}, announced(pod("p", "ours", 10)), 0, "pods"},
+		{"devices", nil, []*v1.Pod{bound(pod("f", "other", 5, "example.com/device", "1"))},
+			announced(pod("p", "ours", 10, "example.com/device", "2")), 0, "example.com/device"},
+		{"devices that claims serve", nil, []*v1.Pod{bound(pod("f", "other", 5, "example.com/claimed", "1"))},
+			announced(pod("p", "ours", 10, "example.com/claimed", "1")), 0, ""},
+		{"pods", []*v1.Pod{bound(pod("a", "other", 4)), bound(pod("b", "ours", 4))}, []*v1.Pod{bound(pod("f", "other", 5))},
+			announced(pod("p", "ours", 10)), 0, "pods"},
 		{"the other is finished", nil, []*v1.Pod{func() *v1.Pod {
 			p := bound(pod("f", "other", 5, "cpu", "3"))
 			p.Status.Phase = v1.PodSucceeded

@@ -25,13 +25,15 @@ var refused = set.Counters("traffic_annotations_refused_total",
 	"profile")
 
 var capped = set.Counters("traffic_annotations_capped_total",
-	"Annotations of pods with more traffic than the link of a node carries, which count as so much. The same text counts once while it is remembered.",
+	"Annotations of pods with more traffic than the link of a node carries, which count as so much. "+
+		"The same text counts once while it is remembered.",
 	"profile")
 
 var polls = set.Counters("traffic_polls_total", "Measurements of traffic between workloads, by result: ok or error.", "result")
 
 var ignoredSamples = set.Counters("traffic_samples_ignored_total",
-	"Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. Each measurement counts them again.",
+	"Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. "+
+		"Each measurement counts them again.",
 	"reason")
 
 // annotations parses annotations for one profile. Whoever may create a pod can write any text there.

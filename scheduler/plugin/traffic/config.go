@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/internal/promapi"
 )
 
@@ -28,9 +29,7 @@ type Config struct {
 
 // Default fills in what is left out, and returns what is wrong. It replaces Measured by a copy.
 func (c *Config) Default() error {
-	if c.RackLabel == "" {
-		c.RackLabel = defaultRackLabel
-	}
+	c.RackLabel = cmp.Or(c.RackLabel, defaultRackLabel)
 	if faults := validation.IsQualifiedName(c.RackLabel); len(faults) > 0 {
 		return fmt.Errorf("traffic: rackLabel %q is not the key of a label: %s", c.RackLabel, strings.Join(faults, "; "))
 	}
@@ -51,7 +50,7 @@ func Load(path string) (*Config, error) {
 	if path == "" {
 		return nil, nil
 	}
-	text, err := inputfile.Read(path, inputfile.Text)
+	text, err := files.Read(path, files.Text)
 	if err != nil {
 		return nil, err
 	}

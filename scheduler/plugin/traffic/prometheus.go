@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,13 +59,9 @@ func (c *Measured) complete() error {
 		to    *metav1.Duration
 		value time.Duration
 	}{{&c.Interval, 30 * time.Second}, {&c.Timeout, 10 * time.Second}, {&c.MaxAge, 5 * time.Minute}} {
-		if d.to.Duration == 0 {
-			d.to.Duration = d.value
-		}
+		d.to.Duration = cmp.Or(d.to.Duration, d.value)
 	}
-	if c.Query == "" {
-		c.Query = defaultQuery
-	}
+	c.Query = cmp.Or(c.Query, defaultQuery)
 	if c.Labels == nil {
 		c.Labels = defaultLabels
 	}

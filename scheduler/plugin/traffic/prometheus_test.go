@@ -28,7 +28,8 @@ func sample(from, to, value string) string {
 // What a Prometheus measures counts instead of the annotations between the same workloads. When it fails, the last answer
 // counts until it is too old, and then annotations do.
 func TestMeasuredTraffic(t *testing.T) {
-	answer, status := strings.Join([]string{sample("web", "api", "900"), sample("api", "db", "NaN"), sample("db", "api", "-5"), sample("", "api", "7"), sample("web", "elsewhere", "10")}, ","), http.StatusOK
+	answer, status := strings.Join([]string{sample("web", "api", "900"), sample("api", "db", "NaN"), sample("db", "api", "-5"),
+		sample("", "api", "7"), sample("web", "elsewhere", "10")}, ","), http.StatusOK
 	asked := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.FormValue("query")

@@ -29,7 +29,8 @@ import (
 )
 
 var links = cluster.Links{
-	Node: cluster.Hop{Latency: 0.1, Bandwidth: 100}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 200}, Zone: cluster.Hop{Latency: 1, Bandwidth: 300, Price: 0.01},
+	Node: cluster.Hop{Latency: 0.1, Bandwidth: 100}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 200},
+	Zone:    cluster.Hop{Latency: 1, Bandwidth: 300, Price: 0.01},
 	Between: []cluster.Between{{Zones: [2]string{"a", "b"}, Latency: 2}},
 }
 
@@ -56,7 +57,8 @@ func newWorldOf(t testing.TB, l cluster.Links, log klog.Logger, nodes int) *worl
 	if err := c.Default(); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{links: l, late: map[types.UID]bool{}, view: newView(c, newSizes(), &annotations{profile: t.Name(), log: log, clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))})}
+	w := &world{links: l, late: map[types.UID]bool{},
+		view: newView(c, newSizes(), &annotations{profile: t.Name(), log: log, clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))})}
 	for range nodes {
 		w.join(string("abc"[len(w.nodes)%3]), fmt.Sprint("rack-", len(w.nodes)/3%2))
 	}
@@ -80,7 +82,8 @@ func (w *world) touch(name string) {
 // pod returns a pod of a Deployment. An empty text is no annotation.
 func (w *world) pod(namespace, owner, text string) *v1.Pod {
 	w.made++
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(owner, "-5d4f-", w.made), UID: types.UID(fmt.Sprint(w.made))}}
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(owner, "-5d4f-", w.made),
+		UID: types.UID(fmt.Sprint(w.made))}}
 	yes := true
 	p.Labels = map[string]string{"pod-template-hash": "5d4f"}
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner + "-5d4f", Controller: &yes}}
@@ -245,7 +248,8 @@ func (w *world) check(t rapid.TB, s cluster.Snapshot, pending *v1.Pod) {
 
 func anyPair(t *rapid.T) pair {
 	end := func(name string) key {
-		return key{rapid.SampledFrom([]string{"x", "y"}).Draw(t, name+" namespace"), rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, name)}
+		return key{rapid.SampledFrom([]string{"x", "y"}).Draw(t, name+" namespace"),
+			rapid.SampledFrom([]string{"web", "api", "db"}).Draw(t, name)}
 	}
 	return pair{end("from"), end("to")}
 }
@@ -253,14 +257,17 @@ func anyPair(t *rapid.T) pair {
 // Pods and nodes come, go and change in any order: peers, flows and loads are those of a naive recount, and nothing is
 // kept of pods that are gone.
 func TestViewCountsAsARecount(t *testing.T) {
-	texts := []string{"", "", "web=60,db=7", "db=1000", "api=120,web=12", "api=90", "nobody=5", "api=-1", "db=3,db=4", "web=1e12", "api=4e11,db=5e11"}
+	texts := []string{"", "", "web=60,db=7", "db=1000", "api=120,web=12", "api=90", "nobody=5", "api=-1", "db=3,db=4", "web=1e12",
+		"api=4e11,db=5e11"}
 	unlimited := links // so that nothing is capped
 	unlimited.Node.Bandwidth = 0
 	rapid.Check(t, func(r *rapid.T) {
-		w := newWorldOf(t, rapid.SampledFrom([]cluster.Links{links, unlimited}).Draw(r, "links"), klog.Logger{}, rapid.IntRange(1, 7).Draw(r, "nodes"))
+		w := newWorldOf(t, rapid.SampledFrom([]cluster.Links{links, unlimited}).Draw(r, "links"), klog.Logger{},
+			rapid.IntRange(1, 7).Draw(r, "nodes"))
 		someNode := func() string { return rapid.SampledFrom(w.nodes).Draw(r, "node").Name }
 		newPod := func() *v1.Pod {
-			return w.pod(rapid.SampledFrom([]string{"x", "x", "y"}).Draw(r, "namespace"), rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "owner"), rapid.SampledFrom(texts).Draw(r, "text"))
+			return w.pod(rapid.SampledFrom([]string{"x", "x", "y"}).Draw(r, "namespace"),
+				rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "owner"), rapid.SampledFrom(texts).Draw(r, "text"))
 		}
 		for range rapid.IntRange(1, 25).Draw(r, "steps") {
 			switch step := rapid.IntRange(0, 10).Draw(r, "step"); {
@@ -317,8 +324,10 @@ func TestViewCountsAsARecount(t *testing.T) {
 		}
 		pending := newPod()
 		s := w.attach(pending)
-		if v := w.view; len(v.workloads) > 0 || len(v.classes) > 0 || len(v.sizes.pods) > 0 || len(s.Peers) > 0 || s.Nodes[0].Traffic.Flows != (cluster.Flows{}) {
-			r.Fatalf("left over: %d workloads, %d classes, %d sizes, peers %v, %+v", len(v.workloads), len(v.classes), len(v.sizes.pods), s.Peers, s.Nodes[0].Traffic.Flows)
+		if v := w.view; len(v.workloads) > 0 || len(v.classes) > 0 || len(v.sizes.pods) > 0 || len(s.Peers) > 0 ||
+			s.Nodes[0].Traffic.Flows != (cluster.Flows{}) {
+			r.Fatalf("left over: %d workloads, %d classes, %d sizes, peers %v, %+v", len(v.workloads), len(v.classes), len(v.sizes.pods), s.Peers,
+				s.Nodes[0].Traffic.Flows)
 		}
 	})
 }
@@ -342,7 +351,8 @@ func TestBothEndsCount(t *testing.T) {
 		{"one more web", w.pod("shop", "web", "api=60"), []cluster.Peer{{Row: 0, Pods: 1, Rate: 30}}},
 		{"the api that waits", w.pods[1], []cluster.Peer{{Row: 2, Pods: 1, Rate: 30}}},
 		{"an api of another namespace", w.pod("other", "api", ""), []cluster.Peer{}},
-		{"a pod without a workload", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one", UID: "one", Annotations: map[string]string{kube.TrafficAnnotation: "web=5,api=60"}}},
+		{"a pod without a workload", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one", UID: "one",
+			Annotations: map[string]string{kube.TrafficAnnotation: "web=5,api=60"}}},
 			[]cluster.Peer{{Row: 0, Pods: 1, Rate: 30}, {Row: 2, Pods: 1, Rate: 5}}},
 	} {
 		if d := cmp.Diff(c.want, w.attach(c.pod).Peers); d != "" {
@@ -396,7 +406,8 @@ func TestCappedAnnotations(t *testing.T) {
 		w.update(i, w.nodes[i].Name, "")
 	}
 	for range 2 {
-		if d := cmp.Diff([]cluster.Peer{{Row: 0, Pods: 1, Rate: 75}, {Row: 1, Pods: 1, Rate: 25}}, w.attach(w.pod("shop", "web", "api=3e11,db=1e11")).Peers); d != "" {
+		if d := cmp.Diff([]cluster.Peer{{Row: 0, Pods: 1, Rate: 75}, {Row: 1, Pods: 1, Rate: 25}},
+			w.attach(w.pod("shop", "web", "api=3e11,db=1e11")).Peers); d != "" {
 			t.Error(d)
 		}
 	}

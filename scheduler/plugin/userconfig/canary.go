@@ -2,6 +2,7 @@ package userconfig
 
 import (
 	"fmt"
+	"slices"
 
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 	"sigs.k8s.io/yaml"
@@ -12,12 +13,7 @@ const LearnedScore = "LearnedScore"
 
 // HasCanary reports whether a profile leaves its network or heuristic a share of the pods only.
 func (f *File) HasCanary() bool {
-	for _, p := range f.content.Profiles {
-		if hasCanary(p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.content.Profiles, hasCanary)
 }
 
 func hasCanary(p schedulerconfig.KubeSchedulerProfile) bool {

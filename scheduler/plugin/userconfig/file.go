@@ -5,6 +5,7 @@
 package userconfig
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,8 +14,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 )
 
 // GPUShares is the name of the plugin that assigns devices.
@@ -32,7 +34,7 @@ type File struct {
 
 // Read reads a configuration and rejects unknown fields. Errors have the exit code exit.Usage.
 func Read(path string) (*File, error) {
-	b, err := inputfile.Read(path, inputfile.Text)
+	b, err := files.Read(path, files.Text)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), "print one to start from with --print-config")
 	}
@@ -117,15 +119,9 @@ func (f *File) Kubeconfig() string { return f.content.ClientConnection.Kubeconfi
 
 // SchedulerNames returns the scheduler names of the profiles, in order. A profile without a name is the default scheduler.
 func (f *File) SchedulerNames() []string {
-	var names []string
-	for _, p := range f.content.Profiles {
-		name := corev1.DefaultSchedulerName
-		if p.SchedulerName != nil {
-			name = *p.SchedulerName
-		}
-		names = append(names, name)
-	}
-	return names
+	return choice.Names(f.content.Profiles, func(p schedulerconfig.KubeSchedulerProfile) string {
+		return ptr.Deref(p.SchedulerName, corev1.DefaultSchedulerName)
+	})
 }
 
 // Elects reports whether the scheduler waits for the lease of the leader election. Without a word about it,
@@ -138,12 +134,8 @@ func (f *File) Elects() bool { return ptr.Deref(f.content.LeaderElection.LeaderE
 func (f *File) YAMLFor(kubeconfig string) ([]byte, error) {
 	k := f.content
 	k.ClientConnection.Kubeconfig = kubeconfig
-	if k.EnableProfiling == nil {
-		k.EnableProfiling = ptr.To(false)
-	}
-	if k.LeaderElection.ResourceName == "" {
-		k.LeaderElection.ResourceName = LeaseName
-	}
+	k.EnableProfiling = cmp.Or(k.EnableProfiling, ptr.To(false))
+	k.LeaderElection.ResourceName = cmp.Or(k.LeaderElection.ResourceName, LeaseName)
 	b, err := yaml.Marshal(k)
 	if err != nil {
 		return nil, fmt.Errorf("encode the scheduler configuration: %w", err)

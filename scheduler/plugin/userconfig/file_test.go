@@ -120,14 +120,20 @@ func TestSharesEverywhere(t *testing.T) {
 		"in short":         {[]string{short, whole}, ""},
 		"in none":          {[]string{"{}", "{score: {enabled: [{name: ImageLocality}]}}"}, ""},
 		"multiPoint alone": {[]string{"{multiPoint: {enabled: [{name: GPUShares}]}}"}, "profile p0 lacks GPUShares as the first at bind"},
-		"bind alone":       {[]string{"{bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"}, "profile p0 lacks GPUShares at multiPoint"},
-		"after upstream's": {[]string{strings.Replace(whole, "[{name: GPUShares}, {name: DefaultBinder}]", "[{name: DefaultBinder}, {name: GPUShares}]", 1)}, "profile p0 lacks GPUShares as the first at bind"},
-		"missing in one":   {[]string{whole, "{}"}, "profile p1 lacks GPUShares at multiPoint"},
-		"filter off":       {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}]}, multi`, 1)}, "profile p0 disables GPUShares"},
-		"two allocators":   {[]string{"{multiPoint: {enabled: [{name: LearnedDevices}]}}"}, "profile p0 has both LearnedDevices and DynamicResources"},
-		"theirs again":     {[]string{"{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: DynamicResources}, {name: LearnedDevices}]}}"}, "profile p0 has both"},
-		"one allocator":    {[]string{"{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: LearnedDevices}]}}"}, ""},
-		"filter by name":   {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}], enabled: [{name: GPUShares}]}, multi`, 1)}, ""},
+		"bind alone": {[]string{"{bind: {enabled: [{name: GPUShares}, {name: DefaultBinder}]}}"},
+			"profile p0 lacks GPUShares at multiPoint"},
+		"after upstream's": {[]string{strings.Replace(whole, "[{name: GPUShares}, {name: DefaultBinder}]",
+			"[{name: DefaultBinder}, {name: GPUShares}]", 1)}, "profile p0 lacks GPUShares as the first at bind"},
+		"missing in one": {[]string{whole, "{}"}, "profile p1 lacks GPUShares at multiPoint"},
+		"filter off": {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}]}, multi`, 1)},
+			"profile p0 disables GPUShares"},
+		"two allocators": {[]string{"{multiPoint: {enabled: [{name: LearnedDevices}]}}"},
+			"profile p0 has both LearnedDevices and DynamicResources"},
+		"theirs again": {[]string{"{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: DynamicResources}, {name: " +
+			"LearnedDevices}]}}"}, "profile p0 has both"},
+		"one allocator": {[]string{"{multiPoint: {disabled: [{name: DynamicResources}], enabled: [{name: LearnedDevices}]}}"}, ""},
+		"filter by name": {[]string{strings.Replace(whole, "{multi", `{filter: {disabled: [{name: "*"}], enabled: [{name: GPUShares}]}, multi`,
+			1)}, ""},
 	} {
 		content := header + "profiles:\n"
 		for i, plugins := range c.profiles {
@@ -172,9 +178,11 @@ func TestElection(t *testing.T) {
 // A profile with a share needs LearnedScore alone at score, and where it hears of the pods.
 func TestShare(t *testing.T) {
 	profile := func(plugins string) string {
-		return header + "profiles: [{schedulerName: a, plugins: " + plugins + ", pluginConfig: [{name: LearnedScore, args: {share: {of: 0.05}}}]}]\n"
+		return header + "profiles: [{schedulerName: a, plugins: " + plugins +
+			", pluginConfig: [{name: LearnedScore, args: {share: {of: 0.05}}}]}]\n"
 	}
-	const score, hears = "score: {disabled: [{name: '*'}], enabled: [{name: LearnedScore}]}, preScore: {enabled: [{name: LearnedScore}]}", "reserve: {enabled: [{name: LearnedScore}]}, postBind: {enabled: [{name: LearnedScore}]}"
+	const score, hears = "score: {disabled: [{name: '*'}], enabled: [{name: LearnedScore}]}, preScore: {enabled: [{name: LearnedScore}]}",
+		"reserve: {enabled: [{name: LearnedScore}]}, postBind: {enabled: [{name: LearnedScore}]}"
 	for _, c := range []struct {
 		name, text, err string
 		shares          bool
@@ -203,11 +211,14 @@ func TestOutdated(t *testing.T) {
 		want       []string
 	}{
 		{"the plugins of v1beta2", golden.Read(t, "v1beta2.yaml"), []string{"its apiVersion is kubescheduler.config.k8s.io/v1beta2, and " + v1 +
-			"v1 has no plugins NodeResourcesLeastAllocated (now NodeResourcesFit with the scoringStrategy LeastAllocated), NodeResourcesMostAllocated (now"}},
-		{"v1beta3", strings.Replace(header, "/v1", "/v1beta3", 1) + "profiles: [{pluginConfig: [{name: SelectorSpread}]}, {plugins: {filter: {enabled: [{name: EBSLimits}]}}}]\n",
+			"v1 has no plugins NodeResourcesLeastAllocated (now NodeResourcesFit with the scoringStrategy LeastAllocated), " +
+			"NodeResourcesMostAllocated (now"}},
+		{"v1beta3", strings.Replace(header, "/v1", "/v1beta3", 1) +
+			"profiles: [{pluginConfig: [{name: SelectorSpread}]}, {plugins: {filter: {enabled: [{name: EBSLimits}]}}}]\n",
 			[]string{"v1beta3, and " + v1, "EBSLimits (now NodeVolumeLimits), SelectorSpread (now"}},
 		{"nothing is gone", strings.Replace(header, "/v1", "/v1beta3", 1), []string{v1 + "all its plugins are still there"}},
-		{"v1 with a plugin that is gone", header + "profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}]\n", []string{"v1 has no plugins NodeResourcesMostAllocated"}},
+		{"v1 with a plugin that is gone", header + "profiles: [{plugins: {score: {enabled: [{name: NodeResourcesMostAllocated}]}}}]\n",
+			[]string{"v1 has no plugins NodeResourcesMostAllocated"}},
 	} {
 		_, err := Read(file(t, c.text))
 		for _, want := range c.want {

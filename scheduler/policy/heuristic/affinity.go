@@ -10,7 +10,8 @@ import (
 
 // affinityFamily is kube-scheduler's default for pods whose manifests prefer to run near the services that they talk
 // to, such as "affinity:zone".
-var affinityFamily = family{prefix: affinityPrefix, parameter: "TOPOLOGY", about: "kube-scheduler, where each pod has a preferred podAffinity to the services that it talks to, by node, rack or zone", make: affinityFor}
+var affinityFamily = family{prefix: affinityPrefix, parameter: "TOPOLOGY", about: "kube-scheduler, " +
+	"where each pod has a preferred podAffinity to the services that it talks to, by node, rack or zone", make: affinityFor}
 
 const affinityPrefix = "affinity:"
 

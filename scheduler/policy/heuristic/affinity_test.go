@@ -15,7 +15,8 @@ import (
 func talking() *cluster.Snapshot {
 	s := &cluster.Snapshot{}
 	for i := range 6 {
-		s.Nodes = append(s.Nodes, &cluster.Node{Zone: []string{"a", "a", "a", "a", "b", "b"}[i], Rack: []string{"0", "0", "1", "1", "0", "0"}[i], Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 10}})
+		s.Nodes = append(s.Nodes, &cluster.Node{Zone: []string{"a", "a", "a", "a", "b", "b"}[i],
+			Rack: []string{"0", "0", "1", "1", "0", "0"}[i], Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 10}})
 	}
 	t := cluster.NewTraffic(cluster.NewNetwork(cluster.Links{
 		Node: cluster.Hop{Latency: 1, Bandwidth: 30}, Rack: cluster.Hop{Latency: 2, Bandwidth: 40}, Zone: cluster.Hop{Latency: 4, Bandwidth: 30},

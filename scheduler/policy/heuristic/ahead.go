@@ -9,7 +9,8 @@ import (
 
 // aheadFamily is the policies that are greedy for an objective and think of pods that are still to come, such as
 // "ahead:traffic+overload+balance=0.1".
-var aheadFamily = family{prefix: aheadPrefix, parameter: "OBJECTIVE", about: "the same, near the partners of the pod's partners and in racks with room, such as ahead:traffic+overload+balance=0.1", make: aheadFor}
+var aheadFamily = family{prefix: aheadPrefix, parameter: "OBJECTIVE", about: "the same, near the partners of the pod's partners and in " +
+	"racks with room, such as ahead:traffic+overload+balance=0.1", make: aheadFor}
 
 const aheadPrefix = "ahead:"
 

@@ -48,7 +48,8 @@ func TestAhead(t *testing.T) {
 	for _, node := range s.Nodes {
 		node.Traffic = nil
 	}
-	if greedy, ahead := scores("greedy:traffic+overload", s), scores("ahead:traffic+overload", s); greedy[0] != ahead[0] || greedy[4] != ahead[4] {
+	if greedy, ahead := scores("greedy:traffic+overload", s),
+		scores("ahead:traffic+overload", s); greedy[0] != ahead[0] || greedy[4] != ahead[4] {
 		t.Errorf("without traffic: %v, want %v", ahead, greedy)
 	}
 	if _, err := Find("ahead:nothing"); err == nil {

@@ -44,11 +44,16 @@ func TestPublishedGPUPolicies(t *testing.T) {
 		{gpu("gpu-packing"), policytest.GPUNode(64_000, 4, policytest.Share(900)), policytest.Share(300), 49},
 		{gpu("gpu-packing"), policytest.GPUNode(64_000, 4, policytest.Share(300)), policytest.Share(300), 93}, // 70% free
 		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1)), cpuOnly, 0},
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), cpuOnly), policytest.Whole(1), 87},                       // only similar pods; half full
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Share(500), 62},       // similar and other pods; half full
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4), policytest.Whole(2), 37},                                                     // no pods; half full
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Whole(2), 21},         // only other pods; 3.5 of 4
-		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Share(200), policytest.Share(200)), policytest.Share(600), 75 + 6}, // a quarter full
+		// only similar pods; half full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), cpuOnly), policytest.Whole(1), 87},
+		// similar and other pods; half full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Share(500), 62},
+		// no pods; half full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4), policytest.Whole(2), 37},
+		// only other pods; 3.5 of 4
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Whole(1), policytest.Share(500)), policytest.Whole(2), 21},
+		// a quarter full
+		{gpu("gpu-clustering"), policytest.GPUNode(64_000, 4, policytest.Share(200), policytest.Share(200)), policytest.Share(600), 75 + 6},
 	} {
 		s := &cluster.Snapshot{Nodes: []*cluster.Node{c.node}}
 		if got := policytest.Scores(t, c.policy, s, &cluster.Pod{Requests: c.pod}, []int32{0})[0]; got != c.want {
@@ -60,7 +65,8 @@ func TestPublishedGPUPolicies(t *testing.T) {
 // Half of the typical pods need a whole device, so they cannot use the rest of a shared one. A share
 // goes to the device, on the node, where it fragments least.
 func TestFGD(t *testing.T) {
-	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Whole(1), Count: 1}, {Requests: policytest.Share(500), Count: 1}})
+	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Whole(1), Count: 1},
+		{Requests: policytest.Share(500), Count: 1}})
 	p := NewFGD(typical)
 	idle, shared := policytest.GPUNode(64_000, 2), policytest.GPUNode(64_000, 2, policytest.Share(500))
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{idle, shared}}
@@ -83,7 +89,9 @@ func TestFGD(t *testing.T) {
 // Caches never show: while nodes change, a policy scores like a new one, and the devices that it
 // chooses have room.
 func TestGPUPoliciesRememberRight(t *testing.T) {
-	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Whole(1), Count: 3}, {Requests: policytest.Share(300), Count: 2}, {Requests: policytest.Whole(2), Count: 1}, {Requests: cluster.Resources{MilliCPU: 4000, Pods: 1}, Count: 1}})
+	typical := fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Whole(1), Count: 3},
+		{Requests: policytest.Share(300), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
+		{Requests: cluster.Resources{MilliCPU: 4000, Pods: 1}, Count: 1}})
 	for _, h := range forGPUs() {
 		t.Run(h.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +118,8 @@ func TestGPUPoliciesRememberRight(t *testing.T) {
 					n := s.Nodes[rows[rapid.IntRange(0, len(rows)-1).Draw(t, "choice")]]
 					on := policy.Devices(kept, n, pod)
 					n.AddOn(pod.Requests, on)
-					if want := int(pod.Requests.GPU + min(pod.Requests.GPUMilli, 1)); on.Len() != want || slices.Max(append(n.GPUs, 0)) > cluster.DeviceMilli {
+					if want := int(pod.Requests.GPU + min(pod.Requests.GPUMilli, 1)); on.Len() != want ||
+						slices.Max(append(n.GPUs, 0)) > cluster.DeviceMilli {
 						t.Fatalf("%+v is on %b: %v", pod.Requests, on, n.GPUs)
 					}
 				}

@@ -10,7 +10,8 @@ import (
 
 // greedyFamily is the policies that are greedy for an objective, such as
 // "greedy:balance=0.3+zones".
-var greedyFamily = family{prefix: greedyPrefix, parameter: "OBJECTIVE", about: "the node after which the objective is lowest, such as greedy:pack=0.5+zones", make: greedyFor}
+var greedyFamily = family{prefix: greedyPrefix, parameter: "OBJECTIVE",
+	about: "the node after which the objective is lowest, such as greedy:pack=0.5+zones", make: greedyFor}
 
 const greedyPrefix = "greedy:"
 

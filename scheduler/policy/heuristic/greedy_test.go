@@ -52,7 +52,8 @@ func TestFindGreedy(t *testing.T) {
 // whose power rises less.
 func TestGreedyGoesByExpectedUsage(t *testing.T) {
 	machine := func(full float64) *cluster.Node {
-		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 8 << 30, Pods: 10}, Power: &cluster.PowerModel{Idle: 10, Full: full}}
+		n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: 10_000, Memory: 8 << 30, Pods: 10},
+			Power: &cluster.PowerModel{Idle: 10, Full: full}}
 		n.Add(cluster.Resources{MilliCPU: 1000})
 		n.Usage = &cluster.NodeUsage{}
 		n.Usage.Known[cluster.UsedCPU], n.Usage.Measured[cluster.UsedCPU].Mean = true, 1000
@@ -64,7 +65,8 @@ func TestGreedyGoesByExpectedUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	scores := make([]float32, 2)
-	if err := (&greedy{objective: energy}).Score(&s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000}}, []int32{0, 1}, scores); err != nil {
+	if err := (&greedy{objective: energy}).Score(&s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000}}, []int32{0, 1},
+		scores); err != nil {
 		t.Fatal(err)
 	}
 	// 2 of 10 cores: 18 and 6 of 140 W; the score is for each of two nodes.

@@ -36,7 +36,8 @@ func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 			scores[i] = 0
 			continue
 		}
-		c := cpu.Moved(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(pod.Requests.MilliCPU, n.Allocatable.MilliCPU))
+		c := cpu.Moved(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
+			cluster.Fraction(pod.Requests.MilliCPU, n.Allocatable.MilliCPU))
 		m := mem.Moved(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory), cluster.Fraction(pod.Requests.Memory, n.Allocatable.Memory))
 		scores[i] = float32(float64(len(s.Nodes)) * (now - c.Std() - m.Std()))
 	}

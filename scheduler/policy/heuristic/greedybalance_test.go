@@ -18,7 +18,8 @@ func TestGreedyBalanceLowersTheObjectiveMost(t *testing.T) {
 		s := &cluster.Snapshot{}
 		var rows []int32
 		for i := range 2 + r.IntN(8) {
-			n := &cluster.Node{Name: string(rune('a' + i)), Allocatable: cluster.Resources{MilliCPU: 1000 * (4 + r.Int64N(60)), Memory: (4 + r.Int64N(60)) << 30, Pods: 110}}
+			n := &cluster.Node{Name: string(rune('a' + i)),
+				Allocatable: cluster.Resources{MilliCPU: 1000 * (4 + r.Int64N(60)), Memory: (4 + r.Int64N(60)) << 30, Pods: 110}}
 			for range r.IntN(5) {
 				n.Add(cluster.Resources{MilliCPU: 100 * r.Int64N(8), Memory: r.Int64N(3) << 29, Pods: 1})
 			}

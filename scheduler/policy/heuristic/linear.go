@@ -33,7 +33,8 @@ func byUsage(h Heuristic) Heuristic {
 }
 
 // linearFamily is the linear policies with the weights in a file, such as "linear:mine.json".
-var linearFamily = family{prefix: linearPrefix, parameter: "FILE", about: "a weighted sum of features, with weights from a file of gnnsched tune", make: linearFrom}
+var linearFamily = family{prefix: linearPrefix, parameter: "FILE",
+	about: "a weighted sum of features, with weights from a file of gnnsched tune", make: linearFrom}
 
 const linearPrefix = "linear:"
 

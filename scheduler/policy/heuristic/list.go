@@ -1,6 +1,7 @@
 package heuristic
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -96,4 +97,16 @@ func Find(name string) (Heuristic, error) {
 		known = append(known, f.prefix+f.parameter)
 	}
 	return Heuristic{}, choice.Unknown("heuristic", name, known)
+}
+
+// Help lists the heuristics and the forms of names, a line each, for the help of a command.
+func Help() string {
+	var b strings.Builder
+	for _, h := range list {
+		fmt.Fprintf(&b, "   %-27s %s\n", h.Name, h.About)
+	}
+	for _, f := range Forms() {
+		fmt.Fprintf(&b, "   %-27s %s\n", f.Name, f.About)
+	}
+	return b.String()
 }

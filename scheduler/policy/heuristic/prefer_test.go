@@ -16,7 +16,8 @@ import (
 // node returns a node of size times 10 CPUs and 10 GiB, with a pod that requests the given CPUs and
 // GiB.
 func node(size, cpu, mem int64) *cluster.Node {
-	n := &cluster.Node{Name: "n", Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: size * 10_000, Memory: size * 10 << 30, Pods: 10}}
+	n := &cluster.Node{Name: "n", Version: cluster.NextVersion(),
+		Allocatable: cluster.Resources{MilliCPU: size * 10_000, Memory: size * 10 << 30, Pods: 10}}
 	if cpu+mem > 0 {
 		n.Add(cluster.Resources{MilliCPU: 1000 * cpu, Memory: mem << 30})
 	}

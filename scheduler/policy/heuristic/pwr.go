@@ -79,7 +79,8 @@ func normalize(scores []float32) {
 }
 
 // pwrFGDFamily is the mixes of PWR and FGD, such as "pwr+fgd:0.1".
-var pwrFGDFamily = family{prefix: pwrFGDPrefix, parameter: "WEIGHT", about: "a weighted mean of the scores of pwr and fgd, with the weight of pwr from 0 to 1", make: pwrFGDFor}
+var pwrFGDFamily = family{prefix: pwrFGDPrefix, parameter: "WEIGHT",
+	about: "a weighted mean of the scores of pwr and fgd, with the weight of pwr from 0 to 1", make: pwrFGDFor}
 
 const pwrFGDPrefix = "pwr+fgd:"
 
@@ -132,7 +133,8 @@ func (p *pwrFGD) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {
 
 // powerNetworkFamily is the shipped networks for GPU clusters with a price on power, such as
 // "power+gpu-gnn:2".
-var powerNetworkFamily = family{prefix: powerNetworkPrefix, parameter: "NETWORK:WEIGHT", about: "a shipped network with a price on the power that a placement adds, such as power+gpu-gnn:0.1", make: powerNetworkFor}
+var powerNetworkFamily = family{prefix: powerNetworkPrefix, parameter: "NETWORK:WEIGHT",
+	about: "a shipped network with a price on the power that a placement adds, such as power+gpu-gnn:0.1", make: powerNetworkFor}
 
 const powerNetworkPrefix = "power+"
 
@@ -140,7 +142,8 @@ func powerNetworkFor(parameter string) (Heuristic, error) {
 	name, text, _ := strings.Cut(parameter, ":")
 	weight, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(weight >= 0) || math.IsInf(weight, 1) {
-		return Heuristic{}, fmt.Errorf("%s%s: the weight of the power is no number of devices for a kilowatt, 0 or more", powerNetworkPrefix, parameter)
+		return Heuristic{}, fmt.Errorf("%s%s: the weight of the power is no number of devices for a kilowatt, 0 or more", powerNetworkPrefix,
+			parameter)
 	}
 	c, err := checkpoint.Shipped(name)
 	if err != nil {

@@ -50,7 +50,8 @@ func TestPWR(t *testing.T) {
 // The mix is the weighted mean of both scores, and FGD chooses the devices.
 func TestPWRMixedWithFGD(t *testing.T) {
 	s := powerNodes()
-	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1}, {Requests: policytest.Whole(1), Count: 1}})}
+	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1},
+		{Requests: policytest.Whole(1), Count: 1}})}
 	pod := &cluster.Pod{Requests: policytest.Share(400)}
 	scores := func(name string) []float32 {
 		h, err := Find(name)
@@ -75,7 +76,8 @@ func TestPWRMixedWithFGD(t *testing.T) {
 	if got, want := policy.Devices(h.New(setting), s.Nodes[1], pod), NewFGD(setting.Typical).Devices(s.Nodes[1], pod); got != want {
 		t.Errorf("devices %b, FGD's are %b", got, want)
 	}
-	for _, name := range []string{"pwr+fgd:", "pwr+fgd:1.1", "pwr+fgd:x", "power+gpu-gnn", "power+gpu-gnn:-1", "power+gpu-gnn:NaN", "power+none:1", "power+gnn:1"} {
+	for _, name := range []string{"pwr+fgd:", "pwr+fgd:1.1", "pwr+fgd:x", "power+gpu-gnn", "power+gpu-gnn:-1", "power+gpu-gnn:NaN",
+		"power+none:1", "power+gnn:1"} {
 		if _, err := Find(name); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -85,7 +87,8 @@ func TestPWRMixedWithFGD(t *testing.T) {
 // A price on power moves pods to nodes that draw less. Without one the network decides as ever.
 func TestNetworkWithPower(t *testing.T) {
 	s := powerNodes()
-	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1}, {Requests: policytest.Whole(1), Count: 1}})}
+	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1},
+		{Requests: policytest.Whole(1), Count: 1}})}
 	pod := &cluster.Pod{Requests: policytest.Whole(1)}
 	var scores [][]float32
 	for _, name := range []string{"power+gpu-gnn:0", "power+gpu-gnn:1000"} {
@@ -122,7 +125,8 @@ func TestPowerFirst(t *testing.T) {
 		n.GPUModel = "T4"
 		s.Nodes = append(s.Nodes, n)
 	}
-	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1}, {Requests: policytest.Whole(1), Count: 1}})}
+	setting := policy.Setting{Typical: fragmentation.NewTypical([]fragmentation.Demand{{Requests: policytest.Share(400), Count: 1},
+		{Requests: policytest.Whole(1), Count: 1}})}
 	pod := &cluster.Pod{Requests: policytest.Whole(1)}
 	scores := func(name string) []float32 {
 		h, err := Find(name)

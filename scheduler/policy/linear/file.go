@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"gnnsched/internal/choice"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 )
 
 // tunedFiles holds tuned weights, one file for each objective. `gnnsched tune` writes such files.
@@ -81,7 +81,7 @@ func parse(text []byte) (*Policy, error) {
 
 // Load reads a policy from its JSON file.
 func Load(path string) (*Policy, error) {
-	b, err := inputfile.Read(path, inputfile.Text)
+	b, err := files.Read(path, files.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,8 @@ var Docs = slices.Concat(feature.RuleDocs, []string{
 })
 
 // positive names the features that are 0 or more, with the most that they can be on a node that the pod fits on.
-var positive = map[string]float64{"used": 1, "share": 1, "empty": 1, "usage-full": math.Inf(1), "usage-peak": math.Inf(1), "usage-deviation": math.Inf(1)}
+var positive = map[string]float64{"used": 1, "share": 1, "empty": 1, "usage-full": math.Inf(1), "usage-peak": math.Inf(1),
+	"usage-deviation": math.Inf(1)}
 
 // Reached returns the value nearest to the one that a feature needs, on the way from one that it has, and whether it can have it and
 // it is enough. A feature that is 0 or 1 has nothing between.

@@ -66,7 +66,8 @@ func TestEnergyFeature(t *testing.T) {
 	if err := p.Score(s, pod, []int32{0, 1}, scores); err != nil {
 		t.Fatal(err)
 	}
-	if want := []float32{-(28 - 5) / 200., -20 / 200.}; math.Abs(float64(scores[0]-want[0])) > 1e-6 || math.Abs(float64(scores[1]-want[1])) > 1e-6 {
+	if want := []float32{-(28 - 5) / 200., -20 / 200.}; math.Abs(float64(scores[0]-want[0])) > 1e-6 ||
+		math.Abs(float64(scores[1]-want[1])) > 1e-6 {
 		t.Errorf("scores %v, want %v", scores, want)
 	}
 	if Features[energyFeature] != Energy || (*energyView)(nil).gainOf(asleep) != 0 {
@@ -162,7 +163,8 @@ func FuzzParse(f *testing.F) {
 
 // A file without weights is no policy, though it is JSON: its author named the wrong file.
 func TestParseRefusesNothing(t *testing.T) {
-	for _, text := range []string{"{}", "null", `{"name":"x"}`, `{"name":"x","weights":{}}`, `{"name":"x","weights":{"used":1}} {}`, "[]", ""} {
+	for _, text := range []string{"{}", "null", `{"name":"x"}`, `{"name":"x","weights":{}}`, `{"name":"x","weights":{"used":1}} {}`, "[]",
+		""} {
 		if p, err := parse([]byte(text)); err == nil {
 			t.Errorf("%s: %+v", text, p)
 		}

@@ -166,7 +166,8 @@ func BenchmarkUsageCost(b *testing.B) {
 					known(pods[i])
 				}
 			}
-			policies := [2]Policy{New("without", network(b, checkpoint.GNN, sets...), nil), New("with", network(b, checkpoint.GNN, append(sets, "usage")...), nil)}
+			policies := [2]Policy{New("without", network(b, checkpoint.GNN, sets...), nil),
+				New("with", network(b, checkpoint.GNN, append(sets, "usage")...), nil)}
 			s, rng, fastest := busy(nodes), rand.New(rand.NewPCG(2, 3)), [2]time.Duration{time.Hour, time.Hour}
 			candidates, out := make([]int32, nodes), make([]float32, nodes)
 			for i := range candidates {

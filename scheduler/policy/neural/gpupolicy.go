@@ -90,7 +90,8 @@ const powerFirstWeight = 1e6
 const powerFirstWatt = 1e6
 
 // powerTie is the unit to which the network's scores are rounded then, in devices, if all devices are idle. The first of tied nodes
-// is taken, so that fewer nodes are awake. On the openb list default, 0.03 drew 853.5 kW, 0.1 854.0, 0.3 854.8, and scores that were not rounded 854.6.
+// is taken, so that fewer nodes are awake. On the openb list default, 0.03 drew 853.5 kW, 0.1 854.0, 0.3
+// 854.8, and scores that were not rounded 854.6.
 const powerTie = 0.03
 
 // Name implements policy.Policy.
@@ -192,7 +193,8 @@ func (p *GPUPolicy) Reading(s *cluster.Snapshot, pod *cluster.Pod, candidates []
 		on = p.Devices(n, pod)
 	}
 	before, after := p.encoder.Vertex(n, cluster.Resources{}, 0), p.encoder.Vertex(n, pod.Requests, on)
-	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{float32(p.value(e.Value.before)), float32(p.lowestAfter(&e.Value))}, infer.StepReading(&before, &after, p.psi)...)}
+	return &policy.Reading{Kind: policy.ValueReading, Features: append([]float32{float32(p.value(e.Value.before)),
+		float32(p.lowestAfter(&e.Value))}, infer.StepReading(&before, &after, p.psi)...)}
 }
 
 // Devices implements policy.DeviceChooser, for the cluster of the last call of Score. Before the

@@ -30,7 +30,8 @@ func gpuNetwork(t testing.TB, head checkpoint.Head) *infer.Network {
 
 var gpuDemand = []fragmentation.Demand{
 	{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}, Count: 3},
-	{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Share(300), Count: 1}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
+	{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Share(300), Count: 1}, {Requests: policytest.Whole(1), Count: 2},
+	{Requests: policytest.Whole(2), Count: 1},
 }
 
 // Over many decisions the policy, with its caches, scores like the network itself: the value of the
@@ -52,7 +53,8 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := &cluster.Snapshot{}
 			for range rapid.IntRange(1, 6).Draw(t, "nodes") {
-				s.Nodes = append(s.Nodes, policytest.GPUNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "devices")))
+				s.Nodes = append(s.Nodes, policytest.GPUNode(rapid.SampledFrom([]int64{8000, 64_000}).Draw(t, "cpu"),
+					rapid.Int64Range(0, 4).Draw(t, "devices")))
 			}
 			p := New("learned", net, typical)
 			for range 25 {
@@ -86,7 +88,9 @@ func TestGPUPolicyIsTheNetwork(t *testing.T) {
 
 // The scores do not depend on the order of the nodes.
 func TestGPUPolicyIsEquivariant(t *testing.T) {
-	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 4, policytest.Share(300)), policytest.GPUNode(64_000, 2, policytest.Whole(1)), policytest.GPUNode(8000, 2), policytest.GPUNode(64_000, 4, policytest.Share(500), policytest.Share(300))}}
+	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 4, policytest.Share(300)),
+		policytest.GPUNode(64_000, 2, policytest.Whole(1)), policytest.GPUNode(8000, 2),
+		policytest.GPUNode(64_000, 4, policytest.Share(500), policytest.Share(300))}}
 	pod := &cluster.Pod{Requests: policytest.Share(300)}
 	net := gpuNetwork(t, checkpoint.DQN)
 	typical := fragmentation.NewTypical(gpuDemand)
@@ -126,7 +130,8 @@ func TestGPUPolicyBeforeScore(t *testing.T) {
 // A pod without GPUs scores 0 on a node without GPUs, whatever the network.
 func TestGPUPolicyOnNodesWithoutGPUs(t *testing.T) {
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 2)}}
-	got := policytest.Scores(t, New("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
+	got := policytest.Scores(t, New("any", gpuNetwork(t, checkpoint.DQN), fragmentation.NewTypical(gpuDemand)), s,
+		&cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Pods: 1}}, []int32{0, 1})
 	if got[0] != 0 || got[1] == 0 {
 		t.Errorf("%v", got)
 	}

@@ -19,7 +19,8 @@ import (
 // A network with the set partitions scores, with its caches, as the network itself does on the state after the placement, whichever memory
 // slices are in use, and takes the GPU of the lowest value.
 func TestGPUPolicySeesPartitions(t *testing.T) {
-	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "partitions"}}
+	a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8,
+		Features: []string{"base", "partitions"}}
 	net, err := infer.New(checkpoint.Random(a, rand.New(rand.NewPCG(1, 2))))
 	if err != nil {
 		t.Fatal(err)

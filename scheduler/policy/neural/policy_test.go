@@ -15,7 +15,8 @@ import (
 )
 
 func network(t testing.TB, e checkpoint.Encoder, features ...string) *infer.Network {
-	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32, Features: features, Graph: checkpoint.GraphOf(features)}, rand.New(rand.NewPCG(1, 2)))
+	c := checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32, Features: features,
+		Graph: checkpoint.GraphOf(features)}, rand.New(rand.NewPCG(1, 2)))
 	n, err := infer.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,8 @@ func TestMixedPolicyChoosesDevices(t *testing.T) {
 	net, typical := network(t, checkpoint.MLP, "base", "devices"), fragmentation.NewTypical(gpuDemand)
 	rapid.Check(t, func(t *rapid.T) {
 		p := New("x", net, typical)
-		s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 3), policytest.GPUNode(64_000, 4)}}
+		s := &cluster.Snapshot{Nodes: []*cluster.Node{policytest.GPUNode(64_000, 0), policytest.GPUNode(64_000, 3),
+			policytest.GPUNode(64_000, 4)}}
 		for range 8 {
 			pod := &cluster.Pod{Requests: rapid.SampledFrom(gpuDemand).Draw(t, "pod").Requests}
 			rows := s.Feasible(pod, nil)

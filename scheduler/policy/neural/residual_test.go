@@ -17,7 +17,8 @@ import (
 // An untrained network with a residual is the linear policy, on clusters of every size.
 func TestUntrainedResidualIsTheRule(t *testing.T) {
 	for _, encoder := range []checkpoint.Encoder{checkpoint.MLP, checkpoint.GNN} {
-		a := checkpoint.Architecture{Encoder: encoder, Head: checkpoint.DQN, Hidden: 16, Features: []string{"base", "whole", "rule"}, Residual: true}
+		a := checkpoint.Architecture{Encoder: encoder, Head: checkpoint.DQN, Hidden: 16, Features: []string{"base", "whole", "rule"},
+			Residual: true}
 		c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
 		if err := c.FollowRule(linear.Tuned("linear").ByName()); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/policy"
 )
 
@@ -21,7 +21,8 @@ var rules = []rule{
 	{"first-fit", "the first GPU with room, as low as possible", func(Mix) loss { return func(_, _ mig.Slices) float64 { return 0 } }, false},
 	{"best-fit", "the GPU with least room, where most placements stay free", func(Mix) loss { return leastRoom }, false},
 	{"placements", "the placement that leaves most placements free", func(Mix) loss { return growth(taken) }, false},
-	{"blocked", "the placement that blocks least, counted without knowledge of the workload", func(Mix) loss { return growth(blocked) }, false},
+	{"blocked", "the placement that blocks least, counted without knowledge of the workload", func(Mix) loss { return growth(blocked) },
+		false},
 	{"fgd", "the placement after which typical pods can use most", func(m Mix) loss { return growth(m.fragmentation) }, true},
 	{"value", "the placement of least learned cost", func(m Mix) loss { return growth(learned().potential(m)) }, true},
 }
@@ -39,7 +40,7 @@ func Rules() []string {
 // name is given; others decides about pods that request no partition.
 func Find(name string) (make func(name string, m Mix, others policy.Policy) *Policy, mix bool, err error) {
 	if strings.HasSuffix(name, ".json") {
-		b, err := inputfile.Read(name, inputfile.Data)
+		b, err := files.Read(name, files.Data)
 		if err != nil {
 			return nil, false, fmt.Errorf("values of MIG states: %w", err)
 		}

@@ -5,7 +5,8 @@ import "gnnsched/internal/cluster"
 // GPUNode returns a node with the given thousandths of a CPU and number of devices, on which pods
 // with the given requests run.
 func GPUNode(cpu, devices int64, running ...cluster.Resources) *cluster.Node {
-	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: cpu, Memory: 1 << 40, GPU: devices, Pods: 100}, GPUs: make([]int64, devices), Version: cluster.NextVersion()}
+	n := &cluster.Node{Allocatable: cluster.Resources{MilliCPU: cpu, Memory: 1 << 40, GPU: devices, Pods: 100}, GPUs: make([]int64, devices),
+		Version: cluster.NextVersion()}
 	for _, r := range running {
 		n.Add(r)
 	}

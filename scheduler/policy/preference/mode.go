@@ -37,11 +37,7 @@ func (m Mode) OneOf(modes []Mode) error {
 	if slices.Contains(modes, m) {
 		return nil
 	}
-	var all []string
-	for _, known := range modes {
-		all = append(all, string(known))
-	}
-	return fmt.Errorf("preferences is %q%s", m, choice.Among(string(m), all))
+	return fmt.Errorf("preferences is %q%s", m, choice.Among(string(m), choice.Names(modes, choice.Text)))
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It takes false for Off, because YAML reads an unquoted

@@ -14,7 +14,8 @@ import (
 )
 
 func TestModes(t *testing.T) {
-	for text, want := range map[string]preference.Mode{`"first"`: preference.First, `"declared"`: preference.Declared, `"blend"`: preference.Blend, `"off"`: preference.Off, `false`: preference.Off} {
+	for text, want := range map[string]preference.Mode{`"first"`: preference.First, `"declared"`: preference.Declared,
+		`"blend"`: preference.Blend, `"off"`: preference.Off, `false`: preference.Off} {
 		var m preference.Mode
 		if err := json.Unmarshal([]byte(text), &m); err != nil || m != want || m.Validate() != nil {
 			t.Errorf("%s is %q, %v", text, m, err)
@@ -24,7 +25,8 @@ func TestModes(t *testing.T) {
 	if err := json.Unmarshal([]byte(`true`), &m); err == nil {
 		t.Errorf("true is %q", m)
 	}
-	if err := preference.Mode("last").Validate(); err == nil || !strings.Contains(err.Error(), `"last"; there are first, declared, blend, off`) {
+	if err := preference.Mode("last").Validate(); err == nil ||
+		!strings.Contains(err.Error(), `"last"; there are first, declared, blend, off`) {
 		t.Error(err)
 	}
 }
@@ -53,7 +55,8 @@ func TestWhatCounts(t *testing.T) {
 
 // The sum is linear in the weights, and a plugin of weight 0 does not score.
 func TestWeights(t *testing.T) {
-	nodes := []*cluster.Node{{Name: "a", Zone: "x"}, {Name: "b", Zone: "y"}, {Name: "c", Zone: "y", Taints: []cluster.Taint{{Key: "old", Effect: cluster.PreferNoSchedule}}}}
+	nodes := []*cluster.Node{{Name: "a", Zone: "x"}, {Name: "b", Zone: "y"},
+		{Name: "c", Zone: "y", Taints: []cluster.Taint{{Key: "old", Effect: cluster.PreferNoSchedule}}}}
 	pod, candidates, running := &cluster.Pod{Owner: "web"}, []int32{0, 1, 2}, []int32{0, 0, 1}
 	scorer := preference.NewScorer(preference.First, nodes)
 	by := func(w preference.Weights) []int64 { return slices.Clone(scorer.SumsBy(w, pod, candidates, running)) }

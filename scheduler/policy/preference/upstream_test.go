@@ -57,7 +57,8 @@ func upstream(t *testing.T, sees fwk.SharedLister) framework.Framework {
 	informed := informers.NewSharedInformerFactory(client, 0)
 	services := informed.Core().V1().Services().Informer().GetIndexer()
 	for _, owner := range []string{"web", "db"} {
-		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: "default"}, Spec: v1.ServiceSpec{Selector: map[string]string{ownerLabel: owner}}}
+		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: "default"},
+			Spec: v1.ServiceSpec{Selector: map[string]string{ownerLabel: owner}}}
 		if err := services.Add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,8 @@ type drawn struct {
 func draw(t *rapid.T) (d drawn) {
 	taint := cluster.Taint{Key: "old", Effect: cluster.PreferNoSchedule}
 	zones := rapid.SampledFrom([][]string{{""}, {"a", "b", "c"}, {"", "a", "b"}}).Draw(t, "zones")
-	taints := rapid.SampledFrom([][][]cluster.Taint{{nil}, {nil, {taint}, {taint, {Key: "far", Effect: cluster.PreferNoSchedule}}}}).Draw(t, "taints")
+	taints := rapid.SampledFrom([][][]cluster.Taint{{nil}, {nil, {taint}, {taint, {Key: "far", Effect: cluster.PreferNoSchedule}}}}).Draw(t,
+		"taints")
 	for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {
 		n := &cluster.Node{Name: fmt.Sprintf("n%d", i), Allocatable: cluster.Resources{MilliCPU: 64_000, Memory: 1 << 40, Pods: 110}}
 		n.Zone = rapid.SampledFrom(zones).Draw(t, "zone")
@@ -122,7 +124,8 @@ func (d drawn) objects() (nodes []*v1.Node, pods []*v1.Pod) {
 		if n.Zone != "" {
 			labels[v1.LabelTopologyZone] = n.Zone
 		}
-		nodes = append(nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels}, Spec: v1.NodeSpec{Taints: kube.Taints(n.Taints)}})
+		nodes = append(nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: labels},
+			Spec: v1.NodeSpec{Taints: kube.Taints(n.Taints)}})
 		for k, owner := range d.owners[i] {
 			p := pod(fmt.Sprintf("%s-%d", n.Name, k), &cluster.Pod{Owner: owner})
 			p.Spec.NodeName = n.Name

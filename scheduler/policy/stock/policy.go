@@ -75,7 +75,8 @@ func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 func (p *Policy) fitScore(n *cluster.Node, r cluster.Resources) int64 {
 	used := usedWith(n, r)
 	var sum, weights int64
-	for i, x := range [...]amount{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory}, {used.GPU, n.Allocatable.GPU}} {
+	for i, x := range [...]amount{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory},
+		{used.GPU, n.Allocatable.GPU}} {
 		weight := p.fit[i]
 		if weight == 0 || x.offered == 0 || i == gpuIndex && r.GPU == 0 {
 			continue

@@ -93,7 +93,8 @@ const maxWeight = 10_000
 
 // Validate returns the first error of the profile, by the rules of upstream's validation.
 func (p Profile) Validate() error {
-	for _, w := range [...]int64{p.Weights.Fit, p.Weights.Balanced, p.Weights.Spread, p.Weights.Taints, p.Weights.NodeAffinity, p.Weights.PodAffinity, p.Weights.ImageLocality} {
+	for _, w := range [...]int64{p.Weights.Fit, p.Weights.Balanced, p.Weights.Spread, p.Weights.Taints, p.Weights.NodeAffinity,
+		p.Weights.PodAffinity, p.Weights.ImageLocality} {
 		if w < 0 || w > maxWeight {
 			return fmt.Errorf("a plugin's weight is %d, want 0 to %d", w, maxWeight)
 		}
@@ -105,11 +106,14 @@ func (p Profile) Validate() error {
 		return err
 	}
 	if (p.Strategy == RequestedToCapacityRatio) != (len(p.Shape) > 0) {
-		return fmt.Errorf("strategy %s with %d points of a shape: %s needs one or more, the others none", p.Strategy, len(p.Shape), RequestedToCapacityRatio)
+		return fmt.Errorf("strategy %s with %d points of a shape: %s needs one or more, the others none", p.Strategy, len(p.Shape),
+			RequestedToCapacityRatio)
 	}
 	for i, x := range p.Shape {
-		if x.Utilization < 0 || x.Utilization > 100 || x.Score < 0 || x.Score > MaxShapeScore || i > 0 && x.Utilization <= p.Shape[i-1].Utilization {
-			return fmt.Errorf("point %d of the shape, %d%% with score %d: want ascending utilizations from 0 to 100, and scores from 0 to %d", i+1, x.Utilization, x.Score, MaxShapeScore)
+		if x.Utilization < 0 || x.Utilization > 100 || x.Score < 0 || x.Score > MaxShapeScore || i > 0 &&
+			x.Utilization <= p.Shape[i-1].Utilization {
+			return fmt.Errorf("point %d of the shape, %d%% with score %d: want ascending utilizations from 0 to 100, and scores from 0 to %d", i+1,
+				x.Utilization, x.Score, MaxShapeScore)
 		}
 	}
 	return nil
@@ -122,7 +126,8 @@ func (p Profile) validateResources() error {
 	seen := map[Resource]bool{}
 	for _, x := range p.Fit {
 		if x.Resource.index() < 0 || seen[x.Resource] || x.Weight < 1 || x.Weight > 100 {
-			return fmt.Errorf("resource %q with weight %d of NodeResourcesFit: want each of %v at most once, with weight 1 to 100", x.Resource, x.Weight, Resources)
+			return fmt.Errorf("resource %q with weight %d of NodeResourcesFit: want each of %v at most once, with weight 1 to 100", x.Resource,
+				x.Weight, Resources)
 		}
 		seen[x.Resource] = true
 	}

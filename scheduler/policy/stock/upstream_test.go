@@ -118,7 +118,8 @@ func nodeInfo(n *cluster.Node) fwk.NodeInfo {
 func v1Pod(name string, r cluster.Resources) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: kube.NonzeroResourceList(r)}}}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c",
+			Resources: v1.ResourceRequirements{Requests: kube.NonzeroResourceList(r)}}}},
 	}
 }
 

@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/policy"
 )
 
@@ -83,7 +81,7 @@ func parse(b []byte) (*Agent, error) {
 
 // Load reads an agent from a file that Save wrote.
 func Load(path string) (*Agent, error) {
-	b, err := inputfile.Read(path, inputfile.Data)
+	b, err := files.Read(path, files.Data)
 	if err != nil {
 		return nil, fmt.Errorf("tabular agent: %w", err)
 	}
@@ -100,19 +98,7 @@ func (a *Agent) Save(path string) error {
 	if err != nil {
 		return fmt.Errorf("tabular agent: %w", err)
 	}
-	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("tabular agent: %w", err)
-	}
-	defer os.Remove(next.Name()) // if a step below fails
-	_, err = next.Write(append(b, '\n'))
-	if closed := next.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(next.Name(), path)
-	}
-	if err != nil {
+	if err := files.Write(path, append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("tabular agent: %w", err)
 	}
 	return nil

@@ -71,7 +71,8 @@ func TestBins(t *testing.T) {
 func drawSnapshot(t *rapid.T) (*cluster.Snapshot, *cluster.Pod) {
 	s := &cluster.Snapshot{}
 	amounts := func(label string, least int64) cluster.Resources {
-		return cluster.Resources{MilliCPU: rapid.Int64Range(least, 64_000).Draw(t, label+" cpu"), Memory: rapid.Int64Range(least, 1<<38).Draw(t, label+" memory"), Pods: 110}
+		return cluster.Resources{MilliCPU: rapid.Int64Range(least, 64_000).Draw(t, label+" cpu"),
+			Memory: rapid.Int64Range(least, 1<<38).Draw(t, label+" memory"), Pods: 110}
 	}
 	for range rapid.IntRange(1, 8).Draw(t, "nodes") {
 		n := &cluster.Node{Name: "n", Allocatable: amounts("node", 0), Unschedulable: rapid.IntRange(0, 5).Draw(t, "cordoned") == 0}
@@ -89,10 +90,12 @@ func TestCells(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
 		s, pod := drawSnapshot(t)
-		turned, larger, pod4 := &cluster.Snapshot{Nodes: slices.Clone(s.Nodes)}, &cluster.Snapshot{}, &cluster.Pod{Requests: pod.Requests.Times(4)}
+		turned, larger, pod4 := &cluster.Snapshot{Nodes: slices.Clone(s.Nodes)}, &cluster.Snapshot{},
+			&cluster.Pod{Requests: pod.Requests.Times(4)}
 		slices.Reverse(turned.Nodes)
 		for _, n := range s.Nodes { // a power of two: fractions and means stay the same to the last bit
-			larger.Nodes = append(larger.Nodes, &cluster.Node{Allocatable: n.Allocatable.Times(4), Requested: n.Requested.Times(4), Unschedulable: n.Unschedulable})
+			larger.Nodes = append(larger.Nodes, &cluster.Node{Allocatable: n.Allocatable.Times(4), Requested: n.Requested.Times(4),
+				Unschedulable: n.Unschedulable})
 		}
 		a := agent(t, c)
 		v, v4 := a.View(s, pod), a.View(larger, pod4)
@@ -105,7 +108,8 @@ func TestCells(t *testing.T) {
 				t.Fatalf("cell %d, four times as large %d", cell, got)
 			}
 		}
-		if w := a.View(turned, pod); w.size != v.size || math.Abs(w.cpu-v.cpu) > 1e-9*max(1, v.cpu) || math.Abs(w.mem-v.mem) > 1e-9*max(1, v.mem) {
+		if w := a.View(turned, pod); w.size != v.size || math.Abs(w.cpu-v.cpu) > 1e-9*max(1, v.cpu) ||
+			math.Abs(w.mem-v.mem) > 1e-9*max(1, v.mem) {
 			t.Fatalf("%+v, turned round %+v", v, w)
 		}
 	})
@@ -159,8 +163,9 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	for name, edit := range map[string]func(*Config){
-		"bins": func(c *Config) { c.Bins = 0 }, "range": func(c *Config) { c.Range = math.NaN() }, "sizeBins": func(c *Config) { c.SizeBins = 33 },
-		"seed": func(c *Config) { c.Seed = 1 << 40 }, "steps": func(c *Config) { c.Steps = 0 }, "gamma": func(c *Config) { c.Gamma = 1 },
+		"bins": func(c *Config) { c.Bins = 0 }, "range": func(c *Config) { c.Range = math.NaN() },
+		"sizeBins": func(c *Config) { c.SizeBins = 33 },
+		"seed":     func(c *Config) { c.Seed = 1 << 40 }, "steps": func(c *Config) { c.Steps = 0 }, "gamma": func(c *Config) { c.Gamma = 1 },
 		"learningRate": func(c *Config) { c.LearningRate = 0 }, "initEpsilon": func(c *Config) { c.InitEpsilon = -1 },
 		"finalEpsilon": func(c *Config) { c.FinalEpsilon = 2 }, "epsilonShare": func(c *Config) { c.EpsilonShare = math.Inf(1) },
 	} {
@@ -185,7 +190,8 @@ func FuzzParse(f *testing.F) {
 		scores := make([]float32, 1)
 		for _, ask := range []int64{0, 1, 500, math.MaxInt32} {
 			pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: ask, Memory: ask, Pods: 1}}
-			if err := a.Score(&cluster.Snapshot{Nodes: []*cluster.Node{n}}, pod, []int32{0}, scores); err != nil || math.IsInf(float64(scores[0]), 0) {
+			if err := a.Score(&cluster.Snapshot{Nodes: []*cluster.Node{n}}, pod, []int32{0}, scores); err != nil ||
+				math.IsInf(float64(scores[0]), 0) {
 				t.Fatal(scores, err)
 			}
 		}

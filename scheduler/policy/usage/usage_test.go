@@ -31,7 +31,8 @@ func mean(x float64) cluster.Statistics { return cluster.Statistics{Mean: x} }
 
 // bound is a pod that was bound so many seconds ago.
 func bound(ago float64, limit int64) cluster.RecentPod {
-	return cluster.RecentPod{At: now - ago, Requests: cluster.Resources{MilliCPU: 100, Memory: 1000}, Limits: cluster.Resources{MilliCPU: limit}}
+	return cluster.RecentPod{At: now - ago, Requests: cluster.Resources{MilliCPU: 100, Memory: 1000},
+		Limits: cluster.Resources{MilliCPU: limit}}
 }
 
 func pod(requests, limits cluster.Resources) *cluster.Pod {
@@ -40,7 +41,8 @@ func pod(requests, limits cluster.Resources) *cluster.Pod {
 
 // The scores are computed by hand from the formulas in the docs of the policies.
 func TestFormulas(t *testing.T) {
-	tlp, lvrb, koordinator, crane := usage.TargetLoadPacking{}, usage.LoadVariationRiskBalancing{}, usage.KoordinatorLoadAware{}, usage.CraneDynamic{}
+	tlp, lvrb, koordinator, crane := usage.TargetLoadPacking{}, usage.LoadVariationRiskBalancing{}, usage.KoordinatorLoadAware{},
+		usage.CraneDynamic{}
 	limit200 := pod(cluster.Resources{MilliCPU: 100}, cluster.Resources{MilliCPU: 200})
 	request400 := pod(cluster.Resources{MilliCPU: 400}, cluster.Resources{})
 	nothing := pod(cluster.Resources{}, cluster.Resources{})
@@ -72,7 +74,8 @@ func TestFormulas(t *testing.T) {
 
 		{"CPU 45 with 1,700 more, memory 73 with 700 more", koordinator, estimated, node(mean(500), mean(2000)), 59},
 		{"without request: 250 thousandths, and 200 MiB do not fit: (81 + 0)/2", koordinator, nothing, node(mean(500), mean(2000)), 40},
-		{"a pod that the measurement lacks: CPU 42 with 85 more, memory 66 with 700 more", koordinator, estimated, node(mean(500), mean(2000), bound(10, 100)), 54},
+		{"a pod that the measurement lacks: CPU 42 with 85 more, memory 66 with 700 more", koordinator, estimated,
+			node(mean(500), mean(2000), bound(10, 100)), 54},
 		{"over 65 % of CPU: filtered, CPU 0, memory 73", koordinator, estimated, node(mean(2640), mean(2000)), 36 - 1000},
 		{"over 95 % of memory: filtered", koordinator, estimated, node(mean(500), mean(9600)), 22 - 1000},
 		{"by requests: CPU 32, memory 83", koordinator, estimated, unmeasured(4000), 57},
@@ -99,7 +102,8 @@ func TestKoordinatorExpires(t *testing.T) {
 	old, fresh := node(mean(0), mean(0)), unmeasured(4000)
 	old.Usage.At = now - 181
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{old, fresh}, Now: now}
-	got := policytest.Scores(t, usage.KoordinatorLoadAware{}, s, pod(cluster.Resources{MilliCPU: 1000, Memory: 1000}, cluster.Resources{}), []int32{0, 1})
+	got := policytest.Scores(t, usage.KoordinatorLoadAware{}, s, pod(cluster.Resources{MilliCPU: 1000, Memory: 1000}, cluster.Resources{}),
+		[]int32{0, 1})
 	if got[0] != got[1] {
 		t.Errorf("scores %v, want equal ones", got)
 	}
@@ -123,7 +127,8 @@ func TestPeaks(t *testing.T) {
 			t.Errorf("node %d: %v, want %v", i, got[i], want[i])
 		}
 	}
-	for i, p := range []*cluster.Pod{pod(cluster.Resources{}, cluster.Resources{MilliCPU: 3200}), pod(cluster.Resources{}, cluster.Resources{})} {
+	for i, p := range []*cluster.Pod{pod(cluster.Resources{}, cluster.Resources{MilliCPU: 3200}),
+		pod(cluster.Resources{}, cluster.Resources{})} {
 		if got := policytest.Scores(t, usage.Peaks{}, s, p, []int32{0, 2}); got[0] != 0 || got[1] != 100 {
 			t.Errorf("pod %d without request: %v", i, got)
 		}

@@ -75,11 +75,8 @@ func Near(a, b feature.Wishes) bool {
 }
 
 // Terms returns the names of the terms that networks can read.
-func Terms() (names []string) {
-	for _, t := range feature.WishTerms {
-		names = append(names, t.Name)
-	}
-	return names
+func Terms() []string {
+	return choice.Names(feature.WishTerms[:], func(t feature.WishTerm) string { return t.Name })
 }
 
 // corners is how often Draw draws a single term.
@@ -118,7 +115,8 @@ const slack = 1e-6
 // Parse reads an objective for a network that knows the given terms. The error lists them.
 func Parse(text string, known []checkpoint.Wish) (w feature.Wishes, err error) {
 	if !Many(known) {
-		return w, fmt.Errorf("objective %q: the network was trained for one objective and does not read another; use a checkpoint that lists wishes in its manifest", text)
+		return w, fmt.Errorf("objective %q: the network was trained for one objective and does not read another; "+
+			"use a checkpoint that lists wishes in its manifest", text)
 	}
 	m, err := objective.Parse(text)
 	if err == nil {
@@ -133,7 +131,8 @@ func Parse(text string, known []checkpoint.Wish) (w feature.Wishes, err error) {
 		case at < 0 && !(share <= 0):
 			return w, fmt.Errorf("objective %q: the network does not know %s; it knows %s", text, feature.WishTerms[i].Name, names(known))
 		case at >= 0 && !(float64(share) >= known[at].Least-slack && float64(share) <= known[at].Most+slack):
-			return w, fmt.Errorf("objective %q: the share of %s is %.3g, and the network was trained on %g to %g", text, known[at].Term, share, known[at].Least, known[at].Most)
+			return w, fmt.Errorf("objective %q: the share of %s is %.3g, and the network was trained on %g to %g", text, known[at].Term, share,
+				known[at].Least, known[at].Most)
 		}
 	}
 	return w, nil

@@ -100,7 +100,8 @@ func packTerm() int { return indexOf("pack") }
 
 // Whatever the text, the shares are finite, 0 or more, of known terms, and add up to 1.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"balance=1,energy=0.3", "energy", "", ",", "balance=NaN", "balance=1e-320,energy=1e308", "balance=0x1p-1074", "\x00=1", "energy=+Inf", "pack=1e308", "energy=0x1p-1074"} {
+	for _, text := range []string{"balance=1,energy=0.3", "energy", "", ",", "balance=NaN", "balance=1e-320,energy=1e308",
+		"balance=0x1p-1074", "\x00=1", "energy=+Inf", "pack=1e308", "energy=0x1p-1074"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

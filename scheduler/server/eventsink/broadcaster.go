@@ -1,6 +1,7 @@
 package eventsink
 
 import (
+	"cmp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -52,10 +53,7 @@ func controller(scheduler string) string {
 		return '-'
 	}, scheduler)
 	name = strings.Trim(name[:min(len(name), validation.LabelValueMaxLength)], "-._")
-	if name == "" {
-		return "gnnsched"
-	}
-	return name
+	return cmp.Or(name, "gnnsched")
 }
 
 // Shutdown ends the broadcaster and its recorders.

@@ -125,7 +125,8 @@ func TestSinkHandlesFailures(t *testing.T) {
 		"refused":                     {answers: []error{refused}, want: []string{"create a"}},
 		"unreachable":                 {answers: []error{unreachable, unreachable}, want: []string{"create a", "create a", "create a"}},
 		"series of a forgotten event": {patch: true, answers: []error{gone}, want: []string{"patch a x2", "create a x2"}},
-		"gone for good":               {answers: slices.Repeat([]error{unreachable}, 100), want: slices.Repeat([]string{"create a"}, tries), dropped: 1},
+		"gone for good": {answers: slices.Repeat([]error{unreachable}, 100), want: slices.Repeat([]string{"create a"}, tries),
+			dropped: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,8 @@ func TestAsk(t *testing.T) {
 			time.Sleep(step.wait)
 			q.client = &http.Client{Transport: step.server}
 			err := q.ask(t.Context())
-			if (err == nil) != (step.want == well) || err != nil && !strings.Contains(err.Error(), step.want) || errors.As(err, &failure{}) != strings.HasPrefix(step.want, fail) {
+			if (err == nil) != (step.want == well) || err != nil && !strings.Contains(err.Error(), step.want) ||
+				errors.As(err, &failure{}) != strings.HasPrefix(step.want, fail) {
 				t.Errorf("question %d, answers %+v: %v, want %q", i, step.server, err, step.want)
 			}
 		}
@@ -81,7 +82,8 @@ func TestAsk(t *testing.T) {
 func TestNew(t *testing.T) {
 	var connections, questions atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if (r.URL.Path == "/behind/readyz" || r.URL.String() == "/behind/api/v1/nodes?limit=1") && r.Header.Get("Authorization") == "Bearer secret" {
+		if (r.URL.Path == "/behind/readyz" || r.URL.String() == "/behind/api/v1/nodes?limit=1") &&
+			r.Header.Get("Authorization") == "Bearer secret" {
 			questions.Add(1)
 		}
 	}))

@@ -99,7 +99,8 @@ func TestBindingWithoutAnswer(t *testing.T) {
 						b.pod.UID = c.uid
 					}
 					g, _, _ := start(t, func(context.Context) error { return nil })
-					client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: g.Wrap(b), ContentConfig: rest.ContentConfig{ContentType: content}})
+					client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: g.Wrap(b),
+						ContentConfig: rest.ContentConfig{ContentType: content}})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -68,7 +68,8 @@ func (s *apiServer) comeBack() {
 func (s *apiServer) create(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", ResourceVersion: fmt.Sprint(len(s.pods) + 2)}}
+	p := corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", ResourceVersion: fmt.Sprint(len(s.pods) + 2)}}
 	s.pods = append(s.pods, p)
 	for _, w := range s.streams {
 		go show(w, p)
@@ -109,7 +110,8 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch s.away {
 	case failing:
-		return answer(r, http.StatusServiceUnavailable, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable})
+		return answer(r, http.StatusServiceUnavailable, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable})
 	case refusing, hanging:
 		return nil, errRefused
 	}
@@ -119,7 +121,8 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		b, err := io.ReadAll(r.Body)
 		return &http.Response{StatusCode: http.StatusCreated, Body: io.NopCloser(strings.NewReader(string(b))), Request: r}, err
 	case q.Get("sendInitialEvents") != "": // clients then list
-		return answer(r, http.StatusBadRequest, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusBadRequest})
+		return answer(r, http.StatusBadRequest, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Code: http.StatusBadRequest})
 	case q.Get("watch") != "":
 		from, w := io.Pipe()
 		s.streams = append(s.streams, w)
@@ -128,12 +131,14 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		go show(w, s.pods[since-1:]...)
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: from, Request: r}, nil
 	}
-	return answer(r, http.StatusOK, corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(len(s.pods) + 1)}, Items: s.pods})
+	return answer(r, http.StatusOK, corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: fmt.Sprint(len(s.pods) + 1)}, Items: s.pods})
 }
 
 func answer(r *http.Request, status int, o any) (*http.Response, error) {
 	b, err := json.Marshal(o)
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(string(b))), Request: r}, err
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(string(b))), Request: r}, err
 }
 
 // watched starts a server and an informer of its pods, whose requests pass through wrap. sees returns
@@ -165,7 +170,8 @@ func start(t *testing.T, ask func(context.Context) error) (g *Gate, log func() s
 		lines = append(lines, line)
 	}, funcr.Options{}), func(s float64) { mu.Lock(); counted += s; mu.Unlock() })
 	go g.Run(t.Context())
-	return g, func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(lines, "\n") }, func() float64 { mu.Lock(); defer mu.Unlock(); return counted }
+	return g, func() string { mu.Lock(); defer mu.Unlock(); return strings.Join(lines, "\n") },
+		func() float64 { mu.Lock(); defer mu.Unlock(); return counted }
 }
 
 // after returns the time until a pod that is created when the server comes back is seen.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/stock"
 )
@@ -23,7 +23,7 @@ const hint = "name the KubeSchedulerConfiguration that kube-scheduler runs with,
 // more than a stock.Profile can hold is an error, because playing only a part of it would mislead. What does
 // not score is not looked at. Errors have the exit code exit.Usage.
 func Read(path string) (stock.Profile, error) {
-	text, err := inputfile.Read(path, inputfile.Text)
+	text, err := files.Read(path, files.Text)
 	if err != nil {
 		return stock.Profile{}, exit.New(exit.Usage, fmt.Errorf("scheduler configuration: %w", err), hint)
 	}

@@ -33,7 +33,8 @@ func TestWrittenIsRead(t *testing.T) {
 
 // A file without a word about scores is upstream's default.
 func TestDefault(t *testing.T) {
-	for _, body := range []string{"", "profiles: [{schedulerName: mine}]\n", "profiles: [{plugins: {score: {disabled: [{name: VolumeBinding}]}}}]\n"} {
+	for _, body := range []string{"", "profiles: [{schedulerName: mine}]\n",
+		"profiles: [{plugins: {score: {disabled: [{name: VolumeBinding}]}}}]\n"} {
 		got, err := parse([]byte(header + body))
 		if d := cmp.Diff(stock.Default(), got); d != "" || err != nil {
 			t.Errorf("%q: %v: %s", body, err, d)
@@ -53,7 +54,8 @@ func TestWeights(t *testing.T) {
 	if d := cmp.Diff(want, got.Weights); d != "" || err != nil {
 		t.Errorf("%v: %s", err, d)
 	}
-	got, err = parse([]byte(header + "profiles: [{plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit, weight: 4}]}}}]"))
+	got, err = parse([]byte(header + "profiles: [{plugins: {score: {disabled: [{name: '*'}], enabled: [{name: " +
+		"NodeResourcesFit, weight: 4}]}}}]"))
 	if d := cmp.Diff(stock.Weights{Fit: 4}, got.Weights); d != "" || err != nil {
 		t.Errorf("%v: %s", err, d)
 	}
@@ -68,18 +70,27 @@ func TestWeights(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	for body, want := range map[string]string{
 		"profile: []": `unknown field "profile"`,
-		"profiles: [{schedulerName: a}, {schedulerName: b}]":                                                                                                                       "2 profiles",
-		"extenders: [{urlPrefix: 'http://x', prioritizeVerb: p, weight: 1}]":                                                                                                       "extenders",
-		"profiles: [{plugins: {score: {enabled: [{name: LearnedScore}]}}}]":                                                                                                        `"LearnedScore"`,
-		"profiles: [{plugins: {multiPoint: {enabled: [{name: GPUShares}]}}}]":                                                                                                      `"GPUShares"`,
-		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: Guess}}"):                                                                                                       "Guess",
-		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: RequestedToCapacityRatio}}"):                                                                                    "0 points",
-		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: LeastAllocated, resources: [{name: cpu, weight: 101}]}}"):                                                       "weight 101",
-		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: LeastAllocated, resources: [{name: ephemeral-storage, weight: 1}]}}"):                                           "ephemeral-storage",
-		pluginConfig("NodeResourcesBalancedAllocation", "{resources: [{name: cpu, weight: 2}]}"):                                                                                   "must be 1",
-		pluginConfig("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}"):                      "default constraints",
-		pluginConfig("NodeAffinity", "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}"): "addedAffinity",
-		"profiles: [{plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 2000000000}]}}}]":                                                                                "weight is 2000000000",
+		"profiles: [{schedulerName: a}, {schedulerName: b}]": "2 profiles",
+		"extenders: [{urlPrefix: 'http://x', prioritizeVerb: p, " +
+			"weight: 1}]": "extenders",
+		"profiles: [{plugins: {score: {enabled: [{name: " +
+			"LearnedScore}]}}}]": `"LearnedScore"`,
+		"profiles: [{plugins: {multiPoint: {enabled: [{name: " +
+			"GPUShares}]}}}]": `"GPUShares"`,
+		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: Guess}}"): "Guess",
+		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: "+
+			"RequestedToCapacityRatio}}"): "0 points",
+		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: LeastAllocated, resources: [{name: "+
+			"cpu, weight: 101}]}}"): "weight 101",
+		pluginConfig("NodeResourcesFit", "{scoringStrategy: {type: LeastAllocated, resources: [{name: "+
+			"ephemeral-storage, weight: 1}]}}"): "ephemeral-storage",
+		pluginConfig("NodeResourcesBalancedAllocation",
+			"{resources: [{name: cpu, weight: 2}]}"): "must be 1",
+		pluginConfig("PodTopologySpread", "{defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: "+
+			"ScheduleAnyway}]}"): "default constraints",
+		pluginConfig("NodeAffinity", "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "+
+			"[{matchExpressions: [{key: a, operator: Exists}]}]}}}"): "addedAffinity",
+		"profiles: [{plugins: {score: {enabled: [{name: NodeResourcesFit, weight: 2000000000}]}}}]": "weight is 2000000000",
 	} {
 		path := filepath.Join(t.TempDir(), "file.yaml")
 		if err := os.WriteFile(path, []byte(header+body), 0o600); err != nil {
@@ -104,7 +115,8 @@ func pluginConfig(name, args string) string {
 
 func TestWriteGolden(t *testing.T) {
 	p := stock.Default()
-	p.Strategy, p.Shape, p.NoDefaultSpread = stock.RequestedToCapacityRatio, []stock.Point{{Utilization: 0, Score: 3}, {Utilization: 100, Score: 9}}, true
+	p.Strategy, p.Shape, p.NoDefaultSpread = stock.RequestedToCapacityRatio,
+		[]stock.Point{{Utilization: 0, Score: 3}, {Utilization: 100, Score: 9}}, true
 	p.Weights.Balanced, p.Fit = 0, []stock.Weighted{{Resource: stock.CPU, Weight: 3}, {Resource: stock.GPU, Weight: 17}}
 	text, err := Write(p, "Two lines,\nand a hostile\rone: \x1b[31m\n")
 	if err != nil {
@@ -141,7 +153,8 @@ func FuzzParse(f *testing.F) {
 func TestReadOutdated(t *testing.T) {
 	_, err := Read(filepath.Join("..", "..", "plugin", "userconfig", "testdata", "v1beta2.yaml"))
 	var with *exit.Error
-	if !errors.As(err, &with) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "NodeResourcesMostAllocated (now") || strings.Contains(with.Hint+hint, "tune") {
+	if !errors.As(err, &with) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "NodeResourcesMostAllocated (now") ||
+		strings.Contains(with.Hint+hint, "tune") {
 		t.Errorf("%v, %+v", err, with)
 	}
 }

@@ -76,7 +76,8 @@ func (m *Meter) Track(nodes []*cluster.Node, on []int32) {
 		}
 		m.rows[i] = row{
 			node: n, capacity: m.cfg.Capacity, history: h,
-			slots: make([]slot, 0, podsOfNode), holds: make([]float64, 0, podsOfNode), wants: make([]usage.Amounts, 0, podsOfNode), recalls: make([]usage.Recall, 0, podsOfNode),
+			slots: make([]slot, 0, podsOfNode), holds: make([]float64, 0, podsOfNode), wants: make([]usage.Amounts, 0, podsOfNode),
+			recalls: make([]usage.Recall, 0, podsOfNode),
 		}
 		m.rows[i].capacity[usage.CPU] = float64(n.Allocatable.MilliCPU) / 1000
 		m.rows[i].capacity[usage.Memory] = float64(n.Allocatable.Memory)

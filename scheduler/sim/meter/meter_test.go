@@ -13,7 +13,8 @@ func node(cores int64) *cluster.Node {
 }
 
 func constant(cores, work float64) Pod {
-	return Pod{Model: &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(cores)}, Work: work}, Request: cluster.Resources{MilliCPU: 1000}}
+	return Pod{Model: &usage.Model{Curves: [usage.Dimensions]usage.Curve{usage.CPU: usage.Constant(cores)}, Work: work},
+		Request: cluster.Resources{MilliCPU: 1000}}
 }
 
 func near(t *testing.T, what string, got, want float64) {

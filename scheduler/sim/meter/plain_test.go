@@ -27,8 +27,9 @@ func anyCurve(t *rapid.T, most float64) usage.Curve {
 	case 3:
 		return usage.Walk{Low: low, High: high, Deviation: amount("deviation"), Step: seconds("step")}
 	case 4:
-		return &usage.Series{Step: seconds("step"), Scale: most, Values: rapid.SliceOfN(rapid.Float32Range(0, 2), 1, 9).Draw(t, "values"), Offset: seconds("offset"),
-			Once: rapid.Bool().Draw(t, "once"), Clock: rapid.Bool().Draw(t, "clock"), RandomStart: rapid.Bool().Draw(t, "random start")}
+		return &usage.Series{Step: seconds("step"), Scale: most, Values: rapid.SliceOfN(rapid.Float32Range(0, 2), 1, 9).Draw(t, "values"),
+			Offset: seconds("offset"),
+			Once:   rapid.Bool().Draw(t, "once"), Clock: rapid.Bool().Draw(t, "clock"), RandomStart: rapid.Bool().Draw(t, "random start")}
 	}
 	return nil
 }
@@ -98,7 +99,8 @@ func (h *plainHistory) statistics(d int, tick float64) (s cluster.Statistics) {
 	}
 	k := unit(d)
 	mean := sum / n
-	s = cluster.Statistics{Mean: k * mean, Deviation: k * math.Sqrt(max(squares/n-mean*mean, 0)), HourMax: k * h.most(d, 3600), DayMax: k * h.most(d, 86400)}
+	s = cluster.Statistics{Mean: k * mean, Deviation: k * math.Sqrt(max(squares/n-mean*mean, 0)), HourMax: k * h.most(d, 3600),
+		DayMax: k * h.most(d, 86400)}
 	if n > 1 {
 		s.Trend = k * slope * 12 / (n * (n*n - 1)) * (n - 1)
 	}
@@ -137,7 +139,8 @@ func TestAgreesWithPlainEvaluation(t *testing.T) {
 		const pods = 8
 		nodes, other := []*cluster.Node{node(2), node(8)}, &Meter{}
 		tick := rapid.SampledFrom([]float64{10, 60, 61.7, 600}).Draw(t, "tick")
-		m := New(Config{Tick: tick, Start: rapid.Float64Range(0, 86400).Draw(t, "start"), Capacity: usage.Amounts{usage.NetworkIn: 5, usage.DiskRead: 9}, Pods: pods}, nodes)
+		m := New(Config{Tick: tick, Start: rapid.Float64Range(0, 86400).Draw(t, "start"),
+			Capacity: usage.Amounts{usage.NetworkIn: 5, usage.DiskRead: 9}, Pods: pods}, nodes)
 		on := make([]int32, pods)
 		for p := range on {
 			on[p] = -1
@@ -170,7 +173,8 @@ func TestAgreesWithPlainEvaluation(t *testing.T) {
 				r, h := &m.rows[n], &histories[n]
 				used, wanted, throttled := m.plain(r, at)
 				if r.used != used || r.wanted != wanted || r.throttled != throttled {
-					t.Fatalf("node %d at %v: used %v, wanted %v, throttled %v; want %v, %v, %v", n, at, r.used, r.wanted, r.throttled, used, wanted, throttled)
+					t.Fatalf("node %d at %v: used %v, wanted %v, throttled %v; want %v, %v, %v", n, at, r.used, r.wanted, r.throttled, used, wanted,
+						throttled)
 				}
 				h.at, h.all = append(h.at, at), append(h.all, used)
 				for d := range used {

@@ -39,7 +39,8 @@ func newKube(t *testing.T) *kube {
 	}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	q := upstream.NewTestQueue(ctx, less, upstream.WithClock(clock), upstream.WithQueueingHintMapPerProfile(upstream.QueueingHintMapPerProfile{"": deleted}))
+	q := upstream.NewTestQueue(ctx, less, upstream.WithClock(clock),
+		upstream.WithQueueingHintMapPerProfile(upstream.QueueingHintMapPerProfile{"": deleted}))
 	return &kube{t, clock, q}
 }
 

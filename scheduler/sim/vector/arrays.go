@@ -29,7 +29,8 @@ type Arrays struct {
 	PathX, PathWeight        []float32 // edges from candidates to nodes with peers of the pod
 	PathCandidate, PathNode  []int64
 
-	NodeRaw []int64 // RawNode values a node: allocatable CPU (thousandths), memory (bytes), GPUs, thousandths of a GPU and pods, then requested
+	// RawNode values a node: allocatable CPU (thousandths), memory (bytes), GPUs, thousandths of a GPU and pods, then requested
+	NodeRaw []int64
 	PodRaw  []int64 // RawPod values an environment: what the pod requests
 
 	Rows Counts // written: the rows in use, or the rows that are needed after ErrRoom

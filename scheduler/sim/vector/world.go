@@ -71,7 +71,8 @@ func (w *world) begin() error {
 		return nil
 	}
 	w.seeded = false
-	return fmt.Errorf("seed %d: nothing could be placed in %d episodes in a row: make the nodes larger or the pods smaller", w.seed, emptyEpisodes)
+	return fmt.Errorf("seed %d: nothing could be placed in %d episodes in a row: make the nodes larger or the pods smaller", w.seed,
+		emptyEpisodes)
 }
 
 // step places the pod at hand.
@@ -94,8 +95,7 @@ func (w *world) finish() {
 	if w.watch != nil {
 		w.watch(-1, 0)
 	}
-	o := w.env.Outcome()
-	w.outcome = &o
+	w.outcome = new(w.env.Outcome())
 }
 
 var (

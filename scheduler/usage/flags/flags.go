@@ -12,16 +12,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 	"gnnsched/scheduler/usage"
 )
 
 // Flags returns the flags.
 func Flags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: "usage", Usage: "`SOURCE` of measured usage: " + usage.PrometheusSource + " or " + usage.MetricsAPISource + "; default: none, requests decide"},
+		&ucli.StringFlag{Name: "usage", Usage: "`SOURCE` of measured usage: " + usage.PrometheusSource + " or " + usage.MetricsAPISource +
+			"; default: none, requests decide"},
 		&ucli.StringFlag{Name: "usage-address", Usage: "`URL` of Prometheus, such as https://prometheus:9090"},
-		&ucli.StringFlag{Name: "usage-queries", Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/reference/scheduler-config.md"},
+		&ucli.StringFlag{Name: "usage-queries",
+			Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/reference/scheduler-config.md"},
 		&ucli.StringFlag{Name: "usage-ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
 		&ucli.StringFlag{Name: "usage-cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
 		&ucli.StringFlag{Name: "usage-key-file", Usage: "PEM `FILE` with the key of the client certificate"},
@@ -94,7 +96,7 @@ func readQueries(path string, to *map[string]string) error {
 	if path == "" {
 		return nil
 	}
-	text, err := inputfile.Read(path, inputfile.Text)
+	text, err := files.Read(path, files.Text)
 	if err != nil {
 		return err
 	}

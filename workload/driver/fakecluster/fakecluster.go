@@ -8,6 +8,8 @@ package fakecluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -88,11 +90,7 @@ func (c *Cluster) ServerPreferredNamespacedResources() ([]*metav1.APIResourceLis
 		lists[gv].APIResources = append(lists[gv].APIResources,
 			metav1.APIResource{Name: r.Resource, Kind: kind, Namespaced: true, Verbs: []string{"list", "delete"}})
 	}
-	var out []*metav1.APIResourceList
-	for _, l := range lists {
-		out = append(out, l)
-	}
-	return out, nil
+	return slices.Collect(maps.Values(lists)), nil
 }
 
 // Bind sets Slots and binds waiting pods.

@@ -26,7 +26,8 @@ func sound(e exposition) {
 		}
 		kubelet := fmt.Sprintf(`job="kubelet",instance="10.0.0.%d:10250",node="%s",`, i+1, n)
 		pod := fmt.Sprintf(`namespace="shop",pod="web-%d",`, i+1)
-		for k, cgroup := range []string{`id="/"`, pod + `container="",id="/p"`, pod + `container="c",id="/p/c"`, pod + `container="POD",id="/p/pause"`} {
+		for k, cgroup := range []string{`id="/"`, pod + `container="",id="/p"`, pod + `container="c",id="/p/c"`,
+			pod + `container="POD",id="/p/pause"`} {
 			e.function(cpuUsage, kubelet+cgroup, func(s int) float64 { return float64(s+300) / []float64{1, 4, 5, 20}[k] }, -300, 600)
 			e.add(memoryUsage, kubelet+cgroup, []float64{2e9, 101e6, 100e6, 1e6}[k], -300, 600)
 		}
@@ -131,8 +132,10 @@ var cases = []struct {
 	{name: "labels of usage before 1.16", same: true, change: func(e exposition) exposition {
 		return edited(e, "container_", replaced(`\b(pod|container)=`, `${1}_name=`))
 	}},
-	{name: "nodes named by instance", same: true, change: func(e exposition) exposition { return edited(e, "container_", replaced(`,node="[^"]*"`, "")) }},
-	{name: "node on requests only", same: true, change: func(e exposition) exposition { return edited(e, podInfo, replaced(`,node="[^"]*"`, "")) }},
+	{name: "nodes named by instance", same: true,
+		change: func(e exposition) exposition { return edited(e, "container_", replaced(`,node="[^"]*"`, "")) }},
+	{name: "node on requests only", same: true,
+		change: func(e exposition) exposition { return edited(e, podInfo, replaced(`,node="[^"]*"`, "")) }},
 	{name: "uid but on kube_pod_info", change: func(e exposition) exposition { return edited(e, podInfo, replaced(`,uid="[^"]*"`, "")) },
 		lacks: "the label uid of kube_pod_info"},
 	{name: "no node", err: "no pod is on a node of kube_node_info, though 2 are bound", change: func(e exposition) exposition {
@@ -141,16 +144,19 @@ var cases = []struct {
 	{name: "nodes by other names", err: "no pod is on a node of kube_node_info, though 2 are bound", change: func(e exposition) exposition {
 		return edited(e, podInfo, replaced(`node="n`, `node="ip-`))
 	}},
-	{name: "requests without resource", err: "kube_pod_container_resource_requests is there, but none of its series", change: func(e exposition) exposition {
-		return edited(e, requests, replaced(`,resource="[^"]*"`, ""))
-	}},
+	{name: "requests without resource", err: "kube_pod_container_resource_requests is there, but none of its series",
+		change: func(e exposition) exposition {
+			return edited(e, requests, replaced(`,resource="[^"]*"`, ""))
+		}},
 	{name: "requests of other pods", err: "they are of 2 (shop/old-1 is the first)", change: func(e exposition) exposition {
 		return edited(e, requests, replaced(`pod="web(.*),uid="[^"]*"`, `pod="old$1`))
 	}},
-	{name: "capacities without node", err: "kube_node_status_allocatable is there, but none of its series", change: func(e exposition) exposition {
-		return edited(e, allocatable, replaced(`,node="[^"]*"`, ""))
-	}},
-	{name: "no capacities", err: "no series kube_node_status_allocatable", change: func(e exposition) exposition { return edited(e, allocatable, nothing) }},
+	{name: "capacities without node", err: "kube_node_status_allocatable is there, but none of its series",
+		change: func(e exposition) exposition {
+			return edited(e, allocatable, replaced(`,node="[^"]*"`, ""))
+		}},
+	{name: "no capacities", err: "no series kube_node_status_allocatable",
+		change: func(e exposition) exposition { return edited(e, allocatable, nothing) }},
 	{name: "pods without name", err: "kube_pod_info is there, but none of its series", change: func(e exposition) exposition {
 		return edited(e, podInfo, replaced(`,pod="[^"]*"`, ""))
 	}},
@@ -168,7 +174,8 @@ var cases = []struct {
 		"usage of nodes at 1 of 2 times", "2 values of usage of nodes that were negative or no finite numbers"}},
 	{name: "series that stop", chunk: 5 * time.Minute, change: func(e exposition) exposition {
 		return edited(edited(e, created, e.between(300, 600, nothing)), "container_", e.between(0, 600, nothing))
-	}, wrong: []string{"in 1 of 2 chunks, first from 2026-02-03T14:45:00Z: arrivals", "usage of pods at 1 of 2 times", "usage of nodes at 1 of 2 times"}},
+	}, wrong: []string{"in 1 of 2 chunks, first from 2026-02-03T14:45:00Z: arrivals", "usage of pods at 1 of 2 times",
+		"usage of nodes at 1 of 2 times"}},
 	{name: "usage of others", change: func(e exposition) exposition {
 		e = edited(e, "container_", replaced(`pod="web-1"`, `pod="gone-1"`))
 		return edited(e, "container_", replaced(`instance="10.0.0.1:10250",node="[^"]*"`, `instance="192.168.0.1:10250"`))

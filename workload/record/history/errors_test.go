@@ -21,10 +21,11 @@ func TestHistoryErrors(t *testing.T) {
 		body   string
 		asked  int // at the first query
 	}{
-		"kube_node_info: server error: 503":          {503, "", tries},
-		"query timed out":                            {503, `{"status":"error","error":"query timed out"}`, tries},
-		"client error: 429":                          {429, `{"error":"slow down"}`, tries},
-		"too many samples":                           {422, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory"}`, 1},
+		"kube_node_info: server error: 503": {503, "", tries},
+		"query timed out":                   {503, `{"status":"error","error":"query timed out"}`, tries},
+		"client error: 429":                 {429, `{"error":"slow down"}`, tries},
+		"too many samples": {422,
+			`{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory"}`, 1},
 		"no series kube_pod_info from 2026-02-02T02": {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, 0},
 		"not an answer of Prometheus":                {200, "<html>", tries},
 	} {

@@ -81,10 +81,12 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 		t.Fatal(err)
 	}
 	runs, err := r.Runs()
-	if d := cmp.Diff([]record.Run{{ID: "1", Source: "prometheus", From: ms(0), To: ms(3600), Program: "test"}}, runs, cmpopts.IgnoreFields(record.Run{}, "Missing")); err != nil || d != "" {
+	if d := cmp.Diff([]record.Run{{ID: "1", Source: "prometheus", From: ms(0), To: ms(3600), Program: "test"}}, runs,
+		cmpopts.IgnoreFields(record.Run{}, "Missing")); err != nil || d != "" {
 		t.Errorf("%v: %s", err, d)
 	}
-	if m := runs[0].Missing; !strings.HasPrefix(m, "affinity, topology spread") || strings.Contains(m, "labels of pods") || strings.Contains(m, "overhead") || strings.Contains(m, "sidecars") {
+	if m := runs[0].Missing; !strings.HasPrefix(m, "affinity, topology spread") || strings.Contains(m, "labels of pods") ||
+		strings.Contains(m, "overhead") || strings.Contains(m, "sidecars") {
 		t.Errorf("missing %q", m)
 	}
 }
@@ -101,7 +103,10 @@ func checkRows(t *testing.T, dir string) {
 		t.Errorf("%v: %s", err, d)
 	}
 	nodes, err := r.Nodes()
-	if d := cmp.Diff(wantNodes(), nodes, cmpopts.SortSlices(func(a, b record.Node) bool { return a.Name < b.Name || a.Name == b.Name && a.From < b.From })); err != nil || d != "" {
+	if d := cmp.Diff(wantNodes(), nodes, cmpopts.SortSlices(func(a,
+		b record.Node) bool {
+		return a.Name < b.Name || a.Name == b.Name && a.From < b.From
+	})); err != nil || d != "" {
 		t.Errorf("%v: %s", err, d)
 	}
 	samples := 0
@@ -213,7 +218,8 @@ func TestHistoryOnAFullDisk(t *testing.T) {
 	}
 	_, err = Read(t.Context(), config(clientOf(t, historytest.Server(t, nil).URL), &full{w, 1}))
 	var unanswered Unanswered
-	if !errors.Is(err, errFull) || errors.As(err, &unanswered) || !strings.Contains(err.Error(), "the record is complete until "+text(t0.Add(20*time.Minute))) {
+	if !errors.Is(err, errFull) || errors.As(err, &unanswered) ||
+		!strings.Contains(err.Error(), "the record is complete until "+text(t0.Add(20*time.Minute))) {
 		t.Error(err)
 	}
 	if _, err := w.Close(); err != nil {

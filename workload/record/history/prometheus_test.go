@@ -181,7 +181,8 @@ func installed(t *testing.T, past exposition) string {
 		return path
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := exec.Command(program(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", write("history", past.String()), data).CombinedOutput(); err != nil {
+	if out, err := exec.Command(program(t, "promtool"), "tsdb", "create-blocks-from", "openmetrics", write("history", past.String()),
+		data).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""),

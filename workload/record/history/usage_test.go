@@ -26,7 +26,8 @@ func TestMeasure(t *testing.T) {
 	ask := clientOf(t, historytest.Server(t, nil).URL)
 	for after, want := range map[time.Duration]Measured{
 		10 * time.Minute: {Unknown: map[string]bool{}, Samples: []record.Sample{
-			{Time: ms(600), Name: "10.0.0.1:10250", MilliCPU: 1000, Memory: 1 << 30}, {Time: ms(600), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}}},
+			{Time: ms(600), Name: "10.0.0.1:10250", MilliCPU: 1000, Memory: 1 << 30},
+			{Time: ms(600), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20}}},
 		0: {Unknown: map[string]bool{}, Single: 2},
 	} {
 		got, err := Measure(t.Context(), ask, t0.Add(after), everything{})

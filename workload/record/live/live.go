@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gnnsched/internal/refusal"
+	"gnnsched/internal/watched"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
 )
@@ -108,15 +109,9 @@ type kind struct {
 	store        cache.ReflectorStore
 }
 
-// store implements cache.ReflectorStore. It keeps nothing: the follower has the state.
-type store[T runtime.Object] struct {
-	put  func(T, bool)
-	gone func(T)
-	all  func([]T)
-}
-
 func follow[T runtime.Object](object T, list runtime.Object, put func(T, bool), gone func(T), all func([]T)) kind {
-	return kind{object, list, store[T]{put, gone, all}}
+	read := func(o any) (T, error) { return o.(T), nil }
+	return kind{object, list, watched.Store[T]{Read: read, Put: func(o T) { put(o, true) }, Gone: gone, All: all}}
 }
 
 // objects follows a kind that the record has in the table objects.
@@ -129,34 +124,6 @@ func objects[T runtime.Object](f *observe.Follower, name string, object T, list 
 		f.Objects(name, rows)
 	})
 }
-
-// Add implements cache.ReflectorStore.
-func (s store[T]) Add(o any) error { return s.Update(o) }
-
-// Update implements cache.ReflectorStore.
-func (s store[T]) Update(o any) error {
-	s.put(o.(T), true)
-	return nil
-}
-
-// Delete implements cache.ReflectorStore.
-func (s store[T]) Delete(o any) error {
-	s.gone(o.(T))
-	return nil
-}
-
-// Replace implements cache.ReflectorStore.
-func (s store[T]) Replace(list []any, _ string) error {
-	all := make([]T, len(list))
-	for i, o := range list {
-		all[i] = o.(T)
-	}
-	s.all(all)
-	return nil
-}
-
-// Resync implements cache.ReflectorStore.
-func (store[T]) Resync() error { return nil }
 
 // follow starts to list and watch a resource.
 func (r *Recorder) follow(ctx context.Context, work *sync.WaitGroup, what target, client cache.Getter, k kind) {

@@ -40,17 +40,18 @@ func TestRecordingACluster(t *testing.T) {
 	logging.DropKlog() // reflectors log every refusal
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := testbed.Run(ctx, testbed.Config{Name: "record", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 2}}, func(ctx context.Context, b *testbed.Bed) error {
-		role, err := RBAC(true)
-		if err != nil {
-			return err
-		}
-		recorder = rulesOf(t, role)
-		recordPods(ctx, t, b)
-		refused(ctx, t, b)
-		measuredByPrometheus(ctx, t, b)
-		return nil
-	})
+	err := testbed.Run(ctx, testbed.Config{Name: "record", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Count: 2}},
+		func(ctx context.Context, b *testbed.Bed) error {
+			role, err := RBAC(true)
+			if err != nil {
+				return err
+			}
+			recorder = rulesOf(t, role)
+			recordPods(ctx, t, b)
+			refused(ctx, t, b)
+			measuredByPrometheus(ctx, t, b)
+			return nil
+		})
 	if err != nil {
 		t.Error(err)
 	}
@@ -151,12 +152,13 @@ func until(ctx context.Context, t *testing.T, what string, ok func() bool) {
 }
 
 func newPod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": name}}, Spec: corev1.PodSpec{
-		SchedulerName: "test", TerminationGracePeriodSeconds: ptr.To[int64](0),
-		Containers: []corev1.Container{{
-			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m")}},
-		}},
-	}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"app": name}},
+		Spec: corev1.PodSpec{
+			SchedulerName: "test", TerminationGracePeriodSeconds: ptr.To[int64](0),
+			Containers: []corev1.Container{{
+				Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m")}},
+			}},
+		}}
 }
 
 // recordPods records pods that are bound, deleted or wait, while a node leaves.
@@ -265,7 +267,8 @@ func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	}
 	all := said.said()
 	slices.Sort(all)
-	for i, want := range []string{"nodes and pods.metrics.k8s.io", "namespaces", "poddisruptionbudgets.policy", "priorityclasses.scheduling.k8s.io"} {
+	for i, want := range []string{"nodes and pods.metrics.k8s.io", "namespaces", "poddisruptionbudgets.policy",
+		"priorityclasses.scheduling.k8s.io"} {
 		if len(all) != 4 || !strings.HasPrefix(all[i], "may not ") || !strings.Contains(all[i], want) {
 			t.Errorf("warnings %q, want one about %s", all, want)
 		}

@@ -68,10 +68,12 @@ func (r *Recorder) count(t Trouble, unknown string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.Invalid > 0 && r.trouble.Invalid == 0 {
-		r.cfg.Warn("Prometheus answers with usage that is negative or no finite number; the record will lack the usage of these pods and nodes at these times")
+		r.cfg.Warn("Prometheus answers with usage that is negative or no finite number; the record will lack the usage of these pods and " +
+			"nodes at these times")
 	}
 	if t.Unknown > 0 && r.trouble.Unknown == 0 {
-		r.cfg.Warn(fmt.Sprintf("Prometheus has usage of the %s, which the cluster does not have: it has just ended, or Prometheus scrapes another cluster; such usage is left out", unknown))
+		r.cfg.Warn(fmt.Sprintf("Prometheus has usage of the %s, which the cluster does not have: it has just ended, "+
+			"or Prometheus scrapes another cluster; such usage is left out", unknown))
 	}
 	r.trouble.Failed += t.Failed
 	r.trouble.Invalid += t.Invalid

@@ -103,12 +103,15 @@ func TestPrometheusInTrouble(t *testing.T) {
 	}{
 		{"not ready", 503, "not ready", "server error: 503", Trouble{Failed: 2}, "usage at 2 times"},
 		{"not a Prometheus", 200, "<html>", "not an answer of Prometheus", Trouble{Failed: 2}, "usage at 2 times"},
-		{"refused", 422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "too many samples", Trouble{Failed: 2}, "usage at 2 times"},
+		{"refused", 422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "too many samples", Trouble{Failed: 2},
+			"usage at 2 times"},
 		{"forbidden", 403, "forbidden", "client error: 403", Trouble{Failed: 2}, "usage at 2 times"},
 		{"no series", 200, empty, "Prometheus has no series", Trouble{Failed: 2}, "usage at 2 times"},
-		{"not a number", 200, vector("web", "NaN"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},
+		{"not a number", 200, vector("web", "NaN"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2},
+			"2 values of usage"},
 		{"negative", 200, vector("web", "-1"), "negative or no finite number", Trouble{Invalid: 2, NoPods: 2, NoNodes: 2}, "2 values of usage"},
-		{"unknown pod", 200, vector("other", "1"), "pod shop/other, which the cluster does not have", Trouble{Unknown: 2, NoPods: 2, NoNodes: 2}, "usage of pods at 2 times"},
+		{"unknown pod", 200, vector("other", "1"), "pod shop/other, which the cluster does not have",
+			Trouble{Unknown: 2, NoPods: 2, NoNodes: 2}, "usage of pods at 2 times"},
 	} {
 		bad := true
 		s := historytest.Server(t, func(w http.ResponseWriter, q url.Values) bool {
@@ -128,7 +131,8 @@ func TestPrometheusInTrouble(t *testing.T) {
 		if all := said.said(); len(all) != 1 || !strings.Contains(all[0], c.said) || len(*got) > 0 {
 			t.Errorf("%s: said %q, want %q; samples %+v", c.name, all, c.said, *got)
 		}
-		if lacks := strings.Join(r.Lacks(), "; "); r.Trouble() != c.want || !strings.Contains(lacks, c.lacks) || (lacks == "") != (c.lacks == "") {
+		if lacks := strings.Join(r.Lacks(), "; "); r.Trouble() != c.want || !strings.Contains(lacks, c.lacks) ||
+			(lacks == "") != (c.lacks == "") {
 			t.Errorf("%s: %+v, lacks %q", c.name, r.Trouble(), lacks)
 		}
 		bad = false

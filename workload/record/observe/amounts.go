@@ -46,9 +46,7 @@ func boundPod(p *corev1.Pod) error {
 	first := inRange("spec.overhead", p.Spec.Overhead)
 	both := func(at string, r corev1.ResourceRequirements) {
 		for _, err := range []error{inRange(at+".requests", r.Requests), inRange(at+".limits", r.Limits)} {
-			if first == nil {
-				first = err
-			}
+			first = cmp.Or(first, err)
 		}
 	}
 	for c := range kube.Containers(p) {
@@ -77,9 +75,5 @@ func boundPod(p *corev1.Pod) error {
 
 // boundNode bounds a node's capacity.
 func boundNode(n *corev1.Node) error {
-	first := inRange("status.allocatable", n.Status.Allocatable)
-	if err := inRange("status.capacity", n.Status.Capacity); first == nil {
-		first = err
-	}
-	return first
+	return cmp.Or(inRange("status.allocatable", n.Status.Allocatable), inRange("status.capacity", n.Status.Capacity))
 }

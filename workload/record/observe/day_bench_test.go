@@ -91,12 +91,13 @@ func (d *day) pod(created int64) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName: "default-scheduler", Priority: ptr.To[int32](0), PreemptionPolicy: ptr.To(corev1.PreemptLowerPriority),
-			Containers: []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry.example.com/team/service-%d:1.%d", w, w%7), Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{
-					"cpu":    *resource.NewMilliQuantity(int64(50*(1+w%40)), resource.DecimalSI),
-					"memory": *resource.NewQuantity(int64(1+w%16)<<28, resource.BinarySI),
-				},
-			}}},
+			Containers: []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry.example.com/team/service-%d:1.%d", w, w%7),
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{
+						"cpu":    *resource.NewMilliQuantity(int64(50*(1+w%40)), resource.DecimalSI),
+						"memory": *resource.NewQuantity(int64(1+w%16)<<28, resource.BinarySI),
+					},
+				}}},
 			Tolerations: []corev1.Toleration{{
 				Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
 				TolerationSeconds: ptr.To[int64](300),
@@ -145,7 +146,9 @@ func (d *day) add(b *testing.B, to map[int64][][]byte, when int64, p *corev1.Pod
 // run plays the day an hour at a time: the events of a whole day would be the benchmark's heap.
 func (d *day) run(b *testing.B) {
 	for i := range dayNodes {
-		d.f.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d.example.internal", i)}, Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110")}}})
+		d.f.Node(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%04d.example.internal", i)},
+			Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"cpu": resource.MustParse("32"), "memory": resource.MustParse("128Gi"),
+				"pods": resource.MustParse("110")}}})
 		for k := range dayDaemons {
 			p := d.pod(dayStart - 1000)
 			p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = "DaemonSet", fmt.Sprint("agent-", k)

@@ -93,7 +93,8 @@ func budgetStatus(b *policyv1.PodDisruptionBudget) string {
 		ExpectedPods: b.Status.ExpectedPods,
 	}
 	seen := b.Status.ObservedGeneration
-	if numbers := [...]int32{s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods}; seen < b.Generation && seen > 0 || seen == 0 && numbers == [4]int32{} {
+	if numbers := [...]int32{s.DisruptionsAllowed, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods}; seen < b.Generation && seen > 0 ||
+		seen == 0 && numbers == [4]int32{} {
 		return ""
 	}
 	return record.JSON(s)

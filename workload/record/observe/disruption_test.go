@@ -30,6 +30,11 @@ func TestDoNotDisrupt(t *testing.T) {
 			t.Errorf("%s: %s: %s, want %s", c.key, c.value, got, c.want)
 		}
 	}
+	p := podOf("a", 1)
+	p.Spec.ActiveDeadlineSeconds = ptr.To[int64](90)
+	if got := Pod(p).Deadline; got != 90 {
+		t.Errorf("a deadline of %d s, want 90 s", got)
+	}
 	n := &corev1.Node{}
 	n.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true", "karpenter.sh/do-not-evict": "true"}
 	if got := Node(n).DoNotDisrupt; got != `["cluster-autoscaler.kubernetes.io/scale-down-disabled=true"]` {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,8 @@ func NewFollower(c Config) *Follower {
 	open := c.Open
 	f := &Follower{out: c.Out, names: c.Anonymise, now: c.Now, pods: map[string]*record.Pod{}, gated: map[string]struct{}{},
 		addresses: map[string]string{},
-		nodes:     states[string, record.Node]{map[string]*record.Node{}, c.Out.Node, func(n *record.Node) (*int64, *int64, *bool) { return &n.From, &n.To, &n.Gone }},
+		nodes: states[string, record.Node]{map[string]*record.Node{}, c.Out.Node,
+			func(n *record.Node) (*int64, *int64, *bool) { return &n.From, &n.To, &n.Gone }},
 		objects: states[objectKey, record.Object]{map[objectKey]*record.Object{}, c.Out.Object,
 			func(o *record.Object) (*int64, *int64, *bool) { return &o.From, &o.To, &o.Gone }}}
 	for i := range open.Pods {
@@ -201,11 +203,7 @@ func (f *Follower) Pods(all []*corev1.Pod) {
 	for _, p := range all {
 		there[f.take(p, false)] = true
 	}
-	for uid := range f.gated {
-		if !there[uid] {
-			delete(f.gated, uid)
-		}
-	}
+	maps.DeleteFunc(f.gated, func(uid string, _ struct{}) bool { return !there[uid] })
 	for uid := range f.pods {
 		if !there[uid] {
 			f.end(uid, record.Unseen)

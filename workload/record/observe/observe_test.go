@@ -29,7 +29,8 @@ func podOf(name string, created int64) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-7f9", Controller: ptr.To(true)}},
 		},
 		Spec: corev1.PodSpec{SchedulerName: "default-scheduler", Containers: []corev1.Container{{
-			Name: "c", Image: "nginx", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("1Gi"), "example.com/fpga": resource.MustParse("2")}},
+			Name: "c", Image: "nginx", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("250m"),
+				"memory": resource.MustParse("1Gi"), "example.com/fpga": resource.MustParse("2")}},
 		}}},
 	}
 }
@@ -70,9 +71,11 @@ func TestPodFields(t *testing.T) {
 	p.Spec.Priority, p.Spec.PreemptionPolicy, p.Spec.PriorityClassName = ptr.To[int32](7), ptr.To(corev1.PreemptNever), "high"
 	p.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 	p.Spec.Tolerations = []corev1.Toleration{
-		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](300)}, {Key: "gpu", Operator: corev1.TolerationOpExists},
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: ptr.To[int64](300)}, {Key: "gpu", Operator: corev1.TolerationOpExists},
 	}
-	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}}
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone",
+		WhenUnsatisfiable: corev1.DoNotSchedule}}
 	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "kubernetes.io/hostname"}}}}
 	p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 81, HostPort: 8081}}
 	p.Spec.Volumes = []corev1.Volume{
@@ -164,7 +167,8 @@ func TestWayOfAPod(t *testing.T) {
 	f.Pod(finish(b, corev1.PodSucceeded, 160), true)
 	f.PodGone(finish(b, corev1.PodSucceeded, 160))
 	got := s.pods["uid-a"]
-	if got.Arrived != 100*second+250 || got.Bound != 100*second+900 || got.Ended != 160*second || got.End != record.Succeeded || got.Node != "n1" {
+	if got.Arrived != 100*second+250 || got.Bound != 100*second+900 || got.Ended != 160*second || got.End != record.Succeeded ||
+		got.Node != "n1" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -284,7 +288,8 @@ func TestRestart(t *testing.T) {
 	}
 	var rows []string
 	for _, r := range s.nodes {
-		rows = append(rows, r.Name+map[bool]string{true: " gone", false: ""}[r.Gone]+map[bool]string{true: " cordoned", false: ""}[r.Unschedulable]+map[bool]string{true: " until", false: " from"}[r.To > 0])
+		rows = append(rows, r.Name+map[bool]string{true: " gone", false: ""}[r.Gone]+map[bool]string{true: " cordoned",
+			false: ""}[r.Unschedulable]+map[bool]string{true: " until", false: " from"}[r.To > 0])
 	}
 	if d := cmp.Diff([]string{"n1 until", "n1 cordoned from", "n2 gone until"}, rows); d != "" {
 		t.Error(d)
@@ -342,7 +347,8 @@ func TestReadObjects(t *testing.T) {
 		`{"kind":"ListThing"}`: "",
 	} {
 		_, err := ReadObjects(strings.NewReader(text), "all.json")
-		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), "all.json: ") || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.HasPrefix(err.Error(), "all.json: ") || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -382,9 +388,12 @@ func TestEncodings(t *testing.T) {
 	}
 	pod := `{"kind":"Pod","metadata":{"name":"p","annotations":{"a":"😀"}}}`
 	for what, text := range map[string]string{
-		"UTF-8": pod, "mark": "\ufeff" + pod, "little": wide("\ufeff"+pod, 0, 1), "big": wide("\ufeff"+pod, 1, 0), "little without a mark": wide(pod, 0, 1),
-		"big without a mark": wide(pod, 1, 0), "marks between": "\ufeff{\"kind\":\"Service\"}\r\n\ufeff" + pod, "brackets": "[" + pod + "]", "list of lists": `[{"items":[` + pod + `]}]`,
-		"YAML": "---\r\nkind: Pod\r\nmetadata:\r\n  name: p\r\n  annotations:\r\n    a: 😀\r\n", "YAML documents": "kind: Service\n---\n" + pod,
+		"UTF-8": pod, "mark": "\ufeff" + pod, "little": wide("\ufeff"+pod, 0, 1), "big": wide("\ufeff"+pod, 1, 0),
+		"little without a mark": wide(pod, 0, 1),
+		"big without a mark":    wide(pod, 1, 0), "marks between": "\ufeff{\"kind\":\"Service\"}\r\n\ufeff" + pod, "brackets": "[" + pod + "]",
+		"list of lists":  `[{"items":[` + pod + `]}]`,
+		"YAML":           "---\r\nkind: Pod\r\nmetadata:\r\n  name: p\r\n  annotations:\r\n    a: 😀\r\n",
+		"YAML documents": "kind: Service\n---\n" + pod,
 	} {
 		if o := read(t, text, 1); len(o.Pods) != 1 || o.Pods[0].Name != "p" || o.Pods[0].Annotations["a"] != "😀" {
 			t.Errorf("%s: %+v", what, o)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -28,16 +29,15 @@ func Pod(p *corev1.Pod) record.Pod {
 		GPUModels: record.Column(amounts.GPUModels), Extended: extended(kube.RequestList(p)),
 		Labels: record.Column(p.Labels), NodeSelector: record.Column(p.Spec.NodeSelector),
 		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(claims(p)), Images: record.Column(images(p)), Holds: record.JSON(holds(p)),
-		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)),
-		Spread:       record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
+		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)), Deadline: ptr.Deref(p.Spec.ActiveDeadlineSeconds, 0),
+		Spread: record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
 		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
-	if out.UID == "" {
-		out.UID = p.Namespace + "/" + p.Name // a hand-written file
+	out.UID = cmp.Or(out.UID, p.Namespace+"/"+p.Name) // a hand-written file
+	if on, err := kube.Running(p); err == nil {
+		out.GPUIndex = kube.FormatDevices(on.Devices)
 	}
-	if p.Spec.Priority != nil {
-		out.Priority = *p.Spec.Priority
-	}
+	out.Priority = ptr.Deref(p.Spec.Priority, 0)
 	if p.Spec.PreemptionPolicy != nil {
 		out.Preemption = string(*p.Spec.PreemptionPolicy)
 	}

@@ -13,8 +13,10 @@ import (
 
 // A trace that became a record is played unchanged, with each replica by itself.
 func TestPodRows(t *testing.T) {
-	shape := workload.Shape{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 250, Pods: 1}, Limits: cluster.Resources{MilliCPU: 600},
-		NodeSelector: map[string]string{"disk": "ssd"}, GPUModels: []string{"T4"}, Tolerations: []cluster.Toleration{{Key: "a", Value: "b"}, {Key: "c", Exists: true, Effect: cluster.NoExecute}}}
+	shape := workload.Shape{Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, GPUMilli: 250, Pods: 1},
+		Limits:       cluster.Resources{MilliCPU: 600},
+		NodeSelector: map[string]string{"disk": "ssd"}, GPUModels: []string{"T4"},
+		Tolerations: []cluster.Toleration{{Key: "a", Value: "b"}, {Key: "c", Exists: true, Effect: cluster.NoExecute}}}
 	one := func(name string) workload.Deployment {
 		return workload.Deployment{Name: name, Replicas: 1, Shape: shape}
 	}
@@ -38,7 +40,8 @@ func TestPodRows(t *testing.T) {
 }
 
 func TestNodeRows(t *testing.T) {
-	n := &cluster.Node{Name: "n-1", GPUModel: "T4", Zone: "z", Labels: map[string]string{"topology.kubernetes.io/zone": "z"}, Taints: []cluster.Taint{{Key: "k", Effect: cluster.NoSchedule}},
+	n := &cluster.Node{Name: "n-1", GPUModel: "T4", Zone: "z", Labels: map[string]string{"topology.kubernetes.io/zone": "z"},
+		Taints:      []cluster.Taint{{Key: "k", Effect: cluster.NoSchedule}},
 		Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 1 << 30, Pods: 10, GPU: 2}}
 	rows := NodeRows([]*cluster.Node{n})
 	got, open, err := machine(&rows[0])

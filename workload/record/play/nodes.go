@@ -72,7 +72,8 @@ func SimulatedName(node string) string {
 func machine(row *record.Node) (out Machine, open bool, err error) {
 	var taints []corev1.Taint
 	var labels, extended map[string]string
-	if err := errors.Join(decode("labels", row.Labels, &labels), decode("taints", row.Taints, &taints), decode("extended", row.Extended, &extended)); err != nil {
+	if err := errors.Join(decode("labels", row.Labels, &labels), decode("taints", row.Taints, &taints),
+		decode("extended", row.Extended, &extended)); err != nil {
 		return Machine{}, false, err
 	}
 	n := &cluster.Node{

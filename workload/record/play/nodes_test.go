@@ -55,8 +55,10 @@ func TestMachines(t *testing.T) {
 		with("broken", hour, 0, func(n *record.Node) { n.Taints = `[{"key":"node.kubernetes.io/not-ready","effect":"NoExecute"}]` }),
 		with("virtual", hour, 0, func(n *record.Node) { n.MilliCPU = 0 }),
 	)
-	first := Machine{Node: &cluster.Node{Name: "ip-10-0-0-1-ec2-internal", Zone: "a", GPUModel: "T4", Labels: map[string]string{"topology.kubernetes.io/zone": "a", "disk": "ssd"},
-		Taints: []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}}, Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 110, GPU: 2}},
+	first := Machine{Node: &cluster.Node{Name: "ip-10-0-0-1-ec2-internal", Zone: "a", GPUModel: "T4",
+		Labels:      map[string]string{"topology.kubernetes.io/zone": "a", "disk": "ssd"},
+		Taints:      []cluster.Taint{{Key: "gpu", Effect: cluster.NoSchedule}},
+		Allocatable: cluster.Resources{MilliCPU: 4000, Memory: 8 << 30, Pods: 110, GPU: 2}},
 		Extended: corev1.ResourceList{"ephemeral-storage": resource.MustParse("10Gi")}}
 	small := func(cpu int64) Machine {
 		return Machine{

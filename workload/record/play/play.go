@@ -133,9 +133,11 @@ func count(p *record.Pod, lacks map[string]int) {
 	}
 	_, whole := withAffinity(record.Labels(p.NodeSelector), p) // shapeOf returns the error of a selector that cannot be read
 	for what, has := range map[string]bool{
-		"node affinity": affinity.NodeAffinity != nil && !whole, "pod affinity": affinity.PodAffinity != nil, "pod anti-affinity": affinity.PodAntiAffinity != nil,
-		"topology spread": p.Spread != "", "host ports": p.HostPorts != "", "volume claims": p.Claims != "", "extended resources": p.Extended != "",
-		"priority": p.Priority != 0, "another scheduler": p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,
+		"node affinity": affinity.NodeAffinity != nil && !whole, "pod affinity": affinity.PodAffinity != nil,
+		"pod anti-affinity": affinity.PodAntiAffinity != nil,
+		"topology spread":   p.Spread != "", "host ports": p.HostPorts != "", "volume claims": p.Claims != "",
+		"extended resources": p.Extended != "",
+		"priority":           p.Priority != 0, "another scheduler": p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,
 	} {
 		if has {
 			lacks[what]++

@@ -14,8 +14,9 @@ import (
 
 func TestArrivals(t *testing.T) {
 	pods := []record.Pod{
-		{UID: "1", Name: "web", MilliCPU: 500, Memory: 1 << 30, CPULimit: 1000, MemoryLimit: 5, NodeSelector: `{"disk":"ssd"}`, Tolerations: `[{"key":"gpu","operator":"Exists"},{"key":"n","operator":"Gt","value":"5"}]`,
-			Arrived: 10_000, Bound: 12_000, Ended: 72_500, End: record.Succeeded, Affinity: `{"podAntiAffinity":{}}`, Priority: 5},
+		{UID: "1", Name: "web", MilliCPU: 500, Memory: 1 << 30, CPULimit: 1000, MemoryLimit: 5, NodeSelector: `{"disk":"ssd"}`,
+			Tolerations: `[{"key":"gpu","operator":"Exists"},{"key":"n","operator":"Gt","value":"5"}]`,
+			Arrived:     10_000, Bound: 12_000, Ended: 72_500, End: record.Succeeded, Affinity: `{"podAntiAffinity":{}}`, Priority: 5},
 		{UID: "2", Name: "web", MilliCPU: 1, Arrived: 11_000, Spread: `[{}]`},
 		{UID: "3", Name: "Agent.x", Daemon: true, Arrived: 1},
 		{UID: "4", Name: "Never.Ran_", GPU: 2, Arrived: 40_000, Ended: 45_000, End: record.Deleted},
@@ -28,8 +29,10 @@ func TestArrivals(t *testing.T) {
 		{At: 0, Lifetime: 60.5, Deployment: workload.Deployment{Name: "web", Replicas: 1, Shape: workload.Shape{
 			Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
 			NodeSelector: map[string]string{"disk": "ssd"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true}}}}},
-		{At: 1, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "web-2", Replicas: 1, Shape: workload.Shape{Requests: cluster.Resources{MilliCPU: 1, Pods: 1}}}},
-		{At: 30, Lifetime: 5, Deployment: workload.Deployment{Name: "never-ran", Replicas: 1, Shape: workload.Shape{Requests: cluster.Resources{GPU: 2, Pods: 1}}}},
+		{At: 1, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "web-2", Replicas: 1,
+			Shape: workload.Shape{Requests: cluster.Resources{MilliCPU: 1, Pods: 1}}}},
+		{At: 30, Lifetime: 5, Deployment: workload.Deployment{Name: "never-ran", Replicas: 1,
+			Shape: workload.Shape{Requests: cluster.Resources{GPU: 2, Pods: 1}}}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -61,15 +64,18 @@ func TestArrivalsWithAffinity(t *testing.T) {
 		lacks    int
 	}{
 		{required(`{"matchExpressions":[` + zone + `]}`), map[string]string{"disk": "ssd", "zone": "a"}, 0},
-		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["ssd"]}]}`), map[string]string{"disk": "ssd", "zone": "a"}, 0},
+		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["ssd"]}]}`),
+			map[string]string{"disk": "ssd", "zone": "a"}, 0},
 		{required(`{"matchExpressions":[` + zone + `,{"key":"disk","operator":"In","values":["hdd"]}]}`), map[string]string{"disk": "ssd"}, 1},
 		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}`), map[string]string{"disk": "ssd"}, 1},
 		{required(`{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["a"]}]}`), map[string]string{"disk": "ssd"}, 1},
 		{required(`{"matchExpressions":[{"key":"zone","operator":"In","values":["<script>"]}]}`), map[string]string{"disk": "ssd"}, 1},
 		{required(`{"matchExpressions":[` + zone + `]},{"matchExpressions":[` + zone + `]}`), map[string]string{"disk": "ssd"}, 1},
-		{required(`{"matchExpressions":[` + zone + `],"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`), map[string]string{"disk": "ssd"}, 1},
+		{required(`{"matchExpressions":[` + zone + `],"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}`),
+			map[string]string{"disk": "ssd"}, 1},
 		{required(`{}`), map[string]string{"disk": "ssd"}, 1},
-		{`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[` + zone + `]}}]}}`, map[string]string{"disk": "ssd"}, 1},
+		{`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"preference":{"matchExpressions":[` + zone + `]}}]}}`,
+			map[string]string{"disk": "ssd"}, 1},
 	} {
 		got, lacks, err := arrivals([]record.Pod{{UID: "1", Name: "web", NodeSelector: `{"disk":"ssd"}`, Affinity: c.affinity}})
 		if err != nil {

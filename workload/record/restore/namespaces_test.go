@@ -16,17 +16,21 @@ func TestNamespaceNote(t *testing.T) {
 		objects  []record.Object
 		want     string
 	}{
-		"a label":                  {far(`{"matchLabels":{"team":"x"}}`), nil, "1 pods select namespaces by labels, which the record lacks of 2 namespaces"},
-		"a preference":             {`{"podAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"podAffinityTerm":{"topologyKey":"zone","namespaceSelector":{"matchExpressions":[{"key":"team","operator":"DoesNotExist"}]}}}]}}`, nil, "1 pods select namespaces by labels, which the record lacks of 2 namespaces"},
-		"one is known":             {far(`{"matchLabels":{"team":"x"}}`), []record.Object{labelled}, "1 pods select namespaces by labels, which the record lacks of 1 namespaces"},
-		"both are known":           {far(`{"matchLabels":{"team":"x"}}`), []record.Object{labelled, {Kind: record.KindNamespace, Name: "shop"}}, ""},
+		"a label": {far(`{"matchLabels":{"team":"x"}}`), nil,
+			"1 pods select namespaces by labels, which the record lacks of 2 namespaces"},
+		"a preference": {`{"podAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,"podAffinityTerm":{"topologyKey":"zone","namespaceSelector":{"matchExpressions":[{"key":"team","operator":"DoesNotExist"}]}}}]}}`, nil, "1 pods select namespaces by labels, which the record lacks of 2 namespaces"},
+		"one is known": {far(`{"matchLabels":{"team":"x"}}`), []record.Object{labelled},
+			"1 pods select namespaces by labels, which the record lacks of 1 namespaces"},
+		"both are known": {far(`{"matchLabels":{"team":"x"}}`), []record.Object{labelled, {Kind: record.KindNamespace, Name: "shop"}},
+			""},
 		"the name":                 {far(`{"matchLabels":{"kubernetes.io/metadata.name":"other"}}`), nil, ""},
 		"another name and a label": {far(`{"matchLabels":{"kubernetes.io/metadata.name":"third","team":"x"}}`), nil, ""},
-		"a name and a label":       {far(`{"matchLabels":{"kubernetes.io/metadata.name":"other","team":"x"}}`), nil, "1 pods select namespaces by labels, which the record lacks of 2 namespaces"},
-		"all namespaces":           {far(`{}`), nil, ""},
-		"no selector":              {far(`null`), nil, ""},
-		"no affinity":              {"", nil, ""},
-		"none that can be read":    {`{"podAntiAffinity":7}`, nil, ""},
+		"a name and a label": {far(`{"matchLabels":{"kubernetes.io/metadata.name":"other","team":"x"}}`), nil,
+			"1 pods select namespaces by labels, which the record lacks of 2 namespaces"},
+		"all namespaces":        {far(`{}`), nil, ""},
+		"no selector":           {far(`null`), nil, ""},
+		"no affinity":           {"", nil, ""},
+		"none that can be read": {`{"podAntiAffinity":7}`, nil, ""},
 	} {
 		pods := []record.Pod{{Namespace: "shop", Name: "a", Affinity: c.affinity}, {Namespace: "other", Name: "b"}}
 		if got := NamespaceNote("the record", pods, c.objects); got != c.want {

@@ -53,12 +53,11 @@ func (o *Reader) Pod(r *record.Pod) *v1.Pod {
 		p.Spec.Affinity = &affinity
 	}
 	if r.Preemption != "" {
-		policy := v1.PreemptionPolicy(r.Preemption)
-		p.Spec.PreemptionPolicy = &policy
+		p.Spec.PreemptionPolicy = new(v1.PreemptionPolicy(r.Preemption))
 	}
 	if r.OwnerKind != "" {
-		yes := true
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion(r.OwnerKind), Kind: r.OwnerKind, Name: r.OwnerName, Controller: &yes}}
+		owner := metav1.OwnerReference{APIVersion: apiVersion(r.OwnerKind), Kind: r.OwnerKind, Name: r.OwnerName, Controller: new(true)}
+		p.OwnerReferences = []metav1.OwnerReference{owner}
 	} else if r.Daemon {
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1.MirrorPodAnnotationKey, "")
 	}

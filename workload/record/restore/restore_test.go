@@ -19,8 +19,9 @@ func TestPodOfARow(t *testing.T) {
 		Workload: "StatefulSet/web",
 		Priority: 7, PriorityClass: "high", Preemption: "Never", MilliCPU: 250, Memory: 1 << 30, CPULimit: 500, MemoryLimit: 2 << 30,
 		GPUMilli: 300, GPUModels: `["T4"]`, Extended: `{"example.com/fpga":"2"}`,
-		Labels: `{"app":"web"}`, NodeSelector: `{"disk":"ssd"}`, Affinity: `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"zone"}]}}`,
-		Spread: `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
+		Labels: `{"app":"web"}`, NodeSelector: `{"disk":"ssd"}`,
+		Affinity: `{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"labelSelector":{"matchLabels":{"app":"web"}},"topologyKey":"zone"}]}}`,
+		Spread:   `[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule"}]`, Tolerations: `[{"key":"gpu","operator":"Exists"}]`,
 		HostPorts: `["TCP/0.0.0.0/80","UDP/::1/53"]`, Holds: "[]", DoNotDisrupt: "[]", Arrived: 5000,
 	}
 	var r Reader

@@ -70,7 +70,8 @@ func TestMix(t *testing.T) {
 			}
 		}
 		near := func(a, b int) bool { return math.Abs(float64(a-b)) < 100 }
-		if !near(got.cpu, x.want.cpu) || !near(got.share, x.want.share) || !near(got.one, x.want.one) || !near(got.several, x.want.several) || !near(got.named, x.want.named) {
+		if !near(got.cpu, x.want.cpu) || !near(got.share, x.want.share) || !near(got.one, x.want.one) || !near(got.several, x.want.several) ||
+			!near(got.named, x.want.named) {
 			t.Errorf("%+v: %+v, want about %+v", x.mix, got, x.want)
 		}
 	}
@@ -110,7 +111,8 @@ func TestMixRefuses(t *testing.T) {
 			t.Errorf("%+v is accepted", m)
 		}
 	}
-	if _, err := (Mix{Sharing: 0.5}).Apply(rand.New(rand.NewPCG(1, 2)), []Pod{{Name: "a", MilliCPU: 1, GPUs: 1, GPUMilli: 1000}}); !errors.Is(err, errNoShare) {
+	if _, err := (Mix{Sharing: 0.5}).Apply(rand.New(rand.NewPCG(1, 2)),
+		[]Pod{{Name: "a", MilliCPU: 1, GPUs: 1, GPUMilli: 1000}}); !errors.Is(err, errNoShare) {
 		t.Errorf("%v", err)
 	}
 }

@@ -268,7 +268,8 @@ func TestPublishedTrace(t *testing.T) {
 	if len(nodes) != 1213 || GPUMilli(nodes) != 6_212_000 || cores != 107_018_000 {
 		t.Errorf("%d nodes, %d thousandths of a GPU, %d of a core", len(nodes), GPUMilli(nodes), cores)
 	}
-	if all, err := LoadNodes(openbtest.File(t, "openb_node_list_all_node.csv")); err != nil || len(all) <= len(nodes) || GPUMilli(all) != 6_212_000 {
+	if all, err := LoadNodes(openbtest.File(t, "openb_node_list_all_node.csv")); err != nil || len(all) <= len(nodes) ||
+		GPUMilli(all) != 6_212_000 {
 		t.Errorf("%d nodes, %v", len(all), err)
 	}
 	for name, want := range map[string]int{"cpu100": 7853, "default": 8152, "gpushare40": 8152, "gpuspec10": 8152, "multigpu20": 8324} {

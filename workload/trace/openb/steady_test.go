@@ -85,7 +85,8 @@ func TestDrawSteadyRefuses(t *testing.T) {
 		capacity      int64
 		want          string
 	}{
-		{one, 0, 60, 1000, "load 0"}, {one, math.NaN(), 60, 1000, "load NaN"}, {one, 1, 0, 1000, "0 seconds"}, {one, 1, math.Inf(1), 1000, "+Inf seconds"},
+		{one, 0, 60, 1000, "load 0"}, {one, math.NaN(), 60, 1000, "load NaN"}, {one, 1, 0, 1000, "0 seconds"},
+		{one, 1, math.Inf(1), 1000, "+Inf seconds"},
 		{one, 1, 60, 0, "no GPUs"}, {one, 1, 1e12, 1000, "shorter time"},
 		{[]Pod{{Name: "a", GPUs: 1, GPUMilli: 1000, Created: 1, Deleted: NoTime}}, 1, 60, 1000, "lifetimes are not known"},
 	} {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/jszwec/csvutil"
 
-	"gnnsched/internal/inputfile"
+	"gnnsched/internal/files"
 )
 
 // Reader reads the records of one file.
@@ -34,7 +34,7 @@ type Reader struct {
 
 // New returns a Reader of the CSV in r.
 func New(r io.Reader) *Reader {
-	b := bufio.NewReader(inputfile.Lines(r))
+	b := bufio.NewReader(files.Lines(r))
 	if bom, err := b.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
 		b.Discard(3) // cannot fail: the bytes are in the buffer
 	}

@@ -13,10 +13,14 @@ import (
 )
 
 var nodes = []state.Node{
-	{Name: "node-2", Status: "Ready", Roles: []string{"agent"}, Zone: "Zone-A", Version: "v1.36.3", Ready: true, Worker: true, Created: time.Unix(100, 0),
-		CPU: state.Usage{Requested: 32_000, Allocatable: 64_000}, Memory: state.Usage{Requested: 16 << 30, Allocatable: 256 << 30}, Pods: state.Usage{Requested: 31, Allocatable: 110}},
-	{Name: "node-10", Status: "NotReady", Roles: []string{"agent"}, Zone: "zone-b", Version: "v1.35.0", Worker: true, Created: time.Unix(200, 0),
-		CPU: state.Usage{Requested: 60_000, Allocatable: 64_000}, Memory: state.Usage{Requested: 1 << 30, Allocatable: 256 << 30}, GPU: state.Usage{Requested: 4000, Allocatable: 8000}, Pods: state.Usage{Requested: 5, Allocatable: 110}},
+	{Name: "node-2", Status: "Ready", Roles: []string{"agent"}, Zone: "Zone-A", Version: "v1.36.3", Ready: true, Worker: true,
+		Created: time.Unix(100, 0),
+		CPU:     state.Usage{Requested: 32_000, Allocatable: 64_000}, Memory: state.Usage{Requested: 16 << 30, Allocatable: 256 << 30},
+		Pods: state.Usage{Requested: 31, Allocatable: 110}},
+	{Name: "node-10", Status: "NotReady", Roles: []string{"agent"}, Zone: "zone-b", Version: "v1.35.0", Worker: true,
+		Created: time.Unix(200, 0),
+		CPU:     state.Usage{Requested: 60_000, Allocatable: 64_000}, Memory: state.Usage{Requested: 1 << 30, Allocatable: 256 << 30},
+		GPU: state.Usage{Requested: 4000, Allocatable: 8000}, Pods: state.Usage{Requested: 5, Allocatable: 110}},
 	{Name: "control", Status: "Ready", Roles: []string{"control-plane"}, Version: "v1.36.3", Ready: true, Created: time.Unix(50, 0),
 		CPU: state.Usage{Allocatable: 64_000}, Memory: state.Usage{Allocatable: 256 << 30}, Pods: state.Usage{Allocatable: 110}},
 	{Name: "bare", Status: "Ready,SchedulingDisabled", Ready: true, Cordoned: true, Worker: true},
@@ -111,7 +115,8 @@ func TestFilterPending(t *testing.T) {
 		{Namespace: "default", Name: "a", Scheduler: "gnn", Reason: "Unschedulable", Message: "2 Insufficient cpu."},
 		{Namespace: "other", Name: "b", Scheduler: "dqn"},
 	}
-	for expr, want := range map[string]string{"": "a b", "GNN": "a", "other/b": "b", "insufficient": "a", "!unschedulable": "b", "cpu>0": "", "!cpu>0": "a b"} {
+	for expr, want := range map[string]string{"": "a b", "GNN": "a", "other/b": "b", "insufficient": "a", "!unschedulable": "b", "cpu>0": "",
+		"!cpu>0": "a b"} {
 		f, err := ParseFilter(expr)
 		if err != nil {
 			t.Fatal(err)

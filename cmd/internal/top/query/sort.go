@@ -95,12 +95,7 @@ func (s Sort) Apply(nodes []state.Node) {
 	})
 }
 
-func (s Sort) column() Column {
-	if s.Column == "" {
-		return Name
-	}
-	return s.Column
-}
+func (s Sort) column() Column { return cmp.Or(s.Column, Name) }
 
 func compare(col Column, a, b *state.Node) int {
 	switch col {
@@ -134,10 +129,4 @@ func health(n *state.Node) int {
 	return 2
 }
 
-func columnList() []string {
-	var names []string
-	for _, c := range Columns() {
-		names = append(names, string(c))
-	}
-	return names
-}
+func columnList() []string { return choice.Names(Columns(), choice.Text) }

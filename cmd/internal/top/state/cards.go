@@ -19,10 +19,10 @@ type Card struct {
 
 // Part is the share of a card that one pod or claim has.
 type Part struct {
-	Pod    string // NAMESPACE/NAME; empty for a claim that no pod on the node has
-	Claim  string // empty for a pod whose annotation names the card
-	Device string // allocated to the claim: the card, or a partition of it
-	Milli  int64  // thousandths of the card; pods that share a claim all have its whole amount
+	Pod    string `json:"pod,omitempty"`    // NAMESPACE/NAME; empty for a claim that no pod on the node has
+	Claim  string `json:"claim,omitempty"`  // empty for a pod whose annotation names the card
+	Device string `json:"device,omitempty"` // allocated to the claim: the card, or a partition of it
+	Milli  int64  `json:"gpu"`              // thousandths of the card; pods that share a claim all have its whole amount
 }
 
 // CardsOf returns the GPUs of a node in their order; nil if there are none.

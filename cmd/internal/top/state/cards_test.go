@@ -53,9 +53,12 @@ func TestCardsOf(t *testing.T) {
 	c.ReplaceClaims([]Claim{gives("shared", "a", "gpu-1", 460), half, gives("left", "a", "gpu-0", 100), gives("gone", "gone", "gpu-0", 100)})
 	want := []Card{
 		{Name: "gpu-0", Milli: 100, Parts: []Part{{Claim: "default/left", Device: "gpu-0", Milli: 100}}},
-		{Name: "gpu-1", Milli: 760, Parts: []Part{{Pod: "default/annotated", Milli: 300}, {Pod: "default/one", Claim: "default/shared", Device: "gpu-1", Milli: 460}, {Pod: "default/two", Claim: "default/shared", Device: "gpu-1", Milli: 460}}},
+		{Name: "gpu-1", Milli: 760, Parts: []Part{{Pod: "default/annotated", Milli: 300},
+			{Pod: "default/one", Claim: "default/shared", Device: "gpu-1", Milli: 460},
+			{Pod: "default/two", Claim: "default/shared", Device: "gpu-1", Milli: 460}}},
 		{Name: "gpu-2", Milli: 700, Unnamed: 700},
-		{Name: "gpu-9", Partitions: true, Milli: 500, Parts: []Part{{Pod: "default/one", Claim: "default/half", Device: "gpu-9-half", Milli: 500}}},
+		{Name: "gpu-9", Partitions: true, Milli: 500,
+			Parts: []Part{{Pod: "default/one", Claim: "default/half", Device: "gpu-9-half", Milli: 500}}},
 	}
 	if d := cmp.Diff(want, c.CardsOf("a")); d != "" {
 		t.Errorf("-want +got\n%s", d)
@@ -67,7 +70,8 @@ func TestCardsOf(t *testing.T) {
 		t.Errorf("-want +got\n%s", d)
 	}
 	all := c.Devices()
-	if len(all) != 2 || all[0].Node.Name != "a" || all[0].Node.GPU.Requested != 2060 || all[1].Node.Name != "counted" || cmp.Diff(c.CardsOf("a"), all[0].Cards)+cmp.Diff(want, all[1].Cards) != "" {
+	if len(all) != 2 || all[0].Node.Name != "a" || all[0].Node.GPU.Requested != 2060 || all[1].Node.Name != "counted" ||
+		cmp.Diff(c.CardsOf("a"), all[0].Cards)+cmp.Diff(want, all[1].Cards) != "" {
 		t.Errorf("all nodes: %+v", all)
 	}
 	if d := cmp.Diff([]Model{{"G2", Usage{1, 9}}, {"", Usage{5, 8}}, {"T4", Usage{2, 3}}}, ModelsOf([]Node{

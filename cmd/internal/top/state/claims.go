@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"slices"
 	"unique"
 
@@ -180,9 +181,7 @@ func (d *devices) show(n *Node, named []int64, unnamed int64) {
 		n.GPU.Allocatable += int64(more) * cluster.DeviceMilli
 		n.Devices = make([]int64, len(set.Cards))
 	}
-	if n.GPUModel == "" {
-		n.GPUModel = Printable(set.Product)
-	}
+	n.GPUModel = cmp.Or(n.GPUModel, Printable(set.Product))
 	for _, milli := range used {
 		n.GPU.Requested += milli
 	}

@@ -67,7 +67,8 @@ func TestDevicesInSlices(t *testing.T) {
 		}
 	}
 	check("at first", "both P100 800/2000 [0 800]", "only T4  1460/3000 [0 460 1000]")
-	if got := fmt.Sprint(c.PodsOn("only")[1].Held, c.PodsOn("only")[1].GPU, c.PodsOn("only")[0].GPU); got != "[{a gpu-1 460} {b gpu-2 1000}] 1460 460" {
+	if got := fmt.Sprint(c.PodsOn("only")[1].Held, c.PodsOn("only")[1].GPU,
+		c.PodsOn("only")[0].GPU); got != "[{a gpu-1 460} {b gpu-2 1000}] 1460 460" {
 		t.Errorf("the pods hold %s", got)
 	}
 	if w := c.Workloads(); w[0].GPU != 300+1460 { // both pods have claim a

@@ -257,7 +257,8 @@ func TestTotalsAreThoseOfWorkers(t *testing.T) {
 	}
 	c.SetNode(worker("w"))
 	c.SetPod(pod("2", "w", 300, 1), noon)
-	if got := c.Frame(noon, 0).Totals; got.Nodes != 2 || got.Workers != 1 || got.CPU != (Usage{300, control.CPU.Allocatable}) || got.Pods.Requested != 1 {
+	if got := c.Frame(noon, 0).Totals; got.Nodes != 2 || got.Workers != 1 || got.CPU != (Usage{300, control.CPU.Allocatable}) ||
+		got.Pods.Requested != 1 {
 		t.Errorf("beside a worker: %+v", got)
 	}
 }

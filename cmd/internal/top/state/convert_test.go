@@ -51,12 +51,15 @@ func TestPodOf(t *testing.T) {
 				Name: "s", Resources: requests("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways),
 			}}
 		}), want(func(p *Pod) { p.CPU, p.Memory = 130, 2<<20 })},
-		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requests("5m", "1Mi").Requests }), want(func(p *Pod) { p.CPU, p.Memory = 105, 2<<20 })},
-		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requests("1", "1Gi")) }), want(func(p *Pod) { p.CPU, p.Memory = 1000, 1<<30 })},
+		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requests("5m", "1Mi").Requests }),
+			want(func(p *Pod) { p.CPU, p.Memory = 105, 2<<20 })},
+		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requests("1", "1Gi")) }),
+			want(func(p *Pod) { p.CPU, p.Memory = 1000, 1<<30 })},
 		{"a resize that is under way counts at the larger size", base(func(p *v1.Pod) {
 			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requests("300m", "1Mi"))}}
 		}), want(func(p *Pod) { p.CPU = 300 })},
-		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }), want(func(p *Pod) { p.GPU = 2000 })},
+		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }),
+			want(func(p *Pod) { p.GPU = 2000 })},
 		{"share of a GPU", base(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[kube.GPUMilliResource] = resource.MustParse("470")
 			p.Annotations = map[string]string{kube.GPUMilliAnnotation: "470", kube.GPUIndexAnnotation: "3"}
@@ -64,7 +67,8 @@ func TestPodOf(t *testing.T) {
 		{"whole GPUs by annotation", base(func(p *v1.Pod) {
 			p.Annotations = map[string]string{kube.GPUCountAnnotation: "2", kube.GPUIndexAnnotation: "0-5"}
 		}), want(func(p *Pod) { p.GPU, p.Devices = 2000, cluster.Device(0)|cluster.Device(5) })},
-		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }), want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
+		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }),
+			want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
 		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Status, p.Done = "Succeeded", true })},
 		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Status, p.Done = "Failed", true })},
 		{"scheduled", base(func(p *v1.Pod) {
@@ -91,8 +95,9 @@ func TestNodeOf(t *testing.T) {
 	}
 	full := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", CreationTimestamp: metav1.NewTime(noon), Labels: map[string]string{
-			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/role": "agent", "node-role.kubernetes.io/": "x",
-			v1.LabelTopologyZone: "z1", kube.GPUModelLabel: "T4",
+			"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/agent": "", "kubernetes.io/role": "agent",
+			"node-role.kubernetes.io/": "x",
+			v1.LabelTopologyZone:       "z1", kube.GPUModelLabel: "T4",
 		}},
 		Spec: v1.NodeSpec{Taints: []v1.Taint{
 			{Key: "b", Value: "v", Effect: v1.TaintEffectNoSchedule}, {Key: "a", Effect: v1.TaintEffectNoExecute},
@@ -129,14 +134,23 @@ func TestNodeOf(t *testing.T) {
 		{"no condition", v1.Node{}, "Unknown", false, true, "worker"},
 		{"not ready", v1.Node{Status: v1.NodeStatus{Conditions: ready(v1.ConditionFalse)}}, "NotReady", false, true, "worker"},
 		{"unknown", v1.Node{Status: v1.NodeStatus{Conditions: ready(v1.ConditionUnknown)}}, "Unknown", false, true, "worker"},
-		{"cordoned", v1.Node{Spec: v1.NodeSpec{Unschedulable: true}, Status: v1.NodeStatus{Conditions: ready(v1.ConditionTrue)}}, "Ready,SchedulingDisabled", true, true, "worker"},
+		{"cordoned", v1.Node{Spec: v1.NodeSpec{Unschedulable: true}, Status: v1.NodeStatus{Conditions: ready(v1.ConditionTrue)}},
+			"Ready,SchedulingDisabled", true, true, "worker"},
+		{"held for a pod", v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kube.HoldsAnnotation: "[]"}}}, "Unknown,Moving",
+			false, true, "worker"},
+		{"pods leave", v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kube.DefragAnnotation: "moving"}}},
+			"Unknown,Moving", false, true, "worker"},
+		{"emptied", v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kube.DefragAnnotation: "emptied"}}}, "Unknown", false,
+			true, "worker"},
 		{"control plane", v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}},
 			Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule}}},
 		}, "Unknown", false, false, "control-plane"},
 		{"control plane that takes pods", v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}, "Unknown", false, true, "control-plane"},
-		{"control plane that is not preferred", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master", Effect: v1.TaintEffectPreferNoSchedule}}}}, "Unknown", false, true, "worker"},
-		{"closed, without a role", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master", Effect: v1.TaintEffectNoExecute}}}}, "Unknown", false, false, "none"},
+		{"control plane that is not preferred", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master",
+			Effect: v1.TaintEffectPreferNoSchedule}}}}, "Unknown", false, true, "worker"},
+		{"closed, without a role", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master",
+			Effect: v1.TaintEffectNoExecute}}}}, "Unknown", false, false, "none"},
 	} {
 		n := NodeOf(&c.node)
 		if n.Status != c.status || n.Ready != c.ready || n.Worker != c.worker || n.Role() != c.roleInView {
@@ -201,10 +215,11 @@ func TestStatusOf(t *testing.T) {
 		"Running":          {Status: v1.PodStatus{Phase: v1.PodRunning}},
 		"Terminating":      {ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}, Status: v1.PodStatus{Phase: v1.PodRunning}},
 		"CrashLoopBackOff": {Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: waiting("CrashLoopBackOff")}},
-		"Pending":          {Status: v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: ended(0, "Completed"), ContainerStatuses: waiting("PodInitializing")}},
-		"Error":            {Status: v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: ended(1, "")}},
-		"OOMKilled":        {Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: ended(137, "OOMKilled")}},
-		"Evicted":          {Status: v1.PodStatus{Phase: v1.PodPending, Reason: "Evicted"}},
+		"Pending": {Status: v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: ended(0, "Completed"),
+			ContainerStatuses: waiting("PodInitializing")}},
+		"Error":     {Status: v1.PodStatus{Phase: v1.PodPending, InitContainerStatuses: ended(1, "")}},
+		"OOMKilled": {Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: ended(137, "OOMKilled")}},
+		"Evicted":   {Status: v1.PodStatus{Phase: v1.PodPending, Reason: "Evicted"}},
 	} {
 		if got := PodOf(&p).Status; got != want {
 			t.Errorf("%+v: %s, want %s", p.Status, got, want)

@@ -96,13 +96,13 @@ type Workload struct {
 
 // Event is an event of the cluster about an object.
 type Event struct {
-	Time    time.Time // of the last occurrence
-	Type    string    // Normal, Warning
-	Reason  string
-	Object  string // kind and name
-	From    string // the reporter
-	Message string
-	Count   int
+	Time    time.Time `json:"time"` // of the last occurrence
+	Type    string    `json:"type"` // Normal, Warning
+	Reason  string    `json:"reason"`
+	Object  string    `json:"object"` // kind and name
+	From    string    `json:"from"`   // the reporter
+	Message string    `json:"message"`
+	Count   int       `json:"count"`
 }
 
 // Workloads returns the workloads, the one with the most pods first.

@@ -12,13 +12,16 @@ import (
 func TestFormats(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Cores(0), "0"}, {Cores(1), "0"}, {Cores(5), "0.01"}, {Cores(250), "0.25"}, {Cores(1000), "1"}, {Cores(9990), "9.99"},
-		{Cores(9999), "10"}, {Cores(12_840), "12.8"}, {Cores(99_940), "99.9"}, {Cores(99_960), "100"}, {Cores(640_000), "640"}, {Cores(1_234_567), "1235"},
+		{Cores(9999), "10"}, {Cores(12_840), "12.8"}, {Cores(99_940), "99.9"}, {Cores(99_960), "100"}, {Cores(640_000), "640"},
+		{Cores(1_234_567), "1235"},
 		{Cores(-250), "-0.25"},
-		{Bytes(0), "0"}, {Bytes(1023), "1023"}, {Bytes(1024), "1Ki"}, {Bytes(512 << 20), "512Mi"}, {Bytes(256 << 30), "256Gi"}, {Bytes(5 << 39), "2.5Ti"},
+		{Bytes(0), "0"}, {Bytes(1023), "1023"}, {Bytes(1024), "1Ki"}, {Bytes(512 << 20), "512Mi"}, {Bytes(256 << 30), "256Gi"},
+		{Bytes(5 << 39), "2.5Ti"},
 		{Bytes(math.MaxInt64), "8Ei"},
 		{Percent(0), "0%"}, {Percent(0.204), "20%"}, {Percent(1.125), "113%"},
 		{Rate(0), "0.0"}, {Rate(12.34), "12.3"}, {Rate(1234.5), "1234"},
-		{Age(noon, noon.Add(-90*time.Second)), "90s"}, {Age(noon, noon.Add(-26*time.Hour)), "26h"}, {Age(noon, time.Time{}), "<unknown>"}, {Age(noon, noon.Add(time.Hour)), "0s"},
+		{Age(noon, noon.Add(-90*time.Second)), "90s"}, {Age(noon, noon.Add(-26*time.Hour)), "26h"}, {Age(noon, time.Time{}), "<unknown>"},
+		{Age(noon, noon.Add(time.Hour)), "0s"},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)

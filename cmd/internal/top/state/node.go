@@ -10,6 +10,9 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
+// Moving ends the status of a node that gnnsched defrag moves pods to or from.
+const Moving = ",Moving"
+
 const (
 	roleLabelPrefix = "node-role.kubernetes.io/"
 	roleLabel       = "kubernetes.io/role" // the older label, which kubectl still reads
@@ -43,6 +46,9 @@ func NodeOf(n *v1.Node) Node {
 	}
 	if out.Cordoned {
 		out.Status += ",SchedulingDisabled"
+	}
+	if n.Annotations[kube.HoldsAnnotation] != "" || n.Annotations[kube.DefragAnnotation] == kube.DefragMoving {
+		out.Status += Moving
 	}
 	for _, a := range n.Status.Addresses {
 		if a.Type == v1.NodeInternalIP && out.InternalIP == "" {

@@ -27,7 +27,8 @@ func (p *PendingPod) Why() string {
 // From a message about a binding it keeps the node. It returns other texts unchanged.
 func Excluded(message string) string {
 	message = strings.TrimPrefix(message, "(combined from similar events): ")
-	if object, node, ok := strings.Cut(strings.TrimPrefix(message, "Successfully assigned "), " to "); ok && strings.HasPrefix(message, "Successfully assigned ") && !strings.Contains(object, " ") {
+	if object, node, ok := strings.Cut(strings.TrimPrefix(message, "Successfully assigned "), " to "); ok &&
+		strings.HasPrefix(message, "Successfully assigned ") && !strings.Contains(object, " ") {
 		return "assigned to " + node // the event names the pod
 	}
 	all, text := exclusions(message)
@@ -71,9 +72,9 @@ func exclusions(message string) (all []exclusion, text string) {
 
 // Cause is a reason why pods wait.
 type Cause struct {
-	Reason string // in kube-scheduler's words
-	Pods   int    // that wait for it, among other reasons
-	Nodes  int    // the most that it excludes for one of these pods; 0 if it is not about nodes
+	Reason string `json:"reason"`          // in kube-scheduler's words
+	Pods   int    `json:"pods"`            // that wait for it, among other reasons
+	Nodes  int    `json:"nodes,omitempty"` // the most that it excludes for one of these pods; 0 if it is not about nodes
 }
 
 // CausesOf counts the pods that wait for each reason, the reason of most pods first.

@@ -196,8 +196,11 @@ func podsText(n *state.Node) string {
 }
 
 // shortStatus is the status in a word that fits a narrow column: "Cordoned" for kubectl's
-// "Ready,SchedulingDisabled".
+// "Ready,SchedulingDisabled", and "Moving" where pods are moved.
 func shortStatus(n *state.Node) string {
+	if n.Ready && strings.HasSuffix(n.Status, state.Moving) {
+		return "Moving"
+	}
 	if n.Cordoned && n.Ready {
 		return "Cordoned"
 	}

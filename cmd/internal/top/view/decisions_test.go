@@ -64,7 +64,8 @@ func inShadow(list []state.Decision) []state.Decision {
 // withDevices gives some of the decisions devices, by claims and by numbers.
 func withDevices(list []state.Decision) []state.Decision {
 	for i := range list {
-		switch d := (decision.ClaimedDevice{Claim: "gpu", Request: "gpu", Driver: "gpu.nvidia.com", Pool: list[i].Node, Name: "gpu-2", Milli: 460}); i % 4 {
+		switch d := (decision.ClaimedDevice{Claim: "gpu", Request: "gpu", Driver: "gpu.nvidia.com", Pool: list[i].Node, Name: "gpu-2",
+			Milli: 460}); i % 4 {
 		case 0:
 			list[i].Claimed = []decision.ClaimedDevice{d}
 		case 1:
@@ -163,12 +164,14 @@ func claiming() *state.Cluster {
 	slots := func(n int64) map[string]resourceapi.Counter {
 		return map[string]resourceapi.Counter{"memory": {Value: *apiresource.NewQuantity(n, apiresource.DecimalSI)}}
 	}
-	shares := map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *apiresource.NewQuantity(1000, apiresource.DecimalSI)}}
+	shares := map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"shares": {Value: *apiresource.NewQuantity(1000,
+		apiresource.DecimalSI)}}
 	part := func(name string, n int64) resourceapi.Device {
 		return resourceapi.Device{Name: name, ConsumesCounters: []resourceapi.DeviceCounterConsumption{{CounterSet: "gpu-2", Counters: slots(n)}}}
 	}
 	for i, spec := range []resourceapi.ResourceSliceSpec{
-		{Devices: []resourceapi.Device{{Name: "gpu-0", AllowMultipleAllocations: &many, Capacity: shares}, {Name: "gpu-1", AllowMultipleAllocations: &many, Capacity: shares}, part("gpu-2", 8), part("gpu-2-mig-3g20gb-4", 4)}},
+		{Devices: []resourceapi.Device{{Name: "gpu-0", AllowMultipleAllocations: &many, Capacity: shares},
+			{Name: "gpu-1", AllowMultipleAllocations: &many, Capacity: shares}, part("gpu-2", 8), part("gpu-2-mig-3g20gb-4", 4)}},
 		{SharedCounters: []resourceapi.CounterSet{{Name: "gpu-2", Counters: slots(8)}}},
 	} {
 		spec.Driver, spec.NodeName, spec.Pool = "gpu.nvidia.com",
@@ -287,7 +290,8 @@ func TestStreamKeepsItsPlace(t *testing.T) {
 func TestHostileDetails(t *testing.T) {
 	evil := "a\x1b[2J\x1b]0;owned\a\nb\u202e世界"
 	r := decided(2)[1]
-	for _, s := range []*string{&r.Pod, &r.Namespace, &r.Node, &r.RunnerUp, &r.Profile, &r.Server, &r.Policy, &r.Fallback, &r.Failure, &r.Default.Node} {
+	for _, s := range []*string{&r.Pod, &r.Namespace, &r.Node, &r.RunnerUp, &r.Profile, &r.Server, &r.Policy, &r.Fallback, &r.Failure,
+		&r.Default.Node} {
 		*s = evil
 	}
 	for _, size := range [][2]int{{80, 24}, {200, 50}, {9, 12}, {1, 1}} {
@@ -309,7 +313,8 @@ func TestHostileDetails(t *testing.T) {
 		for _, keys := range hostileViews {
 			press(m, keys...)
 			got := m.View().Content
-			if strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.Count(got, "\n") != size[1]-1 || strings.ContainsRune(got, '\u202e') {
+			if strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.Count(got, "\n") != size[1]-1 ||
+				strings.ContainsRune(got, '\u202e') {
 				t.Errorf("%v in %v: %q", keys, size, got)
 			}
 			for _, l := range strings.Split(got, "\n") {

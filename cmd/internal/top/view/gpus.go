@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,12 +39,7 @@ func models(c *canvas, nodes []state.Node) string {
 	return c.st.Join(parts, c.width)
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
+func orDash(s string) string { return cmp.Or(s, "-") }
 
 // gpuColumns are the columns of the nodes with GPUs. A narrow window leaves out the model.
 func gpuColumns(c *canvas) []column[state.Node] {

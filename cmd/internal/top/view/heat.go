@@ -38,7 +38,8 @@ const nHeats = 5
 var heats = [nHeats]heat{
 	{"C", "CPU requested", "", func(n *state.Node) (float64, bool) { return n.CPU.Fraction(), true }},
 	{"M", "memory requested", "", func(n *state.Node) (float64, bool) { return n.Memory.Fraction(), true }},
-	{"D", "GPU devices requested", "no node has GPUs", func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
+	{"D", "GPU devices requested", "no node has GPUs",
+		func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
 	{"U", "CPU used", unmeasured, func(n *state.Node) (float64, bool) { return n.UsedCPU().Fraction(), n.Used != nil }},
 	{"V", "memory used", unmeasured, func(n *state.Node) (float64, bool) { return n.UsedMemory().Fraction(), n.Used != nil }},
 }

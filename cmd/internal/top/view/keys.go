@@ -57,9 +57,6 @@ func (k *keyMap) moving() (out []key.Binding) {
 	return append(out, k.enter, k.filter, k.command, k.clear)
 }
 
-// all returns all keys that work on every screen.
-func (k *keyMap) all() []key.Binding { return append(k.moving(), k.server, k.quit) }
-
 // arrows are the labels of the arrow keys.
 type arrows struct{ up, down, left, right string }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -73,9 +74,7 @@ func New(cfg Config) (*Model, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Interval == 0 {
-		cfg.Interval = 2 * time.Second
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
 	if cfg.Sort.Column == "" {
 		cfg.Sort = query.By(query.Name)
 	}

@@ -64,7 +64,8 @@ func TestMouse(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	m := model(t, sample(12, true), terminal{full, 80, 24}, nil)
-	for _, c := range []struct{ command, want string }{{"pending", "pending"}, {"MAP", "map"}, {"dev", "devices"}, {"", "devices"}, {"nodes", "nodes"}, {"he", "help"}} {
+	for _, c := range []struct{ command, want string }{{"pending", "pending"}, {"MAP", "map"}, {"dev", "devices"}, {"", "devices"},
+		{"nodes", "nodes"}, {"he", "help"}} {
 		press(m, ":")
 		typed(m, c.command)
 		if press(m, "enter"); name(m) != c.want || m.typing != nothing {

@@ -7,6 +7,7 @@ import (
 
 	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 )
@@ -84,11 +85,7 @@ func devicesOf(p *state.ListedPod) string {
 
 // claimsOf names the claims that gave a pod its devices.
 func claimsOf(p *state.ListedPod) string {
-	var all []string
-	for _, h := range p.Held {
-		all = append(all, h.Claim)
-	}
-	return orDash(strings.Join(slices.Compact(all), ", "))
+	return orDash(strings.Join(slices.Compact(choice.Names(p.Held, func(h state.Held) string { return h.Claim })), ", "))
 }
 
 // noDecisions explains why no decisions are shown.

@@ -104,7 +104,8 @@ func TestPodWithoutAnswers(t *testing.T) {
 		answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
 	press(m, "l", "enter")
 	screen := ansi.Strip(m.View().Content)
-	for _, want := range []string{"default/away", "not in the cluster any more", "connection refused", "is one running?", "list the events: forbidden"} {
+	for _, want := range []string{"default/away", "not in the cluster any more", "connection refused", "is one running?",
+		"list the events: forbidden"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("%q is missing:\n%s", want, screen)
 		}
@@ -120,7 +121,8 @@ func TestMapWithoutGPUs(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	for _, k := range []string{"D", "U", "V"} {
 		press(m, "m", k)
-		if screen := ansi.Strip(m.View().Content); strings.Contains(screen, "??") || !strings.Contains(screen, "no node has GPUs") && k == "D" || !strings.Contains(screen, "CPU requested") {
+		if screen := ansi.Strip(m.View().Content); strings.Contains(screen, "??") || !strings.Contains(screen, "no node has GPUs") &&
+			k == "D" || !strings.Contains(screen, "CPU requested") {
 			t.Errorf("%s:\n%s", k, screen)
 		}
 		press(m, "m")

@@ -118,7 +118,8 @@ func (s *shadowScreen) figures(c *canvas) []string {
 	if found.Verdict.Answer == shadow.Safe {
 		answer = c.st.Good
 	}
-	all = append(all, headerLine{c.st.Fit(answer.Bold(true).Render(strings.ToUpper(state.Printable(string(found.Verdict.Answer))))+c.st.Dim.Render(c.st.Dot)+state.Printable(found.Title()), c.width), 10})
+	said := answer.Bold(true).Render(strings.ToUpper(state.Printable(string(found.Verdict.Answer))))
+	all = append(all, headerLine{c.st.Fit(said+c.st.Dim.Render(c.st.Dot)+state.Printable(found.Title()), c.width), 10})
 	for _, why := range found.Verdict.Why {
 		add(8, c.st.Plain, "  "+why)
 	}

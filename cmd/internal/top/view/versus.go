@@ -211,7 +211,8 @@ func (s *versusScreen) figures(c *canvas) []string {
 	}
 	lines = append(lines, c.st.Bold.Render(line("", (*tally).title)))
 	if s.sides[1] == nil {
-		lines[len(lines)-1] = c.st.Fit(c.st.Bold.Render(state.Printable(s.sides[0].title()))+c.st.Dim.Render(" has no other profile beside it; --server names more schedulers"), c.width)
+		lines[len(lines)-1] = c.st.Fit(c.st.Bold.Render(state.Printable(s.sides[0].title()))+c.st.Dim.Render(" has no other profile beside "+
+			"it; --server names more schedulers"), c.width)
 	}
 	for _, m := range measures[:c.measuresShown()] {
 		lines = append(lines, line(m.name, func(t *tally) string {

@@ -105,7 +105,8 @@ func TestVersusByTheAPI(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 100, 40}, answering(sample(12, false), nil, away...))
 	press(m, "v")
 	got := ansi.Strip(m.View().Content)
-	for _, want := range []string{"ask the scheduler: connection refused", "default-scheduler (bound pods)", "gnn (bound pods)", "110 on 12 nodes, most 20"} {
+	for _, want := range []string{"ask the scheduler: connection refused", "default-scheduler (bound pods)", "gnn (bound pods)",
+		"110 on 12 nodes, most 20"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -177,7 +178,8 @@ func TestVersusHostile(t *testing.T) {
 	m := model(t, c, terminal{full, 80, 24}, answering(c, list, state.Silent{Server: evil, Err: errors.New(evil)}))
 	for range 4 {
 		press(m, "v", "tab")
-		if got := m.View().Content; strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.ContainsRune(got, '\u202e') || strings.Count(got, "\n") != 23 {
+		if got := m.View().Content; strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.ContainsRune(got, '\u202e') ||
+			strings.Count(got, "\n") != 23 {
 			t.Errorf("%q", got)
 		}
 	}

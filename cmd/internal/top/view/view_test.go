@@ -74,7 +74,8 @@ func sample(workers int, gpus bool) *state.Cluster {
 		switch i % 3 {
 		case 0:
 			p.Reason = "Unschedulable"
-			p.Message = "0/13 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 12 Insufficient cpu. preemption: 0/13 nodes are available: 13 No preemption victims found."
+			p.Message = "0/13 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, " +
+				"12 Insufficient cpu. preemption: 0/13 nodes are available: 13 No preemption victims found."
 		case 1:
 			p.Reason, p.Message = "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates"
 		}
@@ -208,7 +209,8 @@ func TestGolden(t *testing.T) {
 		{"used-none.txt", sample(3, false), full, 80, 24, nil, func(m *Model) { press(m, "u") }},
 		{"pending.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "p") }},
 		{"pending-wide.txt", sample(12, false), full, 130, 20, nil, func(m *Model) { press(m, "p", "down") }},
-		{"pending-filtered.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "p", "/"); typed(m, "gated"); press(m, "enter") }},
+		{"pending-filtered.txt", sample(12, false), full, 80, 24, nil,
+			func(m *Model) { press(m, "p", "/"); typed(m, "gated"); press(m, "enter") }},
 		{"pending-none.txt", state.New(), full, 80, 24, nil, func(m *Model) { press(m, "p") }},
 		{"help.txt", sample(12, false), full, 80, 24, nil, func(m *Model) { press(m, "?") }},
 		{"help-narrow.txt", sample(12, false), full, 50, 16, nil, func(m *Model) { press(m, "?", "j", "j") }},
@@ -244,7 +246,8 @@ func TestBeforeTheFirstFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := ansi.Strip(m.View().Content)
-	if lines := strings.Split(got, "\n"); len(lines) != 24 || !strings.HasPrefix(lines[0], "ktop | t") || !strings.Contains(got, "reading the cluster") {
+	if lines := strings.Split(got, "\n"); len(lines) != 24 || !strings.HasPrefix(lines[0], "ktop | t") ||
+		!strings.Contains(got, "reading the cluster") {
 		t.Errorf("got\n%s", got)
 	}
 	if v := m.View(); !v.AltScreen || v.WindowTitle != "ktop t" {

@@ -141,7 +141,7 @@ const (
 	reportInterval   = 5 * time.Second
 )
 
-// answer holds the last answer of a scheduler to a question.
+// answer holds the last answer to a question.
 type answer[T any] struct {
 	ask   func(context.Context) (T, error)
 	every time.Duration // the shortest time between two questions

@@ -54,7 +54,8 @@ func TestAnswerIsKept(t *testing.T) {
 		err   error
 		want  int64 // the time of the sample
 	}{
-		{0, nil, 1}, {time.Second, nil, 1}, {4 * time.Second, nil, 2}, {5 * time.Second, errors.New("away"), 2}, {time.Second, errors.New("away"), 2}, {4 * time.Second, nil, 4},
+		{0, nil, 1}, {time.Second, nil, 1}, {4 * time.Second, nil, 2}, {5 * time.Second, errors.New("away"), 2},
+		{time.Second, errors.New("away"), 2}, {4 * time.Second, nil, 4},
 	} {
 		now, asker.err = now.Add(c.after), c.err
 		s, err := l.last(t.Context())
@@ -180,7 +181,8 @@ func TestDetailsOfTheCluster(t *testing.T) {
 	if len(d.Silent) != 1 || !errors.Is(d.Silent[0].Err, errNoScheduler) {
 		t.Errorf("without a scheduler: %v", d.Silent)
 	}
-	if d := s.Details(state.Ask{Learning: true, Shadow: true}); !errors.Is(d.LearningErr, errNoScheduler) || !errors.Is(d.ShadowErr, errNoScheduler) {
+	if d := s.Details(state.Ask{Learning: true, Shadow: true}); !errors.Is(d.LearningErr, errNoScheduler) ||
+		!errors.Is(d.ShadowErr, errNoScheduler) {
 		t.Errorf("without a scheduler: %v, %v", d.LearningErr, d.ShadowErr)
 	}
 	if d := s.Details(state.Ask{}); d.Pods != nil || d.Workloads != nil || d.Silent != nil {

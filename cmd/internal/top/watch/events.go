@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,31 +22,11 @@ const (
 	mostEvents = 5000
 )
 
-// eventLog holds the last list of events.
-type eventLog struct {
-	client kubernetes.Interface
-	now    func() time.Time
-
-	mu     sync.Mutex
-	listed time.Time
-	events []state.Event // the newest first
-	err    error
-}
-
-// last returns the events, and lists again if the last list is old.
-func (l *eventLog) last(ctx context.Context) ([]state.Event, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.now(); l.listed.IsZero() || now.Sub(l.listed) >= eventsInterval {
-		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
-		defer cancel()
-		events, err := listEvents(ctx, l.client, metav1.NamespaceAll, metav1.ListOptions{Limit: mostEvents})
-		l.listed = now
-		if l.err = err; err == nil {
-			l.events = events
-		}
+// allEvents asks for all events.
+func allEvents(client kubernetes.Interface) func(context.Context) ([]state.Event, error) {
+	return func(ctx context.Context) ([]state.Event, error) {
+		return listEvents(ctx, client, metav1.NamespaceAll, metav1.ListOptions{Limit: mostEvents})
 	}
-	return l.events, l.err
 }
 
 // listEvents lists events, the newest first.

@@ -72,7 +72,8 @@ func TestEvents(t *testing.T) {
 		t.Errorf("%d lists at one time", lists)
 	}
 	e := s.Details(state.Ask{Events: true}).Events
-	if e[0].Count != 3 || e[2].Count != 7 || e[3].Count != 1 || e[1].From != "gnn" || e[2].From != "kubelet" || e[0].Reason != "Failed [2J" || e[0].Message != "a b" {
+	if e[0].Count != 3 || e[2].Count != 7 || e[3].Count != 1 || e[1].From != "gnn" || e[2].From != "kubelet" ||
+		e[0].Reason != "Failed [2J" || e[0].Message != "a b" {
 		t.Errorf("got %+v", e)
 	}
 	down, now = true, now.Add(eventsInterval)

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ func (c Config) ready() (Config, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.retry == 0 {
-		c.retry = 500 * time.Millisecond
-	}
+	c.retry = cmp.Or(c.retry, 500*time.Millisecond)
 	return c, nil
 }
 
@@ -82,7 +81,7 @@ type Source struct {
 	done    sync.WaitGroup
 
 	servers []*server
-	events  eventLog
+	events  answer[[]state.Event]
 	podLog  podLog
 }
 
@@ -98,7 +97,8 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	ctx, stop := context.WithCancel(klog.NewContext(ctx, cfg.Log))
 	s := &Source{
 		cluster: state.New(), link: newLink(cfg.Now), now: cfg.Now, ctx: ctx, stop: stop,
-		servers: serversOf(cfg), events: eventLog{client: cfg.Client, now: cfg.Now},
+		servers: serversOf(cfg),
+		events:  answer[[]state.Event]{ask: allEvents(cfg.Client), every: eventsInterval, now: cfg.Now},
 	}
 	s.podLog = podLog{client: cfg.Client, servers: s.servers, explain: cfg.Explain, now: cfg.Now}
 	nodes, pods := nodeStore(s.cluster), podStore(s.cluster, cfg.Now)
@@ -146,10 +146,11 @@ type stream struct {
 
 // follow keeps the stream's store up to date until ctx ends.
 func (s *Source) follow(ctx context.Context, cfg Config, f stream) {
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(f.requests, cfg.Client), f.example, f.store, cache.ReflectorOptions{
-		Name: "ktop-" + f.resource, Logger: &cfg.Log,
-		Backoff: &wait.Backoff{Duration: cfg.retry, Cap: 10 * cfg.retry, Steps: 20, Factor: 2, Jitter: 0.2},
-	})
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(f.requests, cfg.Client), f.example, f.store,
+		cache.ReflectorOptions{
+			Name: "ktop-" + f.resource, Logger: &cfg.Log,
+			Backoff: &wait.Backoff{Duration: cfg.retry, Cap: 10 * cfg.retry, Steps: 20, Factor: 2, Jitter: 0.2},
+		})
 	r.WatchListPageSize = pageSize
 	s.done.Go(func() { r.RunWithContext(ctx) })
 }

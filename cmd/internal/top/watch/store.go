@@ -10,19 +10,20 @@ import (
 	metainternal "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 
 	"gnnsched/cmd/internal/top/state"
+	"gnnsched/internal/watched"
 )
 
-// store takes the place of client-go's object cache and writes to the cluster instead. It is a transforming store, so that
-// client-go strips the objects of a streamed first list while it collects them.
+// store hands the objects of a resource to the cluster.
 type store[T any] struct {
-	strip   func(obj any) (T, error) // keeps what the cluster needs of an object; it may see its own result
-	set     func(T)
-	remove  func(T)
-	replace func([]T) // makes these the only ones
+	watched.Store[T]
 	feed
+}
+
+func newStore[T any](read func(any) (T, error), put, gone func(T), all func([]T)) store[T] {
+	f := newFeed()
+	return store[T]{watched.Store[T]{Read: read, Put: put, Gone: gone, All: func(list []T) { all(list); f.markSynced() }}, f}
 }
 
 // feed signals that the first list of a store is complete.
@@ -35,78 +36,22 @@ func newFeed() feed { return feed{synced: make(chan struct{}), once: &sync.Once{
 
 func (f feed) markSynced() { f.once.Do(func() { close(f.synced) }) }
 
-var _ cache.TransformingStore = (*store[state.Pod])(nil)
-
-func nodeStore(c *state.Cluster) *store[state.Node] {
-	return &store[state.Node]{
-		strip: stripNode, set: c.SetNode, remove: func(n state.Node) { c.DeleteNode(n.Name) }, replace: c.ReplaceNodes, feed: newFeed(),
-	}
+func nodeStore(c *state.Cluster) store[state.Node] {
+	return newStore(stripNode, c.SetNode, func(n state.Node) { c.DeleteNode(n.Name) }, c.ReplaceNodes)
 }
 
-func podStore(c *state.Cluster, now func() time.Time) *store[state.Pod] {
-	return &store[state.Pod]{
-		strip: stripPod, set: func(p state.Pod) { c.SetPod(p, now()) }, remove: func(p state.Pod) { c.DeletePod(p.Namespace, p.Name) },
-		replace: func(all []state.Pod) { c.ReplacePods(all, now()) }, feed: newFeed(),
-	}
+func podStore(c *state.Cluster, now func() time.Time) store[state.Pod] {
+	return newStore(stripPod, func(p state.Pod) { c.SetPod(p, now()) }, func(p state.Pod) { c.DeletePod(p.Namespace, p.Name) },
+		func(all []state.Pod) { c.ReplacePods(all, now()) })
 }
 
-func sliceStore(c *state.Cluster) *store[*resourceapi.ResourceSlice] {
-	return &store[*resourceapi.ResourceSlice]{
-		strip: stripSlice, set: c.SetSlice, remove: func(s *resourceapi.ResourceSlice) { c.DeleteSlice(s.Name) },
-		replace: c.ReplaceSlices, feed: newFeed(),
-	}
+func sliceStore(c *state.Cluster) store[*resourceapi.ResourceSlice] {
+	return newStore(stripSlice, c.SetSlice, func(s *resourceapi.ResourceSlice) { c.DeleteSlice(s.Name) }, c.ReplaceSlices)
 }
 
-func claimStore(c *state.Cluster) *store[state.Claim] {
-	return &store[state.Claim]{
-		strip: stripClaim, set: c.SetClaim, remove: func(x state.Claim) { c.DeleteClaim(x.Namespace, x.Name) },
-		replace: c.ReplaceClaims, feed: newFeed(),
-	}
+func claimStore(c *state.Cluster) store[state.Claim] {
+	return newStore(stripClaim, c.SetClaim, func(x state.Claim) { c.DeleteClaim(x.Namespace, x.Name) }, c.ReplaceClaims)
 }
-
-// Transformer implements cache.TransformingStore.
-func (s *store[T]) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) { return s.strip(obj) }
-}
-
-// Add implements cache.ReflectorStore.
-func (s *store[T]) Add(obj any) error { return s.Update(obj) }
-
-// Update implements cache.ReflectorStore.
-func (s *store[T]) Update(obj any) error {
-	x, err := s.strip(obj)
-	if err == nil {
-		s.set(x)
-	}
-	return err
-}
-
-// Delete implements cache.ReflectorStore.
-func (s *store[T]) Delete(obj any) error {
-	x, err := s.strip(obj)
-	if err == nil {
-		s.remove(x)
-	}
-	return err
-}
-
-// Replace implements cache.ReflectorStore.
-func (s *store[T]) Replace(list []any, _ string) error {
-	all := make([]T, 0, len(list))
-	for _, obj := range list {
-		x, err := s.strip(obj)
-		if err != nil {
-			return err
-		}
-		all = append(all, x)
-	}
-	s.replace(all)
-	s.markSynced()
-	return nil
-}
-
-// Resync implements cache.ReflectorStore. It does nothing: the sums are always up to date.
-func (*store[T]) Resync() error { return nil }
 
 func stripNode(obj any) (state.Node, error) {
 	switch o := obj.(type) {
@@ -155,8 +100,7 @@ func (*strippedPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjec
 
 // DeepCopyObject implements runtime.Object.
 func (p *strippedPod) DeepCopyObject() runtime.Object {
-	q := *p
-	return &q
+	return new(*p)
 }
 
 func stripList(list *v1.PodList) *metainternal.List {

@@ -92,7 +92,8 @@ func TestSourceFollows(t *testing.T) {
 	}
 	defer s.Stop()
 	f := s.Frame(state.All)
-	if f.Totals.Nodes != 2 || f.Totals.Pods.Requested != 1 || f.PendingCount != 1 || f.Pending[0].Name != "waits" || f.Totals.CPU != (state.Usage{Requested: 1000, Allocatable: 128_000}) || f.Lost != nil {
+	if f.Totals.Nodes != 2 || f.Totals.Pods.Requested != 1 || f.PendingCount != 1 || f.Pending[0].Name != "waits" ||
+		f.Totals.CPU != (state.Usage{Requested: 1000, Allocatable: 128_000}) || f.Lost != nil {
 		t.Fatalf("first list: %+v", f)
 	}
 	podStream, nodeStream := <-pods, <-nodes
@@ -262,7 +263,8 @@ func TestRefusedWatch(t *testing.T) {
 	l.note(t.Context(), refusal.Request{Verb: "watch", Resource: "pods"},
 		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
 	var e *exit.Error
-	if err := <-l.fatal; !errors.As(err, &e) || e.Code != exit.Kubeconfig || !strings.Contains(e.Hint, "may not watch pods in all namespaces") {
+	if err := <-l.fatal; !errors.As(err, &e) || e.Code != exit.Kubeconfig ||
+		!strings.Contains(e.Hint, "may not watch pods in all namespaces") {
 		t.Errorf("%v, %+v", err, e)
 	}
 }

@@ -184,22 +184,11 @@ func (r Request) config() (sim.Config, error) {
 	check(r.Zones >= 0 && r.Zones <= maxZones, "zones: %d, want 0 to %d", r.Zones, maxZones)
 	check(r.Load > 0 && r.Load <= 1, "load: %v %%, want more than 0 and at most 100 %%", 100*r.Load)
 	check(r.Turnover >= 0 && r.Turnover <= maxTurnover, "turnover: %d, want 0 to %d", r.Turnover, maxTurnover)
-	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == r.Pods })
-	if at >= 0 {
-		c.Shapes = kinds[at].shapes
-	} else {
-		errs = append(errs, choice.Unknown("kind of pods", r.Pods, kindNames()))
-	}
+	found, unknown := choice.Find("kind of pods", r.Pods, kinds, func(k kind) string { return k.name })
+	c.Shapes = found.shapes
 	var err error
 	c.Objective, err = r.mix()
-	return c, errors.Join(append(errs, err)...)
-}
-
-func kindNames() (names []string) {
-	for _, k := range kinds {
-		names = append(names, k.name)
-	}
-	return names
+	return c, errors.Join(append(errs, unknown, err)...)
 }
 
 // mix returns the objective.

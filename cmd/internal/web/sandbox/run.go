@@ -236,8 +236,7 @@ func (x *run) step() (*Step, error) {
 			return nil, fmt.Errorf("%s: %w", x.other.contender.Name, err)
 		}
 		other.StepOn(theirs.Candidate, theirs.Devices)
-		cost := other.Cost()
-		s.OtherCost = &cost
+		s.OtherCost = new(other.Cost())
 	}
 	return s, nil
 }

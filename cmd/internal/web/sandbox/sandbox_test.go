@@ -273,7 +273,8 @@ func (c *tired) After(d time.Duration) <-chan time.Time {
 // However long its parts take, a run rests as long as it works, while it makes the policies too, and is cut when its time is
 // over.
 func TestPace(t *testing.T) {
-	for _, look := range []time.Duration{100 * time.Microsecond, time.Millisecond, 4 * time.Millisecond, 7 * time.Millisecond, 300 * time.Millisecond} {
+	for _, look := range []time.Duration{100 * time.Microsecond, time.Millisecond, 4 * time.Millisecond, 7 * time.Millisecond,
+		300 * time.Millisecond} {
 		c := &tired{now: time.Unix(0, 0), look: look}
 		var last Line
 		err := Run(t.Context(), c, request(), func(l Line) error {

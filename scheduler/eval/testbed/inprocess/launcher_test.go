@@ -16,15 +16,16 @@ func TestClusterOutlivesInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	nodes := testbed.Nodes{Pools: []byte("pools: [{name: big, count: 2, capacity: {cpu: 8, memory: 32Gi}}]\n")}
-	err := testbed.Run(ctx, testbed.Config{Name: "test", Launcher: inprocess.Launcher{}, Nodes: nodes}, func(ctx context.Context, b *testbed.Bed) error {
-		cancel()
-		<-ctx.Done()
-		list, err := b.Client.CoreV1().Nodes().List(context.WithoutCancel(ctx), metav1.ListOptions{})
-		if err != nil || len(list.Items) != 2 || list.Items[0].Name != "big-0" {
-			t.Errorf("%v: %d nodes", err, len(list.Items))
-		}
-		return ctx.Err()
-	})
+	err := testbed.Run(ctx, testbed.Config{Name: "test", Launcher: inprocess.Launcher{}, Nodes: nodes},
+		func(ctx context.Context, b *testbed.Bed) error {
+			cancel()
+			<-ctx.Done()
+			list, err := b.Client.CoreV1().Nodes().List(context.WithoutCancel(ctx), metav1.ListOptions{})
+			if err != nil || len(list.Items) != 2 || list.Items[0].Name != "big-0" {
+				t.Errorf("%v: %d nodes", err, len(list.Items))
+			}
+			return ctx.Err()
+		})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

@@ -1,0 +1,141 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/renderer"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"gnnsched/cmd/internal/top/state"
+)
+
+// writeTable writes a row for each node in the style of kubectl, a row of totals, and the
+// figures of the whole cluster below.
+func writeTable(w io.Writer, f *state.Frame, wide bool) error {
+	head := []string{"NAME", "STATUS", "ROLES", "AGE", "VERSION", "CPU", "MEMORY", "GPU", "PODS"}
+	if wide {
+		head = append(head, "CPU-USED", "MEMORY-USED", "GPU-MODEL", "GPU-DEVICES", "ZONE", "INTERNAL-IP", "TAINTS")
+	}
+	var text strings.Builder
+	lines := newTable(&text)
+	lines.Header(head)
+	for i := range f.Nodes {
+		if err := lines.Append(nodeRow(f.Time, &f.Nodes[i], wide)); err != nil {
+			return fmt.Errorf("write the table: %w", err)
+		}
+	}
+	if err := lines.Append(totalRow(&f.Totals, len(head))); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	if err := lines.Render(); err != nil {
+		return fmt.Errorf("write the table: %w", err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return writeSummary(w, f)
+}
+
+// newTable returns a table of plain columns, without lines and colours.
+func newTable(w io.Writer) *tablewriter.Table {
+	left := tw.CellAlignment{Global: tw.AlignLeft}
+	pad := tw.CellPadding{Global: tw.Padding{Left: "", Right: "   ", Overwrite: true}}
+	plain := tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off}
+	cell := tw.CellConfig{Formatting: plain, Alignment: left, Padding: pad}
+	return tablewriter.NewTable(w,
+		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
+			Borders:  tw.BorderNone,
+			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
+		})),
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}),
+		tablewriter.WithTrimSpace(tw.Off),
+	)
+}
+
+func nodeRow(now time.Time, n *state.Node, wide bool) []string {
+	row := []string{
+		n.Name, n.Status, cmp.Or(strings.Join(n.Roles, ","), "<none>"), state.Age(now, n.Created), cmp.Or(n.Version, "<none>"),
+		usage(n.CPU, state.Cores), usage(n.Memory, state.Bytes), devicesOf(n.GPU), count(n.Pods),
+	}
+	if wide {
+		row = append(row, used(n)...)
+		row = append(row, cmp.Or(n.GPUModel, "<none>"), cmp.Or(devicePercents(n.Devices), "<none>"), cmp.Or(n.Zone, "<none>"),
+			cmp.Or(n.InternalIP, "<none>"), cmp.Or(strings.Join(n.Taints, ","), "<none>"))
+	}
+	return row
+}
+
+func totalRow(t *state.Totals, columns int) []string {
+	row := make([]string, columns)
+	copy(row, []string{
+		"TOTAL", fmt.Sprintf("%d/%d ready", t.Ready, t.Nodes), "", "", "",
+		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), devicesOf(t.GPU), count(t.Pods),
+	})
+	return row
+}
+
+// used writes the CPU and the memory that a node uses, like "12.8 (20%)".
+func used(n *state.Node) []string {
+	if n.Used == nil {
+		return []string{"<unknown>", "<unknown>"}
+	}
+	text := func(u state.Usage, amount int64, write func(int64) string) string {
+		u.Requested = amount
+		return write(amount) + " (" + state.Percent(u.Fraction()) + ")"
+	}
+	return []string{text(n.CPU, n.Used.CPU, state.Cores), text(n.Memory, n.Used.Memory, state.Bytes)}
+}
+
+// usage writes "12.8/64 (20%)".
+func usage(u state.Usage, write func(int64) string) string {
+	return write(u.Requested) + "/" + write(u.Allocatable) + " (" + state.Percent(u.Fraction()) + ")"
+}
+
+// count writes "3/8", or "-" for a resource that the node does not have.
+func count(u state.Usage) string {
+	if u.Requested == 0 && u.Allocatable == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d", u.Requested, u.Allocatable)
+}
+
+// devicePercents writes the requested percentage of each device: "100,81,0".
+func devicePercents(devices []int64) string {
+	var out []string
+	for _, used := range devices {
+		out = append(out, state.DevicePercent(used))
+	}
+	return strings.Join(out, ",")
+}
+
+// devicesOf writes "3.5/8", or "-" for a node without GPUs.
+func devicesOf(u state.Usage) string {
+	if u == (state.Usage{}) {
+		return "-"
+	}
+	return state.Devices(u.Requested) + "/" + state.Devices(u.Allocatable)
+}
+
+func writeSummary(w io.Writer, f *state.Frame) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nPending pods: %d\n", f.PendingCount)
+	if t := &f.Totals; t.Workers < t.Nodes {
+		fmt.Fprintf(&b, "Total:        amounts of the %d worker nodes, without the control plane\n", t.Workers)
+	}
+	fmt.Fprintf(&b, "CPU spread:   std %.3f, mean %.3f over %d worker nodes\n", f.CPUSpread.Std, f.CPUSpread.Mean, f.CPUSpread.Nodes)
+	for _, s := range f.Schedulers {
+		fmt.Fprintf(&b, "Scheduler:    %s: bound %d, pending %d, bound/s %s\n", s.Name, s.Bound, s.Pending, state.Rate(s.Rate))
+	}
+	if f.Lost != nil {
+		fmt.Fprintf(&b, "Disconnected: since %s: %s\n", f.Lost.Since.Format(time.RFC3339), f.Lost.Reason)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,346 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/work"
+	"gnnsched/internal/choice"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/figure"
+	"gnnsched/scheduler/eval/headline"
+	"gnnsched/scheduler/eval/runlog"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
+)
+
+// Eval returns the command eval.
+func Eval() *ucli.Command {
+	return &ucli.Command{
+		Name:  "eval",
+		Usage: "compare policies in the simulator, on the same arrivals",
+		Description: "Each policy places the same pods on the same clusters, once for each seed. The table shows each policy's\n" +
+			"mean and its difference from the first policy, with a 95% interval and Wilcoxon's signed-rank test.\n" +
+			"Unscheduled pods are always shown too. All this happens in the simulator, without a cluster. With --live, eval\n" +
+			"repeats the episodes on simulated clusters with the real kube-scheduler, by default for a few policies.\n\n" +
+			"Examples:\n" +
+			"   gnnsched eval                                          # all policies, the quick scenarios\n" +
+			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
+			"   gnnsched eval --all --policies kube-scheduler,gnn      # the mean of every metric, and most differences\n" +
+			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
+			"   gnnsched eval --scenario mine.yaml --plot figures      # … compare on it, and draw a figure\n" +
+			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
+			cli.More + "\nScenarios:\n" + scenarioHelp() + "\n" +
+			"Policies: " + strings.Join(contender.Names(), ", ") + "\n\n" +
+			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
+			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
+			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +
+			"The metrics are " + strings.Join(eval.MetricNames(eval.Metrics), ", ") + ".\n\n" +
+			"More examples:\n" +
+			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml   # kube-scheduler, configured by a file\n" +
+			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
+			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
+			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
+			"   gnnsched eval --out run && gnnsched report run --out report.html   # a page with heat maps and decisions\n" +
+			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
+			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json -o verdicts   # play once, print twice\n" +
+			"   gnnsched eval -o json | jq '.[].policies[].mean'",
+		Flags: cli.Grouped(slices.Concat(evalFlags(), frontFlags(), work.Flags(), cli.LogFlags()),
+			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
+			cli.Group{Heading: "output", Flags: "plot out metrics from"},
+			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster prometheus"},
+			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
+		Action:      runEval,
+		Subcommands: []*ucli.Command{openBCommand(), migCommand()},
+	}
+}
+
+func evalFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; " +
+			"--help-all lists them; default: " + strings.Join(eval.Default, ",")},
+		&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME`"},
+		&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
+		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
+		resampleFlag(),
+		&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: all, as --help-all lists them"},
+		&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, linear weights from .json or a " +
+			"KubeSchedulerConfiguration from .yaml; NAME=FILE sets its name; repeatable"},
+		&ucli.StringFlag{Name: "objective", Usage: "judge by this `OBJECTIVE` instead of the scenarios', such as balance=1,energy=0.3; " +
+			"networks of many objectives serve it"},
+		&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
+		&ucli.StringFlag{Name: "preferences",
+			Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " +
+				strings.Join(choice.Names(sim.PreferenceModes, choice.Text), ", ")},
+		&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG; " +
+			"with -o verdicts one figure, verdicts.svg"},
+		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: every episode's metrics, the cluster over time, " +
+			"waiting times, decisions"},
+		&ucli.StringSliceFlag{Name: "from", Usage: "play nothing, and read the comparisons from `FILES` that -o json wrote"},
+		&ucli.StringFlag{Name: "metrics", Usage: "print one table with these `METRICS`: a row for each policy, " +
+			"means and differences from the first; with -o table or markdown"},
+		&ucli.BoolFlag{Name: "all", Usage: "print the mean of every metric and most differences; markdown, csv and json always hold every mean"},
+		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
+		&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
+		&ucli.StringFlag{Name: "kwokcluster",
+			Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
+		&ucli.StringFlag{Name: "prometheus", Usage: "with --live and a scenario with usage: schedulers ask this `PROGRAM` of Prometheus what " +
+			"pods use, not metrics.k8s.io"},
+	}
+}
+
+// scenarioHelp lists the scenarios with a line about each.
+func scenarioHelp() string {
+	all := eval.Scenarios()
+	slices.SortFunc(all, func(a, b eval.Scenario) int { return strings.Compare(a.Name, b.Name) })
+	width := 0
+	for _, s := range all {
+		width = max(width, len(s.Name))
+	}
+	var b strings.Builder
+	for _, s := range all {
+		fmt.Fprintf(&b, "   %-*s %s\n", width, s.Name, s.About)
+	}
+	return b.String()
+}
+
+// evaluation holds the parsed flags of an evaluation.
+type evaluation struct {
+	scenarios  []eval.Scenario
+	contenders []eval.Contender
+	seeds      []uint64
+	thresholds []eval.Threshold
+	format     string
+	all        bool          // print every metric
+	metrics    []eval.Metric // print only these metrics; empty for the usual tables
+}
+
+func runEval(c *ucli.Context) error {
+	if c.NArg() > 0 {
+		return cli.UnknownCommand("gnnsched eval", c.Args().First(), c.Command.Subcommands)
+	}
+	if name := c.String("print-scenario"); name != "" {
+		text, err := eval.Source(name)
+		if err != nil {
+			return exit.New(exit.Usage, fmt.Errorf("--print-scenario: %w", err), "")
+		}
+		_, err = c.App.Writer.Write(text)
+		return err
+	}
+	if c.IsSet(frontFlag) {
+		return runFront(c)
+	}
+	if c.Bool("live") {
+		return runLive(c)
+	}
+	if c.IsSet("prometheus") {
+		return exit.Usagef("--prometheus works with --live only")
+	}
+	if c.IsSet("from") {
+		return runRead(c)
+	}
+	e, err := evaluationOf(c)
+	if err != nil {
+		return err
+	}
+	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
+}
+
+// inFolder plays comparisons, prints and draws them, and writes the log to the folder of --out.
+func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eval.Comparison, error)) error {
+	return cli.InFolder(c, cli.Computation[[]*eval.Comparison]{
+		Manifest: e.manifest(c),
+		Run: func(w *runfolder.Writer) ([]*eval.Comparison, error) {
+			return play(runlog.New(w, len(e.scenarios), len(e.contenders)))
+		},
+		Print: func(comparisons []*eval.Comparison) error {
+			return errors.Join(e.write(c.App.Writer, comparisons), e.draw(c, comparisons), missed(comparisons))
+		},
+	})
+}
+
+// evaluationOf reads the flags.
+func evaluationOf(c *ucli.Context) (e evaluation, err error) {
+	if e, err = outputOf(c); err != nil {
+		return e, err
+	}
+	if e.seeds, err = seedsOf(c, 1); err != nil {
+		return e, err
+	}
+	if e.scenarios, err = scenarios(c, c.StringSlice("scenario")...); err != nil {
+		return e, err
+	}
+	if e.scenarios, err = resampled(c, e.scenarios); err != nil {
+		return e, err
+	}
+	if e.contenders, err = contender.List(c.StringSlice("policies"), c.StringSlice("checkpoint")); err != nil {
+		return e, err
+	}
+	if err = preferFlag(c, e.scenarios); err != nil {
+		return e, err
+	}
+	if err = e.aim(c.String("objective")); err != nil {
+		return e, err
+	}
+	e.thresholds, err = eval.ChooseThresholds(c.StringSlice("threshold"), e.scenarios, e.contenders)
+	return e, err
+}
+
+func resampleFlag() *ucli.BoolFlag {
+	return &ucli.BoolFlag{
+		Name: "resample",
+		Usage: "draw the episodes of a trace from blocks of its arrivals; =false plays it as recorded (default: " +
+			"as the scenario says, else true)",
+		DisableDefaultText: true,
+	}
+}
+
+// resampled applies --resample to the scenarios on traces.
+func resampled(c *ucli.Context, list []eval.Scenario) ([]eval.Scenario, error) {
+	if !c.IsSet("resample") {
+		return list, nil
+	}
+	out, traces := slices.Clone(list), 0
+	for i := range out {
+		if cfg, ok := out[i].Resampled(c.Bool("resample")); ok {
+			out[i].Config = cfg
+			traces++
+		}
+	}
+	if traces == 0 {
+		return nil, exit.New(exit.Usage, errors.New("--resample: no scenario plays a trace at its times"), "leave it out")
+	}
+	return out, nil
+}
+
+// preferFlag lets preferences count in all scenarios as --preferences says.
+func preferFlag(c *ucli.Context, scenarios []eval.Scenario) error {
+	mode := preference.Mode(c.String("preferences"))
+	if mode == "" {
+		return nil
+	}
+	if err := mode.OneOf(sim.PreferenceModes); err != nil {
+		return exit.Usagef("--%v", err)
+	}
+	for i := range scenarios {
+		scenarios[i].Preferences = mode
+	}
+	return nil
+}
+
+// compare runs every scenario and shows the progress. Each goes to the log.
+func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Comparison, error) {
+	view := progress.Stderr(c.App.ErrWriter)
+	defer view.Close()
+	crew, err := work.Begin(c, view)
+	if err != nil {
+		return nil, err
+	}
+	defer crew.Close()
+	defer func() { log.WriteRows("", nil, crew.Rows()...) }()
+	var out []*eval.Comparison
+	for i, s := range e.scenarios {
+		r, err := eval.Compare(c.Context, s, log.Watched(s, e.contenders, e.seeds[0]), e.seeds, view.Episodes(i, len(e.scenarios), s.Name))
+		if err != nil {
+			return out, err
+		}
+		if err := r.Judge(e.thresholds); err != nil {
+			return out, exit.New(exit.Usage, err, "")
+		}
+		log.Write(r)
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// scenarios reads the values of --scenario, and prints what their records lack.
+func scenarios(c *ucli.Context, arguments ...string) ([]eval.Scenario, error) {
+	all, err := eval.ChooseScenarios(arguments)
+	if err != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "gnnsched eval --print-scenario NAME shows the format of a file")
+	}
+	for _, s := range all {
+		for _, n := range s.Notes {
+			fmt.Fprintf(c.App.ErrWriter, "note: %s: %s\n", s.NodesFile, n)
+		}
+	}
+	return all, nil
+}
+
+var evalFormats = []string{"table", "markdown", "csv", "json", verdictsFormat}
+
+const verdictsFormat = "verdicts"
+
+// write writes the comparisons in the format of --output.
+func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
+	switch e.format {
+	case "json":
+		return cli.JSON(w, comparisons)
+	case "csv":
+		return eval.WriteCSV(w, comparisons)
+	case verdictsFormat:
+		return headline.Of(comparisons).WriteMarkdown(w)
+	}
+	for _, r := range comparisons {
+		write := r.WriteSummary
+		switch {
+		case len(e.metrics) > 0:
+			write = func(w io.Writer) error { return r.WriteMetrics(w, e.metrics, e.format == "markdown") }
+		case e.format == "markdown":
+			write = r.WriteMarkdown
+		case e.all:
+			write = r.WriteTable
+		}
+		if err := write(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// draw writes a figure of each comparison into the directory of --plot.
+func (e evaluation) draw(c *ucli.Context, comparisons []*eval.Comparison) error {
+	return plot(c, func() (map[string][]byte, error) {
+		out := map[string][]byte{}
+		var err error
+		if e.format == verdictsFormat {
+			if out[verdictsFormat], err = figure.Headline(headline.Of(comparisons)); err != nil {
+				err = exit.New(exit.Usage, err, "")
+			}
+			return out, err
+		}
+		for _, r := range comparisons {
+			if out[r.Scenario.Name], err = figure.SVG(r); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	})
+}
+
+// missed returns an error that lists the thresholds that do not hold, or nil.
+func missed(comparisons []*eval.Comparison) error {
+	var lines []string
+	judged := 0
+	for _, r := range comparisons {
+		for _, v := range r.Verdicts {
+			if judged++; !v.Pass {
+				lines = append(lines, "\n  "+r.Scenario.Name+": "+v.String())
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return exit.New(exit.Gate, fmt.Errorf("%d of %d thresholds missed:%s", len(lines), judged, strings.Join(lines, "")), "")
+}

@@ -1,0 +1,274 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+	"golang.org/x/time/rate"
+
+	"gnnsched/cmd/internal/progress"
+	"gnnsched/cmd/internal/queue"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/runfolder"
+	"gnnsched/internal/workers"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/remote"
+)
+
+// Flags returns --workers, and the flags of its queue.
+func Flags() []ucli.Flag {
+	return slices.Concat([]ucli.Flag{
+		&ucli.StringFlag{Name: "workers", Value: auto,
+			Usage: "who plays: auto (this process), `N` processes, or the workers of the queue at a URL; see the command work"},
+		approximate(),
+	}, queue.Flags())
+}
+
+func approximate() ucli.Flag {
+	return &ucli.BoolFlag{Name: "approximate",
+		Usage: "also on other kinds of processors, whose workers are started with it too; results may differ in the last digits"}
+}
+
+// FlagNames are the names of Flags, for the help.
+const FlagNames = "workers approximate queue tls-cert-file tls-private-key-file client-ca-file"
+
+const auto = "auto"
+
+// Begin lets the command's context play episodes where --workers says, until the workers are closed. bar tells of them; nil for auto.
+func Begin(c *ucli.Context, bar *progress.Bar) (*Crew, error) {
+	crew, err := Enlist(c, bar.Note)
+	if err == nil && crew != nil {
+		c.Context = eval.Within(crew.Until(c.Context), &remote.Players{Queue: crew.Queue, Waiting: crew.Waiting, Played: crew.Result})
+	}
+	return crew, err
+}
+
+// Enlist starts the processes of --workers, or connects to its queue. It returns nil for auto. note is told who works and who is slow, when
+// that changes, one call at a time.
+func Enlist(c *ucli.Context, note func(text string)) (*Crew, error) {
+	text := c.String("workers")
+	if text == auto || text == "" {
+		return nil, nil
+	}
+	crew := &Crew{
+		note: note, begin: time.Now(), took: map[string]time.Duration{}, played: map[string]int{},
+		asks: rate.Sometimes{Interval: 5 * time.Second},
+	}
+	crew.ask = func() (string, error) { return present(crew.Queue) }
+	n, err := strconv.Atoi(text)
+	switch {
+	case err != nil:
+		crew.Queue, err = queueOf(c, text)
+		crew.Context, crew.close = context.WithoutCancel(c.Context), crew.Queue.Close
+	case n < 1 || n > 1000:
+		err = exit.Usagef("--workers %d: choose 1 to 1000 processes, auto, or the URL of a queue", n)
+	default:
+		err = crew.start(c, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return crew, nil
+}
+
+// Until returns a context that ends with the workers, or with another.
+func (c *Crew) Until(other context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(other)
+	context.AfterFunc(c.Context, func() { cancel(context.Cause(c.Context)) })
+	return ctx
+}
+
+// start starts n processes of this machine, over a queue that nobody else sees.
+func (c *Crew) start(command *ucli.Context, n int) error {
+	server, err := serve(command, "")
+	if err != nil {
+		return err
+	}
+	if c.Queue, err = server.Connect(command.Context); err != nil {
+		server.Close()
+		return exit.New(exit.Usage, err, "make room in the folder of --queue (2 GiB), or name another")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	w := &workers.Worker{
+		Queue: c.Queue, Name: "this machine", Slots: n, Command: []string{program, "work", "--child"}, Limit: 24 * time.Hour,
+		Log: zerolog.New(zerolog.ConsoleWriter{Out: command.App.ErrWriter, NoColor: true,
+			PartsExclude: []string{zerolog.TimestampFieldName}}).Level(zerolog.WarnLevel),
+	}
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(command.Context))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		cancel(w.Run(ctx))
+	}()
+	c.Context, c.close = ctx, func() {
+		cancel(nil)
+		<-ended
+		c.Queue.Close()
+		server.Close()
+	}
+	return nil
+}
+
+// Crew are the workers of --workers. It counts what each of them played.
+type Crew struct {
+	Queue   *workers.Queue
+	Context context.Context // ends when they do; not with the command's
+	close   func()
+
+	begin  time.Time
+	rows   []runfolder.Row          // a point for each result
+	took   map[string]time.Duration // by worker: together
+	played map[string]int           // by worker: episodes, or courses
+
+	asks rate.Sometimes
+	ask  func() (string, error) // who works; it takes half a second
+
+	mu    sync.Mutex
+	note  func(text string) // nil: closed
+	said  string            // to note
+	alive string            // what ask returned last
+	slow  string            // who is slow; empty for nobody
+}
+
+// queueOf connects to the queue of --workers.
+func queueOf(c *ucli.Context, text string) (*workers.Queue, error) {
+	if !strings.Contains(text, "://") {
+		return nil, exit.Usagef("--workers %q: give a number of processes, auto, or a URL such as nats://127.0.0.1:4222", text)
+	}
+	q, err := dial(c, text)
+	if err == nil && c.Bool("approximate") {
+		err = q.Approximate(c.Context)
+	}
+	return q, err
+}
+
+// Look says who works at the queue of --workers. That nobody does is an error.
+func Look(c *ucli.Context) (string, error) {
+	queue, err := queueOf(c, c.String("workers"))
+	if err != nil {
+		return "", err
+	}
+	defer queue.Close()
+	return present(queue)
+}
+
+// present counts the workers that answer. That nobody does is an error.
+func present(queue *workers.Queue) (string, error) {
+	all, err := queue.Workers(500 * time.Millisecond)
+	slots, ours, others := 0, 0, 0
+	for _, w := range all {
+		switch {
+		case w.Slots == 0: // it has the queue only
+		case w.Build == queue.Build():
+			slots += w.Slots
+			ours++
+		default:
+			others++
+		}
+	}
+	switch {
+	case err != nil:
+		return "", exit.New(exit.Unreachable, fmt.Errorf("the queue does not answer: %w", err), "")
+	case slots == 0 && others > 0:
+		return "", exit.New(exit.Unreachable, fmt.Errorf("no worker of this program on this kind of processor answers, but %d others", others),
+			"start the same program there, or for other processors both with --approximate")
+	case slots == 0:
+		return "", exit.New(exit.Unreachable, errors.New("no worker answers"), "start gnnsched work --connect with the queue's URL")
+	}
+	text := fmt.Sprintf("%d workers with %d slots", ours, slots)
+	if others > 0 {
+		text += fmt.Sprintf(", and %d of other programs or processors", others)
+	}
+	return text, nil
+}
+
+// Close ends the workers that Enlist started. There may be none.
+func (c *Crew) Close() {
+	if c != nil {
+		c.mu.Lock()
+		c.note = nil
+		c.mu.Unlock()
+		c.close()
+	}
+}
+
+// Rows returns the timeline of the workers, and a table in which the slowest is first; nothing without workers.
+func (c *Crew) Rows() []runfolder.Row {
+	if c == nil || len(c.played) == 0 {
+		return nil
+	}
+	t := runfolder.Table{Title: "Workers", Columns: []string{"worker", "results", "seconds each"}}
+	names := slices.SortedFunc(maps.Keys(c.played), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.mean(b), c.mean(a)), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		t.Rows = append(t.Rows, []string{name, strconv.Itoa(c.played[name]), fmt.Sprintf("%.3f", c.mean(name).Seconds())})
+	}
+	return append(c.rows, t)
+}
+
+// mean returns how long a worker takes for a result.
+func (c *Crew) mean(worker string) time.Duration {
+	return c.took[worker] / time.Duration(c.played[worker])
+}
+
+// Waiting asks who works, unless it did within the last five seconds. It does not wait for the answer.
+func (c *Crew) Waiting() {
+	c.asks.Do(func() {
+		go func() {
+			text, err := c.ask()
+			if err != nil {
+				text = err.Error()
+			}
+			c.tell(&c.alive, text)
+		}()
+	})
+}
+
+// tell sets a part of the note.
+func (c *Crew) tell(part *string, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*part = text
+	if text = strings.Trim(c.alive+"; "+c.slow, "; "); c.note != nil && text != c.said {
+		c.said = text
+		c.note(text)
+	}
+}
+
+// Result counts an episode, and names a worker that takes half as long again as all do.
+func (c *Crew) Result(r workers.Result) {
+	c.Waiting()
+	c.took[r.Worker] += r.Took
+	c.played[r.Worker]++
+	c.rows = append(c.rows, runfolder.Point{
+		Tag: runfolder.WorkerTag + r.Worker, At: time.Since(c.begin).Seconds(), Value: r.Took.Seconds(), About: r.About,
+	})
+	var took time.Duration
+	played, slowest := 0, ""
+	for name, n := range c.played {
+		took += c.took[name]
+		if played += n; n >= 3 && (slowest == "" || c.mean(name) > c.mean(slowest)) {
+			slowest = name
+		}
+	}
+	slow := ""
+	if slowest != "" && 2*c.mean(slowest) > 3*took/time.Duration(played) {
+		slow = fmt.Sprintf("%s is slow, %v each", slowest, c.mean(slowest).Round(time.Millisecond))
+	}
+	c.tell(&c.slow, slow)
+}

@@ -1,0 +1,280 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"sigs.k8s.io/yaml"
+
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/feature"
+	"gnnsched/internal/workers"
+	"gnnsched/scheduler/experience"
+	"gnnsched/scheduler/experience/hub"
+	"gnnsched/scheduler/learn/learntest"
+)
+
+// The test's program is the worker's child.
+func TestMain(m *testing.M) {
+	if os.Getenv("DEPLOY_TEST") == "" {
+		os.Exit(m.Run())
+	}
+	echo := func(_ context.Context, task []byte, blob func(string) (string, error)) ([]byte, error) {
+		var name string
+		if err := json.Unmarshal(task, &name); err != nil {
+			return nil, err
+		}
+		path, err := blob(name)
+		if err != nil {
+			return nil, err
+		}
+		return os.ReadFile(path)
+	}
+	if err := workers.Child(context.Background(), os.Args[len(os.Args)-1], map[string]workers.Handler{"echo": echo}, os.Stdin,
+		os.Stdout); err != nil {
+		panic(err)
+	}
+}
+
+// violations collects the messages that the server refused.
+type violations struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (v *violations) Errorf(format string, args ...any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if text := fmt.Sprintf(format, args...); strings.Contains(text, "Violation") {
+		v.all = append(v.all, text)
+	}
+}
+func (v *violations) Noticef(string, ...any) {}
+func (v *violations) Warnf(string, ...any)   {}
+func (v *violations) Fatalf(string, ...any)  {}
+func (v *violations) Debugf(string, ...any)  {}
+func (v *violations) Tracef(string, ...any)  {}
+
+// taken returns what was refused since the last call.
+func (v *violations) taken() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := strings.Join(v.all, "\n")
+	v.all = nil
+	return out
+}
+
+// users serves the accounts of nats.yaml, with passwords in place of certificates.
+func users(t *testing.T) (url string, refused *violations) {
+	t.Helper()
+	text, err := os.ReadFile("nats.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Config struct{ Merge map[string]any }
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	merge := values.Config.Merge
+	account := merge["accounts"].(map[string]any)["gnnsched"].(map[string]any)
+	for _, u := range account["users"].([]any) {
+		u.(map[string]any)["password"] = "x"
+	}
+	merge["jetstream"] = map[string]any{"store_dir": t.TempDir()}
+	merge["listen"] = "127.0.0.1:-1"
+	var config bytes.Buffer
+	encoder := json.NewEncoder(&config)
+	encoder.SetEscapeHTML(false) // the server does not know \u003e
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	if err := errors.Join(encoder.Encode(merge), os.WriteFile(file, config.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	o, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.NoSigs = true
+	s, err := server.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused = &violations{}
+	s.SetLogger(refused, false, false)
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	return s.ClientURL(), refused
+}
+
+func as(role string) nats.Option { return nats.UserInfo("CN="+role, "x") }
+
+// Each role of nats.yaml may do its part, and not that of others.
+func TestRoles(t *testing.T) {
+	url, refused := users(t)
+	t.Run("evaluation and worker", func(t *testing.T) {
+		run, err := workers.Connect(t.Context(), url, as("evaluation"))
+		if err != nil {
+			t.Fatal(err, refused.taken())
+		}
+		defer run.Close()
+		play(t, url, run)
+		if v := refused.taken(); v != "" {
+			t.Error(v)
+		}
+	})
+	t.Run("trainer and scheduler", func(t *testing.T) {
+		learn(t, url)
+		if v := refused.taken(); v != "" {
+			t.Error(v)
+		}
+	})
+	for role, subjects := range map[string][]string{
+		"worker": {"gnnsched.unit.b.r.u", "gnnsched.step.x", "gnnsched.report.x", "$O.gnnsched-networks.C.x",
+			"$JS.API.STREAM.DELETE.gnnsched-results", "$JS.API.STREAM.PURGE.gnnsched-units"},
+		"scheduler": {"gnnsched.unit.b.r.u", "gnnsched.result.r.u", "gnnsched.report.x", "$O.gnnsched-networks.C.x", "$O.gnnsched-blobs.C.x",
+			"$JS.API.STREAM.DELETE.gnnsched-steps"},
+		"trainer": {"gnnsched.unit.b.r.u", "gnnsched.result.r.u", "gnnsched.step.x", "$O.gnnsched-blobs.C.x",
+			"$JS.API.STREAM.DELETE.gnnsched-units"},
+		"evaluation": {"gnnsched.result.r.u", "gnnsched.step.x", "gnnsched.report.x", "$O.gnnsched-networks.C.x",
+			"$JS.API.STREAM.DELETE.gnnsched-steps"},
+	} {
+		nc, err := nats.Connect(url, as(role))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range subjects {
+			if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
+				t.Error(err)
+			}
+			if v := refused.taken(); !strings.Contains(v, `"`+subject+`"`) {
+				t.Errorf("%s may publish to %s", role, subject)
+			}
+		}
+		nc.Close()
+	}
+}
+
+// play lets a worker compute a unit with data.
+func play(t *testing.T, url string, run *workers.Queue) {
+	t.Helper()
+	q, err := workers.Connect(t.Context(), url, as("worker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	w := workers.Worker{Queue: q, Name: "w", Slots: 1, Command: []string{"env", "DEPLOY_TEST=child", program}, Limit: time.Minute,
+		Log: zerolog.Nop()}
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	large := strings.Repeat("x", 1<<20) // a result that goes to the object store
+	name, err := run.Put(ctx, []byte(large))
+	if err == nil {
+		task, _ := json.Marshal(name)
+		err = run.Run(ctx, []workers.Unit{{Kind: "echo", Task: task, Blobs: []string{name}, About: "echo"}}, func() {},
+			func(_ int, r workers.Result) error {
+				if string(r.Data) != large {
+					t.Error("another result")
+				}
+				return nil
+			})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if all, err := run.Workers(500 * time.Millisecond); err != nil || len(all) != 1 {
+		t.Error(all, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// once is a source of one step, which ends when its context does.
+type once struct {
+	ctx  context.Context
+	step *experience.Step
+}
+
+func (o *once) Next() (experience.Step, error) {
+	if s := o.step; s != nil {
+		o.step = nil
+		return *s, nil
+	}
+	<-o.ctx.Done()
+	return experience.Step{}, io.EOF
+}
+
+// learn lets a trainer get a step from a scheduler, and the scheduler a network.
+func learn(t *testing.T, url string) {
+	t.Helper()
+	start := learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	h, err := hub.Open(ctx, url, start, as("trainer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	trainer, err := h.Train(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := hub.Open(ctx, url, start, as("scheduler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer of.Close()
+	landed, heard := make(chan struct{}, 1), make(chan string, 10)
+	relay := hub.Relay{Hub: of, Save: func(*checkpoint.Checkpoint) error { landed <- struct{}{}; return nil },
+		Say: func(line string) { heard <- line }}
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- relay.Run(running, &once{running,
+			&experience.Step{Actor: "a", Epoch: 1, Number: 1, State: learntest.Graph(t), Features: feature.Default().Hash()}})
+	}()
+	source := h.Source(ctx, func(experience.Step) error { return nil }, func(line string) { t.Log(line) })
+	if s, err := source.Next(); err != nil || s.Number != 1 {
+		t.Fatal(s.Number, err)
+	}
+	if err := errors.Join(trainer.Publish(ctx, start), trainer.Report(experience.Report{Read: 77})); err != nil {
+		t.Fatal(err)
+	}
+	<-landed
+	for line := ""; !strings.Contains(line, "77"); {
+		select {
+		case line = <-heard:
+		case <-ctx.Done():
+			t.Fatal("no report")
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

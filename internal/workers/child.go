@@ -1,0 +1,157 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// child is a process that computes units one after another. It is started when a unit needs it.
+type child struct {
+	command []string
+	cmd     *exec.Cmd // nil: none
+	in      *gob.Encoder
+	out     *gob.Decoder
+	pipe    io.Closer
+	last    *tail
+}
+
+// answer holds the data of a unit, or why it failed.
+type answer struct {
+	Data   []byte
+	Failed string
+}
+
+// errCrash says that a unit ended its process.
+var errCrash = errors.New("the process ended")
+
+// compute sends a unit to the child and waits for its answer. When ctx ends, the child is killed.
+func (c *child) compute(ctx context.Context, u Unit) ([]byte, error) {
+	if c.cmd == nil {
+		if err := c.start(); err != nil {
+			return nil, fmt.Errorf("%w: %w", errAgain, err)
+		}
+	}
+	running := c.cmd.Process
+	defer context.AfterFunc(ctx, func() { _ = running.Kill() })()
+	var a answer
+	err := c.in.Encode(u)
+	if err == nil {
+		err = c.out.Decode(&a)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w: %s", errCrash, c.stop(), c.last)
+	}
+	if a.Failed != "" {
+		return nil, errors.New(a.Failed)
+	}
+	return a.Data, nil
+}
+
+func (c *child) start() error {
+	cmd := exec.Command(c.command[0], c.command[1:]...)
+	c.last = &tail{}
+	cmd.Stderr = c.last
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is the worker's
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	c.cmd, c.in, c.out, c.pipe = cmd, gob.NewEncoder(in), gob.NewDecoder(out), in
+	return nil
+}
+
+// stop ends the child, and returns how it ended.
+func (c *child) stop() error {
+	if c.cmd == nil {
+		return nil
+	}
+	c.pipe.Close() // it ends by itself
+	running := c.cmd.Process
+	defer time.AfterFunc(5*time.Second, func() { _ = running.Kill() }).Stop()
+	err := c.cmd.Wait()
+	c.cmd = nil
+	if err == nil {
+		err = errors.New("without a failure")
+	}
+	return err
+}
+
+// tail keeps the last lines that a child wrote.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-2000):]
+	return len(p), nil
+}
+
+// String returns the line on which Go says why a process ended, or the last one.
+func (t *tail) String() string {
+	lines := bytes.Split(bytes.TrimSpace(t.text), []byte("\n"))
+	for _, l := range lines {
+		if bytes.HasPrefix(l, []byte("fatal error:")) || bytes.HasPrefix(l, []byte("panic:")) {
+			return string(l)
+		}
+	}
+	return string(lines[len(lines)-1])
+}
+
+// Child computes the units that come in, until there are no more. dir has their data.
+func Child(ctx context.Context, dir string, handlers map[string]Handler, in io.Reader, out io.Writer) error {
+	from, to := gob.NewDecoder(in), gob.NewEncoder(out)
+	for {
+		var u Unit
+		if err := from.Decode(&u); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		var a answer
+		data, err := handle(ctx, dir, handlers, u)
+		if a.Data = data; err != nil {
+			a = answer{Failed: err.Error()}
+		}
+		if err := to.Encode(a); err != nil {
+			return err
+		}
+	}
+}
+
+// handle calls the handler of a unit. A panic is its failure.
+func handle(ctx context.Context, dir string, handlers map[string]Handler, u Unit) (data []byte, err error) {
+	h := handlers[u.Kind]
+	if h == nil {
+		return nil, fmt.Errorf("this program knows no units of the kind %q", u.Kind)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "%v\n%s", p, debug.Stack())
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return h(ctx, u.Task, func(name string) (string, error) {
+		if !slices.Contains(u.Blobs, name) {
+			return "", fmt.Errorf("%q is none of the unit's data", name)
+		}
+		return filepath.Join(dir, name), nil
+	})
+}

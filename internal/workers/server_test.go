@@ -1,0 +1,189 @@
+package workers
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	cryptorand "crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"gnnsched/internal/bus"
+)
+
+func TestServe(t *testing.T) {
+	dir := t.TempDir()
+	ours, _ := serveIn(t, Serving{Dir: dir, Listen: "127.0.0.1:0"})
+	if _, err := Serve(Serving{Dir: dir}); !errors.Is(err, ErrInUse) {
+		t.Error("two servers in one folder:", err)
+	}
+	if _, err := Connect(t.Context(), ours.URL(), nats.Token("guess")); !errors.Is(err, nats.ErrAuthorization) {
+		t.Error("a wrong token:", err)
+	}
+	token, err := bus.Token(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Connect(t.Context(), ours.URL(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Close()
+	if i, err := os.Stat(filepath.Join(dir, bus.TokenFile)); err != nil || i.Mode().Perm() != 0o600 {
+		t.Error(i.Mode(), err)
+	}
+	if bus.Loopback("nats://192.0.2.1:4222") || bus.Loopback("nats://127.0.0.1.example:1") || !bus.Loopback("nats://[::1]:4222") {
+		t.Error("the token would be shown to others, or not to this machine")
+	}
+	for address, want := range map[string]string{"0.0.0.0:0": "certificates", ":4222": "certificates", "localhost": "port",
+		"127.0.0.1:seven": "port"} {
+		if _, err := Serve(Serving{Dir: t.TempDir(), Listen: address}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// Beyond this machine, both sides show certificates of one authority.
+func TestCertificates(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := newAuthority(t, dir, "ours"), newAuthority(t, dir, "theirs")
+	tlsOf := func(c bus.Certificates) *tls.Config {
+		config, err := c.TLS()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	queue, err := Serve(Serving{Dir: filepath.Join(dir, "queue"), Listen: "0.0.0.0:0", TLS: tlsOf(ours.sign("queue"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer queue.Close()
+	if q, err := queue.Connect(t.Context()); err != nil {
+		t.Error("this process:", err)
+	} else {
+		q.Close()
+	}
+	url := strings.Replace(queue.URL(), "0.0.0.0", "127.0.0.1", 1)
+	q, err := Connect(t.Context(), url, nats.Secure(tlsOf(ours.sign("worker"))))
+	if err != nil {
+		t.Fatal("a worker of ours:", err)
+	}
+	defer q.Close()
+	if !q.Connected() {
+		t.Error("not connected")
+	}
+	foreign := theirs.sign("worker")
+	for name, c := range map[string]bus.Certificates{"a foreign client": {Cert: foreign.Cert, Key: foreign.Key, CA: ours.ca},
+		"a foreign server": theirs.sign("other")} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := Connect(ctx, url, nats.Secure(tlsOf(c))); err == nil {
+			t.Errorf("%s was let in", name)
+		}
+		cancel()
+	}
+	config := tlsOf(ours.sign("renewed"))
+	before, err := config.GetClientCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours.sign("renewed") // into the same files
+	if after, err := config.GetClientCertificate(nil); err != nil || bytes.Equal(before.Certificate[0], after.Certificate[0]) {
+		t.Error("a renewed certificate is not used:", err)
+	}
+	if _, err := (bus.Certificates{Cert: "none"}).TLS(); err == nil {
+		t.Error("a missing certificate is no error")
+	}
+}
+
+// authority signs certificates in a folder.
+type authority struct {
+	t    *testing.T
+	dir  string
+	ca   string
+	cert *x509.Certificate
+	key  ed25519.PrivateKey
+}
+
+func newAuthority(t *testing.T, dir, name string) *authority {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &authority{t: t, dir: dir, ca: filepath.Join(dir, name+".crt"), key: key}
+	a.cert = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true}
+	a.write(a.ca, "CERTIFICATE", a.create(a.cert, key))
+	return a
+}
+
+func (a *authority) create(c *x509.Certificate, key ed25519.PrivateKey) []byte {
+	der, err := x509.CreateCertificate(cryptorand.Reader, c, a.cert, key.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der
+}
+
+func (a *authority) write(path, kind string, der []byte) {
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+func (a *authority) sign(name string) bus.Certificates {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	path := filepath.Join(a.dir, a.cert.Subject.CommonName+"-"+name)
+	c := bus.Certificates{Cert: path + ".crt", Key: path + ".key", CA: a.ca}
+	a.write(c.Key, "PRIVATE KEY", der)
+	a.write(c.Cert, "CERTIFICATE", a.create(&x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}, key))
+	return c
+}
+
+// Any NATS server with JetStream has the queue, too. It knows its clients by name and password.
+func TestOtherServer(t *testing.T) {
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), Username: "gnn", Password: "secret", NoSigs: true,
+		NoLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server does not start")
+	}
+	q, err := Connect(t.Context(), strings.Replace(s.ClientURL(), "//", "//gnn:secret@", 1), nats.Token("of another queue"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	stop := working(t, newWorker(q, 1))
+	got, err := results(t.Context(), q, squares(5))
+	checkSquares(t, got, err)
+	stop()
+}
