@@ -211,7 +211,6 @@ func TestBadInput(t *testing.T) {
 		{"doctor of a queue that is not named", []string{"gnnsched", "doctor", "work"}, exit.Usage, "--workers URL"},
 		{"no workers", []string{"gnnsched", "eval", "--workers", "0"}, exit.Usage, "1 to 1000"},
 		{"workers without a scheme", []string{"gnnsched", "eval", "--workers", "queue:4222"}, exit.Usage, "nats://"},
-		{"workers with --out", []string{"gnnsched", "eval", "--workers", "2", "--out", "x"}, exit.Usage, "leave one of them out"},
 		{"serve without a key", []string{"gnnsched", "serve", "--tls-cert-file", "x"}, exit.Usage, "--tls-private-key-file"},
 		{"serve others without certificates", []string{"gnnsched", "serve", "--bind-address", "0.0.0.0"}, exit.Usage, "are for loopback"},
 		{"serve at an address without TLS", []string{"gnnsched", "serve", "--print-extender-config", "--url", "http://a"}, exit.Usage,

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +25,10 @@ import (
 // asProgram is the environment variable that makes the test's binary the program.
 const asProgram = "GNNSCHED_TEST_PROGRAM"
 
-// TestMain makes the test's binary the program if it is called ktop, or asProgram is set.
+// TestMain makes the test's binary the program if it is called ktop, asProgram is set, or a worker that a test started calls it: else each
+// would run all tests.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "ktop" || os.Getenv(asProgram) != "" {
+	if filepath.Base(os.Args[0]) == "ktop" || os.Getenv(asProgram) != "" || slices.Contains(os.Args, "--child") {
 		main()
 		return
 	}
