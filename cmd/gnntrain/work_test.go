@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/gob"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
 	"gnnsched/internal/workers"
+	"gnnsched/scheduler/eval/remote"
 	"gnnsched/scheduler/learn"
 )
 
@@ -34,7 +36,7 @@ import (
 const asProgram = "GNNTRAIN_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(asProgram) != "" || slices.Contains(os.Args, "--child") { // a worker's child would run all tests
 		os.Exit(cli.Run(app(), os.Args))
 	}
 	os.Exit(m.Run())
@@ -86,6 +88,7 @@ type team struct {
 	dir, url string
 	all      [8]*exec.Cmd
 	rand     *rand.Rand
+	kills    int
 }
 
 // newTeam starts the workers.
@@ -109,6 +112,7 @@ func (m *team) kill() {
 	for _, i := range m.rand.Perm(len(m.all))[:len(m.all)/2] {
 		m.end(i)
 		m.start(i)
+		m.kills++
 	}
 }
 
@@ -117,7 +121,7 @@ func (m *team) end(i int) {
 	_ = m.all[i].Wait()
 }
 
-// Rollouts give the weights of one process, though half of eight workers are killed, and the learner too, which goes on.
+// Rollouts give the weights of one process, though half of eight workers are killed again and again, and the learner too, which goes on.
 func TestRolloutsOnWorkers(t *testing.T) {
 	dir := t.TempDir()
 	server, err := workers.Serve(workers.Serving{Dir: filepath.Join(dir, "queue"), Listen: "127.0.0.1:0"})
@@ -170,14 +174,29 @@ func TestRolloutsOnWorkers(t *testing.T) {
 		team.kill()
 		_ = killed.Process.Kill()
 		_ = killed.Wait()
-		if out, err := train(name, "--resume", "--workers", server.URL()).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		var said bytes.Buffer
+		resumed := train(name, "--resume", "--workers", server.URL())
+		resumed.Stdout, resumed.Stderr = &said, &said
+		if err := resumed.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- resumed.Wait() }()
+		for done := false; !done; {
+			select {
+			case err := <-ended:
+				if done = true; err != nil {
+					t.Fatalf("%v: %s", err, said.String())
+				}
+			case <-time.After(5 * time.Second): // a worker needs two to start, beside seven others
+				team.kill()
+			}
 		}
 		if !reflect.DeepEqual(written(t, filepath.Join(dir, name)), want) {
 			t.Fatal("killed and resumed, the run ended elsewhere")
 		}
 	}
-	t.Logf("%d runs", runs)
+	t.Logf("%d runs, %d workers killed", runs, team.kills)
 }
 
 // Runs of several seeds on workers write what they write in this process, to the files that pick expects.
@@ -269,6 +288,81 @@ func TestHostileResult(t *testing.T) {
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 2 {
 		t.Errorf("%v, %v", all, err)
 	}
+}
+
+// Whatever run a worker gets, it reads and writes in the folder of the run only, and no command comes with it.
+func FuzzRun(f *testing.F) {
+	for _, w := range []wholeRun{
+		{Config: json.RawMessage(`{"Variant":"gnn"}`)}, {Command: "gpu", Config: json.RawMessage("{}")}, {Command: "pick"},
+		{Config: json.RawMessage(`{"Residual":"my.json"}`), Named: []string{"my.json"},
+			Sent: map[string]*remote.File{"my.json": {Blobs: map[string]string{"../../my.json": "../passwd"}}}},
+		{Inputs: [][2]string{{"--start", "x"}}, Sent: map[string]*remote.File{"x": {Blobs: map[string]string{"x": "blob"}}}},
+	} {
+		data, err := json.Marshal(w)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		base := t.TempDir()
+		given, dir := filepath.Join(base, "blob"), filepath.Join(base, "run")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(given, []byte("data"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		var w wholeRun
+		if json.Unmarshal(data, &w) != nil {
+			return
+		}
+		args, err := w.arguments(dir, func(string) (string, error) { return given, nil })
+		if all, _ := os.ReadDir(base); len(all) != 2 {
+			t.Fatalf("written outside the folder of the run: %v", all)
+		}
+		if err != nil {
+			return
+		}
+		if args[1] != "gpu" {
+			args = slices.Insert(args, 1, "train")
+		}
+		for i, a := range args[2:] {
+			flag := strings.HasPrefix(a, "--") && slices.Contains([]string{"log-scrolling", "out", "state", "events", "start", "nodes", "pods",
+				"config", "resume"}, a[2:])
+			within, err := filepath.Rel(dir, a)
+			if !flag && (err != nil || !filepath.IsLocal(within)) {
+				t.Errorf("argument %d of %q", i+2, args)
+			}
+		}
+	})
+}
+
+// A worker's result is written to the network's file and the folder of curves, and otherwise refused.
+func FuzzRunResult(f *testing.F) {
+	for _, name := range []string{wholeOut, "events/curves", "events/../x", "/x", "manifest.json", ""} {
+		var b bytes.Buffer
+		if err := gob.NewEncoder(&b).Encode(wholeResult{Dir: "/home", Files: map[string][]byte{name: []byte("x")}}); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		base := t.TempDir()
+		dir := filepath.Join(base, "mine")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := ucli.NewContext(&ucli.App{Writer: io.Discard, ErrWriter: io.Discard}, nil, nil)
+		_ = accept(c, data, runFiles{out: filepath.Join(dir, "my.safetensors"), events: filepath.Join(dir, "logs")})
+		outside, _ := os.ReadDir(base)
+		inside, err := os.ReadDir(dir)
+		for _, d := range inside {
+			if !slices.Contains([]string{"my.safetensors", "my.typical.json", "logs"}, d.Name()) {
+				t.Errorf("%q was written", d.Name())
+			}
+		}
+		if len(outside) != 1 || err != nil {
+			t.Errorf("%v beside the run's files, %v", outside, err)
+		}
+	})
 }
 
 // A run whose worker was killed goes on from its state, if a worker of the same machine begins it again.

@@ -35,7 +35,8 @@ func Connect(ctx context.Context, url string, prepare func(context.Context, *nat
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		err = nil // of the try before
+		before := err
+		err = nil
 		if nc == nil {
 			nc, err = nats.Connect(url, options...)
 		}
@@ -50,6 +51,9 @@ func Connect(ctx context.Context, url string, prepare func(context.Context, *nat
 		if final(err) || !Pause(ctx, 300*time.Millisecond) {
 			if nc != nil {
 				nc.Close()
+			}
+			if before != nil && errors.Is(err, context.DeadlineExceeded) { // the try before had the time to fail
+				err = before
 			}
 			return nil, fmt.Errorf("NATS at %s: %w", url, err)
 		}

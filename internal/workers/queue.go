@@ -28,6 +28,7 @@ type Queue struct {
 const (
 	unitPrefix   = "gnnsched.unit."
 	resultPrefix = "gnnsched.result."
+	unitsName    = "gnnsched-units" // of the stream
 
 	maxStream = 256 << 20          // bytes of each stream, and of the blobs four times as many; the server reserves them
 	keep      = 7 * 24 * time.Hour // what nobody asks for any more
@@ -50,6 +51,29 @@ func Connect(ctx context.Context, url string, options ...nats.Option) (*Queue, e
 	return q, err
 }
 
+// Look connects as Connect does, but creates nothing: the queue is good for Workers only, those of approximate queues on request.
+func Look(ctx context.Context, url string, approximate bool, options ...nats.Option) (*Queue, error) {
+	b, err := thisBuild()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{build: b.exact()}
+	if approximate {
+		q.build = b.approximate()
+	}
+	q.nc, err = bus.Connect(ctx, url, func(ctx context.Context, nc *nats.Conn) error {
+		js, err := jetstream.New(nc)
+		if err == nil {
+			_, err = js.Stream(ctx, unitsName)
+		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) { // nobody has worked there yet
+			return nil
+		}
+		return err
+	}, options...)
+	return q, err
+}
+
 // Approximate lets processes of the same program compute for each other on any processor, if they all say so. Their results may differ in
 // the last digits.
 func (q *Queue) Approximate(ctx context.Context) error {
@@ -67,7 +91,7 @@ func (q *Queue) prepare(ctx context.Context) (err error) {
 	}
 	// A full stream refuses what is new: by default it would lose what is old.
 	stream := jetstream.StreamConfig{MaxBytes: maxStream, MaxAge: keep, Discard: jetstream.DiscardNew}
-	stream.Name, stream.Subjects, stream.Retention = "gnnsched-units", []string{unitPrefix + ">"}, jetstream.WorkQueuePolicy
+	stream.Name, stream.Subjects, stream.Retention = unitsName, []string{unitPrefix + ">"}, jetstream.WorkQueuePolicy
 	if q.unitStream, err = bus.Stream(ctx, q.js, stream); err != nil {
 		return err
 	}

@@ -144,10 +144,18 @@ type Crew struct {
 	slow  string            // who is slow; empty for nobody
 }
 
+// checkURL refuses what --workers cannot be, if it is no number.
+func checkURL(text string) error {
+	if !strings.Contains(text, "://") {
+		return exit.Usagef("--workers %q: give a number of processes, auto, or a URL such as nats://127.0.0.1:4222", text)
+	}
+	return nil
+}
+
 // queueOf connects to the queue of --workers.
 func queueOf(c *ucli.Context, text string) (*workers.Queue, error) {
-	if !strings.Contains(text, "://") {
-		return nil, exit.Usagef("--workers %q: give a number of processes, auto, or a URL such as nats://127.0.0.1:4222", text)
+	if err := checkURL(text); err != nil {
+		return nil, err
 	}
 	q, err := dial(c, text)
 	if err == nil && c.Bool("approximate") {
@@ -156,14 +164,22 @@ func queueOf(c *ucli.Context, text string) (*workers.Queue, error) {
 	return q, err
 }
 
-// Look says who works at the queue of --workers. That nobody does is an error.
+// Look says who works at the queue of --workers, where it leaves nothing behind. That nobody does is an error.
 func Look(c *ucli.Context) (string, error) {
-	queue, err := queueOf(c, c.String("workers"))
+	url := c.String("workers")
+	if err := checkURL(url); err != nil {
+		return "", err
+	}
+	options, err := queue.Options(c, url)
 	if err != nil {
 		return "", err
 	}
-	defer queue.Close()
-	return present(queue)
+	q, err := workers.Look(c.Context, url, c.Bool("approximate"), options...)
+	if err != nil {
+		return "", queue.Unreachable(err)
+	}
+	defer q.Close()
+	return present(q)
 }
 
 // present counts the workers that answer. That nobody does is an error.
@@ -189,11 +205,18 @@ func present(queue *workers.Queue) (string, error) {
 	case slots == 0:
 		return "", exit.New(exit.Unreachable, errors.New("no worker answers"), "start gnnsched work --connect with the queue's URL")
 	}
-	text := fmt.Sprintf("%d workers with %d slots", ours, slots)
+	text := fmt.Sprintf("%s with %s", number(ours, "worker"), number(slots, "slot"))
 	if others > 0 {
 		text += fmt.Sprintf(", and %d of other programs or processors", others)
 	}
 	return text, nil
+}
+
+func number(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
 }
 
 // Close ends the workers that Enlist started. There may be none.

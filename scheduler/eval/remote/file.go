@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -49,8 +50,11 @@ func SendFile(ctx context.Context, queue *workers.Queue, path string) (*File, er
 
 // Write puts the file or folder below dir, and returns its path.
 func (f *File) Write(dir string, blob Blob) (string, error) {
-	if !filepath.IsLocal(f.Name) {
-		return "", fmt.Errorf("%q is no name of a file", f.Name)
+	if f == nil || !filepath.IsLocal(f.Name) {
+		return "", errors.New("a file without a name in its folder")
+	}
+	if f.Moment != "" && (f.Moment[0] != '@' || strings.ContainsRune(f.Moment, filepath.Separator)) {
+		return "", fmt.Errorf("%q is no moment of a record", f.Moment)
 	}
 	dir, err := os.MkdirTemp(dir, "")
 	if err != nil {

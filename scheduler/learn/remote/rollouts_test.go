@@ -19,6 +19,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/workers"
+	world "gnnsched/scheduler/eval/remote"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
@@ -32,13 +33,32 @@ func TestMain(m *testing.M) {
 	}
 	p := &Player{}
 	handlers := map[string]workers.Handler{RolloutsKind: p.Play}
+	if os.Getenv("REMOTE_TEST") == "waits" {
+		handlers[RolloutsKind] = p.wait
+	}
 	if err := workers.Child(context.Background(), os.Args[len(os.Args)-1], handlers, os.Stdin, os.Stdout); err != nil {
 		panic(err)
 	}
 }
 
+// wait takes a second for a decision, with what a worker does before rollouts: as many may do so as there are.
+func (p *Player) wait(_ context.Context, data []byte, blob func(string) (string, error)) ([]byte, error) {
+	begin := time.Now()
+	var t task
+	if err := json.Unmarshal(data, &t); err != nil {
+		return nil, err
+	}
+	if err := p.follow(t, blob); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second - time.Since(begin))
+	return world.Encode(make([]float64, len(t.Tried)))
+}
+
 // on returns rollouts on n processes.
-func on(t testing.TB, n int) *Rollouts {
+func on(t testing.TB, n int) *Rollouts { return working(t, n, "child") }
+
+func working(t testing.TB, n int, how string) *Rollouts {
 	t.Helper()
 	server, err := workers.Serve(workers.Serving{Dir: t.TempDir()})
 	if err != nil {
@@ -51,7 +71,7 @@ func on(t testing.TB, n int) *Rollouts {
 	}
 	t.Cleanup(queue.Close)
 	path, _ := os.Executable()
-	child := []string{"env", "REMOTE_TEST=child", "GOMAXPROCS=1", path}
+	child := []string{"env", "REMOTE_TEST=" + how, "GOMAXPROCS=1", path}
 	w := workers.Worker{Queue: queue, Name: "w", Slots: n, Command: child, Limit: time.Minute, Log: zerolog.Nop()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -260,7 +280,8 @@ func FuzzCosts(f *testing.F) {
 
 // BenchmarkRollouts measures rounds of gnn's job (16 decisions, 6 candidates, 150 placements): here on one processor, and on processes.
 // Efficiency is the rate over that of one processor and process. The replay is what repeating an episode up to a decision takes, of the
-// time of its rollouts; a worker that has the environment repeats the last few choices only.
+// time of its rollouts; a worker that has the environment repeats the last few choices only. Where processors are missing, workers wait for
+// a second in place of rollouts: what remains is what the learner, the queue and new weights cost. 64 workers have 64 environments.
 func BenchmarkRollouts(b *testing.B) {
 	const horizon, waitCost = 150, 0.3
 	round := func(b *testing.B, costs func(c *clusters, tried [][]int32)) float64 {
@@ -316,6 +337,25 @@ func BenchmarkRollouts(b *testing.B) {
 				}
 			})
 			b.ReportMetric(100*rate/one/float64(n), "%-efficiency")
+		})
+	}
+	for _, n := range []int{1, 2, 4, 8, 64} {
+		b.Run(fmt.Sprint(n, "-waiting"), func(b *testing.B) {
+			away, envs := working(b, n, "waits"), max(16, n)
+			c := begin(b, "balance.yaml", envs, "gnn", "dqn")
+			var took time.Duration
+			for i := -1; i < b.N; i++ { // the first round starts the processes
+				tried, begin := c.play(b, 8, 6), time.Now()
+				if _, err := away.Costs(c.Rollouts(tried, horizon, waitCost)); err != nil {
+					b.Fatal(err)
+				}
+				if i >= 0 {
+					took += time.Since(begin)
+				}
+			}
+			rate := float64(envs*b.N) / took.Seconds()
+			b.ReportMetric(rate, "decisions/s")
+			b.ReportMetric(100*rate/float64(n), "%-efficiency")
 		})
 	}
 }
