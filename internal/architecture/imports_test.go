@@ -80,7 +80,7 @@ var may = map[string][]string{
 	"scheduler/memcluster": {"scheduler/advise", "scheduler/decision", "scheduler/objective", "scheduler/plugin", "internal"},
 	"scheduler/plan": {"scheduler/advise", "scheduler/memcluster", "scheduler/moves", "scheduler/objective", "scheduler/replay",
 		"workload/record", "internal"},
-	"scheduler/defrag": {"scheduler/plan", "scheduler/plugin/holds", "scheduler/replay", "workload/record", "internal"},
+	"scheduler/defrag": {"scheduler/memcluster", "scheduler/plan", "scheduler/plugin/holds", "scheduler/replay", "workload/record", "internal"},
 	"scheduler/replay": {"scheduler/decision", "scheduler/memcluster", "scheduler/objective", "scheduler/plugin",
 		"workload/record", "internal"},
 	"scheduler/shadow": {"scheduler/advise", "scheduler/decision", "scheduler/memcluster", "scheduler/objective",

@@ -5,6 +5,8 @@ package kuberelease
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -17,3 +19,12 @@ func newInformers(client kubernetes.Interface) informers.SharedInformerFactory {
 
 // Cache returns a scheduler's cache of nodes and pods, without pod groups. ctx ends its goroutine.
 func Cache(ctx context.Context) cache.Cache { return cache.New(ctx, nil, false, false) }
+
+// DeviceTaintRules returns how many there are in a cluster.
+func DeviceTaintRules(ctx context.Context, c kubernetes.Interface) (int, error) {
+	list, err := c.ResourceV1().DeviceTaintRules().List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) { // not served
+		return 0, nil
+	}
+	return len(list.Items), err
+}

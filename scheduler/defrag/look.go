@@ -9,15 +9,20 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"gnnsched/internal/kuberelease"
+	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
 )
 
-// Look lists the nodes, pods, namespaces and budgets of a cluster once.
+// Look lists the nodes, pods, namespaces, budgets and devices of a cluster once. Without the right to see devices, pods with claims stay.
 func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.Source, error) {
 	seen := &sight{}
 	f := observe.NewFollower(observe.Config{Out: seen, Now: func() int64 { return now.UnixMilli() }})
@@ -50,7 +55,46 @@ func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.So
 	for i := range namespaces.Items {
 		f.Object(observe.Namespace(&namespaces.Items[i]))
 	}
-	return seen.source(now.UnixMilli()), nil
+	if seen.Devices, err = devices(ctx, c, pods.Items); err != nil {
+		seen.Notes = append(seen.Notes, fmt.Sprintf("pods with ResourceClaims stay: %v", err))
+	}
+	return seen.source(now.UnixMilli()), context.Cause(ctx)
+}
+
+// devices lists the devices of a cluster with some pods. The error says why they are not known.
+func devices(ctx context.Context, c kubernetes.Interface, pods []v1.Pod) (*memcluster.Devices, error) {
+	all, api := metav1.ListOptions{}, c.ResourceV1()
+	claims, err := api.ResourceClaims("").List(ctx, all)
+	if apierrors.IsNotFound(err) || err == nil && len(claims.Items) == 0 {
+		return nil, nil // nothing is claimed
+	}
+	var slices *resourceapi.ResourceSliceList
+	if err == nil {
+		slices, err = api.ResourceSlices().List(ctx, all)
+	}
+	var classes *resourceapi.DeviceClassList
+	if err == nil {
+		classes, err = api.DeviceClasses().List(ctx, all)
+	}
+	var taints int
+	if err == nil {
+		taints, err = kuberelease.DeviceTaintRules(ctx, c)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case taints > 0:
+		return nil, fmt.Errorf("the %d DeviceTaintRules are not understood", taints)
+	}
+	return memcluster.NewDevices(pointers(slices.Items), pointers(classes.Items), pointers(claims.Items), pointers(pods)), nil
+}
+
+func pointers[T any](all []T) []*T {
+	out := make([]*T, len(all))
+	for i := range all {
+		out[i] = &all[i]
+	}
+	return out
 }
 
 // sight holds the rows, each of which comes once. It implements observe.Sink.

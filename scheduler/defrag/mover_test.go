@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -43,6 +44,8 @@ pools:
 - {name: room, count: 2, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: room}}
 - {name: held, count: 5, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: held}}
 - {name: gpu, count: 3, capacity: {cpu: "4", memory: 16Gi, pods: 50, alibabacloud.com/gpu-count: 2, alibabacloud.com/gpu-milli: 2000}, labels: {pool: gpu}}
+- {name: claims, count: 3, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: claims}, devices: [{product: T4, count: 2, memory: 16Gi, shares: 1000}]}
+- {name: mig, count: 3, capacity: {cpu: "4", memory: 16Gi, pods: 50}, labels: {pool: mig}, devices: [{product: A100, count: 1, memory: 40Gi, mig: [1g.5gb, 3g.20gb]}]}
 `
 
 // One cluster with upstream's scheduler, in which every run leaves the pods of its own pool.
@@ -61,6 +64,7 @@ func TestMovesOnACluster(t *testing.T) {
 		t.Run("room", func(t *testing.T) { (&lab{t, b.Client}).room(ctx) })
 		t.Run("held", func(t *testing.T) { (&lab{t, b.Client}).held(ctx) })
 		t.Run("shares", func(t *testing.T) { (&lab{t, b.Client}).shares(ctx) })
+		t.Run("claims", func(t *testing.T) { (&lab{t, b.Client}).claims(ctx) })
 		l.deploy(ctx, "web", "web", 4, "500m")
 		l.budget(ctx, "web", 1)
 		t.Run("interrupted", func(t *testing.T) { (&lab{t, b.Client}).interrupted(ctx) })
@@ -101,8 +105,12 @@ func podOf(app, pool, cpu string) v1.PodTemplateSpec {
 func (l *lab) deploy(ctx context.Context, app, pool string, replicas int32, cpu string) {
 	l.Helper()
 	template := podOf(app, pool, cpu)
-	if pool == "held" || pool == "gpu" {
+	if pool != "web" && pool != "room" {
 		template.Spec.SchedulerName = "ours"
+	}
+	if pool == "claims" || pool == "mig" {
+		template.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &pool}}
+		template.Spec.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}}
 	}
 	if pool == "gpu" {
 		template.Annotations = kube.GPUAnnotations(cluster.Resources{GPUMilli: 600}, nil)
@@ -263,6 +271,49 @@ func (l *lab) shares(ctx context.Context) {
 		l.Errorf("%+v\n%+v", m, out)
 	}
 	l.remove(ctx, "shares")
+}
+
+// Each of three nodes has a pod with a GPU, or with the half of one, by a claim of its own. One pod of each kind moves, and gets devices of
+// another node.
+func (l *lab) claims(ctx context.Context) {
+	part := kube.Claim(cluster.Resources{GPU: 1}, nil)
+	part.Devices.Requests[0].Exactly.DeviceClassName = "mig." + strings.TrimPrefix(kube.GPUDriver, "gpu.")
+	part.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+		Expression: `device.attributes["gpu.nvidia.com"].profile == "3g.20gb"`,
+	}}}
+	for name, spec := range map[string]resourceapi.ResourceClaimSpec{"claims": kube.Claim(cluster.Resources{GPU: 1}, nil), "mig": part} {
+		_, err := l.c.ResourceV1().ResourceClaimTemplates("default").Create(ctx, &resourceapi.ResourceClaimTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec},
+		}, metav1.CreateOptions{})
+		l.must(err)
+		l.deploy(ctx, name, name, 3, "1")
+	}
+	m := l.find(ctx, "")
+	out, err := l.mover().Run(ctx, m)
+	l.must(err)
+	if len(m.Moves) != 2 || len(out.Moved) != 2 || out.elsewhere() > 0 || len(out.Emptied) != 2 {
+		l.Errorf("%+v\n%+v", m, out)
+	}
+	for _, x := range m.Moves {
+		if len(x.Devices) != 1 {
+			l.Errorf("the devices of %+v", x)
+		}
+	}
+	all, err := l.c.ResourceV1().ResourceClaims("default").List(ctx, metav1.ListOptions{})
+	l.must(err)
+	has := map[string]string{}
+	for _, c := range all.Items {
+		if c.DeletionTimestamp != nil || c.Status.Allocation == nil {
+			continue
+		}
+		for _, r := range c.Status.Allocation.Devices.Results {
+			if other := has[r.Pool+"/"+r.Device]; other != "" {
+				l.Errorf("%s and %s have %s of %s", other, c.Name, r.Device, r.Pool)
+			}
+			has[r.Pool+"/"+r.Device] = c.Name
+		}
+	}
+	l.remove(ctx, "claims", "mig")
 }
 
 // remove deletes apps, and uncordons the nodes.

@@ -11,6 +11,10 @@ import (
 // RBAC returns the ClusterRole that a look at a cluster needs, as YAML, or, with apply, the moves.
 func RBAC(apply bool) ([]byte, error) {
 	rules := live.Rules(false)
+	rules = append(rules, rbacv1.PolicyRule{
+		APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims", "resourceslices", "deviceclasses", "devicetaintrules"},
+		Verbs: []string{"list"},
+	})
 	rule := func(group, resource string, verbs ...string) {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs})
 	}

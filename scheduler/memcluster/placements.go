@@ -22,6 +22,7 @@ type Placements struct {
 
 	// Preempts lets pods that fit nowhere take the place of pods of lower priority, which then wait. Pods of DaemonSets wait for their node.
 	Preempts bool
+	devices  *allotment // nil: none
 	// Follow receives the profile's actions; nil by default.
 	Follow Follower
 }
@@ -67,6 +68,7 @@ func (o *Placements) Fix(pod *v1.Pod) {
 	}
 	o.Running[pod.UID] = pod
 	o.freed = o.freed || o.wakes(pod)
+	o.allot(pod)
 }
 
 func (o *Placements) try(ctx context.Context, pod *v1.Pod) (placed bool, err error) {
@@ -136,6 +138,7 @@ func (o *Placements) Remove(uid types.UID) {
 		}
 		delete(o.Running, uid)
 		delete(o.Chosen, uid)
+		o.devices.leave(uid)
 		o.freed = true
 	} else if i := o.indexOf(uid); i >= 0 {
 		o.dequeue(i)

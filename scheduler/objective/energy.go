@@ -19,17 +19,22 @@ func (energy) About() string {
 
 // Cost implements Term.
 func (energy) Cost(nodes []*cluster.Node) float64 {
-	var watts, full float64
-	for _, n := range nodes {
-		if n.Available() {
-			watts += drawn(n)
-			full += power.Full(n)
-		}
-	}
+	watts, full := Watts(nodes)
 	if full == 0 {
 		return 0
 	}
 	return watts / full
+}
+
+// Watts returns what the available nodes draw, and what they draw at full load.
+func Watts(nodes []*cluster.Node) (now, full float64) {
+	for _, n := range nodes {
+		if n.Available() {
+			now += drawn(n)
+			full += power.Full(n)
+		}
+	}
+	return now, full
 }
 
 // drawn returns a node's power, in watts.

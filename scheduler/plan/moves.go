@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	"k8s.io/utils/ptr"
 
 	values "gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -34,6 +36,17 @@ type Limits struct {
 	Age time.Duration
 }
 
+// UsualShare is the share of the pods that may move if nobody says otherwise.
+const UsualShare = 0.02
+
+// UsualLimits returns the limits of gnnsched defrag without flags on a cluster with so many pods.
+func UsualLimits(pods int) Limits {
+	return Limits{
+		Pods: max(1, int(UsualShare*float64(pods))), Age: 10 * time.Minute, Priority: ptr.To(scheduling.HighestUserDefinablePriority),
+		Chains: true,
+	}
+}
+
 // Moves is a list of moves and their effect.
 type Moves struct {
 	Nodes   int       `json:"nodes"` // of the cluster
@@ -46,6 +59,7 @@ type Moves struct {
 	Waiting int       `json:"waiting"`
 	Room    *Place    `json:"room,omitempty"`  // what the moves make room for
 	Lower   *Lower    `json:"lower,omitempty"` // the cost that the moves lower
+	Effects []Effect  `json:"effects"`
 	// Commands carry out the moves. As printed, kubectl only does a dry run.
 	Commands []string `json:"commands"`
 	Notes    []string `json:"notes,omitempty"`
@@ -66,16 +80,18 @@ type Lower struct {
 
 // Move is a pod that moves. The moves of a round may be made together. The next round begins when the pods of this one run.
 type Move struct {
-	Round  int     `json:"round"`
-	Pod    string  `json:"pod"`
-	UID    string  `json:"uid"`
-	Memory int64   `json:"memory"`
-	From   string  `json:"from"`
-	To     string  `json:"to"`
-	GPUs   string  `json:"gpus,omitempty"`   // of the node To, such as 0-1
-	Budget string  `json:"budget,omitempty"` // the PodDisruptionBudget that covers it
-	Loses  string  `json:"loses,omitempty"`  // data that the pod loses
-	Gain   float64 `json:"gain,omitempty"`   // by how much Lower falls; the mean of the moves that were chosen together
+	Round  int    `json:"round"`
+	Pod    string `json:"pod"`
+	UID    string `json:"uid"`
+	Memory int64  `json:"memory"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	GPUs   string `json:"gpus,omitempty"` // of the node To, such as 0-1
+	// Devices are free there for its ResourceClaims. The scheduler may choose others.
+	Devices []string `json:"devices,omitempty"`
+	Budget  string   `json:"budget,omitempty"` // the PodDisruptionBudget that covers it
+	Loses   string   `json:"loses,omitempty"`  // data that the pod loses
+	Gain    float64  `json:"gain,omitempty"`   // by how much Lower falls; the mean of the moves that were chosen together
 }
 
 // Blocked is a node that stays in use.
@@ -166,15 +182,17 @@ func (l Limits) moves() moves.Limits {
 // view is how package moves sees a State: nodes by row, and the pods that do not belong to their node. It implements moves.Rules.
 type view struct {
 	*State
-	state  *moves.State
-	ctx    context.Context
-	limits Limits
-	nodes  []*values.Node
-	pods   []*v1.Pod           // on their nodes, by name; waiting ones come last
-	home   []values.Move       // by pod: where it is
-	on     []int               // by row: their number
-	at     map[int]values.Move // of pods that the search has moved since the cluster was brought up to date
-	err    error               // of a plugin
+	state   *moves.State
+	ctx     context.Context
+	limits  Limits
+	nodes   []*values.Node
+	pods    []*v1.Pod              // on their nodes, by name; waiting ones come last
+	home    []values.Move          // by pod: where it is
+	on      []int                  // by row: their number
+	at      map[int]values.Move    // of pods that the search has moved since the cluster was brought up to date
+	typical *fragmentation.Typical // pods; nil without any
+	claims  map[types.UID][]string // devices of the plan, for pods with ResourceClaims
+	err     error                  // of a plugin
 }
 
 func (s *State) view(ctx context.Context, l Limits, lower *moves.Objective, waiting ...*v1.Pod) (*view, error) {
@@ -182,7 +200,8 @@ func (s *State) view(ctx context.Context, l Limits, lower *moves.Objective, wait
 	if err != nil {
 		return nil, err
 	}
-	v, rows := &view{State: s, ctx: ctx, limits: l, on: make([]int, len(nodes)), at: map[int]values.Move{}}, map[string]int32{"": -1}
+	v, rows := &view{State: s, ctx: ctx, limits: l, on: make([]int, len(nodes)), at: map[int]values.Move{},
+		claims: map[types.UID][]string{}}, map[string]int32{"": -1}
 	for i, n := range nodes {
 		rows[n.Name] = int32(i)
 		empty := *n
@@ -212,11 +231,12 @@ func (s *State) view(ctx context.Context, l Limits, lower *moves.Objective, wait
 			v.on[at.Row]++
 		}
 	}
+	v.typical = fragmentation.NewTypical(demands)
 	v.state = moves.New(v.nodes, pods, moves.Config{Evaluations: evaluations, Rules: v, Track: func(nodes []*values.Node) objective.Tracker {
 		if lower == nil {
 			return objective.Pack{}.Track(nodes)
 		}
-		return lower.Track(fragmentation.NewTypical(demands), nodes)
+		return lower.Track(v.typical, nodes)
 	}})
 	return v, nil
 }
@@ -279,8 +299,9 @@ func (v *view) Moved(to values.Move) { v.at[to.Pod] = to }
 
 // update brings the cluster up to date with the search. All pods leave before others come: upstream's nodes count a host port once.
 func (v *view) update() {
-	var come []*v1.Pod
-	for pod, to := range v.at {
+	var back, come []*v1.Pod // back to their own devices, which are free then, and elsewhere
+	for _, pod := range slices.Sorted(maps.Keys(v.at)) {
+		to := v.at[pod]
 		p, now := v.pods[pod], v.cluster.Running[v.pods[pod].UID]
 		var then *v1.Pod
 		if to.Row >= 0 {
@@ -289,11 +310,14 @@ func (v *view) update() {
 		if then != nil && now != nil && now.Spec.NodeName == then.Spec.NodeName && gpus(now) == gpus(then) {
 			continue
 		}
-		if v.cluster.Remove(p.UID); then != nil {
+		switch v.cluster.Remove(p.UID); {
+		case then != nil && to.Row == v.home[pod].Row:
+			back = append(back, then)
+		case then != nil:
 			come = append(come, then)
 		}
 	}
-	for _, p := range come {
+	for _, p := range append(back, come...) {
 		v.cluster.Fix(p)
 	}
 	clear(v.at)

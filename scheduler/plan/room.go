@@ -17,6 +17,9 @@ func Room(ctx context.Context, s *State, pod string, l Limits, progress func(don
 	if i < 0 {
 		return Moves{}, fmt.Errorf("no pod %s waits for a node", pod)
 	}
+	if why := s.stays[s.waiting[i].UID]; why != "" {
+		return Moves{}, fmt.Errorf("%s: %s", pod, why)
+	}
 	v, err := s.view(ctx, l, nil, s.waiting[i])
 	if err != nil {
 		return Moves{}, err

@@ -19,7 +19,7 @@ import (
 func (v *view) result(found moves.Emptied) (Moves, error) {
 	out := Moves{
 		Nodes: len(v.nodes), Empty: []string{}, Freed: []string{}, Moves: []Move{}, Stay: []Blocked{}, Bound: found.Bound,
-		Waiting: len(v.waiting), Notes: v.notes,
+		Waiting: len(v.waiting), Effects: v.effects(found.Steps), Notes: v.notes,
 	}
 	for row, n := range v.nodes {
 		switch why, stays := found.Why[int32(row)]; {
@@ -45,7 +45,7 @@ func (v *view) result(found moves.Emptied) (Moves, error) {
 		p := v.pods[s.Pod]
 		m := Move{
 			Round: rounds[i], Pod: nameOf(p), UID: string(p.UID), Memory: kube.Requests(p).Memory, From: p.Spec.NodeName, To: v.nodes[s.Row].Name,
-			GPUs: kube.FormatDevices(s.Devices),
+			GPUs: kube.FormatDevices(s.Devices), Devices: v.claims[p.UID],
 		}
 		if b := v.covers[p.UID]; b != nil {
 			m.Budget = b.namespace + "/" + b.name
@@ -112,6 +112,10 @@ func (v *view) holds(steps []moves.Step, rounds []int) bool {
 			return false
 		}
 		v.Moved(s.Move)
+		if uid := v.pods[s.Pod].UID; v.devices.Own(uid) {
+			v.update()
+			v.claims[uid] = v.cluster.DevicesOf(uid)
+		}
 	}
 	return true
 }

@@ -20,6 +20,7 @@ import (
 // State is a cluster at the end of a replay's window.
 type State struct {
 	cluster  *memcluster.Placements
+	devices  *memcluster.Devices   // nil: not known
 	at       int64                 // milliseconds since 1970
 	own      map[types.UID]bool    // pods that belong to their node, or are going
 	stays    map[types.UID]string  // why a pod may not be moved
@@ -28,7 +29,7 @@ type State struct {
 	empties  map[types.UID]bool    // pods with emptyDir volumes
 	kept     map[string]string     // why a node stays in use that has no pods
 	lacks    lacks
-	claiming []string // pods with ResourceClaims
+	claiming []string // pods that stay for their ResourceClaims
 	going    int      // pods that are being deleted
 	waiting  []*v1.Pod
 	notes    []string
@@ -42,8 +43,8 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		return nil, err
 	}
 	st := &State{
-		cluster: cluster, at: s.To - 1, own: map[types.UID]bool{}, stays: map[types.UID]string{}, spent: map[types.UID]string{},
-		covers:  map[types.UID]*budget{},
+		cluster: cluster, devices: s.Devices, at: s.To - 1,
+		own: map[types.UID]bool{}, stays: map[types.UID]string{}, spent: map[types.UID]string{}, covers: map[types.UID]*budget{},
 		empties: map[types.UID]bool{},
 		kept:    map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
 	}
@@ -61,6 +62,9 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		pod := cluster.Running[types.UID(r.UID)]
 		if pod == nil {
 			st.waiting = append(st.waiting, replay.Pod(r))
+			if holds, _ := listOf(r.Holds); slices.Contains(holds, record.HoldsDevices) {
+				st.stays[types.UID(r.UID)] = st.devices.Keeps(types.UID(r.UID))
+			}
 		} else {
 			st.judge(r)
 		}
@@ -192,11 +196,15 @@ func (s *State) marks(r *record.Pod) (out []string, known bool) {
 func (s *State) judgeHolds(r *record.Pod) {
 	uid := types.UID(r.UID)
 	holds, known := listOf(r.Holds)
+	keeps := ""
+	if slices.Contains(holds, record.HoldsDevices) {
+		keeps = s.devices.Keeps(uid)
+	}
 	switch {
 	case !known:
 		s.lacks.holds++
-	case slices.Contains(holds, record.HoldsDevices):
-		s.stays[uid] = "it has ResourceClaims, and the record does not say which devices they need"
+	case keeps != "":
+		s.stays[uid] = keeps
 		s.claiming = append(s.claiming, r.Namespace+"/"+r.Name)
 	case slices.Contains(holds, record.HoldsHostPath):
 		s.stays[uid] = "it has hostPath volumes, whose files are on its node"

@@ -41,6 +41,11 @@ func (m Moves) WriteText(w io.Writer) error {
 			fmt.Fprintf(&b, "%s: %s\n", l.what, plain(strings.Join(l.nodes, ", ")))
 		}
 	}
+	for _, e := range m.Effects {
+		if before, after := fmt.Sprintf("%.1f", e.Before), fmt.Sprintf("%.1f", e.After); before != after {
+			fmt.Fprintf(&b, "%s: %s, then %s\n", e.What, before, after)
+		}
+	}
 	if m.Waiting > 0 {
 		fmt.Fprintf(&b, "note: %d pods wait at this time; the moves do not count them\n", m.Waiting)
 	}
@@ -74,8 +79,8 @@ func (m Moves) WriteText(w io.Writer) error {
 func (m Moves) rows() (rows [][]string) {
 	for _, x := range m.Moves {
 		rows = append(rows, []string{
-			fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From), plain(OnGPUs(x.To, x.GPUs)),
-			plain(x.Budget),
+			fmt.Sprint(x.Round), plain(x.Pod), fmt.Sprintf("%.1f", float64(x.Memory)/(1<<30)), plain(x.From),
+			plain(strings.Join(append([]string{OnGPUs(x.To, x.GPUs)}, x.Devices...), ", ")), plain(x.Budget),
 		})
 		if m.Lower != nil {
 			rows[len(rows)-1] = append(rows[len(rows)-1], fmt.Sprintf("%.4f", x.Gain))

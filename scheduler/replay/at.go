@@ -19,6 +19,7 @@ func End(ctx context.Context, s Source, profile config.KubeSchedulerProfile) (cl
 	if err != nil {
 		return nil, nil, err
 	}
+	p.Allot(s.Devices)
 	return p.Placements, p.objects.Notes(), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"gnnsched/scheduler/memcluster"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/restore"
 )
@@ -20,6 +21,8 @@ type Source struct {
 	From, To int64
 	// Notes describe faults of the record and omissions of the figures.
 	Notes []string
+	// Devices are those at To; nil if they are not known.
+	Devices *memcluster.Devices
 
 	gaps []span // times within the window without recording
 }

@@ -16,7 +16,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -58,16 +57,17 @@ func Command() *ucli.Command {
 }
 
 func flags() []ucli.Flag {
+	usual := plan.UsualLimits(0)
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "for", Usage: "make room for the waiting `POD`, namespace/name, and do not empty nodes"},
 		&ucli.StringFlag{Name: "objective", Usage: "lower this `MIX` of objectives, such as balance=1,energy=0.5 or gpu-fragmentation, " +
 			"and do not empty nodes; gnnsched eval --help lists them"},
-		&ucli.StringFlag{Name: "moves", Value: "2%",
+		&ucli.StringFlag{Name: "moves", Value: fmt.Sprintf("%g%%", 100*plan.UsualShare),
 			Usage: "move at most `N` pods, or so many percent of the pods, at least 1; 0 for any number"},
 		&ucli.StringFlag{Name: "memory", Usage: "move pods that request this `AMOUNT` of memory together at most, such as 64Gi"},
 		&ucli.BoolFlag{Name: "delete-emptydir-data", Usage: "move pods though their emptyDir volumes lose their data"},
-		&ucli.DurationFlag{Name: "min-age", Value: 10 * time.Minute, Usage: "move no pod that has run for less than this `TIME`"},
-		&ucli.IntFlag{Name: "max-priority", Value: int(scheduling.HighestUserDefinablePriority),
+		&ucli.DurationFlag{Name: "min-age", Value: usual.Age, Usage: "move no pod that has run for less than this `TIME`"},
+		&ucli.IntFlag{Name: "max-priority", Value: int(*usual.Priority),
 			Usage: "move no pod of a priority over `N`; by default none of system-cluster-critical"},
 		&ucli.BoolFlag{Name: "apply", Usage: "move the pods"},
 		&ucli.DurationFlag{Name: "wait", Value: 5 * time.Minute, Usage: "end if pods do not run again after this `TIME`"},

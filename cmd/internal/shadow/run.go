@@ -13,10 +13,8 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/kubernetes/pkg/apis/scheduling"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 
 	"gnnsched/cmd/internal/plan"
 	"gnnsched/internal/cli"
@@ -231,10 +229,7 @@ func lower(ctx context.Context, client kubernetes.Interface, by objective.Mix) (
 	if err != nil {
 		return shadow.Moves{}, err
 	}
-	limits := planning.Limits{
-		Pods: max(1, state.Pods()/50), Age: 10 * time.Minute, Priority: ptr.To(int32(scheduling.HighestUserDefinablePriority)),
-	}
-	found, err := planning.Find(ctx, state, limits, planning.Search{
+	found, err := planning.Find(ctx, state, planning.UsualLimits(state.Pods()), planning.Search{
 		By: moves.Local{}, Objective: &moves.Objective{Mix: by}, Time: time.Second, Progress: func(float64) {},
 	})
 	if err != nil {

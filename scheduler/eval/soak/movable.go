@@ -19,19 +19,23 @@ import (
 // replicas is the number of pods of each ReplicaSet. Only pods with a controller move.
 const replicas = 5
 
-// createSets creates for each profile a ReplicaSet, of which every second one has pods with shares of GPUs.
+// createSets creates for each profile a ReplicaSet. The pods of a third of them have shares of GPUs, and those of another third claims.
 func (s *soak) createSets(ctx context.Context) error {
 	r := rand.New(rand.NewPCG(s.config.Seed, 2))
 	for i, profile := range profileNames {
 		requests := cpu(r, 100, 1000)
-		if i%2 == 1 {
+		if i%3 == 1 {
 			requests = share(r)
+		}
+		pod := corev1.Pod{Spec: specOf(requests, profile)}
+		if i%3 == 2 {
+			claim(&pod, templateOf(share(r)))
 		}
 		name := "moved-" + profile
 		labels := map[string]string{"set": name}
 		template := corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: kube.GPUAnnotations(requests, nil)},
-			Spec:       specOf(requests, profile),
+			Spec:       pod.Spec,
 		}
 		_, err := s.client.AppsV1().ReplicaSets(namespace).Create(ctx, &appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Name: name},

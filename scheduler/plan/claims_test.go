@@ -1,0 +1,200 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/cluster"
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/moves"
+	"gnnsched/scheduler/replay"
+	"gnnsched/workload/record"
+)
+
+// claiming is a cluster whose pods have claims.
+type claiming struct {
+	replay.Source
+	slices []*resourceapi.ResourceSlice
+	claims []*resourceapi.ResourceClaim
+	pods   []*v1.Pod
+}
+
+// node adds a node with GPUs in a slice, which are given out whole or in shares.
+func (c *claiming) node(name string, gpus int) {
+	c.Nodes = append(c.Nodes, node(name))
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	s.Spec.Driver, s.Spec.NodeName = kube.GPUDriver, &name
+	s.Spec.Pool = resourceapi.ResourcePool{Name: name, Generation: 1, ResourceSliceCount: 1}
+	whole, one := resource.MustParse("1000"), resource.MustParse("1")
+	for i := range gpus {
+		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{
+			Name: fmt.Sprint("gpu-", i), AllowMultipleAllocations: ptr.To(true),
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{kube.GPUSharesCapacity: {
+				Value:         whole,
+				RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &whole, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: &one}},
+			}},
+		})
+	}
+	c.slices = append(c.slices, s)
+}
+
+// pod adds a pod with a claim for so many thousandths of a GPU, or whole ones, and the devices that it has. It waits if its node is "".
+func (c *claiming) pod(name, on string, milli int64, devices ...string) *resourceapi.ResourceClaim {
+	row := pod(name, on, 1, func(p *record.Pod) { p.Holds = record.JSON([]string{record.HoldsDevices}) })
+	if on == "" {
+		row.Bound = 0
+	}
+	c.Pods = append(c.Pods, row)
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: row.Namespace, UID: types.UID(row.UID)}}
+	p.Spec.NodeName, p.Spec.ResourceClaims = on, []v1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
+	p.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: &p.Name}}
+	asks := cluster.Resources{GPU: milli / 1000, GPUMilli: milli % 1000}
+	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: row.Namespace, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "Pod", Name: name, UID: p.UID, Controller: ptr.To(true)},
+	}}, Spec: kube.Claim(asks, nil)}
+	if on != "" {
+		claim.Status.Allocation = &resourceapi.AllocationResult{}
+	}
+	for _, d := range devices {
+		used := *resource.NewQuantity(cmp.Or(asks.GPUMilli, 1000), resource.DecimalSI)
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{
+			Request: "gpu", Driver: kube.GPUDriver, Pool: on, Device: d, ShareID: ptr.To(types.UID(name + d)),
+			ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{kube.GPUSharesCapacity: used},
+		})
+	}
+	c.claims, c.pods = append(c.claims, claim), append(c.pods, p)
+	return claim
+}
+
+// source returns the cluster as it is now.
+func (c *claiming) source() replay.Source {
+	s := c.Source
+	class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: kube.GPUDriver}}
+	s.Devices = memcluster.NewDevices(c.slices, []*resourceapi.DeviceClass{class}, c.claims, c.pods)
+	return s
+}
+
+// Pods with claims move where devices are free, and otherwise stay.
+func TestClaims(t *testing.T) {
+	three := func(milli int64) *claiming {
+		c := &claiming{}
+		for i := range 3 {
+			name := fmt.Sprint("n", i)
+			c.node(name, 1)
+			c.pod(fmt.Sprint("train-", i), name, milli, "gpu-0")
+		}
+		return c
+	}
+	if m := find(t, three(1000).source(), Limits{}); len(m.Freed) != 0 {
+		t.Errorf("two pods got one GPU: %+v", m)
+	}
+	if m := find(t, three(600).source(), Limits{}); len(m.Freed) != 0 {
+		t.Errorf("two pods got 1.2 GPUs: %+v", m)
+	}
+	if m := find(t, three(400).source(), Limits{}); len(m.Freed) != 1 || len(m.Moves) != 1 || !slices.Equal(m.Moves[0].Devices, []string{"gpu-0"}) {
+		t.Errorf("%+v", m)
+	}
+	c := three(1000)
+	c.node("n3", 4) // and its four GPUs
+	c.pod("train-3", "n3", 1000, "gpu-1")
+	m := find(t, c.source(), Limits{})
+	if len(m.Freed) != 3 || m.Bound != 3 {
+		t.Errorf("%+v", m)
+	}
+	var got []string
+	for _, x := range m.Moves {
+		got = append(got, x.Devices...)
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"gpu-0", "gpu-2", "gpu-3"}) {
+		t.Errorf("devices %v", got)
+	}
+	shared := three(400)
+	for i, claim := range shared.claims {
+		if claim.OwnerReferences = nil; i > 0 {
+			claim.Status.Allocation = nil
+		}
+	}
+	m = find(t, shared.source(), Limits{})
+	if len(m.Freed) != 0 || !strings.Contains(fmt.Sprint(m.Notes), "3 pods with ResourceClaims stay: shop/train-0, shop/train-1, shop/train-2") {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A waiting pod with a claim gets a node whose devices are free, or can be.
+func TestRoomForClaims(t *testing.T) {
+	c := &claiming{}
+	for i := range 2 {
+		name := fmt.Sprint("n", i)
+		c.node(name, 2)
+		c.pod(fmt.Sprint("train-", i), name, 1000, "gpu-1")
+	}
+	c.Nodes = append(c.Nodes, node("cpu"))
+	c.pod("wide-0", "", 2000)
+	m, err := Room(t.Context(), at(t, c.source()), "shop/wide-0", Limits{}, func(float64) {})
+	if err != nil || len(m.Moves) != 1 || m.Room.Node != m.Moves[0].From || m.Moves[0].To == "cpu" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	c.node("n2", 2)
+	if m, err = Room(t.Context(), at(t, c.source()), "shop/wide-0", Limits{}, func(float64) {}); err != nil || len(m.Moves) != 0 || m.Room.Node != "n2" {
+		t.Errorf("%+v, %v", m, err)
+	}
+	s := c.source()
+	s.Devices = nil
+	if _, err := Room(t.Context(), at(t, s), "shop/wide-0", Limits{}, func(float64) {}); err == nil {
+		t.Error("a node for a pod whose devices are not known")
+	}
+}
+
+// Whatever the pods and their claims, the moves of every search are possible one after another, and give no GPU away twice.
+func TestClaimsProperty(t *testing.T) {
+	moved := 0
+	for seed := range uint64(20) {
+		r, c := rand.New(rand.NewPCG(seed, 9)), &claiming{}
+		for i := range 6 {
+			name, gpus := fmt.Sprint("n", i), 1+r.IntN(3)
+			c.node(name, gpus)
+			for g := range gpus {
+				for k := range r.IntN(3) { // shares, or one whole GPU
+					milli := []int64{300, 400, 500}[r.IntN(3)]
+					if k == 0 && r.IntN(2) == 0 {
+						milli = 1000
+					}
+					c.pod(fmt.Sprintf("a%d%d%d-0", i, g, k), name, milli, fmt.Sprint("gpu-", g))
+					if milli == 1000 {
+						break
+					}
+				}
+			}
+		}
+		for _, search := range moves.Searchers {
+			s := c.source()
+			by := searching
+			by.By = search.By
+			m, err := Find(t.Context(), at(t, s), Limits{Chains: seed%2 == 0}, by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, s, m)
+			moved += len(m.Moves)
+			whys, err := at(t, s).Recheck(t.Context(), Limits{}, m.Moves)
+			if err != nil || slices.ContainsFunc(whys, func(why string) bool { return why != "" }) {
+				t.Errorf("seed %d, %s: %v, %v", seed, search.Name, whys, err)
+			}
+		}
+	}
+	if moved < 50 {
+		t.Errorf("%d moves in all", moved)
+	}
+}
