@@ -3,7 +3,7 @@
 # `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
-# `docs/results.sh defrag` compares the searches for moves (half an hour).
+# `docs/results.sh defrag` compares the searches for moves (half an hour), and `docs/results.sh records` on a record (ten minutes; needs jq).
 # `docs/results.sh signal` measures how often rollouts and episodes tell the better of two from the worse.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
@@ -196,8 +196,37 @@ defrag() { # the nodes that searches for moves empty
 	} | keep defrag.csv searches '' '' 'docs/results.sh defrag' '10 from 0'
 }
 
+records() { # the same on the record of a cluster of 40 nodes that runsim fills ten times, with upstream's scheduler
+	local s at search moments=()
+	eval "$(bin/kwokcluster up --detach --dir "$tmp/cluster" --nodes 40)"
+	bin/rungnn --profiles default-scheduler --port 0 --log-dir '' 2>/dev/null &
+	local scheduler=$!
+	bin/gnnsched record --out "$tmp/it.record" --flush 5s --usage 0 --log-dir '' &
+	local recorder=$!
+	for s in $(seq 10); do
+		bin/runsim --seed "$s" --scheduler-name default-scheduler --cluster-resets 1 --cpu-load "0.$((2 + s % 5))" --mem-load 0.9 --pod-load 0.9 \
+			--replicas-min 1 --replicas-max 30 --log-dir '' >&2
+		moments+=("$(date -u +%FT%TZ)")
+		sleep 2
+		bin/cleancluster --yes --log-dir '' >&2
+	done
+	kill -INT $recorder && wait $recorder || true
+	kill $scheduler && bin/kwokcluster down --dir "$tmp/cluster"
+	{
+		printf '# record\n\n| policy | load | emptied | moves | seconds |\n|---|--:|--:|--:|--:|\n'
+		for search in local greedy high-node-utilization remove-duplicates; do
+			for at in "${moments[@]}"; do
+				s=$EPOCHREALTIME
+				bin/gnnsched plan "$tmp/it.record" --at "$at" --moves 0 --search "$search" -o json --log-dir '' >"$tmp/moves.json"
+				jq --arg s "$s" --arg e "$EPOCHREALTIME" '[(.freed | length), (.moves | length), .bound, ($e | tonumber) - ($s | tonumber)]' "$tmp/moves.json"
+			done | jq -r -s --arg search $search 'def mean(i): map(.[i]) | add / length;
+				"| \($search) | 40 | \(mean(0)) | \(mean(1)) | \(mean(3)) |", if $search == "local" then "| bound | 40 | \(mean(2)) | | |" else empty end'
+		done
+	} | keep defrag.csv records '' '' 'docs/results.sh records' '10 fills'
+}
+
 case ${1:-} in
-cpu | usage | gpu | curves | example | signal | defrag) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|signal|defrag" >&2 && exit 2 ;;
+cpu | usage | gpu | curves | example | signal | defrag | records) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|signal|defrag|records" >&2 && exit 2 ;;
 esac
 [ "$out" != . ] || go run ./docs/book

@@ -50,8 +50,11 @@ func SendFile(ctx context.Context, queue *workers.Queue, path string) (*File, er
 
 // Write puts the file or folder below dir, and returns its path.
 func (f *File) Write(dir string, blob Blob) (string, error) {
-	if f == nil || !filepath.IsLocal(f.Name) {
-		return "", errors.New("a file without a name in its folder")
+	if f == nil {
+		return "", errors.New("no file came with it")
+	}
+	if !filepath.IsLocal(f.Name) {
+		return "", fmt.Errorf("%q is no name of a file", f.Name)
 	}
 	if f.Moment != "" && (f.Moment[0] != '@' || strings.ContainsRune(f.Moment, filepath.Separator)) {
 		return "", fmt.Errorf("%q is no moment of a record", f.Moment)
