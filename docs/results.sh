@@ -220,7 +220,7 @@ records() { # the same on the record of a cluster of 40 nodes that runsim fills 
 				bin/gnnsched plan "$tmp/it.record" --at "$at" --moves 0 --search "$search" -o json --log-dir '' >"$tmp/moves.json"
 				jq --arg s "$s" --arg e "$EPOCHREALTIME" '[(.freed | length), (.moves | length), .bound, ($e | tonumber) - ($s | tonumber)]' "$tmp/moves.json"
 			done | jq -r -s --arg search $search 'def mean(i): map(.[i]) | add / length;
-				"| \($search) | 40 | \(mean(0)) | \(mean(1)) | \(mean(3)) |", if $search == "local" then "| bound | 40 | \(mean(2)) | | |" else empty end'
+				"| \($search) | 40 | \(mean(0)) | \(mean(1)) | \(mean(3) * 10 | round / 10) |", if $search == "local" then "| bound | 40 | \(mean(2)) | | |" else empty end'
 		done
 	} | keep defrag.csv records '' '' 'docs/results.sh records' '10 fills'
 }
