@@ -257,7 +257,8 @@ env.reset(seed=1); print("parent goes on")
 
     def test_interrupt(self):
         p = child("""
-import numpy as np, gnnsched as g
+import signal, numpy as np, gnnsched as g
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 env = g.make_vec("large500", 64)
 obs, _ = env.reset(seed=1)
 print("ready", flush=True)
