@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	ucli "github.com/urfave/cli/v2"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -260,6 +262,38 @@ func TestExperience(t *testing.T) {
 	}
 	h.Close()
 	check(s.URL(), dir, exit.OK, "0 steps of schedulers, for 0 networks")
+}
+
+// The check of a work queue makes nothing there.
+func TestWorkQueue(t *testing.T) {
+	dir := t.TempDir()
+	s, err := workers.Serve(workers.Serving{Dir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var out strings.Builder
+	app := &ucli.App{Name: "gnnsched", Writer: &out, ErrWriter: &out, Commands: []*ucli.Command{Command()}}
+	cli.RunContext(t.Context(), app, []string{"gnnsched", "doctor", "--workers", s.URL(), "--queue", dir, "work"})
+	if !strings.Contains(out.String(), "no worker answers") {
+		t.Error(out.String())
+	}
+	token, err := bus.Token(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.URL(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range js.StreamNames(t.Context()).Name() {
+		t.Errorf("the check made the stream %s", name)
+	}
 }
 
 // Every command that needs rights on a cluster has some, and they equal the rights in the printed roles.

@@ -30,7 +30,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		s.Start()
 		defer s.Shutdown()
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err = workers.Connect(ctx, "nats://this-process", nats.InProcessServer(s))
 		if err == nil || !strings.Contains(hint(err), "JetStream") {
@@ -64,7 +64,7 @@ func TestUnreachableWithoutCertificate(t *testing.T) {
 		"no authority": {nats.Secure(&tls.Config{RootCAs: x509.NewCertPool()})}, "no certificate": {nats.Secure(&tls.Config{RootCAs: trusted})},
 		"another name": {nats.Secure(&tls.Config{RootCAs: trusted, ServerName: "queue"})},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := workers.Connect(ctx, s.ClientURL(), options...)
 		if err == nil || !strings.Contains(hint(err), "--client-ca-file of the server's authority") {
