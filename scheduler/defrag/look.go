@@ -27,6 +27,7 @@ func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.So
 	seen := &sight{}
 	f := observe.NewFollower(observe.Config{Out: seen, Now: func() int64 { return now.UnixMilli() }})
 	all := metav1.ListOptions{}
+	claims, unknown := c.ResourceV1().ResourceClaims("").List(ctx, all) // before the pods: a claim whose pod is gone is free
 	nodes, err := c.CoreV1().Nodes().List(ctx, all)
 	if err != nil {
 		return replay.Source{}, fmt.Errorf("list nodes: %w", err)
@@ -55,23 +56,19 @@ func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.So
 	for i := range namespaces.Items {
 		f.Object(observe.Namespace(&namespaces.Items[i]))
 	}
-	if seen.Devices, err = devices(ctx, c, pods.Items); err != nil {
-		seen.Notes = append(seen.Notes, fmt.Sprintf("pods with ResourceClaims stay: %v", err))
+	if unknown == nil && len(claims.Items) > 0 {
+		seen.Devices, unknown = devices(ctx, c, claims.Items, pods.Items)
+	}
+	if unknown != nil && !apierrors.IsNotFound(unknown) {
+		seen.Notes = append(seen.Notes, fmt.Sprintf("pods with ResourceClaims stay: %v", unknown))
 	}
 	return seen.source(now.UnixMilli()), context.Cause(ctx)
 }
 
-// devices lists the devices of a cluster with some pods. The error says why they are not known.
-func devices(ctx context.Context, c kubernetes.Interface, pods []v1.Pod) (*memcluster.Devices, error) {
+// devices lists the devices of a cluster with some claims and pods. The error says why they are not known.
+func devices(ctx context.Context, c kubernetes.Interface, claims []resourceapi.ResourceClaim, pods []v1.Pod) (*memcluster.Devices, error) {
 	all, api := metav1.ListOptions{}, c.ResourceV1()
-	claims, err := api.ResourceClaims("").List(ctx, all)
-	if apierrors.IsNotFound(err) || err == nil && len(claims.Items) == 0 {
-		return nil, nil // nothing is claimed
-	}
-	var slices *resourceapi.ResourceSliceList
-	if err == nil {
-		slices, err = api.ResourceSlices().List(ctx, all)
-	}
+	slices, err := api.ResourceSlices().List(ctx, all)
 	var classes *resourceapi.DeviceClassList
 	if err == nil {
 		classes, err = api.DeviceClasses().List(ctx, all)
@@ -86,7 +83,7 @@ func devices(ctx context.Context, c kubernetes.Interface, pods []v1.Pod) (*memcl
 	case taints > 0:
 		return nil, fmt.Errorf("the %d DeviceTaintRules are not understood", taints)
 	}
-	return memcluster.NewDevices(pointers(slices.Items), pointers(classes.Items), pointers(claims.Items), pointers(pods)), nil
+	return memcluster.NewDevices(pointers(slices.Items), pointers(classes.Items), pointers(claims), pointers(pods)), nil
 }
 
 func pointers[T any](all []T) []*T {

@@ -50,20 +50,18 @@ func (o *Placements) Allot(d *Devices) {
 		has: map[types.UID]allocations{}, on: map[string]map[types.UID]allocations{}, home: map[types.UID]home{},
 	}
 	a.cel = cel.NewCache(10, cel.Features{EnableConsumableCapacity: a.features.ConsumableCapacity})
-	stays := func(c *resourceapi.ResourceClaim) { a.give(c.UID, allocations{c.Status.Allocation}) }
 	for _, c := range d.others {
-		stays(c)
+		a.give(c.UID, allocations{c.Status.Allocation})
 	}
 	for uid, own := range d.own {
-		p, has := o.Running[uid], allocations(nil)
+		var has allocations // of a pod without a node, if it is being bound or has just ended
 		for _, c := range own {
-			if has = append(has, c.Status.Allocation); p == nil && c.Status.Allocation != nil {
-				stays(c) // the pod is being bound, or has just ended
+			if c.Status.Allocation != nil {
+				has = append(has, c.Status.Allocation)
 			}
 		}
-		if p != nil {
-			a.home[uid] = home{p.Spec.NodeName, has}
-			a.give(uid, has)
+		if a.give(uid, has); o.Running[uid] != nil {
+			a.home[uid] = home{o.Running[uid].Spec.NodeName, has}
 		}
 	}
 	o.devices = a
@@ -104,13 +102,14 @@ func nothing() structured.AllocatedState {
 	}
 }
 
-// state returns what is allocated of the devices that a node can use.
-func (a *allotment) state(node string) structured.AllocatedState {
+// state returns what others than a pod have of the devices that a node can use.
+func (a *allotment) state(node string, but types.UID) structured.AllocatedState {
 	s, all := nothing(), maps.Clone(a.on[""])
 	if all == nil {
 		all = map[types.UID]allocations{}
 	}
 	maps.Copy(all, a.on[node])
+	delete(all, but)
 	for _, has := range all {
 		for _, x := range has {
 			count(&s, x)
@@ -139,10 +138,14 @@ func count(s *structured.AllocatedState, x *resourceapi.AllocationResult) {
 // errNoDevices says that a node lacks free devices for a pod's claims.
 var errNoDevices = errors.New("no free devices for its ResourceClaims")
 
-// find returns devices of a node for the claims of a pod that has none.
+// find returns devices of a node for the claims of a pod. On its own node a pod keeps the devices that it has.
 func (a *allotment) find(ctx context.Context, pod types.UID, node *v1.Node) (out allocations, err error) {
-	usable := slices.Concat(a.slices[""], a.slices[node.Name])
-	allocator, err := structured.NewAllocator(ctx, a.features, a.state(node.Name), a.classes, usable, a.cel)
+	state, usable := a.state(node.Name, pod), slices.Concat(a.slices[""], a.slices[node.Name])
+	home := a.home[pod]
+	if home.node == node.Name {
+		usable = only(usable, state, home.has)
+	}
+	allocator, err := structured.NewAllocator(ctx, a.features, state, a.classes, usable, a.cel)
 	if err != nil {
 		return nil, err
 	}
@@ -153,31 +156,52 @@ func (a *allotment) find(ctx context.Context, pod types.UID, node *v1.Node) (out
 		free = append(free, &f)
 	}
 	found, err := allocator.Allocate(ctx, node, free)
-	if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
+	switch {
+	case err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode):
 		return nil, err
-	}
-	if len(found) != len(free) {
+	case len(found) != len(free):
 		return nil, errNoDevices
 	}
 	for i := range found {
 		out = append(out, &found[i])
 	}
+	if home.node == node.Name {
+		if !sameDevices(out, home.has) {
+			return nil, errNoDevices
+		}
+		return home.has, nil
+	}
 	return out, nil
 }
 
-// returns gives a pod the devices that it really has, if nobody else has them now.
-func (a *allotment) returns(pod types.UID) bool {
-	taken, back := a.state(a.home[pod].node), nothing()
-	for _, x := range a.home[pod].has {
-		count(&back, x)
+// only returns copies of slices with some devices, and the partitions that are in use: these count for the counters that partitions share.
+func only(all []*resourceapi.ResourceSlice, state structured.AllocatedState, devices allocations) (out []*resourceapi.ResourceSlice) {
+	keep, used := sets.New(devices.ids()...), state.AllocatedDevices.Clone()
+	for id := range state.AllocatedSharedDeviceIDs {
+		used.Insert(id.GetDeviceID())
 	}
-	// Of a device with shares too much may be given away. The check of all moves in their order finds that.
-	if taken.AllocatedDevices.HasAny(back.AllocatedDevices.UnsortedList()...) {
-		return false
+	for _, s := range all {
+		c := *s
+		c.Spec.Devices = slices.DeleteFunc(slices.Clone(s.Spec.Devices), func(d resourceapi.Device) bool {
+			id := structured.MakeDeviceID(s.Spec.Driver, s.Spec.Pool.Name, d.Name)
+			return !keep.Has(id) && (len(d.ConsumesCounters) == 0 || !used.Has(id))
+		})
+		out = append(out, &c)
 	}
-	a.give(pod, a.home[pod].has)
-	return true
+	return out
 }
+
+// ids returns the devices of allocations.
+func (all allocations) ids() (out []structured.DeviceID) {
+	for _, x := range all {
+		for _, r := range x.Devices.Results {
+			out = append(out, structured.MakeDeviceID(r.Driver, r.Pool, r.Device))
+		}
+	}
+	return out
+}
+
+func sameDevices(a, b allocations) bool { return sets.New(a.ids()...).Equal(sets.New(b.ids()...)) }
 
 // DevicesOf returns the names of the devices that a pod has by claims of its own.
 func (o *Placements) DevicesOf(pod types.UID) (names []string) {
@@ -194,7 +218,11 @@ func (o *Placements) DevicesOf(pod types.UID) (names []string) {
 // allot gives a pod devices of its node.
 func (o *Placements) allot(pod *v1.Pod) {
 	a := o.devices
-	if a == nil || a.own[pod.UID] == nil || a.home[pod.UID].node == pod.Spec.NodeName && a.returns(pod.UID) {
+	if a == nil || a.own[pod.UID] == nil {
+		return
+	}
+	if home := a.home[pod.UID]; home.node == pod.Spec.NodeName {
+		a.give(pod.UID, home.has)
 		return
 	}
 	info, err := o.snapshot.Get(pod.Spec.NodeName)
@@ -257,11 +285,12 @@ func (o *Placements) Choose(ctx context.Context, pod *v1.Pod) (Choice, error) {
 			out.Refused[n.Name] = why
 		}
 	}
-	if out.Feasible = len(best); !slices.Contains(best, out.Node) {
-		out.Best, out.Node = nil, ""
-		if len(best) > 0 { // the first node, whatever its score
-			out.Best, out.Node = best[:1], best[0]
-		}
+	if out.Feasible = len(best); slices.Contains(best, out.Node) {
+		return out, nil
+	}
+	out = Choice{Feasible: len(best), Refused: out.Refused, Took: out.Took}
+	if len(best) > 0 { // the first node, whatever its score
+		out.Best, out.Node = best[:1], best[0]
 	}
 	return out, nil
 }

@@ -79,12 +79,12 @@ func (d *Devices) take(p *v1.Pod, left map[types.NamespacedName]*resourceapi.Res
 	var own []*resourceapi.ResourceClaim
 	for _, name := range names {
 		c := left[types.NamespacedName{Namespace: p.Namespace, Name: name}]
-		switch placed := p.Spec.NodeName != ""; {
+		switch {
 		case c == nil:
 			d.keeps[p.UID] = "its ResourceClaim " + name + " is missing"
-		case !metav1.IsControlledBy(c, p) && (placed || c.Status.Allocation != nil):
+		case !metav1.IsControlledBy(c, p):
 			d.keeps[p.UID] = "its ResourceClaim " + name + " is not its own, and stays when it goes"
-		case placed && c.Status.Allocation == nil:
+		case p.Spec.NodeName != "" && c.Status.Allocation == nil:
 			d.keeps[p.UID] = "its ResourceClaim " + name + " is not allocated"
 		}
 		own = append(own, c)

@@ -19,26 +19,21 @@ func (energy) About() string {
 
 // Cost implements Term.
 func (energy) Cost(nodes []*cluster.Node) float64 {
-	watts, full := Watts(nodes)
+	var watts, full float64
+	for _, n := range nodes {
+		if n.Available() {
+			watts += Watts(n)
+			full += power.Full(n)
+		}
+	}
 	if full == 0 {
 		return 0
 	}
 	return watts / full
 }
 
-// Watts returns what the available nodes draw, and what they draw at full load.
-func Watts(nodes []*cluster.Node) (now, full float64) {
-	for _, n := range nodes {
-		if n.Available() {
-			now += drawn(n)
-			full += power.Full(n)
-		}
-	}
-	return now, full
-}
-
-// drawn returns a node's power, in watts.
-func drawn(n *cluster.Node) float64 {
+// Watts returns a node's power.
+func Watts(n *cluster.Node) float64 {
 	capacity := n.Capacity(cluster.UsedCPU)
 	if capacity <= 0 {
 		return power.Draw(n, 0)

@@ -157,7 +157,100 @@ func TestRoomForClaims(t *testing.T) {
 	}
 }
 
-// Whatever the pods and their claims, the moves of every search are possible one after another, and give no GPU away twice.
+// kinds makes the devices whole ones of two kinds: the first of each node is big. Claims of pods in want get a big one.
+func (c *claiming) kinds(want ...string) {
+	for _, s := range c.slices {
+		for i := range s.Spec.Devices {
+			kind := []string{"big", "small"}[min(i, 1)]
+			s.Spec.Devices[i].AllowMultipleAllocations, s.Spec.Devices[i].Capacity = nil, nil
+			s.Spec.Devices[i].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"kind": {StringValue: &kind}}
+		}
+	}
+	for _, claim := range c.claims {
+		if slices.Contains(want, claim.Name) {
+			claim.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+				Expression: fmt.Sprintf("device.attributes[%q].kind == 'big'", kube.GPUDriver),
+			}}}
+		}
+		if x := claim.Status.Allocation; x != nil {
+			x.Devices.Results[0].ShareID, x.Devices.Results[0].ConsumedCapacity = nil, nil
+		}
+	}
+}
+
+// devices returns where pods are, with their devices.
+func devices(s *State) (out []string) {
+	for uid, p := range s.cluster.Running {
+		out = append(out, fmt.Sprint(p.Name, p.Spec.NodeName, s.cluster.DevicesOf(uid)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// A pod that does not move keeps the devices that it has, and the search leaves them as they were.
+func TestPodsKeepDevices(t *testing.T) {
+	for _, c := range []struct {
+		shares int64  // what two pods have of a GPU each; 0: one has a big and one a small GPU
+		moves  string // "" if no moves make room
+	}{{600, ""}, {0, "a-0"}} {
+		x := &claiming{}
+		x.node("n0", 2)
+		x.pod("a-0", "n0", cmp.Or(c.shares, 1000), "gpu-0")
+		x.pod("b-0", "n0", cmp.Or(c.shares, 1000), "gpu-1")
+		x.pod("wide-0", "", 1000)
+		if c.shares == 0 {
+			x.node("n1", 2)
+			x.pod("c-0", "n1", 1000, "gpu-0")
+			x.kinds("wide-0")
+		}
+		s := at(t, x.source())
+		before := devices(s)
+		m, err := Room(t.Context(), s, "shop/wide-0", Limits{}, func(float64) {})
+		switch {
+		case c.moves == "":
+			if err == nil {
+				t.Errorf("two halves make a whole: %+v", m)
+			}
+		case err != nil || len(m.Moves) != 1 || m.Moves[0].Pod != "shop/"+c.moves || !slices.Equal(m.Moves[0].Devices, []string{"gpu-1"}):
+			t.Errorf("%+v, %v", m, err)
+		}
+		if after := devices(s); !slices.Equal(before, after) {
+			t.Errorf("%v was left as %v", before, after)
+		}
+	}
+}
+
+// Moves in another order than the search found them need devices in that order.
+func TestOrderOfClaims(t *testing.T) {
+	c := &claiming{}
+	c.node("n0", 2)
+	c.node("n2", 2)
+	c.Pods = append(c.Pods, pod("a-0", "n0", 1), pod("c-0", "n2", 1, holding("hostPath")))
+	c.pod("a-1", "n0", 1000, "gpu-0")
+	c.pod("b-0", "n0", 1000, "gpu-1")
+	c.kinds("a-1")
+	c.Objects = append(c.Objects, budgetOf("a", `"maxUnavailable":1`))
+	m := find(t, c.source(), Limits{})
+	got := map[string]string{}
+	for _, x := range m.Moves {
+		got[x.Pod] = fmt.Sprint(x.Devices)
+	}
+	if len(got) != 3 || got["shop/a-1"] != "[gpu-0]" || got["shop/b-0"] != "[gpu-1]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// Cordoned nodes draw power, too.
+func TestWatts(t *testing.T) {
+	s := replay.Source{Nodes: []record.Node{node("a"), node("b")}, Pods: []record.Pod{pod("x-1", "a", 1), pod("y-1", "b", 1), pod("y-2", "b", 1)}}
+	want := find(t, s, Limits{}).Effects
+	s.Nodes[0].Unschedulable = true
+	if got := find(t, s, Limits{}).Effects; !slices.Equal(got, want) || want[1].After >= want[1].Before || want[0].After != want[0].Before {
+		t.Errorf("%v, without the cordon %v", got, want)
+	}
+}
+
+// Whatever the pods and their claims, the moves of every search are possible one after another, and give no GPU away twice. The search leaves the cluster as it was.
 func TestClaimsProperty(t *testing.T) {
 	moved := 0
 	for seed := range uint64(20) {
@@ -182,9 +275,14 @@ func TestClaimsProperty(t *testing.T) {
 			s := c.source()
 			by := searching
 			by.By = search.By
-			m, err := Find(t.Context(), at(t, s), Limits{Chains: seed%2 == 0}, by)
+			state := at(t, s)
+			before := devices(state)
+			m, err := Find(t.Context(), state, Limits{Chains: seed%2 == 0}, by)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if after := devices(state); !slices.Equal(before, after) {
+				t.Errorf("seed %d, %s: %v was left as %v", seed, search.Name, before, after)
 			}
 			check(t, s, m)
 			moved += len(m.Moves)

@@ -35,15 +35,16 @@ func (v *view) effects(steps []moves.Step) (out []Effect) {
 	figure := func(what string, of func(nodes []*values.Node, pods []int) float64) {
 		out = append(out, Effect{what, of(v.nodes, v.on), of(after, pods)})
 	}
-	figure("power in W", func(nodes []*values.Node, _ []int) float64 {
-		watts, _ := objective.Watts(nodes)
-		return watts
+	figure("power in W", func(nodes []*values.Node, _ []int) (sum float64) {
+		for _, n := range nodes {
+			sum += objective.Watts(n)
+		}
+		return sum
 	})
 	figure("power in W if empty nodes are off", func(nodes []*values.Node, pods []int) (sum float64) {
 		for row, n := range nodes {
 			if pods[row] > 0 || v.Kept(int32(row)) != "" {
-				watts, _ := objective.Watts([]*values.Node{n})
-				sum += watts
+				sum += objective.Watts(n)
 			}
 		}
 		return sum

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ func (v *view) result(found moves.Emptied) (Moves, error) {
 	rounds, err := v.rounds(found.Steps, false)
 	if err == nil && !v.holds(found.Steps, rounds) { // a pod needs another one to have moved before
 		rounds, err = v.rounds(found.Steps, true)
+		if err == nil && !v.holds(found.Steps, rounds) {
+			err = errors.New("the moves that were found are not possible one after another; try another --search")
+		}
 	}
 	if err := cmp.Or(err, v.err); err != nil {
 		return out, err
@@ -100,6 +104,7 @@ func (v *view) holds(steps []moves.Step, rounds []int) bool {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rounds[a], rounds[b]) })
+	clear(v.claims)
 	defer func() {
 		for _, s := range steps {
 			v.Moved(v.home[s.Pod])
