@@ -279,9 +279,10 @@ func FuzzCosts(f *testing.F) {
 }
 
 // BenchmarkRollouts measures rounds of gnn's job (16 decisions, 6 candidates, 150 placements): here on one processor, and on processes.
-// Efficiency is the rate over that of one processor and process. The replay is what repeating an episode up to a decision takes, of the
-// time of its rollouts; a worker that has the environment repeats the last few choices only. Where processors are missing, workers wait for
-// a second in place of rollouts: what remains is what the learner, the queue and new weights cost. 64 workers have 64 environments.
+// Efficiency is the rate for each process, relative to the rate here. The replay repeats an episode up to a decision; its figure is a
+// percentage of the rollouts' time. A worker that has the environment already repeats only the last few choices. This machine may have fewer
+// processors than workers, so workers also wait for a second in place of rollouts: the rest is the cost of the learner, the queue and new
+// weights. 64 workers have 64 environments.
 func BenchmarkRollouts(b *testing.B) {
 	const horizon, waitCost = 150, 0.3
 	round := func(b *testing.B, costs func(c *clusters, tried [][]int32)) float64 {
