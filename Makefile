@@ -129,8 +129,8 @@ train-single: trainer ## Train networks of a single mix for the front, from each
 		--events logs/single-$$0-$$1 --log-scrolling >logs/single-$$0-$$1/train.log 2>&1 && tail -n 1 logs/single-$$0-$$1/train.log'
 
 .PHONY: front
-front: build ## Play the front of docs/results/usage-and-energy.md, with the runs of wishes and of train-single that are there, and draw .cache/front.svg
-	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown --plot .cache \
+front: build ## Play the front of docs/results/usage-and-energy.md, with the runs of wishes and of train-single that are there
+	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown \
 		$(foreach f,$(wildcard .cache/train/wishes-*.safetensors),--checkpoint $(basename $(notdir $(f)))=$(f)) \
 		$(foreach f,$(wildcard .cache/single/balance-*.safetensors),--single balance:$(f)) \
 		$(foreach f,$(wildcard .cache/single/half-*.safetensors),--single balance=0.5+energy=1.25:$(f)) \

@@ -20,17 +20,11 @@ keep() { # a data file, a section, its metrics, its loads, its command, its seed
 		--command "$5" --seeds "$6" --commit "${COMMIT:-$(git rev-parse --short=8 HEAD)}" --date "$(date +%F)"
 }
 play() { # a data file, a section, metrics, the command that sources.csv names, seeds, the first seed, then arguments of gnnsched eval
-	local file=$1 section=$2 metrics=$3 command=$4 seeds=$5 first=$6 json
+	local file=$1 section=$2 metrics=$3 command=$4 seeds=$5 first=$6
 	shift 6
 	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
 	echo "gnnsched eval --seed $first --seeds $seeds $*" >&2
-	json=$tmp/$((++played)).json
-	bin/gnnsched eval -o json --seed "$first" --seeds "$seeds" "$@" >"$json"
-	bin/gnnsched eval --from "$json" -o markdown ${COLUMNS:+--metrics $COLUMNS} | keep "$file" "$section" "$metrics" '' "$command" "$seeds from $first"
-	[ -z "${VERDICT:-}" ] || judged+=(--from "$json")
-}
-verdicts() { # a data file, and the command and the seeds that sources.csv names
-	[ ${#judged[@]} -eq 0 ] || bin/gnnsched eval "${judged[@]}" -o verdicts | keep "$1" verdicts '' '' "$2" "$3"
+	bin/gnnsched eval -o markdown ${COLUMNS:+--metrics $COLUMNS} --seed "$first" --seeds "$seeds" "$@" | keep "$file" "$section" "$metrics" '' "$command" "$seeds from $first"
 }
 runs() { # flags for the runs of make train of some networks
 	local n f
@@ -42,12 +36,10 @@ tune() { # a name, then arguments of gnnsched tune
 	[[ "energy throttled $1" =~ ${ONLY:-} ]] && ! [ -e "$tuned/$1.json" ] || return 0
 	bin/gnnsched tune "${@:2}" --held-out 0 --out "$tuned/$1.json" >/dev/null
 }
-played=0 judged=()
 
 cpu() {
 	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=gnn,dqn,acgnn,acdqn s
 	local all=kube-scheduler,greedy-balance,linear,$networks rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
-	VERDICT=1
 	balance() { play cpu.csv scenarios 'over time,unscheduled,mean in use,zone std' 'make results' "$@"; }
 	balance "$seeds" 101 --scenario aaml --policies $all
 	balance "$seeds" 101 --scenario 'hetero*' --policies $all,$rules
@@ -56,8 +48,6 @@ cpu() {
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
-	verdicts cpu.csv 'make results' "$seeds from 101; $few from 101 on large500 and large1000"
-	VERDICT=
 	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
 	for s in first declared; do COLUMNS=meanCost,unscheduled play cpu.csv small8-$s '' 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these
@@ -81,13 +71,10 @@ cpu() {
 usage() {
 	local seeds=${SEEDS:-20} published=target-load-packing,load-variation-risk-balancing,koordinator-load-aware,crane-dynamic s w load files
 	local sixty=$((3 * seeds)) by='make results-usage' features
-	VERDICT=1
 	for s in blind harvest apps; do for load in 50 65 80 95; do
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: $s-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
 		play usage.csv scenarios 'over time,throttled part' "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage,acdqn-usage
 	done; done
-	verdicts usage.csv "$by" "$seeds from 2001"
-	VERDICT=
 	for s in blind harvest; do
 		tune throttled-$s --scenario $s --objective throttled --generations 16 --population 24 --episodes 12
 		tune throttled-$s-from --scenario $s --objective throttled --from linear-usage --generations 10 --spread 0.3 --population 24 --episodes 20

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -97,14 +95,6 @@ func TestEvalFrom(t *testing.T) {
 		!strings.Contains(stdout, "FAIL tiny: gnn.cost < 0") || !strings.Contains(stdout, "PASS gnn.cost < 9") {
 		t.Errorf("code %d: %s", code, stdout)
 	}
-	dir := t.TempDir()
-	code, stdout, stderr := run(t, "gnnsched", "eval", "--from", file, "-o", "verdicts", "--plot", dir)
-	if code != exit.OK || !strings.Contains(stdout, "| tiny     | kube-scheduler |") {
-		t.Errorf("code %d, %s: %s", code, stderr, stdout)
-	}
-	if svg, err := os.ReadFile(filepath.Join(dir, "verdicts.svg")); err != nil || !bytes.Contains(svg, []byte(">tiny<")) {
-		t.Errorf("%v: %s", err, svg)
-	}
 }
 
 func TestEvalBadInput(t *testing.T) {
@@ -130,7 +120,6 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--live", "--checkpoint", "q=" + table}, exit.Usage, "a table has none"},
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},
-		{[]string{"--live", "--plot", "x"}, exit.Usage, "--plot works in the simulator only"},
 		{[]string{"--live", "--all"}, exit.Usage, "--all works in the simulator only"},
 		{[]string{"--live", "--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
 		{[]string{"--threshold", "gnn<1"}, exit.Usage, "policy.metric"},
@@ -142,7 +131,6 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--policies", "random,random"}, exit.Usage, "two policies"},
 		{[]string{"--seeds", "0"}, exit.Usage, "1 to 100000"},
 		{[]string{"--seed", "4294967290", "--seeds", "7"}, exit.Usage, "the evaluation's last seed is 4294967296: choose seeds below 4294967296"},
-		{[]string{"--live", "-o", "verdicts"}, exit.Usage, "--live has no verdicts"},
 		{[]string{"--prometheus", "prometheus"}, exit.Usage, "--prometheus works with --live only"},
 		{[]string{"--live", "--kwokcluster", "/none", "--prometheus", "prometheus"}, exit.Usage, "no scenario has usage"},
 		{[]string{"--live", "--kwokcluster", "/none", "--scenario", "blind", "--prometheus", "/none"}, exit.Usage, "make prometheus"},
@@ -187,14 +175,11 @@ func TestEvalScenarioFile(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	mine := strings.Replace(text, "name: aaml", "name: mine\nthresholds: [random.cpuStd > 2*kube-scheduler.cpuStd]", 1)
-	file, plots := write(t, "mine.yaml", []byte(mine)), filepath.Join(t.TempDir(), "new")
-	args := []string{"gnnsched", "eval", "--scenario", file, "--seeds", "2", "--policies", "kube-scheduler,random", "--plot", plots}
+	file := write(t, "mine.yaml", []byte(mine))
+	args := []string{"gnnsched", "eval", "--scenario", file, "--seeds", "2", "--policies", "kube-scheduler,random"}
 	code, stdout, stderr := run(t, args...)
 	if code != exit.OK || !strings.Contains(stdout, "PASS random.cpuStd > 2*kube-scheduler.cpuStd (") {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
-	}
-	if svg, err := os.ReadFile(filepath.Join(plots, "mine.svg")); err != nil || !strings.Contains(string(svg), "kube-scheduler") {
-		t.Errorf("the figure: %v", err)
 	}
 	code, stdout, stderr = run(t, append(args, "--threshold", "m*: random.cpuStd<=kube-scheduler.cpuStd")...)
 	if code != exit.Gate || !strings.Contains(stdout, "FAIL m*: random.cpuStd <= ") || !strings.Contains(stderr, "1 of 2 thresholds missed") {

@@ -17,8 +17,6 @@ import (
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/eval/figure"
-	"gnnsched/scheduler/eval/headline"
 	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
@@ -38,7 +36,7 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --scenario 'hetero*' --seeds 30 -o markdown\n" +
 			"   gnnsched eval --all --policies kube-scheduler,gnn      # the mean of every metric, and most differences\n" +
 			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
-			"   gnnsched eval --scenario mine.yaml --plot figures      # … compare on it, and draw a figure\n" +
+			"   gnnsched eval --scenario mine.yaml                     # … compare on it\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
 			cli.More + "\nScenarios:\n" + scenarioHelp() + "\n" +
 			"Policies: " + strings.Join(contender.Names(), ", ") + "\n\n" +
@@ -53,11 +51,11 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
 			"   gnnsched eval --out run && gnnsched report run --out report.html   # a page with heat maps and decisions\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
-			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json -o verdicts   # play once, print twice\n" +
+			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json --all   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
 		Flags: cli.Grouped(slices.Concat(evalFlags(), frontFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
-			cli.Group{Heading: "output", Flags: "plot out metrics from"},
+			cli.Group{Heading: "output", Flags: "out metrics from"},
 			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster prometheus"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action:      runEval,
@@ -82,8 +80,6 @@ func evalFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "preferences",
 			Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " +
 				strings.Join(choice.Names(sim.PreferenceModes, choice.Text), ", ")},
-		&ucli.StringFlag{Name: "plot", Usage: "draw a figure of each scenario into the `DIRECTORY`, as SVG; " +
-			"with -o verdicts one figure, verdicts.svg"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: every episode's metrics, the cluster over time, " +
 			"waiting times, decisions"},
 		&ucli.StringSliceFlag{Name: "from", Usage: "play nothing, and read the comparisons from `FILES` that -o json wrote"},
@@ -156,7 +152,7 @@ func runEval(c *ucli.Context) error {
 	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
 }
 
-// inFolder plays comparisons, prints and draws them, and writes the log to the folder of --out.
+// inFolder plays comparisons, prints them, and writes the log to the folder of --out.
 func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eval.Comparison, error)) error {
 	return cli.InFolder(c, cli.Computation[[]*eval.Comparison]{
 		Manifest: e.manifest(c),
@@ -164,7 +160,7 @@ func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eva
 			return play(runlog.New(w, len(e.scenarios), len(e.contenders)))
 		},
 		Print: func(comparisons []*eval.Comparison) error {
-			return errors.Join(e.write(c.App.Writer, comparisons), e.draw(c, comparisons), missed(comparisons))
+			return errors.Join(e.write(c.App.Writer, comparisons), missed(comparisons))
 		},
 	})
 }
@@ -277,9 +273,7 @@ func scenarios(c *ucli.Context, arguments ...string) ([]eval.Scenario, error) {
 	return all, nil
 }
 
-var evalFormats = []string{"table", "markdown", "csv", "json", verdictsFormat}
-
-const verdictsFormat = "verdicts"
+var evalFormats = []string{"table", "markdown", "csv", "json"}
 
 // write writes the comparisons in the format of --output.
 func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
@@ -288,8 +282,6 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 		return cli.JSON(w, comparisons)
 	case "csv":
 		return eval.WriteCSV(w, comparisons)
-	case verdictsFormat:
-		return headline.Of(comparisons).WriteMarkdown(w)
 	}
 	for _, r := range comparisons {
 		write := r.WriteSummary
@@ -306,26 +298,6 @@ func (e evaluation) write(w io.Writer, comparisons []*eval.Comparison) error {
 		}
 	}
 	return nil
-}
-
-// draw writes a figure of each comparison into the directory of --plot.
-func (e evaluation) draw(c *ucli.Context, comparisons []*eval.Comparison) error {
-	return plot(c, func() (map[string][]byte, error) {
-		out := map[string][]byte{}
-		var err error
-		if e.format == verdictsFormat {
-			if out[verdictsFormat], err = figure.Headline(headline.Of(comparisons)); err != nil {
-				err = exit.New(exit.Usage, err, "")
-			}
-			return out, err
-		}
-		for _, r := range comparisons {
-			if out[r.Scenario.Name], err = figure.SVG(r); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	})
 }
 
 // missed returns an error that lists the thresholds that do not hold, or nil.

@@ -26,7 +26,7 @@ const singleFlag = "single"
 // frontFlags returns --front and the flag that goes with it.
 func frontFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.StringFlag{Name: frontFlag, Category: "with --front", Usage: "plot the Pareto front of two `TERMS`, such as balance,energy: " +
+		&ucli.StringFlag{Name: frontFlag, Category: "with --front", Usage: "compare along the Pareto front of two `TERMS`, such as balance,energy: " +
 			"networks of many objectives, policies made for one mix, and baselines"},
 		&ucli.StringSliceFlag{Name: singleFlag, Category: "with --front", Usage: "add a policy made for one mix, as `MIX:FILE`, " +
 			"such as balance+energy=2.5:half.safetensors; others of the mix are compared with the first; repeatable"},
@@ -53,12 +53,7 @@ func runFront(c *ucli.Context) error {
 		return err
 	}
 	return play(c, p.Seeds, func(progress eval.Progress) (*front.Front, error) { return front.Run(c.Context, p, progress) },
-		func(f *front.Front) error {
-			return errors.Join(writeFront(c, f), plot(c, func() (map[string][]byte, error) {
-				svg, err := f.Figure()
-				return map[string][]byte{frontFlag: svg}, err
-			}))
-		})
+		func(f *front.Front) error { return writeFront(c, f) })
 }
 
 func writeFront(c *ucli.Context, f *front.Front) error {

@@ -47,7 +47,7 @@ func openBCommand() *ucli.Command {
 			cli.Group{Heading: "how the pods come", Flags: "factor node-order ties"},
 			cli.Group{Heading: "with --steady", Flags: "days warm-up all totals"},
 			cli.Group{Heading: "with --live", Flags: "nodes speed claims extended-resources mixed kwokcluster"},
-			cli.Group{Heading: "output", Flags: "plot out check"},
+			cli.Group{Heading: "output", Flags: "out check"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: cli.FlagsOnly(runOpenB),
 	}
@@ -81,7 +81,6 @@ func openBFlags() []ucli.Flag {
 		&ucli.Float64Flag{Name: "speed", Value: 240, Usage: "for --steady --live, `SECONDS` of the trace that pass in one second"},
 		&ucli.BoolFlag{Name: "power", Usage: "show power and allocated GPUs, with arrivals of " +
 			fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
-		&ucli.StringFlag{Name: "plot", Usage: "with --power, draw a figure of each workload into the `DIRECTORY`, as SVG"},
 		&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
 		&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; by default one seed and pod list, " +
 			"few policies, and with --steady a load of 95%"},
@@ -142,7 +141,7 @@ func runOpenB(c *ucli.Context) error {
 	write := func(r report) error { return writeReport(c.App.Writer, r, format) }
 	switch {
 	case c.Bool("power"):
-		return playOpenB(c, cfg, published.RunPower, func(p published.Power) error { return errors.Join(write(p), plot(c, p.Figures)) })
+		return playOpenB(c, cfg, published.RunPower, func(p published.Power) error { return write(p) })
 	case c.Bool("steady"):
 		return playOpenB(c, cfg, published.RunSteady, func(s published.Steady) error {
 			s.All, s.Totals = c.Bool("all"), c.Bool("totals")
@@ -254,9 +253,6 @@ func usualPolicies(c *ucli.Context) []string {
 func checkPower(c *ucli.Context) error {
 	switch {
 	case !c.Bool("power"):
-		if c.IsSet("plot") {
-			return exit.Usagef("--plot draws the result of --power; add it")
-		}
 	case c.Bool("curve") || c.Bool("steady"):
 		return exit.Usagef("--power, --curve and --steady show different tables; choose one")
 	case c.IsSet("factor") || c.Bool("check"):

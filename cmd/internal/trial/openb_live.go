@@ -110,7 +110,7 @@ const (
 // runSteadyLive lets the pods of one list come and go on a simulated cluster. After Ctrl-C it prints what was measured.
 func runSteadyLive(c *ucli.Context, format string) error {
 	if err := refuse(c, "--%s does not work with --steady --live; leave it out",
-		"node-order", "ties", "check", "curve", "power", "plot", "mixed", "totals", "workers"); err != nil {
+		"node-order", "ties", "check", "curve", "power", "mixed", "totals", "workers"); err != nil {
 		return err
 	}
 	if speed := c.Float64("speed"); !(speed >= 1 && speed <= 100_000) {

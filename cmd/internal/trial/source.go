@@ -31,11 +31,11 @@ const (
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	err := refuse(c, "--%s works in the simulator only; leave it or --live out", "plot", "threshold", "all", "metrics", "from", "workers")
+	err := refuse(c, "--%s works in the simulator only; leave it or --live out", "threshold", "all", "metrics", "from", "workers")
 	if err != nil {
 		return err
 	}
-	if f := c.String("output"); f == "csv" || f == verdictsFormat {
+	if f := c.String("output"); f == "csv" {
 		return exit.Usagef("--live has no %s; choose table, markdown or json", f)
 	}
 	e, err := liveEvaluation(c)

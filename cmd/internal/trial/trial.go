@@ -1,12 +1,9 @@
 // Package trial has the commands that play policies in the simulator: gnnsched eval with eval openb and eval mig, bench, and tune.
-// This file has what they share: flags, progress, formats, figures and the folder of --out.
+// This file has what they share: flags, progress, formats and the folder of --out.
 package trial
 
 import (
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -89,25 +86,4 @@ func writeReport(w io.Writer, r report, format string) error {
 		return r.WriteCSV(w)
 	}
 	return r.Write(w, format == "markdown")
-}
-
-// plot draws figures, by the names of their files, into the directory of --plot, if there is one.
-func plot(c *ucli.Context, draw func() (map[string][]byte, error)) error {
-	dir := c.String("plot")
-	if dir == "" {
-		return nil
-	}
-	if err := cli.MakeDir(c.App.ErrWriter, dir, "--plot", 0o755); err != nil {
-		return err
-	}
-	figures, err := draw()
-	if err != nil {
-		return err
-	}
-	for name, svg := range figures {
-		if err := os.WriteFile(filepath.Join(dir, name+".svg"), svg, 0o644); err != nil {
-			return exit.New(exit.Usage, fmt.Errorf("--plot: %w", err), "choose a directory that you can write to")
-		}
-	}
-	return nil
 }

@@ -130,14 +130,6 @@ func TestFrontTables(t *testing.T) {
 	}
 }
 
-func TestLines(t *testing.T) {
-	lines := points(t).lines()
-	if len(lines) != 4 || lines[0].Name != "net" || len(lines[0].Points) != 2 || lines[1].Name != "single" || len(lines[1].Points) != 1 ||
-		len(lines[2].Points) != 2 {
-		t.Errorf("%+v", lines)
-	}
-}
-
 // The run folder has a scenario for each mix, with the costs of each seed and the differences of the tables.
 func TestFolder(t *testing.T) {
 	f := points(t)

@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/figure"
 )
 
 // Write writes a table for each mix, for a terminal or as Markdown.
@@ -90,32 +88,4 @@ func (f *Front) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(out)
-}
-
-// Figure draws the entrants by the two terms, a line for each group. Labels name the mix, or the baseline.
-func (f *Front) Figure() ([]byte, error) {
-	title := fmt.Sprintf("%s, %d seeds", f.Plan.Scenario.Name, len(f.Plan.Seeds))
-	return figure.Trade(title, f.Plan.Terms[0].Name()+" over time", f.Plan.Terms[1].Name()+" over time", f.lines())
-}
-
-// lines returns the points of each group. Each network of many objectives has a line of its own.
-func (f *Front) lines() (out []figure.Line) {
-	for i, e := range f.Plan.Entrants {
-		name, label := string(e.Group), e.Name
-		if e.Group == Conditioned {
-			name = e.Name
-		}
-		if e.Mix != nil {
-			label = e.Mix.Name()
-		}
-		at := slices.IndexFunc(out, func(l figure.Line) bool { return l.Name == name })
-		if at < 0 {
-			at = len(out)
-			out = append(out, figure.Line{Name: name})
-		}
-		out[at].Points = append(out[at].Points, figure.Point{
-			Name: label, X: eval.MeanInterval(f.terms[0].Results[i].Values(overTime)), Y: eval.MeanInterval(f.terms[1].Results[i].Values(overTime)),
-		})
-	}
-	return out
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gnnsched/scheduler/eval"
-	plots "gnnsched/scheduler/eval/figure"
 	"gnnsched/scheduler/sim"
 )
 
@@ -186,28 +185,4 @@ func minus(a, b eval.Result, m eval.Metric) eval.Interval {
 		out[i] -= v
 	}
 	return eval.MeanInterval(out)
-}
-
-// Figures returns an SVG for each workload, by its name behind power-: allocation against mean power, a line for the
-// published policies and one for the others.
-func (p Power) Figures() (map[string][]byte, error) {
-	out := map[string][]byte{}
-	for _, x := range p.curves {
-		lines := []plots.Line{{Name: "published"}, {Name: "with the network"}}
-		for _, r := range x.Results {
-			l := &lines[1]
-			if powerPublished(r.Name) {
-				l = &lines[0]
-			}
-			l.Points = append(l.Points, plots.Point{
-				Name: r.Name, X: eval.MeanInterval(r.Values(meanKilowatts(p.last()))), Y: eval.MeanInterval(r.Values(allocationAt(p.last()))),
-			})
-		}
-		svg, err := plots.Trade(x.Scenario.Name, "mean power in kW", "GPU allocation in %", lines)
-		if err != nil {
-			return nil, err
-		}
-		out["power-"+x.Scenario.Name] = svg
-	}
-	return out, nil
 }

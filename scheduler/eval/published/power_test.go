@@ -48,11 +48,6 @@ func TestPowerGolden(t *testing.T) {
 			e.SetIndent("", "  ")
 			return e.Encode(madePower())
 		},
-		"power.svg": func(b *bytes.Buffer) error {
-			figures, err := madePower().Figures()
-			b.Write(figures["power-default"])
-			return err
-		},
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/headline"
 )
 
 // judged are the metrics whose differences from the baseline are written.
@@ -34,7 +33,7 @@ func (l *Log) Write(c *eval.Comparison) {
 	rows := ColumnRows(s, columns, differences, all)
 	for i, r := range c.Results[1:] {
 		names = append(names, r.Name)
-		rows = append(rows, verdictOf(headline.Row{
+		rows = append(rows, verdictOf(row{
 			Scenario: s.Name, Baseline: c.Results[0], Policy: r, Difference: *all[1][i+1], Left: *all[2][i+1], // as in judged
 		}, len(judged)*(len(c.Results)-1)))
 	}
@@ -80,26 +79,26 @@ func thresholds(c *eval.Comparison) (out []runfolder.Row) {
 }
 
 // says are the states and phrases of verdicts.
-var says = map[headline.Verdict]struct {
+var says = map[verdict]struct {
 	state  runfolder.State
 	phrase string
 }{
-	headline.Ahead: {runfolder.Better, "is ahead of"}, headline.Behind: {runfolder.Worse, "is behind"},
-	headline.Level:   {runfolder.Level, "is level with"},
-	headline.Mixed:   {runfolder.Note, "is better in one and worse in the other than"},
-	headline.Unclear: {runfolder.Unclear, "is not clearly apart from"},
-	headline.Few:     {runfolder.Note, "was compared on too few seeds with"},
-	headline.One:     {runfolder.Note, "was compared on one sample with"},
+	ahead: {runfolder.Better, "is ahead of"}, behind: {runfolder.Worse, "is behind"},
+	level:     {runfolder.Level, "is level with"},
+	mixed:     {runfolder.Note, "is better in one and worse in the other than"},
+	unclear:   {runfolder.Unclear, "is not clearly apart from"},
+	fewSeeds:  {runfolder.Note, "was compared on too few seeds with"},
+	oneSample: {runfolder.Note, "was compared on one sample with"},
 }
 
 // verdictOf returns the verdict of a row, which was judged together with the given number of comparisons.
-func verdictOf(r headline.Row, comparisons int) runfolder.Verdict {
-	word := r.Verdict()
+func verdictOf(r row, comparisons int) runfolder.Verdict {
+	word := r.verdict()
 	text := fmt.Sprintf("%s %s %s: objective over time %.4f against %.4f%s, unscheduled %.1f against %.1f", r.Policy.Name, says[word].phrase,
 		r.Baseline.Name,
 		r.Policy.Mean(overTime), r.Baseline.Mean(overTime), change(r.Difference), r.Policy.Mean(eval.Unscheduled),
 		r.Baseline.Mean(eval.Unscheduled))
-	if word == headline.Few {
+	if word == fewSeeds {
 		text += fmt.Sprintf("; a verdict takes at least %d seeds, and there are %d", eval.MinSeeds(comparisons), r.Difference.Samples)
 	}
 	return runfolder.Verdict{Scenario: r.Scenario, Contender: r.Policy.Name, State: says[word].state, Text: text}
