@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
@@ -145,11 +148,41 @@ func kwokConfig(kubeconfig string, typedRC *rest.Config) (controllers.Config, er
 	}
 	return controllers.Config{
 		Clock: clock.RealClock{}, ID: kwokIdentity, LocalStages: st,
-		DynamicClient: dynamic, RESTClient: raw, RESTMapper: mapper, TypedClient: typed, TypedKwokClient: stageClient,
+		DynamicClient: dynamic, RESTClient: raw, RESTMapper: mapper, TypedClient: kubelets{typed}, TypedKwokClient: stageClient,
 		ImpersonatingDynamicClient: clients.ToImpersonatingDynamicClient(), ImpersonatingTypedClient: clients.ToImpersonatingTypedClient(),
 		ManageNodesWithAnnotationSelector: nodepool.AnnotationFake + "=fake",
 		CIDR:                              podCIDR, NodeIP: nodeIP,
 		PodPlayStageParallelism: kwokParallelism, NodePlayStageParallelism: kwokParallelism,
 		PodsOnNodeSyncParallelism: kwokParallelism,
 	}, nil
+}
+
+// kubelets is the client of kwok's controllers. It removes pods as kubelets do: only a pod that was deleted, and by its UID. kwok asks by
+// name, sometimes twice for one pod, and the second request could reach a new pod with the same name.
+type kubelets struct{ kubernetes.Interface }
+
+func (k kubelets) CoreV1() corev1client.CoreV1Interface { return kubeletCore{k.Interface.CoreV1()} }
+
+type kubeletCore struct{ corev1client.CoreV1Interface }
+
+func (c kubeletCore) Pods(namespace string) corev1client.PodInterface {
+	return kubeletPods{c.CoreV1Interface.Pods(namespace)}
+}
+
+type kubeletPods struct{ corev1client.PodInterface }
+
+// Delete removes a pod that was deleted. It does nothing if the pod is gone.
+func (p kubeletPods) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	is, err := p.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && is.DeletionTimestamp == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o.Preconditions = metav1.NewUIDPreconditions(string(is.UID))
+	if err := p.PodInterface.Delete(ctx, name, o); !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return err
+	}
+	return nil
 }
