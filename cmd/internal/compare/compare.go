@@ -19,7 +19,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
@@ -27,11 +26,6 @@ import (
 
 // Command returns the command.
 func Command() *ucli.Command {
-	return command(func(path string) (testbed.Launcher, error) { return testbed.FindProgram(path) })
-}
-
-// command returns the command. launcher returns what starts the clusters of --live, by the value of --kwokcluster.
-func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command {
 	return &ucli.Command{
 		Name:      "compare",
 		Usage:     "replay a record under profiles, and compare them with what really happened",
@@ -48,12 +42,10 @@ func command(launcher func(path string) (testbed.Launcher, error)) *ucli.Command
 			"   gnnsched compare --present now=scheduler.yaml prod.record          # the cluster's kube-scheduler has a configuration\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
 			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
-			"   gnnsched compare --live --to 2026-06-01T01:00:00Z prod.record      # the same on simulated clusters with real schedulers\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
-			cli.Group{Heading: "with --live", Flags: "live speed kwokcluster"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
-		Action: func(c *ucli.Context) error { return run(c, launcher) },
+		Action: run,
 	}
 }
 
@@ -70,12 +62,6 @@ func flags() []ucli.Flag {
 		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: verdict, figures with intervals, " +
 			"the cluster over time, waits, placements"},
-		&ucli.BoolFlag{Name: "live", Usage: "also play the record on a simulated cluster, through the real scheduler of each profile, " +
-			"one after the other"},
-		&ucli.Float64Flag{Name: "speed", Usage: "`SECONDS` of the record that pass in a real second, for --live; " +
-			"by default so many that a profile takes two minutes"},
-		&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this " +
-			"program, else in PATH"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
 	}, recording.WindowFlags()...)
 }
@@ -83,7 +69,7 @@ func flags() []ucli.Flag {
 // blocks is the number of stretches of time before dependent ones are joined.
 const blocks = 512
 
-func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error {
+func run(c *ucli.Context) error {
 	write, known := formats[c.String("output")]
 	if !known {
 		return exit.Usagef("--output %q: choose table, csv or json", c.String("output"))
@@ -92,10 +78,7 @@ func run(c *ucli.Context, launcher func(string) (testbed.Launcher, error)) error
 	if err != nil {
 		return err
 	}
-	if err := p.readLive(c, launcher); err != nil {
-		return err
-	}
-	log, closer, err := cli.Log(c, "compare", progress.OnTerminal() || p.live != nil) // messages of live schedulers go to the file only
+	log, closer, err := cli.Log(c, "compare", progress.OnTerminal())
 	if err != nil {
 		return err
 	}
@@ -166,20 +149,18 @@ type player struct {
 	source  replay.Source
 	chosen  []server.Profile // the present one first
 	config  replay.Config
-	live    *liveConfig            // nil without --live
 	journal *journal               // nil without --out
 	crew    *work.Crew             // nil: all is played here
 	played  map[turn]replay.Course // by the crew
 	bar     *progress.Bar
 	log     zerolog.Logger
 	seeds   []uint64
-	courses int // contenders, live ones too
+	courses int // contenders
 	parts   int // courses of all seeds
 	done    int
 }
 
-// all plays what really happened and the profiles, the present one first, and then the live ones. After an error of a live one,
-// the result has what was played before.
+// all plays what really happened and the profiles, the present one first.
 func (p *player) all(ctx context.Context) (result, error) {
 	decoded, err := server.Config{Profiles: p.chosen, QPS: 1}.Decode()
 	if err != nil {
@@ -212,11 +193,7 @@ func (p *player) all(ctx context.Context) (result, error) {
 	}
 	out := compare(&p.source, names, courses, p.seeds)
 	out.Objective, out.priced = p.config.Objective.Name(), p.config.Prices != nil
-	if p.live == nil {
-		return out, nil
-	}
-	err = p.confirm(ctx, &out, courses[out.baseline():])
-	return out, err
+	return out, nil
 }
 
 type play func(context.Context, replay.Source, replay.Config) (replay.Course, error)

@@ -32,7 +32,6 @@ func (r result) folder() []runfolder.Row {
 	rows = append(rows, runfolder.Verdict{
 		Scenario: scenarioName, Contender: present.Name, State: runfolder.Note, Text: strings.TrimSuffix(r.accuracy(), "."),
 	})
-	rows = append(rows, r.liveRows()...)
 	var differences []runfolder.Row
 	for i, x := range r.Rows {
 		rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name, Values: r.values(x)})
@@ -63,25 +62,6 @@ func (r result) values(x row) map[string]float64 {
 	return out
 }
 
-// liveRows are the rows about the live rows.
-func (r result) liveRows() (rows []runfolder.Row) {
-	for _, x := range r.Rows {
-		if x.Live != nil {
-			rows = append(rows, runfolder.Episode{Scenario: scenarioName, Contender: x.Name + liveSuffix, Values: r.values(x.Live.row)},
-				runfolder.Verdict{Scenario: scenarioName, Contender: x.Name + liveSuffix, State: runfolder.Note,
-					Text: fmt.Sprintf("%s live, less the simulated one: %s", x.Name, r.list(x.Live.Differences))})
-		}
-	}
-	if lines := r.confirmed(); len(lines) > 0 {
-		t := runfolder.Table{Scenario: scenarioName, Title: "Live and simulated", Columns: []string{""}}
-		for _, l := range lines {
-			t.Rows = append(t.Rows, []string{strings.TrimSpace(l)})
-		}
-		rows = append(rows, t)
-	}
-	return rows
-}
-
 func (r result) about() string {
 	return fmt.Sprintf("a record of %s to %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
 }
@@ -99,7 +79,7 @@ func (r result) counts() runfolder.Table {
 	t := runfolder.Table{
 		Scenario: scenarioName, Title: "Pods", Columns: []string{"", "pods", "p95 of waits in s", "unscheduled", "never ran", "preempted"},
 	}
-	for _, x := range r.withLive() {
+	for _, x := range r.Rows {
 		t.Rows = append(t.Rows, []string{
 			x.Name, strconv.Itoa(x.Pods), fmt.Sprintf("%.2f", x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted),
 		})

@@ -28,8 +28,6 @@ type result struct {
 	Seeds      []uint64      `json:"seeds"` // of the draws in the simulated rows
 	// Verdicts are on the profiles after the present one, in their order.
 	Verdicts []verdict `json:"verdicts"`
-	// Speed is the number of seconds of the record in a real second of the live rows; 0 without --live.
-	Speed float64 `json:"speed,omitempty"`
 
 	priced bool
 }
@@ -50,7 +48,6 @@ type row struct {
 	Refused     int                `json:"refused,omitempty"`   // of all seeds together
 	// Differences are by figure. The present profile is compared with the real placements, and the others with the present profile.
 	Differences map[string]difference `json:"differences,omitempty"`
-	Live        *liveRow              `json:"live,omitempty"`
 }
 
 // rowOf returns the row of a contender, without differences.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gnnsched/internal/choice"
@@ -23,7 +24,7 @@ func writeCSV(w io.Writer, r result) error {
 		head = append(head, f.name, f.name+"_difference", f.name+"_low", f.name+"_high")
 	}
 	lines := [][]string{head}
-	for _, x := range r.withLive() {
+	for _, x := range r.Rows {
 		line := []string{x.Name, strconv.Itoa(x.Pods), eval.Exact(x.P95), count(x.Unscheduled), count(x.NeverRan), count(x.Preempted)}
 		for _, f := range figures {
 			line = append(line, eval.Exact(x.Figures[f.name]), "", "", "")
@@ -66,9 +67,6 @@ func writeTable(w io.Writer, r result) error {
 		p.say("", r.accuracy())
 	}
 	p.b.WriteByte('\n')
-	for _, line := range r.confirmed() {
-		p.say("", line)
-	}
 	seeds := fmt.Sprintf("the seeds %d to %d", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
 	p.say("", fmt.Sprintf("%s to %s, %v; cost is %s. Simulated are all but %s, as means over %s.", r.From.Format(time.RFC3339),
 		r.To.Format(time.RFC3339), r.To.Sub(r.From).Round(time.Second), r.Objective, reality, seeds))
@@ -123,7 +121,7 @@ func (r result) writeDifferences(p *printer) error {
 // notes returns the notes and those about single rows.
 func (r result) notes() []string {
 	out := r.Notes
-	for _, x := range r.withLive() {
+	for _, x := range r.Rows {
 		if x.Fallbacks > 0 {
 			out = append(out, fmt.Sprintf("%s: upstream's scores decided %d times, because the profile failed", x.Name, x.Fallbacks))
 		}
@@ -134,28 +132,11 @@ func (r result) notes() []string {
 	return out
 }
 
-// liveSuffix follows the names of live rows.
-const liveSuffix = " (live)"
-
-// withLive returns all rows, with each live row behind its simulated one.
-func (r result) withLive() (out []row) {
-	for _, x := range r.Rows {
-		out = append(out, x)
-		if x.Live != nil {
-			live := x.Live.row
-			live.Name += liveSuffix
-			out = append(out, live)
-		}
-	}
-	return out
-}
-
 // figures returns a table with a row for each figure and a column for each row of the result.
 func (r result) figures() [][]string {
-	rows := r.withLive()
 	line := func(title string, of func(row) string) []string {
 		out := []string{title}
-		for _, x := range rows {
+		for _, x := range r.Rows {
 			out = append(out, of(x))
 		}
 		return out
@@ -169,6 +150,15 @@ func (r result) figures() [][]string {
 	}
 	return append(lines, line("unscheduled", func(x row) string { return count(x.Unscheduled) }),
 		line("never ran", func(x row) string { return count(x.NeverRan) }), line("preempted", func(x row) string { return count(x.Preempted) }))
+}
+
+// list renders the differences of a row.
+func (r result) list(d map[string]difference) string {
+	var out []string
+	for _, f := range r.shown() {
+		out = append(out, f.title+" "+d[f.name].text(f))
+	}
+	return strings.Join(out, ", ")
 }
 
 // count writes a mean of counts, which is mostly whole.
