@@ -60,7 +60,7 @@ func LoadReplay(dir string) (Replay, error) {
 
 // replayOf plays the record from its beginning on. The first pod comes at once.
 func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, runs []record.Run) (Replay, error) {
-	out, err := Window{From: begin(pods, runs), To: math.MaxInt64}.Replay(pods, nodes, objects)
+	out, err := playFrom(begin(pods, runs), pods, nodes, objects)
 	if err != nil {
 		return out, err
 	}
@@ -77,24 +77,15 @@ func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, r
 	return out, nil
 }
 
-// Window is a part of a record's time, in milliseconds since 1970.
-type Window struct {
-	From, To int64
-	// Lead is the time in the trace, in seconds of the record, from the creation of the pods that run at From to From itself. All other pods
-	// come no earlier than that.
-	Lead float64
-}
-
-// Replay returns the trace of the window. Pods that exist at To stay. The trace begins at 0, with the pods that run at From.
-func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
+// playFrom returns the trace from a time on, in milliseconds since 1970. It begins at 0, with the pods that run at start.
+func playFrom(start int64, pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
 	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
 	lacks, taken := map[string]int{}, map[string]bool{}
 	var reader restore.Reader
 	selected := map[string]bool{}
-	start := w.From
 	for i := range pods {
 		p := &pods[i]
-		if p.Ended != 0 && p.Ended <= start || p.Arrived >= w.To {
+		if p.Ended != 0 && p.Ended <= start {
 			continue
 		}
 		part := Part{Row: p}
@@ -117,13 +108,10 @@ func (w Window) Replay(pods []record.Pod, nodes []record.Node, objects []record.
 		out.Parts[name] = part
 		at := max(p.Arrived, start)
 		a := workload.Arrival{
-			At: w.Lead + float64(at-start)/1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
+			At: float64(at-start) / 1000, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: name, Replicas: 1, Shape: shape},
 		}
-		if p.Ended != 0 && p.Ended < w.To {
+		if p.Ended != 0 {
 			a.Lifetime = float64(max(p.Ended-at, 1)) / 1000
-		}
-		if at == start && part.Node != "" {
-			a.At, a.Lifetime = 0, a.Lifetime+w.Lead
 		}
 		out.Trace = append(out.Trace, a)
 		countUnplayed(p, lacks)
