@@ -32,7 +32,8 @@ func TestFilesOfThePluginAreLayers(t *testing.T) {
 	}
 }
 
-// namesBetweenFiles returns, of each file of a package, the names of package level that it takes from each other file.
+// namesBetweenFiles returns, of each file of a package, the names of package level that it takes from each other file. The
+// receiver of a method is none: a stage of a decision is a method of the plugin, in a file of its own.
 func namesBetweenFiles(t *testing.T, dir string) map[string]map[string][]string {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil || len(paths) == 0 {
@@ -55,7 +56,21 @@ func namesBetweenFiles(t *testing.T, dir string) map[string]map[string][]string 
 	out := map[string]map[string][]string{}
 	for path, file := range files {
 		out[path] = map[string][]string{}
+		receivers := map[*ast.Ident]bool{}
+		for _, d := range file.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Recv != nil {
+				ast.Inspect(f.Recv, func(n ast.Node) bool {
+					if id, is := n.(*ast.Ident); is {
+						receivers[id] = true
+					}
+					return true
+				})
+			}
+		}
 		for _, use := range file.Unresolved {
+			if receivers[use] {
+				continue
+			}
 			if other := home[use.Name]; other != "" && !slices.Contains(out[path][other], use.Name) {
 				out[path][other] = append(out[path][other], use.Name)
 			}

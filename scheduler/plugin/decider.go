@@ -67,9 +67,10 @@ type view struct {
 	pod      *cluster.Pod
 	rows     []int32                // of the candidates, in the snapshot's nodes
 	typical  *fragmentation.Typical // the workload's typical pods; nil unless the decider needs them and there are any
-	began    time.Time
-	manifest *v1.Pod  // the pod as it was created; nil in tests
-	claims   *dra.Ask // nil unless the pod asks by claims
+	began    time.Time              // when the decision began
+	took     time.Duration          // that seeing took; then the whole decision
+	manifest *v1.Pod                // the pod as it was created; nil in tests
+	claims   *dra.Ask               // nil unless the pod asks by claims
 }
 
 // activeDecider holds the decider in use, and the latest decisions, on which a network is tried before it becomes the decider. Any

@@ -75,7 +75,7 @@ func compareWithDefault(t *rapid.T, b *bed, profile string, state clusterState) 
 	want, got := b.totals(t, defaultProfile, state.waiting), b.totals(t, profile, state.waiting)
 	nodes, cycle := b.filter(t, profile, state.waiting)
 	raw := make([]float32, len(nodes))
-	if err := b.plugin.upstream.score(b.ctx, cycle, &scoring{pod: state.waiting, nodes: nodes, raw: raw}); err != nil {
+	if err := b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: raw}); err != nil {
 		t.Fatal(err)
 	}
 	best := want[0].TotalScore
@@ -113,10 +113,10 @@ func TestFallbackLeavesOutWhatFails(t *testing.T) {
 	}
 	nodes, cycle := b.filter(t, "gnn", state.waiting)
 	whole, part := make([]float32, len(nodes)), make([]float32, len(nodes))
-	if err := b.plugin.upstream.score(b.ctx, cycle, &scoring{pod: state.waiting, nodes: nodes, raw: whole}); err != nil {
+	if err := b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: whole}); err != nil {
 		t.Fatal(err)
 	}
-	err := b.plugin.upstream.score(b.ctx, framework.NewCycleState(), &scoring{pod: state.waiting, nodes: nodes, raw: part})
+	err := b.plugin.upstream.score(b.ctx, &scoring{state: framework.NewCycleState(), pod: state.waiting, nodes: nodes, raw: part})
 	if err == nil || !strings.Contains(err.Error(), names.DynamicResources) {
 		t.Fatalf("without the filters' state: %v, want an error that names DynamicResources", err)
 	}

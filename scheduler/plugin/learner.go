@@ -106,11 +106,11 @@ type note struct {
 
 // scored implements observer: it lets the recorder begin a decision, and explores if a network
 // decides.
-func (l *learner) scored(state fwk.CycleState, s *scoring) {
-	l.recorder.scored(state, s)
+func (l *learner) scored(s *scoring) {
+	l.recorder.scored(s)
 	if s.reason == "" {
 		if step, draw, learns := l.stepOf(s); learns {
-			l.explore(state, s, step, draw)
+			l.explore(s, step, draw)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (l *learner) stepOf(s *scoring) (step experience.Step, draw, learns bool) {
 
 // explore notes a step with the state that the network saw, and may make another candidate the best one. With draw, the
 // candidate is drawn with the probabilities that the scores give.
-func (l *learner) explore(state fwk.CycleState, s *scoring, step experience.Step, draw bool) {
+func (l *learner) explore(s *scoring, step experience.Step, draw bool) {
 	step.Actor, step.Epoch, step.Waited, step.Network = l.actor, l.epoch, l.waited, s.decider.fingerprint()
 	n := &note{step: step, rows: slices.Clone(s.view.rows), requests: s.view.pod.Requests}
 	choice, explored := -1, false
@@ -150,7 +150,7 @@ func (l *learner) explore(state fwk.CycleState, s *scoring, step experience.Step
 	} else if l.chance() {
 		choice, explored = l.rng.IntN(len(s.raw)), true // counts even if the random node is the best one
 	}
-	noteKey.Write(state, n)
+	noteKey.Write(s.state, n)
 	if choice >= 0 {
 		preferAnother(s.raw, choice) // the network may have given several nodes the best score
 	}

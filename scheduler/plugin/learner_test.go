@@ -141,7 +141,7 @@ func TestBindingsBecomeSteps(t *testing.T) {
 			} else {
 				f.RunPostBindPlugins(b.ctx, cycle, state.waiting, node)
 				before, after := costsOf(b.learner, state.waiting, node)
-				want = append(want, experience.Step{Number: number, Action: actionOf(b.learner, node), Before: before, After: after})
+				want = append(want, experience.Step{Number: number, Action: actionOf(b.learner, cycle, node), Before: before, After: after})
 				waitSent(t, profile, len(want))
 			}
 		}
@@ -191,7 +191,9 @@ func waitSent(t *testing.T, profile string, n int) {
 	}
 }
 
-func actionOf(l *learner, node string) int { return slices.Index(l.rows, l.mirror.row[node]) }
+func actionOf(l *learner, cycle fwk.CycleState, node string) int {
+	return slices.Index(noteKey.Read(cycle).rows, l.mirror.row[node])
+}
 
 // costsOf evaluates the objective on newly converted nodes.
 func costsOf(l *learner, pod *v1.Pod, node string) (before, after float64) {

@@ -55,19 +55,13 @@ func Ask(ctx context.Context, h fwk.Handle, pod *v1.Pod, nodes []fwk.NodeInfo, c
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	state := framework.NewCycleState()
-	s := p.begin(pod, nodes)
+	s := p.begin(framework.NewCycleState(), pod, nodes)
 	s.onlyAsks = !counts
-	p.prefer(ctx, state, s)
-	took, err := p.decide(ctx, state, s)
-	if err != nil {
-		fallbacks.WithLabelValues(p.profile, s.reason).Inc()
-		p.complain(ctx, s, s.reason, err, FallbackMessage+s.decider.label())
+	if err := p.decideOn(ctx, s); err != nil {
+		p.failed(ctx, s, err)
 		return Opinion{}, &Undecided{s.reason, fmt.Errorf("the %s gives no scores (%s): %w", s.decider.label(), s.reason, err)}
 	}
-	p.metrics.duration.Observe(took.Seconds())
-	p.metrics.spread.Observe(spread(s.raw))
-	return Opinion{networkOf(s.decider), took, s.opinions()}, nil
+	return Opinion{networkOf(s.decider), s.view.took, s.opinions()}, nil
 }
 
 // opinions returns the scores of the feasible nodes.

@@ -78,16 +78,16 @@ func TestChosenNodeIsPreferred(t *testing.T) {
 // Node scores of nodes that the preferences leave are above all others, and no order is reversed.
 func TestRankedScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &scoring{rank: rapid.SliceOfN(rapid.Int64Range(-5000, 100_000), 2, 200).Draw(t, "rank")}
-		for i, v := range s.rank {
-			if v == slices.Max(s.rank) {
+		s := &scoring{priority: rapid.SliceOfN(rapid.Int64Range(-5000, 100_000), 2, 200).Draw(t, "rank")}
+		for i, v := range s.priority {
+			if v == slices.Max(s.priority) {
 				s.left = append(s.left, int32(i))
 				s.nodes = append(s.nodes, nodeNamed(string(rune('a'+i))))
 				s.raw = append(s.raw, rapid.Float32Range(-3, 3).Draw(t, "raw"))
 			}
 		}
 		s.decider = noDecider{}
-		out := make([]int8, len(s.rank))
+		out := make([]int8, len(s.priority))
 		s.rankedScores(out)
 		best := 0
 		for j, i := range s.left {
@@ -106,13 +106,13 @@ func TestRankedScores(t *testing.T) {
 		if best != 1 {
 			t.Fatalf("%d nodes have 100", best)
 		}
-		for i := range s.rank {
+		for i := range s.priority {
 			if !slices.Contains(s.left, int32(i)) && (out[i] < 0 || out[i] >= lowest) {
 				t.Fatalf("a node that is not left has %d", out[i])
 			}
-			for j := range s.rank {
-				if s.rank[i] > s.rank[j] && out[i] < out[j] {
-					t.Fatalf("rank %d > %d, but %d < %d", s.rank[i], s.rank[j], out[i], out[j])
+			for j := range s.priority {
+				if s.priority[i] > s.priority[j] && out[i] < out[j] {
+					t.Fatalf("priority %d > %d, but %d < %d", s.priority[i], s.priority[j], out[i], out[j])
 				}
 			}
 		}

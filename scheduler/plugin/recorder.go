@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -92,26 +93,23 @@ type pending struct {
 }
 
 // scored implements observer: it begins a decision.
-func (r *recorder) scored(state fwk.CycleState, s *scoring) {
+func (r *recorder) scored(s *scoring) {
 	best := decision.Best(s.raw, s.name)
 	p := &pending{decision: decision.Decision{
 		Profile: r.profile,
 		Pod:     podOf(s.pod), At: s.view.began,
 		Group: string(s.group), Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
-		Nodes: len(r.mirror.infos), Refused: refusals.Of(state),
+		Nodes: len(r.mirror.infos), Refused: refusals.Of(s.state),
 		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: s.candidates(best),
 	}}
 	if s.group == canary.Rest {
 		p.decision.Policy, p.decision.Fingerprint = "", 0
-		if infos, err := r.handle.SnapshotSharedLister().NodeInfos().List(); err == nil { // the mirror is not up to date
-			p.decision.Nodes = len(infos)
-		}
 	}
 	if r.asks != nil {
-		r.record(state, s, best, &p.decision)
+		r.record(s, best, &p.decision)
 	}
-	decisionKey.Write(state, p)
+	decisionKey.Write(s.state, p)
 }
 
 // candidates returns nodes as candidates, with their raw scores.
@@ -124,13 +122,13 @@ func (s *scoring) candidates(nodes []int) []decision.Candidate {
 }
 
 // record adds to a decision what only records need. best are the nodes of d.Best.
-func (r *recorder) record(state fwk.CycleState, s *scoring, best []int, d *decision.Decision) {
-	asked := dra.Asked(state)
+func (r *recorder) record(s *scoring, best []int, d *decision.Decision) {
+	asked := dra.Asked(s.state)
 	for k, i := range best[:min(len(best), 2)] {
 		c := &d.Best[k]
 		c.Read, c.Cards = r.reading(s, i), r.cards(s, i, asked)
 	}
-	if other := comparedKey.Read(state); other != "" {
+	if other := comparedKey.Read(s.state); other != "" {
 		r.compareWith(s, other, asked, d)
 	}
 	if s.reason != "" || s.group == canary.Rest { // the scores are the default profile's
@@ -140,7 +138,7 @@ func (r *recorder) record(state fwk.CycleState, s *scoring, best []int, d *decis
 	if !r.asks.open(begun) {
 		return
 	}
-	at, ties, err := r.upstream.choice(state, s)
+	at, ties, err := r.upstream.choice(s)
 	r.asks.spend(time.Since(begun))
 	if err != nil {
 		return
@@ -285,6 +283,59 @@ func resultOf(d decision.Decision, bound bool) canary.Result {
 	}
 	return canary.Bound
 }
+
+// choice returns the index in ours.feasible of the node with upstream's highest total score, and the number of nodes
+// that have it. Of tied ones it is the node that ours scored best, and the first by name of those. It leaves ours as it is.
+func (u *upstream) choice(ours *scoring) (at, ties int, err error) {
+	theirs := &scoring{state: ours.state.Clone(), pod: ours.pod, nodes: ours.feasible, raw: make([]float32, len(ours.feasible))}
+	if err := u.score(context.Background(), theirs); err != nil {
+		return 0, 0, err
+	}
+	worth := make([]float64, len(ours.feasible))
+	for i := range worth {
+		worth[i] = math.Inf(-1) // the preferences kept the node from the decider
+	}
+	for i, v := range ours.raw {
+		worth[ours.feasibleIndex(int32(i))] = float64(v)
+	}
+	at, most := -1, slices.Max(theirs.raw)
+	for i, v := range theirs.raw {
+		if v < most {
+			continue
+		}
+		ties++
+		// The filters run in parallel, so the order of the feasible nodes is not always the same.
+		if at < 0 || worth[i] > worth[at] || worth[i] == worth[at] && ours.feasible[i].Node().Name < ours.feasible[at].Node().Name {
+			at = i
+		}
+	}
+	return at, ties, nil
+}
+
+// allowance is a share of the time, which asking the default profile may take.
+type allowance struct {
+	share  float64 // 0 for none, 1 for all
+	earned time.Duration
+	until  time.Time // that it is earned for
+}
+
+// maxEarned bounds what an idle scheduler saves up, and so the share of a busy time.
+const maxEarned = 50 * time.Millisecond
+
+// open reports whether something may be spent now.
+func (a *allowance) open(now time.Time) bool {
+	if a.share >= 1 {
+		return true
+	}
+	if !a.until.IsZero() {
+		a.earned = min(a.earned+time.Duration(a.share*float64(now.Sub(a.until))), maxEarned)
+	}
+	a.until = now
+	return a.share > 0 && a.earned >= 0
+}
+
+// spend takes what was spent off what was earned.
+func (a *allowance) spend(took time.Duration) { a.earned -= took }
 
 // reservedDevices returns the GPU devices that GPUShares has chosen, or the pod's claims have got, in this cycle.
 func reservedDevices(state fwk.CycleState) cluster.DeviceSet {

@@ -99,7 +99,7 @@ func TestDecisionOfANetwork(t *testing.T) {
 		}
 		nodes, cycle := b.filter(t, profile, pod)
 		raw := make([]float32, len(nodes))
-		if err := b.plugin.upstream.score(b.ctx, cycle, &scoring{pod: pod, nodes: nodes, raw: raw}); err != nil {
+		if err := b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: pod, nodes: nodes, raw: raw}); err != nil {
 			t.Fatal(err)
 		}
 		if upstream := d.Best[0].Score == slices.Max(raw); upstream != (c.fallback != "") {

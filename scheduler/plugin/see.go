@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/usage"
@@ -35,53 +36,87 @@ type mirror struct {
 	row map[string]int32
 }
 
+// scoring is one decision on its way through the stages.
+type scoring struct {
+	state    fwk.CycleState
+	pod      *v1.Pod
+	feasible []fwk.NodeInfo
+	nodes    []fwk.NodeInfo // the feasible ones that may be chosen
+	raw      []float32      // a score for each of nodes
+	left     []int32        // of each of nodes, its index in feasible; nil if all are left
+	priority []int64        // of each feasible node, by preferences; nil if all are left
+	decider  decider
+	view     view         // what the decider sees
+	onlyAsks bool         // an advice request; not counted as an arrival
+	reason   string       // why upstream's scoring decided instead; empty if it did not
+	upstream bool         // the scores are upstream's
+	group    canary.Group // of the pod; empty without a canary
+}
+
 // sight keeps what decisions see of the cluster. Not safe for concurrent use.
 type sight struct {
 	handle  fwk.Handle
 	ledger  *dra.Ledger
 	demand  *demandTracker
 	mirror  mirror
+	rows    []int32 // of the current decision's feasible nodes, in the mirror
 	usage   *usage.View
 	traffic *traffic.View
 }
 
-// see brings all that a decision of by needs up to date, and adds it to the view of a pod and its claims: all but the rows, and usage and
-// traffic. arrives says that the pod counts for the typical pods, and trying that kube-scheduler may be trying a group of pods.
-func (s *sight) see(ctx context.Context, v *view, by decider, arrives, trying bool) error {
-	infos, err := s.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		return fmt.Errorf("read the snapshot: %w", err)
+// see makes the view of a decision: the pod and all nodes as plain values, with their measured usage and traffic.
+func (p *sight) see(ctx context.Context, s *scoring) error {
+	pod := convertPod(s.pod)
+	s.view = view{pod: &pod, manifest: s.pod, began: time.Now(), claims: dra.Asked(s.state)}
+	if err := p.look(ctx, &s.view, s.state.IsPodGroupSchedulingCycle()); err != nil {
+		return err
 	}
-	if s.mirror.view = v.claims.View(); v.claims == nil { // otherwise what the cycle's PreFilter saw
-		if s.mirror.view, err = s.ledger.View(ctx); err != nil {
-			return err
-		}
-	}
-	if by.typicalPods() != noPods {
-		s.demand.view = s.mirror.view
-		s.demand.countRunning(infos)
-		if arrives {
-			s.demand.countPending(v.pod)
-		}
-		v.typical = s.demand.typicalFor(by, infos)
-		v.began = time.Now() // a decision's time does not include counting all running pods, which is rare
-	}
-	s.mirror.sync(infos, trying)
-	v.snapshot = &s.mirror.snapshot
+	p.rows = p.mirror.rows(s.feasible, p.rows[:0])
+	p.attach(s.pod, &pod)
+	s.view.took = time.Since(s.view.began)
 	return nil
 }
 
+// look brings the mirror up to date for the claims of a view. trying says that kube-scheduler may be trying a group of pods.
+func (p *sight) look(ctx context.Context, v *view, trying bool) error {
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return fmt.Errorf("read the snapshot: %w", err)
+	}
+	if p.mirror.view = v.claims.View(); v.claims == nil { // otherwise what the cycle's PreFilter saw
+		if p.mirror.view, err = p.ledger.View(ctx); err != nil {
+			return err
+		}
+	}
+	p.mirror.sync(infos, trying)
+	v.snapshot = &p.mirror.snapshot
+	return nil
+}
+
+// count adds the typical pods to a view if a decider needs them. arrives says that the pod counts for them.
+func (p *sight) count(v *view, by decider, arrives bool) {
+	if by.typicalPods() == noPods {
+		return
+	}
+	p.demand.view = p.mirror.view
+	p.demand.countRunning(p.mirror.infos)
+	if arrives {
+		p.demand.countPending(v.pod)
+	}
+	v.typical = p.demand.typicalFor(by, p.mirror.infos)
+}
+
 // attach gives the mirror's nodes and the pod, of which plain is the copy, their measured usage and their traffic.
-func (s *sight) attach(pod *v1.Pod, plain *cluster.Pod) {
-	s.usage.Attach(&s.mirror.snapshot, s.mirror.infos, pod, plain)
-	s.traffic.Attach(&s.mirror.snapshot, s.mirror.infos, pod)
+func (p *sight) attach(pod *v1.Pod, plain *cluster.Pod) {
+	p.usage.Attach(&p.mirror.snapshot, p.mirror.infos, pod, plain)
+	p.traffic.Attach(&p.mirror.snapshot, p.mirror.infos, pod)
 }
 
 // forget drops what is kept between decisions, by the decider too, so that the next one starts afresh.
-func (s *sight) forget(by decider) {
+func (p *sight) forget(by decider) {
 	by.forget()
-	s.mirror = mirror{reserved: s.mirror.reserved}
-	s.traffic.Forget()
+	p.mirror = mirror{reserved: p.mirror.reserved}
+	p.traffic.Forget()
 }
 
 // nodePower is the content of a node's annotation with what its machine draws, and the model in it.

@@ -3,61 +3,13 @@ package plugin
 import (
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/kept"
 )
 
-// scoring is one decision on its way from the feasible nodes to their scores.
-type scoring struct {
-	pod      *v1.Pod
-	feasible []fwk.NodeInfo
-	nodes    []fwk.NodeInfo // the feasible ones that the preferences leave
-	raw      []float32      // a score for each of nodes
-	left     []int32        // of each of nodes, its index in feasible; nil if all are left
-	rank     []int64        // of each feasible node, by preferences; nil if all are left
-	decider  decider
-	view     view         // what the decider saw
-	onlyAsks bool         // an advice request; not counted as an arrival
-	reason   string       // why upstream's scoring decided instead; empty if it did not
-	group    canary.Group // of the pod; empty without a canary
-}
-
-// keep removes all nodes but those with the given indices, and sets the rank of the feasible nodes.
-func (s *scoring) keep(rank []int64, indices []int32) {
-	nodes, left := make([]fwk.NodeInfo, 0, len(indices)), make([]int32, 0, len(indices))
-	for _, i := range indices {
-		nodes, left = append(nodes, s.nodes[i]), append(left, s.feasibleIndex(i))
-	}
-	s.nodes, s.left, s.rank, s.raw = nodes, left, rank, s.raw[:len(nodes)]
-}
-
-// keepAll undoes keep.
-func (s *scoring) keepAll() {
-	s.nodes, s.left, s.rank, s.raw = s.feasible, nil, nil, s.raw[:len(s.feasible)]
-}
-
-// feasibleIndex returns the index of s.nodes[i] in s.feasible.
-func (s *scoring) feasibleIndex(i int32) int32 {
-	if s.left == nil {
-		return i
-	}
-	return s.left[i]
-}
-
-// names yields the names of the nodes that the preferences leave.
-func (s *scoring) names(yield func(string) bool) {
-	for _, n := range s.nodes {
-		if !yield(n.Node().Name) {
-			return
-		}
-	}
-}
-
-// byName turns the raw scores into node scores without the mirror, which a failed decision may
-// have left in a bad state. With ties, all best nodes get 100, as in upstream's own profile.
+// byName turns the raw scores into node scores without the mirror. With ties, all best nodes get 100.
 func (s *scoring) byName(pod uint64, ties bool) *scores {
 	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
 	toNodeScores(s.raw, out.byRow, s.name, ties)
@@ -66,9 +18,6 @@ func (s *scoring) byName(pod uint64, ties bool) *scores {
 	}
 	return out
 }
-
-// name returns the name of a feasible node.
-func (s *scoring) name(i int) string { return s.nodes[i].Node().Name }
 
 // stateKey holds the scores of the cycle's pod, if its nodes were scored.
 const stateKey = kept.Key[*scores]("gnnsched/" + Name)
@@ -114,10 +63,10 @@ func toNodeScores(raw []float32, out []int8, name func(int) string, randomTies b
 // not leave all.
 const lowest = int8(fwk.MaxNodeScore / 2)
 
-// toLowScores maps ranks to integers below lowest and never reverses their order.
-func toLowScores(rank []int64, out []int8) {
-	low, high := slices.Min(rank), slices.Max(rank)
-	for i, v := range rank {
+// toLowScores maps priorities to integers below lowest and never reverses their order.
+func toLowScores(priority []int64, out []int8) {
+	low, high := slices.Min(priority), slices.Max(priority)
+	for i, v := range priority {
 		out[i] = lowest - 1
 		if low < high {
 			out[i] = int8(float64(v-low) / float64(high-low) * float64(lowest-1))
@@ -133,6 +82,21 @@ func toHighScore(v int8) int8 {
 	return lowest + int8(int64(v)*(fwk.MaxNodeScore-1-int64(lowest))/(fwk.MaxNodeScore-1))
 }
 
+// rank turns the raw scores into the node scores of the feasible nodes. Upstream's scores do not need the mirror, which a failed decision
+// may have left in a bad state; equal best nodes of a pod of the canary's rest all get 100, as in upstream's own profile.
+func (p *learnedScore) rank(s *scoring) *scores {
+	if s.upstream {
+		return s.byName(p.scored, s.group == canary.Rest)
+	}
+	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.feasible))
+	list, byRow := out[:len(s.feasible)], out[len(s.feasible):]
+	s.nodeScores(list)
+	for i, r := range p.rows {
+		byRow[r] = list[i]
+	}
+	return &scores{pod: p.scored, row: p.mirror.row, byRow: byRow}
+}
+
 // nodeScores turns the raw scores into node scores of the feasible nodes.
 func (s *scoring) nodeScores(out []int8) {
 	if s.left == nil {
@@ -142,10 +106,10 @@ func (s *scoring) nodeScores(out []int8) {
 	s.rankedScores(out)
 }
 
-// rankedScores turns the raw scores of the nodes that the preferences left, and the ranks of the
+// rankedScores turns the raw scores of the nodes that the preferences left, and the priorities of the
 // others, into node scores of the feasible nodes.
 func (s *scoring) rankedScores(out []int8) {
-	toLowScores(s.rank, out)
+	toLowScores(s.priority, out)
 	list := make([]int8, len(s.raw))
 	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
 	for i, v := range list {
