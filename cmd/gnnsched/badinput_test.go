@@ -208,7 +208,7 @@ func TestBadInput(t *testing.T) {
 			"docs/how-to/workers.md"},
 		{"a queue without a certificate", []string{"gnnsched", "work", "--listen", "127.0.0.1:0", "--tls-cert-file", "none", "--log-dir", ""},
 			exit.Usage, "give all of"},
-		{"doctor of a queue that is not named", []string{"gnnsched", "doctor", "work"}, exit.Usage, "--workers URL"},
+		{"doctor of no program", []string{"gnnsched", "doctor", "work"}, exit.Usage, "no program is called"},
 		{"no workers", []string{"gnnsched", "eval", "--workers", "0"}, exit.Usage, "1 to 1000"},
 		{"workers without a scheme", []string{"gnnsched", "eval", "--workers", "queue:4222"}, exit.Usage, "nats://"},
 		{"serve without a key", []string{"gnnsched", "serve", "--tls-cert-file", "x"}, exit.Usage, "--tls-private-key-file"},

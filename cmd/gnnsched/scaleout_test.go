@@ -86,10 +86,6 @@ func TestScaleOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if seen, err := program(t, "doctor", "--workers", url, "--queue", dir, "work").CombinedOutput(); err != nil ||
-		!bytes.Contains(seen, []byte("8 workers with 8 slots")) {
-		t.Errorf("doctor: %s, %v", seen, err)
-	}
 	away := append(evaluation, "--workers", url, "--queue", dir)
 	rng := rand.New(rand.NewPCG(1, 1))
 	runs, kills := 0, 0

@@ -92,7 +92,7 @@ var may = map[string][]string{
 	"workload":                   {"workload", "internal"},
 	"workload/record":            {"internal/cluster"},
 	"workload/record/play":       {"workload", "internal/cluster"},
-	"workload/record/live":       {"workload/record", "internal/cluster", "internal/refusal", "internal/watched"},
+	"workload/record/live":       {"workload/record", "internal/cluster", "internal/exit", "internal/watched"},
 	"workload/record/observe":    {"workload/record", "internal/cluster", "internal/quote"},
 	"workload/record/restore":    {"workload/record", "internal/cluster"},
 	"workload/record/history":    {"workload/record", "internal/cluster", "internal/promapi"},

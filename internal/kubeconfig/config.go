@@ -192,7 +192,7 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 	if err != nil {
 		return nil, nil, err
 	}
-	cs, err := Typed(c)
+	cs, err := typed(c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -217,8 +217,8 @@ func (t Target) Connect(ctx context.Context) (*kubernetes.Clientset, *rest.Confi
 	return cs, c, nil
 }
 
-// Typed returns a client of a configuration that speaks protobuf.
-func Typed(c *rest.Config) (*kubernetes.Clientset, error) {
+// typed returns a client of a configuration that speaks protobuf.
+func typed(c *rest.Config) (*kubernetes.Clientset, error) {
 	c = rest.CopyConfig(c)
 	c.ContentType = "application/vnd.kubernetes.protobuf"
 	c.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"

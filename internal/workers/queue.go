@@ -51,29 +51,6 @@ func Connect(ctx context.Context, url string, options ...nats.Option) (*Queue, e
 	return q, err
 }
 
-// Look connects as Connect does, but creates nothing: the queue is good for Workers only, those of approximate queues on request.
-func Look(ctx context.Context, url string, approximate bool, options ...nats.Option) (*Queue, error) {
-	b, err := thisBuild()
-	if err != nil {
-		return nil, err
-	}
-	q := &Queue{build: b.exact()}
-	if approximate {
-		q.build = b.approximate()
-	}
-	q.nc, err = bus.Connect(ctx, url, func(ctx context.Context, nc *nats.Conn) error {
-		js, err := jetstream.New(nc)
-		if err == nil {
-			_, err = js.Stream(ctx, unitsName)
-		}
-		if errors.Is(err, jetstream.ErrStreamNotFound) { // nobody has worked there yet
-			return nil
-		}
-		return err
-	}, options...)
-	return q, err
-}
-
 // Approximate lets processes of the same program compute for each other on any processor, if they all say so. Their results may differ in
 // the last digits.
 func (q *Queue) Approximate(ctx context.Context) error {

@@ -21,7 +21,6 @@ import (
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
 	"gnnsched/internal/metric"
-	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/server/eventsink"
 	"gnnsched/scheduler/server/outage"
@@ -34,7 +33,6 @@ import (
 type process struct {
 	config  *schedulerserver.Config
 	gate    *outage.Gate
-	refused *refusal.Observer
 	lease   *announcedLock // nil without leader election
 	marks   *marks
 	records plugin.Recording
@@ -113,8 +111,7 @@ func (p *process) survive(ctx context.Context) error {
 	if p.gate, err = outage.New(p.config.KubeConfig, log, unreachable.Add); err != nil {
 		return err
 	}
-	p.refused = tellRefusals(log)
-	gated := p.refused.Config(p.config.KubeConfig)
+	gated := rest.CopyConfig(p.config.KubeConfig)
 	gated.Wrap(p.gate.Wrap)
 	p.config.KubeConfig = gated
 	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(gated, "scheduler")); err != nil {
@@ -145,24 +142,9 @@ func tellSkew(ctx context.Context, c rest.Interface) {
 	}
 }
 
-// tellRefusals logs what the scheduler may not read. It waits for the right, as upstream's does: roles may be bound later, and a
-// scheduler that works has no reason to end because one of them is changed.
-func tellRefusals(log klog.Logger) *refusal.Observer {
-	return &refusal.Observer{
-		Refused: func(r refusal.Request, never bool) {
-			message := "May not " + r.String() + ", and tries again: bind the roles of `gnnsched deploy --print`"
-			if never {
-				message += "; scheduling begins when everything that the plugins watch can be read"
-			}
-			log.Error(nil, message)
-		},
-		Granted: func(r refusal.Request) { log.Info("May " + r.String() + " now") },
-	}
-}
-
 // renew makes a new scheduler.
 func (p *process) renew(ctx context.Context) error {
-	i, err := newInstance(p.refused.Quiet(ctx), p.config, p.records)
+	i, err := newInstance(ctx, p.config, p.records)
 	if err == nil {
 		p.current.Store(i)
 	}

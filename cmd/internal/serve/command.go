@@ -20,7 +20,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/internal/refusal"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/serve"
@@ -129,22 +128,18 @@ func run(c *ucli.Context) error {
 func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) error {
 	ctx, cancel := context.WithCancel(c.Context)
 	defer cancel()
-	_, rest, err := cli.Target(c).Connect(ctx)
+	client, rest, err := cli.Target(c).Connect(ctx)
 	if err != nil {
 		return err
 	}
-	refused := refusal.Requiring(serve.Rules(), "`gnnsched serve --print-rbac` prints the rights",
-		cancel, func(text string) { say.log.Warn().Msg(text) })
-	rest = refused.Config(rest)
-	client, err := kubeconfig.Typed(rest)
-	if err != nil {
+	if err := kubeconfig.Require(ctx, client, "`gnnsched serve --print-rbac` prints the rights", serve.Rules()...); err != nil {
 		return err
 	}
 	named, err := dynamic.NewForConfig(rest)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	a, err := advise.New(refused.Quiet(ctx), advise.Config{
+	a, err := advise.New(ctx, advise.Config{
 		Client: client, Dynamic: named, Profile: p, Promise: c.Duration("promise"), Clock: clock.RealClock{},
 	})
 	if err != nil {
@@ -161,8 +156,7 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err := say.hello(s.Address(), rest.Host, config); err != nil {
 		return err
 	}
-	err = errors.Join(s.Run(ctx), refused.Err())
-	if err == nil {
+	if err = s.Run(ctx); err == nil {
 		say.log.Info().Msg("stopped")
 	}
 	return err

@@ -9,11 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"k8s.io/utils/ptr"
@@ -21,12 +19,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
-	"gnnsched/internal/kubeconfig"
-	"gnnsched/internal/refusal/refusaltest"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/policy/preference"
-	"gnnsched/scheduler/server"
-	watching "gnnsched/scheduler/shadow"
 )
 
 // run runs the command.
@@ -110,37 +103,5 @@ func TestLower(t *testing.T) {
 			t.Errorf("%+v, %v, want %d pods to move", got, err, want)
 		}
 		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: ptr.To(true)}}
-	}
-}
-
-// A right that upstream's plugins need and the cluster refuses ends the watch, which would never begin.
-func TestRefused(t *testing.T) {
-	s := refusaltest.New(t, "list services")
-	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{{SchedulerName: "default-scheduler",
-		Args: server.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Second}, Preferences: preference.First}}}, QPS: 100},
-		kubeconfig.Target{Kubeconfig: s.Kubeconfig(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := filepath.Join(t.TempDir(), "report.json")
-	scheduler := Scheduler{Name: "gnn", File: file, Remove: remove,
-		Page: func(kubernetes.Interface, func(context.Context) (watching.Live, error)) (func(), error) {
-			return func() {}, nil
-		}}
-	flags := append(Flags(), &ucli.StringFlag{Name: "bind-address"}, &ucli.IntFlag{Name: "port"})
-	var out, log bytes.Buffer
-	app := &ucli.App{
-		Name: "rungnn", Writer: &out, ErrWriter: &out, Flags: flags,
-		Action: func(c *ucli.Context) error { return scheduler.Run(c, zerolog.New(&log)) },
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	code := cli.RunContext(ctx, app, []string{"rungnn", "--shadow", "--shadow-report", report})
-	if code != exit.Kubeconfig || !strings.Contains(out.String(), "does not let this user list services;") ||
-		!strings.Contains(out.String(), "shadow --print-rbac") {
-		t.Errorf("exit code %d: %s%s", code, out.String(), log.String())
-	}
-	if text, err := os.ReadFile(report); len(text) > 0 {
-		t.Errorf("it left the report %s, %v", text, err)
 	}
 }

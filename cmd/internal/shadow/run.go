@@ -20,7 +20,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
-	"gnnsched/internal/refusal"
+	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/defrag"
 	"gnnsched/scheduler/moves"
@@ -162,8 +162,7 @@ func (s Scheduler) Run(c *ucli.Context, log zerolog.Logger) error {
 // watch watches until the context ends, and tells now and then what was found.
 func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logger, tell func(shadow.Report)) (shadow.Report, error) {
 	var none shadow.Report
-	ctx, cancel := context.WithCancel(c.Context)
-	defer cancel()
+	ctx := c.Context
 	o, err := server.NewObserver(ctx, s.File, server.Endpoint{
 		Address: c.String("bind-address"), Port: c.Int("port"), FeatureGates: c.StringSlice("feature-gates"),
 	})
@@ -176,13 +175,14 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 		return none, err
 	}
 	config.Name, config.Recording = s.Name, s.Recording
-	refused := refusal.Requiring(serve.Rules(), "`gnnsched shadow --print-rbac` prints the rights",
-		cancel, func(text string) { log.Warn().Msg(text) })
-	rest := refused.Config(o.REST)
-	if config.Client, err = kubernetes.NewForConfig(rest); err != nil {
+	if config.Client, err = kubernetes.NewForConfig(o.REST); err != nil {
 		return none, fmt.Errorf("make a client: %w", err)
 	}
-	if config.Dynamic, err = dynamic.NewForConfig(rest); err != nil {
+	const hint = "`gnnsched shadow --print-rbac` prints the rights"
+	if err := kubeconfig.Require(ctx, config.Client, hint, serve.Rules()...); err != nil {
+		return none, err
+	}
+	if config.Dynamic, err = dynamic.NewForConfig(o.REST); err != nil {
 		return none, fmt.Errorf("make a client: %w", err)
 	}
 	config.Moves = func(ctx context.Context) (shadow.Moves, error) { return lower(ctx, config.Client, config.Objective) }
@@ -209,8 +209,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	defer away()
 	log.Info().Str("profile", s.Name).Strs("of", config.Of).Str("cluster", o.REST.Host).Int("port", c.Int("port")).
 		Msg("watching, and placing nothing; Ctrl-C prints the report")
-	r, err := w.Run(refused.Quiet(ctx))
-	return r, errors.Join(err, refused.Err())
+	return w.Run(ctx)
 }
 
 // lower looks for moves of running pods as gnnsched defrag does with an objective and without other flags, for a second.

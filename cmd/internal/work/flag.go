@@ -164,24 +164,6 @@ func queueOf(c *ucli.Context, text string) (*workers.Queue, error) {
 	return q, err
 }
 
-// Look says who works at the queue of --workers, where it leaves nothing behind. That nobody does is an error.
-func Look(c *ucli.Context) (string, error) {
-	url := c.String("workers")
-	if err := checkURL(url); err != nil {
-		return "", err
-	}
-	options, err := queue.Options(c, url)
-	if err != nil {
-		return "", err
-	}
-	q, err := workers.Look(c.Context, url, c.Bool("approximate"), options...)
-	if err != nil {
-		return "", queue.Unreachable(err)
-	}
-	defer q.Close()
-	return present(q)
-}
-
 // present counts the workers that answer. That nobody does is an error.
 func present(queue *workers.Queue) (string, error) {
 	all, err := queue.Workers(500 * time.Millisecond)

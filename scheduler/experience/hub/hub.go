@@ -10,7 +10,6 @@ package hub
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -67,36 +66,6 @@ func (h *Hub) stores(ctx context.Context) (steps jetstream.Stream, networks jets
 		networks, err = bus.Objects(ctx, h.js, jetstream.ObjectStoreConfig{Bucket: "gnnsched-networks", MaxBytes: 4 * maxNetwork})
 	}
 	return steps, networks, err
-}
-
-// ErrUnused says that no scheduler and no trainer has connected to a server so far.
-var ErrUnused = errors.New("the server has no steps of schedulers, and no place for them")
-
-// Look says what the servers at a URL have, and changes nothing there.
-func Look(ctx context.Context, url string, options ...nats.Option) (string, error) {
-	var info *jetstream.StreamInfo
-	nc, err := bus.Connect(ctx, url, func(ctx context.Context, nc *nats.Conn) error {
-		js, err := jetstream.New(nc)
-		if err != nil {
-			return err
-		}
-		steps, err := js.Stream(ctx, stepStream)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return nil
-		}
-		if err == nil {
-			info, err = steps.Info(ctx, jetstream.WithSubjectFilter(stepPrefix+"*"))
-		}
-		return err
-	}, options...)
-	if err != nil {
-		return "", err
-	}
-	defer nc.Close()
-	if info == nil {
-		return "", ErrUnused
-	}
-	return fmt.Sprintf("%d steps of schedulers, for %d networks", info.State.Msgs, len(info.State.Subjects)), nil
 }
 
 // renew creates what a server has forgotten, after an error. If it does not answer, another try comes.

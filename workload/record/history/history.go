@@ -203,14 +203,11 @@ func (r *reader) write(to time.Time) error {
 	return err
 }
 
-// Needed returns the series that a record needs.
-func Needed() []string { return []string{podInfo, nodeInfo, requests, allocatable} }
-
 // needed returns an error if a needed series is missing.
 func (r *reader) needed() error {
 	has := map[string]bool{podInfo: r.gaps.chunks > 0, nodeInfo: len(r.gaps.nodes) > 0,
 		requests: r.gaps.has[requests] > 0, allocatable: r.gaps.has[allocatable] > 0}
-	for _, series := range Needed() {
+	for _, series := range []string{podInfo, nodeInfo, requests, allocatable} {
 		if !has[series] {
 			return Unanswered{fmt.Errorf("Prometheus has no series %s from %s to %s", series, text(r.From), text(r.To))}
 		}

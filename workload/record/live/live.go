@@ -15,11 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"gnnsched/internal/refusal"
+	"gnnsched/internal/exit"
 	"gnnsched/internal/watched"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
@@ -39,8 +40,8 @@ type Config struct {
 // Recorder watches a cluster.
 type Recorder struct {
 	cfg   Config
-	tally refusal.Tally
 	mu    sync.Mutex
+	had   map[string]bool // resources that could be read once
 	down  map[string]bool // resources whose last request failed
 	lacks []string
 	fatal error
@@ -53,7 +54,7 @@ type Recorder struct {
 
 // New returns a recorder.
 func New(c Config) *Recorder {
-	return &Recorder{cfg: c, down: map[string]bool{},
+	return &Recorder{cfg: c, had: map[string]bool{}, down: map[string]bool{},
 		unlisted: map[string]bool{nodes.name: true, pods.name: true}, listed: make(chan struct{})}
 }
 
@@ -150,12 +151,8 @@ func (r *Recorder) follow(ctx context.Context, work *sync.WaitGroup, what target
 func (r *Recorder) answered(what target, verb string, err error, stop func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	request := refusal.Request{Verb: verb, Group: what.group, Resource: what.name}
-	never := false
+	resource := schema.GroupResource{Group: what.group, Resource: what.name}.String()
 	refused := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
-	if refused {
-		_, never = r.tally.Refused(request)
-	}
 	absent := apierrors.IsNotFound(err)
 	switch {
 	case err == nil:
@@ -163,18 +160,18 @@ func (r *Recorder) answered(what target, verb string, err error, stop func()) er
 			r.cfg.Warn(fmt.Sprintf("%s can be read again", what.name))
 		}
 		r.down[what.name] = false
-		r.tally.Granted(request)
+		r.had[verb+what.name] = true
 	case errors.Is(err, context.Canceled):
-	case refused && what.needed && never:
+	case refused && what.needed && !r.had[verb+what.name] && !r.had["watch"+what.name]:
 		if r.fatal == nil {
-			r.fatal = request.Error("there is no record without them",
+			r.fatal = exit.New(exit.Kubeconfig, fmt.Errorf("the cluster does not let this user %s %s, which a record needs", verb, resource),
 				"`gnnsched record --print-rbac` prints the rights that it needs; an administrator can apply and bind them")
 		}
 		r.stop()
 	case (refused || absent) && !what.needed:
-		text := "may not " + request.String()
+		text := "may not " + verb + " " + resource
 		if absent {
-			text = "the cluster has no " + request.Name()
+			text = "the cluster has no " + resource
 		}
 		r.lacks = append(r.lacks, text)
 		r.cfg.Warn(fmt.Sprintf("%s: the record will lack %s", text, what.loss))

@@ -18,7 +18,6 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/internal/refusal"
 )
 
 // link knows whether the API server answers. It observes the requests of the reflectors.
@@ -41,38 +40,38 @@ func (l *link) observe(resource string, lw *cache.ListWatch) *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := lw.ListWithContext(ctx, o)
-			l.note(ctx, refusal.Request{Verb: "list", Resource: resource}, err)
+			l.note(ctx, "list", resource, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			w, err := lw.WatchWithContext(ctx, o)
-			l.note(ctx, refusal.Request{Verb: "watch", Resource: resource}, err)
+			l.note(ctx, "watch", resource, err)
 			return w, err
 		},
 	}
 }
 
 // note records whether a request succeeded.
-func (l *link) note(ctx context.Context, r refusal.Request, err error) {
+func (l *link) note(ctx context.Context, verb, resource string, err error) {
 	if err != nil && (ctx.Err() != nil || negotiation(err)) {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		delete(l.failing, r.Resource)
+		delete(l.failing, resource)
 		return
 	}
 	if l.starting {
 		select {
-		case l.fatal <- explain(r, err):
+		case l.fatal <- explain(verb, resource, err):
 		default: // one is enough
 		}
 	}
 	if len(l.failing) == 0 {
 		l.since = l.now()
 	}
-	l.failing[r.Resource] = err
+	l.failing[resource] = err
 }
 
 // started marks the first lists as complete: from now on, failures are outages that end by themselves.
@@ -101,15 +100,15 @@ func negotiation(err error) bool {
 }
 
 // explain turns a failed first request into an error with an exit code and a next step.
-func explain(r refusal.Request, err error) error {
-	err = fmt.Errorf("%s: %w", r, err)
+func explain(verb, resource string, err error) error {
+	err = fmt.Errorf("%s %s: %w", verb, resource, err)
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return exit.New(exit.Kubeconfig, err,
 			"the credentials in the kubeconfig are not accepted; fetch new ones, or name another with --kubeconfig or --context")
 	case apierrors.IsForbidden(err):
 		return exit.New(exit.Kubeconfig, err,
-			"the user of the kubeconfig may not "+r.String()+" in all namespaces; `gnnsched doctor ktop` lists what is missing")
+			"the user of the kubeconfig may not "+verb+" "+resource+" in all namespaces; `gnnsched doctor ktop` lists what is missing")
 	}
 	return kubeconfig.Explain(err)
 }

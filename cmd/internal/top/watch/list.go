@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/refusal"
 )
 
 // pageSize is the number of objects in one answer of the server: a few megabytes before they
@@ -61,5 +60,5 @@ func listError(ctx context.Context, resource string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("list %s: %w", resource, ctx.Err())
 	}
-	return explain(refusal.Request{Verb: "list", Resource: resource}, err)
+	return explain("list", resource, err)
 }

@@ -29,7 +29,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/refusal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -260,7 +259,7 @@ func TestFirstFailureCarriesItsCode(t *testing.T) {
 // The error names the missing verb.
 func TestRefusedWatch(t *testing.T) {
 	l := newLink(time.Now)
-	l.note(t.Context(), refusal.Request{Verb: "watch", Resource: "pods"},
+	l.note(t.Context(), "watch", "pods",
 		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
 	var e *exit.Error
 	if err := <-l.fatal; !errors.As(err, &e) || e.Code != exit.Kubeconfig ||
