@@ -14,6 +14,7 @@ import (
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/server"
 )
 
@@ -72,7 +73,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	}
 	start, fresh, err := flags.Start(c, p.Checkpoint, p.Variant)
 	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) || err == nil && !fresh {
-		_, err = server.LoadCheckpoint(p.Checkpoint)
+		_, err = probe.Load(p.Checkpoint)
 	}
 	if err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ var may = map[string][]string{
 	"scheduler/policy/heuristic": {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer", "internal/cluster",
 		"internal/fragmentation", "internal/power", "internal/spread", "internal/choice"},
 	"scheduler/policy/wish":  {"scheduler/objective", "gnn/feature", "gnn/checkpoint", "internal/choice"},
-	"scheduler/policy/probe": {"scheduler/policy", "gnn/checkpoint", "gnn/infer", "internal/cluster", "internal/fragmentation"},
+	"scheduler/policy/probe": {"scheduler/policy", "gnn/checkpoint", "gnn/infer", "internal/exit", "internal/cluster", "internal/fragmentation"},
 	"scheduler/policy/neural": {"scheduler/policy", "scheduler/encode", "gnn/feature", "gnn/graph", "gnn/infer", "internal/cluster",
 		"internal/fragmentation", "internal/power"},
 	"scheduler/policy/policytest": {"scheduler/policy", "internal/cluster"},

@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/gnn/checkpoint"
+	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
@@ -131,11 +134,20 @@ func named(t *testing.T, name string, s policy.Setting) policy.Policy {
 	if name == "linear-pack" || name == "linear-zones" {
 		return linear.Tuned(name)
 	}
-	x, err := contender.Named(name)
+	if h, err := heuristic.Find(name); err == nil {
+		return h.New(s)
+	}
+	c, err := checkpoint.Shipped(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x.New(s)
+	net, err := infer.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := neural.New(name, net, s.Typical)
+	p.Wish(net.Wishes())
+	return p
 }
 
 // begin makes the first n placements by a policy.

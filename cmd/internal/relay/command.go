@@ -18,7 +18,7 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/experience/hub"
 	"gnnsched/scheduler/learn/flags"
-	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/policy/probe"
 )
 
 // Command returns the command.
@@ -40,7 +40,7 @@ func Command() *ucli.Command {
 
 func run(c *ucli.Context) error {
 	file := c.String("init")
-	start, err := server.LoadCheckpoint(file)
+	start, err := probe.Load(file)
 	if err != nil {
 		return err
 	}

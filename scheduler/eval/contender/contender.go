@@ -22,10 +22,10 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
+	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/policy/wish"
-	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/server/stockconfig"
 	"gnnsched/scheduler/sim"
 )
@@ -246,7 +246,7 @@ func loaded(argument string) (eval.Contender, error) {
 	if isStock(path) {
 		return stockOf(name, path)
 	}
-	c, err := server.LoadCheckpoint(path)
+	c, err := probe.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "check the path, or train one with gnntrain")
 	}
