@@ -121,21 +121,6 @@ ablation: trainer ## Train the four variants without a rule to begin with into .
 		bin/gnntrain --variant {} --config scheduler/learn/runs/balance.yaml --residual= --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
 
-.PHONY: train-single
-train-single: trainer ## Train networks of a single mix for the front, from each of SEEDS, JOBS at a time, into .cache/single
-	@mkdir -p .cache/single
-	@for n in balance half energy; do for s in $(SEEDS); do echo $$n $$s; done; done | xargs -P $(JOBS) -L 1 sh -c 'echo "training $$0 $$1: logs/single-$$0-$$1/train.log"; \
-		mkdir -p logs/single-$$0-$$1; bin/gnntrain --config scheduler/learn/runs/single/$$0.yaml --seed $$1 --out .cache/single/$$0-$$1.safetensors \
-		--events logs/single-$$0-$$1 --log-scrolling >logs/single-$$0-$$1/train.log 2>&1 && tail -n 1 logs/single-$$0-$$1/train.log'
-
-.PHONY: front
-front: build ## Play the front of docs/results/usage-and-energy.md, with the runs of wishes and of train-single that are there
-	@bin/gnnsched eval --front balance,energy --seed 1001 --seeds 60 --policies kube-scheduler,best-fit,wishes -o markdown \
-		$(foreach f,$(wildcard .cache/train/wishes-*.safetensors),--checkpoint $(basename $(notdir $(f)))=$(f)) \
-		$(foreach f,$(wildcard .cache/single/balance-*.safetensors),--single balance:$(f)) \
-		$(foreach f,$(wildcard .cache/single/half-*.safetensors),--single balance=0.5+energy=1.25:$(f)) \
-		$(foreach f,$(wildcard .cache/single/energy-*.safetensors),--single energy=2.5:$(f))
-
 .PHONY: results
 results: build results-usage ## Evaluate the shipped networks and write docs/results: its data, tables and plots (an hour)
 	@docs/results.sh cpu

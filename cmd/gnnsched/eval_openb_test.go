@@ -143,26 +143,6 @@ func TestEvalOpenBFolder(t *testing.T) {
 	}
 }
 
-// The front leaves a folder too.
-func TestEvalFrontFolder(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "front")
-	command := []string{
-		"gnnsched", "eval", "--front", "balance,energy", "--scenario", "tiny", "--policies", "best-fit", "--seeds", "2", "--log-dir", "", "--out",
-		out,
-	}
-	if code, _, stderr := run(t, command...); code != exit.OK {
-		t.Fatalf("exit code %d: %s", code, stderr)
-	}
-	r, err := runfolder.Read(out)
-	if err != nil || len(r.Scenarios) != 5 || len(r.Episodes) != 5*2*2 || len(r.Differences) != 5 || len(r.Tables) != 5 ||
-		r.Manifest.Kind != "eval" {
-		t.Errorf("%v: %d scenarios, %d episodes, %d differences", err, len(r.Scenarios), len(r.Episodes), len(r.Differences))
-	}
-	if code, _, stderr := run(t, command...); code != exit.Usage || !strings.Contains(stderr, "holds the run of an earlier command") {
-		t.Errorf("exit code %d: %s", code, stderr)
-	}
-}
-
 // A scenario can name the files of a trace, relative to its own file. Its tables and thresholds then
 // have the metrics of GPUs.
 func TestEvalScenarioOfTrace(t *testing.T) {

@@ -44,7 +44,6 @@ var may = map[string][]string{
 	"scheduler/eval/bench": {"scheduler/eval", "scheduler/eval/migrun", "scheduler/objective", "scheduler/sim"},
 	"scheduler/eval/contender": {"scheduler/eval", "scheduler/moves", "scheduler/objective", "scheduler/policy", "scheduler/sim",
 		"scheduler/server", "gnn", "internal"},
-	"scheduler/eval/front":   {"scheduler/eval", "scheduler/objective", "scheduler/sim", "internal/runfolder"},
 	"scheduler/eval/migrun":  {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal"},
 	"scheduler/eval/python":  {"scheduler/eval", "scheduler/policy", "scheduler/sim", "gnn/feature", "internal"},
 	"scheduler/eval/remote":  {"scheduler/eval", "scheduler/sim", "workload/trace/openb", "internal"},

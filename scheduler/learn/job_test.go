@@ -113,52 +113,6 @@ func TestReadJobRefuses(t *testing.T) {
 	}
 }
 
-// The networks of a single mix learn as the network of many objectives does, but for their objective, features and lengths.
-func TestSingleMixRuns(t *testing.T) {
-	read := func(file string) Job {
-		t.Helper()
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := ReadJob(file, text, "gnn")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return j
-	}
-	files, err := filepath.Glob("runs/single/*.yaml")
-	if err != nil || len(files) != 3 {
-		t.Fatal(files, err)
-	}
-	want := read("runs/wishes.yaml")
-	for _, file := range files {
-		j := read(file)
-		mix := j.Environment.Objective.Name()
-		if j.HeldOut.Objective.Name() != mix || j.Imitation.Teacher != "greedy:"+
-			strings.ReplaceAll(mix, ",", "+") || len(j.Wishes) > 0 || j.Steps != 120_000 {
-			t.Errorf("%s: environment %s, held out %s, teacher %s, wishes %v, %d steps", file, mix, j.HeldOut.Objective.Name(),
-				j.Imitation.Teacher, j.Wishes, j.Steps)
-		}
-		j.Environment.Objective, j.HeldOut.Objective = want.Environment.Objective, want.HeldOut.Objective
-		j.Imitation.Teacher, j.Wishes, j.Steps = want.Imitation.Teacher, want.Wishes, want.Steps
-		if err := j.Validate(); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		got, err := j.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, err := want.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(got) != string(all) {
-			t.Errorf("%s differs elsewhere:\n%s\nwant\n%s", file, got, all)
-		}
-	}
-}
-
 // The jobs of networks that begin as a rule are valid: one learns how the rule changes with the state, the other what to add.
 func TestResidualJobs(t *testing.T) {
 	for file, method := range map[string]string{"rule": byES, "balance": byRollouts} {

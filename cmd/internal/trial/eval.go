@@ -53,7 +53,7 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json --all   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
-		Flags: cli.Grouped(slices.Concat(evalFlags(), frontFlags(), work.Flags(), cli.LogFlags()),
+		Flags: cli.Grouped(slices.Concat(evalFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
 			cli.Group{Heading: "output", Flags: "out metrics from"},
 			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster prometheus"},
@@ -132,9 +132,6 @@ func runEval(c *ucli.Context) error {
 		}
 		_, err = c.App.Writer.Write(text)
 		return err
-	}
-	if c.IsSet(frontFlag) {
-		return runFront(c)
 	}
 	if c.Bool("live") {
 		return runLive(c)
