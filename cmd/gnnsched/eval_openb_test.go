@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 )
 
 // traceFolder holds a trace of three nodes and a few pods.
