@@ -190,24 +190,32 @@ SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|inter
 CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
 	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -vE '$(SIDEBYSIDE)' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
+# The race detector would compile all of Kubernetes once more. Of the packages that link it, test-race has only scheduler/plugin.
+NOKUBERNETES = $$(go list -test -f '{{.ImportPath}} {{join .Deps " "}}' $(CONCURRENT) | awk '$$1 ~ /[.]test$$/ && !/ k8s[.]io[/]kubernetes[/]/ {sub(/[.]test$$/, "", $$1); print $$1}')
+RACE         = GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -vet=off -timeout 20m
+
+.PHONY: test-race
+test-race: ## Run the tests of what runs at the same time with the race detector, but of packages with Kubernetes only the plugin's
+	set -o pipefail; p=$(NOKUBERNETES) && $(RACE) ./scheduler/plugin $$p
+
 # TestClaimCases places a hundred pods one after another, as TestClaims does a few, TestRealPrometheusFails adds a program to what
 # TestPrometheusFails does, and three tests draw much and start nothing; they would take minutes more. On a busy machine with two cores,
 # scheduler/server needs more than Go's ten minutes.
-.PHONY: test-race
-test-race: ## Run the tests of what runs at the same time with the race detector (takes minutes more to build)
-	GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -vet=off -timeout 20m -skip '^(TestClaimCases|TestRealPrometheusFails|TestPreferenceModes|TestBadStreamsStop|TestGoodStreamsRunOn)$$' $(CONCURRENT)
+.PHONY: test-race-all
+test-race-all: ## The same with all packages (takes many minutes more)
+	$(RACE) -skip '^(TestClaimCases|TestRealPrometheusFails|TestPreferenceModes|TestBadStreamsStop|TestGoodStreamsRunOn)$$' $(CONCURRENT)
 
-# What differs between Kubernetes releases, in a few minutes: scheduling, claims and records.
+# What differs between Kubernetes releases, in a few minutes: the plugin, claims and records. make test KUBERNETES=1.36 runs every test.
 .PHONY: test-older
-test-older: ## Build with each older Kubernetes release and run its tests of scheduling, claims and records
+test-older: ## Build with each older Kubernetes release and run its tests of the plugin, claims and records
 	@for f in go.k1*.mod; do r=$${f#go.k1}; $(MAKE) --no-print-directory test-release KUBERNETES=1.$${r%.mod} || exit 1; done
 
 .PHONY: test-release
 test-release:
 	$(GOBUILD) -o /dev/null ./cmd/kwokcluster
 	$(GOBUILD) -o /dev/null ./cmd/gnnsched
-	$(GO) test -vet=off ./internal/kuberelease ./scheduler/memcluster ./scheduler/plugin ./scheduler/plugin/dra ./scheduler/replay ./workload/record/...
-	$(GO) test -vet=off -run '^(TestScheduler|TestClaims|TestDeviceTaintRules)$$' ./scheduler/server
+	$(GO) test -vet=off ./internal/kuberelease ./scheduler/plugin ./scheduler/plugin/dra ./workload/record/...
+	$(GO) test -vet=off -run '^(TestClaims|TestDeviceTaintRules)$$' ./scheduler/server
 
 .PHONY: test-compose
 test-compose: trainer ## Start the services of Docker Compose and check them, if a Docker engine answers
