@@ -198,12 +198,11 @@ RACE         = GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -vet=off 
 test-race: ## Run the tests of what runs at the same time with the race detector, but of packages with Kubernetes only the plugin's
 	set -o pipefail; p=$(NOKUBERNETES) && $(RACE) ./scheduler/plugin $$p
 
-# TestClaimCases places a hundred pods one after another, as TestClaims does a few, TestRealPrometheusFails adds a program to what
-# TestPrometheusFails does, and three tests draw much and start nothing; they would take minutes more. On a busy machine with two cores,
-# scheduler/server needs more than Go's ten minutes.
+# TestClaimCases places a hundred pods one after another, as TestClaims does a few, and two tests draw much and start nothing; they would
+# take minutes more. On a busy machine with two cores, scheduler/server needs more than Go's ten minutes.
 .PHONY: test-race-all
 test-race-all: ## The same with all packages (takes many minutes more)
-	$(RACE) -skip '^(TestClaimCases|TestRealPrometheusFails|TestPreferenceModes|TestBadStreamsStop|TestGoodStreamsRunOn)$$' $(CONCURRENT)
+	$(RACE) -skip '^(TestClaimCases|TestBadStreamsStop|TestGoodStreamsRunOn)$$' $(CONCURRENT)
 
 # What differs between Kubernetes releases, in a few minutes: the plugin, claims and records. make test KUBERNETES=1.36 runs every test.
 .PHONY: test-older

@@ -76,39 +76,3 @@ func TestTwelveReplicasPreferSSD(t *testing.T) {
 // blended are upstream's weights of its plugins that score by preferences, as in server.Profile.
 var blended = []config.Plugin{{Name: "TaintToleration", Weight: 3}, {Name: "NodeAffinity", Weight: 2},
 	{Name: "PodTopologySpread", Weight: 2}, {Name: "InterPodAffinity", Weight: 2}, {Name: "ImageLocality", Weight: 1}}
-
-// What docs/concepts/preferences.md promises: which kinds of manifests each mode satisfies as well as the default
-// profile. `go test ./scheduler/plugin -run TestPreferenceModes -v` prints them.
-func TestPreferenceModes(t *testing.T) {
-	s := readSuite(t)
-	var kindsTable, totals strings.Builder
-	for _, variant := range []string{"gnn", "dqn", "acgnn", "acdqn", "acgnn-pack", "gpu-gnn"} {
-		short := map[preference.Mode]map[string][]string{}
-		fmt.Fprintf(&totals, "| `%s` |", variant)
-		for _, mode := range preference.Modes {
-			short[mode] = s.shortfalls(t, Args{Variant: variant, Preferences: mode})
-			fmt.Fprintf(&totals, " %d |", len(kinds)-len(short[mode]))
-		}
-		totals.WriteString("\n")
-		for _, k := range kinds {
-			row := fmt.Sprintf("| `%s` |", k.name)
-			for _, mode := range preference.Modes {
-				cell := " yes |"
-				if len(short[mode][k.name]) > 0 {
-					cell = " |"
-				}
-				row += cell
-			}
-			if variant == "gnn" {
-				kindsTable.WriteString(row + "\n")
-			}
-			if len(short[preference.First][k.name]) > 0 || k.declared && len(short[preference.Declared][k.name]) > 0 {
-				t.Errorf("%s: %s is not satisfied", variant, k.name)
-			}
-		}
-		if off := len(kinds) - len(short[preference.Off]); off > len(kinds)/2 {
-			t.Errorf("%s satisfies %d kinds without preferences", variant, off)
-		}
-	}
-	t.Logf("by kind, with gnn:\n%s\nby network:\n%s", &kindsTable, &totals)
-}
