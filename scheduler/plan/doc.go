@@ -3,7 +3,5 @@
 // [Find] lets package moves look for moves of pods that empty nodes. A node is emptied whole or left as it is. Its pods move to nodes in
 // use that upstream's filters accept, to the fullest of them.
 //
-// [Without] returns the pods without a node if the cluster loses nodes. [FindFewest] removes nodes as long as the others hold the recorded
-// work, which is played again and again, and says how many nodes are needed at least. [Types.FindMixes] does the same with nodes of given
-// types and prices.
+// [Without] returns the pods without a node if the cluster loses nodes.
 package plan

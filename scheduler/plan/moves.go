@@ -20,6 +20,7 @@ import (
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/objective"
+	"gnnsched/workload/record"
 )
 
 // Limits bound what moves may cost.
@@ -269,6 +270,12 @@ func nameOf(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // controlPlane is the label of control-plane nodes.
 const controlPlane = "node-role.kubernetes.io/control-plane"
+
+// isControl reports whether a node runs the control plane. Such nodes stay in every plan.
+func isControl(n *record.Node) bool {
+	_, is := record.Labels(n.Labels)[controlPlane]
+	return is
+}
 
 // Kept implements moves.Rules.
 func (v *view) Kept(row int32) string { return v.kept[v.nodes[row].Name] }

@@ -4,7 +4,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -28,29 +27,23 @@ import (
 func Command() *ucli.Command {
 	return &ucli.Command{
 		Name:      "plan",
-		Usage:     "plan with a recorded cluster: empty nodes, lose some, find the fewest, or buy the cheapest",
+		Usage:     "plan with a recorded cluster: empty nodes, or lose some",
 		ArgsUsage: "RECORD",
 		Description: "RECORD is a folder that gnnsched record or gnnsched convert wrote. Nothing is moved, " +
 			"and no cluster is asked. All filters of\nkube-scheduler count. docs/how-to/plan.md describes the results.\n\n" +
 			"By default: which pods to move where so that most nodes become empty. The moves respect PodDisruptionBudgets\n" +
 			"            and the annotations by which owners ask to leave pods and nodes.\n" +
-			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n" +
-			"--fewest:   the fewest of the recorded nodes that hold the recorded work, under each --profile.\n" +
-			"--types:    the cheapest mix of types of nodes that holds the recorded work, under each --profile. FILE has node pools as for\n" +
-			"            kwokcluster up, of which count is the number of nodes that can be had. LIST names types of the record's own nodes.\n\n" +
+			"--without:  which pods get no node if the cluster loses nodes, and why not, under each --profile.\n\n" +
 			"Examples:\n" +
 			"   gnnsched plan prod.record                            # at the end of the record, at most 20 moves\n" +
 			"   gnnsched plan --moves 100 --memory 64Gi prod.record  # moves may cost so much at most\n" +
 			"   gnnsched plan --at 2026-03-01T12:00:00Z prod.record\n" +
 			"   gnnsched plan -o json prod.record | jq .freed\n" +
 			"   gnnsched plan --without zone=a prod.record           # what if zone a fails?\n" +
-			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record\n" +
-			"   gnnsched plan --fewest --wait 30s --percentile 99 prod.record\n" +
-			"   gnnsched plan --types types.yaml --prices prices.yaml --wait 30s prod.record\n" +
-			"   gnnsched plan --types m5.xlarge,m5.2xlarge --prices prices.yaml -o json prod.record | jq .profiles[].mix",
-		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), workFlags(), cli.LogFlags()),
-			cli.Group{Heading: "without --fewest and --types", Flags: "moves memory delete-emptydir-data at search search-time"},
-			cli.Group{Heading: "with --fewest and --types", Flags: cli.Names(workFlags()[3:])}),
+			"   gnnsched plan --without node=n1 --without node=n2 --without disk=hdd prod.record",
+		Flags: cli.Grouped(slices.Concat(flags(), SearchFlags(), cli.LogFlags()),
+			cli.Group{Heading: "without --without", Flags: strings.Join(ofMoves, " ")},
+			cli.Group{Heading: "with --without", Flags: strings.Join(ofLosses, " ")}),
 		Action: run,
 	}
 }
@@ -95,70 +88,33 @@ func Search(c *ucli.Context) (plan.Search, error) {
 	return s, nil
 }
 
-// work are the flags of plans that play all the work of a record.
-var work = []string{"wait", "percentile", "evaluations", "seed", "from", "to", "profile", "checkpoint"}
+// ofMoves are the flags without effect on losses, and ofLosses those without effect on moves.
+var (
+	ofMoves  = []string{"moves", "memory", "delete-emptydir-data", "search", "search-time"}
+	ofLosses = []string{"profile", "checkpoint"}
+)
 
-// modes are the questions that the command answers, by the flag that asks, with the other flags that each takes. The key "" is the
-// question that no flag asks.
-var modes = map[string]struct {
-	flags []string
-	run   func(*ucli.Context, *session) error
-}{
-	"":        {[]string{"moves", "memory", "delete-emptydir-data", "at", "search", "search-time"}, runMoves},
-	"without": {[]string{"without", "profile", "checkpoint", "at"}, runWithout},
-	"fewest":  {append([]string{"fewest"}, work...), runFewest},
-	"types":   {append([]string{"types", "prices"}, work...), runTypes},
-}
-
-// modeOf returns the flag that selects the mode; "" for moves. It returns an error for a flag without effect in the mode.
-func modeOf(c *ucli.Context) (string, error) {
-	mode := ""
-	for name := range modes {
-		if name == "" || !c.IsSet(name) {
-			continue
+// check returns an error for a flag without effect.
+func check(c *ucli.Context) error {
+	losses := c.IsSet("without")
+	for _, f := range ofMoves {
+		if losses && c.IsSet(f) {
+			return exit.Usagef("--%s has no effect with --without", f)
 		}
-		if mode != "" {
-			return "", exit.Usagef("--%s and --%s ask for different plans; give one of them", min(name, mode), max(name, mode))
-		}
-		mode = name
 	}
-	for _, m := range slices.Sorted(maps.Keys(modes)) {
-		for _, f := range modes[m].flags {
-			if !c.IsSet(f) || slices.Contains(modes[mode].flags, f) {
-				continue
-			}
-			if mode == "" {
-				return "", exit.Usagef("--%s has no effect without %s", f, takers(f))
-			}
-			return "", exit.Usagef("--%s has no effect with --%s", f, mode)
+	for _, f := range ofLosses {
+		if !losses && c.IsSet(f) {
+			return exit.Usagef("--%s has no effect without --without", f)
 		}
 	}
 	if o := c.String("output"); o != "text" && o != "json" {
-		return "", exit.Usagef("--output %q: choose text or json", o)
+		return exit.Usagef("--output %q: choose text or json", o)
 	}
-	return mode, nil
+	return nil
 }
-
-// takers names the flags that a flag works with.
-func takers(flag string) string {
-	var out []string
-	for _, m := range slices.Sorted(maps.Keys(modes)) {
-		if slices.Contains(modes[m].flags, flag) {
-			out = append(out, "--"+m)
-		}
-	}
-	return strings.Join(out, " or ")
-}
-
-// session shows the command's progress.
-type session struct{ bar *progress.Bar }
-
-// result is a plan that can be printed.
-type result interface{ WriteText(io.Writer) error }
 
 func run(c *ucli.Context) error {
-	mode, err := modeOf(c)
-	if err != nil {
+	if err := check(c); err != nil {
 		return err
 	}
 	log, closer, err := cli.Log(c, "plan", progress.OnTerminal())
@@ -166,13 +122,16 @@ func run(c *ucli.Context) error {
 		return err
 	}
 	defer closer.Close()
-	s := &session{progress.New(c.App.ErrWriter, progress.OnTerminal(), log)}
-	defer s.bar.Close()
-	return modes[mode].run(c, s)
+	bar := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
+	defer bar.Close()
+	if c.IsSet("without") {
+		return runWithout(c, bar)
+	}
+	return runMoves(c, bar)
 }
 
 // runMoves looks for moves that empty nodes.
-func runMoves(c *ucli.Context, s *session) error {
+func runMoves(c *ucli.Context, bar *progress.Bar) error {
 	limits, err := limitsOf(c)
 	if err != nil {
 		return err
@@ -195,9 +154,9 @@ func runMoves(c *ucli.Context, s *session) error {
 	if err != nil {
 		return failed(c, err)
 	}
-	search.Progress = func(done float64) { s.bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) }
+	search.Progress = func(done float64) { bar.Show(done, "search", fmt.Sprintf("%.0f %%", 100*done)) }
 	out, err := plan.Find(ctx, state, limits, search)
-	s.bar.Close()
+	bar.Close()
 	if err != nil {
 		return failed(c, err)
 	}
@@ -219,12 +178,8 @@ func failed(c *ucli.Context, err error) error {
 	if c.Context.Err() != nil {
 		return err
 	}
-	times := "--at"
-	if c.Bool("fewest") || c.IsSet("types") {
-		times = "--from and --to"
-	}
 	return exit.New(exit.Usage, fmt.Errorf("%s: %w", c.Args().First(), err),
-		"the record has something that cannot be planned with; choose another time with "+times)
+		"the record has something that cannot be planned with; choose another time with --at")
 }
 
 func limitsOf(c *ucli.Context) (plan.Limits, error) {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/plan"
 	"gnnsched/workload/record"
 )
 
@@ -85,20 +83,6 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// The fewest nodes, of a record with and without length.
-func TestFewest(t *testing.T) {
-	for _, seconds := range []int64{0, 60} {
-		out, err := runPlan(t, "--fewest", "--profile", "default", "-o", "json", write(t, seconds))
-		if err != nil || !strings.Contains(out, `"bound": 1,`) || strings.Contains(out, `"cut"`) {
-			t.Errorf("%d: %v\n%s", seconds, err, out)
-		}
-		var f plan.Fewest
-		if err := json.Unmarshal([]byte(out), &f); err != nil || len(f.Profiles) != 1 || len(f.Profiles[0].Keep) != 1 {
-			t.Errorf("%v: %+v", err, f)
-		}
-	}
-}
-
 func TestBadInput(t *testing.T) {
 	dir, cut := write(t, 60), write(t, 60)
 	pods := filepath.Join(cut, "pods-000001.parquet")
@@ -114,7 +98,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--memory", "much", dir}, "--memory"},
 		{[]string{"--search", "locale", dir}, "did you mean local?"},
 		{[]string{"--search-time", "0s", dir}, "--search-time 0s is not over 0"},
-		{[]string{"--search", "greedy", "--fewest", dir}, "--search has no effect with --fewest"},
+		{[]string{"--search", "greedy", "--without", "node=a", dir}, "--search has no effect with --without"},
 		{[]string{"-o", "xml", dir}, "--output"},
 		{[]string{"--at", "noon", dir}, "--at"},
 		{[]string{"--at", "2040-01-01T00:00:00Z", dir},
@@ -125,15 +109,8 @@ func TestBadInput(t *testing.T) {
 		{[]string{"--without", "a in b", dir}, "--without \"a in b\""},
 		{[]string{"--without", "", dir}, "it selects every node"},
 		{[]string{"--without", "node=a", "--moves", "3", dir}, "--moves has no effect with --without"},
-		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --fewest or --types or --without"},
+		{[]string{"--profile", "gnn", dir}, "--profile has no effect without --without"},
 		{[]string{"--without", "node=a", "--profile", "none", dir}, "no profile is called"},
-		{[]string{"--fewest", "--at", "2023-11-14T22:13:30Z", dir}, "--at has no effect with --fewest"},
-		{[]string{"--fewest", "--without", "node=a", dir}, "--fewest and --without ask for different plans"},
-		{[]string{"--fewest", "--wait", "-1s", dir}, "--wait -1s is negative"},
-		{[]string{"--fewest", "--percentile", "0", dir}, "--percentile 0"},
-		{[]string{"--fewest", "--percentile", "NaN", dir}, "--percentile NaN"},
-		{[]string{"--fewest", "--evaluations", "0", dir}, "--evaluations 0"},
-		{[]string{"--fewest", "--from", "2040-01-01T00:00:00Z", dir}, "no time is left"},
 		{[]string{filepath.Join(dir, "none")}, "no such file"},
 		{[]string{t.TempDir()}, "no part of a record"},
 		{[]string{cut}, "the record has no pods"},

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -61,7 +62,7 @@ func nodesOf(values []string) (func(*record.Node) bool, error) {
 }
 
 // runWithout plays the loss of nodes.
-func runWithout(c *ucli.Context, s *session) error {
+func runWithout(c *ucli.Context, bar *progress.Bar) error {
 	values := *c.Generic("without").(*texts)
 	gone, err := nodesOf(values)
 	if err != nil {
@@ -80,8 +81,8 @@ func runWithout(c *ucli.Context, s *session) error {
 		return err
 	}
 	out, err := plan.Without(c.Context, source, gone, profiles,
-		func(done float64) { s.bar.Show(done, "place", fmt.Sprintf("%.0f %%", 100*done)) })
-	s.bar.Close()
+		func(done float64) { bar.Show(done, "place", fmt.Sprintf("%.0f %%", 100*done)) })
+	bar.Close()
 	if err != nil {
 		return failed(c, err)
 	}
