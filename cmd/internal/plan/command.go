@@ -4,7 +4,6 @@ package plan
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
