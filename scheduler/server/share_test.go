@@ -20,11 +20,16 @@ import (
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
+func TestShare(t *testing.T) {
+	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
+	t.Run("network", l.testShare)
+	t.Run("evictions", l.testShareIsStoppedByEvictions)
+}
+
 // A share of the default scheduler's namespaces is placed by the network, and the rest on nodes that are best by the
 // default profile. When the network fails, the share stops, and stays stopped after a restart until a person says
 // otherwise.
-func TestShare(t *testing.T) {
-	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
+func (l *lab) testShare(t *testing.T) {
 	file := network(t, "gnn", nil)
 	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience},
 		Canary: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
@@ -108,8 +113,7 @@ func TestShare(t *testing.T) {
 
 // Pods that the kubelet evicts stop the share of the process that placed them. Pods that were placed before it began do
 // not. The process keeps the stop though it ends at once.
-func TestShareIsStoppedByEvictions(t *testing.T) {
-	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
+func (l *lab) testShareIsStoppedByEvictions(t *testing.T) {
 	p := Profile{SchedulerName: DefaultProfile,
 		Args: Args{Policy: "best-fit", Canary: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
 	stop := l.share(t, p, record.NewBook(1, nil))

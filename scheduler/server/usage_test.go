@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -95,33 +96,21 @@ func (s *switched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, (*s.answer.Load())[r.FormValue("query")])
 }
 
-// startSwitched starts an honest one. The configuration asks it through a proxy.
-func startSwitched(t *testing.T) (*switched, *tcpProxy, usage.Config) {
+// startSwitched starts an honest one.
+func startSwitched(t *testing.T) (*switched, usage.Config) {
 	t.Helper()
 	s := &switched{}
 	s.answer.Store(honest())
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	p, err := startProxy(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	queries := map[string]string{"node_cpu": "cpu", "node_memory": "memory"}
-	return s, p, usage.Config{Source: usage.PrometheusSource, Address: "http://" + p.Address(), Queries: queries}
+	return s, usage.Config{Source: usage.PrometheusSource, Address: server.URL, Queries: queries}
 }
 
-// failure is something that happens to a Prometheus.
+// failure is something that happens to a Prometheus, so that questions fail.
 type failure struct {
-	name   string
-	begin  func()
-	end    func()
-	reason string // why nodes are scored by requests then
-	errors bool   // whether questions fail
+	name       string
+	begin, end func()
 }
 
 // impatient makes a source's failures show within seconds.
@@ -129,30 +118,20 @@ func impatient(c *usage.Config) {
 	c.Interval.Duration, c.Timeout.Duration, c.MaxAge.Duration = 5*time.Second, 5*time.Second, 10*time.Second
 }
 
-// A Prometheus is frozen and lies while pods are scheduled by what it measures. TestRealPrometheusFails also kills one.
-func TestPrometheusFails(t *testing.T) {
+// Pods are placed by what a Prometheus measures, and by requests while it fails or has not answered.
+func TestMeasuredUsage(t *testing.T) {
 	l := workersLab(t)
-	s, proxy, source := startSwitched(t)
-	impatient(&source)
-	say := func(cpus map[string]string) func() {
-		return func() { s.answer.Store(&map[string]string{"cpu": vector(cpus), "memory": vector(cpus)}) }
-	}
-	honestly := func() { s.answer.Store(honest()) }
-	l.testPrometheusFails(t, source, []failure{
-		{"frozen", proxy.Hang, func() { must(t, proxy.Restore()) }, "failed", true},
-		{"impossible", say(map[string]string{byRequests: "-1", byUsage: "NaN"}), honestly, "invalid", false},
-		{"of another cluster", say(map[string]string{"ip-10-0-0-1": "1", "ip-10-0-0-2": "1"}), honestly, "stale", false},
-	})
+	t.Run("unanswered", l.testUnanswered)
+	t.Run("Prometheus fails", l.testPrometheusFails)
 }
 
-// TestRealPrometheusFails stops, continues, kills and restarts Debian's Prometheus, which scrapes the cluster.
-func TestRealPrometheusFails(t *testing.T) {
+// testPrometheusFails stops, continues, kills and restarts Debian's Prometheus, which scrapes the cluster.
+func (l *lab) testPrometheusFails(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		if _, err := os.Stat("../../.cache/prometheus/usr/bin/prometheus"); err != nil {
 			t.Skip("prometheus is not installed: run make prometheus, or install Debian's package")
 		}
 	}
-	l := workersLab(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	address := listener.Addr().String() // free in a moment; Prometheus cannot say which port it chose
@@ -178,15 +157,13 @@ func TestRealPrometheusFails(t *testing.T) {
 	}
 	source := usage.Config{Source: usage.PrometheusSource, Address: "http://" + address, Queries: queries}
 	impatient(&source)
-	l.testPrometheusFails(t, source, []failure{
-		{"frozen", send(syscall.SIGSTOP), send(syscall.SIGCONT), "failed", true},
-		{"killed", kill, start, "failed", true},
-	})
+	l.fail(t, source, []failure{{"frozen", send(syscall.SIGSTOP), send(syscall.SIGCONT)}, {"killed", kill, start}})
 }
 
-// testPrometheusFails runs a profile by usage through the failures. In each, pods go on being bound, by requests; the metrics, the
+// fail runs a profile by usage through the failures. In each, pods go on being bound, by requests; the metrics, the
 // view and the log tell which nodes that concerns, the log once a node at most; and afterwards usage counts again.
-func (l *lab) testPrometheusFails(t *testing.T, source usage.Config, failures []failure) {
+func (l *lab) fail(t *testing.T, source usage.Config, failures []failure) {
+	const reason = "failed"
 	var log lines
 	defer l.runOn(log.context(context.Background()), t, Config{Profiles: []Profile{loadAware(source)}, QPS: 1000}, l.cluster.Kubeconfig())()
 	l.usageCounts(t, "at-first")
@@ -195,8 +172,8 @@ func (l *lab) testPrometheusFails(t *testing.T, source usage.Config, failures []
 			logged, before := log.count(""), l.metrics(t)
 			since := func(text string) (n int) { return log.countFrom(logged, text) }
 			f.begin()
-			l.untilReport(t, fmt.Sprintf("%s says that no worker is measured: %s", usage.Path, f.reason), func(r usage.Report) bool {
-				return r.Measured == 0 && r.Degraded == 2 && r.Named[0].Reason == f.reason && r.Named[1].Reason == f.reason && r.Failed == f.errors
+			l.untilReport(t, fmt.Sprintf("%s says that no worker is measured: %s", usage.Path, reason), func(r usage.Report) bool {
+				return r.Measured == 0 && r.Degraded == 2 && r.Named[0].Reason == reason && r.Named[1].Reason == reason && r.Failed
 			})
 			name := fmt.Sprintf("failure-%d", i)
 			ns := l.namespace(t, name)
@@ -207,22 +184,19 @@ func (l *lab) testPrometheusFails(t *testing.T, source usage.Config, failures []
 				}
 			}
 			now := l.metrics(t)
-			l.until(t, "another measurement", func() error { return l.polledSince(t, now, f.errors) }) // it makes no second line
-			if n := now.sum("gnnsched_usage_degraded_total", "reason", f.reason) - before.sum("gnnsched_usage_degraded_total", "reason",
-				f.reason); n < 2 {
-				t.Errorf("%v nodes are counted as %s, want 2", n, f.reason)
+			l.until(t, "another measurement", func() error { return l.failedSince(t, now) }) // it makes no second line
+			if n := now.sum("gnnsched_usage_degraded_total", "reason", reason) - before.sum("gnnsched_usage_degraded_total", "reason",
+				reason); n < 2 {
+				t.Errorf("%v nodes are counted as %s, want 2", n, reason)
 			}
-			if n := now.sum("gnnsched_usage_nodes", "state", f.reason); n != 2 || now.sum("gnnsched_usage_nodes", "state", "measured") != 0 {
-				t.Errorf("%v nodes are %s, want 2", n, f.reason)
-			}
-			if n := now.sum("gnnsched_usage_values_ignored_total") - before.sum("gnnsched_usage_values_ignored_total"); n == 0 && !f.errors {
-				t.Error("no value is counted as ignored")
+			if n := now.sum("gnnsched_usage_nodes", "state", reason); n != 2 || now.sum("gnnsched_usage_nodes", "state", "measured") != 0 {
+				t.Errorf("%v nodes are %s, want 2", n, reason)
 			}
 			// The last measurements of two nodes may have other times, and on a busy machine one may be late.
 			if n := since("Nodes without measured usage are scored by requests"); n < 1 || n > 2 {
 				t.Errorf("%d lines say that nodes are scored by requests, want one, or one for each node:\n%s", n, log.text())
 			}
-			if n := since("Measuring usage failed"); (n >= 1) != f.errors || n > 2 {
+			if n := since("Measuring usage failed"); n < 1 || n > 2 {
 				t.Errorf("%d lines say that measuring failed:\n%s", n, log.text())
 			}
 			f.end()
@@ -231,23 +205,19 @@ func (l *lab) testPrometheusFails(t *testing.T, source usage.Config, failures []
 			if n := since("Nodes are scored by measured usage"); n < 1 || n > 2 {
 				t.Errorf("%d lines say that usage counts again, want one, or one for each node:\n%s", n, log.text())
 			}
-			if n := since("Measuring usage works again"); (n >= 1) != f.errors || n > 2 {
+			if n := since("Measuring usage works again"); n < 1 || n > 2 {
 				t.Errorf("%d lines say that measuring works again:\n%s", n, log.text())
 			}
 		})
 	}
 }
 
-// polledSince returns an error unless a measurement was made since, with the result that is expected.
-func (l *lab) polledSince(t *testing.T, before samples, failed bool) error {
+// failedSince returns an error unless a measurement failed since.
+func (l *lab) failedSince(t *testing.T, before samples) error {
 	t.Helper()
-	result := "ok"
-	if failed {
-		result = "error"
-	}
 	const name = "gnnsched_usage_polls_total"
-	if n := l.metrics(t).sum(name, "result", result) - before.sum(name, "result", result); n < 1 {
-		return fmt.Errorf("none with the result %s", result)
+	if n := l.metrics(t).sum(name, "result", "error") - before.sum(name, "result", "error"); n < 1 {
+		return errors.New("none failed")
 	}
 	return nil
 }
@@ -287,9 +257,8 @@ func (l *lab) untilReport(t *testing.T, what string, is func(usage.Report) bool)
 
 // A question that has no answer does not hold up a single pod: it is open from before the pods come until they all have a
 // node. Its timeout is longer than the test.
-func TestSchedulingDoesNotWaitForUsage(t *testing.T) {
-	l := workersLab(t)
-	s, _, source := startSwitched(t)
+func (l *lab) testUnanswered(t *testing.T) {
+	s, source := startSwitched(t)
 	source.Timeout.Duration, source.MaxAge.Duration = 10*patience, 10*patience
 	s.closed.Lock()
 	answers := sync.OnceFunc(s.closed.Unlock)
