@@ -65,16 +65,6 @@ man: build ## Write manual pages of all programs and their commands, made from t
 demo: build ## See where the networks pay and where not, beside the default scheduler (a minute)
 	@PATH="$(CURDIR)/bin:$$PATH" bin/gnnsched demo
 
-.PHONY: openb-cluster
-openb-cluster: build ## Deploy the openb trace in OPENB=DIR on a simulated cluster of 200 of its machines, with two schedulers
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
-	@bin/gnnsched eval openb --live --nodes 200 --data '$(OPENB)' --kwokcluster bin/kwokcluster
-
-.PHONY: openb-cluster-steady
-openb-cluster-steady: build ## Let the openb trace's pods come and go on a simulated cluster of 50 machines, with three schedulers (15 minutes)
-	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make openb-cluster-steady OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
-	@bin/gnnsched eval openb --steady --live --nodes 50 --data '$(OPENB)' --kwokcluster bin/kwokcluster
-
 .PHONY: clean
 clean: ## Remove everything that was built
 	rm -rf bin .cache
@@ -186,7 +176,7 @@ TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 # The packages that start goroutines or share values between them, without those of libtorch and without those that measure, or only play
 # seeds side by side, as scheduler/eval and scheduler/sim/vector do here. Where nothing runs at the same time, the race detector finds
 # nothing and takes ten times as long.
-SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/(demo|film))/|scheduler/(eval/(tracerun|published|migrun)|learn|policy|schedbench)/)
+SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/film)/|scheduler/(eval/(published|migrun)|learn|policy|schedbench)/)
 CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
 	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -vE '$(SIDEBYSIDE)' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 

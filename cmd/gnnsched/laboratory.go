@@ -9,7 +9,6 @@ import (
 
 	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
-	"gnnsched/cmd/internal/demo"
 	"gnnsched/cmd/internal/doctor"
 	"gnnsched/cmd/internal/man"
 	"gnnsched/cmd/internal/plan"
@@ -25,7 +24,7 @@ func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
 			trial.Eval(), work.Command(episodes), trial.Bench(version), trial.Tune(version), compare.Command(), convert.Command(),
-			plan.Command(), report.Command(), demo.Command(), deployCommand(), man.Command("gnnsched", version, commands), doctor.Command(),
+			plan.Command(), report.Command(), trial.Demo(), deployCommand(), man.Command("gnnsched", version, commands), doctor.Command(),
 			soakCommand(),
 		}
 	}

@@ -43,8 +43,8 @@ func MinSeeds(comparisons int) (n int) {
 	return n
 }
 
-// Together adjusts the p of differences for their number, by Holm, and marks them.
-func Together(all ...*Difference) {
+// together adjusts the p of differences for their number, by Holm, and marks them.
+func together(all ...*Difference) {
 	p := make([]float64, len(all))
 	for i, d := range all {
 		p[i] = d.P

@@ -21,12 +21,12 @@ func TestMarksNeverContradictIntervals(t *testing.T) {
 			for i := range ours {
 				ours[i] += shift
 			}
-			list = append(list, Paired(ours, theirs))
+			list = append(list, paired(ours, theirs))
 		}
 		for i := range list {
 			all = append(all, &list[i])
 		}
-		Together(all...)
+		together(all...)
 		for _, d := range list {
 			apart, likely := d.Low > 0 || d.High < 0, d.Adjusted < level
 			var want Mark

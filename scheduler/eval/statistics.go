@@ -33,7 +33,7 @@ type Difference struct {
 	// Relative is the difference as a fraction of the baseline's mean; nil if that mean is 0.
 	Relative *float64 `json:"relative"`
 	P        float64  `json:"p"` // two-sided, of Wilcoxon
-	// Samples is the number of pairs; 1 if all pairs are one sample. Adjusted is P after Holm's correction over the differences that Together
+	// Samples is the number of pairs; 1 if all pairs are one sample. Adjusted is P after Holm's correction over the differences that together
 	// judged, and Mark the judgement.
 	Samples  int     `json:"-"`
 	Adjusted float64 `json:"-"`
@@ -61,16 +61,16 @@ func (c *Comparison) Interval(values []float64) Interval {
 // Difference returns the metric of r minus the baseline's, estimated from the seeds' differences. With one
 // sample P is 1.
 func (c *Comparison) Difference(r Result, m Metric) Difference {
-	d := Paired(r.Values(m), c.Results[c.Baseline].Values(m))
+	d := paired(r.Values(m), c.Results[c.Baseline].Values(m))
 	if c.Samples() < 2 {
 		d.Samples, d.P, d.Low, d.High = c.Samples(), 1, d.Mean, d.Mean
 	}
 	return d
 }
 
-// Paired returns the mean of ours minus the mean of theirs. Both are by seed, and neither is changed. Differences as small as rounding
+// paired returns the mean of ours minus the mean of theirs. Both are by seed, and neither is changed. Differences as small as rounding
 // errors are 0.
-func Paired(ours, theirs []float64) Difference {
+func paired(ours, theirs []float64) Difference {
 	d, counted := make([]float64, len(ours)), grains(ours, theirs)
 	for i, n := range counted {
 		if n != 0 {

@@ -62,7 +62,7 @@ func Judge(columns ...Column) [][]*Difference {
 			}
 		}
 	}
-	Together(all...)
+	together(all...)
 	return out
 }
 

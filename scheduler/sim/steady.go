@@ -161,28 +161,28 @@ func (w *waits) report(e *Env, out *Outcome) {
 		o.Allocation = w.gpuTime / w.time / float64(max(e.gpuCapacity(), 1))
 		o.Waiting = w.podTime / w.time
 	}
-	var all []Wait
+	var all []wait
 	for i := e.arrivals.fill; i < e.clock; i++ {
-		x := Wait{Pod: &e.deployment(int32(i)).pod, Arrived: e.arrivals.at[i], Until: w.begun[i]}
+		x := wait{Pod: &e.deployment(int32(i)).pod, Arrived: e.arrivals.at[i], Until: w.begun[i]}
 		if math.IsNaN(x.Until) {
 			x.Until, x.Waiting = e.now, true
 		}
 		x.Waited = x.Waiting || x.Until > x.Arrived
 		all = append(all, x)
 	}
-	o.AddWaits(w.from, all)
+	o.addWaits(w.from, all)
 }
 
-// Wait is the time of a pod in the queue, in seconds.
-type Wait struct {
+// wait is the time of a pod in the queue, in seconds.
+type wait struct {
 	Pod            *cluster.Pod
 	Arrived, Until float64 // Until is when it got its node, or now
 	Waited         bool    // it did not get a node at once
 	Waiting        bool    // it has no node yet
 }
 
-// AddWaits counts the pods that arrived, from the end of the warm-up on, into GPUHours and Classes.
-func (o *SteadyOutcome) AddWaits(from float64, waits []Wait) {
+// addWaits counts the pods that arrived, from the end of the warm-up on, into GPUHours and Classes.
+func (o *SteadyOutcome) addWaits(from float64, waits []wait) {
 	var times [SteadyClasses][]float64
 	for _, x := range waits {
 		hours := max(x.Until-max(x.Arrived, from), 0) / 3600 * float64(x.Pod.Requests.TotalGPUMilli()) / cluster.DeviceMilli

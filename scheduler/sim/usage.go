@@ -121,8 +121,8 @@ func (e *Env) drawKnown(fraction float64, rng *rand.Rand) {
 	}
 }
 
-// UsageAt returns a time of the episode in seconds since usage began, which is the end of the fill; 0 without usage.
-func (e *Env) UsageAt(at float64) float64 {
+// usageAt returns a time of the episode in seconds since usage began, which is the end of the fill; 0 without usage.
+func (e *Env) usageAt(at float64) float64 {
 	if e.cfg.Usage == nil {
 		return 0
 	}
@@ -130,7 +130,7 @@ func (e *Env) UsageAt(at float64) float64 {
 }
 
 func (u *usageState) placed(e *Env, pod, row int32) {
-	d, at := e.deployment(pod), e.UsageAt(e.now)
+	d, at := e.deployment(pod), e.usageAt(e.now)
 	u.meter.Place(pod, row, meter.Pod{
 		Model: d.usage, Seed: u.seed ^ uint64(pod+1)*0xd6e8feb86659fd93, Request: d.pod.Requests, Limit: d.pod.Limits.MilliCPU,
 	}, at)
@@ -197,7 +197,7 @@ func (u *usageState) due(e *Env) float64 {
 		e.depart()
 		return u.next
 	}
-	e.snapshot.Now = e.UsageAt(e.now)
+	e.snapshot.Now = e.usageAt(e.now)
 	u.meter.Tick(e.snapshot.Now)
 	e.measured()
 	u.ticks++
@@ -233,10 +233,10 @@ type UsageOutcome struct {
 	Imbalance float64 `json:"imbalance"`
 }
 
-func (u *usageState) report(_ *Env, out *Outcome) { out.Usage = UsageOf(u.meter.Totals()) }
+func (u *usageState) report(_ *Env, out *Outcome) { out.Usage = usageOf(u.meter.Totals()) }
 
-// UsageOf returns the outcome of what was measured.
-func UsageOf(t meter.Totals) *UsageOutcome {
+// usageOf returns the outcome of what was measured.
+func usageOf(t meter.Totals) *UsageOutcome {
 	o := &UsageOutcome{
 		Throttled: t.Throttled, ThrottledPart: t.Throttled / max(t.Wanted, 1e-9), BatchSlowdown: 1, Finished: t.Finished,
 		Utilisation: t.CPU / max(t.Capacity, 1e-9), HotTime: t.HotTime / max(t.NodeTime, 1e-9), Imbalance: t.Imbalance / max(t.Seconds, 1e-9),

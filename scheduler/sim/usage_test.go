@@ -129,7 +129,7 @@ func TestUsageRecent(t *testing.T) {
 	for decision := 0; !e.Done(); decision++ {
 		row := e.Candidates()[0]
 		if e.Snapshot().Nodes[row].Usage != nil {
-			p := cluster.RecentPod{ID: int(e.pending), At: e.UsageAt(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits,
+			p := cluster.RecentPod{ID: int(e.pending), At: e.usageAt(e.now), Requests: e.Pending().Requests, Limits: e.Pending().Limits,
 				Expected: e.Pending().ExpectedAll()}
 			bound = append(bound, placed{e.pending, row, p})
 		}
@@ -185,7 +185,7 @@ func TestUsageMissing(t *testing.T) {
 		for decision := 0; !e.Done(); decision++ {
 			for p, row := range on {
 				if row >= 0 && e.on[p] != row {
-					left[row] = e.UsageAt(e.now)
+					left[row] = e.usageAt(e.now)
 				}
 			}
 			copy(on, e.on)

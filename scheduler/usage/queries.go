@@ -1,9 +1,6 @@
 package usage
 
 import (
-	"strings"
-	"time"
-
 	"gnnsched/internal/cluster"
 )
 
@@ -69,16 +66,6 @@ const containerLabels = "namespace, pod, container"
 // counts.
 func sumOf(by, parts, series string) string {
 	return "sum by (" + by + ") (max by (" + by + ", " + parts + ") (" + series + "))"
-}
-
-// QueriesOver returns the default queries with rates and means over another window than two minutes. The window must hold two scrapes. It
-// is for clusters that play usage faster than real time.
-func QueriesOver(window time.Duration) map[string]string {
-	out := map[string]string{}
-	for name, q := range defaultQueries {
-		out[name] = strings.ReplaceAll(q, "[2m]", "["+window.String()+"]")
-	}
-	return out
 }
 
 // machineLabels name a node in Kepler's metrics: node_name today, exported_instance before release 0.10.

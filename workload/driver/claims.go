@@ -122,8 +122,8 @@ func (c *Config) checkClass(ctx context.Context) error {
 	return nil
 }
 
-// CreateClaims creates the claims that CreatePods' pods use, if they use any. They must exist before a scheduler sees the pods.
-func (c *Config) CreateClaims(ctx context.Context, d workload.Deployment, fill int) error {
+// createClaims creates the claims that createPods' pods use, if they use any. They must exist before a scheduler sees the pods.
+func (c *Config) createClaims(ctx context.Context, d workload.Deployment, fill int) error {
 	if !c.GPUs.Of(d).claims(d.Shape) {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *runner) createAllClaims(ctx context.Context) error {
 		if s.Action != workload.Add {
 			continue
 		}
-		if err := r.CreateClaims(ctx, s.Deployment, len(r.sum.Fills)+1); err != nil {
+		if err := r.createClaims(ctx, s.Deployment, len(r.sum.Fills)+1); err != nil {
 			return err
 		}
 		r.report(Deploying, 0, false)

@@ -60,10 +60,6 @@ type Config struct {
 	// Settle limits how long a fill waits without any new binding before it reports the remaining pods as pending. Default: DefaultSettle.
 	Settle time.Duration
 
-	// Static states that no pod leaves and no node joins while a fill settles. The fill then ends as soon as the scheduler has found each of
-	// the remaining pods unschedulable.
-	Static bool
-
 	// Progress, if not nil, is called from Run's goroutine, at least once a second and at most
 	// every 100 ms.
 	Progress func(Progress)

@@ -114,25 +114,6 @@ func checkProgress(t *testing.T, seen []Progress) {
 	}
 }
 
-// On a static cluster, a fill ends once every pod is bound or was found unschedulable. Pods that no
-// scheduler has tried are waited for.
-func TestStaticFillEndsWithTheLastRefusal(t *testing.T) {
-	for _, reason := range []string{"0/3 nodes are available: 3 Insufficient cpu.", ""} {
-		c := fakecluster.New()
-		c.Slots, c.Reason = 4, reason
-		cfg := config(t, c)
-		cfg.Plan = workload.Plan{Steps: []workload.Step{arrival("a", 2), arrival("b", 3)}}
-		cfg.Static = true
-		sum, err := Run(context.Background(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f := sum.Fills[0]; f.Bound != 4 || f.Pending != 1 || (f.Elapsed < cfg.Settle) != (reason != "") {
-			t.Errorf("reason %q: %+v", reason, f)
-		}
-	}
-}
-
 // Pods that stay pending are reported with the scheduler's reason, and the run continues.
 func TestPendingPodsAreReported(t *testing.T) {
 	c := fakecluster.New()

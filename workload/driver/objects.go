@@ -26,11 +26,11 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 		return r.stage.create(ctx, d)
 	case r.Bare:
 		if r.Speed > 0 { // otherwise they are there
-			if err := r.CreateClaims(ctx, d, fill); err != nil {
+			if err := r.createClaims(ctx, d, fill); err != nil {
 				return false, err
 			}
 		}
-		if err := r.CreatePods(ctx, d, fill); err != nil {
+		if err := r.createPods(ctx, d, fill); err != nil {
 			return false, err
 		}
 	default:
@@ -42,9 +42,9 @@ func (r *runner) create(ctx context.Context, d workload.Deployment) (here bool, 
 	return true, nil
 }
 
-// CreatePods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
+// createPods creates the pods of a Deployment without the Deployment itself, as Run does with Bare. It needs Client, Namespace,
 // SchedulerName, RunID and Image, and GPUs if the pods request them in another way than by annotations. fill counts from 1.
-func (c *Config) CreatePods(ctx context.Context, d workload.Deployment, fill int) error {
+func (c *Config) createPods(ctx context.Context, d workload.Deployment, fill int) error {
 	for _, p := range c.pods(d, fill) {
 		if err := create(ctx, c.Client.CoreV1().Pods(c.Namespace), p); err != nil {
 			return fmt.Errorf("create pod %s: %w", p.Name, err)

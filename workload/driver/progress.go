@@ -56,7 +56,7 @@ func (p Progress) String() string {
 	}
 	switch {
 	case p.Phase == Settling && p.Bound < p.Pods:
-		text += ", waiting for " + PodCount(p.Pods-p.Bound) + " to be bound"
+		text += ", waiting for " + podCount(p.Pods-p.Bound) + " to be bound"
 	case p.Next > time.Second:
 		text += ", waiting " + p.Next.Round(time.Second).String() + " for the next pod to come or leave"
 	}
@@ -66,8 +66,8 @@ func (p Progress) String() string {
 	return text
 }
 
-// PodCount returns "1 pod" or "2 pods".
-func PodCount(n int) string { return fmt.Sprintf("%d %s", n, english.PluralWord(n, "pod", "")) }
+// podCount returns "1 pod" or "2 pods".
+func podCount(n int) string { return fmt.Sprintf("%d %s", n, english.PluralWord(n, "pod", "")) }
 
 // noteBinding records the time if more pods are bound than before.
 func (r *runner) noteBinding() {

@@ -228,7 +228,7 @@ func (r *runner) pause(ctx context.Context, d time.Duration) error {
 }
 
 // settle waits until every pod of the fill is bound and every pod that the plan deleted is gone, or
-// until no pod was created or bound for the time Settle. With Static, pods that were found unschedulable need no waiting.
+// until no pod was created or bound for the time Settle.
 func (r *runner) settle(ctx context.Context) error {
 	stalled := r.Clock.NewTimer(r.Settle)
 	defer func() { stalled.Stop() }()
@@ -242,8 +242,7 @@ func (r *runner) settle(ctx context.Context) error {
 		}
 		t, progress := r.pods.count(r.existing)
 		going, _ := r.pods.count(r.left)
-		if going.created == 0 && (t.bound >= r.fill.Pods ||
-			r.Static && t.bound+len(r.pods.of(r.existing, (*pod).unschedulable)) >= r.fill.Pods) {
+		if going.created == 0 && t.bound >= r.fill.Pods {
 			r.report(Settling, 0, true)
 			return nil
 		}

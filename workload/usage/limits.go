@@ -1,7 +1,6 @@
 package usage
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -53,10 +52,4 @@ func ParseLimits(value string) (out Limits, err error) {
 		return Limits{}, errors.New("annotation " + LimitsAnnotation + ": " + quote.Message(err.Error(), maxMessage))
 	}
 	return out, nil
-}
-
-// FormatLimits returns the annotation of a node with limits.
-func FormatLimits(l Limits) string {
-	b, _ := json.Marshal(l) // amounts are valid JSON
-	return string(b)
 }

@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -27,7 +28,11 @@ func TestParseLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(0, maxRate)
 		want := Limits{Network: rate.Draw(t, "network"), Disk: rate.Draw(t, "disk")}
-		if got, err := ParseLimits(FormatLimits(want)); err != nil || got != want {
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ParseLimits(string(text)); err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}
 	})

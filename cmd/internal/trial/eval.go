@@ -56,7 +56,7 @@ func Eval() *ucli.Command {
 		Flags: cli.Grouped(slices.Concat(evalFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
 			cli.Group{Heading: "output", Flags: "out metrics from"},
-			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster prometheus"},
+			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action:      runEval,
 		Subcommands: []*ucli.Command{openBCommand(), migCommand()},
@@ -90,8 +90,6 @@ func evalFlags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "live", Usage: "repeat the episodes on simulated clusters with the real kube-scheduler, and show the difference"},
 		&ucli.StringFlag{Name: "kwokcluster",
 			Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
-		&ucli.StringFlag{Name: "prometheus", Usage: "with --live and a scenario with usage: schedulers ask this `PROGRAM` of Prometheus what " +
-			"pods use, not metrics.k8s.io"},
 	}
 }
 
@@ -135,9 +133,6 @@ func runEval(c *ucli.Context) error {
 	}
 	if c.Bool("live") {
 		return runLive(c)
-	}
-	if c.IsSet("prometheus") {
-		return exit.Usagef("--prometheus works with --live only")
 	}
 	if c.IsSet("from") {
 		return runRead(c)

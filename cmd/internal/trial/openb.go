@@ -37,16 +37,12 @@ func openBCommand() *ucli.Command {
 			"   gnnsched eval openb --data DIR --curve --workload default,default+models40 --policies fgd,gpu-best-fit,gpu-gnn\n" +
 			"   gnnsched eval openb --data DIR --steady --workload default  # pods come and go, and wait in a queue\n" +
 			"   gnnsched eval openb --data DIR --power --workload default   # GPUs allocated against watts\n" +
-			"   gnnsched eval openb --data DIR --live --nodes 200           # on a simulated cluster, with the default scheduler\n" +
-			"   gnnsched eval openb --data DIR --live --claims --policies fgd,gpu-best-fit,gpu-gnn,kube-scheduler\n" +
-			"   gnnsched eval openb --data DIR --steady --live --nodes 50   # pods come and go on a simulated cluster\n" +
 			"   gnnsched eval openb --data DIR --policies fgd --checkpoint mine=logs/gpu.safetensors -o markdown\n" +
 			cli.More + "\nPolicies and mixes:\n" + heuristic.Help() + networkHelp() + "   The mixes are " +
 			strings.Join(published.VariantNames(), ", "),
 		Flags: cli.Grouped(slices.Concat(openBFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "how the pods come", Flags: "factor node-order ties"},
 			cli.Group{Heading: "with --steady", Flags: "days warm-up all totals"},
-			cli.Group{Heading: "with --live", Flags: "nodes speed claims extended-resources mixed kwokcluster"},
 			cli.Group{Heading: "output", Flags: "out check"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: cli.FlagsOnly(runOpenB),
@@ -75,24 +71,12 @@ func openBFlags() []ucli.Flag {
 			"also where hardly any pod waits"},
 		&ucli.BoolFlag{Name: "totals", Usage: "for --steady, leave out the table of waiting by class of pods"},
 		&ucli.Float64Flag{Name: "days", Value: published.SteadyDays,
-			Usage: "for --steady, `NUMBER` of days after the warm-up; with --live 0.5 by default"},
+			Usage: "for --steady, `NUMBER` of days after the warm-up"},
 		&ucli.Float64Flag{Name: "warm-up", Value: published.SteadyWarmUp,
-			Usage: "for --steady, `NUMBER` of days before the figures begin; with --live 0.25 by default"},
-		&ucli.Float64Flag{Name: "speed", Value: 240, Usage: "for --steady --live, `SECONDS` of the trace that pass in one second"},
+			Usage: "for --steady, `NUMBER` of days before the figures begin"},
 		&ucli.BoolFlag{Name: "power", Usage: "show power and allocated GPUs, with arrivals of " +
 			fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
 		&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
-		&ucli.BoolFlag{Name: "live", Usage: "run on a simulated cluster with the real kube-scheduler; by default one seed and pod list, " +
-			"few policies, and with --steady a load of 95%"},
-		&ucli.IntFlag{Name: "nodes", Value: 200,
-			Usage: "for --live, `NUMBER` of machines at least: a sample of the list that keeps the shares of the kinds"},
-		&ucli.BoolFlag{Name: "claims", Usage: "for --live, let the pods ask for GPUs by ResourceClaims, " +
-			"and the machines offer them in ResourceSlices"},
-		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
-		&ucli.BoolFlag{Name: "mixed", Usage: "for --live, let pods ask by claims, as nvidia.com/gpu and by annotations; " +
-			"every other machine offers GPUs in ResourceSlices only"},
-		&ucli.StringFlag{Name: "kwokcluster",
-			Usage: "`PATH` of kwokcluster, for --live; default: in the directory of this program, else in PATH"},
 		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report, with every episode's metrics"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 	}
@@ -116,19 +100,6 @@ const (
 func runOpenB(c *ucli.Context) error {
 	format, err := cli.Format(c, evalFormats)
 	if err != nil {
-		return err
-	}
-	if c.Bool("live") && c.Bool("steady") {
-		return runSteadyLive(c, format)
-	}
-	if c.IsSet("speed") {
-		return exit.Usagef("--speed works with --steady --live only; the simulator needs no clock")
-	}
-	if c.Bool("live") {
-		return runOpenBLive(c, format)
-	}
-	if err := refuse(c, "--%s works with --live only; the simulator has all machines and their devices",
-		"nodes", "kwokcluster", "claims", "extended-resources", "mixed"); err != nil {
 		return err
 	}
 	if err := checkPower(c); err != nil {

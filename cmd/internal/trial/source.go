@@ -1,12 +1,8 @@
 package trial
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 
 	ucli "github.com/urfave/cli/v2"
 
@@ -15,8 +11,8 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/agreement"
 	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/live"
 	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
@@ -31,7 +27,7 @@ const (
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	err := refuse(c, "--%s works in the simulator only; leave it or --live out", "threshold", "all", "metrics", "from", "workers")
+	err := refuse(c, "--%s works in the simulator only; leave it or --live out", "out", "threshold", "all", "metrics", "from", "workers")
 	if err != nil {
 		return err
 	}
@@ -50,10 +46,6 @@ func runLive(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	prometheus, err := e.prometheus(c.String("prometheus"))
-	if err != nil {
-		return err
-	}
 	log, closer, err := cli.Log(c, "eval-live", true) // messages of schedulers go to the file only
 	if err != nil {
 		return err
@@ -62,66 +54,27 @@ func runLive(c *ucli.Context) error {
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
 	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
-	played := agreement.Config{Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir"), Prometheus: prometheus}
-	return cli.InFolder(c, cli.Computation[[]*agreement.Report]{
-		Manifest: e.manifest(c),
-		Run: func(w *runfolder.Writer) ([]*agreement.Report, error) {
-			defer view.Close()
-			return e.onClusters(c, played, runlog.New(w, len(e.scenarios), len(e.contenders)), view)
-		},
-		Print: func(reports []*agreement.Report) error {
-			if e.format == "json" {
-				return cli.JSON(c.App.Writer, reports)
-			}
-			for _, r := range reports {
-				if err := r.Write(c.App.Writer, e.format == "markdown"); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	})
-}
-
-// prometheus returns the path of a program of Prometheus, which may be in PATH; "" for "".
-func (e evaluation) prometheus(program string) (string, error) {
-	if program == "" {
-		return "", nil
-	}
-	if !slices.ContainsFunc(e.scenarios, func(s eval.Scenario) bool { return s.Usage != nil }) {
-		return "", exit.New(exit.Usage, errors.New("--prometheus: no scenario has usage that it could measure"),
-			"leave it out, or choose another scenario, such as blind; docs/how-to/evaluate.md makes one shorter")
-	}
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return "", exit.New(exit.Usage, fmt.Errorf("--prometheus: %w", err), testbed.PrometheusHint)
-	}
-	return filepath.Abs(path)
-}
-
-// onClusters repeats the episodes of all scenarios. Each goes to the log.
-func (e evaluation) onClusters(
-	c *ucli.Context, cfg agreement.Config, log *runlog.Log, view *progress.Bar,
-) (reports []*agreement.Report, err error) {
-	contenders := cfg.Contenders
+	var reports []*live.Report
 	for i, s := range e.scenarios {
-		there := s
-		there.Name = agreement.OnCluster(s)
-		cfg.Scenario, cfg.Contenders = s, slices.Clone(contenders)
-		for k, x := range contenders {
-			cfg.Contenders[k].Contender = log.Watched(there, []eval.Contender{x.Contender}, e.seeds[0])[0]
-		}
-		cfg.Progress = func(done float64, text string) {
-			view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text)
-		}
-		r, err := agreement.Run(c.Context, cfg)
+		r, err := live.Run(c.Context, live.Config{
+			Scenario: s, Seeds: e.seeds, Contenders: contenders, Launcher: program, LogDir: c.String("log-dir"),
+			Progress: func(done float64, text string) { view.Show((float64(i)+done)/float64(len(e.scenarios)), s.Name, text) },
+		})
 		if err != nil {
-			return reports, err
+			return err
 		}
-		log.WriteRows(there.Name, r.Policies(), r.Folder()...)
 		reports = append(reports, r)
 	}
-	return reports, nil
+	view.Close()
+	if e.format == "json" {
+		return cli.JSON(c.App.Writer, reports)
+	}
+	for _, r := range reports {
+		if err := r.Write(c.App.Writer, e.format == "markdown"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // liveEvaluation reads the flags that work in the simulator too, with other defaults.

@@ -7,7 +7,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/agreement"
+	"gnnsched/scheduler/eval/live"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/server"
@@ -19,7 +19,7 @@ const Kubernetes = "kube-scheduler"
 
 // WithProfiles gives every contender the scheduler profile that decides the same way on a
 // cluster. files are the ones that [List] got.
-func WithProfiles(contenders []eval.Contender, files []string) (out []agreement.Contender, err error) {
+func WithProfiles(contenders []eval.Contender, files []string) (out []live.Contender, err error) {
 	ofFile := map[string]server.Profile{}
 	for _, f := range files {
 		p, err := FileProfile(f)
@@ -29,7 +29,7 @@ func WithProfiles(contenders []eval.Contender, files []string) (out []agreement.
 		ofFile[p.SchedulerName] = p
 	}
 	for _, c := range contenders {
-		x := agreement.Contender{Contender: c, Running: strings.HasPrefix(c.Name, running+":")}
+		x := live.Contender{Contender: c, Running: strings.HasPrefix(c.Name, running+":")}
 		if p, is := ofFile[c.Name]; is {
 			x.Profile = p
 		} else if c.Name == Kubernetes {

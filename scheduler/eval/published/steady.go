@@ -72,15 +72,6 @@ func RunSteady(ctx context.Context, c Config, progress eval.Progress) (Steady, e
 	return out, err
 }
 
-// MeasuredSteady returns the tables of outcomes that were measured elsewhere, with a comparison for each workload.
-func MeasuredSteady(warmUp, days, load float64, workloads ...*eval.Comparison) Steady {
-	out := Steady{warmUp: warmUp, days: days}
-	for _, c := range workloads {
-		out.runs = append(out.runs, steadyRun{c, load})
-	}
-	return out
-}
-
 // The metrics of all pods. More is better for the allocation.
 var (
 	steadyAllocation = eval.Metric{

@@ -140,32 +140,15 @@ func (f *fleet) trainers() (pids []int) {
 
 // sample makes the i-th scheduler collect its garbage and reads its memory. It reports false if the scheduler does not answer.
 func (f *fleet) sample(ctx context.Context, i int) (sample, bool) {
-	pid := f.schedulers[i].pid()
-	in, err := f.read(ctx, i, "/debug/pprof/heap?gc=1")
-	if err != nil {
-		return sample{}, false
-	}
-	all, held, err := inUse([]byte(in))
-	if err != nil || f.keepProfile(pid, in) != nil {
+	p := f.schedulers[i]
+	pid := p.pid()
+	if _, err := f.read(ctx, i, "/debug/pprof/heap?gc=1"); err != nil {
 		return sample{}, false
 	}
 	text, err := f.read(ctx, i, "/metrics")
-	if err != nil || pid == 0 || pid != f.schedulers[i].pid() {
-		return sample{}, false
-	}
-	return sample{
-		pid: pid, name: f.schedulers[i].name, at: time.Now(), role: roleOf(text),
-		heap: all - held, held: held, rss: residentBytes(pid),
-	}, true
-}
-
-// keepProfile writes a heap profile beside the logs. Each process has two: its first and its latest.
-func (f *fleet) keepProfile(pid int, heap string) error {
-	path := f.file(fmt.Sprintf("heap-%d-first.pprof", pid))
-	if _, err := os.Stat(path); err == nil {
-		path = f.file(fmt.Sprintf("heap-%d-last.pprof", pid))
-	}
-	return os.WriteFile(path, []byte(heap), 0o600)
+	heap := heapOf(text)
+	ok := err == nil && heap > 0 && pid != 0 && pid == p.pid()
+	return sample{pid: pid, name: p.name, at: time.Now(), role: roleOf(text), heap: heap}, ok
 }
 
 // read reads a path of the i-th scheduler's endpoint.

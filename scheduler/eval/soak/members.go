@@ -126,11 +126,7 @@ func (f *fleet) prepare(m member) error {
 	}
 	f.ports = append(f.ports, port)
 	args := append([]string{"rungnn", "--config", file, "--port", strconv.Itoa(port), "--log-dir", "", "--log-level", "warn"}, m.flags...)
-	command := func() *exec.Cmd {
-		c := exec.Command(f.config.Scheduler, args...)
-		c.Env = append(os.Environ(), fmt.Sprintf("GODEBUG=memprofilerate=%d", profileRate))
-		return c
-	}
+	command := func() *exec.Cmd { return exec.Command(f.config.Scheduler, args...) }
 	f.schedulers = append(f.schedulers, &process{
 		name: m.name, output: f.file(m.name + ".log"), pause: 200 * time.Millisecond, command: command,
 	})

@@ -1,29 +1,22 @@
 package soak
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/google/pprof/profile"
 )
 
-// Memory is judged by the heap in use after a garbage collection that the soak asks for, by the heap profile and without upstream's events
-// and histograms. The resident memory (RSS) and the metric of the live heap move with the load. After memoryWarmup without kills, the
-// lower quartile of the last third may exceed the first third's by memoryTolerance.
+// Memory is judged by the heap after a garbage collection that the soak asks for. After memoryWarmup without kills, the lower quartile of
+// the last third may exceed the first third's by memoryTolerance.
 //
-// Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes. Its
-// bytes are left out by the heap profile, except the pods' names and IDs in events, which the informers allocated: about a fifteenth of the
-// events. They require a constant rate of pods, a warm-up as long as the recorder keeps an event, and thirds as long as its heap rises and
-// falls. Upstream's histograms (native ones since Kubernetes 1.37) keep at most 160 buckets for each set of labels, and begin one at a
-// value that none had before. So they grow with the number of pods, ever more slowly, for longer than a soak.
+// Upstream's event recorder keeps every event for six to twelve minutes, most of the heap, in proportion to the pods of these minutes, and
+// its histograms still grow a little. So the warm-up is as long as the recorder keeps an event, the thirds are as long as its heap rises
+// and falls, and the tolerance is wide: a leak of a kilobyte a pod exceeds it.
 const (
-	memoryTolerance = 0.05
+	memoryTolerance = 0.5
 	eventsKept      = 6 * time.Minute // finishTime of client-go's events.eventBroadcasterImpl
 	memoryWarmup    = 2 * eventsKept
 	memoryWindow    = 3 * eventsKept // the shortest after warm-up that is judged
@@ -38,9 +31,7 @@ type sample struct {
 	name string // of the member
 	at   time.Time
 	role string  // the metrics of its leases
-	heap float64 // bytes in use after a garbage collection, without what upstream bounds
-	held float64 // bytes that upstream bounds, about
-	rss  float64 // bytes
+	heap float64 // bytes after a garbage collection
 }
 
 // memory collects samples of all schedulers.
@@ -60,21 +51,18 @@ func (m *memory) add(s sample) {
 
 // verdict is the comparison for one process.
 type verdict struct {
-	pid         int
-	name        string  // of the member
-	from, to    float64 // lower quartiles of live heap without what upstream bounds, in bytes
-	held        float64 // lower quartile of what upstream bounds at the end, in bytes
-	rss, rssEnd float64 // lower quartiles of resident memory in bytes
-	window      time.Duration
+	pid      int
+	name     string  // of the member
+	from, to float64 // lower quartiles of the heap in bytes
+	window   time.Duration
 }
 
-// growth is the relative growth of the live heap.
+// growth is the relative growth of the heap.
 func (v verdict) growth() float64 { return v.to/v.from - 1 }
 
 func (v verdict) String() string {
-	return fmt.Sprintf("%s (process %d): live heap %.1f to %.1f MB (%+.1f %%) and %.0f MB of events and histograms, "+
-		"resident %.0f to %.0f MB, over %v",
-		v.name, v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.held/1e6, v.rss/1e6, v.rssEnd/1e6, v.window.Round(time.Second))
+	return fmt.Sprintf("%s (process %d): heap %.1f to %.1f MB (%+.1f %%), over %v",
+		v.name, v.pid, v.from/1e6, v.to/1e6, 100*v.growth(), v.window.Round(time.Second))
 }
 
 // verdicts compares the processes that lived from one time to another and kept their roles: a standby
@@ -84,7 +72,7 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 	defer m.mu.Unlock()
 	third := to.Sub(from) / 3
 	for pid, all := range m.samples {
-		var early, late []sample
+		var early, late []float64
 		roles := map[string]bool{}
 		for _, s := range all {
 			if s.at.Before(from) || s.at.After(to) {
@@ -93,84 +81,37 @@ func (m *memory) verdicts(from, to time.Time) (out []verdict) {
 			roles[s.role] = true
 			switch {
 			case s.at.Before(from.Add(third)):
-				early = append(early, s)
+				early = append(early, s.heap)
 			case s.at.After(to.Add(-third)):
-				late = append(late, s)
+				late = append(late, s.heap)
 			}
 		}
 		if len(early) == 0 || len(late) == 0 || len(roles) > 1 {
 			continue
 		}
-		out = append(out, verdict{
-			pid: pid, name: all[0].name, window: to.Sub(from),
-			from: quartile(early, heapOf), to: quartile(late, heapOf), held: quartile(late, heldOf), rss: quartile(early, rssOf),
-			rssEnd: quartile(late, rssOf),
-		})
+		out = append(out, verdict{pid: pid, name: all[0].name, window: to.Sub(from), from: quartile(early), to: quartile(late)})
 	}
 	slices.SortFunc(out, func(a, b verdict) int { return a.pid - b.pid })
 	return out
 }
 
-func heapOf(s sample) float64 { return s.heap }
-func heldOf(s sample) float64 { return s.held }
-func rssOf(s sample) float64  { return s.rss }
-
-// profileRate is the mean number of bytes between two samples in the schedulers' heap profiles. Go's default,
-// 512 KiB, would make what events hold uncertain by a tenth.
-const profileRate = 16 << 10
-
-// bounded are the beginnings of the names of functions that allocate what upstream bounds: events and the buckets of histograms.
-var bounded = []string{"k8s.io/client-go/tools/events.", "github.com/prometheus/client_golang/prometheus.addToBucket"}
-
-// inUse returns the bytes in use in a heap profile, and the part that upstream bounds.
-func inUse(heap []byte) (all, held float64, err error) {
-	p, err := profile.ParseData(heap)
-	if err != nil {
-		return 0, 0, fmt.Errorf("heap profile: %w", err)
-	}
-	column := slices.IndexFunc(p.SampleType, func(v *profile.ValueType) bool { return v.Type == "inuse_space" })
-	if column < 0 {
-		return 0, 0, errors.New("heap profile: it has no inuse_space")
-	}
-	for _, s := range p.Sample {
-		bytes := float64(s.Value[column])
-		all += bytes
-		if slices.ContainsFunc(s.Location, isBounded) {
-			held += bytes
-		}
-	}
-	return all, held, nil
-}
-
-func isBounded(l *profile.Location) bool {
-	return slices.ContainsFunc(l.Line, func(at profile.Line) bool {
-		return at.Function != nil && slices.ContainsFunc(bounded, func(name string) bool { return strings.HasPrefix(at.Function.Name, name) })
-	})
-}
-
-// quartile returns the lower quartile.
-func quartile(samples []sample, of func(sample) float64) float64 {
-	values := make([]float64, len(samples))
-	for i, s := range samples {
-		values[i] = of(s)
-	}
+// quartile returns the lower quartile. It sorts the values.
+func quartile(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/4]
 }
 
-// residentBytes returns the resident memory of a process, or 0 if it cannot be read.
-func residentBytes(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if rest, is := strings.CutPrefix(line, "VmRSS:"); is {
-			kb, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			return 1024 * kb
+// heapMetric is the beginning of the metric with the bytes of the heap.
+const heapMetric = "go_memstats_heap_alloc_bytes "
+
+// heapOf returns the bytes of the heap by the metrics of a process; 0 if they lack it.
+func heapOf(text string) (bytes float64) {
+	for line := range strings.Lines(text) {
+		if value, is := strings.CutPrefix(line, heapMetric); is {
+			bytes, _ = strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return 0
+	return bytes
 }
 
 // leaseMetric is the prefix of the metrics with the leases that a process holds.

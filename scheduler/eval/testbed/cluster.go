@@ -2,7 +2,6 @@ package testbed
 
 import (
 	"context"
-	"strings"
 )
 
 // Launcher starts simulated clusters.
@@ -33,13 +32,3 @@ type Nodes struct {
 	List   string // absolute path of an openb node list; the cluster has Count of its machines
 	GPUs   string // how the machines of List offer their GPUs, as kwokcluster's --gpus; default: capacity
 }
-
-// onlyNode is the suffix that kwokcluster appends to the name of a pool's first node.
-const onlyNode = "-0"
-
-// NodeName returns the name of the node in a pool of one node. The machines of a node list are such
-// pools, under their names in the list.
-func NodeName(pool string) string { return pool + onlyNode }
-
-// PoolName returns the name of the pool whose only node has a name.
-func PoolName(node string) string { return strings.TrimSuffix(node, onlyNode) }

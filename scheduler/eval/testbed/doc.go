@@ -6,6 +6,6 @@
 // cluster, and deletes the temporary folder. An interrupt and the end of the cluster or the
 // scheduler end the function's context.
 //
-// Pods follows and deletes the pods of a namespace. A Launcher starts the cluster. Program runs kwokcluster as a child
+// A Launcher starts the cluster. Program runs kwokcluster as a child
 // process. Package inprocess runs the cluster in this process, for benchmarks and tests that link an API server.
 package testbed

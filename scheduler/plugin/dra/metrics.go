@@ -35,34 +35,6 @@ const (
 	choiceNone  = "none"
 )
 
-// Choices are numbers of pods with claims that were reserved: pods that got the devices that the policy chose, others, and those about
-// which the policy had no opinion.
-type Choices struct {
-	Taken int `json:"taken"`
-	Other int `json:"other"`
-	None  int `json:"none"`
-}
-
-// ChoicesOf returns the choices of a profile since this process started.
-func ChoicesOf(profile string) (c Choices, err error) {
-	for choice, n := range map[string]*int{choiceTaken: &c.Taken, choiceOther: &c.Other, choiceNone: &c.None} {
-		if *n, err = metric.Value(choices.WithLabelValues(profile, choice)); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-// Plus returns the sums of c and other.
-func (c Choices) Plus(other Choices) Choices {
-	return Choices{c.Taken + other.Taken, c.Other + other.Other, c.None + other.None}
-}
-
-// Since returns the choices of c that were made after those of before.
-func (c Choices) Since(before Choices) Choices {
-	return Choices{c.Taken - before.Taken, c.Other - before.Other, c.None - before.None}
-}
-
 // countChoice counts a pod that got some cards, given those that the policy chose.
 func countChoice(profile string, chosen, got cluster.DeviceSet) {
 	result := choiceTaken

@@ -24,14 +24,14 @@ type SteadyPod struct {
 	Lifetime float64 // seconds
 }
 
-// ErrNoLifetime is DrawSteady's error for a list without times.
-var ErrNoLifetime = errors.New("the pods have no creation_time and deletion_time, so their lifetimes are not known")
+// errNoLifetime is DrawSteady's error for a list without times.
+var errNoLifetime = errors.New("the pods have no creation_time and deletion_time, so their lifetimes are not known")
 
-// CheckLifetimes returns ErrNoLifetime if a pod has no times.
+// CheckLifetimes returns errNoLifetime if a pod has no times.
 func CheckLifetimes(pods []Pod) error {
 	for _, p := range pods {
 		if p.Created == NoTime || p.Deleted == NoTime {
-			return ErrNoLifetime
+			return errNoLifetime
 		}
 	}
 	return nil

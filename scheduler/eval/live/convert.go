@@ -1,17 +1,18 @@
-package agreement
+package live
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/sim"
 )
 
@@ -54,14 +55,28 @@ func devicesInUse(nodes []*cluster.Node) *sim.GPUOutcome {
 
 // snapshot reads the cluster from the API server. Nodes have their names in the simulator and are
 // sorted by them. unbound is the number of pods without a node.
-func snapshot(ctx context.Context, client kubernetes.Interface) (nodes []*cluster.Node, unbound int, err error) {
-	snapshot, unbound, err := testbed.Snapshot(ctx, client)
+func snapshot(ctx context.Context, client kubernetes.Interface) (out []*cluster.Node, unbound int, err error) {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("list the nodes: %w", err)
 	}
-	for _, n := range snapshot.Nodes {
-		n.Name = testbed.PoolName(n.Name)
+	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the pods: %w", err)
 	}
-	slices.SortFunc(snapshot.Nodes, func(a, b *cluster.Node) int { return strings.Compare(a.Name, b.Name) })
-	return snapshot.Nodes, unbound, nil
+	all, unbound, err := kube.Snapshot(nodes.Items, pods.Items)
+	for _, n := range all.Nodes {
+		n.Name = poolName(n.Name)
+	}
+	slices.SortFunc(all.Nodes, func(a, b *cluster.Node) int { return strings.Compare(a.Name, b.Name) })
+	return all.Nodes, unbound, err
 }
+
+// onlyNode is the suffix that kwokcluster appends to the name of a pool's first node.
+const onlyNode = "-0"
+
+// nodeName returns the name of the node in a pool of one node.
+func nodeName(pool string) string { return pool + onlyNode }
+
+// poolName returns the name of the pool whose only node has a name.
+func poolName(node string) string { return strings.TrimSuffix(node, onlyNode) }

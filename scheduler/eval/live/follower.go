@@ -1,4 +1,4 @@
-package agreement
+package live
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -28,26 +27,22 @@ type follower struct {
 	scheduler string // name of the profile under test
 	env       *sim.Env
 	plan      []sim.Arrival
-	rows      map[string]int32 // index of the simulator's nodes, by their names
-	lost      map[string]bool  // lost nodes, by their names on the cluster
-	running   map[int]string   // names of pods, by arrival
-	pods      *testbed.Pods
-	usage     *player // nil without usage
+	rows      map[string]int32    // index of the simulator's nodes, by their names
+	lost      map[string]bool     // lost nodes, by their names on the cluster
+	running   map[int]*corev1.Pod // by arrival
+	pods      *pods
+	tries     int    // names of pods given so far
+	trial     string // begins them
 }
 
 // newFollower empties the cluster and creates the pods that run from the start of the episode.
-func newFollower(
-	ctx context.Context, client kubernetes.Interface, pods *testbed.Pods, scheduler string, env *sim.Env,
-) (*follower, error) {
+func newFollower(ctx context.Context, pods *pods, trial, scheduler string, env *sim.Env) (*follower, error) {
+	client := pods.client
 	f := &follower{
-		client: client, pods: pods, scheduler: scheduler, env: env, plan: env.Plan(),
-		rows: rowsByName(env.Snapshot().Nodes), lost: map[string]bool{}, running: map[int]string{},
+		client: client, pods: pods, trial: trial, scheduler: scheduler, env: env, plan: env.Plan(),
+		rows: rowsByName(env.Snapshot().Nodes), lost: map[string]bool{}, running: map[int]*corev1.Pod{},
 	}
-	if err := pods.Clear(ctx); err != nil {
-		return nil, err
-	}
-	var err error
-	if f.usage, err = newPlayer(ctx, client, env); err != nil {
+	if err := pods.clear(ctx); err != nil {
 		return nil, err
 	}
 	for i, n := range env.Snapshot().Nodes {
@@ -56,8 +51,8 @@ func newFollower(
 				return nil, fmt.Errorf("node %s has pods with GPUs from the start, and the scenario does not say on which devices", n.Name)
 			}
 			for c := range g.Count {
-				p := f.pod(fmt.Sprintf("initial-%d-%d-%d", i, k, c), &cluster.Pod{Requests: g.Each})
-				p.Spec.NodeName = testbed.NodeName(n.Name)
+				p := f.pod(fmt.Sprintf("%s-initial-%d-%d-%d", trial, i, k, c), &cluster.Pod{Requests: g.Each})
+				p.Spec.NodeName = nodeName(n.Name)
 				if err := f.create(ctx, p); err != nil {
 					return nil, err
 				}
@@ -107,33 +102,30 @@ func (f *follower) create(ctx context.Context, p *corev1.Pod) error {
 // place creates the pending pod and returns the candidate and the devices that kube-scheduler chose
 // for it.
 func (f *follower) place(ctx context.Context) (choice eval.Choice, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*testbed.Patience,
-		fmt.Errorf("after %v kube-scheduler still binds pods to deleted nodes", 2*testbed.Patience))
-	defer cancel()
 	arrival := f.env.Next()
 	for {
-		p, err := f.schedule(ctx, arrival)
+		p, refused, err := f.schedule(ctx, arrival)
 		if err != nil {
 			return choice, err
 		}
 		if f.lost[p.Spec.NodeName] { // the scheduler had not seen the deletion yet: create another pod, as a controller would
-			if err := f.pods.Delete(ctx, p.Name); err != nil {
+			if err := f.pods.delete(ctx, p.Name); err != nil {
 				return choice, err
 			}
 			continue
 		}
 		if p.Spec.NodeName == "" {
 			return choice, fmt.Errorf("kube-scheduler finds no node for pod %s, but the simulator finds %d: %s", p.Name,
-				len(f.env.Candidates()), p.Refused.Message)
+				len(f.env.Candidates()), refused)
 		}
-		f.running[arrival] = p.Name
-		return f.choice(p.Pod)
+		f.running[arrival] = p
+		return f.choice(p)
 	}
 }
 
 // choice translates the node and the devices of a bound pod into a choice in the simulator.
 func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
-	row, known := f.rows[testbed.PoolName(p.Spec.NodeName)]
+	row, known := f.rows[poolName(p.Spec.NodeName)]
 	out.Candidate = slices.Index(f.env.Candidates(), row)
 	if !known || out.Candidate < 0 {
 		return out, fmt.Errorf("kube-scheduler bound pod %s to %s, where it does not fit according to the simulator", p.Name, p.Spec.NodeName)
@@ -149,34 +141,24 @@ func (f *follower) choice(p *corev1.Pod) (out eval.Choice, err error) {
 	return out, nil
 }
 
-// schedule creates a pod for an arrival and returns it once kube-scheduler has decided. Each attempt
-// has a new name, since events of the previous pod may still come.
-func (f *follower) schedule(ctx context.Context, arrival int) (decided *testbed.SeenPod, err error) {
-	name := fmt.Sprintf("pod-%d", arrival)
-	for n := 1; f.pods.Seen(name) != nil; n++ {
-		name = fmt.Sprintf("pod-%d-again-%d", arrival, n)
-	}
-	p := f.pod(name, f.plan[arrival].Pod)
-	if err := f.usage.describe(p, f.plan[arrival].Usage); err != nil {
-		return nil, err
-	}
+// schedule creates a pod for an arrival and returns it once kube-scheduler has decided, and why kube-scheduler refused it. Each attempt
+// has a new name, since events of an earlier pod may still come.
+func (f *follower) schedule(ctx context.Context, arrival int) (decided *corev1.Pod, refused string, err error) {
+	f.tries++
+	p := f.pod(fmt.Sprintf("%s-%d-%d", f.trial, arrival, f.tries), f.plan[arrival].Pod)
 	if err := f.create(ctx, p); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	err = f.pods.Wait(ctx, "kube-scheduler did not decide about pod "+name, func() (bool, int) {
-		decided = f.pods.Seen(name)
-		return decided != nil && (decided.Spec.NodeName != "" || decided.Refused != nil), 0
-	})
-	return decided, err
+	return f.pods.decided(ctx, p.Name)
 }
 
 // remove deletes the pods that have left the simulator, because their lifetime is over or their work is done.
 func (f *follower) remove(ctx context.Context) error {
-	for arrival, name := range f.running {
+	for arrival, p := range f.running {
 		if f.env.Runs(arrival) {
 			continue
 		}
-		if err := f.pods.Delete(ctx, name); err != nil {
+		if err := f.pods.delete(ctx, p.Name); err != nil {
 			return err
 		}
 		delete(f.running, arrival)
@@ -195,24 +177,24 @@ func (f *follower) lose(ctx context.Context) error {
 		if _, stays := left[name]; stays {
 			continue
 		}
-		node := testbed.NodeName(name)
+		node := nodeName(name)
 		f.lost[node] = true
 		if err := f.client.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("delete node %s: %w", node, err)
 		}
-		if err := f.pods.DeleteAll(ctx, "spec.nodeName="+node); err != nil {
+		if err := f.pods.deleteAll(ctx, "spec.nodeName="+node); err != nil {
 			return err
 		}
 	}
 	f.rows = left
-	maps.DeleteFunc(f.running, func(_ int, name string) bool { return f.lost[f.pods.Seen(name).Spec.NodeName] })
+	maps.DeleteFunc(f.running, func(_ int, p *corev1.Pod) bool { return f.lost[p.Spec.NodeName] })
 	return nil
 }
 
 // outcome lets kube-scheduler try the pods that still wait, and measures the cluster.
 func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	for _, arrival := range f.env.Waiting() {
-		if _, err := f.schedule(ctx, arrival); err != nil {
+		if _, _, err := f.schedule(ctx, arrival); err != nil {
 			return sim.Outcome{}, err
 		}
 	}
@@ -223,7 +205,6 @@ func (f *follower) outcome(ctx context.Context) (sim.Outcome, error) {
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
 	o.Cost = f.env.Config().Objective.Cost(nodes)
-	o.Usage = f.usage.outcome()
 	o.Arrived, o.Unscheduled = len(f.plan), unbound
 	o.Placed = o.Arrived - unbound
 	return o, nil

@@ -1,20 +1,16 @@
-package agreement
+package live
 
 import (
 	"context"
 	"fmt"
 
-	"k8s.io/client-go/kubernetes"
-
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 )
 
-// Contender is a policy and the scheduler profile that should decide the same on a cluster. Its observer watches the
-// cluster's decisions, with the policy's scores.
+// Contender is a policy and the scheduler profile that should decide the same on a cluster.
 type Contender struct {
 	eval.Contender
 	Profile server.Profile
@@ -38,14 +34,14 @@ type Trial struct {
 
 // trial plays the episode of one seed and one contender in the simulator, and then on the
 // cluster.
-func (c Config) trial(ctx context.Context, client kubernetes.Interface, pods *testbed.Pods, i, k int) (Trial, error) {
+func (c Config) trial(ctx context.Context, pods *pods, i, k int) (Trial, error) {
 	x, seed := c.Contenders[k], c.Seeds[i]
 	t := Trial{Policy: x.Name, Seed: seed}
 	env, err := sim.New(c.Scenario.Config)
 	if err != nil {
 		return t, err
 	}
-	setting := policy.Setting{Seed: seed, Typical: env.Typical()}
+	setting := policy.Setting{Seed: seed, Typical: env.Typical(), Running: env.TypicalRunning()}
 	_, nodes, err := eval.Placements(env, seed, eval.Deciding(x.New(setting), x.Ties(seed)))
 	if err != nil {
 		return t, fmt.Errorf("in the simulator: %w", err)
@@ -54,23 +50,17 @@ func (c Config) trial(ctx context.Context, client kubernetes.Interface, pods *te
 	if err := env.Reset(seed); err != nil {
 		return t, err
 	}
-	f, err := newFollower(ctx, client, pods, x.Profile.SchedulerName, env)
+	f, err := newFollower(ctx, pods, fmt.Sprintf("pod-%d-%d", i, k), x.Profile.SchedulerName, env)
 	if err != nil {
 		return t, err
 	}
 	e := episode{follower: f, trial: &t, policy: judge{policy: x.New(setting)}, simulated: nodes}
-	if x.Observe != nil {
-		e.observer = x.Observe(seed)
-	}
 	for !env.Done() {
 		if err := e.step(ctx); err != nil {
 			return t, err
 		}
 		done := float64(t.Placed) / float64(max(t.Simulated.Placed, 1))
 		c.Progress(c.done(i, k, done), fmt.Sprintf("%s, seed %d: %s has placed %.0f%% of the pods", c.Scenario.Name, seed, x.Name, 100*done))
-	}
-	if e.observer != nil {
-		e.observer.Ended(env)
 	}
 	t.Cluster, err = f.outcome(ctx)
 	return t, err
@@ -82,7 +72,6 @@ type episode struct {
 	trial     *Trial
 	policy    judge
 	simulated map[int][]string // nodes of the simulator's own episode by arrival, without those already compared
-	observer  eval.Observer    // of the cluster's decisions, or nil
 }
 
 // step places the next pod on the cluster, compares its node with the simulator's, and applies the
@@ -106,28 +95,19 @@ func (e *episode) step(ctx context.Context) error {
 	if e.policy.best(choice.Candidate) {
 		t.Best++
 	}
-	if e.observer != nil {
-		choice.Scores = e.policy.scores
-		e.observer.Decided(env, choice)
-	}
 	env.StepOn(choice.Candidate, choice.Devices)
-	if err := e.follower.usage.follow(ctx); err != nil {
-		return err
-	}
 	if err := e.follower.lose(ctx); err != nil {
 		return err
 	}
 	return e.follower.remove(ctx)
 }
 
-// atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no averages over the episode except of usage,
-// the only averages that a cluster measures.
+// atEnd returns the outcome at the end of the simulator's episode. Unlike env.Outcome, it has no averages over the episode.
 func atEnd(env *sim.Env) sim.Outcome {
 	nodes := env.Snapshot().Nodes
 	all := env.Outcome()
 	o := sim.Measure(nodes)
 	o.GPU = devicesInUse(nodes)
-	o.Usage = all.Usage
 	o.Cost = env.Config().Objective.Cost(nodes)
 	o.Arrived = all.Arrived
 	o.Placed, o.Unscheduled = all.Placed, all.Unscheduled

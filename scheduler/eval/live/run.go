@@ -1,15 +1,22 @@
-package agreement
+package live
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
-	measured "gnnsched/scheduler/usage"
+	"gnnsched/workload"
 )
 
 // Config describes which episodes to repeat.
@@ -19,9 +26,10 @@ type Config struct {
 	Contenders []Contender      // preferences count in their profiles as in the scenario
 	Launcher   testbed.Launcher // starts the clusters
 	LogDir     string           // folder of the cluster's log; empty: the log is deleted with the cluster
-	Prometheus string           // program that schedulers ask what pods use in scenarios with usage; empty: they ask metrics.k8s.io
 	// Progress is called with the overall progress, from 0 to 1, and a line about the current step.
 	Progress func(done float64, text string)
+	// Beside, if it is set, is called with each cluster and what plays on it, and calls play.
+	Beside func(ctx context.Context, b *testbed.Bed, play func(context.Context) error) error
 }
 
 // Report is the result of Run.
@@ -34,13 +42,9 @@ type Report struct {
 // Run repeats every episode. When it returns, the clusters and schedulers have stopped and the
 // clusters are deleted, also after an error or the end of ctx.
 func Run(ctx context.Context, c Config) (*Report, error) {
-	if c.Scenario.Traffic != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic, which pods of a simulated cluster do not send", c.Scenario.Name),
-			"leave --live out, or choose another scenario")
-	}
-	if c.Scenario.OpenB != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s is the openb trace, which has too many pods to wait for each of them",
-			c.Scenario.Name), "gnnsched eval openb --live deploys it on a cluster")
+	if c.Scenario.Traffic != nil || c.Scenario.Usage != nil {
+		return nil, exit.New(exit.Usage, fmt.Errorf("scenario %s has traffic or usage, which pods of a simulated cluster do not have",
+			c.Scenario.Name), "leave --live out, or choose another scenario")
 	}
 	r := &Report{Scenario: c.Scenario, Seeds: c.Seeds}
 	together := len(c.Contenders) // on one cluster
@@ -73,41 +77,39 @@ func (c Config) onCluster(ctx context.Context, i, from, to int) (trials []Trial,
 	if err := env.Reset(c.Seeds[i]); err != nil {
 		return nil, err
 	}
-	if err := c.checkUsage(env); err != nil {
-		return nil, err
-	}
 	nodes, err := nodesOf(env)
 	if err != nil {
 		return nil, err
 	}
-	bed := testbed.Config{Name: "agreement", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
+	bed := testbed.Config{Name: "live", Launcher: c.Launcher, Nodes: nodes, LogDir: c.LogDir}
 	err = testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
 		if err := c.createServices(ctx, b.Client, env.Plan()); err != nil { // before the scheduler starts
 			return err
 		}
-		source, end, err := c.usageSource(ctx, b)
-		if err != nil {
-			return err
-		}
-		defer end()
-		stop, err := b.StartScheduler(ctx, c.scheduler(source))
+		stop, err := b.StartScheduler(ctx, c.scheduler())
 		if err != nil {
 			return err
 		}
 		defer stop()
-		pods, err := testbed.WatchPods(ctx, b.Client, namespace)
+		pods, err := watchPods(ctx, b.Client)
 		if err != nil {
 			return err
 		}
-		defer pods.Stop()
-		for k := from; k < to; k++ {
-			t, err := c.trial(ctx, b.Client, pods, i, k)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.Contenders[k].Name, err)
+		defer pods.stop()
+		play := func(ctx context.Context) error {
+			for k := from; k < to; k++ {
+				t, err := c.trial(ctx, pods, i, k)
+				if err != nil {
+					return fmt.Errorf("%s: %w", c.Contenders[k].Name, err)
+				}
+				trials = append(trials, t)
 			}
-			trials = append(trials, t)
+			return nil
 		}
-		return nil
+		if c.Beside != nil {
+			return c.Beside(ctx, b, play)
+		}
+		return play(ctx)
 	})
 	return trials, err
 }
@@ -126,16 +128,48 @@ func nodesOf(env *sim.Env) (testbed.Nodes, error) {
 	return testbed.Nodes{Pools: y}, nil
 }
 
-// scheduler has a profile for each contender, with a source of measured usage. It scores every node, as the simulator does.
-func (c Config) scheduler(source *measured.Config) server.Config {
+// onePass is the time that a network has for a decision. It is long, because a machine may be busy and what a network decides counts here.
+const onePass = time.Minute
+
+// scheduler has a profile for each contender. It scores every node, as the simulator does.
+func (c Config) scheduler() server.Config {
 	out := server.Config{PercentageOfNodesToScore: 100}
 	for _, x := range c.Contenders {
 		p := x.Profile
 		p.Preferences = c.Scenario.PreferenceMode()
-		if p.Variant != server.DefaultProfile { // upstream's profile has no use for it
-			p.Usage = source
+		if p.Variant != server.DefaultProfile { // upstream's profile has no use for these
+			p.Deadline.Duration = cmp.Or(p.Deadline.Duration, onePass)
+			if o := c.Scenario.OpenB; o != nil && !x.Running {
+				p.Workload = o.PodsFile
+			}
 		}
 		out.Profiles = append(out.Profiles, p)
 	}
 	return out
+}
+
+// createServices creates a Service for the pods of each owner in the plan of an episode. Upstream's
+// default topology spread needs it: the pods are created one by one, without the ReplicaSet that would
+// own them elsewhere. A scenario in which replicas are not spread gets no Services, because
+// kube-scheduler's default profile has no other way to leave them alone.
+func (c Config) createServices(ctx context.Context, client kubernetes.Interface, plan []sim.Arrival) error {
+	if c.Scenario.PreferenceMode() != preference.First {
+		return nil
+	}
+	known := map[string]bool{"": true}
+	for _, a := range plan {
+		owner := a.Pod.Owner
+		if known[owner] {
+			continue
+		}
+		known[owner] = true
+		s := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: namespace},
+			Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{workload.LabelName: owner}},
+		}
+		if _, err := client.CoreV1().Services(namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create service %s: %w", owner, err)
+		}
+	}
+	return nil
 }

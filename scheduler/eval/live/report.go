@@ -1,4 +1,4 @@
-package agreement
+package live
 
 import (
 	"encoding/json"
@@ -8,21 +8,15 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
 )
 
 // metrics names the metrics that can be measured on a cluster at the end of an episode.
 var metrics = []string{"cost", "cpuStd", "memoryStd", "unscheduled", "nodesInUse", "gpuIdle"}
 
-// usageMetrics names the metrics of an episode with usage, whose costs depend on the nodes' usage. All but unscheduled are means over time.
-var usageMetrics = []string{"usageImbalance", "resourcesUnused", "cpuUnused", "hotTime", "throttledPart", "unscheduled"}
-
 // metrics returns the metrics of the report.
 func (r *Report) metrics() (out []eval.Metric) {
-	names := metrics
-	if r.Scenario.Usage != nil {
-		names = usageMetrics
-	}
-	for _, name := range names {
+	for _, name := range metrics {
 		if m, err := eval.FindMetric(name); err == nil && (name != "gpuIdle" || r.gpus()) {
 			out = append(out, m)
 		}
@@ -40,11 +34,7 @@ func (r *Report) Write(w io.Writer, markdown bool) error {
 	p.Printf("\n\nHow many pods of %s got the same node as in the simulator, and how many a node that the simulator's\n"+
 		"policy would have chosen in the same state:\n\n", r.seeds())
 	p.Table(r.placements())
-	means := "Means at the end of the episodes"
-	if r.Scenario.Usage != nil {
-		means = "Means over the time after the fill"
-	}
-	p.Printf("\n%s:\n\n", means)
+	p.Printf("\nMeans at the end of the episodes:\n\n")
 	p.Table(r.means())
 	p.Printf("\n")
 	return p.Write(w)
@@ -66,15 +56,15 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}{r.Scenario.Name, r.Scenario.About, r.Trials})
 }
 
-// Policies returns the names of the contenders in their order.
-func (r *Report) Policies() []string {
+// policies returns the names of the contenders in their order.
+func (r *Report) policies() []string {
 	return choice.Names(r.Trials[:len(r.Trials)/len(r.Seeds)], func(t Trial) string { return t.Policy })
 }
 
 // placements returns the rows of the first table.
 func (r *Report) placements() [][]string {
 	rows := [][]string{{"policy", "pods", "same node", "same decision"}}
-	for _, name := range r.Policies() {
+	for _, name := range r.policies() {
 		var placed, same, best int
 		for _, t := range r.Trials {
 			if t.Policy == name {
@@ -96,7 +86,7 @@ func share(n, of int) string {
 // means returns the rows of the second table.
 func (r *Report) means() [][]string {
 	rows := [][]string{{"metric", "policy", "simulator", "cluster", "difference", "relative"}}
-	simulator, cluster := r.comparison("", simulated), r.comparison("", live)
+	simulator, cluster := r.comparison(simulated), r.comparison(live)
 	for _, m := range r.metrics() {
 		for i, x := range simulator.Results {
 			s, c := x.Mean(m), cluster.Results[i].Mean(m)
@@ -111,3 +101,11 @@ func (r *Report) means() [][]string {
 }
 
 func decimal(v float64, m eval.Metric) string { return strconv.FormatFloat(v, 'f', m.Digits, 64) }
+
+func live(t Trial) sim.Outcome      { return t.Cluster }
+func simulated(t Trial) sim.Outcome { return t.Simulated }
+
+// comparison returns the outcomes on one of the two sides.
+func (r *Report) comparison(of func(Trial) sim.Outcome) *eval.Comparison {
+	return eval.Collect(r.Trials, func(t Trial) (string, uint64, sim.Outcome) { return t.Policy, t.Seed, of(t) })
+}

@@ -1,0 +1,208 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	ucli "github.com/urfave/cli/v2"
+
+	"gnnsched/cmd/internal/top"
+	"gnnsched/internal/choice"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/eval/contender"
+	"gnnsched/scheduler/eval/live"
+	"gnnsched/scheduler/eval/testbed"
+	"gnnsched/scheduler/server"
+	"gnnsched/scheduler/sim"
+)
+
+// Demo returns the command demo, a setting of package live.
+func Demo() *ucli.Command {
+	return &ucli.Command{
+		Name:  "demo",
+		Usage: "see where the networks pay: mixed nodes under load and a pool of GPUs, beside the default scheduler",
+		Description: "It starts simulated clusters, deploys the same pods through a network and the default scheduler, says what is\n" +
+			"won, and prints the figures beside the simulator's. Then it removes the clusters. It touches no other one.\n\n" +
+			"Examples:\n" +
+			"   gnnsched demo                            # about a minute\n" +
+			"   gnnsched demo --seeds 5 --seed 20        # more workloads, and others\n" +
+			"   gnnsched demo --no-view > results.txt    # lines instead of the live view",
+		Flags: append([]ucli.Flag{
+			&ucli.IntFlag{Name: "seeds", Value: 2, Usage: "`NUMBER` of workloads in each part; each is deployed once through each scheduler"},
+			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first workload; the others follow it"},
+			&ucli.StringFlag{Name: "variant", Value: "gnn", Usage: "learned `PROFILE` for the part without GPUs: gnn, dqn, acgnn or acdqn"},
+			&ucli.BoolFlag{Name: "no-view", Usage: "print lines instead of drawing the cluster"},
+			&ucli.StringFlag{Name: "kwokcluster", Usage: "`PATH` of kwokcluster; default: in the directory of this program, else in PATH"},
+		}, cli.LogFlags()...),
+		Action: cli.FlagsOnly(runDemo),
+	}
+}
+
+// demoPart is one comparison of the demo: a network and the default scheduler on a scenario.
+type demoPart struct {
+	title, scenario, learned string
+
+	figure string // that is compared
+	of     func(sim.Outcome) float64
+	more   bool // more is better
+}
+
+func demoParts(variant string) []demoPart {
+	return []demoPart{
+		{"Mixed nodes under load", "jobs", variant, "standard deviation of the nodes' load",
+			func(o sim.Outcome) float64 { return 100 * (o.CPUStd + o.MemoryStd) / 2 }, false},
+		{"A pool of GPUs", "gpu-pool", "gpu-gnn", "GPUs allocated",
+			func(o sim.Outcome) float64 { return 100 * o.GPU.Allocation }, true},
+	}
+}
+
+// The workloads that the simulator plays, far from those on the clusters.
+const usualSeed, usualSeeds = 101, 40
+
+// demo is a run of the demo.
+type demo struct {
+	launcher testbed.Launcher
+	logDir   string
+	draw     bool // the cluster on the terminal; otherwise it prints a line now and then
+	seeds    []uint64
+	err      io.Writer // for progress
+
+	line     atomic.Pointer[string] // about the current step, for the view
+	reported time.Time              // when a line was printed
+}
+
+func runDemo(c *ucli.Context) error {
+	seeds, err := seedsOf(c, 1)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(server.Variants, c.String("variant")) {
+		return exit.Usagef("%w", choice.Unknown("variant", c.String("variant"), server.Variants))
+	}
+	draw := !c.Bool("no-view") && cli.IsTerminal(os.Stdout) && cli.IsTerminal(os.Stderr) && os.Getenv("TERM") != "dumb"
+	_, closer, err := cli.Log(c, "demo", draw)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	program, err := testbed.FindProgram(c.String("kwokcluster"))
+	if err != nil {
+		return err
+	}
+	d := &demo{launcher: program, logDir: c.String("log-dir"), draw: draw, seeds: seeds, err: c.App.ErrWriter}
+	var reports []*live.Report
+	for _, p := range demoParts(c.String("variant")) {
+		r, err := d.play(c.Context, p)
+		if err != nil {
+			return err
+		}
+		usual, err := p.usual(c.Context, r.Scenario)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(c.App.Writer, p.verdict(r, usual))
+		reports = append(reports, r)
+	}
+	for _, r := range reports {
+		fmt.Fprintln(c.App.Writer)
+		if err := r.Write(c.App.Writer, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play deploys the workloads of a part through both schedulers on a cluster for each.
+func (d *demo) play(ctx context.Context, p demoPart) (*live.Report, error) {
+	s, err := eval.Find(p.scenario)
+	if err != nil {
+		return nil, err
+	}
+	list, err := contender.List([]string{contender.Kubernetes, p.learned}, nil)
+	if err != nil {
+		return nil, err
+	}
+	with, err := contender.WithProfiles(list, nil)
+	if err != nil {
+		return nil, err
+	}
+	return live.Run(ctx, live.Config{
+		Scenario: s, Seeds: d.seeds, Contenders: with, Launcher: d.launcher, LogDir: d.logDir, Beside: d.show,
+		Progress: func(_ float64, text string) { d.report(p.title + ": " + text) },
+	})
+}
+
+// report shows a line in the view, or prints one every two seconds.
+func (d *demo) report(text string) {
+	d.line.Store(&text)
+	if !d.draw && time.Since(d.reported) > 2*time.Second {
+		d.reported = time.Now()
+		fmt.Fprintln(d.err, text)
+	}
+}
+
+// show plays beneath the terminal view, if there is one.
+func (d *demo) show(ctx context.Context, b *testbed.Bed, play func(context.Context) error) error {
+	if !d.draw {
+		return play(ctx)
+	}
+	view, closeView := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		defer closeView()
+		done <- play(ctx)
+	}()
+	status := func() string { return *d.line.Load() }
+	err := top.Run(view, top.Config{Client: b.Client, Title: "gnnsched demo", Interval: 500 * time.Millisecond, Status: status})
+	switch {
+	case errors.Is(err, top.ErrInterrupted):
+		b.End(context.Canceled)
+	case err != nil:
+		b.End(err)
+	case view.Err() == nil: // the reader pressed q: go on without the view
+		fmt.Fprintln(d.err, "the view is closed; the demo goes on (Ctrl-C ends it)")
+	}
+	return <-done
+}
+
+// usual compares both policies on other workloads in the simulator.
+func (p demoPart) usual(ctx context.Context, s eval.Scenario) (*eval.Comparison, error) {
+	list, err := contender.List([]string{contender.Kubernetes, p.learned}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return eval.Compare(ctx, s, list, eval.Seeds(usualSeed, usualSeeds), nil)
+}
+
+// verdict says which scheduler did better, on the cluster and in the simulator.
+func (p demoPart) verdict(r *live.Report, usual *eval.Comparison) string {
+	var base, learned []sim.Outcome
+	for i := 0; i < len(r.Trials); i += 2 {
+		base, learned = append(base, r.Trials[i].Cluster), append(learned, r.Trials[i+1].Cluster)
+	}
+	here, ours, theirs := p.count(learned, base)
+	there, simulated, by := p.count(usual.Results[1].Outcomes, usual.Results[0].Outcomes)
+	return fmt.Sprintf("%s: %s is better than the default scheduler on %d of %d workloads (%s %.1f %%, not %.1f %%), "+
+		"and in the simulator on %d of %d others (%.1f %%, not %.1f %%).",
+		p.title, p.learned, here, len(base), p.figure, ours, theirs, there, len(usual.Seeds), simulated, by)
+}
+
+// count returns on how many workloads the first outcomes are better, and both means.
+func (p demoPart) count(learned, base []sim.Outcome) (better int, ours, theirs float64) {
+	for i := range learned {
+		a, b := p.of(learned[i]), p.of(base[i])
+		if a != b && (a > b) == p.more {
+			better++
+		}
+		ours, theirs = ours+a/float64(len(learned)), theirs+b/float64(len(base))
+	}
+	return better, ours, theirs
+}
