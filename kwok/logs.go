@@ -11,7 +11,7 @@ import (
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
 
 	"gnnsched/internal/logging"
-	"gnnsched/kwok/internal/jsonlog"
+	"gnnsched/kwok/internal/etcdlog"
 )
 
 // etcdLog passes etcd's warnings and errors to a zerolog logger. It drops warnings until etcd
@@ -91,7 +91,7 @@ type kwokWriter struct {
 // Write implements io.Writer.
 func (w kwokWriter) Write(b []byte) (int, error) {
 	if w.ctx.Err() == nil {
-		jsonlog.Forward(w.log, b, harmless)
+		etcdlog.Forward(w.log, b, harmless)
 	}
 	return len(b), nil
 }

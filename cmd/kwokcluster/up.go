@@ -23,7 +23,6 @@ import (
 	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/kwok/nodepool/recorded"
 	"gnnsched/workload/record"
 	"gnnsched/workload/trace/openb"
 )
@@ -173,7 +172,7 @@ func pools(c *ucli.Context) ([]nodepool.Pool, error) {
 	if !ok {
 		return nodepool.Load(c.String("pools"))
 	}
-	out, notes, err := recorded.Pools(moment)
+	out, notes, err := nodepool.Recorded(moment)
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--pools: %w", err), "docs/how-to/record.md says how to make a record")
 	}

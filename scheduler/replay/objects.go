@@ -10,13 +10,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"gnnsched/workload/record"
-	"gnnsched/workload/record/restore"
+	rows "gnnsched/workload/record/play"
 )
 
 // objects turns rows of a record into objects of Kubernetes' API. Pods that are equal in all that matters share
 // their containers and the rest of their specs.
 type objects struct {
-	restore.Reader
+	rows.Reader
 	templates map[record.Pod]*v1.Pod
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 
 	"gnnsched/workload/record"
-	"gnnsched/workload/record/restore"
+	rows "gnnsched/workload/record/play"
 )
 
 // owner names a controller of pods.
@@ -64,7 +64,7 @@ func fill(shared informers.SharedInformerFactory, s *Source) error {
 	}
 	spaces := shared.Core().V1().Namespaces().Informer().GetIndexer()
 	began := slices.DeleteFunc(slices.Clone(s.Objects), func(o record.Object) bool { return o.From > s.To })
-	for name, labels := range restore.Namespaces(s.Pods, began) {
+	for name, labels := range rows.Namespaces(s.Pods, began) {
 		if err := spaces.Add(&v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}); err != nil {
 			return fmt.Errorf("add namespace %s: %w", name, err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/workload/record"
-	"gnnsched/workload/record/restore"
+	rows "gnnsched/workload/record/play"
 )
 
 // Source holds the parts of a record that a replay needs. Callers that ask "what if" may change pods and nodes before the replay.
@@ -66,7 +66,7 @@ func Read(r *record.Record, w Window) (Source, error) {
 		return s, err
 	}
 	there := slices.DeleteFunc(slices.Clone(s.Pods), func(p record.Pod) bool { return p.Arrived >= s.To || p.Ended != 0 && p.Ended <= s.From })
-	if note := restore.NamespaceNote("the record", there, s.Objects); note != "" {
+	if note := rows.NamespaceNote("the record", there, s.Objects); note != "" {
 		s.Notes = append(s.Notes, note)
 	}
 	return s, nil

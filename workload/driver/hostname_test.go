@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"gnnsched/kwok/nodepool/recorded"
+	"gnnsched/kwok/nodepool"
 	"gnnsched/workload/driver/fakecluster"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
@@ -42,7 +42,7 @@ func TestHostnameOfARecord(t *testing.T) {
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	pools, _, err := recorded.Pools(record.Moment{Dir: dir})
+	pools, _, err := nodepool.Recorded(record.Moment{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,12 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/record/play"
-	"gnnsched/workload/record/restore"
 )
 
 // stage lists the objects that the pods of a record need on the cluster.
 type stage struct {
 	Config
-	reader  restore.Reader    // package play has already noted unreadable parts
+	reader  play.Reader       // package play has already noted unreadable parts
 	spaces  map[string]string // namespaces of the cluster, by the record's
 	classes map[priority]string
 	nodes   map[string]string // hostname labels of the cluster's nodes, by name

@@ -12,7 +12,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
-	"gnnsched/workload/trace/records"
+	"gnnsched/workload/trace/openb"
 )
 
 // arrivals is a CSV with a header and a row for each arrival:
@@ -52,7 +52,7 @@ type arrivalRow struct {
 
 // readArrivals reads a file without an arrival column as a plan.
 func readArrivals(r io.Reader, file string) (File, error) {
-	rows := records.New(r)
+	rows := openb.NewRecords(r)
 	first, columns, err := rows.First()
 	if err != nil {
 		return File{}, rows.Locate(file, "", err)
@@ -68,7 +68,7 @@ func readArrivals(r io.Reader, file string) (File, error) {
 		return File{}, rows.Locate(file, "", err)
 	}
 	var out workload.Trace
-	err = records.Each(rows, file, func(row arrivalRow) (column string, err error) {
+	err = openb.Each(rows, file, func(row arrivalRow) (column string, err error) {
 		a, column, err := row.arrival(len(out))
 		out = append(out, a)
 		return column, err

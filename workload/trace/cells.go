@@ -8,7 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
-	"gnnsched/workload/trace/records"
+	"gnnsched/workload/trace/openb"
 	"gnnsched/workload/usage"
 )
 
@@ -55,7 +55,7 @@ func (p podCount) MarshalText() ([]byte, error) {
 }
 
 func (p *podCount) UnmarshalText(b []byte) error {
-	n, err := strconv.Atoi(records.Whole(string(b)))
+	n, err := strconv.Atoi(openb.Whole(string(b)))
 	if err != nil || n < 0 || n > workload.MaxReplicas {
 		return fmt.Errorf("%q is not a number of pods from 1 to %d", b, workload.MaxReplicas)
 	}

@@ -13,7 +13,6 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/workload"
 	"gnnsched/workload/trace/openb"
-	"gnnsched/workload/trace/records"
 )
 
 // Format is a file format for traces.
@@ -97,7 +96,7 @@ func readAuto(r io.Reader, file string) (File, error) {
 	if known {
 		return f.Read(b, file)
 	}
-	out, err := planArrivals(records.New(b), file)
+	out, err := planArrivals(openb.NewRecords(b), file)
 	out.Format = Plan
 	switch {
 	case errors.Is(err, errNoPlan):
@@ -126,7 +125,7 @@ const headerWithin = 64 << 10
 // missing.
 func recognise(b *bufio.Reader) (f *Format, known bool) {
 	head, _ := b.Peek(headerWithin) // a read error comes again when the format reads the file
-	_, columns, err := records.New(bytes.NewReader(head)).First()
+	_, columns, err := openb.NewRecords(bytes.NewReader(head)).First()
 	if err != nil {
 		return Plan, true
 	}

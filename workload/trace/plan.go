@@ -9,7 +9,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/workload"
-	"gnnsched/workload/trace/records"
+	"gnnsched/workload/trace/openb"
 )
 
 // Plan is the CSV that runsim and AAML write, one step a row. As a trace, a plan has one step
@@ -19,7 +19,7 @@ var Plan = &Format{
 	omits:   []*property{labels, nodeSelector, tolerations, gpus, gpuShares, gpuModels, used},
 	matches: isPlan,
 	read: func(r io.Reader, file string) (File, error) {
-		out, err := planArrivals(records.New(r), file)
+		out, err := planArrivals(openb.NewRecords(r), file)
 		return out, withColumns(err)
 	},
 }
@@ -29,7 +29,7 @@ func isPlan(columns []string) bool {
 }
 
 // planArrivals reads a plan as a trace.
-func planArrivals(rows *records.Reader, file string) (File, error) {
+func planArrivals(rows *openb.Records, file string) (File, error) {
 	p, err := readPlan(rows, file)
 	return File{Arrivals: p.Trace()}, err
 }
@@ -48,7 +48,7 @@ type PlanFile struct {
 // actions have several spellings. AAML records no resets, so its files may add a name that is
 // still deployed: the second Deployment then gets a number behind its name.
 func ReadPlan(r io.Reader, file string) (PlanFile, error) {
-	p, err := readPlan(records.New(r), file)
+	p, err := readPlan(openb.NewRecords(r), file)
 	return p, withColumns(err)
 }
 
@@ -77,12 +77,12 @@ type planRow struct {
 // planColumns are the columns of planRow. A header must have all of them except the action.
 var planColumns = []string{"name", "pod_count", "cpu_request", "cpu_limit", "mem_request", "mem_limit", "action"}
 
-func readPlan(rows *records.Reader, file string) (PlanFile, error) {
+func readPlan(rows *openb.Records, file string) (PlanFile, error) {
 	if err := planHeader(rows); err != nil {
 		return PlanFile{}, rows.Locate(file, "", err)
 	}
 	b := planBuilder{deployed: map[string][]workload.Deployment{}, taken: map[string]bool{}}
-	if err := records.Each(rows, file, b.add); err != nil {
+	if err := openb.Each(rows, file, b.add); err != nil {
 		return PlanFile{}, err
 	}
 	if len(b.out.Steps) == 0 {
@@ -93,7 +93,7 @@ func readPlan(rows *records.Reader, file string) (PlanFile, error) {
 
 // planHeader reads the first record and sets the column names. If the record is data, it
 // is put back and the usual columns are assumed.
-func planHeader(r *records.Reader) error {
+func planHeader(r *openb.Records) error {
 	first, names, err := r.First()
 	if err != nil {
 		return err

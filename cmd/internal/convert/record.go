@@ -9,7 +9,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
-	"gnnsched/workload/record/restore"
+	"gnnsched/workload/record/play"
 )
 
 // measuredFlags are the flags that have no effect on a record.
@@ -64,7 +64,7 @@ func toRecord(c *ucli.Context, log zerolog.Logger) error {
 	case n.Pods+n.Ended == 0:
 		log.Warn().Msg("no file has a pod, so gnnsched plan and compare refuse the record; kubectl get pods -A -o json prints them")
 	}
-	if note := restore.NamespaceNote("the file", w.pods, w.objects); note != "" {
+	if note := play.NamespaceNote("the file", w.pods, w.objects); note != "" {
 		log.Warn().Msg(note + "; kubectl get namespaces -o json prints them")
 	}
 	if err := closed(out, log); err != nil {

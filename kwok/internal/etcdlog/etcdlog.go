@@ -12,8 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"go.etcd.io/etcd/client/pkg/v3/logutil"
 	"go.uber.org/zap"
-
-	"gnnsched/kwok/internal/jsonlog"
 )
 
 const scheme = "gnnsched-etcdlog"
@@ -36,7 +34,7 @@ type sink struct{}
 // Write implements zap.Sink.
 func (sink) Write(b []byte) (int, error) {
 	if log := target.Load(); log != nil {
-		jsonlog.Forward(*log, b, nil)
+		Forward(*log, b, nil)
 	}
 	return len(b), nil
 }

@@ -13,7 +13,6 @@ import (
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
-	"gnnsched/workload/record/restore"
 )
 
 // Replay is a record as it can be played on a cluster, with all constraints.
@@ -65,7 +64,7 @@ func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, r
 		return out, err
 	}
 	out.Trace = out.Trace.FromZero()
-	if note := restore.NamespaceNote("the record", pods, objects); note != "" {
+	if note := NamespaceNote("the record", pods, objects); note != "" {
 		out.Notes = append(out.Notes, note)
 	}
 	for _, r := range runs {
@@ -81,7 +80,7 @@ func replayOf(pods []record.Pod, nodes []record.Node, objects []record.Object, r
 func playFrom(start int64, pods []record.Pod, nodes []record.Node, objects []record.Object) (Replay, error) {
 	out := Replay{Parts: map[string]Part{}, Namespaces: map[string]map[string]string{}, Hostnames: hostnames(nodes)}
 	lacks, taken := map[string]int{}, map[string]bool{}
-	var reader restore.Reader
+	var reader Reader
 	selected := map[string]bool{}
 	for i := range pods {
 		p := &pods[i]
@@ -154,7 +153,7 @@ func begin(pods []record.Pod, runs []record.Run) int64 {
 // amountsOf returns the amounts and tolerations of a pod, for measuring a cluster's room. why is the reason why the pod cannot be played;
 // it is empty if it can. Any user may create a pod with impossible requests.
 func amountsOf(p *record.Pod) (s workload.Shape, why string) {
-	s, _ = shapeOf(p) // what cannot be read counts as empty, and restore.Reader notes it
+	s, _ = shapeOf(p) // what cannot be read counts as empty, and Reader notes it
 	s.NodeSelector = nil
 	amounts := s
 	amounts.Tolerations, amounts.GPUModels = nil, nil
@@ -188,7 +187,7 @@ func selectedKeys(a *corev1.Affinity, to map[string]bool) {
 
 // addObjects adds the last labels of the namespaces whose keys are selected, and counts budgets.
 func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, lacks map[string]int) {
-	var reader restore.Reader
+	var reader Reader
 	budgets := map[string]bool{}
 	for i := range objects {
 		switch o := &objects[i]; o.Kind {
@@ -211,7 +210,7 @@ func (r *Replay) addObjects(objects []record.Object, selected map[string]bool, l
 
 // countUnplayed counts the properties of a pod that a replay leaves out.
 func countUnplayed(p *record.Pod, lacks map[string]int) {
-	other := record.Labels(p.Labels)[workload.LabelManagedBy] // restore.Reader notes what cannot be read
+	other := record.Labels(p.Labels)[workload.LabelManagedBy] // Reader notes what cannot be read
 	for what, has := range map[string]bool{
 		"volume claims": p.Claims != "", "image pulls": p.Images != "", "owners, and so the default spreading": p.OwnerKind != "" && !p.Daemon,
 		"their own schedulers":                 p.Scheduler != "" && p.Scheduler != corev1.DefaultSchedulerName,

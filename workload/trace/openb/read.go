@@ -10,15 +10,13 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
-
-	"gnnsched/workload/trace/records"
 )
 
 // amount is a cell with a whole number of at least 0.
 type amount int64
 
 func (a *amount) UnmarshalText(b []byte) error {
-	s := records.Whole(string(b))
+	s := Whole(string(b))
 	n, err := strconv.ParseInt(s, 10, 64)
 	switch {
 	case s == "":
@@ -119,13 +117,13 @@ type named interface{ name() string }
 // read decodes rows of type R and converts them to values of type T. On an error, convert also
 // returns the wrong column.
 func read[R any, T named](r io.Reader, file string, k kind, convert func(R) (T, string, error)) ([]T, error) {
-	rows := records.New(r)
+	rows := NewRecords(r)
 	if err := k.header(rows); err != nil {
 		return nil, rows.Locate(file, "", err)
 	}
 	var out []T
 	seen := map[string]bool{}
-	err := records.Each(rows, file, func(row R) (column string, err error) {
+	err := Each(rows, file, func(row R) (column string, err error) {
 		v, column, err := convert(row)
 		if err == nil {
 			column, err = k.needed[0], checkName(v.name(), seen)
@@ -143,7 +141,7 @@ func read[R any, T named](r io.Reader, file string, k kind, convert func(R) (T, 
 }
 
 // header reads the header and checks it.
-func (k kind) header(rows *records.Reader) error {
+func (k kind) header(rows *Records) error {
 	_, names, err := rows.First()
 	if err != nil {
 		return err

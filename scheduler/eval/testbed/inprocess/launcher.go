@@ -11,7 +11,6 @@ import (
 
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/kwok/nodepool/recorded"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/workload/record"
 	"gnnsched/workload/trace/openb"
@@ -49,7 +48,7 @@ func poolsOf(n testbed.Nodes) ([]nodepool.Pool, error) {
 		if err != nil || !ok {
 			return nil, fmt.Errorf("%s is no record: %w", n.Record, err)
 		}
-		pools, _, err := recorded.Pools(moment)
+		pools, _, err := nodepool.Recorded(moment)
 		return pools, err
 	case n.List != "":
 		machines, err := openb.LoadNodes(n.List)

@@ -1,10 +1,4 @@
-// Package records reads CSV files by people and other programs. It tolerates differences in
-// layout and reports errors with file, line and column.
-//
-// A [Reader] passes records to csvutil. It trims cells, skips blank lines, lines that begin
-// with '#' and a byte order mark, and empties cells with Python's words for no value: nan, none
-// and null.
-package records
+package openb
 
 import (
 	"bufio"
@@ -20,8 +14,8 @@ import (
 	"gnnsched/internal/files"
 )
 
-// Reader reads the records of one file.
-type Reader struct {
+// Records reads the records of one file.
+type Records struct {
 	// Names of the columns, set by the caller once the header is known. Cells of the columns
 	// "name" and "action" are never emptied.
 	Names []string
@@ -32,8 +26,8 @@ type Reader struct {
 	fields int      // number of fields in the last record
 }
 
-// New returns a Reader of the CSV in r.
-func New(r io.Reader) *Reader {
+// NewRecords returns a Records of the CSV in r.
+func NewRecords(r io.Reader) *Records {
 	b := bufio.NewReader(files.Lines(r))
 	if bom, err := b.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
 		b.Discard(3) // cannot fail: the bytes are in the buffer
@@ -42,11 +36,11 @@ func New(r io.Reader) *Reader {
 	c.FieldsPerRecord = -1 // any number
 	c.TrimLeadingSpace = true
 	c.Comment = '#'
-	return &Reader{csv: c}
+	return &Records{csv: c}
 }
 
-// Read implements csvutil.Reader.
-func (r *Reader) Read() ([]string, error) {
+// Read implements csvutil.Records.
+func (r *Records) Read() ([]string, error) {
 	if rec := r.unread; rec != nil {
 		r.unread = nil
 		return r.empty(rec), nil
@@ -70,10 +64,10 @@ func (r *Reader) Read() ([]string, error) {
 
 // Unread makes the next Read return the record again. Callers use it if the first record is not
 // a header.
-func (r *Reader) Unread(record []string) { r.unread = record }
+func (r *Records) Unread(record []string) { r.unread = record }
 
 // empty replaces Python's words for no value by empty cells.
-func (r *Reader) empty(rec []string) []string {
+func (r *Records) empty(rec []string) []string {
 	for i, s := range rec {
 		if i >= len(r.Names) || r.Names[i] == "name" || r.Names[i] == "action" {
 			continue
@@ -88,11 +82,11 @@ func (r *Reader) empty(rec []string) []string {
 
 // FieldPos implements the interface by which csvutil names places in its errors: it returns the place of
 // a cell of the last record.
-func (r *Reader) FieldPos(i int) (line, column int) { return r.csv.FieldPos(i) }
+func (r *Records) FieldPos(i int) (line, column int) { return r.csv.FieldPos(i) }
 
 // First reads the first record. names are its cells as column names: in lower case, with
 // underscores for spaces.
-func (r *Reader) First() (record, names []string, err error) {
+func (r *Records) First() (record, names []string, err error) {
 	record, err = r.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, nil, errors.New("the file is empty")
@@ -109,7 +103,7 @@ func (r *Reader) First() (record, names []string, err error) {
 
 // Check returns an error if a needed column is missing or any column is there twice. kind names
 // this kind of file in the error, and known lists all of its columns.
-func (r *Reader) Check(kind string, needed, known []string) error {
+func (r *Records) Check(kind string, needed, known []string) error {
 	for i, c := range r.Names {
 		if c != "" && slices.Contains(r.Names[:i], c) {
 			return fmt.Errorf("column %s is there twice", c)
@@ -125,7 +119,7 @@ func (r *Reader) Check(kind string, needed, known []string) error {
 
 // Locate adds file, line and column to an error about the last record. column names the wrong
 // column if err does not; empty means the whole record.
-func (r *Reader) Locate(file, column string, err error) error {
+func (r *Records) Locate(file, column string, err error) error {
 	var cell *csvutil.DecodeError
 	var syntax *csv.ParseError
 	switch {
@@ -149,7 +143,7 @@ func (r *Reader) Locate(file, column string, err error) error {
 
 // Each decodes the rows below the header, whose columns are Names, and calls take with each. On an error, take also returns the wrong
 // column. Errors begin with file, line and column.
-func Each[R any](rows *Reader, file string, take func(R) (column string, err error)) error {
+func Each[R any](rows *Records, file string, take func(R) (column string, err error)) error {
 	dec, err := csvutil.NewDecoder(rows, rows.Names...)
 	if err != nil {
 		return rows.Locate(file, "", err)

@@ -1,18 +1,16 @@
-// Package recorded makes node pools of the nodes of a record.
-package recorded
+package nodepool
 
 import (
 	"fmt"
 	"maps"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/kwok/nodepool"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
 )
 
-// Pools returns a pool of one node for each node of a record at a time, and notes about omissions.
-func Pools(m record.Moment) ([]nodepool.Pool, []string, error) {
+// Recorded returns a pool of one node for each node of a record at a time, and notes about omissions.
+func Recorded(m record.Moment) ([]Pool, []string, error) {
 	machines, notes, err := play.Machines(m)
 	if err != nil {
 		return nil, nil, err
@@ -21,11 +19,11 @@ func Pools(m record.Moment) ([]nodepool.Pool, []string, error) {
 	for i, machine := range machines {
 		nodes[i] = machine.Node
 	}
-	out := nodepool.Single(nodes, nodepool.InCapacity)
+	out := Single(nodes, InCapacity)
 	for i, machine := range machines {
 		maps.Copy(out[i].Capacity, machine.Extended)
 	}
-	if err := nodepool.Validate(out); err != nil {
+	if err := Validate(out); err != nil {
 		return nil, nil, fmt.Errorf("%s has nodes that cannot be simulated: %w", m.Dir, err)
 	}
 	return out, notes, nil

@@ -1,4 +1,4 @@
-package jsonlog
+package etcdlog
 
 import (
 	"bytes"

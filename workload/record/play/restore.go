@@ -1,5 +1,4 @@
-// Package restore turns rows of a record into objects of Kubernetes' API. It is the reverse of package observe.
-package restore
+package play
 
 import (
 	"fmt"

@@ -1,5 +1,4 @@
-// Package jsonlog passes the JSON log lines of other libraries to zerolog.
-package jsonlog
+package etcdlog
 
 import (
 	"encoding/json"
