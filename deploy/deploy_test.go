@@ -310,8 +310,8 @@ func TestMarks(t *testing.T) {
 			continue
 		}
 		rules := find[*rbacv1.Role](t, text).Rules
-		if got := rules[len(rules)-1].ResourceNames; !slices.Contains(got, userconfig.MarkOf(name)) {
-			t.Errorf("%s: the right is one to %v, but the lease is %s", name, got, userconfig.MarkOf(name))
+		if got := rules[len(rules)-1].ResourceNames; !slices.Contains(got, userconfig.ShareLeaseOf(name)) {
+			t.Errorf("%s: the right is one to %v, but the lease is %s", name, got, userconfig.ShareLeaseOf(name))
 		}
 	}
 }

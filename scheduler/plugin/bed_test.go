@@ -58,7 +58,7 @@ func newBed(t testing.TB, profile string, args Args, objects ...runtime.Object) 
 	t.Helper()
 	if args.Canary != nil { // the process has made its lease before it schedules
 		objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem,
-			Name: userconfig.MarkOf(profile)}})
+			Name: userconfig.ShareLeaseOf(profile)}})
 	}
 	return newBedWith(t, fake.NewClientset(objects...), profile, args)
 }

@@ -40,9 +40,6 @@ const componentName = "kube-scheduler"
 // endpointStop is the time that open requests to the endpoint get when the process stops.
 const endpointStop = 5 * time.Second
 
-// unreadyAfter is the length of an outage of the API server after which /readyz fails.
-const unreadyAfter = 10 * time.Second
-
 // serveEndpoint starts the endpoint, if the configuration has a port. stop ends it. /configz is of the whole process, so of several
 // schedulers in it only one may have an endpoint.
 func (p *process) serveEndpoint(ctx context.Context) (stop func(), err error) {
@@ -118,7 +115,6 @@ func (p *process) paths(ctx context.Context) http.Handler {
 	healthz.InstallReadyzHandler(m, append(healthChecks,
 		healthz.NewShutdownHealthz(ctx.Done()),
 		healthz.NamedCheck("sched-handler-sync", func(r *http.Request) error { return p.current.Load().checkSynced(r) }),
-		healthz.NamedCheck("api-server", p.checkAPIServer),
 	)...)
 	configz.InstallHandler(m)
 	m.Handle("/metrics", legacyregistry.HandlerWithReset())
@@ -144,14 +140,6 @@ func (p *process) paths(ctx context.Context) http.Handler {
 			statusz.WithListedPaths(m.ListedPaths())))
 	}
 	return m
-}
-
-// checkAPIServer is a health check: it fails when the API server has been away for unreadyAfter.
-func (p *process) checkAPIServer(*http.Request) error {
-	if away, _ := p.gate.Away(); away > unreadyAfter {
-		return fmt.Errorf("the API server has not answered for %v", away.Round(time.Second))
-	}
-	return nil
 }
 
 // serveResources serves the metrics of pods' resources, while this process schedules.

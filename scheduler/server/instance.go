@@ -39,7 +39,6 @@ type instance struct {
 func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.Recording) (*instance, error) {
 	i := &instance{synced: make(chan struct{}), active: make(chan struct{})}
 	i.ctx, i.end = context.WithCancel(ctx)
-	i.ctx = quietAtEnd(i.ctx)
 	dynamicClient, err := dynamic.NewForConfig(c.KubeConfig)
 	if err != nil {
 		i.end()

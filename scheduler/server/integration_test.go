@@ -66,7 +66,6 @@ func TestScheduler(t *testing.T) {
 	t.Run("doors", l.testDoors)
 	t.Run("outage", l.testOutage)
 	t.Run("lease lost", l.testLeaseLost)
-	t.Run("second process", l.testSecondProcess)
 	t.Run("GPU shares", l.testShares)
 	t.Run("learning", l.testLearning)
 	t.Run("trainer dies", l.testTrainerDies)

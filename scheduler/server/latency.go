@@ -13,6 +13,8 @@ import (
 	"gnnsched/scheduler/plugin"
 )
 
+var set metric.Set
+
 // attemptDuration has buckets that grow by 15 %. Upstream's own histogram starts at 1 ms, which is longer
 // than most attempts on a small cluster take.
 var attemptDuration = set.Histograms("scheduling_attempt_duration_seconds", // 20 µs to 1.2 s

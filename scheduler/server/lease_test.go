@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -35,12 +33,6 @@ func (c *candidate) log() string {
 	return strings.Join(c.lines, "\n")
 }
 
-// present is a server that always answers.
-type present struct{}
-
-func (present) Wait(context.Context) error     { return nil }
-func (present) Answered(context.Context) error { return nil }
-
 // stand starts a candidate. Its election has the documented lease settings.
 func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 	c := &candidate{leads: make(chan struct{}), done: make(chan struct{})}
@@ -58,7 +50,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(c.leads) }, OnStoppedLeading: func() {}},
 	}
-	announce(ctx, &e, present{})
+	announce(ctx, &e)
 	elector, err := leaderelection.NewLeaderElector(e)
 	if err != nil {
 		t.Fatal(err)
@@ -92,30 +84,6 @@ func TestStandbyTakesOver(t *testing.T) {
 	<-second.leads
 	second.stop()
 	<-second.done
-}
-
-// The log names the leader by its process and host.
-func TestStandbyNamesTheProcess(t *testing.T) {
-	client := fake.NewClientset()
-	first := stand(t, client, processName())
-	<-first.leads
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := stand(t, client, "second")
-	for want := fmt.Sprintf(`"leader"="process %d on %s"`, os.Getpid(), host); !strings.Contains(second.log(), want); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	for _, name := range []string{"other", "host_12", "host_x_12345678", "host_12_6b3f0d1e-1111-2222"} {
-		if got := processOf(name); got != name {
-			t.Errorf("%q becomes %q", name, got)
-		}
-	}
-	for _, c := range []*candidate{second, first} {
-		c.stop()
-		<-c.done
-	}
 }
 
 // Everything that keeps books of one cluster competes for one lease, whatever its profiles.

@@ -20,7 +20,7 @@ import (
 )
 
 // Observer is for a program that has a scheduler's configuration, cluster and endpoint, and schedules
-// nothing. It takes no lease and leaves no mark.
+// nothing. It takes no lease.
 type Observer struct {
 	REST   *rest.Config
 	Client kubernetes.Interface
@@ -44,7 +44,7 @@ func NewObserver(ctx context.Context, configFile string, e Endpoint) (*Observer,
 	}
 	c, err := (*schedulerserver.Config)(nil), errors.Join(o.Validate()...)
 	if err == nil {
-		c, err = o.Config(quietAtEnd(ctx))
+		c, err = o.Config(ctx)
 	}
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("set up the scheduler's profile: %w", err), "check the flags, or the file given by --config")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -12,7 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -20,32 +20,19 @@ import (
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
-	"gnnsched/internal/metric"
 	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/server/eventsink"
-	"gnnsched/scheduler/server/outage"
 )
 
 // process does what upstream's app.Setup and app.Run do, from the same parts, with these differences: it
-// survives an API server that is away, and says so; when it is told to stop while it holds the lease,
-// its plugins are closed before it ends; when it loses the lease, it stands by again (upstream's process ends
-// in both cases, the first time without closing); and it writes events with bounded memory.
+// repeats bindings without an answer; when it is told to stop while it holds the lease, its plugins are closed
+// before it ends; when it loses the lease, it stands by again (upstream's process ends in both cases, the first
+// time without closing).
 type process struct {
 	config  *schedulerserver.Config
-	gate    *outage.Gate
 	lease   *announcedLock // nil without leader election
-	marks   *marks
 	records plugin.Recording
 	current atomic.Pointer[instance] // the one that schedules or stands by
 }
-
-var set metric.Set
-
-var unreachable = set.Counter("api_server_unreachable_seconds_total",
-	"Time in which the API server did not answer, or answered everything with a failure.")
-
-var droppedEvents = set.Counter("events_dropped_total",
-	"Events that were not written, because the API server could not keep up or did not answer.")
 
 // newProcess makes a process with its first scheduler. Its goroutines end with ctx.
 func newProcess(ctx context.Context, o *options.Options, records plugin.Recording) (*process, error) {
@@ -58,7 +45,7 @@ func newProcess(ctx context.Context, o *options.Options, records plugin.Recordin
 	}
 	p := &process{records: records}
 	// The broadcaster of events lives until close: an election has an event when it ends.
-	if p.config, err = o.Config(logging.Quiet(context.WithoutCancel(ctx), p.away)); err != nil {
+	if p.config, err = o.Config(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
 	}
 	if err := p.setUp(ctx); err != nil {
@@ -74,56 +61,21 @@ func (p *process) setUp(ctx context.Context) (err error) {
 	if a := &p.config.Authentication; a.Authenticator != nil {
 		a.Authenticator = tokenUnlessHealth(a.Authenticator)
 	}
-	if p.marks, err = newMarks(ctx, p.config.KubeConfig, &p.config.ComponentConfig); err != nil {
-		return err
+	p.config.KubeConfig = rest.CopyConfig(p.config.KubeConfig)
+	p.config.KubeConfig.Wrap(func(next http.RoundTripper) http.RoundTripper { return rebinding{next} })
+	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(p.config.KubeConfig, "scheduler")); err != nil {
+		return fmt.Errorf("make a client: %w", err)
 	}
-	if err := p.survive(ctx); err != nil {
-		return err
-	}
+	p.config.EventBroadcaster = broadcaster{p.config.EventBroadcaster}
 	go tellSkew(ctx, p.config.Client.Discovery().RESTClient())
 	if e := p.config.LeaderElection; e != nil {
-		if l, is := e.Lock.(*resourcelock.LeaseLock); is {
-			l.LockConfig.Identity = processName() // upstream's name has no process id
-		}
-		p.lease = announce(ctx, e, p.gate)
+		p.lease = announce(ctx, e)
 	}
 	return p.renew(ctx)
 }
 
-// away reports whether the API server is away, so that errors of requests say nothing new.
-func (p *process) away(error) bool {
-	if p.gate == nil {
-		return false
-	}
-	_, is := p.gate.Away()
-	return is
-}
-
 // close frees what does not end with the context of newProcess.
 func (p *process) close() { p.config.EventBroadcaster.Shutdown() }
-
-// survive puts a gate before the client with which the scheduler works. The client of the leader
-// election stays as it is: its requests must fail in time.
-func (p *process) survive(ctx context.Context) error {
-	set.Register()
-	var err error
-	log := klog.FromContext(ctx).WithName(logging.ProjectLogger)
-	if p.gate, err = outage.New(p.config.KubeConfig, log, unreachable.Add); err != nil {
-		return err
-	}
-	gated := rest.CopyConfig(p.config.KubeConfig)
-	gated.Wrap(p.gate.Wrap)
-	p.config.KubeConfig = gated
-	if p.config.Client, err = kubernetes.NewForConfig(rest.AddUserAgent(gated, "scheduler")); err != nil {
-		return fmt.Errorf("make a client: %w", err)
-	}
-	recording, err := kubernetes.NewForConfig(rest.AddUserAgent(gated, "events"))
-	if err != nil {
-		return fmt.Errorf("make a client: %w", err)
-	}
-	p.config.EventBroadcaster = eventsink.NewBroadcaster(p.config.EventBroadcaster, recording.EventsV1(), droppedEvents.Inc)
-	return nil
-}
 
 // tellSkew logs that this scheduler and the API server do not fit, as soon as the server answers. A scheduler that is newer may wait
 // for objects that the server does not have.
@@ -153,7 +105,6 @@ func (p *process) renew(ctx context.Context) error {
 
 // run schedules until ctx ends.
 func (p *process) run(ctx context.Context) error {
-	go p.gate.Run(ctx)
 	p.config.EventBroadcaster.StartRecordingToSink(ctx.Done())
 	stop, err := p.serveEndpoint(ctx)
 	if err != nil {
@@ -167,7 +118,7 @@ func (p *process) run(ctx context.Context) error {
 			i.startInformers()
 		}
 		if p.config.LeaderElection == nil {
-			p.schedule(ctx, i)
+			i.schedule(ctx)
 			return ctx.Err()
 		}
 		if err := p.takeTurn(ctx, i); err != nil || ctx.Err() != nil {
@@ -191,14 +142,6 @@ func (p *process) sampleLearning(ctx context.Context) (stop func()) {
 	return func() { cancel(); sampling.Wait() }
 }
 
-// schedule schedules until ctx ends. Meanwhile the process keeps its marks.
-func (p *process) schedule(ctx context.Context, i *instance) {
-	var marked sync.WaitGroup
-	marked.Go(func() { p.marks.keep(ctx) })
-	i.schedule(ctx)
-	marked.Wait()
-}
-
 // takeTurn waits for the lease and schedules until the lease is lost or ctx ends.
 func (p *process) takeTurn(ctx context.Context, i *instance) error {
 	turn := make(chan context.Context, 1)
@@ -215,13 +158,13 @@ func (p *process) takeTurn(ctx context.Context, i *instance) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		elector.Run(logging.Quiet(ctx, p.away)) // gives the lease back while the plugins are closed
+		elector.Run(ctx) // gives the lease back while the plugins are closed
 	}()
 	select {
 	case leading := <-turn:
 		i.startInformers()
 		i.catchUp(leading, p.config.Client)
-		p.schedule(leading, i)
+		i.schedule(leading)
 	case <-stopped:
 		i.close(ctx)
 	}

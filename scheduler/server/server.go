@@ -34,8 +34,7 @@ type Endpoint struct {
 
 // Run runs kube-scheduler with the configuration file until ctx ends; then it returns nil. It calls
 // onReady, unless that is nil, once right before the scheduler runs. Errors have exit codes:
-// exit.Usage for an invalid configuration, for a port in use and for another process that schedules pods
-// of the same scheduler name, exit.Unreachable for a cluster that does not answer.
+// exit.Usage for an invalid configuration and for a port in use, exit.Unreachable for a cluster that does not answer.
 func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) error {
 	if err := e.check(); err != nil {
 		return err
@@ -51,14 +50,8 @@ func Run(ctx context.Context, configFile string, e Endpoint, onReady func()) err
 		return exit.New(exit.Usage, fmt.Errorf("set up kube-scheduler: %w", err), "check the flags, or the file given by --config")
 	}
 	defer p.close()
-	if p.config.LeaderElection == nil {
-		err = p.marks.claim(ctx)
-	}
 	if ctx.Err() != nil {
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	if onReady != nil {
 		onReady()

@@ -72,7 +72,7 @@ func (l *lab) testShare(t *testing.T) {
 		t.Errorf("gnnsched_share_stopped is %v", n)
 	}
 	l.until(t, "the event", func() error {
-		if len(l.events(t, metav1.NamespaceSystem, userconfig.MarkOf(DefaultProfile), "ShareStopped")) == 0 {
+		if len(l.events(t, metav1.NamespaceSystem, userconfig.ShareLeaseOf(DefaultProfile), "ShareStopped")) == 0 {
 			return errors.New("there is none")
 		}
 		return nil
@@ -103,7 +103,7 @@ func (l *lab) testShare(t *testing.T) {
 	stop()
 
 	patch := []byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, canary.StoppedAnnotation))
-	if _, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.MarkOf(DefaultProfile),
+	if _, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), userconfig.ShareLeaseOf(DefaultProfile),
 		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func (l *lab) testBrokenNetwork(t *testing.T, file string) {
 // stoppedBecause returns the annotation that keeps a stop.
 func (l *lab) stoppedBecause(t *testing.T) string {
 	t.Helper()
-	lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(context.Background(), userconfig.MarkOf(DefaultProfile),
+	lease, err := l.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(context.Background(), userconfig.ShareLeaseOf(DefaultProfile),
 		metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

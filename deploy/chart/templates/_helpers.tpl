@@ -46,7 +46,7 @@ default-scheduler
 {{- end -}}
 {{- end }}
 
-{{- /* mark is the name of the lease that marks a scheduler name, as scheduler/plugin/userconfig makes it. */ -}}
+{{- /* mark is the name of the lease that keeps the state of a canary, as scheduler/plugin/userconfig makes it. */ -}}
 {{- define "mark" -}}
 {{- $name := printf "gnnsched-%s" . -}}
 {{- if and (le (len $name) 253) (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" $name) -}}

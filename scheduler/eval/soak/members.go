@@ -142,7 +142,7 @@ func (s *soak) marks() coordinationclient.LeaseInterface {
 
 // stopOf returns why the share is stopped; empty if it is not.
 func (s *soak) stopOf(ctx context.Context) (why string, err error) {
-	lease, err := s.marks().Get(ctx, userconfig.MarkOf(sharing), metav1.GetOptions{})
+	lease, err := s.marks().Get(ctx, userconfig.ShareLeaseOf(sharing), metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read whether the share is stopped: %w", err)
 	}
@@ -159,7 +159,7 @@ func (s *soak) resumeShare(ctx context.Context) bool {
 		return false
 	}
 	patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: null}}}`, canary.StoppedAnnotation)
-	_, err := s.marks().Patch(ctx, userconfig.MarkOf(sharing), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := s.marks().Patch(ctx, userconfig.ShareLeaseOf(sharing), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		return false
 	}

@@ -58,7 +58,7 @@ const placements = 50_000
 func New(ctx context.Context, args Args, h fwk.Handle, active <-chan struct{}, log klog.Logger) *Split {
 	set.Register()
 	c := &Split{
-		args: args, handle: h, profile: h.ProfileName(), lease: userconfig.MarkOf(h.ProfileName()), log: log,
+		args: args, handle: h, profile: h.ProfileName(), lease: userconfig.ShareLeaseOf(h.ProfileName()), log: log,
 		seen: comparison{args: args}, ended: make(chan string, 1), placed: lru.New(placements), early: lru.New(placements),
 	}
 	current.WithLabelValues(c.profile).Set(0)

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 )
 
-// Annotations of the lease of userconfig.MarkOf.
+// Annotations of the lease of userconfig.ShareLeaseOf.
 const (
 	// StoppedAnnotation says since when and why the canary is stopped.
 	StoppedAnnotation = "gnnsched.io/share-stopped"
@@ -117,8 +118,11 @@ func (c *Split) read(ctx context.Context) (string, error) {
 // change reads the lease, lets edit change it, and writes it if edit reports a change.
 func (c *Split) change(ctx context.Context, edit func(*coordinationv1.Lease) (bool, error)) error {
 	leases := c.handle.ClientSet().CoordinationV1().Leases(metav1.NamespaceSystem)
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the lease is renewed every second
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := leases.Get(ctx, c.lease, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			lease, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: c.lease}}, metav1.CreateOptions{})
+		}
 		if err != nil {
 			return err
 		}

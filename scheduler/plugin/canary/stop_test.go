@@ -43,7 +43,7 @@ func (h handle) EventRecorder() events.EventRecorderLogger { return h.events }
 
 // newHandle returns a handle of a cluster with the lease.
 func newHandle(annotation string) handle {
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.MarkOf(profile)}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: userconfig.ShareLeaseOf(profile)}}
 	if annotation != "" {
 		lease.Annotations = map[string]string{StoppedAnnotation: annotation}
 	}
@@ -73,7 +73,7 @@ func until(t *testing.T, what string, is func() bool) {
 
 func annotation(t *testing.T, h handle) string {
 	t.Helper()
-	lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.MarkOf(profile), metav1.GetOptions{})
+	lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.ShareLeaseOf(profile), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func TestKilled(t *testing.T) {
 			before(first)
 			synctest.Wait()
 			leases := func(h handle) *coordinationv1.Lease {
-				lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.MarkOf(profile), metav1.GetOptions{})
+				lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.ShareLeaseOf(profile), metav1.GetOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

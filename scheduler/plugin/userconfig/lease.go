@@ -11,9 +11,8 @@ import (
 // their profiles, because each keeps books of all the cluster's GPU devices.
 const LeaseName = "gnnsched"
 
-// MarkOf returns the name of the lease in kube-system that shows that a process schedules the pods of a scheduler
-// name.
-func MarkOf(schedulerName string) string {
+// ShareLeaseOf returns the name of the lease in kube-system in whose annotations the canary of a scheduler name keeps its state.
+func ShareLeaseOf(schedulerName string) string {
 	name := LeaseName + "-" + schedulerName
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return fmt.Sprintf("%s-%x", LeaseName, sha256.Sum256([]byte(schedulerName)))

@@ -1,7 +1,7 @@
-package outage
+package server
 
 import (
-	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -84,7 +84,8 @@ func TestBindingWithoutAnswer(t *testing.T) {
 		"written, not answered":          {fates: []fate{written}, binds: 2, bound: true},
 		"written, answered with 504":     {fates: []fate{late}, binds: 2, bound: true},
 		"not written, answered with 504": {fates: []fate{timedOut}, binds: 2, bound: true},
-		"never answered":                 {fates: []fate{broken, broken, broken}, binds: attempts},
+		"long not answered":              {fates: []fate{broken, broken, broken, broken, written}, binds: 6, bound: true},
+		"failing":                        {fates: []fate{timedOut, timedOut, timedOut}, binds: bindFailures},
 		"bound elsewhere":                {already: "other", binds: 1, conflict: true},
 		"bound elsewhere meanwhile":      {fates: []fate{broken}, already: "other", binds: 2, conflict: true},
 		"another pod of that name":       {fates: []fate{written}, uid: "new", binds: 2, conflict: true},
@@ -98,8 +99,7 @@ func TestBindingWithoutAnswer(t *testing.T) {
 					if c.uid != "" {
 						b.pod.UID = c.uid
 					}
-					g, _, _ := start(t, func(context.Context) error { return nil })
-					client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: g.Wrap(b),
+					client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api", Transport: rebinding{b},
 						ContentConfig: rest.ContentConfig{ContentType: content}})
 					if err != nil {
 						t.Fatal(err)
@@ -114,4 +114,10 @@ func TestBindingWithoutAnswer(t *testing.T) {
 			})
 		}
 	}
+}
+
+func answer(r *http.Request, status int, o any) (*http.Response, error) {
+	b, err := json.Marshal(o)
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(string(b))), Request: r}, err
 }

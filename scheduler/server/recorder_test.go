@@ -1,4 +1,4 @@
-package eventsink
+package server
 
 import (
 	"strings"

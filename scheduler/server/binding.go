@@ -1,4 +1,4 @@
-package outage
+package server
 
 import (
 	"bytes"
@@ -8,28 +8,68 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A binding may have been written although its answer is lost, because the server was killed or the
-// connection broke, or although the answer is a status of 500 or more. A scheduler that takes it for failed
-// gives the pod's room and devices to another pod before it sees the first one on the node. So a binding is
-// sent again until there is another answer. The second one of the same pod to the same node is refused if
-// the first one was written: that is success too.
+const (
+	// bindAgain is the time between two tries of a binding.
+	bindAgain = 500 * time.Millisecond
+	// bindFailures is how often a binding is sent to a server that answers with status 500 or more.
+	bindFailures = 3
+	bindingPath  = "/binding"
+)
 
-const bindingPath = "/binding"
+// rebinding is a transport that learns what became of each binding. A binding may have been written although its answer is lost, because
+// the server was killed or the connection broke, or although the answer is a status of 500 or more. A scheduler that takes it for failed
+// gives the pod's room and devices to another pod before it sees the first one on the node. client-go repeats no such request. So
+// rebinding sends a binding again until there is another answer. The second one of the same pod to the same node is refused if the first
+// one was written: that is success too.
+type rebinding struct{ next http.RoundTripper }
 
-// isBinding reports whether a request binds a pod.
-func isBinding(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, bindingPath)
+// WrappedRoundTripper implements net.RoundTripperWrapper.
+func (t rebinding) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// RoundTrip implements http.RoundTripper.
+func (t rebinding) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, bindingPath) || r.GetBody == nil {
+		return t.next.RoundTrip(r)
+	}
+	for attempt, failures := 1, 0; ; attempt++ {
+		response, err := t.next.RoundTrip(r)
+		fails := err == nil && response.StatusCode >= http.StatusInternalServerError
+		if fails {
+			failures++
+		}
+		switch {
+		case r.Context().Err() != nil, fails && failures == bindFailures:
+			return response, err
+		case err == nil && !fails:
+			if attempt > 1 && response.StatusCode == http.StatusConflict {
+				return t.settle(r, response)
+			}
+			return response, nil
+		case fails:
+			response.Body.Close()
+		}
+		select {
+		case <-r.Context().Done():
+			return nil, errors.Join(r.Context().Err(), err)
+		case <-time.After(bindAgain):
+		}
+		r = r.Clone(r.Context())
+		if r.Body, err = r.GetBody(); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // settle replaces the refusal of a binding that was sent before by success if the pod is bound as the
 // request demands.
-func (t *transport) settle(r *http.Request, refusal *http.Response) (*http.Response, error) {
+func (t rebinding) settle(r *http.Request, refusal *http.Response) (*http.Response, error) {
 	wanted, err := bindingIn(r)
 	if err != nil {
 		return refusal, nil //nolint:nilerr // the refusal is what the caller has to know
@@ -52,9 +92,6 @@ func (t *transport) settle(r *http.Request, refusal *http.Response) (*http.Respo
 
 // bindingIn reads the binding from the body of a request.
 func bindingIn(r *http.Request) (*corev1.Binding, error) {
-	if r.GetBody == nil {
-		return nil, errors.New("the body cannot be read again")
-	}
 	body, err := r.GetBody()
 	if err != nil {
 		return nil, err
@@ -76,7 +113,7 @@ func bindingIn(r *http.Request) (*corev1.Binding, error) {
 }
 
 // podOf reads the pod that a binding is about.
-func (t *transport) podOf(r *http.Request) (*corev1.Pod, error) {
+func (t rebinding) podOf(r *http.Request) (*corev1.Pod, error) {
 	url := *r.URL
 	url.Path, url.RawPath, url.RawQuery = strings.TrimSuffix(url.Path, bindingPath), "", ""
 	get, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url.String(), nil)
@@ -86,7 +123,7 @@ func (t *transport) podOf(r *http.Request) (*corev1.Pod, error) {
 	get.Header = r.Header.Clone()
 	get.Header.Del("Content-Type")
 	get.Header.Set("Accept", "application/json")
-	answer, err := t.RoundTrip(get)
+	answer, err := t.next.RoundTrip(get)
 	if err != nil {
 		return nil, err
 	}
