@@ -52,24 +52,3 @@ func TestShelf(t *testing.T) {
 		t.Error("what was removed is not fetched again")
 	}
 }
-
-// Programs with libraries are other builds where those, or the processor, differ.
-func TestLibrariesOfABuild(t *testing.T) {
-	maps := filepath.Join(t.TempDir(), "maps")
-	text := "00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/prog\n7f1-7f2 r-xp 0 08:02 1 /lib/libtorch_cpu.so.1.13\n7f2-7f3 r--p 0 " +
-		"08:02 1 /lib/libtorch_cpu.so.1.13\n7f4-7f5 r-xp 0 08:02 2 /lib/libc.so.6\n7f5-7f6 r-xp 0 08:02 3 /lib/libnss_dns.so.2\n7f6-7f7 rw-p " +
-		"0 00:00 0 [stack]\n"
-	if err := os.WriteFile(maps, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := loaded(maps); err != nil || !slices.Equal(got, []string{"/lib/libc.so.6", "/lib/libtorch_cpu.so.1.13"}) {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err := loaded(maps + "x"); err != nil || got != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	one := "processor\t: 0\nvendor_id\t: A\nmodel\t\t: 85\nmodel name\t: fast\ncpu MHz\t: 2000\n\nprocessor\t: 1\nvendor_id\t: B\n"
-	if got := string(features([]byte(one))); got != "vendor_id\t: Amodel\t\t: 85" {
-		t.Errorf("%q", got)
-	}
-}
