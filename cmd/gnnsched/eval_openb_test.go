@@ -114,34 +114,6 @@ func TestEvalOpenB(t *testing.T) {
 	}
 }
 
-// Every run leaves a folder from which gnnsched report makes a page. A folder that already holds a run is refused.
-func TestEvalOpenBFolder(t *testing.T) {
-	dir := traceFolder(t)
-	for name, args := range map[string][]string{
-		"plain": {"--workload", "default"}, "curve": {"--workload", "default", "--curve"},
-		"steady": {"--workload", "timed", "--steady", "--factor", "0.7", "--days", "0.5"}, "power": {"--workload", "default", "--power"},
-	} {
-		out := filepath.Join(t.TempDir(), name)
-		command := append([]string{
-			"gnnsched", "eval", "openb", "--data", dir, "--seeds", "2", "--policies", "fgd,gpu-best-fit", "--log-dir", "", "--out", out,
-		}, args...)
-		if code, _, stderr := run(t, command...); code != exit.OK {
-			t.Fatalf("%s: exit code %d: %s", name, code, stderr)
-		}
-		page := filepath.Join(t.TempDir(), "page.html")
-		if code, _, stderr := run(t, "gnnsched", "report", "--out", page, out); code != exit.OK {
-			t.Fatalf("%s: exit code %d: %s", name, code, stderr)
-		}
-		text, err := os.ReadFile(page)
-		if err != nil || !strings.Contains(string(text), "GPU allocation") || !strings.Contains(string(text), "gpu-best-fit") {
-			t.Errorf("%s: %v: %d bytes", name, err, len(text))
-		}
-		if code, _, stderr := run(t, command...); code != exit.Usage || !strings.Contains(stderr, "holds the run of an earlier command") {
-			t.Errorf("%s: exit code %d: %s", name, code, stderr)
-		}
-	}
-}
-
 // A scenario can name the files of a trace, relative to its own file. Its tables and thresholds then
 // have the metrics of GPUs.
 func TestEvalScenarioOfTrace(t *testing.T) {

@@ -98,7 +98,6 @@ func runsimFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, " +
 			"or none without one; empty for none"},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the cluster over time and the fills"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
 		&ucli.BoolFlag{Name: "cleanup", Usage: "delete everything after the last fill too"},
 		&ucli.BoolFlag{Name: "dry-run", Usage: "print the CSV of what would be deployed, and deploy nothing; without a cluster, " +
@@ -132,7 +131,7 @@ func runSim(c *ucli.Context) error {
 	defer closer.Close()
 	s := &simulation{
 		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: format, cleanup: c.Bool("cleanup"),
-		approval: approvalFor(c), terminal: progress.OnTerminal(), folder: c.String("out"), manifest: cli.Manifest(c, "runsim"),
+		approval: approvalFor(c), terminal: progress.OnTerminal(),
 		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),

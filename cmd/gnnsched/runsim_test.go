@@ -23,7 +23,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -213,39 +212,6 @@ func TestSimulationWritesSummaryAndReplayableCSV(t *testing.T) {
 	}
 }
 
-// With --out, the folder has the cluster at the beginning and the end, and how the fills went.
-func TestSimulationLeavesFolder(t *testing.T) {
-	c := fakecluster.New(node("a", true))
-	s, _ := fakeSimulation(t, c)
-	s.folder, s.manifest = filepath.Join(t.TempDir(), "run"), runfolder.Manifest{Kind: "runsim"}
-	if err := s.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	r, err := runfolder.Read(s.folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Frames) < 2 || len(r.Frames[0].Nodes) == 0 || len(r.Verdicts) != 1 || len(r.Tables) != 1 || len(r.Tables[0].Rows) == 0 ||
-		r.Manifest.Ended == nil || r.Manifest.Error != "" {
-		t.Fatalf("%+v", r)
-	}
-	pods, never := 0, 0
-	for _, w := range r.Waits {
-		pods, never = pods+w.Pods, never+w.Never
-		if w.Scenario != "r" || w.Contender != "gnn" || w.Class == "" {
-			t.Errorf("%+v", w)
-		}
-	}
-	if pods != 5 || never != 0 || r.Scenarios[0].Soon != soon {
-		t.Errorf("%d pods waited, %d for ever: %+v", pods, never, r.Waits)
-	}
-	again, _ := fakeSimulation(t, fakecluster.New())
-	again.folder = s.folder
-	if err := again.run(context.Background()); exit.Code(err) != exit.Usage {
-		t.Errorf("a second run in the same folder: %v", err)
-	}
-}
-
 func TestSimulationJSON(t *testing.T) {
 	c := fakecluster.New()
 	c.Slots, c.Reason = 2, "0/1 nodes are available"
@@ -305,21 +271,6 @@ func TestSimulationInterrupted(t *testing.T) {
 		if err != nil || len(left.Items) != map[bool]int{false: 2, true: 0}[clean] {
 			t.Errorf("cleanup %v: %d pods left, %v", clean, len(left.Items), err)
 		}
-	}
-}
-
-// The folder of a run tells which pods never came, and why others have no node.
-func TestFillRows(t *testing.T) {
-	rows := fillRows(driver.Summary{RunID: "r", Fills: []driver.FillSummary{{Reasons: []driver.Reason{{Pods: 2, Message: "full"}},
-		Refused: []driver.Reason{{Pods: 3, Message: "exceeded quota: q"}}}}})
-	var got []runfolder.Table
-	for _, r := range rows {
-		if table, ok := r.(runfolder.Table); ok {
-			got = append(got, table)
-		}
-	}
-	if len(got) != 3 || got[1].Rows[0][2] != "full" || got[2].Title != "Pods that the API server refused" || got[2].Rows[0][1] != "3" {
-		t.Errorf("tables %+v", got)
 	}
 }
 
@@ -462,19 +413,6 @@ func TestNoLogDirectoryNoCSV(t *testing.T) {
 		}
 		if got := csvPath(ucli.NewContext(nil, flags, nil), "x"); got != want {
 			t.Errorf("--log-dir %q: %q, want %q", dir, got, want)
-		}
-	}
-}
-
-// Replacement pods that Deployments create do not count as deployed pods.
-func TestVerdictOfFills(t *testing.T) {
-	sum := driver.Summary{Scheduler: "gnn", Elapsed: time.Minute}
-	for want, n := range map[string][2]int{
-		"gnn placed 3 of 4 pods in 1m0s": {3, 4},
-		"gnn placed 4 of 4 pods in 1m0s, and 2 that came in the place of preempted or deleted ones": {6, 4},
-	} {
-		if got := verdict(sum, n[0], n[1]); got != want {
-			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -105,11 +105,7 @@ func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runF
 	if err := value.TypicalPods(t.Family).Save(f.out); err != nil || c.Bool("typical-only") {
 		return err
 	}
-	config, err := yaml.Marshal(t.Config)
-	if err != nil {
-		return err
-	}
-	figures, err := f.open(c, firstStep(t.Resume), config)
+	events, err := f.open(c, firstStep(t.Resume))
 	if err != nil {
 		return err
 	}
@@ -118,7 +114,7 @@ func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runF
 		return k.Save(f.out)
 	}
 	x := training{trainer: &t, options: &t.Options, unit: "iteration", steps: t.Config.Iterations, save: save}
-	return figures.end(x.run(c, f, figures))
+	return errors.Join(x.run(c, f, events), events.Close())
 }
 
 // resumedGPU returns the configuration of a stored run. It is an error if a flag names another network.

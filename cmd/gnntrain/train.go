@@ -18,7 +18,6 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
@@ -67,27 +66,16 @@ func train(c *ucli.Context) (err error) {
 
 // trainJob trains in the simulator, with curves of the run.
 func trainJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles) error {
-	config, err := job.YAML()
+	events, err := f.open(c, firstStep(resume))
 	if err != nil {
 		return err
 	}
-	figures, err := f.open(c, firstStep(resume), config)
-	if err != nil {
-		return err
-	}
-	return figures.end(learnJob(c, job, resume, f, figures))
+	return errors.Join(learnJob(c, job, resume, f, events), events.Close())
 }
 
-// figures are the curves of a run, in a folder that gnnsched report reads.
-type figures struct {
-	*tensorboard.Run
-	dir      string
-	manifest runfolder.Manifest
-}
-
-// open checks that the files can be written, opens the figures and describes the run, whose configuration is
-// YAML. Figures of steps after first are dropped: they are from another run, or from this one before it was killed.
-func (f runFiles) open(c *ucli.Context, first int, config []byte) (*figures, error) {
+// open checks that the files can be written, and opens the curves of the run. Figures of steps after first are dropped: they are
+// from another run, or from this one before it was killed.
+func (f runFiles) open(c *ucli.Context, first int) (*tensorboard.Run, error) {
 	for _, path := range []string{f.out, f.state} {
 		if err := cli.Writable(path); err != nil {
 			return nil, err
@@ -101,26 +89,7 @@ func (f runFiles) open(c *ucli.Context, first int, config []byte) (*figures, err
 		return nil, exit.New(exit.Usage, err, "choose a folder that you can write to with --events")
 	}
 	events.Rewind(first)
-	out := &figures{events, f.events, cli.Manifest(c, "gnntrain")}
-	out.manifest.Started = time.Now().UTC()
-	out.manifest.Settings["configuration"] = string(config)
-	if err := runfolder.Describe(out.dir, out.manifest); err != nil {
-		return nil, errors.Join(err, events.Close())
-	}
-	return out, nil
-}
-
-// end closes the figures and notes how the run ended. It returns all errors, that of the run first.
-func (f *figures) end(failed error) error {
-	now := time.Now().UTC()
-	f.manifest.Ended = &now
-	if failed != nil {
-		f.manifest.Error = failed.Error()
-	}
-	if err := errors.Join(f.Close(), runfolder.Describe(f.dir, f.manifest)); err != nil {
-		return errors.Join(failed, err)
-	}
-	return failed
+	return events, nil
 }
 
 // firstStep returns the step at which a run continues; -1 for a new one.
@@ -132,7 +101,7 @@ func firstStep(s *run.State) int {
 }
 
 // learnJob runs a job and writes its best network.
-func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, figures *figures) error {
+func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, events *tensorboard.Run) error {
 	away, end, err := elsewhere(c, job)
 	if err != nil {
 		return err
@@ -168,7 +137,7 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, fig
 	if job.Judge != nil {
 		x.judge = job.Judgement
 	}
-	return x.run(c, f, figures)
+	return x.run(c, f, events)
 }
 
 // training holds the differences between the kinds of training in the simulator.
@@ -185,9 +154,9 @@ type training struct {
 }
 
 // run trains, shows progress, and writes the best network.
-func (x training) run(c *ucli.Context, f runFiles, figures *figures) error {
+func (x training) run(c *ucli.Context, f runFiles, events *tensorboard.Run) error {
 	r := newReporter(c, x.unit, x.steps)
-	x.options.Recorder, x.options.Improved = figures, x.save
+	x.options.Recorder, x.options.Improved = events, x.save
 	x.options.Progress, x.options.Evaluated = r.progress, r.evaluated
 	best, e, err := x.trainer.Train(c.Context)
 	r.end()
@@ -195,7 +164,6 @@ func (x training) run(c *ucli.Context, f runFiles, figures *figures) error {
 		return err
 	}
 	result := "held-out " + e.Text + x.beside
-	figures.manifest.Notes = []string{result}
 	judged := ""
 	if err == nil && x.judge != nil {
 		j, err := x.judge(best)
@@ -204,7 +172,6 @@ func (x training) run(c *ucli.Context, f runFiles, figures *figures) error {
 		}
 		maps.Copy(best.Manifest.Training, j.Figures())
 		judged = fmt.Sprintf("judged on episodes that neither trained nor chose it: %v", j)
-		figures.manifest.Notes = append(figures.manifest.Notes, judged)
 	}
 	if err := x.save(best); err != nil { // an earlier process may have found it
 		return err

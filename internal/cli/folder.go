@@ -52,3 +52,13 @@ func RunManifest(c *cli.Context, kind string, seeds []uint64) runfolder.Manifest
 	m.Seeds = seeds
 	return m
 }
+
+// PrintResult prints what a computation found. With an error, a result that is not zero covers a part, and is printed, too. Errors are
+// joined.
+func PrintResult[R any](compute func() (R, error), print func(R) error) error {
+	result, err := compute()
+	if err != nil && reflect.ValueOf(&result).Elem().IsZero() {
+		return err
+	}
+	return errors.Join(err, print(result))
+}

@@ -22,7 +22,6 @@
 //   - frames.jsonl: the cluster at one time, without control planes ([Frame])
 //   - waits.jsonl: how long the pods of a class waited ([Waits])
 //   - decisions.jsonl: a sample of choices ([Decision])
-//   - points.jsonl: points of curves over time ([Point])
 //   - tables.jsonl: other tables ([Table])
 //   - scalars.csv: points of learning curves
 package runfolder

@@ -20,7 +20,7 @@ const schema = 1
 // manifestFile is the name of the manifest in the folder.
 const manifestFile = "manifest.json"
 
-// Manifest describes the run. Create and Describe set Schema and Platform, and remove secrets from Command and Settings. Ended is nil while
+// Manifest describes the run. Create and describe set Schema and Platform, and remove secrets from Command and Settings. Ended is nil while
 // the run goes on, and stays nil if it was killed.
 type Manifest struct {
 	Schema   int               `json:"schema"`
@@ -38,8 +38,8 @@ type Manifest struct {
 	Dropped  map[string]int    `json:"dropped,omitempty"`  // rows that were not written because the file was full, by file
 }
 
-// Describe writes the manifest into a folder that another package fills, and replaces an older one.
-func Describe(dir string, m Manifest) error {
+// describe writes the manifest into a folder that another package fills, and replaces an older one.
+func describe(dir string, m Manifest) error {
 	m.Schema = schema
 	m.Platform = fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 	m.Command, m.Settings = redactCommand(m.Command), redactSettings(m.Settings)

@@ -30,7 +30,6 @@ type Run struct {
 	Frames      []Frame
 	Waits       []Waits
 	Decisions   []Decision
-	Points      []Point
 	Tables      []Table
 	Scalars     []Scalar // of the file scalars.csv
 	Notes       []string // faults of the files that could be left out
@@ -45,7 +44,7 @@ type Scalar struct {
 
 // rowFiles are the names of the files with rows.
 func rowFiles() []string {
-	return choice.Names([]Row{Scenario{}, Verdict{}, Episode{}, Difference{}, Frame{}, Waits{}, Decision{}, Point{}, Table{}}, Row.file)
+	return choice.Names([]Row{Scenario{}, Verdict{}, Episode{}, Difference{}, Frame{}, Waits{}, Decision{}, Table{}}, Row.file)
 }
 
 // Read reads a folder. Files may be missing, and the last line of each may be cut off. Anything else that is
@@ -61,7 +60,6 @@ func Read(dir string) (*Run, error) {
 		func() error { return rows(r, &r.Frames) },
 		func() error { return rows(r, &r.Waits) },
 		func() error { return rows(r, &r.Decisions) },
-		func() error { return rows(r, &r.Points) },
 		func() error { return rows(r, &r.Tables) },
 		r.readScalars,
 	} {

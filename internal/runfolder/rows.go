@@ -150,17 +150,6 @@ type Decision struct {
 	Note          string  `json:"note,omitempty"` // such as the reason of a fallback, or the default profile's choice
 }
 
-// Point is a point of a curve over the time of the run.
-type Point struct {
-	Tag   string  `json:"tag"` // names the curve
-	At    float64 `json:"at"`  // in seconds since the run's beginning
-	Value float64 `json:"value"`
-	About string  `json:"about,omitempty"` // of a worker: what it did
-}
-
-// WorkerTag begins the tags of workers. The values are the seconds that something took which ended then.
-const WorkerTag = "worker "
-
 // Table is anything else that the report shows as a table.
 type Table struct {
 	Scenario string     `json:"scenario,omitempty"`
@@ -177,7 +166,6 @@ func (Difference) file() string { return "differences.jsonl" }
 func (Frame) file() string      { return "frames.jsonl" }
 func (Waits) file() string      { return "waits.jsonl" }
 func (Decision) file() string   { return "decisions.jsonl" }
-func (Point) file() string      { return "points.jsonl" }
 func (Table) file() string      { return "tables.jsonl" }
 
 func (s Scenario) check() error   { return named("name", s.Name) }
@@ -186,7 +174,6 @@ func (e Episode) check() error    { return named("contender", e.Contender) }
 func (d Difference) check() error { return named("metric", d.Metric) }
 func (f Frame) check() error      { return named("contender", f.Contender) }
 func (d Decision) check() error   { return named("pod", d.Pod) }
-func (p Point) check() error      { return named("tag", p.Tag) }
 
 func (w Waits) check() error {
 	if n := len(w.Quantiles); n != 0 && n != len(Quantiles) {

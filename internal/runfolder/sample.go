@@ -3,7 +3,6 @@ package runfolder
 import (
 	"math"
 	"slices"
-	"time"
 
 	"gnnsched/internal/cluster"
 )
@@ -27,20 +26,6 @@ func Frames(nodes, contenders int) int {
 // Decisions returns how many decisions a contender keeps, given the number of contenders.
 func Decisions(contenders int) int {
 	return min(max(allDecisions/max(contenders, 1), leastDecisions), mostDecisions)
-}
-
-// Frames of a running cluster come each second at first. Later the pause is this part of the time so far, or more if frames are
-// large: a run of a day has about 800 frames of 500 nodes, or 55 of 10,000, and fits into its file.
-const (
-	firstPause   = time.Second
-	leastPart    = 0.01
-	nodesForPart = 50_000 // nodes in the frames of one time for which the pause would be as long as the time so far
-)
-
-// Pause returns the time until the next frames of a running cluster. nodes is the number in the frames of one time together.
-func Pause(soFar time.Duration, nodes int) time.Duration {
-	part := max(leastPart, float64(nodes)/nodesForPart)
-	return max(firstPause, time.Duration(part*float64(soFar)))
 }
 
 // NodeOf returns the load of a node.

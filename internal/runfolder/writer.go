@@ -52,7 +52,7 @@ func Create(dir string, m Manifest, c clock.PassiveClock) (*Writer, error) {
 		m.Started = c.Now().UTC()
 	}
 	w := &Writer{dir: dir, clock: c, limit: maxFile, manifest: m, files: map[string]*file{}}
-	if err := Describe(dir, m); err != nil {
+	if err := describe(dir, m); err != nil {
 		return nil, err
 	}
 	if err := hold(filepath.Join(dir, reserve)); err != nil { // nothing may look like a run that holds no result
@@ -166,7 +166,7 @@ func (w *Writer) Close(failed error) error {
 	if w.failed != nil {
 		w.manifest.Notes = append(slices.Clone(w.manifest.Notes), fmt.Sprintf("This folder is incomplete: %v.", w.failed))
 	}
-	errs = append(errs, os.Remove(filepath.Join(w.dir, reserve)), Describe(w.dir, w.manifest))
+	errs = append(errs, os.Remove(filepath.Join(w.dir, reserve)), describe(w.dir, w.manifest))
 	return incomplete(w.dir, errors.Join(errs...))
 }
 

@@ -216,7 +216,6 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 		w.gains.add(j)
 	}
 	w.note(p, j)
-	w.keepDecision(p, j)
 	w.record(p, j.Decision)
 	return nil
 }

@@ -3,18 +3,15 @@ package shadow
 import (
 	"encoding/json"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
-	"gnnsched/internal/runfolder"
 )
 
 // Blocks keep the whole time and its means, however it is cut.
@@ -158,58 +155,4 @@ func FuzzParse(f *testing.F) {
 			t.Fatal("a control character")
 		}
 	})
-}
-
-// A run folder has the curves, the verdict, the difference of the costs, and tables that are like the text.
-func TestRunFolder(t *testing.T) {
-	for answer, state := range map[Answer]runfolder.State{Safe: runfolder.Pass, notWorth: runfolder.Fail, notYet: runfolder.Note} {
-		r := good()
-		r.Counts.Results[infeasible], r.Counts.Fallbacks, r.Counts.Errors = 1, 2, 3
-		r.Failures = []Failure{{Pod: "shop/x\x1b[31m", What: infeasible, Theirs: "a", Node: "b", Why: "Insufficient cpu"}}
-		r.Verdict = Verdict{Answer: answer, Why: []string{"because"}, Notes: []string{"bear in mind"}}
-		early := good()
-		early.To, early.Gain, early.MoreWaiting = early.From.Add(time.Minute), nil, nil
-		dir := filepath.Join(t.TempDir(), "run")
-		w, err := runfolder.Create(dir, runfolder.Manifest{Kind: "shadow"}, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Add(early.Points()...)
-		w.Add(r.Points()...)
-		w.Add(r.Rows()...)
-		if err := w.Close(nil); err != nil {
-			t.Fatal(err)
-		}
-		run, err := runfolder.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := run.Verdicts; len(v) != 2 || v[0].State != state || v[0].Text != string(answer)+"; because" || v[1].Text != "bear in mind" {
-			t.Errorf("%+v", v)
-		}
-		if d := run.Differences; len(d) != 2 || d[0].Mean != -0.02 || *d[0].Low != -0.025 || *d[0].High != -0.015 ||
-			d[0].Contender != run.Episodes[1].Contender {
-			t.Errorf("%+v", d)
-		}
-		got := map[string][]float64{}
-		for _, p := range run.Points {
-			got[p.Tag] = append(got[p.Tag], p.At, p.Value)
-		}
-		for tag, want := range map[string][]float64{"gain": {7200, 0.02}, "gain, high": {7200, 0.025},
-			"agreement": {60, 1000.0 / 1900, 7200, 1000.0 / 1900}, "failures": {60, 0, 7200, 3}, "99 % of decisions, ms": {60, 4, 7200, 4}} {
-			if !slices.Equal(got[tag], want) {
-				t.Errorf("%s: %v, want %v", tag, got[tag], want)
-			}
-		}
-		text, err := json.Marshal(run.Tables)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range []string{`["the same node","700","36.8 %"]`, `["a node that upstream's filters refuse","1","0.1 %"]`,
-			`["errors of this program","3","0.1 %"]`, `["99 %","4.00"]`, `["shop/x [31m","infeasible b","a","Insufficient cpu"]`} {
-			if !strings.Contains(string(text), want) {
-				t.Errorf("the tables lack %s: %s", want, text)
-			}
-		}
-	}
 }

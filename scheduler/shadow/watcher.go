@@ -24,7 +24,6 @@ import (
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
-	"gnnsched/internal/runfolder"
 	"gnnsched/internal/watched"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/memcluster"
@@ -55,8 +54,6 @@ type Config struct {
 	Moves func(context.Context) (Moves, error)
 	// Tell is called every minute with the report so far.
 	Tell func(Report)
-	// Keep, if not nil, is called with rows for a run folder: frames of both clusters, and a sample of the profile's choices.
-	Keep func(...runfolder.Row)
 }
 
 // Validate returns an error for the first invalid value.
@@ -107,7 +104,6 @@ type Watcher struct {
 	times       durations
 	gains       OneStep
 	moves       *Moves // nil until they are known
-	film        film
 	decided     uint64 // decisions with a node that were recorded
 }
 
@@ -202,7 +198,6 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		select {
 		case <-ctx.Done():
 			w.advance(w.config.Clock.Now())
-			w.frame(w.last, true)
 			return w.Report(), nil
 		case reply := <-w.asked:
 			reply <- w.live() // it has room for one
@@ -215,7 +210,6 @@ func (w *Watcher) Run(ctx context.Context) (Report, error) {
 		}
 		w.work(context.WithoutCancel(ctx), w.queue.take())
 		now := w.config.Clock.Now()
-		w.frame(now, false)
 		if now.Sub(told) >= tell {
 			told = now
 			w.tell()
@@ -259,7 +253,6 @@ func (w *Watcher) start(ctx context.Context) {
 	events := w.queue.take()
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.rank(), b.rank()) })
 	w.work(ctx, events)
-	w.frame(w.begun, true)
 	w.log.V(1).Info("Watching", "schedulers", w.config.Of, "pods", len(w.ours.Running))
 }
 

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
@@ -65,9 +64,6 @@ type Config struct {
 	Progress func(Progress)
 	// Record, if not nil, is called from Run's goroutine after each step. An error ends the run.
 	Record func(workload.Step) error
-	// Waited, if not nil, is called from Run's goroutine at the end of each fill, for each pod that arrived in it: with its requests, its wait
-	// for a node after it was seen, and whether it got one.
-	Waited func(requests cluster.Resources, wait time.Duration, placed bool)
 
 	Clock clock.WithTicker // default: the real clock
 	Log   zerolog.Logger   // the zero value drops everything

@@ -28,7 +28,7 @@ func stepped(t *testing.T, c *fakecluster.Cluster, cfg Config) stepper {
 	if err := cfg.complete(); err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.Replay != nil, cfg.Clock)}
+	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.Replay != nil)}
 	if err := r.prepare(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"maps"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
-	"k8s.io/utils/clock"
 
 	"gnnsched/internal/watched"
 	"gnnsched/workload"
@@ -20,7 +18,6 @@ type podWatch struct {
 	changed chan struct{} // has an item after a change, until it is received
 	stop    func()
 	bare    bool // a pod has its Deployment's name, because its labels come from a record
-	clock   clock.PassiveClock
 
 	mu      sync.Mutex
 	pods    map[string]*pod   // with those that are gone, by identity
@@ -37,23 +34,21 @@ type pod struct {
 	bound                       bool   // to a node, now
 	reason                      string // the scheduler's last reason why it is pending; empty if there is none
 	refused                     bool   // the scheduler tried it and found no node
-	seen                        time.Time
-	placed                      bool          // it has had a node
-	wait                        time.Duration // from seen until its first node
+	placed                      bool   // it has had a node
 }
 
 // tally counts the pods of one or several Deployments, without pods that are being deleted.
 type tally struct{ created, bound int }
 
-func newPodWatch(bare bool, c clock.PassiveClock) *podWatch {
+func newPodWatch(bare bool) *podWatch {
 	return &podWatch{
-		changed: make(chan struct{}, 1), bare: bare, clock: c, pods: map[string]*pod{}, byName: map[string]*tally{},
+		changed: make(chan struct{}, 1), bare: bare, pods: map[string]*pod{}, byName: map[string]*tally{},
 	}
 }
 
 // watchPods starts the watch and waits until it has seen every pod of the run.
 func watchPods(ctx context.Context, c *Config) (w *podWatch, err error) {
-	w = newPodWatch(c.Replay != nil, c.Clock)
+	w = newPodWatch(c.Replay != nil)
 	namespace := c.Namespace
 	if c.Replay != nil { // it has several
 		namespace = metav1.NamespaceAll
@@ -104,7 +99,7 @@ func (w *podWatch) set(p *corev1.Pod) {
 	id, deployment := w.identity(p)
 	x := w.pods[id]
 	if x == nil {
-		x = &pod{namespace: p.Namespace, name: p.Name, deployment: deployment, seen: w.clock.Now()}
+		x = &pod{namespace: p.Namespace, name: p.Name, deployment: deployment}
 		w.pods[id] = x
 	}
 	was := *x
@@ -137,7 +132,7 @@ func (w *podWatch) set(p *corev1.Pod) {
 // place notes that a pod has a node.
 func (w *podWatch) place(x *pod) {
 	if !x.placed {
-		x.placed, x.wait = true, w.clock.Since(x.seen)
+		x.placed = true
 		w.placed++
 	}
 }
@@ -233,20 +228,4 @@ func (w *podWatch) forgetGone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.pods, func(_ string, x *pod) bool { return !x.here })
-}
-
-// tellWaits calls Waited with the fill's pods, without recorded pods that no scheduler had to place. Those that never had a node have
-// waited until now.
-func (r *runner) tellWaits() {
-	if r.Waited == nil {
-		return
-	}
-	deployments := maps.Clone(r.left)
-	maps.Copy(deployments, r.existing)
-	for _, x := range r.pods.of(deployments, func(x *pod) bool { return r.stage == nil || r.Replay.Parts[x.deployment].Node == "" }) {
-		if !x.placed {
-			x.wait = r.Clock.Since(x.seen)
-		}
-		r.Waited(deployments[x.deployment].Shape.Requests, x.wait, x.placed)
-	}
 }

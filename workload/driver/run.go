@@ -136,7 +136,6 @@ func (r *runner) end() {
 	if r.stage != nil {
 		r.fill.Refused = sortedReasons(r.stage.refused)
 	}
-	r.tellWaits()
 	r.fill.LeftUnplaced = reasonsOf(r.pods.of(r.left, (*pod).leftUnplaced))
 	r.fill.Load = r.load()
 	r.fill.GPU = r.gpuSummary()

@@ -106,7 +106,7 @@ func run(c *ucli.Context) error {
 			return p.all(ctx)
 		},
 		Print: func(r result) error { return write(c.App.Writer, r) },
-		Rows:  func(r result) []runfolder.Row { return slices.Concat(r.folder(), p.journal.rows(), p.crew.Rows()) },
+		Rows:  func(r result) []runfolder.Row { return slices.Concat(r.folder(), p.journal.rows()) },
 	})
 }
 

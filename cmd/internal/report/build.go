@@ -76,19 +76,6 @@ func (b *builder) run(id string, r *runfolder.Run) run {
 	}
 	out.Decisions = b.chosen(id, r)
 	out.Curves, out.CurveRows = b.curves(r.Scalars, "Learning in figures", "step")
-	var over []runfolder.Scalar
-	var work []runfolder.Point
-	for _, p := range r.Points {
-		if strings.HasPrefix(p.Tag, runfolder.WorkerTag) {
-			work = append(work, p)
-			continue
-		}
-		over = append(over, runfolder.Scalar{Tag: p.Tag, Step: p.At, Value: p.Value})
-	}
-	out.Over, out.OverRows = b.curves(over, "Over time in figures", "second")
-	if len(work) > 0 {
-		out.Over = append(out.Over, timeline(work))
-	}
 	return out
 }
 

@@ -32,8 +32,6 @@ type run struct {
 	Decisions *decisions
 	Curves    []chart
 	CurveRows *table
-	Over      []chart // over the time of the run
-	OverRows  *table
 }
 
 // verdict is a runfolder.Verdict with a sign and a word for its state.

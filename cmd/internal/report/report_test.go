@@ -89,16 +89,7 @@ func runsOfTest() []*runfolder.Run {
 		training.Scalars = append(training.Scalars, runfolder.Scalar{Tag: "losses/" + hostile, Step: float64(i), Value: 1 / float64(i+1)},
 			runfolder.Scalar{Tag: "eval/cost", Step: float64(i), Value: 0.2})
 	}
-	shadow := &runfolder.Run{Dir: "shadow", Manifest: runfolder.Manifest{Schema: 1, Kind: "shadow"}}
-	for i := range 5 {
-		shadow.Points = append(shadow.Points, runfolder.Point{Tag: "gain " + hostile, At: 60 * float64(i), Value: 0.01 * float64(i)})
-	}
-	for i := range 3 {
-		shadow.Points = append(shadow.Points, runfolder.Point{
-			Tag: runfolder.WorkerTag + hostile, At: 10 + float64(i), Value: 2, About: fmt.Sprint("tiny, seed ", i),
-		})
-	}
-	return []*runfolder.Run{r, training, shadow}
+	return []*runfolder.Run{r, training}
 }
 
 func rendered(t testing.TB, runs []*runfolder.Run) []byte {

@@ -36,9 +36,6 @@ import (
 // Flag makes a scheduler's command watch another scheduler.
 const Flag = "shadow"
 
-// outFlag names the run folder.
-const outFlag = "out"
-
 // category is the heading of the flags in --help.
 const category = "with --shadow"
 
@@ -59,8 +56,6 @@ func more() []ucli.Flag {
 			Usage: "`OBJECTIVE` by which the clusters are compared, such as pack or balance=1,pack=0.5"},
 		&ucli.StringFlag{Name: "shadow-report", Category: category,
 			Usage: "keep the report in this JSON `FILE`, written every minute and at the end; gnnsched shadow reads it"},
-		&ucli.StringFlag{Name: outFlag, Category: category,
-			Usage: "leave a folder `DIR` for gnnsched report: the verdict, and gain, agreement and both clusters over time"},
 		&ucli.DurationFlag{Name: "shadow-block", Category: category, Value: time.Minute,
 			Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
 		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods,
@@ -143,20 +138,13 @@ func (s Scheduler) Run(c *ucli.Context, log zerolog.Logger) error {
 			return exit.New(exit.Usage, err, "choose a place that you can write to with --shadow-report")
 		}
 	}
-	out, err := openFolder(c, log, s)
+	r, err := s.watch(c, config, log, func(r shadow.Report) { keepReport(log, path, r) })
 	if err != nil {
 		return err
 	}
-	if out != nil {
-		config.Keep = out.keep
-	}
-	r, err := s.watch(c, config, log, func(r shadow.Report) { keepReport(log, path, r); out.tell(r) })
-	var printed error
-	if err == nil {
-		printed = r.WriteText(c.App.Writer) // before the files, for which there may be no room
-		keepReport(log, path, r)
-	}
-	return errors.Join(err, printed, out.end(r, err))
+	printed := r.WriteText(c.App.Writer) // before the file, for which there may be no room
+	keepReport(log, path, r)
+	return printed
 }
 
 // watch watches until the context ends, and tells now and then what was found.

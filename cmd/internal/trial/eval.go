@@ -235,7 +235,6 @@ func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Compariso
 		return nil, err
 	}
 	defer crew.Close()
-	defer func() { log.WriteRows("", nil, crew.Rows()...) }()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
 		r, err := eval.Compare(c.Context, s, log.Watched(s, e.contenders, e.seeds[0]), e.seeds, view.Episodes(i, len(e.scenarios), s.Name))

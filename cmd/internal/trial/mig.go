@@ -65,8 +65,6 @@ func migCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "steady", Usage: "let pods come and go, and show allocation and waiting"},
 			&ucli.Float64SliceFlag{Name: "load", Usage: "`LOADS` over the compute slices, such as 0.95; default: 0.6 to 1.3, " +
 				"with --steady 0.8 to 1.05"},
-			&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: the figures of each episode, " +
-				"the differences and the tables"},
 			&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(migFormats, ", ")},
 		}, work.Flags()...), cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: cli.FlagsOnly(runMIG),
@@ -82,7 +80,7 @@ func runMIG(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	return play(c, cfg.Seeds, func(progress eval.Progress) (*migrun.Report, error) {
+	return play(c, func(progress eval.Progress) (*migrun.Report, error) {
 		cfg.Progress = progress
 		return migrun.Run(c.Context, cfg)
 	}, func(r *migrun.Report) error { return writeReport(c.App.Writer, r, format) })

@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/published"
@@ -77,7 +76,6 @@ func openBFlags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "power", Usage: "show power and allocated GPUs, with arrivals of " +
 			fmt.Sprintf("%.0f%%", 100*published.PowerFactor) + " of the GPUs; policies by default: " + strings.Join(published.PowerPolicies, ",")},
 		&ucli.BoolFlag{Name: "check", Usage: "exit with code 99 unless every published figure is reproduced"},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report, with every episode's metrics"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: " + strings.Join(evalFormats, ", ")},
 	}
 }
@@ -124,11 +122,11 @@ func runOpenB(c *ucli.Context) error {
 	return playOpenB(c, cfg, published.Run, func(r published.Report) error { return errors.Join(write(r), checked(c, r)) })
 }
 
-// playOpenB runs a comparison, prints it, and leaves it in the folder of --out.
-func playOpenB[R interface{ Folder() []runfolder.Row }](
+// playOpenB runs a comparison, and prints it.
+func playOpenB[R any](
 	c *ucli.Context, cfg published.Config, run func(context.Context, published.Config, eval.Progress) (R, error), print func(R) error,
 ) error {
-	return play(c, cfg.Seeds, func(progress eval.Progress) (R, error) { return run(c.Context, cfg, progress) }, print)
+	return play(c, func(progress eval.Progress) (R, error) { return run(c.Context, cfg, progress) }, print)
 }
 
 // checked returns an error if --check finds figures that are not reproduced.

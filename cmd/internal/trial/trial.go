@@ -1,5 +1,5 @@
 // Package trial has the commands that play policies in the simulator: gnnsched eval with eval openb and eval mig, bench, and tune.
-// This file has what they share: flags, progress, formats and the folder of --out.
+// This file has what they share: flags, progress and formats.
 package trial
 
 import (
@@ -11,7 +11,6 @@ import (
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 )
@@ -50,25 +49,18 @@ func setDefaults(c *ucli.Context, values map[string]string) error {
 	return nil
 }
 
-// play plays a comparison behind a progress bar, prints it, and leaves it in the folder of --out.
-func play[R interface{ Folder() []runfolder.Row }](
-	c *ucli.Context, seeds []uint64, compare func(eval.Progress) (R, error), print func(R) error,
-) error {
-	var crew *work.Crew
-	return cli.InFolder(c, cli.Computation[R]{
-		Manifest: cli.RunManifest(c, "eval", seeds),
-		Run: func(*runfolder.Writer) (result R, err error) {
-			bar := progress.Stderr(c.App.ErrWriter)
-			defer bar.Close()
-			if crew, err = work.Begin(c, bar); err != nil {
-				return result, err
-			}
-			defer crew.Close()
-			return compare(bar.Episodes)
-		},
-		Print: print,
-		Rows:  func(r R) []runfolder.Row { return append(r.Folder(), crew.Rows()...) },
-	})
+// play plays a comparison behind a progress bar, and prints it.
+func play[R any](c *ucli.Context, compare func(eval.Progress) (R, error), print func(R) error) error {
+	return cli.PrintResult(func() (result R, err error) {
+		bar := progress.Stderr(c.App.ErrWriter)
+		defer bar.Close()
+		crew, err := work.Begin(c, bar)
+		if err != nil {
+			return result, err
+		}
+		defer crew.Close()
+		return compare(bar.Episodes)
+	}, print)
 }
 
 // report is the result of a comparison. It encodes itself as JSON, too.

@@ -1,11 +1,9 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -20,7 +18,6 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/queue"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/internal/workers"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/remote"
@@ -62,7 +59,7 @@ func Enlist(c *ucli.Context, note func(text string)) (*Crew, error) {
 		return nil, nil
 	}
 	crew := &Crew{
-		note: note, begin: time.Now(), took: map[string]time.Duration{}, played: map[string]int{},
+		note: note, took: map[string]time.Duration{}, played: map[string]int{},
 		asks: rate.Sometimes{Interval: 5 * time.Second},
 	}
 	crew.ask = func() (string, error) { return present(crew.Queue) }
@@ -129,8 +126,6 @@ type Crew struct {
 	Context context.Context // ends when they do; not with the command's
 	close   func()
 
-	begin  time.Time
-	rows   []runfolder.Row          // a point for each result
 	took   map[string]time.Duration // by worker: together
 	played map[string]int           // by worker: episodes, or courses
 
@@ -211,21 +206,6 @@ func (c *Crew) Close() {
 	}
 }
 
-// Rows returns the timeline of the workers, and a table in which the slowest is first; nothing without workers.
-func (c *Crew) Rows() []runfolder.Row {
-	if c == nil || len(c.played) == 0 {
-		return nil
-	}
-	t := runfolder.Table{Title: "Workers", Columns: []string{"worker", "results", "seconds each"}}
-	names := slices.SortedFunc(maps.Keys(c.played), func(a, b string) int {
-		return cmp.Or(cmp.Compare(c.mean(b), c.mean(a)), cmp.Compare(a, b))
-	})
-	for _, name := range names {
-		t.Rows = append(t.Rows, []string{name, strconv.Itoa(c.played[name]), fmt.Sprintf("%.3f", c.mean(name).Seconds())})
-	}
-	return append(c.rows, t)
-}
-
 // mean returns how long a worker takes for a result.
 func (c *Crew) mean(worker string) time.Duration {
 	return c.took[worker] / time.Duration(c.played[worker])
@@ -260,9 +240,6 @@ func (c *Crew) Result(r workers.Result) {
 	c.Waiting()
 	c.took[r.Worker] += r.Took
 	c.played[r.Worker]++
-	c.rows = append(c.rows, runfolder.Point{
-		Tag: runfolder.WorkerTag + r.Worker, At: time.Since(c.begin).Seconds(), Value: r.Took.Seconds(), About: r.About,
-	})
 	var took time.Duration
 	played, slowest := 0, ""
 	for name, n := range c.played {

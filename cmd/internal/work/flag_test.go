@@ -21,7 +21,7 @@ func TestBarOfWorkers(t *testing.T) {
 		asked, answer := 0, make(chan error)
 		bar := progress.New(nil, false, zerolog.New(&said))
 		c := &Crew{
-			close: func() {}, note: bar.Note, begin: time.Now(),
+			close: func() {}, note: bar.Note,
 			took: map[string]time.Duration{}, played: map[string]int{}, asks: rate.Sometimes{Interval: 5 * time.Second},
 			ask: func() (string, error) { asked++; return "2 workers with 8 slots", <-answer },
 		}

@@ -5,30 +5,9 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// Metric is a metric of a comparison, and whether more of it is better.
-type Metric struct {
-	eval.Metric
-	More bool
-}
-
-// Rows returns the rows of a comparison on metrics other than eval.Metrics: the scenario, the metrics of each episode, and the differences
-// of the judged metrics from the first contender, judged together.
-func Rows(c *eval.Comparison, metrics []Metric, judged ...eval.Metric) []runfolder.Row {
-	s := runfolder.Scenario{Name: c.Scenario.Name, About: c.Scenario.About}
-	if c.Scenario.Objective != nil {
-		s.Objective = c.Scenario.Objective.Name()
-	}
-	var columns []eval.Column
-	for _, m := range metrics {
-		columns = append(columns, eval.Column{Comparison: c, Metric: m.Metric, More: m.More})
-	}
-	differences := c.Columns(judged...)
-	return ColumnRows(s, columns, differences, eval.Judge(differences...))
-}
-
-// ColumnRows returns the rows of columns, which have the same contenders and seeds, as Rows does, and the differences of the judged ones. s
+// columnRows returns the rows of columns, which have the same contenders and seeds, and the differences of the judged ones. s
 // has what the columns do not tell of the scenario.
-func ColumnRows(s runfolder.Scenario, columns, judged []eval.Column, differences [][]*eval.Difference) (rows []runfolder.Row) {
+func columnRows(s runfolder.Scenario, columns, judged []eval.Column, differences [][]*eval.Difference) (rows []runfolder.Row) {
 	c := columns[0]
 	if s.Samples = c.Samples(); c.Baseline >= 0 {
 		s.Baseline = c.Results[c.Baseline].Name

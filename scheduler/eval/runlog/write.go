@@ -30,7 +30,7 @@ func (l *Log) Write(c *eval.Comparison) {
 	}
 	differences := c.Columns(judged...)
 	all, names := eval.Judge(differences...), []string{c.Results[0].Name}
-	rows := ColumnRows(s, columns, differences, all)
+	rows := columnRows(s, columns, differences, all)
 	for i, r := range c.Results[1:] {
 		names = append(names, r.Name)
 		rows = append(rows, verdictOf(row{
