@@ -14,7 +14,7 @@ import (
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/policy/probe"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/server"
 )
 
@@ -73,7 +73,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	}
 	start, fresh, err := flags.Start(c, p.Checkpoint, p.Variant)
 	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) || err == nil && !fresh {
-		_, err = probe.Load(p.Checkpoint)
+		_, err = neural.Load(p.Checkpoint)
 	}
 	if err != nil {
 		return nil, err

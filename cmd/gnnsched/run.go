@@ -27,8 +27,8 @@ import (
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/plugin/userconfig"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
-	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/server"
 	watcher "gnnsched/scheduler/shadow"
 	usageflags "gnnsched/scheduler/usage/flags"
@@ -231,7 +231,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 		return cfg, exit.New(exit.Usage, err, "see --help")
 	}
 	if path := c.String("checkpoint"); path != "" && !c.Bool("learn") { // with --learn the file need not exist
-		_, err = probe.Load(path)
+		_, err = neural.Load(path)
 	}
 	return cfg, err
 }

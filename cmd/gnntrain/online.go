@@ -25,7 +25,7 @@ import (
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/plugin/course"
-	"gnnsched/scheduler/policy/probe"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // learnOnline is the action with --online. It ends when stdin does (never with --experience), or with a signal, and saves the
@@ -134,7 +134,7 @@ func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, jo
 			err = exit.New(exit.Usage, err, "name the checkpoint to start from with --init")
 		}
 	default:
-		start, err = probe.Load(from)
+		start, err = neural.Load(from)
 	}
 	if err != nil {
 		return nil, learn.Job{}, err

@@ -18,7 +18,6 @@ import (
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/policy/probe"
 )
 
 // candidate is a network that a run wrote.
@@ -31,7 +30,7 @@ type candidate struct {
 
 func readCandidate(path string) (c candidate, err error) {
 	c.path = path
-	if c.Checkpoint, err = probe.Load(path); err != nil {
+	if c.Checkpoint, err = neural.Load(path); err != nil {
 		return c, err
 	}
 	score, ok := c.Manifest.Training[run.HeldOutScore]

@@ -7,8 +7,6 @@ import (
 	"os"
 
 	ucli "github.com/urfave/cli/v2"
-
-	"gnnsched/internal/background"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/quote"
 	"gnnsched/kwok"
@@ -24,7 +22,7 @@ func detach(c *ucli.Context, args []string) error {
 		return err
 	}
 	defer out.Close() //nolint:errcheck // the background process has its own
-	err = background.Start(c.Context, background.Command{
+	err = Start(c.Context, Command{
 		Args: args[1:], Output: out,
 		Progress: func(step string) { fmt.Fprintf(c.App.ErrWriter, "%s: %s\n", component, step) },
 		Ready: func(message []byte) error {
@@ -36,7 +34,7 @@ func detach(c *ucli.Context, args []string) error {
 			return nil
 		},
 	})
-	if errors.Is(err, background.ErrEnded) {
+	if errors.Is(err, ErrEnded) {
 		return exit.New(exit.Internal, err, "see "+logPath(c, outputFile)+" and its log, "+logPath(c, component+".log"))
 	}
 	return err

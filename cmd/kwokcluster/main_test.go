@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(envMain) != "" {
 		main()
 	}
+	playRole()
 	os.Exit(m.Run())
 }
 

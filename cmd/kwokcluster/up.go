@@ -14,8 +14,6 @@ import (
 
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
-
-	"gnnsched/internal/background"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -92,7 +90,7 @@ func up(c *ucli.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	parent, err := background.ParentFromEnv()
+	parent, err := ParentFromEnv()
 	if err != nil {
 		return err
 	}
@@ -199,7 +197,7 @@ func openbPools(c *ucli.Context) ([]nodepool.Pool, error) {
 }
 
 // run runs the cluster until it is stopped. parent, if not nil, receives the progress of the start.
-func run(c *ucli.Context, cfg kwok.Config, parent *background.Parent) error {
+func run(c *ucli.Context, cfg kwok.Config, parent *Parent) error {
 	ctx := c.Context
 	defer endWithin(ctx, stopTimeout, func() {
 		fmt.Fprintf(c.App.ErrWriter, "%s: still not stopped after %v; exiting, the data is kept\n", component, stopTimeout)

@@ -4,14 +4,13 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 // limit bounds logarithms, z-scores and rises.
 const limit = 4
 
 // moments collects the mean and the (population) standard deviation of a few thousand fractions.
-type moments struct{ spread.Sums }
+type moments struct{ cluster.Sums }
 
 // rise computes how much the standard deviation of n values rises when one value grows, times n and a
 // scale. The factor n keeps the result of order one for any number of values.

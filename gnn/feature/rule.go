@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 func init() { Register(rule) }
@@ -55,9 +54,9 @@ func ruleFeatures() (out []Feature) {
 
 // Rule holds what the features of all candidates have in common.
 type Rule struct {
-	Nodes            float64     // available ones
-	CPU, Memory      spread.Sums // of the available nodes' fractions
-	skew             spread.Sums // of the differences of both
+	Nodes            float64      // available ones
+	CPU, Memory      cluster.Sums // of the available nodes' fractions
+	skew             cluster.Sums // of the differences of both
 	request, largest cluster.Resources
 	podSize          float64           // log2(pending pod's size / mean running pod's size)
 	mean             cluster.Resources // that an available node offers
@@ -87,7 +86,7 @@ func (k *kinds) at(r cluster.Resources) int {
 // deviation is the mean and the standard deviation of fractions.
 type deviation struct{ mean, std float64 }
 
-func deviationOf(s spread.Sums) deviation { return deviation{s.Mean(), s.Std()} }
+func deviationOf(s cluster.Sums) deviation { return deviation{s.Mean(), s.Std()} }
 
 // NewRule returns the rule for a pod. running is the most CPU and memory that one pod on an available node requests.
 func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources) Rule {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 func init() { Register(usage) }
@@ -128,7 +127,7 @@ func (c *Candidates) used() *used {
 	}
 	n := max(float32(len(c.Rows)), 1)
 	for d := range u.added {
-		u.before[d] = moments{spread.Sums{N: float64(n), Sum: float64(sum[d]), Squares: float64(squares[d])}}
+		u.before[d] = moments{cluster.Sums{N: float64(n), Sum: float64(sum[d]), Squares: float64(squares[d])}}
 		if u.added[d] = u.expected[d] * per[d] / n; u.added[d] > limit {
 			u.added[d], u.expected[d] = limit, limit*n/per[d]
 		}

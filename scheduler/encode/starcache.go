@@ -5,7 +5,6 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/policy/cache"
 )
 
 // starCache encodes nodes with their devices for a network that reads the set devices. It caches the encoding of a node until the node
@@ -14,8 +13,8 @@ import (
 type starCache struct {
 	typical *fragmentation.Typical
 	nodes   *Stars
-	asIs    cache.Cache[star] // nodes without the pending pod: a single column
-	placed  cache.Cache[star] // nodes with a pod, by the pod's request
+	asIs    cluster.Cache[star] // nodes without the pending pod: a single column
+	placed  cluster.Cache[star] // nodes with a pod, by the pod's request
 	g       graph.GPUNode
 }
 
@@ -69,7 +68,7 @@ func (s *starCache) of(row int, n *cluster.Node) []float32 {
 
 // kept returns an entry's value for a node and a pod that requests r, or for the present node if r is zero. It computes the value again if
 // the node has changed.
-func (s *starCache) kept(e *cache.Entry[star], n *cluster.Node, r cluster.Resources) *star {
+func (s *starCache) kept(e *cluster.Entry[star], n *cluster.Node, r cluster.Resources) *star {
 	if !e.Valid(n) {
 		e.Set(n, s.made(n, r))
 	}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 // Balance measures how unevenly the available nodes are used. It is the mean of two or three population standard deviations: of the nodes'
@@ -86,9 +85,9 @@ func (Balance) Track(nodes []*cluster.Node) Tracker {
 // balanceTracker keeps the sums that the standard deviations need.
 type balanceTracker struct {
 	nodes   []*cluster.Node
-	offers  []int8                // by node: the number of resources, from the first, in which it counts
-	counted [][balanced]float64   // by node: the fractions that are in the sums
-	sums    [balanced]spread.Sums // by resource, of the nodes that count
+	offers  []int8                 // by node: the number of resources, from the first, in which it counts
+	counted [][balanced]float64    // by node: the fractions that are in the sums
+	sums    [balanced]cluster.Sums // by resource, of the nodes that count
 }
 
 func (b *balanceTracker) Update(i int) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 // The terms of this file are about what nodes were last measured to use (cluster.Node.Usage), not about what
@@ -113,7 +112,7 @@ func (t usageBalance) Track(nodes []*cluster.Node) Tracker { return trackMeasure
 // Cost implements Term.
 func (usageBalance) Cost(nodes []*cluster.Node) float64 {
 	var n, sum, dimensions float64
-	var m [cluster.Dimensions]spread.Sums
+	var m [cluster.Dimensions]cluster.Sums
 	for _, v := range nodes {
 		if !counted(v) {
 			continue

@@ -13,7 +13,7 @@ import (
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
-	"gnnsched/scheduler/policy/probe"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // decide lets the decider write the raw scores. If it fails, it sets s.reason. The time of a decision is that of seeing and of the
@@ -34,7 +34,7 @@ func (p *learnedScore) decide(ctx context.Context, s *scoring) error {
 		s.reason = reasonOf(err)
 		return err
 	}
-	p.active.kept.Keep(probe.Decision{Snapshot: v.snapshot, Pod: v.pod, Candidates: v.rows, Typical: v.typical}, v.began)
+	p.active.kept.Keep(neural.Decision{Snapshot: v.snapshot, Pod: v.pod, Candidates: v.rows, Typical: v.typical}, v.began)
 	if len(raw) > len(s.raw) {
 		for i, l := range s.left { // in order, so none is overwritten before it is read
 			s.raw[i] = raw[l]

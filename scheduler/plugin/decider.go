@@ -14,12 +14,10 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/plugin/annotated"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/policy/probe"
 )
 
 // decider scores the nodes for one pod after another, and keeps what it can reuse between them.
@@ -77,7 +75,7 @@ type view struct {
 // goroutine may store another decider at any time; a decision goes on with the decider that it loaded.
 type activeDecider struct {
 	current atomic.Pointer[decider]
-	kept    probe.Kept
+	kept    neural.Kept
 }
 
 func (a *activeDecider) load() decider { return *a.current.Load() }
@@ -178,8 +176,8 @@ type networkDecider struct {
 	made     neural.Policy          // nil until the first decision
 	typical  *fragmentation.Typical // for which it was made
 
-	objective feature.Wishes    // that it serves
-	annotated *annotated.Reader // of annotations that choose another; nil for none
+	objective feature.Wishes   // that it serves
+	annotated *objectiveReader // of annotations that choose another; nil for none
 }
 
 func (n *networkDecider) policyName() string { return n.name }

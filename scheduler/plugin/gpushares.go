@@ -19,7 +19,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/kept"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -71,8 +70,8 @@ func newGPUShares(ctx context.Context, _ runtime.Object, h fwk.Handle) (fwk.Plug
 func (g *gpuShares) Name() string { return GPUSharesName }
 
 const (
-	askKey     = kept.Key[*ask]("gnnsched/" + GPUSharesName)
-	devicesKey = kept.Key[cluster.DeviceSet]("gnnsched/" + GPUSharesName + "/devices") // those chosen for the pod
+	askKey     = dra.CycleKey[*ask]("gnnsched/" + GPUSharesName)
+	devicesKey = dra.CycleKey[cluster.DeviceSet]("gnnsched/" + GPUSharesName + "/devices") // those chosen for the pod
 )
 
 // ask is the pod of one scheduling cycle. Nothing writes to it after PreFilter.

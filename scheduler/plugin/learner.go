@@ -18,8 +18,8 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
+	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/plugin/gpustep"
-	"gnnsched/scheduler/plugin/kept"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -94,7 +94,7 @@ func (l *learner) Close() error {
 }
 
 // noteKey holds the cycle's note, if the network decided.
-const noteKey = kept.Key[*note]("gnnsched/" + Name + "/step")
+const noteKey = dra.CycleKey[*note]("gnnsched/" + Name + "/step")
 
 // note is the step of a scheduling cycle, before the node is chosen. Only the pod's own cycle writes to it.
 type note struct {

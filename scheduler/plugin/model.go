@@ -13,8 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/plugin/annotated"
-	"gnnsched/scheduler/policy/probe"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/wish"
 )
 
@@ -27,15 +26,15 @@ type model struct {
 	seen     os.FileInfo // of the file when it was last read; nil if it never was
 	missing  bool        // whether the file was not there when it was last looked for
 
-	objective string            // that a network of many serves; empty for that of its training
-	annotated *annotated.Reader // of annotations that choose another; nil for none
-	talks     bool              // the profile knows of traffic
+	objective string           // that a network of many serves; empty for that of its training
+	annotated *objectiveReader // of annotations that choose another; nil for none
+	talks     bool             // the profile knows of traffic
 }
 
 // openModel loads the checkpoint that args name and stores its decider in active. A checkpoint that
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
-func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *annotated.Reader) *model {
+func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *objectiveReader) *model {
 	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint,
 		objective: args.Objective, annotated: a, talks: args.Traffic != nil}
 	active.store(noDecider{})
@@ -53,11 +52,12 @@ func openModel(ctx context.Context, args Args, profile string, active *activeDec
 }
 
 // annotationsOf returns the reader of annotations with objectives; nil without limits.
-func annotationsOf(ctx context.Context, args Args, profile string, h fwk.Handle) (*annotated.Reader, error) {
+func annotationsOf(ctx context.Context, args Args, profile string, h fwk.Handle) (*objectiveReader, error) {
 	if args.ObjectiveLimits == "" {
 		return nil, nil
 	}
-	return annotated.New(ctx, profile, args.ObjectiveLimits, h.SharedInformerFactory().Core().V1().Namespaces().Lister(), clock.RealClock{})
+	namespaces := h.SharedInformerFactory().Core().V1().Namespaces().Lister()
+	return newObjectiveReader(ctx, profile, args.ObjectiveLimits, namespaces, clock.RealClock{})
 }
 
 // watch looks for a changed file until ctx ends.
@@ -106,7 +106,7 @@ func same(a, b os.FileInfo) bool {
 // swap makes the checkpoint's network decide, unless it could not be loaded or fails in a trial decision.
 func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 	if err == nil {
-		err = probe.Try(c, m.active.kept.Decisions()...)
+		err = neural.Try(c, m.active.kept.Decisions()...)
 	}
 	if err == nil {
 		err = m.use(c)
@@ -151,7 +151,7 @@ func (m *model) use(c *checkpoint.Checkpoint) error {
 
 func (m *model) complain(ctx context.Context, err error) {
 	result := "error"
-	if errors.Is(err, probe.ErrFails) {
+	if errors.Is(err, neural.ErrFails) {
 		result = "refused"
 	}
 	reloads.WithLabelValues(m.profile, result).Inc()

@@ -23,7 +23,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/scheduler/plugin/annotated"
 	"gnnsched/scheduler/plugin/traffic"
 )
 
@@ -200,12 +199,12 @@ func TestModelServesAnObjective(t *testing.T) {
 	if err := c.Save(file); err != nil {
 		t.Fatal(err)
 	}
-	annotations, err := annotated.New(t.Context(), "many", "balance=0:1,energy=0:1", nil, clock.RealClock{})
+	annotations, err := newObjectiveReader(t.Context(), "many", "balance=0:1,energy=0:1", nil, clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	asking := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"gnnsched.io/objective": "energy"}}}
-	scoredFor := func(objective string, pod *v1.Pod, a *annotated.Reader) []float32 {
+	scoredFor := func(objective string, pod *v1.Pod, a *objectiveReader) []float32 {
 		m := openModel(t.Context(), Args{Checkpoint: file, Objective: objective, Deadline: duration(time.Minute)}, "many", new(activeDecider), a)
 		v, scores := testView(nil), make([]float32, 2)
 		v.manifest = pod

@@ -6,7 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/scheduler/plugin/canary"
-	"gnnsched/scheduler/plugin/kept"
+	"gnnsched/scheduler/plugin/dra"
 )
 
 // byName turns the raw scores into node scores without the mirror. With ties, all best nodes get 100.
@@ -20,7 +20,7 @@ func (s *scoring) byName(pod uint64, ties bool) *scores {
 }
 
 // stateKey holds the scores of the cycle's pod, if its nodes were scored.
-const stateKey = kept.Key[*scores]("gnnsched/" + Name)
+const stateKey = dra.CycleKey[*scores]("gnnsched/" + Name)
 
 // scores holds the node scores of one decision, in 0 to 100. Nothing writes to it after PreScore.
 type scores struct {

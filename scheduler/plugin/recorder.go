@@ -14,7 +14,6 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/kept"
 	"gnnsched/scheduler/plugin/refusals"
 	"gnnsched/scheduler/policy"
 )
@@ -84,7 +83,7 @@ func (r *recorder) Close() error {
 }
 
 // decisionKey holds the cycle's decision, if nodes were scored or one is reserved.
-const decisionKey = kept.Key[*pending]("gnnsched/" + Name + "/decision")
+const decisionKey = dra.CycleKey[*pending]("gnnsched/" + Name + "/decision")
 
 // pending is a decision in the state of its scheduling cycle. Only the pod's own cycle writes to it.
 type pending struct {
@@ -178,7 +177,7 @@ func (r *recorder) compareWith(s *scoring, node string, asked *dra.Ask, d *decis
 }
 
 // comparedKey holds the other node of a decision in the shadow.
-const comparedKey = kept.Key[string]("gnnsched/" + Name + "/compared")
+const comparedKey = dra.CycleKey[string]("gnnsched/" + Name + "/compared")
 
 // CompareWith makes the decision of a cycle that was not scored yet tell what the policy reads of a node that another scheduler
 // chose.

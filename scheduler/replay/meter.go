@@ -3,7 +3,6 @@ package replay
 import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/power"
-	"gnnsched/internal/spread"
 )
 
 // state holds the metrics while nothing changes.
@@ -11,7 +10,7 @@ type state [metrics]float64
 
 // stateOf computes the metrics of nodes. used holds the number of pods on each that do not belong to it, and prices its cost per hour.
 func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float64) (out state) {
-	var load spread.Sums
+	var load cluster.Sums
 	for _, v := range nodes {
 		out[Watts] += power.Watts(v)
 		if used[v.Name] > 0 {

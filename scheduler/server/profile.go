@@ -18,8 +18,8 @@ import (
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/heuristic"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
-	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server/stockconfig"
@@ -170,7 +170,7 @@ func validateObjective(a plugin.Args) error {
 	}
 	load, from := checkpoint.Shipped, a.Variant
 	if a.Checkpoint != "" {
-		load, from = probe.Load, a.Checkpoint
+		load, from = neural.Load, a.Checkpoint
 	}
 	c, err := load(from)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/sim/queue"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -18,7 +17,7 @@ import (
 //
 // The pods that run at first are placed one after another, the oldest first. One that fits nowhere then is
 // away, so the queue starts empty. Pods that arrive later and fit nowhere wait, in
-// kube-scheduler's order (queue.Order), until they find a node.
+// kube-scheduler's order (Order), until they find a node.
 type Steady struct {
 	Load     float64 `json:"load"`     // offered load: GPUs that pods request on average, over the cluster's GPUs; over 0, at most 10
 	WarmUp   float64 `json:"warmUp"`   // time before the figures begin; 0 or more
@@ -94,7 +93,7 @@ type Waits struct {
 type waits struct {
 	quiet
 	from  float64 // end of the warm-up
-	order queue.Order
+	order Order
 	begun []float64 // by arrival: when it got its node; NaN without one
 	waitTotals
 }

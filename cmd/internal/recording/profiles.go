@@ -10,7 +10,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/policy/probe"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/server"
 )
 
@@ -106,7 +106,7 @@ func fromFile(name string) (server.Profile, error) {
 		return p, err
 	}
 	if p.Checkpoint != "" {
-		if _, err := probe.Load(p.Checkpoint); err != nil {
+		if _, err := neural.Load(p.Checkpoint); err != nil {
 			return p, err
 		}
 	}

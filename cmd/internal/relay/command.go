@@ -18,7 +18,7 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/experience/hub"
 	"gnnsched/scheduler/learn/flags"
-	"gnnsched/scheduler/policy/probe"
+	"gnnsched/scheduler/policy/neural"
 )
 
 // Command returns the command.
@@ -40,7 +40,7 @@ func Command() *ucli.Command {
 
 func run(c *ucli.Context) error {
 	file := c.String("init")
-	start, err := probe.Load(file)
+	start, err := neural.Load(file)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,8 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/advise"
+	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
-	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/serve"
 	"gnnsched/scheduler/server"
 )
@@ -185,7 +185,7 @@ func profile(c *ucli.Context) (server.Profile, error) {
 		return p, exit.New(exit.Usage, err, "see --help")
 	}
 	if p.Checkpoint != "" {
-		if _, err := probe.Load(p.Checkpoint); err != nil {
+		if _, err := neural.Load(p.Checkpoint); err != nil {
 			return p, err
 		}
 	}

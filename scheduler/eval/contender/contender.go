@@ -22,7 +22,6 @@ import (
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/policy/probe"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/policy/wish"
@@ -246,7 +245,7 @@ func loaded(argument string) (eval.Contender, error) {
 	if isStock(path) {
 		return stockOf(name, path)
 	}
-	c, err := probe.Load(path)
+	c, err := neural.Load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "check the path, or train one with gnntrain")
 	}

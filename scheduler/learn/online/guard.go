@@ -12,7 +12,6 @@ import (
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/policy/probe"
 )
 
 // Guard refuses networks that a running scheduler must not get: those with weights that are not
@@ -160,7 +159,7 @@ func finite(c *checkpoint.Checkpoint, recent []experience.Step) error {
 	if err != nil {
 		return fmt.Errorf("a weight is %w: %w", errNotFinite, err)
 	}
-	if err := probe.Try(c); err != nil {
+	if err := neural.Try(c); err != nil {
 		return fmt.Errorf("a score is %w: %w", errNotFinite, err)
 	}
 	for _, s := range recent {

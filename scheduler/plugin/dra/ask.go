@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/scheduler/plugin/kept"
 )
 
 // Ask holds the demand of one pending pod on the cards, by claims and extended resources, in one scheduling cycle. Nothing writes to it
@@ -45,7 +44,7 @@ type want struct {
 	count       int64
 }
 
-const askKey = kept.Key[*Ask]("gnnsched/" + Name)
+const askKey = CycleKey[*Ask]("gnnsched/" + Name)
 
 // Asked returns what the pod of a scheduling cycle asks by claims; nil if it asks nothing that a policy can
 // choose.

@@ -2,6 +2,7 @@ package dra
 
 import (
 	"cmp"
+
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"

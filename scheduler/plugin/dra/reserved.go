@@ -9,10 +9,9 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/plugin/kept"
 )
 
-const reservedKey = kept.Key[*reserved]("gnnsched/" + Name + "/reserved")
+const reservedKey = CycleKey[*reserved]("gnnsched/" + Name + "/reserved")
 
 // reserved holds what a pod got by claims in its scheduling cycle. It never changes.
 type reserved struct {

@@ -2,7 +2,6 @@ package heuristic
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 var greedyBalance = Heuristic{
@@ -22,7 +21,7 @@ func (mostEven) Name() string { return "greedy-balance" }
 // Score implements policy.Policy. The score is how much the placement lowers the sum of the two
 // deviations, times the number of nodes. Scoring differences keeps the precision of float32.
 func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	var cpu, mem spread.Sums
+	var cpu, mem cluster.Sums
 	for _, n := range s.Nodes {
 		if n.Available() {
 			cpu.Add(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU))

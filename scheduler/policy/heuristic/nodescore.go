@@ -3,7 +3,6 @@ package heuristic
 import (
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/policy/cache"
 )
 
 // nodeScore computes the score of placing a pod that requests r on n. It depends on nothing but n
@@ -11,7 +10,7 @@ import (
 type nodeScore func(n *cluster.Node, r cluster.Resources) int64
 
 // cachedScores keeps the scores of a nodeScore from one decision to the next.
-type cachedScores struct{ cache cache.Cache[float32] }
+type cachedScores struct{ cache cluster.Cache[float32] }
 
 // score writes the scores of the candidates. It calls compute for the nodes that have changed.
 func (c *cachedScores) score(s *cluster.Snapshot, r cluster.Resources, candidates []int32, scores []float32, compute nodeScore) {

@@ -2,15 +2,14 @@ package linear
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 // usageView holds what the available nodes use, by dimension, and what the pod is expected to use.
 type usageView struct {
 	nodes    float64
-	expected [cluster.Dimensions]float64     // in the dimension's unit
-	used     [cluster.Dimensions]spread.Sums // of the nodes' used fractions
-	std      [cluster.Dimensions]float64     // their standard deviations
+	expected [cluster.Dimensions]float64      // in the dimension's unit
+	used     [cluster.Dimensions]cluster.Sums // of the nodes' used fractions
+	std      [cluster.Dimensions]float64      // their standard deviations
 }
 
 // newUsageView returns the view of the available nodes for a pod.

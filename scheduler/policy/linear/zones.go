@@ -2,7 +2,6 @@ package linear
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 )
 
 // zoneView holds the use of each zone, and what one more pod in it would change.
@@ -38,7 +37,7 @@ func newZoneView(s *cluster.Snapshot, r cluster.Resources) *zoneView {
 
 // computeGains computes the gain of each zone.
 func (z *zoneView) computeGains(r cluster.Resources, nodes float64) {
-	var cpu, mem spread.Sums
+	var cpu, mem cluster.Sums
 	for i, offered := range z.offered {
 		cpu.Add(cluster.Fraction(z.used[i].MilliCPU, offered.MilliCPU))
 		mem.Add(cluster.Fraction(z.used[i].Memory, offered.Memory))

@@ -13,7 +13,6 @@ import (
 	"gnnsched/internal/power"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/policy/cache"
 )
 
 // GPUPolicy scores with a network on the graph of GPU nodes. The score of a placement is the
@@ -42,7 +41,7 @@ type GPUPolicy struct {
 	sees *feature.Layout // what the network sees
 
 	states     gpuStates
-	placements cache.Cache[placement]
+	placements cluster.Cache[placement]
 	after      []int32 // states after placements
 }
 

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/spread"
 	"gnnsched/workload/usage"
 )
 
@@ -21,7 +20,7 @@ const jobAge = 3600
 // Earlier returns what other pods with a model used that had all they wanted: mean, deviation and maximum over pods and
 // a day. limit is that of CPU in thousandths of a core; 0: no limit.
 func Earlier(m *usage.Model, limit int64) *cluster.PodUsage {
-	var sums [usage.Dimensions]spread.Sums
+	var sums [usage.Dimensions]cluster.Sums
 	var most usage.Amounts
 	for p := range uint64(earlierPods) {
 		for i := range earlierTimes {

@@ -1,8 +1,8 @@
 package meter
 
 import (
+	"gnnsched/internal/cluster"
 	"gnnsched/internal/power"
-	"gnnsched/internal/spread"
 	"gnnsched/workload/usage"
 )
 
@@ -31,7 +31,7 @@ type Totals struct {
 // Spread sums up the fractions of nodes in use, in one tick.
 type Spread struct {
 	nodes float64
-	of    [usage.Dimensions]spread.Sums // of the nodes that use a dimension
+	of    [usage.Dimensions]cluster.Sums // of the nodes that use a dimension
 }
 
 // Node adds what a node used of its capacity in one tick.

@@ -1,14 +1,12 @@
-package cache
+package cluster
 
 import (
 	"testing"
-
-	"gnnsched/internal/cluster"
 )
 
 func TestEntriesAreValidUntilTheNodeChanges(t *testing.T) {
-	n := &cluster.Node{Name: "n", Version: cluster.NextVersion(), Allocatable: cluster.Resources{MilliCPU: 1000, Pods: 10}}
-	r := cluster.Resources{MilliCPU: 100, Pods: 1}
+	n := &Node{Name: "n", Version: NextVersion(), Allocatable: Resources{MilliCPU: 1000, Pods: 10}}
+	r := Resources{MilliCPU: 100, Pods: 1}
 	var c Cache[int]
 	e := &c.Column(r, 1)[0]
 	if e.Valid(n) {
@@ -18,7 +16,7 @@ func TestEntriesAreValidUntilTheNodeChanges(t *testing.T) {
 	if again := &c.Column(r, 1)[0]; !again.Valid(n) || again.Value != 7 {
 		t.Errorf("got %+v, want a valid 7", again)
 	}
-	if other := &c.Column(cluster.Resources{MilliCPU: 200}, 1)[0]; other.Valid(n) {
+	if other := &c.Column(Resources{MilliCPU: 200}, 1)[0]; other.Valid(n) {
 		t.Error("the entry of another request is valid")
 	}
 	if grown := c.Column(r, 3); len(grown) < 3 || !grown[0].Valid(n) || grown[2].Valid(n) {
@@ -39,7 +37,7 @@ func TestEntriesAreValidUntilTheNodeChanges(t *testing.T) {
 func TestColumnsAreBounded(t *testing.T) {
 	var c Cache[int]
 	for i := range int64(3 * maxColumns) {
-		c.Column(cluster.Resources{MilliCPU: i}, 1)
+		c.Column(Resources{MilliCPU: i}, 1)
 	}
 	if len(c.columns) > maxColumns {
 		t.Errorf("%d columns", len(c.columns))

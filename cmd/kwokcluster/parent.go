@@ -1,4 +1,4 @@
-package background
+package main
 
 import (
 	"encoding/json"

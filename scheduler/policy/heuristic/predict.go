@@ -1,4 +1,4 @@
-package usage
+package heuristic
 
 import (
 	"math"
@@ -60,10 +60,10 @@ func cpuUsed(n *cluster.Node) float64 {
 	return s.Mean
 }
 
-// nodeScore scores one node for a pod at a time.
-type nodeScore func(n *cluster.Node, pod *cluster.Pod, now float64) float64
+// usageScore scores one node for a pod at a time.
+type usageScore func(n *cluster.Node, pod *cluster.Pod, now float64) float64
 
-func (f nodeScore) all(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) {
+func (f usageScore) all(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) {
 	for i, v := range candidates {
 		scores[i] = float32(f(s.Nodes[v], pod, s.Now))
 	}

@@ -1,10 +1,9 @@
-// Package kept keeps values in the states of scheduling cycles.
-package kept
+package dra
 
 import fwk "k8s.io/kube-scheduler/framework"
 
-// Key names a value in the state of a cycle.
-type Key[T any] string
+// CycleKey names a value in the state of a cycle.
+type CycleKey[T any] string
 
 // data is a value in a state. Clones of the state share what it points to.
 type data[T any] struct{ value T }
@@ -13,10 +12,12 @@ type data[T any] struct{ value T }
 func (d data[T]) Clone() fwk.StateData { return d }
 
 // Write keeps a value, in place of an earlier one.
-func (k Key[T]) Write(state fwk.CycleState, value T) { state.Write(fwk.StateKey(k), data[T]{value}) }
+func (k CycleKey[T]) Write(state fwk.CycleState, value T) {
+	state.Write(fwk.StateKey(k), data[T]{value})
+}
 
 // Find returns the value that is kept, and whether there is one.
-func (k Key[T]) Find(state fwk.CycleState) (value T, has bool) {
+func (k CycleKey[T]) Find(state fwk.CycleState) (value T, has bool) {
 	d, err := state.Read(fwk.StateKey(k))
 	if err != nil {
 		return value, false
@@ -25,10 +26,10 @@ func (k Key[T]) Find(state fwk.CycleState) (value T, has bool) {
 }
 
 // Read returns the value that is kept; the zero value if there is none.
-func (k Key[T]) Read(state fwk.CycleState) T {
+func (k CycleKey[T]) Read(state fwk.CycleState) T {
 	value, _ := k.Find(state)
 	return value
 }
 
 // Delete forgets the value.
-func (k Key[T]) Delete(state fwk.CycleState) { state.Delete(fwk.StateKey(k)) }
+func (k CycleKey[T]) Delete(state fwk.CycleState) { state.Delete(fwk.StateKey(k)) }

@@ -1,4 +1,4 @@
-package usage
+package heuristic
 
 import (
 	"math"
@@ -23,11 +23,11 @@ func (LoadVariationRiskBalancing) Name() string { return "load-variation-risk-ba
 
 // Score implements policy.Policy.
 func (LoadVariationRiskBalancing) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	nodeScore(loadVariation).all(s, pod, candidates, scores)
+	usageScore(loadVariationScore).all(s, pod, candidates, scores)
 	return nil
 }
 
-func loadVariation(n *cluster.Node, pod *cluster.Pod, _ float64) float64 {
+func loadVariationScore(n *cluster.Node, pod *cluster.Pod, _ float64) float64 {
 	cpu := riskScore(n, cluster.UsedCPU, float64(pod.Requests.MilliCPU))
 	memory := riskScore(n, cluster.UsedMemory, float64(pod.Requests.Memory))
 	return math.Round(min(cpu, memory))

@@ -1,12 +1,12 @@
-package usage_test
+package heuristic_test
 
 import (
 	"testing"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/policytest"
-	"gnnsched/scheduler/policy/usage"
 )
 
 const now = 10_000
@@ -41,8 +41,8 @@ func pod(requests, limits cluster.Resources) *cluster.Pod {
 
 // The scores are computed by hand from the formulas in the docs of the policies.
 func TestFormulas(t *testing.T) {
-	tlp, lvrb, koordinator, crane := usage.TargetLoadPacking{}, usage.LoadVariationRiskBalancing{}, usage.KoordinatorLoadAware{},
-		usage.CraneDynamic{}
+	tlp, lvrb, koordinatorScore, craneScore := heuristic.TargetLoadPacking{}, heuristic.LoadVariationRiskBalancing{}, heuristic.KoordinatorLoadAware{},
+		heuristic.CraneDynamic{}
 	limit200 := pod(cluster.Resources{MilliCPU: 100}, cluster.Resources{MilliCPU: 200})
 	request400 := pod(cluster.Resources{MilliCPU: 400}, cluster.Resources{})
 	nothing := pod(cluster.Resources{}, cluster.Resources{})
@@ -72,21 +72,21 @@ func TestFormulas(t *testing.T) {
 		{"bounded by 1", lvrb, half, node(cluster.Statistics{Mean: 9000, Deviation: 9000}, mean(0)), 0},
 		{"by requests: CPU 0.375/2, memory 0.3/2", lvrb, half, unmeasured(4000), 81},
 
-		{"CPU 45 with 1,700 more, memory 73 with 700 more", koordinator, estimated, node(mean(500), mean(2000)), 59},
-		{"without request: 250 thousandths, and 200 MiB do not fit: (81 + 0)/2", koordinator, nothing, node(mean(500), mean(2000)), 40},
-		{"a pod that the measurement lacks: CPU 42 with 85 more, memory 66 with 700 more", koordinator, estimated,
+		{"CPU 45 with 1,700 more, memory 73 with 700 more", koordinatorScore, estimated, node(mean(500), mean(2000)), 59},
+		{"without request: 250 thousandths, and 200 MiB do not fit: (81 + 0)/2", koordinatorScore, nothing, node(mean(500), mean(2000)), 40},
+		{"a pod that the measurement lacks: CPU 42 with 85 more, memory 66 with 700 more", koordinatorScore, estimated,
 			node(mean(500), mean(2000), bound(10, 100)), 54},
-		{"over 65 % of CPU: filtered, CPU 0, memory 73", koordinator, estimated, node(mean(2640), mean(2000)), 36 - 1000},
-		{"over 95 % of memory: filtered", koordinator, estimated, node(mean(500), mean(9600)), 22 - 1000},
-		{"by requests: CPU 32, memory 83", koordinator, estimated, unmeasured(4000), 57},
+		{"over 65 % of CPU: filtered, CPU 0, memory 73", koordinatorScore, estimated, node(mean(2640), mean(2000)), 36 - 1000},
+		{"over 95 % of memory: filtered", koordinatorScore, estimated, node(mean(500), mean(9600)), 22 - 1000},
+		{"by requests: CPU 32, memory 83", koordinatorScore, estimated, unmeasured(4000), 57},
 
-		{"CPU 0.15 + 0.15 + 0.125, memory 0.18 + 0.24 + 0.3, over 2", crane, nothing, node(craneCPU, craneMemory), 57},
-		{"six pods in five minutes, three in one: 20 less", crane, nothing,
+		{"CPU 0.15 + 0.15 + 0.125, memory 0.18 + 0.24 + 0.3, over 2", craneScore, nothing, node(craneCPU, craneMemory), 57},
+		{"six pods in five minutes, three in one: 20 less", craneScore, nothing,
 			node(craneCPU, craneMemory, bound(299, 0), bound(200, 0), bound(100, 0), bound(60, 0), bound(9, 0), bound(1, 0)), 37},
-		{"a share above 1 counts against the others", crane, nothing, node(cluster.Statistics{DayMax: 9000}, mean(0)), 43},
-		{"65 % in the mean is filtered above", crane, nothing, node(cluster.Statistics{Mean: 2640}, mean(0)), 93 - 1000},
-		{"75 % in the hour is filtered above", crane, nothing, node(cluster.Statistics{HourMax: 3040}, mean(0)), 88 - 1000},
-		{"by requests: 0.75 and 0.9", crane, nothing, unmeasured(4000), 82},
+		{"a share above 1 counts against the others", craneScore, nothing, node(cluster.Statistics{DayMax: 9000}, mean(0)), 43},
+		{"65 % in the mean is filtered above", craneScore, nothing, node(cluster.Statistics{Mean: 2640}, mean(0)), 93 - 1000},
+		{"75 % in the hour is filtered above", craneScore, nothing, node(cluster.Statistics{HourMax: 3040}, mean(0)), 88 - 1000},
+		{"by requests: 0.75 and 0.9", craneScore, nothing, unmeasured(4000), 82},
 	} {
 		t.Run(c.p.Name()+": "+c.name, func(t *testing.T) {
 			s := &cluster.Snapshot{Nodes: []*cluster.Node{c.node}, Now: now}
@@ -102,7 +102,7 @@ func TestKoordinatorExpires(t *testing.T) {
 	old, fresh := node(mean(0), mean(0)), unmeasured(4000)
 	old.Usage.At = now - 181
 	s := &cluster.Snapshot{Nodes: []*cluster.Node{old, fresh}, Now: now}
-	got := policytest.Scores(t, usage.KoordinatorLoadAware{}, s, pod(cluster.Resources{MilliCPU: 1000, Memory: 1000}, cluster.Resources{}),
+	got := policytest.Scores(t, heuristic.KoordinatorLoadAware{}, s, pod(cluster.Resources{MilliCPU: 1000, Memory: 1000}, cluster.Resources{}),
 		[]int32{0, 1})
 	if got[0] != got[1] {
 		t.Errorf("scores %v, want equal ones", got)
@@ -121,7 +121,7 @@ func TestPeaks(t *testing.T) {
 	nodes = append(nodes, unmeasured(0))
 	s := &cluster.Snapshot{Nodes: nodes, Now: now}
 	want := []float32{0, 81, 100, 0, 0} // the fourth would be more than full, the last has no CPU
-	got := policytest.Scores(t, usage.Peaks{}, s, pod(cluster.Resources{MilliCPU: 3200}, cluster.Resources{}), policytest.Rows(5))
+	got := policytest.Scores(t, heuristic.Peaks{}, s, pod(cluster.Resources{MilliCPU: 3200}, cluster.Resources{}), policytest.Rows(5))
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("node %d: %v, want %v", i, got[i], want[i])
@@ -129,11 +129,11 @@ func TestPeaks(t *testing.T) {
 	}
 	for i, p := range []*cluster.Pod{pod(cluster.Resources{}, cluster.Resources{MilliCPU: 3200}),
 		pod(cluster.Resources{}, cluster.Resources{})} {
-		if got := policytest.Scores(t, usage.Peaks{}, s, p, []int32{0, 2}); got[0] != 0 || got[1] != 100 {
+		if got := policytest.Scores(t, heuristic.Peaks{}, s, p, []int32{0, 2}); got[0] != 0 || got[1] != 100 {
 			t.Errorf("pod %d without request: %v", i, got)
 		}
 	}
-	if got := policytest.Scores(t, usage.Peaks{}, s, pod(cluster.Resources{MilliCPU: 100}, cluster.Resources{}), []int32{1}); got[0] != 100 {
+	if got := policytest.Scores(t, heuristic.Peaks{}, s, pod(cluster.Resources{MilliCPU: 100}, cluster.Resources{}), []int32{1}); got[0] != 100 {
 		t.Errorf("the only candidate has %v", got[0])
 	}
 }

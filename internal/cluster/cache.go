@@ -1,18 +1,14 @@
-// Package cache keeps what a policy computed from one node and a pod's requests. Only one node
-// changes between two decisions, so most of the values are still right at the next one.
-package cache
-
-import "gnnsched/internal/cluster"
+package cluster
 
 // Cache holds one value for each node and for each different request of a pod. The zero value
 // is empty and ready to use. It is not safe for concurrent use.
 type Cache[V any] struct {
-	columns map[cluster.Resources][]Entry[V]
+	columns map[Resources][]Entry[V]
 }
 
 // Entry is the value of one node, in the state that the node had when the value was computed.
 type Entry[V any] struct {
-	version cluster.Version
+	version Version
 	Value   V
 }
 
@@ -21,13 +17,13 @@ const maxColumns = 512
 
 // Column returns the entries for pods that request r, one for each row of a snapshot with the
 // given number of rows. It may be longer than that. It is valid until the next call.
-func (c *Cache[V]) Column(r cluster.Resources, rows int) []Entry[V] {
+func (c *Cache[V]) Column(r Resources, rows int) []Entry[V] {
 	column := c.columns[r]
 	if len(column) >= rows {
 		return column
 	}
 	if c.columns == nil || len(c.columns) >= maxColumns {
-		c.columns = map[cluster.Resources][]Entry[V]{}
+		c.columns = map[Resources][]Entry[V]{}
 	}
 	column = append(column, make([]Entry[V], rows-len(column))...)
 	c.columns[r] = column
@@ -38,7 +34,7 @@ func (c *Cache[V]) Column(r cluster.Resources, rows int) []Entry[V] {
 func (c *Cache[V]) Clear() { c.columns = nil }
 
 // Valid reports whether the entry holds the value of n in its present state.
-func (e *Entry[V]) Valid(n *cluster.Node) bool { return n.Unchanged(e.version) }
+func (e *Entry[V]) Valid(n *Node) bool { return n.Unchanged(e.version) }
 
 // Set stores the value of n in its present state.
-func (e *Entry[V]) Set(n *cluster.Node, v V) { *e = Entry[V]{n.Version, v} }
+func (e *Entry[V]) Set(n *Node, v V) { *e = Entry[V]{n.Version, v} }

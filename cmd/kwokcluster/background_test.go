@@ -1,4 +1,4 @@
-package background
+package main
 
 import (
 	"context"
@@ -52,7 +52,8 @@ func waitForSignal() {
 	os.Exit(0)
 }
 
-func TestMain(m *testing.M) {
+// playRole plays the role in the arguments of a process that Start began; otherwise it returns.
+func playRole() {
 	parent, err := ParentFromEnv()
 	if err != nil {
 		panic(err)
@@ -61,7 +62,6 @@ func TestMain(m *testing.M) {
 		roles[os.Args[1]](parent)
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
 }
 
 // start starts a role and returns its reports, its output and the error.

@@ -1,6 +1,4 @@
-// Package spread computes the mean and the standard deviation of values from running sums. In constant time it also answers how they would
-// change with one of the values.
-package spread
+package cluster
 
 import "math"
 

@@ -1,6 +1,4 @@
-// Package annotated reads the objective that a pod or its namespace asks for in an annotation, within the operator's
-// limits. Whoever may create a pod can write any text there.
-package annotated
+package plugin
 
 import (
 	"context"
@@ -15,7 +13,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
-	"gnnsched/internal/metric"
 	"gnnsched/internal/quote"
 	"gnnsched/scheduler/policy/wish"
 )
@@ -25,20 +22,18 @@ import (
 const annotation = "gnnsched.io/objective"
 
 const (
-	maxText  = 256 // bytes of an annotation that is read
-	maxKnown = 256 // texts whose objective is kept
-	logAgain = time.Minute
+	maxText         = 256 // bytes of an annotation that is read
+	maxKnown        = 256 // texts whose objective is kept
+	logRefusalAgain = time.Minute
 )
 
-var set metric.Set
-
-var read = set.Counters("objective_annotations_total",
+var objectiveAnnotations = set.Counters("objective_annotations_total",
 	"Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, "+
 		"not known to the network, or outside of the limits.",
 	"profile", "result")
 
-// Reader reads the annotations for one profile. It is not safe for concurrent use.
-type Reader struct {
+// objectiveReader reads the annotations for one profile. It is not safe for concurrent use.
+type objectiveReader struct {
 	profile    string
 	limits     wish.Limits
 	namespaces listers.NamespaceLister
@@ -56,20 +51,20 @@ type answer struct {
 	err    error
 }
 
-// New returns the reader of a profile with limits that wish.ParseLimits reads.
-func New(ctx context.Context, profile, limits string, namespaces listers.NamespaceLister, c clock.PassiveClock) (*Reader, error) {
+// newObjectiveReader returns the reader of a profile with limits that wish.ParseLimits reads.
+func newObjectiveReader(ctx context.Context, profile, limits string, namespaces listers.NamespaceLister,
+	c clock.PassiveClock) (*objectiveReader, error) {
 	l, err := wish.ParseLimits(limits)
 	if err != nil {
 		return nil, err
 	}
-	set.Register()
-	return &Reader{profile: profile, limits: l, namespaces: namespaces, clock: c, log: klog.FromContext(ctx),
+	return &objectiveReader{profile: profile, limits: l, namespaces: namespaces, clock: c, log: klog.FromContext(ctx),
 		answers: map[string]answer{}}, nil
 }
 
 // Of returns the objective for a pod: what the annotation asks for, or usual if there is none or it is refused. known are
 // the terms that the network knows. A nil reader ignores annotations.
-func (r *Reader) Of(pod *v1.Pod, known []checkpoint.Wish, usual feature.Wishes) feature.Wishes {
+func (r *objectiveReader) Of(pod *v1.Pod, known []checkpoint.Wish, usual feature.Wishes) feature.Wishes {
 	if r == nil || pod == nil {
 		return usual
 	}
@@ -85,11 +80,11 @@ func (r *Reader) Of(pod *v1.Pod, known []checkpoint.Wish, usual feature.Wishes) 
 	}
 	a := r.answer(text, known)
 	if a.err == nil {
-		read.WithLabelValues(r.profile, "served").Inc()
+		objectiveAnnotations.WithLabelValues(r.profile, "served").Inc()
 		return a.wishes
 	}
-	read.WithLabelValues(r.profile, "refused").Inc()
-	if now := r.clock.Now(); r.logged.IsZero() || now.Sub(r.logged) >= logAgain {
+	objectiveAnnotations.WithLabelValues(r.profile, "refused").Inc()
+	if now := r.clock.Now(); r.logged.IsZero() || now.Sub(r.logged) >= logRefusalAgain {
 		r.logged = now
 		r.log.Info("An annotation with an objective is ignored; the profile's objective counts", "profile", r.profile, "pod", klog.KObj(pod),
 			"annotation", annotation, "reason", quote.Message(a.err.Error(), 300))
@@ -98,7 +93,7 @@ func (r *Reader) Of(pod *v1.Pod, known []checkpoint.Wish, usual feature.Wishes) 
 }
 
 // answer parses a text, once for most.
-func (r *Reader) answer(text string, known []checkpoint.Wish) answer {
+func (r *objectiveReader) answer(text string, known []checkpoint.Wish) answer {
 	if len(text) > maxText {
 		return answer{err: fmt.Errorf("it has %d bytes, more than %d", len(text), maxText)}
 	}

@@ -1,4 +1,4 @@
-package usage
+package heuristic
 
 import (
 	"math"
@@ -20,11 +20,11 @@ func (TargetLoadPacking) Name() string { return "target-load-packing" }
 
 // Score implements policy.Policy.
 func (TargetLoadPacking) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
-	nodeScore(targetLoadPacking).all(s, pod, candidates, scores)
+	usageScore(targetLoadScore).all(s, pod, candidates, scores)
 	return nil
 }
 
-func targetLoadPacking(n *cluster.Node, pod *cluster.Pod, _ float64) float64 {
+func targetLoadScore(n *cluster.Node, pod *cluster.Pod, _ float64) float64 {
 	const t = targetUtilization
 	capacity := n.Capacity(cluster.UsedCPU)
 	if capacity <= 0 {

@@ -1,8 +1,4 @@
-// Package probe tries a network on decisions before a scheduler goes by it.
-//
-// The weights of a checkpoint may be finite and still be so large that every pass of the network overflows. Reading the file does not
-// show that. A scheduler that loaded such a network in place of a good one would leave all its decisions to upstream's scoring.
-package probe
+package neural
 
 import (
 	"errors"
@@ -12,7 +8,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/scheduler/policy/neural"
 )
 
 // ErrFails is in the error of a network that fails in a decision.
@@ -48,7 +43,7 @@ func try(net *infer.Network, d Decision) (err error) {
 			err = fmt.Errorf("it panicked: %v", r)
 		}
 	}()
-	return neural.New("probe", net, d.Typical).Score(d.Snapshot, d.Pod, d.Candidates, make([]float32, len(d.Candidates)))
+	return New("probe", net, d.Typical).Score(d.Snapshot, d.Pod, d.Candidates, make([]float32, len(d.Candidates)))
 }
 
 // standard returns decisions about pods with and without GPUs, on machines with and without them, from idle to nearly full.

@@ -1,5 +1,4 @@
-// Package queue has the order in which kube-scheduler tries pods that found no node.
-package queue
+package sim
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package annotated
+package plugin
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ var (
 )
 
 // reader returns a reader for a profile of its own, its clock and its log. The namespace batch asks for energy.
-func reader(t testing.TB, limits string) (*Reader, *testclock.FakePassiveClock, *bytes.Buffer) {
+func reader(t testing.TB, limits string) (*objectiveReader, *testclock.FakePassiveClock, *bytes.Buffer) {
 	t.Helper()
 	spaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, n := range []*v1.Namespace{
@@ -42,7 +42,7 @@ func reader(t testing.TB, limits string) (*Reader, *testclock.FakePassiveClock, 
 	var log bytes.Buffer
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))))
 	c := testclock.NewFakePassiveClock(time.Unix(1e9, 0))
-	r, err := New(ctx, t.Name(), limits, listers.NewNamespaceLister(spaces), c)
+	r, err := newObjectiveReader(ctx, t.Name(), limits, listers.NewNamespaceLister(spaces), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +57,10 @@ func pod(namespace string, text ...string) *v1.Pod {
 	return p
 }
 
-func counted(t *testing.T, r *Reader, result string) float64 {
+func counted(t *testing.T, r *objectiveReader, result string) float64 {
 	t.Helper()
 	var m dto.Metric
-	if err := read.WithLabelValues(r.profile, result).(prometheus.Metric).Write(&m); err != nil {
+	if err := objectiveAnnotations.WithLabelValues(r.profile, result).(prometheus.Metric).Write(&m); err != nil {
 		t.Fatal(err)
 	}
 	return m.GetCounter().GetValue()
@@ -97,7 +97,7 @@ func TestAnnotations(t *testing.T) {
 	if got := wide.Of(pod("batch"), nil, usual); got != usual {
 		t.Errorf("a network of one objective got %v", got)
 	}
-	if got := (*Reader)(nil).Of(pod("batch"), known, usual); got != usual {
+	if got := (*objectiveReader)(nil).Of(pod("batch"), known, usual); got != usual {
 		t.Errorf("without limits an annotation counts: %v", got)
 	}
 }
@@ -119,7 +119,7 @@ func TestHostileAnnotations(t *testing.T) {
 	if lines := strings.Count(log.String(), "\n"); lines != 1 || log.Len() > 1000 || strings.Contains(log.String(), "\x1b") {
 		t.Errorf("%d lines: %q", lines, log.String())
 	}
-	c.SetTime(c.Now().Add(logAgain))
+	c.SetTime(c.Now().Add(logRefusalAgain))
 	r.Of(pod("web", "?"), known, usual)
 	if lines := strings.Count(log.String(), "\n"); lines != 2 {
 		t.Errorf("%d lines after a minute", lines)
