@@ -18,15 +18,14 @@ import (
 )
 
 // costModes are ways to record; the first one is not to.
-var costModes = []string{"off", "ring", "lines", "parquet"}
+var costModes = []string{"off", "ring", "lines"}
 
 // journalOf opens the file of a mode; nil if it has none.
-func journalOf(b *testing.B, mode string) record.Journal {
-	file := map[string]string{"lines": "d.jsonl", "parquet": "d.parquet"}[mode]
-	if file == "" {
+func journalOf(b *testing.B, mode string) *record.Journal {
+	if mode != "lines" {
 		return nil
 	}
-	j, err := record.OpenJournal(filepath.Join(b.TempDir(), file), func(err error, _ uint64) { b.Error(err) })
+	j, err := record.OpenJournal(filepath.Join(b.TempDir(), "d.jsonl"), func(err error, _ uint64) { b.Error(err) })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -75,7 +74,7 @@ func BenchmarkRecording(b *testing.B) {
 			for _, mode := range costModes {
 				attempt = append(attempt, attempts(b, nodes, mode))
 			}
-			const block = 64                            // a divisor of a Parquet file's row group
+			const block = 64
 			micros := make([][]float64, len(costModes)) // of an attempt, by mode and round
 			for n := 0; n < max(b.N, 32*block); n += block {
 				for k := range costModes {

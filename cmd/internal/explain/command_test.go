@@ -77,9 +77,9 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// The newest decision in a Parquet file is explained, also if the file is cut off behind it.
-func TestParquetTrace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "decisions.parquet")
+// The newest decision in a file is explained, also if the file is cut off behind it.
+func TestTraceOfFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	for i, node := range []string{"a", "b", "c"} {
 		j, err := record.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
 		if err != nil {
@@ -97,7 +97,7 @@ func TestParquetTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Truncate(path, info.Size()-1); err != nil {
+	if err := os.Truncate(path, info.Size()-2); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {

@@ -18,7 +18,7 @@ func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize,
 			Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
-		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines, or as Parquet if it ends in .parquet; " +
+		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines; " +
 			"renamed at 100 MB, the last four are kept"},
 		&ucli.Float64Flag{Name: "decision-default", Value: 1,
 			Usage: "spend at most this `PERCENT` of the time on asking what the default profile would choose; 100 asks always, 0 never"},
@@ -46,7 +46,7 @@ func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done fu
 		}
 		return r, func() {}, nil
 	}
-	var journal record.Journal
+	var journal *record.Journal
 	done = func() {}
 	if path := c.String("decision-log"); path != "" {
 		journal, err = record.OpenJournal(path, func(err error, lost uint64) {

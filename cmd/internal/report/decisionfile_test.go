@@ -12,7 +12,7 @@ import (
 	"gnnsched/scheduler/decision/record"
 )
 
-// A file of decisions becomes a table, whether it has JSON lines or is Parquet: the score of the chosen node and the runner-up's, how long
+// A file of decisions becomes a table: the score of the chosen node and the runner-up's, how long
 // a pod waited since it was first refused, and what the default profile would have done. Names stay text.
 func TestDecisionFile(t *testing.T) {
 	start := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
@@ -26,29 +26,27 @@ func TestDecisionFile(t *testing.T) {
 			Default: &decision.Default{Candidate: decision.Candidate{Node: "a", Score: 0.25}, Ties: 1, Preferred: true},
 		},
 	}
-	for _, name := range []string{"d.jsonl", "d.parquet"} {
-		path := filepath.Join(t.TempDir(), name)
-		j, err := record.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		book := record.NewBook(10, j)
-		for _, d := range decisions {
-			book.Decided(d)
-		}
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
-		r, err := read(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page := string(rendered(t, []*runfolder.Run{r}))
-		for _, want := range []string{"2 of 2 choices", "Insufficient cpu", "<td>b</td>", "0.75", "<td>a</td>", "0.25", ">90<",
-			"the default profile would have chosen a", "web-0&lt;script&gt;"} {
-			if !strings.Contains(page, want) {
-				t.Errorf("%s: the page lacks %q", name, want)
-			}
+	path := filepath.Join(t.TempDir(), "d.jsonl")
+	j, err := record.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	book := record.NewBook(10, j)
+	for _, d := range decisions {
+		book.Decided(d)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(rendered(t, []*runfolder.Run{r}))
+	for _, want := range []string{"2 of 2 choices", "Insufficient cpu", "<td>b</td>", "0.75", "<td>a</td>", "0.25", ">90<",
+		"the default profile would have chosen a", "web-0&lt;script&gt;"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 	other := filepath.Join(t.TempDir(), "pods.csv")

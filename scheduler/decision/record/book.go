@@ -17,7 +17,7 @@ const DefaultSize = 2048
 // Book keeps the last decisions in memory, and hands all of them to a Journal if it has one. It is safe for
 // concurrent use.
 type Book struct {
-	journal Journal // nil for none
+	journal *Journal // nil for none
 
 	mu    sync.Mutex
 	ring  []Record // up to its capacity
@@ -30,7 +30,7 @@ var (
 )
 
 // NewBook returns a book of the last size decisions, at least one. journal may be nil.
-func NewBook(size int, journal Journal) *Book {
+func NewBook(size int, journal *Journal) *Book {
 	return &Book{journal: journal, ring: make([]Record, 0, max(size, 1))}
 }
 

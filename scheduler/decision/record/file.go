@@ -9,25 +9,14 @@ import (
 // maxLine is the longest line that is read, in bytes.
 const maxLine = 2 << 20
 
-// ReadFile calls each with the records of a file that a Journal wrote, in their order: JSON lines or Parquet. The last line or group may be
-// cut off. For any other file it returns an error with the file and, for lines, the line.
+// ReadFile calls each with the records of a file that a Journal wrote, in their order. The last line may be cut off. For any other file it
+// returns an error with the file and the line.
 func ReadFile(path string, each func(Record)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if !isTable(f) {
-		return readLines(f, path, each)
-	}
-	if _, err := readTable(f, each); err != nil { // a file that is cut off has its whole row groups
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// readLines calls each with the records of a file of JSON lines.
-func readLines(f *os.File, path string, each func(Record)) error {
 	lines, faulty := bufio.NewScanner(f), error(nil)
 	number, records := 0, 0
 	lines.Buffer(nil, maxLine)

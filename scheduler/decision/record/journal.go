@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -20,56 +19,22 @@ const (
 	maxBackups   = 4
 )
 
-// Journal writes records to a file. It is safe for concurrent use.
-type Journal interface {
-	write(Record)
-	// Close closes the file. Later decisions open it again.
-	Close() error
-}
-
-// OpenJournal opens the file, which only its owner may read: it names pods. A file whose name ends in .parquet is a Parquet file, any other
-// has one JSON object a line. failed is called for the first of several records that cannot be written, for example on a full disk, and
-// once more when writing works again, with a nil error and the number of lost records. It is also called, with a nil error and 1, if the
-// last record in the file is partial and was cut off.
-func OpenJournal(path string, failed func(err error, lost uint64)) (Journal, error) {
-	if strings.HasSuffix(path, ".parquet") {
-		return openTable(path, failed)
-	}
-	return openLines(path, failed)
-}
-
-// losses counts the records that could not be written since the last that could.
-type losses struct {
+// Journal writes records to a file, one JSON object a line. It is safe for concurrent use.
+type Journal struct {
+	path   string
 	failed func(err error, lost uint64)
-	lost   uint64
-}
 
-// wrote notes that n records were written, or that they are lost. The error of the first ones is told.
-func (l *losses) wrote(n uint64, err error) {
-	switch {
-	case err == nil && l.lost > 0:
-		l.failed(nil, l.lost)
-		l.lost = 0
-	case err != nil:
-		if l.lost == 0 {
-			l.failed(err, n)
-		}
-		l.lost += n
-	}
-}
-
-// lines is a journal of one JSON object a line.
-type lines struct {
-	path string
-
-	mu sync.Mutex
-	losses
+	mu   sync.Mutex
+	lost uint64 // records that could not be written since the last that could
 	file io.WriteCloser
 	line []byte
 	torn bool // whether the file may end inside a line
 }
 
-func openLines(path string, failed func(err error, lost uint64)) (*lines, error) {
+// OpenJournal opens the file, which only its owner may read: it names pods. failed is called for the first of several records that cannot
+// be written, for example on a full disk, and once more when writing works again, with a nil error and the number of lost records. It is
+// also called, with a nil error and 1, if the last record in the file is partial and was cut off.
+func OpenJournal(path string, failed func(err error, lost uint64)) (*Journal, error) {
 	// lumberjack opens the file at the first line, which is too late for a usage error.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -83,7 +48,7 @@ func openLines(path string, failed func(err error, lost uint64)) (*lines, error)
 		failed(nil, 1)
 	}
 	file := &lumberjack.Logger{Filename: path, MaxSize: maxMegabytes, MaxBackups: maxBackups}
-	return &lines{path: path, file: file, losses: losses{failed: failed}, torn: torn}, nil
+	return &Journal{path: path, file: file, failed: failed, torn: torn}, nil
 }
 
 // whole cuts off a partial record at the end of the file: the writer was killed, or the disk was full. Other text without a line feed
@@ -120,7 +85,7 @@ func begun(text []byte) bool {
 }
 
 // write writes a record as a line.
-func (j *lines) write(r Record) {
+func (j *Journal) write(r Record) {
 	text, err := json.Marshal(r)
 	if err != nil { // a score that is not finite, which no policy may give
 		j.failed(fmt.Errorf("write a decision: %w", err), 1)
@@ -143,11 +108,25 @@ func (j *lines) write(r Record) {
 	if err != nil {
 		err = fmt.Errorf("write a decision: %w", err)
 	}
-	j.wrote(1, err)
+	j.wrote(err)
+}
+
+// wrote notes that a record was written, or that it is lost. Only the first error in a row is told.
+func (j *Journal) wrote(err error) {
+	switch {
+	case err == nil && j.lost > 0:
+		j.failed(nil, j.lost)
+		j.lost = 0
+	case err != nil:
+		if j.lost == 0 {
+			j.failed(err, 1)
+		}
+		j.lost++
+	}
 }
 
 // takeBack cuts the last bytes off the file: the part of a line that reached the disk.
-func (j *lines) takeBack(bytes int) error {
+func (j *Journal) takeBack(bytes int) error {
 	if err := j.file.Close(); err != nil { // the next write opens it again
 		return err
 	}
@@ -158,8 +137,8 @@ func (j *lines) takeBack(bytes int) error {
 	return os.Truncate(j.path, info.Size()-int64(bytes))
 }
 
-// Close implements Journal.
-func (j *lines) Close() error {
+// Close closes the file. Later decisions open it again.
+func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.file.Close()

@@ -224,7 +224,7 @@ func TestFullDisk(t *testing.T) {
 	disk := &faulty{File: f}
 	var said []string
 	failed := func(err error, lost uint64) { said = append(said, fmt.Sprint(err, " ", lost)) }
-	j := &lines{path: path, file: disk, losses: losses{failed: failed}}
+	j := &Journal{path: path, file: disk, failed: failed}
 	b := NewBook(10, j)
 	for i, full := range []bool{false, true, true, true, false, false} {
 		disk.full = full
