@@ -176,7 +176,7 @@ TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 # The packages that start goroutines or share values between them, without those of libtorch and without those that measure, or only play
 # seeds side by side, as scheduler/eval and scheduler/sim/vector do here. Where nothing runs at the same time, the race detector finds
 # nothing and takes ten times as long.
-SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/film)/|scheduler/(eval/(published|migrun)|learn|policy|schedbench)/)
+SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/film)/|scheduler/(eval/(published|migrun)|learn|policy)/)
 CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
 	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -vE '$(SIDEBYSIDE)' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
@@ -218,7 +218,7 @@ tutorial: build trainer ## Run every command of docs/tutorials/laptop.md, from a
 .PHONY: test-upstream
 test-upstream: upstream ## Run the integration tests of Kubernetes' scheduler_perf through the GNN profile
 	@cd $(UPSTREAM) && $(GO) vet ./...
-	@$(PERF) --integration
+	@ONLY='$(ONLY)' $(UPSTREAM)/run.sh integration
 
 SCALEOUT ?= 5m
 .PHONY: scaleout
@@ -266,10 +266,6 @@ docs: ## Write the generated tables, lists and plots of the docs anew
 bench: ## Time one decision of the network, the encoder and the simulator
 	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./cmd/internal/top/...
 
-.PHONY: bench-throughput
-bench-throughput: ## Compare pods per second of the GNN profile and the default one
-	$(GO) run ./scheduler/schedbench
-
 ONLINE ?= 8000
 .PHONY: bench-online
 bench-online: toolchain ## Learn from ONLINE (8000) placements on an endless stream of the scenario mixed, from random weights, and print the curves
@@ -277,20 +273,16 @@ bench-online: toolchain ## Learn from ONLINE (8000) placements on an endless str
 
 UPSTREAM := scheduler/schedbench/upstream
 UPBIN    := $(CURDIR)/.cache/upstream
-PERF      = $(UPBIN)/schedbench upstream --bin '$(UPBIN)' --kubernetes "$$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)" --only '$(ONLY)'
 
 .PHONY: upstream
-upstream:
+upstream: build
 	@test -z '$(TAG)' || { echo "Kubernetes' own suite runs with $(NEWEST) only" >&2; exit 2; }
 	@echo "building Kubernetes' scheduler_perf and etcd (minutes the first time)"
 	@cd $(UPSTREAM) && $(GO) build -o '$(UPBIN)/etcd' ./etcd && $(GO) test -c -o '$(UPBIN)/suite' ./suite
-	@$(GO) build -o '$(UPBIN)/schedbench' ./scheduler/schedbench
 
-PAIRS ?= 1
-SIZE  ?= 2000
 .PHONY: bench-upstream
-bench-upstream: upstream ## The same in Kubernetes' own benchmark, scheduler_perf (an hour or more); docs/results/performance.md has its variables
-	@$(PERF) --pairs $(PAIRS) --size $(SIZE) --profile-dir '$(PROFILES)'
+bench-upstream: upstream ## Compare pods per second with the default profile in Kubernetes' scheduler_perf (an hour or more; SIZE, ONLY)
+	@SIZE='$(SIZE)' ONLY='$(ONLY)' $(UPSTREAM)/run.sh perf
 
 ##@ About
 

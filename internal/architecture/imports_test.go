@@ -66,8 +66,6 @@ var may = map[string][]string{
 	"scheduler/plugin/traffic": {"internal/cluster", "internal/metric", "internal/poll", "internal/promapi", "internal/files",
 		"internal/watched"},
 	"scheduler/plugin/userconfig": {"internal"},
-	"scheduler/schedbench": {"scheduler/eval/testbed", "scheduler/plugin", "scheduler/policy/preference", "scheduler/server",
-		"gnn/checkpoint", "internal"},
 	"scheduler/serve": {"scheduler/advise", "scheduler/plugin", "internal/exit", "internal/files", "internal/metric",
 		"internal/slowclient"},
 	"scheduler/memcluster": {"scheduler/advise", "scheduler/decision", "scheduler/objective", "scheduler/plugin", "internal"},
@@ -163,7 +161,7 @@ func level(folder string) int {
 var schedulerLevels = [][]string{
 	{"objective", "encode", "policy", "sim", "moves"}, {"experience"},
 	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
-	{"learn", "schedbench"},
+	{"learn"},
 }
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
