@@ -56,10 +56,11 @@ $(PROGRAM): FORCE
 
 MANDIR ?= bin/man8
 .PHONY: man
-man: build ## Write manual pages of all programs and their commands, made from their help, into MANDIR (bin/man8)
-	@bin/gnnsched man '$(MANDIR)'
-	@bin/kwokcluster man '$(MANDIR)'
-	@$(GO) run -ldflags '-X main.commit=$(COMMIT)' ./cmd/gnntrain man '$(MANDIR)'
+man: build ## Write a manual page for each program into MANDIR (bin/man8), made from its help
+	@mkdir -p '$(MANDIR)'
+	@bin/gnnsched man >'$(MANDIR)/gnnsched.8'
+	@bin/kwokcluster man >'$(MANDIR)/kwokcluster.8'
+	@$(GO) run -ldflags '-X main.commit=$(COMMIT)' ./cmd/gnntrain man >'$(MANDIR)/gnntrain.8'
 
 .PHONY: demo
 demo: build ## See where the networks pay and where not, beside the default scheduler (a minute)
@@ -260,7 +261,7 @@ tidy: ## Tidy the module files, and bring those of older Kubernetes releases to 
 docs: ## Write the generated tables, lists and plots of the docs anew
 	$(GO) run ./docs/book
 	$(GO) test ./cmd/internal/top/view -run TestDocumentedKeys -update
-	@for p in gnnsched kwokcluster gnntrain; do $(GO) run ./cmd/$$p man --markdown docs/reference/flags.md || exit 1; done
+	$(GO) test ./cmd/gnnsched ./cmd/kwokcluster ./cmd/gnntrain -run TestFlagsPage -update
 
 .PHONY: bench
 bench: ## Time one decision of the network, the encoder and the simulator

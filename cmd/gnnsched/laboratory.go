@@ -10,11 +10,11 @@ import (
 	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/cmd/internal/doctor"
-	"gnnsched/cmd/internal/man"
 	"gnnsched/cmd/internal/plan"
 	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/trial"
 	"gnnsched/cmd/internal/work"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/workers"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/remote"
@@ -24,7 +24,7 @@ func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
 			trial.Eval(), work.Command(episodes), trial.Bench(version), trial.Tune(version), compare.Command(), convert.Command(),
-			plan.Command(), report.Command(), trial.Demo(), deployCommand(), man.Command("gnnsched", version, commands), doctor.Command(),
+			plan.Command(), report.Command(), trial.Demo(), deployCommand(), cli.Manual(), doctor.Command(),
 			soakCommand(),
 		}
 	}

@@ -3,12 +3,15 @@ package main
 import (
 	"testing"
 
-	"gnnsched/cmd/internal/man"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/golden"
 )
 
 // The reference has the flags as the commands have them.
-func TestFlagsPageIsFresh(t *testing.T) {
-	if err := man.Check("../../docs/reference/flags.md", app(), commands()); err != nil {
-		t.Error(err)
+func TestFlagsPage(t *testing.T) {
+	page, err := cli.Reference(app())
+	if err != nil {
+		t.Fatal(err)
 	}
+	golden.Check(t, "../../../docs/reference/flags-gnntrain.md", page)
 }

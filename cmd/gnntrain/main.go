@@ -10,7 +10,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/man"
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -38,7 +37,7 @@ func app() *ucli.App {
 			"   gnntrain --variant acgnn --trace prod.record --out my.safetensors    # for your own cluster\n" +
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
-		Commands: append(commands(), man.Command("gnntrain", commit, commands)),
+		Commands: append(commands(), cli.Manual()),
 		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), flags.All()),
 			cli.Group{Flags: "steps seed teacher online"},
 			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"},

@@ -10,7 +10,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"k8s.io/client-go/rest"
 
-	"gnnsched/cmd/internal/man"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -46,7 +45,7 @@ func app(args []string) *ucli.App {
 		Description: "Runs etcd, kube-apiserver, kube-controller-manager and kwok, without containers. By default it\n" +
 			"listens on the loopback interface only, with TLS and a token. It has no scheduler: rungnn starts one.\n\nExamples:\n   " + examples,
 		Version: cli.Versions(version), EnableBashCompletion: true, DisableSliceFlagSeparator: true,
-		Commands: append(commands(args), man.Command("kwokcluster", version, func() []*ucli.Command { return commands(args) })),
+		Commands: append(commands(args), cli.Manual()),
 		Action: func(c *ucli.Context) error {
 			if c.Args().Present() {
 				return cli.UnknownCommand("kwokcluster", c.Args().First(), c.App.Commands)

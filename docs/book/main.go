@@ -32,7 +32,7 @@ func producers() map[string]func(root, of string) (string, error) {
 		"scenarios": scenarios, "policies": policies, "networks": networks, "shipped": shipped, "features": features, "objectives": objectives,
 		"eval-metrics": evalMetrics, "exit-codes": exitCodes, "prometheus-metrics": prometheusMetrics, "formats": formats,
 		"leaderboard": leaderboard,
-		"flags":       kept("flags.md", "flags"), "keys": kept("ktop.md", "keys"),
+		"keys":        kept("ktop.md", "keys"),
 	}
 }
 
@@ -84,7 +84,7 @@ func main() {
 func write(root string, check bool) (stale []string, err error) {
 	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
 	err = filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
-		if strings.HasSuffix(path, ".md") {
+		if strings.HasSuffix(path, ".md") && !strings.HasPrefix(filepath.Base(path), "flags-") {
 			pages = append(pages, path)
 		}
 		return err

@@ -14,7 +14,7 @@ import (
 var may = map[string][]string{
 	"cmd/gnnsched":    {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
 	"cmd/gnntrain":    {"cmd/internal", "gnn", "scheduler", "workload", "internal"},
-	"cmd/kwokcluster": {"cmd/internal/man", "kwok", "workload/record", "workload/trace", "internal"},
+	"cmd/kwokcluster": {"kwok", "workload/record", "workload/trace", "internal"},
 	"cmd/gnnsched-env": {"gnn", "scheduler/eval", "scheduler/objective", "scheduler/policy/wish", "scheduler/sim",
 		"internal/exit", "internal/seeds"},
 	"cmd/internal":      {"cmd/internal", "deploy", "gnn", "scheduler", "workload", "internal"},
@@ -66,6 +66,7 @@ var may = map[string][]string{
 	"scheduler/plugin/traffic": {"internal/cluster", "internal/metric", "internal/poll", "internal/promapi", "internal/files",
 		"internal/watched"},
 	"scheduler/plugin/userconfig": {"internal"},
+	"scheduler/schedbench": {"scheduler/plugin"},
 	"scheduler/serve": {"scheduler/advise", "scheduler/plugin", "internal/exit", "internal/files", "internal/metric",
 		"internal/slowclient"},
 	"scheduler/memcluster": {"scheduler/advise", "scheduler/decision", "scheduler/objective", "scheduler/plugin", "internal"},
@@ -161,7 +162,7 @@ func level(folder string) int {
 var schedulerLevels = [][]string{
 	{"objective", "encode", "policy", "sim", "moves"}, {"experience"},
 	{"decision", "plugin", "server", "usage", "advise", "serve", "explain", "memcluster", "plan", "replay", "shadow"}, {"defrag", "eval"},
-	{"learn"},
+	{"learn", "schedbench"},
 }
 
 // schedulerLevel returns -1 for scheduler itself and for a folder that no level lists.
