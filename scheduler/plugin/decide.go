@@ -47,9 +47,9 @@ func (p *learnedScore) decide(ctx context.Context, s *scoring) error {
 	return nil
 }
 
-// FallbackMessage begins the log line about decisions of upstream's scoring. It is logged at most every
+// fallbackMessage begins the log line about decisions of upstream's scoring. It is logged at most every
 // ten seconds for each reason; Fallbacks counts them all.
-const FallbackMessage = "Upstream's scoring decides instead of the "
+const fallbackMessage = "Upstream's scoring decides instead of the "
 
 // scoreUpstream lets upstream's scoring decide among all feasible nodes, because the decider failed with failed, or the pod is of the
 // canary's rest. Preferences are part of upstream's scores.
@@ -70,7 +70,7 @@ func (p *learnedScore) scoreUpstream(ctx context.Context, s *scoring, failed err
 // failed counts and logs a decider's failure.
 func (p *learnedScore) failed(ctx context.Context, s *scoring, err error) {
 	fallbacks.WithLabelValues(p.profile, s.reason).Inc()
-	p.complain(ctx, s, s.reason, err, FallbackMessage+s.decider.label())
+	p.complain(ctx, s, s.reason, err, fallbackMessage+s.decider.label())
 }
 
 // chooseDecider makes the heuristic or the network of args the active decider.
