@@ -258,8 +258,8 @@ tidy: ## Tidy the module files, and bring those of older Kubernetes releases to 
 ##@ Measure
 
 .PHONY: docs
-docs: ## Write the generated tables, lists and plots of the docs anew
-	$(GO) run ./docs/book
+docs: ## Write the generated tables, plots, keys and flags of the docs anew
+	$(GO) run ./docs/figures
 	$(GO) test ./cmd/internal/top/view -run TestDocumentedKeys -update
 	$(GO) test ./cmd/gnnsched ./cmd/kwokcluster ./cmd/gnntrain -run TestFlagsPage -update
 

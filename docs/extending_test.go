@@ -150,7 +150,6 @@ func TestExtending(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"test", "./cmd/internal/top/view", "-update"}, // a screen changes golden files and a page
-		{"run", "./docs/book"},                         // a scenario changes a page
 		append([]string{"test"}, packages...),
 	} {
 		command := exec.Command("go", args...)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measures the figures of docs/results anew and writes them into docs/results/data, then the pages: `docs/results.sh cpu`, `usage` or `gpu`.
-# `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace.
+# `make results`, `make results-usage` and `make results-gpu OPENB=DIR` call it; the last needs the folder of the openb trace, and leaves tables in
+# .cache/results, whose figures go into the data files by hand.
 # `docs/results.sh curves`, or `make learning-curves`, reads the logs that `make train` left; COMMIT=HASH names the commit that trained, if it is another.
 # `docs/results.sh example` trains the example in Python and judges it (an hour).
 # `docs/results.sh defrag` compares the searches for moves (half an hour), and `docs/results.sh records` on a record (ten minutes; needs jq).
-# `docs/results.sh signal` measures how often rollouts and episodes tell the better of two from the worse.
 # SEEDS=10 plays fewer seeds, LARGE=5 fewer on large clusters. ONLY=REGEX plays only the sections and scenarios that match, such as ONLY=jobs.
 # OUT=DIR writes into DIR/docs/results/data, and leaves the pages as they are. Tuned weights are kept in .cache/usage-tuned.
 set -euo pipefail
@@ -13,18 +13,24 @@ cd "$(dirname "$0")/.."
 out=${OUT:-.} tuned=.cache/usage-tuned tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$out/docs/results/data" $tuned
-go build -o "$tmp/book" ./docs/book
+go build -o "$tmp/figures" ./docs/figures
 
-keep() { # a data file, a section, its metrics, its loads, its command, its seeds; Markdown on standard input
-	"$tmp/book" --root "$out" --tidy "$1" --section "$2" ${3:+--metrics "$3"} ${4:+--at "$4"} \
-		--command "$5" --seeds "$6" --commit "${COMMIT:-$(git rev-parse --short=8 HEAD)}" --date "$(date +%F)"
+keep() { # a data file, a section, its command, its seeds; rows as CSV on standard input replace those of their section and scenario
+	local file=$out/docs/results/data/$1 sources=$out/docs/results/data/sources.csv f
+	for f in "$file" "$sources"; do [ -e "$f" ] || head -n 1 "docs/results/data/${f##*/}" >"$f"; done
+	cat >"$tmp/rows"
+	[ -s "$tmp/rows" ] || { echo "there are no figures for $1, $2" >&2 && return 1; }
+	awk -F, 'NR == FNR {fresh[$1 FS $2]; next} !(($1 FS $2) in fresh)' "$tmp/rows" "$file" >"$tmp/others"
+	cat "$tmp/others" "$tmp/rows" >"$file"
+	grep -v "^$1,$2," "$sources" >"$tmp/others"
+	{ cat "$tmp/others" && echo "$1,$2,\"${3//\"/\"\"}\",${COMMIT:-$(git rev-parse --short=8 HEAD)},$(date +%F),\"$4\""; } >"$sources"
 }
 play() { # a data file, a section, metrics, the command that sources.csv names, seeds, the first seed, then arguments of gnnsched eval
 	local file=$1 section=$2 metrics=$3 command=$4 seeds=$5 first=$6
 	shift 6
 	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
 	echo "gnnsched eval --seed $first --seeds $seeds $*" >&2
-	bin/gnnsched eval -o markdown ${COLUMNS:+--metrics $COLUMNS} --seed "$first" --seeds "$seeds" "$@" | keep "$file" "$section" "$metrics" '' "$command" "$seeds from $first"
+	bin/gnnsched eval -o json --seed "$first" --seeds "$seeds" "$@" | "$tmp/figures" "$section" "$metrics" | keep "$file" "$section" "$command" "$seeds from $first"
 }
 runs() { # flags for the runs of make train of some networks
 	local n f
@@ -40,7 +46,7 @@ tune() { # a name, then arguments of gnnsched tune
 cpu() {
 	local seeds=${SEEDS:-100} few=${LARGE:-20} networks=gnn,dqn,acgnn,acdqn s
 	local all=kube-scheduler,greedy-balance,linear,$networks rules=most-allocated,requested-to-capacity-ratio,best-fit,dot-product,round-robin,random
-	balance() { play cpu.csv scenarios 'over time,unscheduled,mean in use,zone std' 'make results' "$@"; }
+	balance() { play cpu.csv scenarios meanCost,unscheduled,meanNodesInUse,zoneStd 'make results' "$@"; }
 	balance "$seeds" 101 --scenario aaml --policies $all
 	balance "$seeds" 101 --scenario 'hetero*' --policies $all,$rules
 	balance "$seeds" 101 --scenario pack --policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,greedy:pack,linear-pack,acgnn-pack
@@ -48,11 +54,11 @@ cpu() {
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
-	play cpu.csv jobs 'over time,unscheduled' 'make results' "$seeds" 101 --scenario jobs --policies $all
-	for s in first declared; do COLUMNS=meanCost,unscheduled play cpu.csv small8-$s '' 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
+	play cpu.csv jobs meanCost,unscheduled 'make results' "$seeds" 101 --scenario jobs --policies $all
+	for s in first declared; do play cpu.csv small8-$s meanCost,unscheduled 'make results' "$seeds" 101 --scenario small8 --preferences $s --policies $all; done
 	sweep() { # a scenario's name, nodes, load, replicas of a workload, seeds: hetero80 with these
 		bin/gnnsched eval --print-scenario hetero80 | sed "s/^name: .*/name: $1/; s/^about: .*/about: hetero80 with others/; s/^nodes: .*/nodes: $2/; s/^load: .*/load: $3/; s/^replicas: .*/replicas: $4/" >"$tmp/$1.yaml"
-		play cpu.csv sweep 'over time,unscheduled' 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,gnn,dqn
+		play cpu.csv sweep meanCost,unscheduled 'make results' "$5" 101 --scenario "$tmp/$1.yaml" --policies kube-scheduler,greedy-balance,linear,gnn,dqn
 	}
 	for s in 50 60 70 80 90 95 98; do
 		sweep replicas-$s 50 0.$s '{min: 5, max: 15}' $((seeds * 2 / 5))
@@ -63,22 +69,22 @@ cpu() {
 		sweep singlesize$s $s 0.8 1 $((s < 200 ? seeds * 2 / 5 : few))
 	done
 	for s in hetero70 hetero95 foreign jobs; do
-		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
+		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
 	done
 	[ -z "$(runs acgnn-zones acdqn-zones)" ] ||
-		play cpu.csv runs 'over time' 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
+		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
 }
 usage() {
 	local seeds=${SEEDS:-20} published=target-load-packing,load-variation-risk-balancing,koordinator-load-aware,crane-dynamic s w load files
 	local sixty=$((3 * seeds)) by='make results-usage' features
 	for s in blind harvest apps; do for load in 50 65 80 95; do
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: $s-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
-		play usage.csv scenarios 'over time,throttled part' "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage,acdqn-usage
+		play usage.csv scenarios meanCost,throttledPart "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage,acdqn-usage
 	done; done
 	for s in blind harvest; do
 		tune throttled-$s --scenario $s --objective throttled --generations 16 --population 24 --episodes 12
 		tune throttled-$s-from --scenario $s --objective throttled --from linear-usage --generations 10 --spread 0.3 --population 24 --episodes 20
-		COLUMNS=throttledPart,batchSlowdown play usage.csv throttled '' "$by" $sixty 2001 --scenario $s --policies acdqn-usage,kube-scheduler,best-fit,$published,linear,linear-usage \
+		play usage.csv throttled throttledPart,batchSlowdown "$by" $sixty 2001 --scenario $s --policies acdqn-usage,kube-scheduler,best-fit,$published,linear,linear-usage \
 			--checkpoint linear-throttled=$tuned/throttled-$s.json --checkpoint linear-throttled-from=$tuned/throttled-$s-from.json
 	done
 	bin/gnnsched eval --print-scenario energy | sed 's/^name: .*/name: energy-awake/; s/of which 20 may sleep/none of which may sleep/; s/, sleep: 1//' >"$tmp/energy-awake.yaml"
@@ -91,24 +97,24 @@ usage() {
 	for s in energy "$tmp/energy-awake.yaml"; do
 		files=()
 		for w in 5 10 20 80; do files+=(--checkpoint linear-$w="$tuned/$(basename $s .yaml)-$w.json"); done
-		COLUMNS=joulesOfWork,throttledPart play usage.csv energy '' "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,wishes:balance,wishes:balance=0.75+energy=0.625,wishes:balance=0.5+energy=1.25,wishes:balance=0.25+energy=1.875,wishes:energy,acdqn-energy "${files[@]}"
-		COLUMNS=joulesOfWork,throttledPart,meanCost play usage.csv energy-network '' "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
+		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,wishes:balance,wishes:balance=0.75+energy=0.625,wishes:balance=0.5+energy=1.25,wishes:balance=0.25+energy=1.875,wishes:energy,acdqn-energy "${files[@]}"
+		play usage.csv energy-network joulesOfWork,throttledPart,meanCost "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
 			--policies linear-energy,kube-scheduler,acdqn-energy "${files[@]}" $(runs acdqn-energy)
 	done
 	for s in traffic traffic-racks; do
-		play traffic.csv scenarios 'over time,latency,excess,unscheduled' "$by" "$seeds" 2001 --scenario $s \
+		play traffic.csv scenarios meanCost,latency,excess,unscheduled "$by" "$seeds" 2001 --scenario $s \
 			--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1,ahead:traffic+overload+balance=0.1,gnn-traffic $(runs gnn-traffic dqn-traffic)
 	done
 }
-openb() { # a data file, a section, metrics, loads, seeds, then arguments of gnnsched eval openb
-	local file=$1 section=$2 metrics=$3 at=$4 seeds=$5
+openb() { # a data file, a section, metrics, loads, seeds, then arguments of gnnsched eval openb; the tables stay in .cache/results
+	local section=$2 seeds=$5
 	shift 5
 	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
 	echo "gnnsched eval openb $*" >&2
-	bin/gnnsched eval openb --data "$OPENB" --seed "${FIRST:-42}" --seeds "${SEEDS:-$seeds}" "$@" -o markdown | sed '/^| class/,/^$/d' |
-		keep "$file" "$section" "$metrics" "$at" "gnnsched eval openb --data DIR --seed ${FIRST:-42} --seeds $seeds $*" "${SEEDS:-$seeds} from ${FIRST:-42}"
+	bin/gnnsched eval openb --data "$OPENB" --seed "${FIRST:-42}" --seeds "${SEEDS:-$seeds}" "$@" -o markdown | tee -a ".cache/results/$section.md"
 }
 gpu() {
+	mkdir -p .cache/results
 	: "${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}"
 	local rules=fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product loads=60,80,90,95,100,110,130,150 load
 	openb openb.csv published 'published,GPU allocation %,stranded' '' 10 --policies $rules,random --check
@@ -138,15 +144,12 @@ gpu() {
 }
 
 curves() { # of the runs whose logs make train left
-	local log run name
+	local log run
 	for log in logs/*-[0-9]*/train.log; do
 		run=$(basename "$(dirname "$log")")
-		name=${run%-*}
-		printf '# %s\n\n| policy | load | over time | points over FGD |\n|---|--:|--:|--:|\n' "$name"
-		sed -nE "s/^[a-z]+ ([0-9]+) of [0-9]+: held-out cost [0-9.]+, over time ([0-9.]+), .*/| $run | \1 | \2 | |/p
-			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, ([-+0-9.]+) points .*/| $run | \1 | | \2 |/p" "$log"
-		echo
-	done | keep learning.csv curves '' '' 'make train && make learning-curves' 'see the run'"'"'s number'
+		sed -nE "s/^[a-z]+ ([0-9]+) of [0-9]+: held-out cost [0-9.]+, over time ([0-9.]+), .*/curves,${run%-*},$run,,over time,\1,\2,,,,/p
+			s/^[a-z]+ ([0-9]+) of [0-9]+: held-out GPU allocation [0-9.]+%, \+?([-0-9.]+) points .*/curves,${run%-*},$run,,points over FGD,\1,\2,,,,/p" "$log"
+	done | keep learning.csv curves 'make train && make learning-curves' "see the run's number"
 }
 
 example() { # PPO from nothing on the scenario pack, by python/examples/ppo_gnn.py and by gnntrain, three runs of each; those in .cache/example are kept
@@ -160,27 +163,21 @@ example() { # PPO from nothing on the scenario pack, by python/examples/ppo_gnn.
 		networks+=(--checkpoint python-$s=$dir/python-$s.safetensors --checkpoint gnntrain-$s=$dir/gnntrain-$s.safetensors)
 	done
 	{
-		printf '# pack\n\n| policy | load | objective |\n|---|--:|--:|\n'
 		for s in 1 2 3; do
-			awk -F, -v run=python-$s 'NR > 1 {print "| " run " | " $2 " | " $3 " |"}' $dir/python-$s.csv
-			sed -nE "s/^step ([0-9]+) of [0-9]+: held-out cost ([0-9.]+), .*/| gnntrain-$s | \1 | \2 |/p" $dir/gnntrain-$s.log
+			awk -F, -v run=python-$s 'NR > 1 {print "example,pack," run ",,objective," $2 "," $3 ",,,,"}' $dir/python-$s.csv
+			sed -nE "s/^step ([0-9]+) of [0-9]+: held-out cost ([0-9.]+), .*/example,pack,gnntrain-$s,,objective,\1,\2,,,,/p" $dir/gnntrain-$s.log
 		done
-	} | keep learning.csv example '' '' "$by" "see the run's number"
-	COLUMNS=meanCost play learning.csv example-judged '' "$by" 100 101 --scenario pack --policies greedy:pack,best-fit,linear-pack,acgnn-pack "${networks[@]}"
-}
-signal() { # how often the better of two choices, or of two policies, comes out ahead
-	go run ./docs/signal | keep learning.csv signal '' '' 'docs/results.sh signal' '1'
+	} | keep learning.csv example "$by" "see the run's number"
+	play learning.csv example-judged meanCost "$by" 100 101 --scenario pack --policies greedy:pack,best-fit,linear-pack,acgnn-pack "${networks[@]}"
 }
 defrag() { # the nodes that searches for moves empty
-	{
-		printf '# pack\n\n| policy | load | emptied | moves | seconds |\n|---|--:|--:|--:|--:|\n'
-		go test ./scheduler/plan -run '^$' -bench Search -benchtime 1x -timeout 2h |
-			awk '/^BenchmarkSearch/ {
-				split($1, name, "/"); sub(/-[0-9]+$/, "", name[3])
-				printf "| %s | %s | %.1f | %.1f | %.3f |\n", name[3], name[2], $7, $9, $11
-				if (name[3] == "local") printf "| bound | %s | %.1f | | |\n", name[2], $5
-			}'
-	} | keep defrag.csv searches '' '' 'docs/results.sh defrag' '10 from 0'
+	go test ./scheduler/plan -run '^$' -bench Search -benchtime 1x -timeout 2h |
+		awk '/^BenchmarkSearch/ {
+			split($1, name, "/"); sub(/-[0-9]+$/, "", name[3])
+			of = "searches,pack," name[3] ",,"; at = "," name[2] ","
+			printf "%semptied%s%.1f,,,,\n%smoves%s%.1f,,,,\n%sseconds%s%.3f,,,,\n", of, at, $7, of, at, $9, of, at, $11
+			if (name[3] == "local") printf "searches,pack,bound,,emptied,%s,%.1f,,,,\n", name[2], $5
+		}' | keep defrag.csv searches 'docs/results.sh defrag' '10 from 0'
 }
 
 records() { # the same on the record of a cluster of 40 nodes that runsim fills ten times, with upstream's scheduler
@@ -200,20 +197,20 @@ records() { # the same on the record of a cluster of 40 nodes that runsim fills 
 	kill -INT $recorder && wait $recorder || true
 	kill $scheduler && bin/kwokcluster down --dir "$tmp/cluster"
 	{
-		printf '# record\n\n| policy | load | emptied | moves | seconds |\n|---|--:|--:|--:|--:|\n'
 		for search in local greedy high-node-utilization remove-duplicates; do
 			for at in "${moments[@]}"; do
 				s=$EPOCHREALTIME
 				bin/gnnsched plan "$tmp/it.record" --at "$at" --moves 0 --search "$search" -o json --log-dir '' >"$tmp/moves.json"
 				jq --arg s "$s" --arg e "$EPOCHREALTIME" '[(.freed | length), (.moves | length), .bound, ($e | tonumber) - ($s | tonumber)]' "$tmp/moves.json"
 			done | jq -r -s --arg search $search 'def mean(i): map(.[i]) | add / length;
-				"| \($search) | 40 | \(mean(0)) | \(mean(1)) | \(mean(3) * 10 | round / 10) |", if $search == "local" then "| bound | 40 | \(mean(2)) | | |" else empty end'
+				"records,record,\($search),,emptied,40,\(mean(0)),,,,", "records,record,\($search),,moves,40,\(mean(1)),,,,",
+				"records,record,\($search),,seconds,40,\(mean(3) * 10 | round / 10),,,,", if $search == "local" then "records,record,bound,,emptied,40,\(mean(2)),,,," else empty end'
 		done
-	} | keep defrag.csv records '' '' 'docs/results.sh records' '10 fills'
+	} | keep defrag.csv records 'docs/results.sh records' '10 fills'
 }
 
 case ${1:-} in
-cpu | usage | gpu | curves | example | signal | defrag | records) "$1" ;;
-*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|signal|defrag|records" >&2 && exit 2 ;;
+cpu | usage | gpu | curves | example | defrag | records) "$1" ;;
+*) echo "usage: docs/results.sh cpu|usage|gpu|curves|example|defrag|records" >&2 && exit 2 ;;
 esac
-[ "$out" != . ] || go run ./docs/book
+[ "$out" != . ] || go run ./docs/figures

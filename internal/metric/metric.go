@@ -12,7 +12,7 @@ import (
 )
 
 // Set holds the metrics of one package. Their names begin with gnnsched_. Until Register is called, they go nowhere: what
-// WithLabelValues returned before stays without effect. docs/book lists the calls of a Set's methods in the reference.
+// WithLabelValues returned before stays without effect. A test of the docs reads the calls of a Set's methods.
 type Set struct {
 	all  []metrics.Registerable
 	once sync.Once

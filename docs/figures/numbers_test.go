@@ -13,10 +13,10 @@ import (
 
 // allowed are the numbers in the text of pages that are no figures, such as settings.
 var allowed = map[string][]string{
-	"README.md":      {"1,000"},                    // nodes
-	"cpu.md":         {"0.05", "1,000"},            // of p; nodes
-	"gpu.md":         {"1,213", "6,212"},           // machines and GPUs of the trace
-	"performance.md": {"1,000", "1,213", "10,800"}, // candidates, nodes, pods
+	"README.md":      {"1,000", "0.95", "1.05", "1.26", "1.36", "1.37"}, // nodes, loads, releases of Go and Kubernetes
+	"cpu.md":         {"0.05", "1,000"},                                 // of p; nodes
+	"gpu.md":         {"1,213", "6,212"},                                // machines and GPUs of the trace
+	"performance.md": {"1,000", "1,213", "10,800"},                      // candidates, nodes, pods
 }
 
 var (
@@ -34,6 +34,7 @@ func TestNumbersOfPages(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal("no results pages", err)
 	}
+	pages = append(pages, "../../README.md")
 	for _, path := range pages {
 		page, err := os.ReadFile(path)
 		if err != nil {
@@ -77,12 +78,12 @@ func TestChangedNumber(t *testing.T) {
 func figuresOf(root, page string) ([]float64, error) {
 	cites := cited.FindAllStringSubmatch(page, -1)
 	if cites == nil {
-		files, err := filepath.Glob(dataFile(root, "*.csv"))
+		files, err := filepath.Glob(filepath.Join(root, "docs/results/data/*.csv"))
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range files {
-			if name := filepath.Base(f); !slices.Contains([]string{"sources.csv", "claims.csv", "readme.csv"}, name) {
+			if name := filepath.Base(f); name != "sources.csv" {
 				cites = append(cites, []string{"", name})
 			}
 		}
@@ -93,10 +94,13 @@ func figuresOf(root, page string) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		chosen, err := r.chosen(root)
+		if r.all, err = readData(filepath.Join(root, "docs/results/data", r.file)); err != nil {
+			return nil, err
+		}
+		chosen, err := r.chosen()
 		if _, set := r.settings["than"]; !set { // differences, too
 			r.settings["than"] = "*"
-			if more, e := r.chosen(root); e == nil {
+			if more, e := r.chosen(); e == nil {
 				chosen, err = append(chosen, more...), nil
 			}
 		}
@@ -105,10 +109,10 @@ func figuresOf(root, page string) ([]float64, error) {
 		}
 		for _, c := range chosen {
 			for _, field := range []string{"value", "low", "high", "percent", "p"} {
-				if v := parse(strings.TrimPrefix(c[field], "<")); !math.IsNaN(v) {
-					figures = append(figures, math.Abs(v))
-				}
+				figures = append(figures, math.Abs(parse(strings.TrimPrefix(c[field], "<"))))
 			}
+			low, high := r.percentInterval(c)
+			figures = append(figures, math.Abs(parse(low)), math.Abs(parse(high)))
 		}
 	}
 	return figures, nil

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// table is a producer. It writes a Markdown table of a data file of docs/results/data:
+// table writes a Markdown table of a data file of docs/results/data:
 //
 //	<!-- generated: table cpu.csv scenario=hetero80,hetero95 policy=linear,dqn metric="over time" rows=scenario columns=policy -->
 //
@@ -23,97 +24,59 @@ import (
 //	names="over time:load imbalance,at:load in %"   what the table writes instead of a value or of a field's name
 //	decimals=2              rounds
 //	head="load"             the heads of the row fields, if not their names; several joined by +
-func table(root, of string) (string, error) {
-	r, err := parseRequest(of)
-	if err != nil {
-		return "", err
-	}
-	g, err := r.grid(root)
-	if err != nil {
-		return "", err
-	}
-	var numeric []int
-	for i := range g.columns {
-		numeric = append(numeric, len(g.rowFields)+i)
-	}
-	return markdownTable(g.head(), g.text(), numeric...), nil
-}
-
-// A grid holds the figures of a table by their lines and columns.
-type grid struct {
-	request
-	all          []row // of the data file
-	rowFields    []string
-	columnFields []string
-	lines        []string // the keys of the lines, from top to bottom
-	columns      []string // the keys of the columns, from left to right
-	figures      map[place]row
-}
-
-// A place is a cell of a grid, by the keys of its line and its column.
-type place struct{ line, column string }
-
-// grid arranges the figures that the request chooses.
-func (r request) grid(root string) (grid, error) {
-	chosen, err := r.chosen(root)
-	if err != nil {
-		return grid{}, err
-	}
-	all, err := readData(dataFile(root, r.file))
-	if err != nil {
-		return grid{}, err
-	}
-	g := grid{request: r, all: all, figures: map[place]row{}}
-	g.rowFields = strings.Split(r.setting("rows", "policy"), "+")
-	g.columnFields = strings.Split(r.setting("columns", "metric"), "+")
-	g.lines, g.columns = r.keys(chosen, g.rowFields), r.keys(chosen, g.columnFields)
+func (r request) table(chosen []row) (string, error) {
+	rows, columns := strings.Split(r.setting("rows", "policy"), "+"), strings.Split(r.setting("columns", "metric"), "+")
+	figures := map[[2]string]row{} // by the keys of their line and column
 	for _, c := range chosen {
-		at := place{key(c, g.rowFields), key(c, g.columnFields)}
-		if old, twice := g.figures[at]; twice && old["value"] != c["value"] { // two sections may have measured one figure
-			return grid{}, fmt.Errorf("two rows for one cell: %v and %v", old, c)
+		at := [2]string{key(c, rows), key(c, columns)}
+		if old, twice := figures[at]; twice && old["value"] != c["value"] { // two sections may have measured one figure
+			return "", fmt.Errorf("two rows for one cell: %v and %v", old, c)
 		}
-		g.figures[at] = c
+		figures[at] = c
 	}
-	return g, nil
-}
-
-// head returns the heads of the table's columns.
-func (g grid) head() []string {
-	var heads []string
-	if h := g.setting("head", ""); h != "" {
-		heads = strings.Split(h, "+")
-	} else {
-		for _, f := range g.rowFields {
-			heads = append(heads, g.name(f))
-		}
+	head := strings.Split(r.setting("head", strings.Join(rows, "+")), "+")
+	for i := range head {
+		head[i] = r.name(head[i])
 	}
-	for _, c := range g.columns {
-		heads = append(heads, strings.Join(g.show(c, g.columnFields), ", "))
+	across := r.keys(chosen, columns)
+	for _, c := range across {
+		head = append(head, strings.Join(r.show(c, columns), ", "))
 	}
-	return heads
-}
-
-// text returns the cells of the table as text, by lines.
-func (g grid) text() [][]string {
-	var lines [][]string
-	best := g.best()
-	above := make([]string, len(g.rowFields))
-	for _, line := range g.lines {
-		cells := g.show(line, g.rowFields)
+	lines := [][]string{head}
+	above := make([]string, len(rows))
+	for _, line := range r.keys(chosen, rows) {
+		cells := r.show(line, rows)
 		blankRepeats(cells, above)
-		for _, column := range g.columns {
-			at, text := place{line, column}, ""
-			if c, measured := g.figures[at]; measured {
-				text = g.cell(c, g.all)
+		for _, column := range across {
+			c, measured := figures[[2]string{line, column}]
+			switch {
+			case !measured:
+				cells = append(cells, "")
+			case r.best(c, figures):
+				cells = append(cells, "**"+r.cell(c)+"**")
+			default:
+				cells = append(cells, r.cell(c))
 			}
-			if best[at] {
-				text = "**" + text + "**"
-			}
-			cells = append(cells, text)
 		}
 		lines = append(lines, cells)
 	}
-	return lines
+	lines = slices.Insert(lines, 1, slices.Concat(slices.Repeat([]string{"---"}, len(rows)), slices.Repeat([]string{"--:"}, len(across))))
+	return markdown(lines), nil
+}
+
+// markdown returns lines of cells as a table, whose second line is the rule below the heads.
+func markdown(lines [][]string) string {
+	var out strings.Builder
+	for i, cells := range lines {
+		for _, c := range cells {
+			if i != 1 {
+				c = " " + strings.ReplaceAll(c, "|", `\|`) + " "
+			}
+			out.WriteString("|" + c)
+		}
+		out.WriteString("|\n")
+	}
+	return out.String()
 }
 
 // blankRepeats empties the values of a line's key that are the same in the lines above, except the last value. It
@@ -129,43 +92,27 @@ func blankRepeats(values, above []string) {
 	}
 }
 
-// best returns the cells that are best among policies.
-func (g grid) best() map[place]bool {
-	order := g.setting("best", "")
-	if order == "" {
-		return nil
+// best reports whether a figure is the best of two or more that differ only in their policy, by scenario, metric and load.
+func (r request) best(c row, figures map[[2]string]row) bool {
+	sign := map[string]float64{"least": 1, "most": -1}[r.setting("best", "")]
+	if sign == 0 || !competes(c) {
+		return false
 	}
-	value := func(at place) float64 {
-		v := parse(g.figures[at]["value"])
-		if order == "most" {
-			return -v
-		}
-		return v
-	}
-	best := map[place]bool{}
-	for _, rivals := range g.rivals() {
-		least := math.Inf(1)
-		for _, at := range rivals {
-			least = min(least, value(at))
-		}
-		for _, at := range rivals {
-			best[at] = value(at) == least && len(rivals) > 1
-		}
-	}
-	return best
-}
-
-// rivals returns groups of cells that differ only in their policy, by scenario, metric and load.
-func (g grid) rivals() map[string][]place {
-	groups := map[string][]place{}
-	for at, c := range g.figures {
-		if c["policy"] == "bound" || c["policy"] == "optimum" || c["than"] != "" || math.IsNaN(parse(c["value"])) {
+	group, rivals := []string{"scenario", "metric", "at"}, 0
+	for _, other := range figures {
+		if !competes(other) || key(other, group) != key(c, group) {
 			continue
 		}
-		group := key(c, []string{"scenario", "metric", "at"})
-		groups[group] = append(groups[group], at)
+		if rivals++; sign*parse(other["value"]) < sign*parse(c["value"]) {
+			return false
+		}
 	}
-	return groups
+	return rivals > 1
+}
+
+// competes reports whether a row is a policy's own figure.
+func competes(c row) bool {
+	return c["policy"] != "bound" && c["policy"] != "optimum" && c["than"] == "" && !math.IsNaN(parse(c["value"]))
 }
 
 // key returns the values of a row in these fields, joined by tabs.
@@ -194,9 +141,7 @@ func (r request) keys(rows []row, fields []string) []string {
 			if c := cmp.Compare(slices.Index(order, of[a][f]), slices.Index(order, of[b][f])); c != 0 {
 				return c
 			}
-			x, e := strconv.ParseFloat(of[a][f], 64)
-			y, e2 := strconv.ParseFloat(of[b][f], 64)
-			if f == "at" && e == nil && e2 == nil && x != y {
+			if x, y := parse(of[a][f]), parse(of[b][f]); f == "at" && x != y && !math.IsNaN(x+y) {
 				return cmp.Compare(x, y)
 			}
 		}
@@ -215,11 +160,11 @@ func (r request) show(key string, fields []string) []string {
 			values[i] = named
 		case fields[i] == "policy" && v != "bound" && v != "optimum" && !strings.Contains(v, " "),
 			fields[i] == "scenario" && !strings.Contains(v, " "):
-			values[i] = span(v)
-		case fields[i] == "than" && r.setting("columns", "") == strings.Join(fields, "+"):
-			values[i] = "against " + span(v)
+			values[i] = "`" + v + "`"
+		case fields[i] == "than" && r.setting("columns", "") == "than":
+			values[i] = "against `" + v + "`"
 		case fields[i] == "than":
-			values[i] = span(v)
+			values[i] = "`" + v + "`"
 		case fields[i] == "at":
 			values[i] = v + " %"
 		}
@@ -238,7 +183,7 @@ func (r request) name(value string) string {
 }
 
 // cell returns a figure as the table shows it.
-func (r request) cell(c row, all []row) string {
+func (r request) cell(c row) string {
 	isDifference := c["than"] != "" && !strings.HasPrefix(c["metric"], "ratio")
 	signed := func(v string) string {
 		if isDifference && v != "" && v[0] >= '0' && v[0] <= '9' {
@@ -263,7 +208,7 @@ func (r request) cell(c row, all []row) string {
 			if c["percent"] == "" {
 				continue
 			}
-			low, high := percentInterval(c, all)
+			low, high := r.percentInterval(c)
 			parts = append(parts, signed(c["percent"])+" %"+within(low, high))
 		case "p":
 			if c["p"] != "" {
@@ -274,12 +219,11 @@ func (r request) cell(c row, all []row) string {
 	return strings.Join(parts, ", ")
 }
 
-// percentInterval returns the interval of a difference in percent of the baseline's mean, which is one of all; "" if
-// that is missing.
-func percentInterval(c row, all []row) (low, high string) {
-	baseline := figureKey(c, c["section"], c["than"], "", c["metric"])
-	for _, other := range all {
-		if !other.has(baseline) {
+// percentInterval returns the interval of a difference in percent of the baseline's mean; "" if that is missing.
+func (r request) percentInterval(c row) (low, high string) {
+	for _, other := range r.all {
+		if other["policy"] != c["than"] || other["than"] != "" ||
+			key(other, []string{"section", "scenario", "metric", "at"}) != key(c, []string{"section", "scenario", "metric", "at"}) {
 			continue
 		}
 		mean, l, h := parse(other["value"]), parse(c["low"]), parse(c["high"])
@@ -300,28 +244,21 @@ func parse(s string) float64 {
 	return v
 }
 
+// thousands matches the places in a number before which a comma stands, from the left.
+var thousands = regexp.MustCompile(`^([+-]?\d+)(\d{3})([,.].*)?$`)
+
 // round rounds a number to decimals=, if set, and separates thousands by commas. Other text stays as it is.
 func (r request) round(s string) string {
 	v := parse(s)
 	if math.IsNaN(v) {
 		return s
 	}
-	if d := r.setting("decimals", ""); d != "" {
-		n, _ := strconv.Atoi(d)
-		sign := ""
-		if strings.HasPrefix(s, "+") {
-			sign = "+"
-		}
-		s = sign + strconv.FormatFloat(v, 'f', n, 64)
+	if d, err := strconv.Atoi(r.setting("decimals", "")); err == nil {
+		sign := s[:len(s)-len(strings.TrimLeft(s, "+"))]
+		s = sign + strconv.FormatFloat(v, 'f', d, 64)
 	}
-	whole, decimals, has := strings.Cut(s, ".")
-	digits := strings.TrimLeft(whole, "+-")
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
+	for thousands.MatchString(s) {
+		s = thousands.ReplaceAllString(s, "$1,$2$3")
 	}
-	whole = whole[:len(whole)-len(strings.TrimLeft(whole, "+-"))] + digits
-	if has {
-		return whole + "." + decimals
-	}
-	return whole
+	return s
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,15 +18,11 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// drawn holds the pictures that were drawn, by their paths.
-var drawn = map[string][]byte{}
-
-// plotted is the producer plot. It draws figures of a data file into docs/results/plots/OUT.svg, and shows this picture in a page of
-// docs/results:
+// plot draws figures of a data file into docs/results/plots/OUT.svg:
 //
 //	<!-- generated: plot openb.csv out=openb-curve section=curve policy=fgd,gpu-gnn title="GPUs allocated" -->
 //
-// It chooses rows as the producer table does. Optional:
+// It chooses rows as a table does. Optional:
 //
 //	kind=lines         a curve with intervals for each lines=policy, over x=at or over the last number in x=scenario
 //	kind=panels        the same in a small picture of its own for each rows=scenario
@@ -38,34 +33,19 @@ var drawn = map[string][]byte{}
 //	from=90 to=98      the range of the axis of values (lines, dots)
 //	legend=left        the place of the legend: right (the default), left, bottom, bottom-left, none
 //	names=             as for table
-func plotted(root, of string) (string, error) {
-	r, err := parseRequest(of)
-	if err != nil {
-		return "", err
-	}
-	out := r.setting("out", "")
-	if out == "" {
-		return "", fmt.Errorf("out= is missing")
-	}
-	chosen, err := r.chosen(root)
-	if err != nil {
-		return "", err
-	}
+func (r request) plot(chosen []row) (svg []byte, err error) {
 	var canvas *vgsvg.Canvas
 	if r.setting("kind", "") == "panels" {
 		canvas, err = r.panels(chosen)
 	} else {
-		canvas, err = r.figure(root, chosen)
+		canvas, err = r.figure(chosen)
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var b bytes.Buffer
-	if _, err := canvas.WriteTo(&b); err != nil {
-		return "", err
-	}
-	drawn[filepath.Join(root, "docs", "results", "plots", out+".svg")] = b.Bytes()
-	return fmt.Sprintf("![%s](plots/%s.svg)", r.setting("title", out), out), nil
+	_, err = canvas.WriteTo(&b)
+	return b.Bytes(), err
 }
 
 // empty returns a plot without data.
@@ -85,7 +65,7 @@ func (r request) empty(title string) *plot.Plot {
 }
 
 // figure draws the plot that the request asks for.
-func (r request) figure(root string, chosen []row) (*vgsvg.Canvas, error) {
+func (r request) figure(chosen []row) (*vgsvg.Canvas, error) {
 	p := r.empty(r.setting("title", ""))
 	width, height := 15*vg.Centimeter, 9*vg.Centimeter
 	series := r.keys(chosen, []string{r.setting("lines", "policy")})
@@ -94,7 +74,7 @@ func (r request) figure(root string, chosen []row) (*vgsvg.Canvas, error) {
 	case "dots":
 		rows := r.keys(chosen, []string{r.setting("rows", "scenario")})
 		height = vg.Length(2.6+0.22*float64(len(rows)*(1+len(series)))) * vg.Centimeter
-		err = r.dots(root, p, chosen, series, rows)
+		err = r.dots(p, chosen, series, rows)
 	case "front":
 		err = r.front(p, chosen)
 	default:
@@ -162,11 +142,24 @@ var colors = []color.NRGBA{
 
 var lastNumber = regexp.MustCompile(`[0-9.]+$`)
 
-// ranged holds points with their intervals along one axis.
-type ranged struct {
+// line holds the points of a series with their intervals along both axes.
+type line struct {
 	plotter.XYs
 	plotter.XErrors
 	plotter.YErrors
+}
+
+// add adds a point with an interval along the axis of values: X, or Y if up is set. An empty interval is the point itself.
+func (l *line) add(at plotter.XY, low, high string, up bool) {
+	v := at.X
+	if up {
+		v = at.Y
+	}
+	interval := struct{ Low, High float64 }{parse(low) - v, parse(high) - v}
+	if low == "" {
+		interval = struct{ Low, High float64 }{}
+	}
+	l.XYs, l.XErrors, l.YErrors = append(l.XYs, at), append(l.XErrors, interval), append(l.YErrors, interval)
 }
 
 // curves draws a line for each series.
@@ -175,28 +168,17 @@ func (r request) curves(p *plot.Plot, chosen []row, series []string) error {
 	number := func(c row) float64 { return parse(lastNumber.FindString(c[x])) }
 	chosen = slices.SortedStableFunc(slices.Values(chosen), func(a, b row) int { return cmp.Compare(number(a), number(b)) })
 	for i, name := range series {
-		var line ranged
+		var all line
 		for _, c := range chosen {
-			if c[field] != name {
-				continue
+			if c[field] == name {
+				all.add(plotter.XY{X: number(c), Y: parse(c["value"])}, c["low"], c["high"], true)
 			}
-			at, y := number(c), parse(c["value"])
-			line.XYs = append(line.XYs, plotter.XY{X: at, Y: y})
-			low, high := 0.0, 0.0
-			if c["low"] != "" {
-				low, high = parse(c["low"])-y, parse(c["high"])-y
-			}
-			line.YErrors = append(line.YErrors, struct{ Low, High float64 }{low, high})
 		}
-		l, err := plotter.NewLine(line.XYs)
+		l, marks, err := plotter.NewLinePoints(all.XYs)
 		if err != nil {
 			return err
 		}
-		marks, err := plotter.NewScatter(line.XYs)
-		if err != nil {
-			return err
-		}
-		bars, err := plotter.NewYErrorBars(line)
+		bars, err := plotter.NewYErrorBars(all)
 		if err != nil {
 			return err
 		}
@@ -260,41 +242,32 @@ func mark(i int) draw.GlyphStyle {
 }
 
 // dots draws a mark with its interval for each series in each row, the first row on top.
-func (r request) dots(root string, p *plot.Plot, chosen []row, series, rows []string) error {
-	all, err := readData(dataFile(root, r.file))
-	if err != nil {
-		return err
-	}
+func (r request) dots(p *plot.Plot, chosen []row, series, rows []string) error {
 	percent := r.setting("show", "value") == "percent"
 	var names []string
 	for i := range rows {
 		names = append(names, r.name(rows[len(rows)-1-i]))
 	}
 	for i, name := range series {
-		var line ranged
-		for k, at := range rows {
-			for _, c := range chosen {
-				if c[r.setting("lines", "policy")] != name || c[r.setting("rows", "scenario")] != at {
-					continue
-				}
-				v, low, high := c["value"], c["low"], c["high"]
-				if percent {
-					low, high = percentInterval(c, all)
-					v = c["percent"]
-				}
-				if low == "" {
-					low, high = v, v
-				}
-				y := float64(len(rows)-1-k) + 0.5 - (float64(i)+0.5)/float64(len(series))*0.8 - 0.1
-				line.XYs = append(line.XYs, plotter.XY{X: parse(v), Y: y})
-				line.XErrors = append(line.XErrors, struct{ Low, High float64 }{parse(low) - parse(v), parse(high) - parse(v)})
+		var all line
+		for _, c := range chosen {
+			k := slices.Index(rows, c[r.setting("rows", "scenario")])
+			if c[r.setting("lines", "policy")] != name || k < 0 {
+				continue
 			}
+			v, low, high := c["value"], c["low"], c["high"]
+			if percent {
+				low, high = r.percentInterval(c)
+				v = c["percent"]
+			}
+			y := float64(len(rows)-1-k) + 0.5 - (float64(i)+0.5)/float64(len(series))*0.8 - 0.1
+			all.add(plotter.XY{X: parse(v), Y: y}, low, high, false)
 		}
-		marks, err := plotter.NewScatter(line.XYs)
+		marks, err := plotter.NewScatter(all.XYs)
 		if err != nil {
 			return err
 		}
-		bars, err := plotter.NewXErrorBars(line)
+		bars, err := plotter.NewXErrorBars(all)
 		if err != nil {
 			return err
 		}
