@@ -29,8 +29,8 @@ const (
 	Test       Split = "test"
 )
 
-// Episodes is the number of seeds of a split.
-const Episodes = 30
+// episodes is the number of seeds of a split.
+const episodes = 30
 
 // firsts are the first seeds of the splits.
 var firsts = map[Split]uint64{Validation: 30_001, Test: 40_001}
@@ -41,7 +41,7 @@ func (s Split) Seeds() []uint64 {
 	if !known {
 		return nil
 	}
-	return eval.Seeds(first, Episodes)
+	return eval.Seeds(first, episodes)
 }
 
 // Task is one scenario of the set.
