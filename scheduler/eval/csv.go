@@ -13,10 +13,16 @@ import (
 // WriteCSV writes the outcomes of several comparisons as one CSV table with a header and a row for each scenario, policy and seed. Figures
 // are not rounded.
 func WriteCSV(w io.Writer, comparisons []*Comparison) error {
-	rows := [][]string{slices.Concat([]string{"scenario", "policy", "seed"}, MetricNames(Metrics), []string{"arrived", "placed", "nodes"})}
+	metrics := Metrics
+	for _, c := range comparisons {
+		if all := c.metrics(); len(all) > len(metrics) {
+			metrics = all
+		}
+	}
+	rows := [][]string{slices.Concat([]string{"scenario", "policy", "seed"}, MetricNames(metrics), []string{"arrived", "placed", "nodes"})}
 	for _, c := range comparisons {
 		rows = append(rows, c.Rows([]string{c.Scenario.Name}, func(o sim.Outcome) [][]string {
-			return [][]string{append(Figures(o, Metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed), strconv.Itoa(o.Nodes))}
+			return [][]string{append(Figures(o, metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed), strconv.Itoa(o.Nodes))}
 		})...)
 	}
 	return WriteRows(w, rows)

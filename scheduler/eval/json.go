@@ -41,7 +41,7 @@ func (c *Comparison) MarshalJSON() ([]byte, error) {
 	}
 	for i, r := range c.Results {
 		j := jsonResult{Name: r.Name, Kind: r.Kind, Outcomes: r.Outcomes}
-		j.Mean, j.Difference = c.Named(i, Metrics)
+		j.Mean, j.Difference = c.Named(i, c.metrics())
 		out.Policies = append(out.Policies, j)
 	}
 	return json.Marshal(out)

@@ -8,7 +8,7 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Metric is one figure of an outcome. Less is better for all Metrics of this package.
+// Metric is one figure of an outcome. Less is better, except for allocations.
 type Metric struct {
 	Name   string // in thresholds, CSV and JSON
 	Title  string // in tables for people
@@ -121,7 +121,10 @@ func whereFor(terms ...objective.Term) func(*Comparison) bool {
 
 // FindMetric returns the metric with a name.
 func FindMetric(name string) (Metric, error) {
-	return choice.Find("metric", name, Metrics, Metric.name)
+	if m, found := loadMetric(name); found {
+		return m, nil
+	}
+	return choice.Find("metric", name, slices.Concat(Metrics, Filling), Metric.name)
 }
 
 // metric returns the metric with a name that is written in this package.

@@ -17,7 +17,7 @@ func (c *Comparison) WriteMarkdown(w io.Writer) error { return c.write(w, true) 
 func (c *Comparison) write(w io.Writer, markdown bool) error {
 	p := c.page(markdown)
 	p.Printf(":\n\n")
-	shown := slices.DeleteFunc(slices.Clone(Metrics), func(m Metric) bool { return !c.Shows(m) })
+	shown := slices.DeleteFunc(c.metrics(), func(m Metric) bool { return !c.Shows(m) })
 	p.Table(c.Table(c.Means(shown...)...))
 	if len(c.Results) > 1 {
 		rows := c.differences()
@@ -32,6 +32,9 @@ func (c *Comparison) page(markdown bool) *Page {
 	p := &Page{Markdown: markdown}
 	p.Title(c.Scenario.Name, c.Scenario.About)
 	p.Printf("\n\nMeans over %s, less is better", c.SeedsText())
+	if whereFilling(c) {
+		p.Printf(" (of allocations, more)")
+	}
 	return p
 }
 

@@ -48,6 +48,7 @@ type Config struct {
 	Requests   *workload.Requests `json:"requests,omitempty"` // instead of Shapes: each deployment draws what its pods request
 	Trace      *Trace             `json:"trace,omitempty"`    // instead of all other fields about pods
 	OpenB      *OpenB             `json:"openb,omitempty"`    // instead of all other fields about nodes and pods
+	MIG        *MIG               `json:"mig,omitempty"`      // instead of all other fields about nodes and pods
 	Given      *Given             `json:"-"`                  // instead of all other fields about nodes and pods, for programs
 	Replicas   IntRange           `json:"replicas"`           // pods of a deployment; at least 1
 	// fraction of CPU, memory or pod slots that the fill reaches, whichever comes first; over 0, at most 2
@@ -105,6 +106,8 @@ func (c Config) Validate() error {
 	bad := func(format string, a ...any) { errs = append(errs, fmt.Errorf(format, a...)) }
 	switch {
 	case c.Given != nil:
+	case c.MIG != nil:
+		c.MIG.validate(bad)
 	case c.OpenB != nil:
 		c.validateOpenB(bad)
 	case c.Trace != nil:

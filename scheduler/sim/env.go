@@ -63,6 +63,9 @@ func New(cfg Config) (*Env, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("simulator: %w", err)
 	}
+	if cfg.MIG != nil {
+		cfg.Given = cfg.MIG.given()
+	}
 	e := &Env{cfg: cfg, pending: -1, earlier: &sync.Map{}}
 	var err error
 	if e.source, err = cfg.source(); err != nil {

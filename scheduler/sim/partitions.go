@@ -16,7 +16,8 @@ type PartitionOutcome struct {
 	Waited     [mig.Count]float64 `json:"waited"`     // sum over the pods; those that wait at the end waited until then
 	Left       [mig.Count]int     `json:"left"`       // pods without a node at the end
 
-	Loads []PartitionOutcome `json:"-"` // when the arrivals had requested each of Given.Loads; no pod leaves, and nobody counts the waits
+	Load  float64            `json:"load,omitempty"`  // of an element of Loads
+	Loads []PartitionOutcome `json:"loads,omitempty"` // when the arrivals had requested each of Given.Loads; no pod leaves, and nobody counts the waits
 }
 
 // partitions plays the MIG partitions of pods on nodes whose GPUs have memory slices.
@@ -160,7 +161,7 @@ func (p *partitions) loads(e *Env, loads []float64) (out []PartitionOutcome) {
 			now.Left[profile]++
 		}
 		for ; len(out) < len(loads) && float64(asked) >= loads[len(out)]*all; out = append(out, now) {
-			now.Allocation = float64(used) / all
+			now.Load, now.Allocation = loads[len(out)], float64(used)/all
 		}
 	}
 	return out

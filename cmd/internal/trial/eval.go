@@ -59,7 +59,7 @@ func Eval() *ucli.Command {
 			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action:      runEval,
-		Subcommands: []*ucli.Command{openBCommand(), migCommand()},
+		Subcommands: []*ucli.Command{openBCommand()},
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package trial has the commands that play policies in the simulator: gnnsched eval with eval openb and eval mig, bench, and tune.
+// Package trial has the commands that play policies in the simulator: gnnsched eval with eval openb, bench, and tune.
 // This file has what they share: flags, progress and formats.
 package trial
 

@@ -22,7 +22,6 @@ import (
 const (
 	linearMethod  = "linear"
 	tabularMethod = "tabular-q"
-	migMethod     = "mig"
 )
 
 // Tune returns the command tune. version is the program's.
@@ -47,10 +46,10 @@ func Tune(version string) *ucli.Command {
 			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml --scenario my.yaml\n" +
 			"   gnntrain --teacher my.json                          # train a network to imitate them\n" +
 			"   gnnsched tune --method tabular-q --out q.json       # seconds\n" +
-			"   gnnsched tune --method mig --out mig.json           # for MIG partitions: gnnsched eval mig",
-		Flags: cli.Grouped([]ucli.Flag{
-			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method), " +
-				tabularMethod + " (a tabular Q agent, the historical baseline), or " + migMethod + " (the cost of the states of a GPU with MIG)"},
+			"   gnnsched tune mig --out mig.json                    # for MIG partitions: gnnsched eval --scenario 'mig-*'",
+		Flags: cli.Grouped(append([]ucli.Flag{
+			&ucli.StringFlag{Name: "method", Value: linearMethod, Usage: "`METHOD`: " + linearMethod + " (the cross-entropy method) or " +
+				tabularMethod + " (a tabular Q agent, the historical baseline)"},
 			&ucli.StringFlag{Name: "scenario", Value: "family", Usage: "`NAME` or YAML file of the workloads to tune on"},
 			&ucli.StringFlag{Name: "trace", Usage: "tune on the nodes and pods of a `RECORD` (gnnsched record) instead, " +
 				"and judge on the last fifth of its time"},
@@ -67,10 +66,7 @@ func Tune(version string) *ucli.Command {
 			&ucli.StringFlag{Name: "features", Usage: "`NAMES` of the features whose weights are tuned; " +
 				"the other weights do not change; default: all"},
 			&ucli.StringFlag{Name: "name", Value: "linear", Usage: "`NAME` of the policy in tables"},
-			&ucli.IntFlag{Name: "generations", Value: 30, Usage: "`NUMBER` of generations"},
 			&ucli.IntFlag{Name: "stop-after", Usage: "end after this `NUMBER` of the generations, as Ctrl-C does; 0 for none"},
-			&ucli.IntFlag{Name: "population", Value: 32, Usage: "`NUMBER` of weight vectors in a generation; the best quarter is kept"},
-			&ucli.IntFlag{Name: "episodes", Value: 24, Usage: "`NUMBER` of episodes on which each vector is tried"},
 			&ucli.Float64Flag{Name: "spread", Value: 0.5, Usage: "standard `DEVIATION` of each weight at the start; " +
 				"if all weights start at zero, it changes the scale of the scores but not their order"},
 			&ucli.Float64Flag{Name: "wait-weight", Value: 40,
@@ -79,27 +75,25 @@ func Tune(version string) *ucli.Command {
 				Usage: "`NUMBER` of placements from which the tabular Q agent learns"},
 			&ucli.IntFlag{Name: "held-out", Value: 20,
 				Usage: "judge the result on this `NUMBER` of episodes, which have gnnsched eval's first seeds; 0 for none"},
-			&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random numbers"},
-		},
+		}, searchFlags()...),
 			cli.Group{Heading: "with --stock", Flags: "strategies free-preferences"},
 			cli.Group{Heading: "the search", Flags: "population episodes spread wait-weight stop-after held-out features name steps resample"}),
-		Action: cli.FlagsOnly(func(c *ucli.Context) error { return runTune(c, version) }),
+		Subcommands: []*ucli.Command{tuneMIGCommand()},
+		Action:      cli.FlagsOnly(func(c *ucli.Context) error { return runTune(c, version) }),
 	}
 }
 
-// notMIG are the flags that have no effect with the method mig, which has workloads of its own.
-var notMIG = []string{
-	"scenario", "trace", "resample", "objective", "stock", "strategies", "free-preferences", "from", "features", "name", "stop-after",
-	"spread", "wait-weight", "steps", "held-out",
+// searchFlags are the flags of every search by the cross-entropy method.
+func searchFlags() []ucli.Flag {
+	return []ucli.Flag{
+		&ucli.IntFlag{Name: "generations", Value: 30, Usage: "`NUMBER` of generations"},
+		&ucli.IntFlag{Name: "population", Value: 32, Usage: "`NUMBER` of weight vectors in a generation; the best quarter is kept"},
+		&ucli.IntFlag{Name: "episodes", Value: 24, Usage: "`NUMBER` of episodes on which each vector is tried"},
+		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random numbers"},
+	}
 }
 
 func runTune(c *ucli.Context, version string) error {
-	if c.String("method") == migMethod {
-		if err := refuse(c, "--%s has no meaning with --method mig; leave it out", notMIG...); err != nil {
-			return err
-		}
-		return tuneMIG(c)
-	}
 	s, err := tuningScenarios(c)
 	if err != nil {
 		return err
@@ -116,7 +110,7 @@ func runTune(c *ucli.Context, version string) error {
 	case tabularMethod:
 		return tuneTabular(c, s.learn)
 	default:
-		return exit.Usagef("--method %s is not known: choose %s, %s or %s", m, linearMethod, tabularMethod, migMethod)
+		return exit.Usagef("--method %s is not known: choose %s or %s", m, linearMethod, tabularMethod)
 	}
 }
 

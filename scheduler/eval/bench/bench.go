@@ -15,7 +15,6 @@ import (
 	"slices"
 
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/migrun"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -58,11 +57,6 @@ const OpenB = "openb"
 // mig is the scenario of MIG partitions.
 const mig = "mig-uniform"
 
-// partitions returns that scenario.
-func partitions() eval.Scenario {
-	return migrun.Machines{Models: migrun.Models[:1], Each: 16, GPUs: 8}.Filling(migrun.Mixes[0], []float64{1.3})
-}
-
 // Tasks lists the set.
 var Tasks = []Task{
 	{"balance", "family-wide", "hetero80", []string{"kube-scheduler", "best-fit", "greedy-balance", "linear", "gnn", "acgnn"}},
@@ -70,7 +64,7 @@ var Tasks = []Task{
 	{"packing", "family-pack", "pack", []string{"kube-scheduler", "best-fit", "linear-pack", "acgnn-pack"}},
 	{"departures in bursts", "family-wide", "bursty", []string{"kube-scheduler", "greedy-balance", "linear", "gnn", "acgnn"}},
 	{"machines with and without GPUs", "family-mixed", "mixed-gpu95", []string{"kube-scheduler", "best-fit", "fgd", "mixed"}},
-	{"MIG partitions, 130 % requested", "uniform mix of gnnsched eval mig", mig,
+	{"MIG partitions, 130 % requested", "mig-skew-small", mig,
 		[]string{"kube-scheduler", "gpu-best-fit", "mig:fgd", "mig:value", "gpu-gnn"}},
 	{"GPUs, openb trace, 130 % requested", "openb's other pod lists", OpenB, []string{"kube-scheduler", "best-fit", "fgd", "gpu-gnn"}},
 }
@@ -79,10 +73,6 @@ var Tasks = []Task{
 func (t Task) ScenarioOf(openb string) (eval.Scenario, error) {
 	idle, err := objective.Parse("gpu-idle")
 	switch t.Scenario {
-	case mig:
-		s := partitions()
-		s.Name, s.About, s.Objective = mig, t.About, idle
-		return s, err
 	case OpenB:
 	default:
 		return eval.Find(t.Scenario)
@@ -107,13 +97,8 @@ func Version() (string, error) {
 			fmt.Fprintln(h, name, hash)
 		}
 	}
-	g := partitions().Given
-	fmt.Fprintln(h, len(g.Nodes))
 	for _, s := range []Split{Validation, Test} {
 		fmt.Fprintln(h, s, s.Seeds())
-		for _, pod := range g.Pods(s.Seeds()[0]) {
-			fmt.Fprintln(h, pod.Pod.Partition, pod.At, pod.Lifetime)
-		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6]), nil
 }
@@ -209,8 +194,8 @@ func (r Results) check() error {
 			return fmt.Errorf("%s was played with the seeds %d to %d, which are not those of %s", row.Scenario, row.Seeds[0], row.Seeds[1], r.Split)
 		}
 		s, err := eval.Find(row.Scenario)
-		if row.Scenario == OpenB || row.Scenario == mig {
-			continue // the user's data, or a program's
+		if row.Scenario == OpenB {
+			continue // the user's data
 		}
 		if err != nil {
 			return err

@@ -18,16 +18,16 @@ import (
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/migrun"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/partition"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
 )
 
 // Config describes a training.
 type Config struct {
-	Machines    migrun.Machines
-	Loads       []float64 // at which an episode's allocation counts
+	MIG         sim.MIG // without a mix; an episode's allocation counts at its loads
 	Generations int
 	Population  int // vectors of weights in a generation
 	Episodes    int // of each vector in a generation
@@ -37,7 +37,7 @@ type Config struct {
 // DefaultConfig returns the configuration of the shipped values.
 func DefaultConfig() Config {
 	return Config{
-		Machines: migrun.Machines{Models: migrun.Models[:1], Each: 8, GPUs: 8}, Loads: []float64{0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3},
+		MIG:         sim.MIG{Machines: 8, GPUs: 8, Loads: []float64{0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3}},
 		Generations: 30, Population: 32, Episodes: 24, Seed: 1,
 	}
 }
@@ -84,19 +84,27 @@ func (c Config) losses(ctx context.Context, generation int, vectors [][]float64)
 // loss plays an episode.
 func (c Config) loss(ctx context.Context, v *partition.Values, seed uint64) (sum float64, err error) {
 	x := eval.Contender{Name: "mig:value", New: func(s policy.Setting) policy.Policy { return v.Policy(partition.MixOf(s.Typical)) }}
-	all, err := c.Machines.Fill(ctx, family(seed), x, c.Loads, seed)
-	for _, f := range all {
-		sum += (min(f.Load, 1) - min(f.Allocation, 1)) / float64(len(all))
+	m := c.MIG
+	m.Weights = family(seed)
+	env, err := sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
+	if err != nil {
+		return 0, err
 	}
-	return sum, err
+	o, err := x.Episode(ctx, env, seed)
+	if err != nil {
+		return 0, err
+	}
+	for _, at := range o.Partitions.Loads {
+		sum += (min(at.Load, 1) - min(at.Allocation, 1)) / float64(len(m.Loads))
+	}
+	return sum, nil
 }
 
-// family draws a mix whose shares are uniform on the simplex.
-func family(seed uint64) migrun.Mix {
+// family draws the weights of a mix whose shares are uniform on the simplex.
+func family(seed uint64) (weights partition.Mix) {
 	rng := rand.New(rand.NewPCG(seed, mixStream))
-	m := migrun.Mix{Name: fmt.Sprint("drawn-", seed)}
 	for _, p := range mig.Profiles() {
-		m.Weights[p] = rng.ExpFloat64()
+		weights[p] = rng.ExpFloat64()
 	}
-	return m
+	return weights
 }

@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/scheduler/eval/migrun"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/partition"
 )
 
 func brief() Config {
 	c := DefaultConfig()
-	c.Machines = migrun.Machines{Models: migrun.Models[:1], Each: 2, GPUs: 8}
+	c.MIG.Machines = 2
 	c.Generations, c.Population, c.Episodes = 8, 16, 8
 	return c
 }

@@ -11,13 +11,14 @@ import (
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/migrun"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/partition"
+	"gnnsched/scheduler/policy/preference"
+	"gnnsched/scheduler/sim"
 	"gnnsched/workload/trace/openb"
 )
 
-// Partitions makes all episodes ones in which each pod requests one MIG partition (package migrun), and none leaves. The shares of the
+// Partitions makes all episodes ones in which each pod requests one MIG partition (sim.MIG), and none leaves. The shares of the
 // profiles are drawn uniformly from the simplex, as for mig:value. FGD is the rule mig:fgd there. All fields are required.
 type Partitions struct {
 	GPUs int   `json:"gpus"` // of the cluster
@@ -48,17 +49,14 @@ func (p *Partitions) validate(c Config) error {
 }
 
 // partitioned is a workload whose pods request partitions.
-type partitioned struct {
-	machines migrun.Machines
-	mix      migrun.Mix
-}
+type partitioned struct{ sim.MIG }
 
 // draw draws such a workload.
 func (p *Partitions) draw(rng *rand.Rand) Workload {
 	each := p.Each[rng.IntN(len(p.Each))]
-	out := partitioned{migrun.Machines{Models: migrun.Models[:1], Each: p.GPUs / each, GPUs: each}, migrun.Mix{Name: partitionsName}}
+	out := partitioned{sim.MIG{Machines: p.GPUs / each, GPUs: each}}
 	for _, profile := range mig.Profiles() {
-		out.mix.Weights[profile] = rng.ExpFloat64()
+		out.Weights[profile] = rng.ExpFloat64()
 	}
 	return Workload{Name: partitionsName, partitions: &out}
 }
@@ -70,18 +68,74 @@ const partitionsName = "partitions"
 func PartitionPods() Workload {
 	out := Workload{Name: partitionsName}
 	for _, p := range mig.Profiles() {
-		out.Pods = append(out.Pods, openb.Pod{Name: p.Name(40), MilliCPU: migrun.MilliCPU(p), GPUs: 1, GPUMilli: p.Milli()})
+		out.Pods = append(out.Pods, openb.Pod{Name: p.Name(40), MilliCPU: sim.MIGMilliCPU(p), GPUs: 1, GPUMilli: p.Milli()})
 	}
 	return out
 }
 
 // allocations returns the fraction of the compute slices that a policy has allocated at each of the loads of a seed's episode.
 func (p *partitioned) allocations(seed uint64, loads []float64, make func(policy.Setting) policy.Policy) (out []float64, err error) {
-	all, err := p.machines.Fill(context.Background(), p.mix, eval.Contender{New: make}, loads, seed)
-	for _, f := range all {
-		out = append(out, f.Allocation)
+	env, err := p.env(loads...)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	o, err := eval.Contender{New: make}.Episode(context.Background(), env, seed)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range o.Partitions.Loads {
+		out = append(out, at.Allocation)
+	}
+	return out, nil
+}
+
+// env returns the environment in which pods arrive up to the last of the ascending loads.
+func (p *partitioned) env(loads ...float64) (*sim.Env, error) {
+	m := p.MIG
+	m.Loads = loads
+	return sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
+}
+
+// fate is what became of an arrival.
+type fate struct {
+	pod   *cluster.Pod
+	gpus  float64 // compute slices of the partition, in GPUs
+	load  float64 // compute slices that have been requested with it, over those of the cluster
+	where int32   // the node's row; -1: nowhere
+}
+
+// follow plays the arrivals of a seed up to a load with a policy, and returns what became of each. Before each it calls look with the
+// arrival's index and the nodes, which change afterwards.
+func (p *partitioned) follow(load float64, seed uint64, make func(policy.Setting) policy.Policy,
+	look func(arrival int, nodes []*cluster.Node)) (out []fate, err error) {
+	env, err := p.env(load)
+	if err != nil {
+		return nil, err
+	}
+	m := *env.Config().MIG
+	all := m.Arrivals(seed)
+	decide, next := eval.Deciding(make(policy.Setting{Seed: seed, Typical: env.Typical()}), nil), 0
+	arrive := func(upTo int) { // those that fit nowhere arrive without a decision
+		for ; next < upTo; next++ {
+			look(next, env.Nodes())
+		}
+	}
+	_, err = eval.Episode(env, seed, func(env *sim.Env) (eval.Choice, error) {
+		arrive(env.Next() + 1)
+		return decide(env)
+	})
+	if err != nil {
+		return nil, err
+	}
+	arrive(len(all))
+	asked := 0
+	for i, a := range all {
+		slices := a.Pod.Partition.Compute()
+		asked += slices
+		load := float64(asked) / float64(m.Machines*m.GPUs*mig.Compute)
+		out = append(out, fate{a.Pod, float64(slices) / mig.Compute, load, env.Row(i)})
+	}
+	return out, nil
 }
 
 // partitionFGD is the rule mig:fgd.
@@ -111,11 +165,11 @@ func (r *partitionRecorder) play(w *partitioned, seed uint64, of func(policy.Set
 		r.player.Policy = of(s)
 		return r.player
 	}
-	fates, err := w.machines.Follow(context.Background(), migrun.Episode{Mix: w.mix, Load: r.config.Factor, Seed: seed}, make, r.look)
+	fates, err := w.follow(r.config.Factor, seed, make, r.look)
 	if err != nil {
 		return nil, 0, err
 	}
-	all := float64(w.machines.Each * w.machines.GPUs)
+	all := float64(w.Machines * w.GPUs)
 	idle, next := all, 0
 	var events []event
 	for i := range fates {
@@ -125,13 +179,13 @@ func (r *partitionRecorder) play(w *partitioned, seed uint64, of func(policy.Set
 				r.states[next].idle[j] = part * idle / all
 			}
 		}
-		f := &fates[i]
-		events = append(events, event{&f.Pod, f.Load, f.GPUs, int32(f.Node)})
-		if f.Node >= 0 {
-			idle -= f.GPUs
+		f := fates[i]
+		events = append(events, event{f.pod, f.load, f.gpus, f.where})
+		if f.where >= 0 {
+			idle -= f.gpus
 		}
 	}
-	for i, t := range targets(events, w.machines.Each, r.config.ends(), r.states) {
+	for i, t := range targets(events, w.Machines, r.config.ends(), r.states) {
 		r.taken[i].Targets = t
 	}
 	return r.taken, 1 - idle/all, nil

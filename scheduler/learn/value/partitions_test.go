@@ -41,8 +41,8 @@ func TestDrawPartitions(t *testing.T) {
 	p, machines := player{c, nodes}, map[int]bool{}
 	for i := range 100 {
 		got := p.draw(rand.New(rand.NewPCG(uint64(i), 1)), w).partitions
-		machines[got.machines.Each] = true
-		if got.machines.Each*got.machines.GPUs != 16 || !(got.mix.Weights[mig.Seven] > 0) {
+		machines[got.Machines] = true
+		if got.Machines*got.GPUs != 16 || !(got.Weights[mig.Seven] > 0) {
 			t.Fatalf("%+v", got)
 		}
 	}
@@ -96,8 +96,8 @@ func partitionTargetsTell(t *testing.T, c Config) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(taken) < 3 || len(taken[0].Targets) != w.machines.Each || len(taken[0].Nodes) != w.machines.Each {
-				t.Fatalf("%d snapshots, %d targets of %d machines", len(taken), len(taken[0].Targets), w.machines.Each)
+			if len(taken) < 3 || len(taken[0].Targets) != w.Machines || len(taken[0].Nodes) != w.Machines {
+				t.Fatalf("%d snapshots, %d targets of %d machines", len(taken), len(taken[0].Targets), w.Machines)
 			}
 			for _, x := range taken[0].Targets {
 				costs[i] += float64(x)
@@ -122,7 +122,7 @@ func TestPartitionTargetsOfEqualMachines(t *testing.T) {
 	}
 	last := r.states[len(taken)-1]
 	for j := range last.idle {
-		if last.idle[j] != last.all/float64(w.machines.Each) {
+		if last.idle[j] != last.all/float64(w.Machines) {
 			t.Errorf("machine %d has %v of %v idle devices", j, last.idle[j], last.all)
 		}
 	}

@@ -1,9 +1,10 @@
-package migrun
+package inprocess_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,24 +25,29 @@ import (
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
 	"gnnsched/scheduler/policy"
+	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 )
 
+// gigabytes are the memory of the GPU models, which is in the names of profiles.
+var gigabytes = map[string]int{"A100": 40, "H100": 80}
+
 // pools returns the machines as node pools of kwokcluster, a pool for each model.
-func (m Machines) pools() []byte {
+func pools(env *sim.Env) []byte {
+	m := env.Config().MIG
 	var b strings.Builder
 	b.WriteString("pools:\n")
 	for _, model := range m.Models {
 		var profiles []string
 		for _, p := range mig.Profiles() {
-			profiles = append(profiles, p.Name(model.gigabytes))
+			profiles = append(profiles, p.Name(gigabytes[model]))
 		}
-		slices := m.GPUs * mig.Compute
+		r := env.Config().Given.Nodes[0].Allocatable
 		fmt.Fprintf(&b, "  - name: %s\n    count: %d\n    capacity: {cpu: %dm, memory: %d}\n    devices:\n      - {product: %s, count: %d, "+
 			"memory: %dGi, mig: [%s]}\n",
-			strings.ToLower(model.Name), m.Each, slices*sliceMilliCPU, int64(slices)*sliceMemory, model.Name, m.GPUs, model.gigabytes,
+			strings.ToLower(model), m.Machines, r.MilliCPU, r.Memory, model, m.GPUs, gigabytes[model],
 			strings.Join(profiles, ", "))
 	}
 	return []byte(b.String())
@@ -50,14 +56,14 @@ func (m Machines) pools() []byte {
 // live creates the pods of arrivals one after another.
 type live struct {
 	client   kubernetes.Interface
-	machines Machines
+	machines sim.MIG
 	profile  string // of the scheduler
 }
 
-func (l live) claim(name string, a arrival) *resourceapi.ResourceClaim {
-	model := l.machines.Models[a.model]
+func (l live) claim(name string, a *cluster.Pod) *resourceapi.ResourceClaim {
+	model := a.GPUModels[0]
 	expression := fmt.Sprintf(`device.attributes["gpu.nvidia.com"].profile == %q && device.attributes["gpu.nvidia.com"].productName == %q`,
-		a.profile.Name(model.gigabytes), model.Name)
+		a.Partition.Name(gigabytes[model]), model)
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: "mig.nvidia.com", Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}},
@@ -65,8 +71,8 @@ func (l live) claim(name string, a arrival) *resourceapi.ResourceClaim {
 	return c
 }
 
-func (l live) pod(name string, a arrival) *corev1.Pod {
-	r := l.machines.pod(a).Requests
+func (l live) pod(name string, a *cluster.Pod) *corev1.Pod {
+	r := a.Requests
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
 		SchedulerName: l.profile, TerminationGracePeriodSeconds: new(int64),
 		Containers:     []corev1.Container{{Name: "main", Image: "registry.k8s.io/pause:3.10"}},
@@ -81,7 +87,7 @@ func (l live) pod(name string, a arrival) *corev1.Pod {
 }
 
 // place creates a pod and its claim, waits until the scheduler has decided, and returns where the partition lies.
-func (l live) place(ctx context.Context, number int, a arrival) (at place, ok bool, err error) {
+func (l live) place(ctx context.Context, number int, a *cluster.Pod) (at place, ok bool, err error) {
 	name := fmt.Sprintf("%s-%d", strings.ReplaceAll(l.profile, ":", "-"), number)
 	ns := corev1.NamespaceDefault
 	if _, err := l.client.ResourceV1().ResourceClaims(ns).Create(ctx, l.claim(name, a), metav1.CreateOptions{}); err != nil {
@@ -111,7 +117,7 @@ func (l live) place(ctx context.Context, number int, a arrival) (at place, ok bo
 	if err != nil {
 		return at, false, err
 	}
-	at, err = l.read(c, a.profile)
+	at, err = l.read(c, a.Partition)
 	return at, true, err
 }
 
@@ -123,17 +129,17 @@ func (l live) read(c *resourceapi.ResourceClaim, want mig.Profile) (at place, er
 	r := c.Status.Allocation.Devices.Results[0]
 	model, number, _ := strings.Cut(r.Pool, "-")
 	for i, m := range l.machines.Models {
-		if strings.ToLower(m.Name) != model {
+		if strings.ToLower(m) != model {
 			continue
 		}
 		n, err := strconv.Atoi(number)
 		if err != nil {
 			return at, err
 		}
-		at.node = i*l.machines.Each + n
-		format := "gpu-%d-mig-" + strings.Replace(want.Name(m.gigabytes), ".", "", 1) + "-%d"
+		at.node = i*l.machines.Machines + n
+		format := "gpu-%d-mig-" + strings.Replace(want.Name(gigabytes[m]), ".", "", 1) + "-%d"
 		if _, err := fmt.Sscanf(r.Device, format, &at.gpu, &at.start); err != nil {
-			return at, fmt.Errorf("claim %s for %s has device %s: %w", c.Name, want.Name(m.gigabytes), r.Device, err)
+			return at, fmt.Errorf("claim %s for %s has device %s: %w", c.Name, want.Name(gigabytes[m]), r.Device, err)
 		}
 	}
 	return at, nil
@@ -142,18 +148,22 @@ func (l live) read(c *resourceapi.ResourceClaim, want mig.Profile) (at place, er
 // Policies put every partition on the node, the GPU and the start of the simulator, and upstream's allocator the first that fits on the
 // node that kube-scheduler chose. No two partitions overlap with any profile.
 func TestClusterAgreesWithSimulator(t *testing.T) {
-	m, x := machines(2, 2, Models...), Mixes[1]
+	m := sim.MIG{Models: []string{"A100", "H100"}, Machines: 2, GPUs: 2, Mix: "skew-small", Loads: []float64{1.3}}
+	env, err := sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"mig:best-fit", "mig:placements", "gpu-best-fit", "mig:value", "kube-scheduler"} {
 		p := server.Profile{SchedulerName: strings.ReplaceAll(name, ":", "-"), Args: server.Args{Policy: name, Preferences: preference.Off}}
 		if name == "kube-scheduler" {
 			p.Policy, p.Variant = "", server.DefaultProfile
 		}
 		c := testbed.Config{ // of its own: the scheduler might not have seen yet that the pods before are gone
-			Name: "migrun", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: m.pools()},
+			Name: "mig", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: pools(env)},
 			Scheduler: server.Config{PercentageOfNodesToScore: 100, Profiles: []server.Profile{p}},
 		}
-		err := testbed.Run(t.Context(), c, func(ctx context.Context, b *testbed.Bed) error {
-			return live{b.Client, m, p.SchedulerName}.agree(ctx, t, x, name)
+		err = testbed.Run(t.Context(), c, func(ctx context.Context, b *testbed.Bed) error {
+			return live{b.Client, m, p.SchedulerName}.agree(ctx, t, env, name)
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -162,27 +172,23 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 }
 
 // agree plays arrivals on the empty cluster and in the simulator, which follows the cluster where they differ.
-func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error {
-	m := l.machines
-	var of eval.Contender
-	if name == "kube-scheduler" {
-		of = upstream(t)
-	} else {
-		of = contender(t, name)
-	}
-	all := m.arriving(x, 1.3, 42)
-	env, err := m.env(x, all, sim.Given{})
+func (l live) agree(ctx context.Context, t *testing.T, env *sim.Env, name string) error {
+	rule, err := heuristic.Find(name)
 	if err != nil {
 		return err
 	}
-	p := of.New(policy.Setting{Seed: 1, Typical: env.Typical()})
+	all := l.machines.Arrivals(42)
+	p := rule.New(policy.Setting{Seed: 1, Typical: env.Typical()})
+	if name == "kube-scheduler" { // devices are those of upstream's allocator
+		p = policy.FirstFit(p)
+	}
 	decide := eval.Deciding(p, nil)
 	if err := env.Reset(42); err != nil {
 		return err
 	}
 	nodes, devices, placed, left := 0, 0, 0, 0
 	for i, a := range all {
-		at, ok, err := l.place(ctx, i, a)
+		at, ok, err := l.place(ctx, i, a.Pod)
 		if err != nil {
 			return err
 		}
@@ -194,7 +200,7 @@ func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error
 			continue
 		}
 		placed++
-		if env.Nodes()[at.node].Slices[at.gpu]&a.profile.On(at.start) != 0 {
+		if env.Nodes()[at.node].Slices[at.gpu]&a.Pod.Partition.On(at.start) != 0 {
 			return fmt.Errorf("pod %d overlaps another: %+v", i, at)
 		}
 		choice, err := decide(env)
@@ -225,4 +231,14 @@ func (l live) agree(ctx context.Context, t *testing.T, x Mix, name string) error
 		t.Errorf("%s: of %d pods, %d are on the node and %d on the devices of the simulator", name, placed, nodes, devices)
 	}
 	return nil
+}
+
+// place is where a partition lies.
+type place struct {
+	node, gpu, start int
+}
+
+// placeOf returns where a choice puts the pending pod.
+func placeOf(env *sim.Env, c eval.Choice) place {
+	return place{int(env.Candidates()[c.Candidate]), bits.TrailingZeros64(uint64(c.Devices)), c.Start}
 }

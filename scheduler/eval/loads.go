@@ -1,0 +1,134 @@
+package eval
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"gnnsched/scheduler/sim"
+)
+
+// Filling are the metrics of scenarios in which pods request GPUs up to a load, or come and go at one: those of the openb trace and of
+// MIG. Allocations are in per cent of the devices or of the compute slices.
+var Filling = []Metric{
+	{"allocation", "GPU allocation %", 2, func(o sim.Outcome) float64 {
+		switch {
+		case o.Partitions != nil:
+			return 100 * o.Partitions.Allocation
+		case o.Steady != nil:
+			return 100 * o.Steady.Allocation
+		case o.GPU != nil:
+			return 100 * o.GPU.Allocation
+		}
+		return 0
+	}, whereFilling},
+	{"gpuHours", "GPU hours waited", 0, ofSteady(func(s *sim.SteadyOutcome) float64 { return s.GPUHours }), whereSteady},
+	{"waiting", "pods waiting", 2, func(o sim.Outcome) float64 {
+		switch {
+		case o.Partitions != nil:
+			return o.Partitions.Waiting
+		case o.Steady != nil:
+			return o.Steady.Waiting
+		}
+		return 0
+	}, nowhere},
+	{"rejected", "rejected", 1, ofSteady(func(s *sim.SteadyOutcome) float64 { return float64(s.Rejected) }), whereSteady},
+	{"meanWait", "mean wait", 3, ofPartitions(func(p *sim.PartitionOutcome) float64 {
+		sum, pods := 0.0, 0
+		for profile, n := range p.Arrived {
+			sum, pods = sum+p.Waited[profile], pods+n
+		}
+		return sum / float64(max(pods, 1))
+	}), nowhere},
+}
+
+var (
+	ofSteady, whereSteady         = of(func(o sim.Outcome) *sim.SteadyOutcome { return o.Steady })
+	ofPartitions, wherePartitions = of(func(o sim.Outcome) *sim.PartitionOutcome { return o.Partitions })
+)
+
+// whereFilling tells whether the scenario has the metrics of Filling.
+func whereFilling(c *Comparison) bool {
+	return wherePartitions(c) || whereSteady(c) || len(c.loads()) > 0
+}
+
+// atLoad is the state of an episode at the time when so much was requested.
+type atLoad struct{ load, allocation, left, watts, meanWatts float64 }
+
+// atLoads returns the states at the loads of a scenario.
+func atLoads(o sim.Outcome) (out []atLoad) {
+	if o.GPU != nil {
+		for _, l := range o.GPU.Loads {
+			left := 0
+			for _, n := range l.Left[:sim.Classes-1] { // the last counts pods again
+				left += n
+			}
+			out = append(out, atLoad{l.Load, 100 * l.Allocation, float64(left), l.Watts, l.MeanWatts})
+		}
+	}
+	if o.Partitions != nil {
+		for _, l := range o.Partitions.Loads {
+			left := 0
+			for _, n := range l.Left {
+				left += n
+			}
+			out = append(out, atLoad{load: l.Load, allocation: 100 * l.Allocation, left: float64(left)})
+		}
+	}
+	return out
+}
+
+// byLoad are the metrics of the state at a load. The load in per cent ends their names, as in allocation95.
+var byLoad = []struct {
+	name, title string
+	digits      int
+	of          func(atLoad) float64
+}{
+	{"allocation", "GPU allocation %", 2, func(l atLoad) float64 { return l.allocation }},
+	{"left", "GPU pods without a node", 1, func(l atLoad) float64 { return l.left }},
+	{"watts", "watts", 0, func(l atLoad) float64 { return l.watts }},
+	{"meanWatts", "mean watts", 0, func(l atLoad) float64 { return l.meanWatts }},
+}
+
+// loadMetric returns the metric of the state at a load that has a name such as allocation95, and whether there is one.
+func loadMetric(name string) (Metric, bool) {
+	base := strings.TrimRight(name, "0123456789.")
+	percent, err := strconv.ParseFloat(name[len(base):], 64)
+	for _, m := range byLoad {
+		if err != nil || m.name != base {
+			continue
+		}
+		return Metric{name, fmt.Sprintf("%s at %.4g%%", m.title, percent), m.digits, func(o sim.Outcome) float64 {
+			for _, l := range atLoads(o) {
+				if math.Abs(100*l.load-percent) < 1e-6 {
+					return m.of(l)
+				}
+			}
+			return math.NaN()
+		}, always}, true
+	}
+	return Metric{}, false
+}
+
+// loads returns the loads of the scenario, at which every episode has a state.
+func (c *Comparison) loads() (out []float64) {
+	for _, l := range atLoads(c.Results[0].Outcomes[0]) {
+		out = append(out, l.load)
+	}
+	return out
+}
+
+// metrics returns the metrics that the comparison's tables, CSV and JSON have: the allocations at each load among them.
+func (c *Comparison) metrics() []Metric {
+	out := append([]Metric{}, Metrics...)
+	if !whereFilling(c) {
+		return out
+	}
+	out = append(out, Filling...)
+	for _, load := range c.loads() {
+		m, _ := loadMetric(fmt.Sprintf("allocation%.4g", 100*load))
+		out = append(out, m)
+	}
+	return out
+}
