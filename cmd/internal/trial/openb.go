@@ -42,7 +42,7 @@ func openBCommand() *ucli.Command {
 		Flags: cli.Grouped(slices.Concat(openBFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "how the pods come", Flags: "factor node-order ties"},
 			cli.Group{Heading: "with --steady", Flags: "days warm-up all totals"},
-			cli.Group{Heading: "output", Flags: "out check"},
+			cli.Group{Heading: "output", Flags: "check"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action: cli.FlagsOnly(runOpenB),
 	}
