@@ -32,8 +32,8 @@ type MIG struct {
 // migModels are the GPUs that machines can have.
 var migModels = []string{"A100", "H100"}
 
-// MIGMix is how often pods request each profile.
-type MIGMix struct {
+// migMix is how often pods request each profile.
+type migMix struct {
 	Name    string
 	Weights [mig.Count]float64 // need not add up to 1
 }
@@ -44,7 +44,7 @@ type MIGMix struct {
 // Clouds", 2025. Their probabilities are ours. The last has the pods of one GPU or a part of it in the list default of the openb trace,
 // each with the smallest profile that has its part of the compute slices, as Siavashi and Momtazpour (2025) turn the GPU shares of
 // Alibaba's trace into profiles.
-var MIGMixes = []MIGMix{
+var MIGMixes = []migMix{
 	{"uniform", migWeights(1, 1, 1, 1, 1, 1)}, {"skew-small", migWeights(30, 25, 20, 10, 10, 5)},
 	{"skew-big", migWeights(5, 10, 10, 20, 25, 30)}, {"bimodal", migWeights(30, 15, 5, 5, 15, 30)},
 	{"openb", migWeights(32, 0, 280, 389, 971, 5317)},
@@ -96,7 +96,7 @@ func (m *MIG) weights() ([mig.Count]float64, error) {
 	if m.Weights != [mig.Count]float64{} {
 		return m.Weights, nil
 	}
-	mix, err := choice.Find("mix", m.Mix, MIGMixes, func(x MIGMix) string { return x.Name })
+	mix, err := choice.Find("mix", m.Mix, MIGMixes, func(x migMix) string { return x.Name })
 	return mix.Weights, err
 }
 

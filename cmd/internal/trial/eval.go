@@ -43,7 +43,9 @@ func Eval() *ucli.Command {
 			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
 			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
 			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +
-			"The metrics are " + strings.Join(eval.MetricNames(eval.Metrics), ", ") + ".\n\n" +
+			"The metrics are " + strings.Join(eval.MetricNames(eval.Metrics), ", ") + ".\n" +
+			"GPU traces and MIG also have " + strings.Join(eval.MetricNames(eval.Filling), ", ") + ", and at a load allocation95,\n" +
+			"left95, watts95 and meanWatts95.\n\n" +
 			"More examples:\n" +
 			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml   # kube-scheduler, configured by a file\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +

@@ -27,9 +27,8 @@ var rules = []rule{
 	{"value", "the placement of least learned cost", func(m Mix) loss { return growth(learned().potential(m)) }, true},
 }
 
-// Rules returns the names of the rules.
-func Rules() []string {
-	var names []string
+// ruleNames returns the names of the rules.
+func ruleNames() (names []string) {
 	for _, r := range rules {
 		names = append(names, r.name)
 	}
@@ -57,7 +56,7 @@ func Find(name string) (make func(name string, m Mix, others policy.Policy) *Pol
 			return func(as string, m Mix, others policy.Policy) *Policy { return newPolicy(as, r.loss(m), others) }, r.mix, nil
 		}
 	}
-	return nil, false, choice.Unknown("rule for partitions", name, append(Rules(), "FILE.json"))
+	return nil, false, choice.Unknown("rule for partitions", name, append(ruleNames(), "FILE.json"))
 }
 
 // leastRoom prefers the GPU with the least memory slices left, and on it the start that leaves most placements.
