@@ -82,12 +82,12 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@$(TORCHENV) go build $(TORCHTAGS) -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
 NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones acdqn-usage acdqn-energy gnn-traffic wishes mixed gpu-mig
-JOBS     ?= $(if $(WORKERS),16,2)
+JOBS     ?= 2
 SEEDS    ?= 1 2 3
 
 .PHONY: train
-train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), JOBS (2) at a time, here or on WORKERS=URL; RESUME=1 continues
-	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' WORKERS='$(WORKERS)' scheduler/learn/train.sh $(NETWORKS)
+train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), JOBS (2) at a time; RESUME=1 continues
+	@SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(NETWORKS)
 
 # The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
 # is kept apart from training. docs/results/gpu.md says how networks do on a list that they did not learn from.
@@ -97,7 +97,7 @@ GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on the openb trace in OPENB=DIR
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make train-gpu OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
-	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' WORKERS='$(WORKERS)' scheduler/learn/train.sh $(GPU_NETWORKS)
+	@OPENB='$(OPENB)' FAMILY='$(GPU_FAMILY)' SEEDS='$(SEEDS)' JOBS='$(JOBS)' RESUME='$(RESUME)' scheduler/learn/train.sh $(GPU_NETWORKS)
 
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR

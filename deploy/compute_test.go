@@ -49,7 +49,7 @@ func TestCompute(t *testing.T) {
 			t.Errorf("the scheduler's selector takes %v", pod.Labels)
 		}
 	}
-	if len(pods) != 3 {
+	if len(pods) != 2 {
 		t.Errorf("%d kinds of pods", len(pods))
 	}
 	none, err := Render(with("compute[0].name=a", "compute[0].kind=Job", "compute[0].args={work}", "compute[0].replicas=0"))

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"sigs.k8s.io/yaml"
 
-	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/internal/workers"
-	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/experience/hub"
-	"gnnsched/scheduler/learn/learntest"
 )
 
 // The test's program is the worker's child.
@@ -139,21 +133,9 @@ func TestRoles(t *testing.T) {
 			t.Error(v)
 		}
 	})
-	t.Run("trainer and scheduler", func(t *testing.T) {
-		learn(t, url)
-		if v := refused.taken(); v != "" {
-			t.Error(v)
-		}
-	})
 	for role, subjects := range map[string][]string{
-		"worker": {"gnnsched.unit.b.r.u", "gnnsched.step.x", "gnnsched.report.x", "$O.gnnsched-networks.C.x",
-			"$JS.API.STREAM.DELETE.gnnsched-results", "$JS.API.STREAM.PURGE.gnnsched-units"},
-		"scheduler": {"gnnsched.unit.b.r.u", "gnnsched.result.r.u", "gnnsched.report.x", "$O.gnnsched-networks.C.x", "$O.gnnsched-blobs.C.x",
-			"$JS.API.STREAM.DELETE.gnnsched-steps"},
-		"trainer": {"gnnsched.unit.b.r.u", "gnnsched.result.r.u", "gnnsched.step.x", "$O.gnnsched-blobs.C.x",
-			"$JS.API.STREAM.DELETE.gnnsched-units"},
-		"evaluation": {"gnnsched.result.r.u", "gnnsched.step.x", "gnnsched.report.x", "$O.gnnsched-networks.C.x",
-			"$JS.API.STREAM.DELETE.gnnsched-steps"},
+		"worker":     {"gnnsched.unit.b.r.u", "$JS.API.STREAM.DELETE.gnnsched-results", "$JS.API.STREAM.PURGE.gnnsched-units"},
+		"evaluation": {"gnnsched.result.r.u"},
 	} {
 		nc, err := nats.Connect(url, as(role))
 		if err != nil {
@@ -207,71 +189,6 @@ func play(t *testing.T, url string, run *workers.Queue) {
 	}
 	if all, err := run.Workers(500 * time.Millisecond); err != nil || len(all) != 1 {
 		t.Error(all, err)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
-// once is a source of one step, which ends when its context does.
-type once struct {
-	ctx  context.Context
-	step *experience.Step
-}
-
-func (o *once) Next() (experience.Step, error) {
-	if s := o.step; s != nil {
-		o.step = nil
-		return *s, nil
-	}
-	<-o.ctx.Done()
-	return experience.Step{}, io.EOF
-}
-
-// learn lets a trainer get a step from a scheduler, and the scheduler a network.
-func learn(t *testing.T, url string) {
-	t.Helper()
-	start := learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 4}, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	h, err := hub.Open(ctx, url, start, as("trainer"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	trainer, err := h.Train(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of, err := hub.Open(ctx, url, start, as("scheduler"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer of.Close()
-	landed, heard := make(chan struct{}, 1), make(chan string, 10)
-	relay := hub.Relay{Hub: of, Save: func(*checkpoint.Checkpoint) error { landed <- struct{}{}; return nil },
-		Say: func(line string) { heard <- line }}
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- relay.Run(running, &once{running,
-			&experience.Step{Actor: "a", Epoch: 1, Number: 1, State: learntest.Graph(t), Features: feature.Default().Hash()}})
-	}()
-	source := h.Source(ctx, func(experience.Step) error { return nil }, func(line string) { t.Log(line) })
-	if s, err := source.Next(); err != nil || s.Number != 1 {
-		t.Fatal(s.Number, err)
-	}
-	if err := errors.Join(trainer.Publish(ctx, start), trainer.Report(experience.Report{Read: 77})); err != nil {
-		t.Fatal(err)
-	}
-	<-landed
-	for line := ""; !strings.Contains(line, "77"); {
-		select {
-		case line = <-heard:
-		case <-ctx.Done():
-			t.Fatal("no report")
-		}
 	}
 	stop()
 	if err := <-ended; err != nil {

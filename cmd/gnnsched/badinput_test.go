@@ -20,7 +20,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/relay"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -276,7 +275,7 @@ func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	beside := []string{"config", "print-config", "bind-address", "port", "feature-gates"}
 	for _, variant := range server.Variants {
-		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant), relay.Flags()) {
+		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant)) {
 			name := f.Names()[0]
 			if slices.Contains(beside, name) {
 				continue

@@ -7,7 +7,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/relay"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -55,11 +54,7 @@ func (w initialWeights) save() error {
 // learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
 // exists.
 func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
-	err := flags.CheckScheduler(c, variant)
-	if err == nil {
-		err = relay.Check(c)
-	}
-	if err != nil || !c.Bool(flags.Learn) {
+	if err := flags.CheckScheduler(c, variant); err != nil || !c.Bool(flags.Learn) {
 		return nil, err
 	}
 	if p.Policy != "" {
@@ -103,14 +98,6 @@ func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (er
 
 // trainerCommand returns the command line of the trainer that the scheduler starts.
 func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]string, error) {
-	more := flags.TrainerArguments(c, variant)
-	if out, err := relay.Arguments(c, p.Checkpoint); err != nil || out != nil {
-		if len(more) > 0 {
-			err = exit.New(exit.Usage, fmt.Errorf("%s is for the trainer, which runs elsewhere", more[0]),
-				"give it to gnntrain --online --experience")
-		}
-		return out, err
-	}
 	program, err := cli.FindProgram("gnntrain")
 	if err != nil {
 		return nil, exit.New(exit.Usage, errors.New("--learn needs gnntrain, which is neither in the directory of this program nor in PATH"),
@@ -120,5 +107,5 @@ func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]strin
 	if dir := c.String("log-dir"); dir != "" {
 		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
 	}
-	return append(out, more...), nil
+	return append(out, flags.TrainerArguments(c, variant)...), nil
 }

@@ -78,11 +78,6 @@ func TestLearnFlags(t *testing.T) {
 	if got := strings.Join(a.Learn.Trainer, " "); got != want {
 		t.Errorf("trainer %q, want %q", got, want)
 	}
-	a = learnArgs(t, "rungnn", "--learn", "--checkpoint", file, "--experience", "tls://nats:4222", "--experience-client-ca-file", "ca.crt")
-	if got, want := strings.Join(a.Learn.Trainer[1:], " "),
-		"relay --connect tls://nats:4222 --init "+file+" --client-ca-file ca.crt"; got != want {
-		t.Errorf("trainer %q, want %q", got, want)
-	}
 	for _, command := range [][]string{{"rundqn", "--learn"}, {"rundqn", "--learn", "--hidden-layers", "16"}} {
 		a := learnArgs(t, command...)
 		if a.Checkpoint != stateDir()+"/rundqn-learned.safetensors" || a.Learn.Objective != "balance" {

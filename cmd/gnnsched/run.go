@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/explain"
-	"gnnsched/cmd/internal/relay"
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/cmd/internal/web"
 	"gnnsched/internal/cli"
@@ -141,7 +140,7 @@ func (r request) begins() string {
 var configFlags = append([]string{
 	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "traffic", "deadline",
 	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
-}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageflags.Flags(), shareFlags(), relay.Flags()))), flags.SchedulerNames())...)
+}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageflags.Flags(), shareFlags()))), flags.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}

@@ -23,16 +23,9 @@ func runFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "start", Usage: "checkpoint `FILE` of a network to begin with, of the same architecture, " +
 			"instead of random weights"},
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
-		seedsFlag(),
 		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); " +
 			"the last two fifths of its time are for validation and test"},
 	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
-}
-
-// seedsFlag returns --seeds.
-func seedsFlag() ucli.Flag {
-	return &ucli.StringFlag{Name: "seeds", Usage: "train from each of these `SEEDS`, such as 1,2,3, into the files of --out, " +
-		"--state and --events with the seed behind their names; with --workers, a run is a worker's"}
 }
 
 // fileFlags returns the flags of every training in the simulator that say where its files are and how
@@ -49,15 +42,11 @@ func fileFlags(out, state string) []ucli.Flag {
 	}
 }
 
-const experienceFlag = "experience"
-
 // onlineFlags returns the flags with which a scheduler that learns (rungnn --learn) starts its trainer.
 func onlineFlags() []ucli.Flag {
 	out := []ucli.Flag{
 		&ucli.BoolFlag{Name: "online", Usage: "learn from the placements that a running scheduler writes to stdin, until stdin ends; " +
 			"rungnn --learn starts this"},
-		&ucli.StringFlag{Name: experienceFlag,
-			Usage: "learn from all schedulers (rungnn --learn --experience) that use the NATS server at this `URL`, until Ctrl-C"},
 		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file, " +
 			"or that of --out, where a later start goes on. Default: --out, at first the shipped network of --variant"},
 	}
@@ -95,11 +84,9 @@ func gpuCommand() *ucli.Command {
 			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
 			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
-			seedsFlag(),
-		}, work.Flags(), fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, "+
+		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, "+
 			"and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")),
-			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"},
-			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
+			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"}),
 		Action: trainGPU,
 	}
 }
@@ -125,14 +112,12 @@ func pickCommand() *ucli.Command {
 // program is this one for others of its kind.
 func program() work.Program {
 	return work.Program{
-		Usage: "play rollouts and train seeds for other machines",
-		Description: "gnntrain --workers URL puts the rollouts of a run into a queue at that URL, and gnntrain --seeds 1,2,3 --workers URL\n" +
-			"whole runs. Workers of the same program, with the same libraries, on the same kind of processor take them; " +
-			"others get nothing, and say so.\nSo the weights are those of one process, to the last bit. " +
+		Usage: "play rollouts for other machines",
+		Description: "gnntrain --workers URL puts the rollouts of a run into a queue at that URL.\n" +
+			"Workers of the same program, with the same libraries, on the same kind of processor take them; others get nothing, and say so.\nSo the weights are those of one process, to the last bit. " +
 			"gnnsched work --help describes certificates.\n\nExamples:\n" +
 			"   gnntrain work --listen 127.0.0.1:4222                                  # a queue and a worker\n" +
-			"   gnntrain --config my.yaml --workers nats://127.0.0.1:4222              # … to which a run gives its rollouts\n" +
-			"   gnntrain --config my.yaml --seeds 1,2,3 --workers nats://127.0.0.1:4222    # … or three runs",
-		Work: "rollouts and runs", Limit: 24 * time.Hour, Handlers: handlers,
+			"   gnntrain --config my.yaml --workers nats://127.0.0.1:4222              # … to which a run gives its rollouts",
+		Work: "rollouts", Limit: 24 * time.Hour, Handlers: handlers,
 	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +28,7 @@ func trainGPU(c *ucli.Context) (err error) {
 		return err
 	}
 	var resume *run.State
-	if c.Bool("resume") && !c.IsSet("seeds") {
+	if c.Bool("resume") {
 		// --encoder and --head are part of the file's default name.
 		if resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
 			return err
@@ -42,45 +41,7 @@ func trainGPU(c *ucli.Context) (err error) {
 		return cli.Written(c)(yaml.Marshal(cfg))
 	}
 	f := filesOf(c, gpuVariant(cfg))
-	if c.IsSet("seeds") {
-		return gpuRuns(c, cfg, f).train(c)
-	}
-	if c.IsSet("workers") {
-		return exit.New(exit.Usage, errors.New("--workers: they train whole runs of networks for GPU clusters"), "add --seeds, or leave it out")
-	}
 	return trainGPUConfig(c, cfg, resume, f)
-}
-
-// gpuRuns returns the runs of a configuration.
-func gpuRuns(c *ucli.Context, cfg value.Config, f runFiles) runs {
-	return runs{
-		files: f,
-		here: func(seed uint64, f runFiles) error {
-			cfg := cfg
-			cfg.Seed = seed
-			return trainGPUConfig(c, cfg, nil, f)
-		},
-		whole: func(seed uint64) (wholeRun, error) {
-			cfg := cfg
-			cfg.Seed = seed
-			w := wholeRun{Command: "gpu"}
-			nodes, pods, err := gpuFiles(c, cfg)
-			if err != nil {
-				return w, err
-			}
-			if nodes != "" {
-				w.Inputs = append(w.Inputs, [2]string{"--nodes", nodes})
-			}
-			for _, path := range pods {
-				w.Inputs = append(w.Inputs, [2]string{"--pods", path})
-			}
-			if start := c.String("start"); start != "" {
-				w.Inputs = append(w.Inputs, [2]string{"--start", start})
-			}
-			w.Config, err = json.Marshal(cfg)
-			return w, err
-		},
-	}
 }
 
 // trainGPUConfig trains a network for GPU clusters and writes the best one.

@@ -28,8 +28,7 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// learnOnline is the action with --online. It ends when stdin does (never with --experience), or with a signal, and saves the
-// network either way. A scheduler that gets a signal ends the stream.
+// learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the network either way. A scheduler that gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {
 	from, out := c.String("init"), c.String("out")
 	if out == "" {
@@ -52,23 +51,26 @@ func learnOnline(c *ucli.Context) (err error) {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // after a scheduler was killed, a report must not end this process before it saves the network
-	schedulers, err := actorsOf(c, start)
+	if cli.IsTerminal(os.Stdin) {
+		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, and stdin is a terminal"),
+			"start it with rungnn --learn")
+	}
+	steps, err := newSource(c.Context, os.Stdin)
+	if err != nil && c.Context.Err() == nil {
+		return exit.New(exit.Usage, err, "start it with rungnn --learn")
+	}
 	if err != nil {
 		return err
 	}
-	defer schedulers.close()
 	t, err := learn.NewOnlineTrainer(job)
 	if err != nil {
 		return err
 	}
 	t.Save = func(k *checkpoint.Checkpoint) error {
 		k.Manifest.Commit = commit
-		if err := k.Save(out); err != nil {
-			return err
-		}
-		return schedulers.publish(k)
+		return k.Save(out)
 	}
-	t.Note = note
+	t.Note = func(line string) { fmt.Fprintln(os.Stderr, line) }
 	if t.State = c.String("state"); t.State == "" {
 		t.State = out + ".online"
 	}
@@ -76,7 +78,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	if t.Guard.Exam, err = guardExam(c, job, start, from); err != nil {
 		return err
 	}
-	report := onlineReport{send: schedulers.report, before: int(start.Manifest.Training["onlineSteps"])}
+	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
 	if dir := c.String("events"); dir != "" {
 		if err := cli.MakeDir(c.App.ErrWriter, dir, "--events", 0o755); err != nil {
 			return err
@@ -88,7 +90,7 @@ func learnOnline(c *ucli.Context) (err error) {
 		report.run.Rewind(report.before) // drops the figures of updates that an earlier trainer did not save
 	}
 	t.Progress = report.progress
-	return t.Learn(schedulers, start)
+	return t.Learn(steps, start)
 }
 
 // goesOn tells whether an earlier trainer made the network in out from the one in from. The state file belongs to out then.
@@ -166,7 +168,6 @@ func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint, fro
 
 // onlineReport reports online learning: a line on stderr, what the schedulers read, and TensorBoard's scalars.
 type onlineReport struct {
-	send   func(experience.Report)
 	before int              // steps of the network's earlier online learning
 	run    *tensorboard.Run // nil for none
 }
@@ -175,7 +176,7 @@ func (r *onlineReport) progress(p online.Progress) {
 	fmt.Fprintf(os.Stderr, "learned from %d placements (%d are missing, %d another network's, %d overruled) in %d updates: reward %.3f, "+
 		"loss %.4f, held-out score %.4f, %d networks kept back\n",
 		p.Steps, p.Lost, p.Stale, p.Overruled, p.Updates, p.Reward, p.Loss, p.Score, p.KeptBack)
-	r.send(reportOf(p))
+	fmt.Fprintln(os.Stdout, reportOf(p).Line())
 	if r.run == nil {
 		return
 	}

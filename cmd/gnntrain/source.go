@@ -4,11 +4,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/scheduler/experience"
 )
 
@@ -62,9 +59,3 @@ func (s *source) Next() (experience.Step, error) {
 		return next.step, next.err
 	}
 }
-
-func (s *source) publish(*checkpoint.Checkpoint) error { return nil }
-
-func (s *source) report(r experience.Report) { fmt.Fprintln(os.Stdout, r.Line()) }
-
-func (s *source) close() {}

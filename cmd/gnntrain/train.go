@@ -47,7 +47,7 @@ func filesOf(c *ucli.Context, variant string) runFiles {
 func train(c *ucli.Context) (err error) {
 	var job learn.Job
 	var resume *run.State
-	if c.Bool("resume") && !c.IsSet("seeds") {
+	if c.Bool("resume") {
 		resume, job, err = resumedJob(c, filesOf(c, c.String("variant")).state)
 	} else {
 		job, err = newJob(c)
@@ -57,9 +57,6 @@ func train(c *ucli.Context) (err error) {
 	}
 	if c.Bool("print-config") {
 		return cli.Written(c)(job.YAML())
-	}
-	if c.IsSet("seeds") {
-		return jobRuns(c, job).train(c)
 	}
 	return trainJob(c, job, resume, filesOf(c, job.Variant))
 }

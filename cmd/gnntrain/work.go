@@ -21,7 +21,7 @@ import (
 // handlers compute the units of gnntrain work.
 func handlers() map[string]workers.Handler {
 	player := &remote.Player{}
-	return map[string]workers.Handler{remote.RolloutsKind: player.Play, wholeKind: trainWhole}
+	return map[string]workers.Handler{remote.RolloutsKind: player.Play}
 }
 
 // elsewhere returns who plays the job's rollouts by --workers, until end is called; nil for this process.
@@ -33,7 +33,7 @@ func elsewhere(c *ucli.Context, job learn.Job) (e run.Elsewhere, end func(), err
 	if _, rolls := job.Chosen().(rollouts.Config); !rolls {
 		crew.Close()
 		return nil, nil, exit.New(exit.Usage, fmt.Errorf("--workers: they play rollouts, and this run learns by %s", job.Chosen().Name()),
-			"leave it out, or let workers train whole runs with --seeds")
+			"leave it out")
 	}
 	// When the command is told to end, the round may end before, so that its state is saved.
 	ctx, cancel := context.WithCancelCause(crew.Context)

@@ -49,7 +49,6 @@ var may = map[string][]string{
 	"scheduler/eval/soak":      {"scheduler/plugin", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/eval/testbed":   {"scheduler/server", "workload", "internal"},
 	"scheduler/experience":     {"gnn/feature", "gnn/graph"},
-	"scheduler/experience/hub": {"scheduler/experience", "gnn/checkpoint", "internal/bus"},
 	"scheduler/learn":          {"scheduler/objective", "scheduler/sim", "scheduler/eval", "workload", "gnn", "internal"},
 	"scheduler/moves":          {"scheduler/objective", "internal/choice", "internal/cluster", "internal/fragmentation"},
 	"scheduler/objective":      {"internal/cluster", "internal/fragmentation", "internal/power", "internal/choice"},

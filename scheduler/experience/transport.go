@@ -18,15 +18,6 @@ type Source interface {
 	Next() (Step, error)
 }
 
-// Bookmark is a Source of steps that stay for a while, so that a trainer after this one can go on where this one was.
-type Bookmark interface {
-	Source
-	// Cursor returns the place behind the latest step; it is over 0.
-	Cursor() uint64
-	// From makes Next go on from a place.
-	From(cursor uint64)
-}
-
 var (
 	_ Sink   = (*Pipe)(nil)
 	_ Source = (*Reader)(nil)

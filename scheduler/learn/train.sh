@@ -3,19 +3,16 @@
 # `make train` and `make train-gpu` call it with the networks' names; those of `make train-gpu` begin with gpu- and need
 # OPENB, the folder of the openb trace, and FAMILY, the names of the pod lists to learn from. With RESUME=1, runs that
 # ended are kept and the others continue.
-# logs/NAME-SEED has a run's log and events. WORKERS, the URL of a queue and further flags for it, lets the workers of gnntrain work train.
+# logs/NAME-SEED has a run's log and events.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-export SEEDS=${SEEDS:-1 2 3} OPENB=${OPENB:-} FAMILY=${FAMILY:-} RESUME=${RESUME:-} WORKERS=${WORKERS:-}
+export SEEDS=${SEEDS:-1 2 3} OPENB=${OPENB:-} FAMILY=${FAMILY:-} RESUME=${RESUME:-}
 made=.cache/train shipped=gnn/checkpoint/shipped
 mkdir -p $made
 
 run() { # a network's name, a seed, and the network whose rule it begins with, if any
 	local name=$1 run=$1-$2 out=.cache/train/$1-$2 rule=${3:-} inputs=() job=(--seed "$2")
 	local written=(--out "$out.safetensors" --state "$out.state" --events "logs/$run" --log-scrolling)
-	if [ -n "$WORKERS" ] && ! { [ -n "$RESUME" ] && [ -e "$out.state" ]; }; then
-		job=(--seeds "$2") written=(--out ".cache/train/$name.safetensors" --events "logs/$name" --workers $WORKERS)
-	fi
 	if [ -n "$RESUME" ] && [ -e "$out.safetensors" ] && ! [ -e "$out.state" ]; then
 		echo "$run: has ended"
 		return

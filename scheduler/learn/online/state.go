@@ -8,7 +8,6 @@ import (
 	"io/fs"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -19,7 +18,6 @@ type state struct {
 	Origin       float64 // of the networks that the memory is about
 	Source       []byte  // of the random numbers
 	Guard        standing
-	Cursor       uint64 // in the source; 0 for one without a bookmark
 }
 
 // store writes the state file, if there is to be one.
@@ -29,9 +27,6 @@ func (t *Trainer) store() error {
 	}
 	t.stored = t.count.Steps
 	s := state{Architecture: t.start.Manifest.Architecture, Origin: t.start.Origin(), Guard: t.Guard.standing}
-	if b, has := t.steps.(experience.Bookmark); has {
-		s.Cursor = b.Cursor()
-	}
 	learner, err := t.learner.State()
 	if err == nil {
 		s.Source, err = t.source.MarshalBinary()
@@ -70,9 +65,6 @@ func (t *Trainer) resume() error {
 		return t.newLearner()
 	}
 	t.Guard.standing = s.Guard
-	if b, has := t.steps.(experience.Bookmark); has {
-		b.From(s.Cursor)
-	}
 	line := "continues from " + t.State
 	if transitions > 0 {
 		line += fmt.Sprintf(", with %d transitions", transitions)
