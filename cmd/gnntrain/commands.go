@@ -114,7 +114,8 @@ func program() work.Program {
 	return work.Program{
 		Usage: "play rollouts for other machines",
 		Description: "gnntrain --workers URL puts the rollouts of a run into a queue at that URL.\n" +
-			"Workers of the same program, with the same libraries, on the same kind of processor take them; others get nothing, and say so.\nSo the weights are those of one process, to the last bit. " +
+			"Workers of the same program, with the same libraries, on the same kind of processor take them; others get nothing, and say so.\n" +
+			"So the weights are those of one process, to the last bit. " +
 			"gnnsched work --help describes certificates.\n\nExamples:\n" +
 			"   gnntrain work --listen 127.0.0.1:4222                                  # a queue and a worker\n" +
 			"   gnntrain --config my.yaml --workers nats://127.0.0.1:4222              # … to which a run gives its rollouts",

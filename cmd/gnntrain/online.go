@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,7 +29,8 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
-// learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the network either way. A scheduler that gets a signal ends the stream.
+// learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the network either way. A scheduler that
+// gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {
 	from, out := c.String("init"), c.String("out")
 	if out == "" {
@@ -50,15 +52,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGPIPE) // after a scheduler was killed, a report must not end this process before it saves the network
-	if cli.IsTerminal(os.Stdin) {
-		return exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, and stdin is a terminal"),
-			"start it with rungnn --learn")
-	}
-	steps, err := newSource(c.Context, os.Stdin)
-	if err != nil && c.Context.Err() == nil {
-		return exit.New(exit.Usage, err, "start it with rungnn --learn")
-	}
+	steps, err := stepsOfStdin(c.Context)
 	if err != nil {
 		return err
 	}
@@ -91,6 +85,20 @@ func learnOnline(c *ucli.Context) (err error) {
 	}
 	t.Progress = report.progress
 	return t.Learn(steps, start)
+}
+
+// stepsOfStdin returns the steps that a scheduler writes to stdin.
+func stepsOfStdin(ctx context.Context) (*source, error) {
+	signal.Ignore(syscall.SIGPIPE) // after a scheduler was killed, a report must not end this process before it saves the network
+	if cli.IsTerminal(os.Stdin) {
+		return nil, exit.New(exit.Usage, errors.New("--online reads a scheduler's placements from stdin, and stdin is a terminal"),
+			"start it with rungnn --learn")
+	}
+	steps, err := newSource(ctx, os.Stdin)
+	if err != nil && ctx.Err() == nil {
+		return nil, exit.New(exit.Usage, err, "start it with rungnn --learn")
+	}
+	return steps, err
 }
 
 // goesOn tells whether an earlier trainer made the network in out from the one in from. The state file belongs to out then.

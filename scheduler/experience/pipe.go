@@ -142,7 +142,7 @@ func (p *Pipe) serve(ctx context.Context) error {
 
 // hear takes a line that the trainer printed.
 func (p *Pipe) hear(line string) {
-	r, ok := ParseReport(line)
+	r, ok := parseReport(line)
 	switch {
 	case !ok:
 		p.config.Output(line)

@@ -39,8 +39,8 @@ func (r Report) Line() string {
 	return reportPrefix + string(text)
 }
 
-// ParseReport returns the report that a line holds, and whether it holds one.
-func ParseReport(line string) (r Report, ok bool) {
+// parseReport returns the report that a line holds, and whether it holds one.
+func parseReport(line string) (r Report, ok bool) {
 	text, ok := strings.CutPrefix(line, reportPrefix)
 	if !ok || json.Unmarshal([]byte(text), &r) != nil || len(r.Figures) > maxFigures {
 		return Report{}, false

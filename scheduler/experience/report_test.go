@@ -15,13 +15,13 @@ func TestReport(t *testing.T) {
 	if strings.ContainsAny(line, "\r\n") || len(line) > longestLine {
 		t.Errorf("%q is not a line", line)
 	}
-	if got, ok := ParseReport(line); !ok || !reflect.DeepEqual(got, r) {
+	if got, ok := parseReport(line); !ok || !reflect.DeepEqual(got, r) {
 		t.Errorf("%+v, %v, want %+v", got, ok, r)
 	}
 	r.Figures = map[string]float64{
 		"loss": math.NaN(), "reward": math.Inf(-1), "norm": 1, "Bad Name": 1, "": 1, strings.Repeat("a", longestFigure+1): 1,
 	}
-	if got, ok := ParseReport(r.Line()); !ok || !reflect.DeepEqual(got.Figures, map[string]float64{"norm": 1}) {
+	if got, ok := parseReport(r.Line()); !ok || !reflect.DeepEqual(got.Figures, map[string]float64{"norm": 1}) {
 		t.Errorf("%+v, %v", got, ok)
 	}
 }
@@ -33,7 +33,7 @@ func TestNoReport(t *testing.T) {
 		reportPrefix + `{"figures":{"loss":"high"}}`,
 		" " + reportPrefix + "{}", reportPrefix + `{"figures":{"a":1` + strings.Join(many(maxFigures), "") + `}}`,
 	} {
-		if r, ok := ParseReport(line); ok {
+		if r, ok := parseReport(line); ok {
 			t.Errorf("%.80q is the report %+v", line, r)
 		}
 	}
@@ -41,7 +41,7 @@ func TestNoReport(t *testing.T) {
 
 // A report may have as many figures as the limit says.
 func TestMostFigures(t *testing.T) {
-	r, ok := ParseReport(reportPrefix + `{"figures":{"a":1` + strings.Join(many(maxFigures-1), "") + `}}`)
+	r, ok := parseReport(reportPrefix + `{"figures":{"a":1` + strings.Join(many(maxFigures-1), "") + `}}`)
 	if !ok || len(r.Figures) != maxFigures {
 		t.Errorf("%v, %d figures, want %d", ok, len(r.Figures), maxFigures)
 	}
@@ -63,7 +63,7 @@ func FuzzReport(f *testing.F) {
 	f.Add(reportPrefix + `{"figures":{"a b":1,"c":1e308}}`)
 	f.Add("learned from 300 placements")
 	f.Fuzz(func(t *testing.T, line string) {
-		r, ok := ParseReport(line)
+		r, ok := parseReport(line)
 		if !ok {
 			return
 		}
@@ -76,7 +76,7 @@ func FuzzReport(f *testing.F) {
 				t.Errorf("figure %q is %v", name, v)
 			}
 		}
-		if again, ok := ParseReport(r.Line()); !ok || !reflect.DeepEqual(again, r) {
+		if again, ok := parseReport(r.Line()); !ok || !reflect.DeepEqual(again, r) {
 			t.Errorf("%+v became %+v", r, again)
 		}
 	})

@@ -51,8 +51,8 @@ func TLS(c *ucli.Context) (*tls.Config, error) {
 // Environment variables with the name and password for a server. Other users of a machine see a command line, but not these.
 const userEnv, passwordEnv = "NATS_USER", "NATS_PASSWORD"
 
-// Check refuses a URL with a password in it.
-func Check(url string) error {
+// check refuses a URL with a password in it.
+func check(url string) error {
 	if strings.Contains(url, "@") {
 		return exit.New(exit.Usage, errors.New("the URL of the NATS server has a name or password, which others see in lists of processes"),
 			"leave it out, and set "+userEnv+" and "+passwordEnv+" in the environment")
@@ -62,7 +62,7 @@ func Check(url string) error {
 
 // Options returns how a command connects to a URL.
 func Options(c *ucli.Context, url string) (out []nats.Option, err error) {
-	if err := Check(url); err != nil {
+	if err := check(url); err != nil {
 		return nil, err
 	}
 	if user := os.Getenv(userEnv); user != "" {

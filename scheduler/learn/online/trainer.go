@@ -135,8 +135,8 @@ func (t *Trainer) newLearner() error {
 	return err
 }
 
-// Fits returns an error if a step's graph has other features than the network reads.
-func Fits(s experience.Step, c *checkpoint.Checkpoint) error {
+// fits returns an error if a step's graph has other features than the network reads.
+func fits(s experience.Step, c *checkpoint.Checkpoint) error {
 	a := c.Manifest.Architecture
 	layout, err := a.Layout()
 	if err != nil || s.Features != layout.Hash() || (s.GPU != nil) != (a.Graph == checkpoint.GPUGraph) || !s.Has(layout.Widths) {
@@ -148,7 +148,7 @@ func Fits(s experience.Step, c *checkpoint.Checkpoint) error {
 
 // take learns from one step.
 func (t *Trainer) take(s experience.Step) error {
-	if err := Fits(s, t.start); err != nil {
+	if err := fits(s, t.start); err != nil {
 		return err
 	}
 	step := Step{Step: s}

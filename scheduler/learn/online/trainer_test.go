@@ -140,7 +140,7 @@ func TestOtherFeatures(t *testing.T) {
 	}
 	good := experience.Step{GPU: &experience.GPUState{Cluster: make([]float32, gpu.Widths.Cluster), Vertices: []graph.GPUNode{vertex}},
 		Features: gpu.Hash()}
-	if err := Fits(good, devices); err != nil {
+	if err := fits(good, devices); err != nil {
 		t.Error(err)
 	}
 }
