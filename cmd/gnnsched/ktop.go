@@ -14,15 +14,13 @@ import (
 
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/top"
-	"gnnsched/cmd/internal/top/query"
-	clusterwatch "gnnsched/cmd/internal/top/watch"
+	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
-	"gnnsched/scheduler/usage"
 )
 
 const ktopExamples = `ktop                            the live view; ? shows the keys, q quits
@@ -39,7 +37,7 @@ func ktopCommand() *ucli.Command {
 		Name:  "ktop",
 		Usage: "show the nodes, what pods request of them, pending pods, and how fast schedulers bind",
 		Description: "It shows what pods request, not what they use, so it needs no metrics-server. P lists the pods, Enter leads from a\n" +
-			"node or a workload to its pods, and from a pod or a decision to why it got its node. m draws a heat map, l shows\n" +
+			"node to its pods, and from a pod or a decision to why it got its node. m draws a heat map, l shows\n" +
 			"the decisions of the scheduler on this machine, t how it learns, s what it finds in the shadow of another one, v two\n" +
 			"schedulers side by side. If stdout is not a terminal, ktop prints the table once.\n\nExamples:\n   " + ktopExamples,
 		Flags: slices.Concat(cli.ClusterFlags(), []ucli.Flag{
@@ -66,7 +64,7 @@ func runKtop(c *ucli.Context) error {
 	if err != nil {
 		return exit.New(exit.Usage, err, "see `ktop --help`")
 	}
-	sort, err := query.ParseSort(c.String("sort"))
+	sort, err := state.ParseSort(c.String("sort"))
 	if err != nil {
 		return exit.New(exit.Usage, err, "for example --sort cpu, or --sort cpu:asc")
 	}
@@ -146,10 +144,10 @@ func ktopAsk(c *ucli.Context, cfg *top.Config) error {
 	case c.IsSet("server") || c.IsSet("ca-file") || c.IsSet("token-file"):
 		return err
 	default:
-		cfg.Servers = []clusterwatch.Server{{Asker: noAsker{err}}}
+		cfg.Servers = []state.Server{{Asker: noAsker{err}}}
 	}
 	for _, client := range clients {
-		server := clusterwatch.Server{Asker: client}
+		server := state.Server{Asker: client}
 		if len(clients) > 1 {
 			server.Name = client.Host()
 		}
@@ -161,14 +159,11 @@ func ktopAsk(c *ucli.Context, cfg *top.Config) error {
 // noAsker answers with the reason why the scheduler cannot be asked.
 type noAsker struct{ err error }
 
-// Last implements watch.Asker.
+// Last implements state.Asker.
 func (a noAsker) Last(context.Context, record.Query) ([]record.Record, error) { return nil, a.err }
 
-// Learning implements watch.Asker.
+// Learning implements state.Asker.
 func (a noAsker) Learning(context.Context) (course.Samples, error) { return course.Samples{}, a.err }
 
-// Usage implements watch.Asker.
-func (a noAsker) Usage(context.Context) ([]usage.Report, error) { return nil, a.err }
-
-// Shadow implements watch.Asker.
+// Shadow implements state.Asker.
 func (a noAsker) Shadow(context.Context) (shadow.Live, error) { return shadow.Live{}, a.err }

@@ -1,3 +1,9 @@
+// Package top shows a cluster's nodes and pending pods and keeps the picture up to date. It
+// connects the packages below it and serves ktop and the demo.
+//
+//	API server ──changes──▶ state ──a frame a tick──▶ view (a terminal), or a table, JSON or YAML
+//
+// [Run] draws until the reader quits; [Follow] prints at an interval; [Once] prints once.
 package top
 
 import (
@@ -14,11 +20,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
-	"gnnsched/cmd/internal/top/view/paint"
-	"gnnsched/cmd/internal/top/watch"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/locale"
 	"gnnsched/scheduler/decision/record"
@@ -37,8 +41,8 @@ type Config struct {
 	Title    string        // names the cluster in the view
 	Selector string        // label selector of the nodes; empty means all
 	Interval time.Duration // between two frames; 0 means DefaultInterval
-	Sort     query.Sort
-	Servers  []watch.Server // schedulers to ask for their decisions
+	Sort     state.Sort
+	Servers  []state.Server // schedulers to ask for their decisions
 	Status   func() string  // a line of the embedding program; may be nil
 	Log      logr.Logger    // client-go's messages; the zero value drops them
 
@@ -68,8 +72,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) source() watch.Config {
-	return watch.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
+func (c Config) source() state.Config {
+	return state.Config{Client: c.Client, Selector: c.Selector, Servers: c.Servers, Log: c.Log, Explain: c.Explain}
 }
 
 // Run draws the cluster on the terminal until the reader quits or ctx ends; it then returns nil. Ctrl-C returns [ErrInterrupted]. Run
@@ -82,7 +86,7 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	src, err := watch.Start(ctx, cfg.source())
+	src, err := state.Start(ctx, cfg.source())
 	if err != nil {
 		return err
 	}
@@ -132,7 +136,7 @@ func Follow(ctx context.Context, cfg Config, format Format) error {
 		return err
 	}
 	cfg = cfg.withDefaults()
-	src, err := watch.Start(ctx, cfg.source())
+	src, err := state.Start(ctx, cfg.source())
 	if err != nil {
 		return err
 	}
@@ -159,7 +163,7 @@ func Once(ctx context.Context, cfg Config, format Format) error {
 		return err
 	}
 	cfg = cfg.withDefaults()
-	f, err := watch.List(ctx, cfg.source())
+	f, err := state.List(ctx, cfg.source())
 	if err != nil {
 		return err
 	}
@@ -172,7 +176,7 @@ func Once(ctx context.Context, cfg Config, format Format) error {
 
 // lookOf derives the terminal's abilities from the environment. A non-empty NO_COLOR turns colours off; a locale other than UTF-8 means
 // ASCII.
-func lookOf(env []string) paint.Look {
+func lookOf(env []string) view.Look {
 	get := func(name string) string {
 		for i := len(env) - 1; i >= 0; i-- { // the last one wins, as in os/exec
 			if v, ok := strings.CutPrefix(env[i], name+"="); ok {
@@ -181,5 +185,11 @@ func lookOf(env []string) paint.Look {
 		}
 		return ""
 	}
-	return paint.Look{Color: get("NO_COLOR") == "", Unicode: locale.UTF8(env)}
+	return view.Look{Color: get("NO_COLOR") == "", Unicode: locale.UTF8(env)}
+}
+
+// IsScreen tells whether w is a terminal that the view can be drawn on.
+func IsScreen(w io.Writer) bool {
+	f, ok := w.(interface{ Fd() uintptr })
+	return ok && cli.IsTerminal(f) && os.Getenv("TERM") != "dumb"
 }

@@ -23,11 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	ktesting "k8s.io/client-go/testing"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/cmd/internal/top/view"
-	"gnnsched/cmd/internal/top/view/paint"
-	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
@@ -159,7 +156,7 @@ func TestRunWithoutACluster(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	var out bytes.Buffer
-	if err := Once(context.Background(), Config{Client: client(), Out: &out, Sort: query.By(query.CPU)}, JSON); err != nil {
+	if err := Once(context.Background(), Config{Client: client(), Out: &out, Sort: state.By(state.ByCPU)}, JSON); err != nil {
 		t.Fatal(err)
 	}
 	var doc Document
@@ -203,15 +200,15 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on 
 func TestLookOf(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
-		want paint.Look
+		want view.Look
 	}{
-		{nil, paint.Look{Color: true}},
-		{[]string{"LANG=en_US.UTF-8"}, paint.Look{Color: true, Unicode: true}},
-		{[]string{"LANG=C.utf8", "NO_COLOR=1"}, paint.Look{Unicode: true}},
-		{[]string{"LANG=en_US.UTF-8", "LC_ALL=C"}, paint.Look{Color: true}},
-		{[]string{"LANG=C", "LC_CTYPE=C.UTF-8"}, paint.Look{Color: true, Unicode: true}},
-		{[]string{"LANG=C", "LC_ALL=", "LANG=C.UTF-8"}, paint.Look{Color: true, Unicode: true}},
-		{[]string{"NO_COLOR=", "LC_ALL=POSIX"}, paint.Look{Color: true}},
+		{nil, view.Look{Color: true}},
+		{[]string{"LANG=en_US.UTF-8"}, view.Look{Color: true, Unicode: true}},
+		{[]string{"LANG=C.utf8", "NO_COLOR=1"}, view.Look{Unicode: true}},
+		{[]string{"LANG=en_US.UTF-8", "LC_ALL=C"}, view.Look{Color: true}},
+		{[]string{"LANG=C", "LC_CTYPE=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
+		{[]string{"LANG=C", "LC_ALL=", "LANG=C.UTF-8"}, view.Look{Color: true, Unicode: true}},
+		{[]string{"NO_COLOR=", "LC_ALL=POSIX"}, view.Look{Color: true}},
 	} {
 		if got := lookOf(c.env); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.env, got, c.want)
@@ -260,7 +257,7 @@ func TestTotalsAgreeWithRunsim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := watch.List(t.Context(), watch.Config{Client: client})
+	f, err := state.List(t.Context(), state.Config{Client: client})
 	if err != nil {
 		t.Fatal(err)
 	}

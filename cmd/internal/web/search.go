@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
 
@@ -18,18 +17,14 @@ const (
 	maxFilter   = 1000 // bytes
 )
 
-// filterOf returns the filter of a request. It answers an invalid or too long filter with status 400.
-func filterOf(w http.ResponseWriter, r *http.Request) (query.Filter, bool) {
-	text := r.URL.Query().Get("filter")
+// filterOf returns the filter of a request. It answers a too long filter with status 400.
+func filterOf(w http.ResponseWriter, r *http.Request) (text string, ok bool) {
+	text = r.URL.Query().Get("filter")
 	if len(text) > maxFilter {
 		http.Error(w, fmt.Sprintf("the filter has %d bytes, more than %d; shorten it", len(text), maxFilter), http.StatusBadRequest)
-		return query.Filter{}, false
+		return "", false
 	}
-	f, err := query.ParseFilter(text)
-	if err != nil {
-		http.Error(w, "the filter: "+state.Printable(err.Error()), http.StatusBadRequest)
-	}
-	return f, err == nil
+	return text, true
 }
 
 // pendingPods answers with the pending pods that pass a filter, the oldest first, and with the reasons why they wait.
@@ -39,7 +34,7 @@ func (s *server) pendingPods(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.ask(w, r, state.Ask{Pending: true}, func(d state.Details) any {
-		found := query.Select(f, d.Pending, query.PendingRow)
+		found := state.Select(d.Pending, f, (*state.PendingPod).Texts)
 		return struct {
 			Pods   list[pending]     `json:"pods"`
 			Causes list[state.Cause] `json:"causes"`
@@ -73,7 +68,7 @@ func (s *server) devices(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.ask(w, r, state.Ask{Devices: true}, func(d state.Details) any {
-		found := query.Select(f, d.Devices, devicesRow)
+		found := state.Select(d.Devices, f, (*state.NodeCards).Texts)
 		nodes := make([]state.Node, len(found))
 		for i := range found {
 			nodes[i] = found[i].Node
@@ -90,15 +85,4 @@ func (s *server) devices(w http.ResponseWriter, r *http.Request) {
 			len(d.Devices),
 		}
 	})
-}
-
-// devicesRow lets the filter read the fields of a node, and who has its GPUs.
-func devicesRow(x *state.NodeCards) query.Row {
-	row := query.NodeRow(&x.Node)
-	for _, c := range x.Cards {
-		for _, p := range c.Parts {
-			row.Texts = append(row.Texts, p.Pod, p.Claim, p.Device)
-		}
-	}
-	return row
 }

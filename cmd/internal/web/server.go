@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/watch"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/slowclient"
 	"gnnsched/scheduler/decision/record"
@@ -44,7 +43,7 @@ type config struct {
 	grace      time.Duration                         // time for requests after the end, before connections close; 0: 5 s
 }
 
-// source is the state of the cluster, as ktop has it. A *watch.Source is one.
+// source is the state of the cluster, as ktop has it. A *state.Source is one.
 type source interface {
 	Frame(maxPending int) state.Frame
 	Details(state.Ask) state.Details
@@ -114,7 +113,7 @@ func newServer(c config) *server {
 	c.patience, c.grace = cmp.Or(c.patience, 10*time.Second), cmp.Or(c.grace, 5*time.Second)
 	if c.read == nil {
 		c.read = func(ctx context.Context) (source, error) {
-			return watch.Start(ctx, watch.Config{Client: c.Client, Log: c.Log})
+			return state.Start(ctx, state.Config{Client: c.Client, Log: c.Log})
 		}
 	}
 	s := &server{config: c, feed: newFeed(), asking: make(chan struct{}, 1), playing: make(chan struct{}, 1)}

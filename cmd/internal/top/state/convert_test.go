@@ -14,7 +14,7 @@ import (
 	"gnnsched/internal/cluster/kube"
 )
 
-func requests(cpu, memory string) v1.ResourceRequirements {
+func requesting(cpu, memory string) v1.ResourceRequirements {
 	return v1.ResourceRequirements{Requests: v1.ResourceList{
 		v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
 	}}
@@ -24,7 +24,7 @@ func TestPodOf(t *testing.T) {
 	base := func(change func(*v1.Pod)) *v1.Pod {
 		p := &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", CreationTimestamp: metav1.NewTime(noon)},
-			Spec:       v1.PodSpec{SchedulerName: "gnn", NodeName: "n", Containers: []v1.Container{{Name: "a", Resources: requests("100m", "1Mi")}}},
+			Spec:       v1.PodSpec{SchedulerName: "gnn", NodeName: "n", Containers: []v1.Container{{Name: "a", Resources: requesting("100m", "1Mi")}}},
 		}
 		change(p)
 		return p
@@ -41,22 +41,22 @@ func TestPodOf(t *testing.T) {
 	}{
 		{"one container", base(func(*v1.Pod) {}), want(func(*Pod) {})},
 		{"containers add up", base(func(p *v1.Pod) {
-			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "b", Resources: requests("50m", "2Mi")})
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "b", Resources: requesting("50m", "2Mi")})
 		}), want(func(p *Pod) { p.CPU, p.Memory = 150, 3<<20 })},
 		{"a large init container counts alone", base(func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "i", Resources: requests("2", "1Ki")}}
+			p.Spec.InitContainers = []v1.Container{{Name: "i", Resources: requesting("2", "1Ki")}}
 		}), want(func(p *Pod) { p.CPU = 2000 })},
 		{"a sidecar adds up", base(func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{{
-				Name: "s", Resources: requests("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways),
+				Name: "s", Resources: requesting("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways),
 			}}
 		}), want(func(p *Pod) { p.CPU, p.Memory = 130, 2<<20 })},
-		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requests("5m", "1Mi").Requests }),
+		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requesting("5m", "1Mi").Requests }),
 			want(func(p *Pod) { p.CPU, p.Memory = 105, 2<<20 })},
-		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requests("1", "1Gi")) }),
+		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requesting("1", "1Gi")) }),
 			want(func(p *Pod) { p.CPU, p.Memory = 1000, 1<<30 })},
 		{"a resize that is under way counts at the larger size", base(func(p *v1.Pod) {
-			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requests("300m", "1Mi"))}}
+			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requesting("300m", "1Mi"))}}
 		}), want(func(p *Pod) { p.CPU = 300 })},
 		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }),
 			want(func(p *Pod) { p.GPU = 2000 })},

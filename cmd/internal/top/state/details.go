@@ -9,13 +9,12 @@ import (
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
-	"gnnsched/scheduler/usage"
 )
 
 // Ask selects the details that a screen shows. The zero value asks for none.
 type Ask struct {
 	Node      string // the pods on this node
-	Pods      PodsAsk
+	Pods      bool   // all pods
 	Pod       PodAsk
 	Workloads bool
 	Decisions bool // of all asked schedulers
@@ -25,15 +24,7 @@ type Ask struct {
 	Events    bool
 	Learning  bool // of one scheduler
 	Shadow    bool // one shadow scheduler's findings
-	Usage     bool // one scheduler's measurements
-	Server    int  // index of the scheduler for Learning, Shadow and Usage
-}
-
-// PodsAsk selects pods. The zero value selects none.
-type PodsAsk struct {
-	Asked     bool
-	Namespace string // with Workload, of the workload; empty for all pods
-	Workload  string // Kind/name; empty for the pods of the namespace without a controller
+	Server    int  // index of the scheduler for Learning and Shadow
 }
 
 // PodAsk selects a pod and the decision about it to explain. The zero value selects none.
@@ -45,7 +36,7 @@ type PodAsk struct {
 // Details holds the part of the cluster that few screens show. Only the requested fields are set.
 type Details struct {
 	Node      string
-	Pods      []ListedPod // the pods on Node, or of Ask.Pods
+	Pods      []ListedPod // the pods on Node, or all
 	Pod       *PodDetails // nil unless Ask.Pod names one
 	Cards     []Card
 	Devices   []NodeCards
@@ -64,9 +55,6 @@ type Details struct {
 
 	Shadow    shadow.Live // no version: nothing is known
 	ShadowErr error       // why nothing is known, or nothing newer
-
-	Usage    []usage.Report // none: the scheduler measures nothing
-	UsageErr error          // why nothing is known, or nothing newer
 }
 
 // Decision is a decision that a scheduler told, or a pod that the API says is bound.

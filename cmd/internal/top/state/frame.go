@@ -1,3 +1,8 @@
+// Package state holds a cluster for ktop and for the page: nodes, pods, devices, and what schedulers tell.
+//
+// [Start] follows an API server. A [Source] hands its changes to a [Cluster], which adds up totals and returns them at any moment
+// as a [Frame]; rarer questions have [Details]. A change costs the same however large the cluster is: every node has its own running
+// sums, and of a pod only a few numbers are kept.
 package state
 
 import (

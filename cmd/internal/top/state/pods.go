@@ -52,11 +52,9 @@ func (c *Cluster) PodsOn(node string) []ListedPod {
 	return c.pick(func(_ podKey, p *podSum) bool { return p.node != nil && p.node.Name == node })
 }
 
-// Pods returns the selected pods, by namespace and name.
-func (c *Cluster) Pods(ask PodsAsk) []ListedPod {
-	return c.pick(func(k podKey, p *podSum) bool {
-		return ask.Namespace == "" || k.namespace.Value() == ask.Namespace && p.workload.Value() == ask.Workload
-	})
+// Pods returns all pods, by namespace and name.
+func (c *Cluster) Pods() []ListedPod {
+	return c.pick(func(podKey, *podSum) bool { return true })
 }
 
 // Pod returns a pod, and why it waits if it has no node; found is false if there is no such pod, or if it has finished.

@@ -11,7 +11,6 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
@@ -29,10 +28,9 @@ func decisionsScreen() screen {
 			}}},
 		},
 		ask: state.Ask{Decisions: true}, sorted: "newest first", noun: "decision", none: noDecision, to: decisionTarget,
-		id: func(r *state.Decision) string { return r.UID + r.Pod + r.Time.String() + r.Server },
-		rows: func(c *canvas, f query.Filter) ([]state.Decision, int) {
-			return selected(f, c.details.Decisions, decisionRow)
-		},
+		id:    func(r *state.Decision) string { return r.UID + r.Pod + r.Time.String() + r.Server },
+		rows:  func(c *canvas) []state.Decision { return c.details.Decisions },
+		texts: decisionTexts,
 	}
 	s.columns = func(c *canvas) []column[state.Decision] { return decisionColumns(c, s.shown, true) }
 	// Above are the schedulers that do not answer, and the sums of the others' decisions.
@@ -53,11 +51,9 @@ func noDecision(c *canvas) string {
 	return "the scheduler has decided nothing yet"
 }
 
-// decisionRow lets the filter read the fields of a decision.
-func decisionRow(r *state.Decision) query.Row {
-	return query.Row{Texts: []string{
-		r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure,
-	}}
+// decisionTexts returns what the filter searches of a decision.
+func decisionTexts(r *state.Decision) []string {
+	return []string{r.Namespace + "/" + r.Pod, r.Node, r.RunnerUp, r.Profile, r.Server, r.Policy, r.Outcome, r.Really, r.Fallback, r.Failure}
 }
 
 // decisionColumns are the columns of a list of decisions. A list of one node's decisions needs no column for the node.
@@ -84,27 +80,35 @@ func decisionColumns(c *canvas, decisions []state.Decision, node bool) []column[
 			cols = append(cols, col)
 		}
 	}
-	profile := column[state.Decision]{title: "PROFILE", extra: !several, cell: func(d *state.Decision) string { return d.Profile }}
+	profile := column[state.Decision]{title: "PROFILE", extra: extraIf(!several), cell: func(d *state.Decision) string { return d.Profile }}
 	add(true, column[state.Decision]{title: "TIME", cell: of(c.decidedAt)})
 	add(true, column[state.Decision]{title: pod, middle: true, cell: of(decidedPod), style: failed})
 	add(node, column[state.Decision]{title: nodeTitle(shadow), cell: of(decidedNode), style: failed})
 	add(shadow, column[state.Decision]{title: "REALLY ON", cell: func(d *state.Decision) string { return orDash(d.Really) }})
 	add(several, profile)
 	add(slices.ContainsFunc(decisions, func(r state.Decision) bool { return len(r.Claimed) > 0 || len(r.Devices) > 0 }),
-		column[state.Decision]{title: "DEVICE", extra: true, cell: of(decidedDevices)})
+		column[state.Decision]{title: "DEVICE", extra: 1, cell: of(decidedDevices)})
 	cols = append(cols,
 		column[state.Decision]{title: "MARGIN", right: true, cell: of(marginText)},
-		column[state.Decision]{title: "RUNNER-UP", extra: shadow || several, cell: func(d *state.Decision) string { return orDash(d.RunnerUp) }},
+		column[state.Decision]{title: "RUNNER-UP", extra: extraIf(shadow || several), cell: func(d *state.Decision) string { return orDash(d.RunnerUp) }},
 		column[state.Decision]{title: "DEFAULT", cell: of(defaultText), style: differs},
 		column[state.Decision]{title: "LATENCY", right: true, cell: func(d *state.Decision) string { return c.st.Latency(d.Latency) }},
-		column[state.Decision]{title: "POLICY", extra: true, cell: of(policyText)},
+		column[state.Decision]{title: "POLICY", extra: 1, cell: of(policyText)},
 		column[state.Decision]{
-			title: "FITS", extra: true, right: true, cell: func(d *state.Decision) string { return fmt.Sprintf("%d/%d", d.Feasible, d.Nodes) },
+			title: "FITS", extra: 1, right: true, cell: func(d *state.Decision) string { return fmt.Sprintf("%d/%d", d.Feasible, d.Nodes) },
 		},
 	)
-	add(several, column[state.Decision]{title: "SERVER", extra: true, cell: func(d *state.Decision) string { return d.Server }})
+	add(several, column[state.Decision]{title: "SERVER", extra: 1, cell: func(d *state.Decision) string { return d.Server }})
 	add(!several, profile)
-	return append(cols, column[state.Decision]{title: "WHY NOT", extra: true, cell: of(failureText)})
+	return append(cols, column[state.Decision]{title: "WHY NOT", extra: 1, cell: of(failureText)})
+}
+
+// extraIf makes a column one that is left out first, if it matters less.
+func extraIf(less bool) int {
+	if less {
+		return 1
+	}
+	return 0
 }
 
 func decidedPod(r *record.Record) string { return r.Namespace + "/" + r.Pod }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
@@ -86,11 +85,8 @@ func answering(c *state.Cluster, list []state.Decision, silent ...state.Silent) 
 			if ask.Node != "" {
 				d.Pods = c.PodsOn(ask.Node)
 			}
-			if ask.Workloads {
-				d.Workloads = c.Workloads()
-			}
-			if ask.Pods.Asked {
-				d.Pods = c.Pods(ask.Pods)
+			if ask.Pods {
+				d.Pods = c.Pods()
 			}
 			if ask.Pod.Name != "" {
 				d.Pod = podDetails(c, ask.Pod)
@@ -120,7 +116,7 @@ func TestGoldenDecisions(t *testing.T) {
 		name          string
 		list          []state.Decision
 		silent        []state.Silent
-		look          paint.Look
+		look          Look
 		width, height int
 		keys          []string
 	}{
@@ -198,14 +194,14 @@ func claiming() *state.Cluster {
 	return c
 }
 
-// Devices in slices show in the GPU column, among the devices, and with the claims of a node's pods.
+// Devices in slices show in the GPU columns, and with the claims of a node's pods.
 func TestClaimsShow(t *testing.T) {
 	c := claiming()
 	for _, size := range []struct {
 		name          string
 		width, height int
 	}{{"80x24", 80, 24}, {"200x50", 200, 50}} {
-		for screen, keys := range map[string][]string{"nodes": nil, "devices": {"d"}, "node": {"j", "j", "enter", "/", "m", "l", "/", "enter"}} {
+		for screen, keys := range map[string][]string{"nodes": nil, "node": {"j", "j", "enter", "/", "m", "l", "/", "enter"}} {
 			m := model(t, c, terminal{full, size.width, size.height}, answering(c, nil, away...))
 			press(m, keys...)
 			golden.Check(t, "claims-"+screen+"-"+size.name+".txt", trimmed(ansi.Strip(m.View().Content)))
@@ -217,7 +213,7 @@ func TestClaimsShow(t *testing.T) {
 func TestNodeOpensAndCloses(t *testing.T) {
 	c := zoned(30, 2)
 	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20)))
-	for _, open := range []string{"", "d", "u", "m"} {
+	for _, open := range []string{"", "m"} {
 		press(m, "j")
 		if open != "" {
 			press(m, open, "j")
@@ -251,7 +247,7 @@ func TestNodeOpensAndCloses(t *testing.T) {
 func TestBeforeTheDetails(t *testing.T) {
 	c := sample(3, false)
 	m := model(t, c, terminal{full, 80, 24}, answering(c, nil))
-	for key, empty := range map[rune]string{'l': "has decided nothing", 'w': "no workload", 'e': "no events"} {
+	for key, empty := range map[rune]string{'l': "has decided nothing", 'e': "no events"} {
 		_, read := m.Update(tea.KeyPressMsg{Code: key, Text: string(key)})
 		if got := m.View().Content; !strings.Contains(got, "reading…") || strings.Contains(got, empty) {
 			t.Errorf("%c before the answer:\n%s", key, ansi.Strip(got))
@@ -299,9 +295,8 @@ func TestHostileDetails(t *testing.T) {
 			cfg.Details = func(ask state.Ask) state.Details {
 				return state.Details{
 					Node: ask.Node, Decisions: []state.Decision{r}, Silent: []state.Silent{{Server: evil, Err: errors.New(evil)}},
-					Placed:    []state.Placed{{Scheduler: evil, Bound: 1, Last: []state.Decision{{Record: r.Record, Counted: true}}}},
-					Pods:      []state.ListedPod{{Namespace: evil, Name: evil, Workload: evil, Scheduler: evil}},
-					Workloads: []state.Workload{{Namespace: evil, Name: evil}},
+					Placed: []state.Placed{{Scheduler: evil, Bound: 1, Last: []state.Decision{{Record: r.Record, Counted: true}}}},
+					Pods:   []state.ListedPod{{Namespace: evil, Name: evil, Workload: evil, Scheduler: evil}},
 					Pod: &state.PodDetails{
 						ListedPod: state.ListedPod{Namespace: evil, Name: evil, Status: evil, Node: evil, Workload: evil, Scheduler: evil}, Found: true,
 						Waits: evil, Events: []state.Event{{Reason: evil, Message: evil}}, Explained: evil, DecisionErr: errors.New(evil),

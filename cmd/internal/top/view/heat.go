@@ -9,15 +9,13 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
 
 // heatScreen is the heat map: a cell for each worker, zone by zone, as large as the window allows. If the window has
 // less room than the cluster has nodes, each cell is the mean of several.
 type heatScreen struct {
-	list[state.Node]      // the workers that pass the filter, by zone and name
-	filtered              bool
+	list[state.Node]                   // the workers that pass the filter, by zone and name
 	by                    int          // index in heats
 	known                 [nHeats]bool // of any worker
 	missing               string       // why the last key did nothing
@@ -54,7 +52,7 @@ func newHeatScreen(a arrows) *heatScreen {
 	for _, h := range heats {
 		s.heatKeys = append(s.heatKeys, bind(h.key, "map: "+h.name, h.key))
 	}
-	s.list = list[state.Node]{rows: s.nodes, about: description{
+	s.list = list[state.Node]{rows: s.nodes, texts: (*state.Node).Texts, noun: "node", none: always("no nodes in this cluster"), about: description{
 		name: "map", grid: true, open: bind("m", "heat map of the nodes", "m"),
 		keys:  append([]key.Binding{s.left, s.right, s.nextHeat}, s.heatKeys...),
 		hints: [][2]string{{"Tab", "next figure"}},
@@ -66,18 +64,24 @@ func newHeatScreen(a arrows) *heatScreen {
 	return s
 }
 
-func (s *heatScreen) nodes(c *canvas, f query.Filter) (shown []state.Node, total int) {
-	s.filtered = !f.Empty()
+// workers returns the nodes that ordinary pods may run on, or all if there is none.
+func workers(nodes []state.Node) []state.Node {
+	if slices.ContainsFunc(nodes, func(n state.Node) bool { return n.Worker }) {
+		return slices.DeleteFunc(slices.Clone(nodes), func(n state.Node) bool { return !n.Worker })
+	}
+	return slices.Clone(nodes)
+}
+
+func (s *heatScreen) nodes(c *canvas) []state.Node {
 	all := workers(c.frame.Nodes)
-	shown, total = selected(f, all, query.NodeRow)
-	slices.SortStableFunc(shown, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
+	slices.SortStableFunc(all, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
 	for i, h := range heats {
 		s.known[i] = slices.ContainsFunc(all, func(n state.Node) bool { _, known := h.of(&n); return known })
 	}
 	if !s.known[s.by] {
 		s.by = 0
 	}
-	return shown, total
+	return all
 }
 
 func (s *heatScreen) press(_ *canvas, k tea.KeyPressMsg) {
@@ -105,13 +109,6 @@ func (s *heatScreen) press(_ *canvas, k tea.KeyPressMsg) {
 
 func (s *heatScreen) order(*canvas) string { return heats[s.by].name }
 func (*heatScreen) heading(*canvas) int    { return 2 }
-
-func (s *heatScreen) empty(*canvas) string {
-	if s.filtered {
-		return "no node passes the filter"
-	}
-	return "no nodes in this cluster"
-}
 
 func (s *heatScreen) size(c *canvas) (shown, total int) {
 	n := len(s.layout(c).lines)
@@ -247,8 +244,8 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	if n.GPU != (state.Usage{}) {
 		parts = append(parts, "GPU "+gpuText(n))
 	}
-	if f := usedCPU(n); f >= 0 {
-		parts = append(parts, "CPU used "+state.Percent(f))
+	if n.Used != nil {
+		parts = append(parts, "CPU used "+state.Percent(n.UsedCPU().Fraction()))
 	}
 	return c.st.Join(append(parts, podsText(n)+" pods", orDash(n.Zone)), c.width)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 )
 
@@ -37,7 +36,7 @@ func TestGoldenHeatMap(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		cluster       *state.Cluster
-		look          paint.Look
+		look          Look
 		width, height int
 		keys          []string
 	}{

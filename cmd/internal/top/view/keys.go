@@ -7,7 +7,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/choice"
 )
 
@@ -39,7 +38,7 @@ func newKeyMap(a arrows) keyMap {
 		filter:  bind("/", "filter", "/"),
 		command: bind(":", "go to a view by its name, as :pending", ":"),
 		clear:   bind("Esc", "clear the filter, go back", "esc"),
-		server:  bind("o", "in t, s and u: the next scheduler", "o"),
+		server:  bind("o", "in t and s: the next scheduler", "o"),
 		quit:    bind("q", "quit", "q"),
 	}
 }
@@ -60,7 +59,7 @@ func (k *keyMap) moving() (out []key.Binding) {
 // arrows are the labels of the arrow keys.
 type arrows struct{ up, down, left, right string }
 
-func arrowsOf(l paint.Look) arrows {
+func arrowsOf(l Look) arrows {
 	if l.Unicode {
 		return arrows{"↑", "↓", "←", "→"}
 	}
@@ -141,14 +140,12 @@ func (m *Model) obey(words []string) tea.Cmd {
 		if i > 0 && !p.about.open.Enabled() {
 			continue // it shows what Enter chose
 		}
-		for _, known := range append([]string{p.about.name}, p.about.also...) {
-			if strings.HasPrefix(known, name) {
-				cmd := m.show(i)
-				if len(words) > 1 && !p.about.overlay {
-					m.setFilter(strings.TrimPrefix(strings.Join(words[1:], " "), "/"))
-				}
-				return cmd
+		if strings.HasPrefix(p.about.name, name) {
+			cmd := m.show(i)
+			if len(words) > 1 && !p.about.overlay {
+				m.setFilter(strings.TrimPrefix(strings.Join(words[1:], " "), "/"))
 			}
+			return cmd
 		}
 		names = append(names, p.about.name)
 	}

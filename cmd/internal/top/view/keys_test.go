@@ -15,9 +15,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"pgregory.net/rapid"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 )
 
@@ -27,7 +25,7 @@ var colour = regexp.MustCompile(`\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-
 func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
 
 func TestNoColorHasNoColours(t *testing.T) {
-	for _, look := range []paint.Look{plain, ascii} {
+	for _, look := range []Look{plain, ascii} {
 		m := model(t, sample(12, true),
 			terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
 		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!", "esc", "m", "tab", ":"}} {
@@ -98,23 +96,23 @@ func TestSortingKeys(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 120, 40}, nil)
 	for _, c := range []struct {
 		keys []string
-		want query.Sort
+		want state.Sort
 	}{
-		{nil, query.Sort{Column: query.Name}},
-		{[]string{"N"}, query.Sort{Column: query.Name, Desc: true}},
-		{[]string{"C"}, query.Sort{Column: query.CPU, Desc: true}},
-		{[]string{"C"}, query.Sort{Column: query.CPU}},
-		{[]string{"r"}, query.Sort{Column: query.CPU, Desc: true}},
-		{[]string{"right"}, query.Sort{Column: query.Memory, Desc: true}},
-		{[]string{">"}, query.Sort{Column: query.Name}}, // no GPUs here
-		{[]string{"<"}, query.Sort{Column: query.Memory, Desc: true}},
-		{[]string{"D"}, query.Sort{Column: query.Memory, Desc: true}}, // likewise
-		{[]string{"O"}, query.Sort{Column: query.Pods, Desc: true}},
-		{[]string{"left"}, query.Sort{Column: query.Version}},
-		{[]string{"T"}, query.Sort{Column: query.Status}},
-		{[]string{"A"}, query.Sort{Column: query.Age}},
-		{[]string{"M"}, query.Sort{Column: query.Memory, Desc: true}},
-		{[]string{"p", "C", "p"}, query.Sort{Column: query.Memory, Desc: true}}, // the pending pods have one order
+		{nil, state.Sort{Column: state.ByName}},
+		{[]string{"N"}, state.Sort{Column: state.ByName, Desc: true}},
+		{[]string{"C"}, state.Sort{Column: state.ByCPU, Desc: true}},
+		{[]string{"C"}, state.Sort{Column: state.ByCPU}},
+		{[]string{"r"}, state.Sort{Column: state.ByCPU, Desc: true}},
+		{[]string{"right"}, state.Sort{Column: state.ByMemory, Desc: true}},
+		{[]string{">"}, state.Sort{Column: state.ByName}}, // no GPUs here
+		{[]string{"<"}, state.Sort{Column: state.ByMemory, Desc: true}},
+		{[]string{"D"}, state.Sort{Column: state.ByMemory, Desc: true}}, // likewise
+		{[]string{"O"}, state.Sort{Column: state.ByPods, Desc: true}},
+		{[]string{"left"}, state.Sort{Column: state.ByVersion}},
+		{[]string{"T"}, state.Sort{Column: state.ByStatus}},
+		{[]string{"A"}, state.Sort{Column: state.ByAge}},
+		{[]string{"M"}, state.Sort{Column: state.ByMemory, Desc: true}},
+		{[]string{"p", "C", "p"}, state.Sort{Column: state.ByMemory, Desc: true}}, // the pending pods have one order
 	} {
 		press(m, c.keys...)
 		if nodesOf(m).sort != c.want {
@@ -127,7 +125,7 @@ func TestSortingKeys(t *testing.T) {
 		}
 	}
 	gpus := model(t, sample(12, true), terminal{full, 120, 40}, nil)
-	if press(gpus, "D"); nodesOf(gpus).sort != query.By(query.GPU) {
+	if press(gpus, "D"); nodesOf(gpus).sort != state.By(state.ByGPU) {
 		t.Errorf("with GPUs: %v", nodesOf(gpus).sort)
 	}
 }
@@ -147,7 +145,7 @@ func TestFiltering(t *testing.T) {
 		t.Errorf("cursor %+v", c)
 	}
 	press(m, "enter", "C")
-	if (m.typing != nothing) || nodesOf(m).sort.Column != query.CPU || len(nodesOf(m).shown) != 3 {
+	if (m.typing != nothing) || nodesOf(m).sort.Column != state.ByCPU || len(nodesOf(m).shown) != 3 {
 		t.Errorf("after enter: editing %v, %v, %d nodes", (m.typing != nothing), nodesOf(m).sort, len(nodesOf(m).shown))
 	}
 	press(m, "p", "/")
@@ -254,12 +252,12 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 func TestFitsEveryWindow(t *testing.T) {
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
 	key := rapid.SampledFrom([]string{
-		"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "w", "z", "e", "tab", "left", "right", "N", "O", "r",
-		":", "click", "wheel", "<", ">", "p", "d", "t", "u", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世",
+		"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "P", "e", "tab", "left", "right", "N", "O", "r",
+		":", "click", "wheel", "<", ">", "p", "t", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世",
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
-		look := paint.Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
+		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
 		m := model(t, c, terminal{look, 80, 24}, func(cfg *Config, f *state.Frame) {
 			cfg.Title = rapid.StringN(0, 30, -1).Draw(rt, "title")
 			if rapid.Bool().Draw(rt, "status") {

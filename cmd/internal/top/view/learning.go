@@ -8,9 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/scheduler/plugin/course"
 )
 
@@ -38,6 +36,7 @@ func newLearningScreen() *learningScreen {
 			}}},
 		},
 		ask: state.Ask{Learning: true}, sorted: "newest at the right", noun: "figure", id: (*learningCurve).name, rows: learningCurves,
+		texts: func(l *learningCurve) []string { return []string{l.name()} },
 		above: func(c *canvas) []string { return []string{s.summary(c), s.explained(c)} },
 		none: func(c *canvas) string {
 			if c.details.LearningErr != nil {
@@ -49,8 +48,7 @@ func newLearningScreen() *learningScreen {
 	return s
 }
 
-func learningCurves(c *canvas, f query.Filter) ([]learningCurve, int) {
-	var all []learningCurve
+func learningCurves(c *canvas) (all []learningCurve) {
 	samples := &c.details.Learning
 	names := samples.Names()
 	for _, profile := range names {
@@ -62,7 +60,7 @@ func learningCurves(c *canvas, f query.Filter) ([]learningCurve, int) {
 			all = append(all, l)
 		}
 	}
-	return selected(f, all, func(l *learningCurve) query.Row { return query.Row{Texts: []string{l.name()}} })
+	return all
 }
 
 func (s *learningScreen) rowHeight(c *canvas) (lines int) {
@@ -99,12 +97,12 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 	height := s.rowHeight(c)
 	for i := range s.shown[from:to] {
 		l := &s.shown[from+i]
-		points, low, high := paint.Binned(l.Values, room)
+		points, low, high := binned(l.Values, room)
 		now, known := l.Values.Last()
-		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, known), numberWidth))}
+		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.FitRight(number(now, known), numberWidth))}
 		if numbers > 1 {
-			cells = append(cells, c.st.Dim.Render(c.st.FitRight(paint.Number(low, known), numberWidth)),
-				c.st.Dim.Render(c.st.FitRight(paint.Number(high, known), numberWidth)))
+			cells = append(cells, c.st.Dim.Render(c.st.FitRight(number(low, known), numberWidth)),
+				c.st.Dim.Render(c.st.FitRight(number(high, known), numberWidth)))
 		}
 		if from+i == c.cursor {
 			cells[0] = c.st.Chosen.Render(cells[0])
@@ -169,5 +167,5 @@ func (s *learningScreen) span(c *canvas, room int) string {
 		return ""
 	}
 	d := time.Duration(times[len(times)-1]-times[0]) * time.Second
-	return c.st.FitRight("LAST "+paint.Short(d), room)
+	return c.st.FitRight("LAST "+short(d), room)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin/course"
 )
@@ -73,7 +72,7 @@ func TestGoldenLearning(t *testing.T) {
 		name          string
 		samples       course.Samples
 		err           error
-		look          paint.Look
+		look          Look
 		width, height int
 		keys          []string
 	}{

@@ -1,13 +1,14 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
+	"charm.land/bubbles/v2/table"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
 
@@ -17,7 +18,8 @@ type list[T any] struct {
 	about   description
 	ask     state.Ask // what it shows besides a frame
 	sorted  string    // how the rows are ordered, such as "oldest first"
-	rows    func(c *canvas, f query.Filter) (shown []T, total int)
+	rows    func(c *canvas) []T
+	texts   func(*T) []string        // what the filter searches of a row
 	id      func(*T) string          // names a row
 	to      func(*T) target          // that Enter opens
 	above   func(c *canvas) []string // the lines above the titles
@@ -30,13 +32,17 @@ type list[T any] struct {
 	total int // number of rows without the filter
 }
 
-func (l *list[T]) describe() description            { return l.about }
-func (l *list[T]) asks() state.Ask                  { return l.ask }
-func (l *list[T]) press(*canvas, tea.KeyPressMsg)   {}
-func (l *list[T]) order(*canvas) string             { return l.sorted }
-func (l *list[T]) size(*canvas) (shown, total int)  { return len(l.shown), l.total }
-func (l *list[T]) open(target) bool                 { return false }
-func (l *list[T]) update(c *canvas, f query.Filter) { l.shown, l.total = l.rows(c, f) }
+func (l *list[T]) describe() description           { return l.about }
+func (l *list[T]) asks() state.Ask                 { return l.ask }
+func (l *list[T]) press(*canvas, tea.KeyPressMsg)  {}
+func (l *list[T]) order(*canvas) string            { return l.sorted }
+func (l *list[T]) size(*canvas) (shown, total int) { return len(l.shown), l.total }
+func (l *list[T]) open(target) bool                { return false }
+
+func (l *list[T]) update(c *canvas, filter string) {
+	all := l.rows(c)
+	l.shown, l.total = state.Select(all, filter, l.texts), len(all)
+}
 
 func (l *list[T]) name(row int) string {
 	if l.id == nil {
@@ -73,12 +79,7 @@ func (l *list[T]) draw(c *canvas, from, to int) []string {
 	if l.bare && len(l.shown) == 0 {
 		return append(l.top(c), "")
 	}
-	return append(l.top(c), table(c, l.columns(c), l.shown, from, to)...)
-}
-
-// selected returns the rows of all that pass the filter, and the number of all.
-func selected[T any](f query.Filter, all []T, row func(*T) query.Row) (shown []T, total int) {
-	return query.Select(f, all, row), len(all)
+	return append(l.top(c), drawTable(c, l.columns(c), l.shown, from, to)...)
 }
 
 // always returns a function that returns a fixed text.
@@ -90,9 +91,9 @@ type prose struct {
 	lines func(c *canvas) []string
 }
 
-func (*prose) update(*canvas, query.Filter) {}
-func (*prose) heading(*canvas) int          { return 0 }
-func (*prose) empty(*canvas) string         { return "" }
+func (*prose) update(*canvas, string) {}
+func (*prose) heading(*canvas) int    { return 0 }
+func (*prose) empty(*canvas) string   { return "" }
 func (s *prose) size(c *canvas) (shown, total int) {
 	n := len(s.lines(c))
 	return n, n
@@ -105,33 +106,23 @@ type column[T any] struct {
 	strong bool // the title is that of the order
 	right  bool // right-aligned
 	middle bool // cut in the middle: the ends of pods' names differ
-	extra  bool // left out unless there is room for it
-	rest   bool // gets the room that the other columns leave
-	free   int  // cells of this room that stay free
-	width  int  // fixed width, 0 for none
+	extra  int  // from 1: left out unless there is room for it, those with higher numbers first
 	most   int  // largest width, 0 for any
 	cell   func(*T) string
-	style  func(*T) lipgloss.Style      // nil for plain
-	draw   func(x *T, width int) string // in place of cell and style, for a fixed width or the rest
+	style  func(*T) lipgloss.Style // nil for plain
+
+	// draw replaces cell and style where a cell has several styles. It returns text of this width.
+	draw  func(*T) string
+	width int
 }
 
 // measuredRows is the number of further rows, besides the drawn ones, that determine the column widths: a list of all pods may have
 // 100,000.
 const measuredRows = 2000
 
-// table draws the titles of the columns, and the rows with index from up to, but not including, to.
-// Where the window is too narrow, the widest columns are cut, and in the end the last ones left out.
-func table[T any](c *canvas, cols []column[T], rows []T, from, to int) []string {
+// drawTable draws the titles of the columns, and the rows with index from up to, but not including, to.
+func drawTable[T any](c *canvas, cols []column[T], rows []T, from, to int) []string {
 	wide := measure(c, cols, rows, from, to)
-	line := func(text func(i int) string) string {
-		var cells []string
-		for i := range cols {
-			if wide[i] > 0 {
-				cells = append(cells, text(i))
-			}
-		}
-		return strings.Join(cells, c.gap())
-	}
 	place := func(i int, text string) string {
 		switch {
 		case cols[i].right:
@@ -141,94 +132,99 @@ func table[T any](c *canvas, cols []column[T], rows []T, from, to int) []string 
 		}
 		return c.st.Fit(text, wide[i])
 	}
-	lines := []string{line(func(i int) string {
+	heads, lines := make([]table.Column, len(cols)), make([]table.Row, to-from)
+	for i := range cols {
+		style := c.st.Dim
 		if cols[i].strong {
-			return c.st.Bold.Render(place(i, cols[i].title))
+			style = c.st.Bold
 		}
-		return c.st.Dim.Render(place(i, cols[i].title))
-	})}
-	for row := from; row < to; row++ {
-		x := &rows[row]
-		lines = append(lines, line(func(i int) string {
-			if cols[i].draw != nil {
-				return cols[i].draw(x, wide[i])
-			}
-			text := place(i, state.Printable(cols[i].cell(x)))
-			if cols[i].style != nil {
-				return cols[i].style(x).Render(text)
-			}
-			return text
-		}))
+		heads[i] = table.Column{Title: style.Render(place(i, cols[i].title)), Width: wide[i]}
 	}
-	return lines
+	for row := range lines {
+		x := &rows[from+row]
+		for i, col := range cols {
+			var text string
+			switch {
+			case wide[i] == 0: // not shown
+			case col.draw != nil:
+				text = col.draw(x)
+			default:
+				if text = place(i, state.Printable(col.cell(x))); col.style != nil {
+					text = col.style(x).Render(text)
+				}
+			}
+			lines[row] = append(lines[row], text)
+		}
+	}
+	gap := lipgloss.NewStyle().PaddingRight(len(c.gap()))
+	t := table.New(table.WithStyles(table.Styles{Header: gap, Cell: gap}), table.WithColumns(heads), table.WithRows(lines),
+		table.WithHeight(len(lines)+1), table.WithWidth(c.width))
+	drawn := strings.Split(t.View(), "\n")[:len(lines)+1]
+	for i := range drawn {
+		drawn[i] = ansi.Truncate(drawn[i], c.width, "") // the last column's gap
+	}
+	return drawn
 }
 
-// measure returns the widths of the columns; 0 for those that are left out.
+// measure returns the widths of the columns; 0 for those that are left out. Where the window is too narrow, the widest columns are cut.
 func measure[T any](c *canvas, cols []column[T], rows []T, from, to int) []int {
-	gap, room := len(c.gap()), c.width
-	wide := make([]int, len(cols))
+	natural, wide, order := make([]int, len(cols)), make([]int, len(cols)), make([]int, len(cols))
 	for i, col := range cols {
-		if wide[i] = col.width; col.width > 0 || col.rest {
+		order[i], natural[i] = i, col.width
+		if col.draw != nil {
 			continue
 		}
-		wide[i] = ansi.StringWidth(col.title)
+		natural[i] = ansi.StringWidth(col.title)
 		for row := range rows {
 			if row < measuredRows || row >= from && row < to {
-				wide[i] = max(wide[i], min(ansi.StringWidth(col.cell(&rows[row])), c.width))
+				natural[i] = max(natural[i], min(ansi.StringWidth(col.cell(&rows[row])), c.width))
 			}
 		}
 		if col.most > 0 {
-			wide[i] = min(wide[i], col.most)
+			natural[i] = min(natural[i], col.most)
 		}
 	}
-	shrink(c, cols, wide)
-	for i, col := range cols {
-		if !col.extra && !col.rest {
-			room -= wide[i] + gap
-			if wide[i] == 0 { // a column that matters more has no room
-				room = 0
-				break
-			}
+	slices.SortStableFunc(order, func(a, b int) int { return cols[a].extra - cols[b].extra })
+	room := c.width + len(c.gap())
+	for _, i := range order {
+		if wide[i] = natural[i]; cols[i].extra == 0 {
+			continue
 		}
-	}
-	for i, col := range cols {
-		switch {
-		case col.rest:
-			wide[i] = max(room-col.free, 0)
-		case !col.extra:
-		case wide[i] <= room:
-			room -= wide[i] + gap
-		default:
+		if room = c.width + len(c.gap()) - taken(c, wide); room < 0 {
 			wide[i] = 0
 		}
 	}
+	shrink(c, cols, wide)
 	return wide
 }
 
-// shrink cuts the widest of the columns that are always shown until all fit. Columns that would be too narrow to read get
-// no width, the last ones first.
+// taken is the room that columns and the gaps behind them take.
+func taken(c *canvas, wide []int) (sum int) {
+	for _, w := range wide {
+		if w > 0 {
+			sum += w + len(c.gap())
+		}
+	}
+	return sum
+}
+
+// shrink cuts the widest columns until all fit. Columns that would be too narrow to read get no width, the last ones first.
 func shrink[T any](c *canvas, cols []column[T], wide []int) {
 	const least = 8
-	for {
-		sum, widest, last := -len(c.gap()), -1, -1
+	for taken(c, wide)-len(c.gap()) > c.width {
+		widest, last := -1, -1
 		for i := range cols {
-			if cols[i].extra || cols[i].rest || wide[i] == 0 {
+			if wide[i] == 0 {
 				continue
 			}
-			sum += wide[i] + len(c.gap())
-			if cols[i].width > 0 {
-				continue
-			}
-			if last = i; widest < 0 || wide[i] > wide[widest] {
+			if last = i; cols[i].draw == nil && (widest < 0 || wide[i] > wide[widest]) {
 				widest = i
 			}
 		}
-		switch {
-		case last < 0 || sum <= c.width:
-			return
-		case wide[widest] > least:
+		switch first := taken(c, wide)-len(c.gap()) == wide[last]; {
+		case widest >= 0 && wide[widest] > least:
 			wide[widest]--
-		case widest == last && sum == wide[last]:
+		case first: // the only one
 			wide[last] = max(c.width, 1)
 			return
 		default:

@@ -10,9 +10,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 )
 
 // MinInterval is the shortest time between two frames, so that redraws cost little CPU.
@@ -22,8 +20,8 @@ const MinInterval = 100 * time.Millisecond
 type Config struct {
 	Title    string        // name of the cluster
 	Interval time.Duration // between two frames; 0 means two seconds
-	Sort     query.Sort
-	Look     paint.Look
+	Sort     state.Sort
+	Look     Look
 	Servers  []string // names of the schedulers that Details asks; shown only if there are several
 
 	// Read returns the cluster now, with the maxPending oldest pending pods. It is called from
@@ -76,11 +74,11 @@ func New(cfg Config) (*Model, error) {
 	}
 	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
 	if cfg.Sort.Column == "" {
-		cfg.Sort = query.By(query.Name)
+		cfg.Sort = state.By(state.ByName)
 	}
 	cfg.Title = state.Printable(cfg.Title)
 	m := &Model{cfg: cfg, canvas: canvas{
-		st: paint.New(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24,
+		st: newStyles(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24,
 	}}
 	for _, s := range newScreens(cfg) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
@@ -133,7 +131,7 @@ func (m *Model) asking(p *page) (ask state.Ask) {
 }
 
 // ofOne reports whether only one scheduler can be asked, so that the reader chooses it.
-func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow || ask.Usage }
+func ofOne(ask state.Ask) bool { return ask.Learning || ask.Shadow }
 
 // wanting is the screen that needs a frame: the visible one, or the one below an overlay, to which the reader may return before the next
 // frame.
@@ -301,7 +299,7 @@ func (m *Model) leave() tea.Cmd {
 // update has every screen recompute its rows. The cursor stays on the row that it was put on, wherever that is now.
 func (m *Model) update() {
 	for _, p := range m.pages {
-		p.update(&m.canvas, p.filter)
+		p.update(&m.canvas, p.text)
 		p.find(&m.canvas)
 	}
 }

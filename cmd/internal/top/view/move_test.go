@@ -64,7 +64,7 @@ func TestMouse(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	m := model(t, sample(12, true), terminal{full, 80, 24}, nil)
-	for _, c := range []struct{ command, want string }{{"pending", "pending"}, {"MAP", "map"}, {"dev", "devices"}, {"", "devices"},
+	for _, c := range []struct{ command, want string }{{"pending", "pending"}, {"MAP", "map"}, {"dec", "decisions"}, {"", "decisions"},
 		{"nodes", "nodes"}, {"he", "help"}} {
 		press(m, ":")
 		typed(m, c.command)

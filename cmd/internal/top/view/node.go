@@ -1,11 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
@@ -23,8 +23,8 @@ func newNodeScreen() *nodeScreen {
 	s := &nodeScreen{}
 	s.list = list[state.ListedPod]{
 		about: description{name: "node"}, ask: state.Ask{Decisions: true}, sorted: "pods by name",
-		noun: "pod", none: always("no pod is on this node"), id: podName, to: listedTarget, rows: s.pods, above: s.aboutNode,
-		columns: func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, state.PodsAsk{}) },
+		noun: "pod", none: always("no pod is on this node"), id: podName, to: listedTarget, rows: s.pods, above: s.aboutNode, texts: (*state.ListedPod).Texts,
+		columns: func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, true) },
 	}
 	return s
 }
@@ -38,7 +38,7 @@ func (s *nodeScreen) open(to target) bool {
 	return true
 }
 
-func (s *nodeScreen) pods(c *canvas, f query.Filter) ([]state.ListedPod, int) {
+func (s *nodeScreen) pods(c *canvas) []state.ListedPod {
 	s.here, s.decisions = nil, nil
 	if i := slices.IndexFunc(c.frame.Nodes, func(n state.Node) bool { return n.Name == s.ask.Node }); i >= 0 {
 		s.here = &c.frame.Nodes[i]
@@ -49,9 +49,9 @@ func (s *nodeScreen) pods(c *canvas, f query.Filter) ([]state.ListedPod, int) {
 		}
 	}
 	if c.details.Node != s.ask.Node {
-		return nil, 0
+		return nil
 	}
-	return selected(f, c.details.Pods, podRow)
+	return c.details.Pods
 }
 
 // aboutNode returns the node's figures and, in up to a third of a high window, its last decisions, or why there are none.
@@ -63,8 +63,10 @@ func (s *nodeScreen) aboutNode(c *canvas) []string {
 	}
 	last := s.decisions[:n]
 	lines = append(lines, c.silent()...)
-	return append(lines, table(c, decisionColumns(c, last, false), last, 0, n)...)
+	return append(lines, drawTable(c, decisionColumns(c, last, false), last, 0, n)...)
 }
+
+func orDash(s string) string { return cmp.Or(s, "-") }
 
 // devicesOf names the GPUs of a pod: by its claims, or else by the numbers in its annotation. A part of a card is followed by its
 // percentage.

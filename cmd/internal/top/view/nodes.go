@@ -1,120 +1,94 @@
 package view
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
 
-// nodesScreen lists the nodes with their requested CPU, memory and GPUs. A key for each column
-// sorts by it.
+// nodesScreen lists the nodes with their requested and used CPU and memory, and with their GPUs. A key for each column sorts by it.
 type nodesScreen struct {
 	list[state.Node]
-	filtered             bool
-	sort                 query.Sort
+	sort                 state.Sort
 	columnKeys           []columnKey
 	left, right, reverse key.Binding
 }
 
 // columnKey sorts by a column; the same key again reverses the order.
 type columnKey struct {
-	column query.Column
+	column state.Column
 	key    key.Binding
 }
 
-func newNodesScreen(sort query.Sort, a arrows) *nodesScreen {
+func newNodesScreen(sort state.Sort, a arrows) *nodesScreen {
 	s := &nodesScreen{
 		sort: sort,
 		columnKeys: []columnKey{
-			{query.Name, bind("N", "sort by name", "N")},
-			{query.Status, bind("T", "sort by status", "T")},
-			{query.Age, bind("A", "sort by age", "A")},
-			{query.Pods, bind("O", "sort by pods", "O")},
-			{query.CPU, bind("C", "sort by CPU", "C")},
-			{query.Memory, bind("M", "sort by memory", "M")},
-			{query.GPU, bind("D", "sort by GPU devices", "D")},
+			{state.ByName, bind("N", "sort by name", "N")},
+			{state.ByStatus, bind("T", "sort by status", "T")},
+			{state.ByAge, bind("A", "sort by age", "A")},
+			{state.ByPods, bind("O", "sort by pods", "O")},
+			{state.ByCPU, bind("C", "sort by CPU", "C")},
+			{state.ByMemory, bind("M", "sort by memory", "M")},
+			{state.ByGPU, bind("D", "sort by GPU devices", "D")},
 		},
 		left:    bind(a.left+" <", "sort by the column before", "left", "<"),
 		right:   bind(a.right+" >", "sort by the next column", "right", ">"),
 		reverse: bind("r", "reverse the order", "r"),
 	}
-	s.list = list[state.Node]{about: s.description(), noun: "node", none: s.noNodes, rows: s.nodes, id: nodeName, to: nodeTarget,
-		columns: func(c *canvas) []column[state.Node] { return nodeColumns{c, s.sort, s.arrow(c)}.layout() }}
-	return s
-}
-
-func (s *nodesScreen) description() description {
-	d := description{
+	about := description{
 		name: "nodes", hints: [][2]string{{"C M O N", "sort"}, {"r", "reverse"}},
-		notes: []note{
-			{title: "Filter", text: "  words that must all match; !word must not", lines: []string{
-				"  worker !notready      name, status, role, zone, version or GPU model",
-				"  cpu>80% mem<=16Gi     requested, as a share or an amount",
-			}},
-			{title: "Figures", lines: []string{
-				"  CPU, MEM, GPU  requested, of what is allocatable; at the top: all workers",
-				"  CPU spread     standard deviation of the workers' CPU share",
-				"  bound/s        pods bound per second in the last 10 s, by scheduler",
-			}},
-		},
+		notes: []note{{title: "Figures", lines: []string{
+			"  CPU, MEM, GPU  requested, of what is allocatable; at the top: all workers",
+			"  CPU USED       what metrics.k8s.io says; a dash: the node is not measured",
+			"  EACH DEVICE    per cent that pods request; a dot: idle; +4: four more",
+			"  CPU spread     standard deviation of the workers' CPU share",
+			"  bound/s        pods bound per second in the last 10 s, by scheduler",
+		}}},
 	}
 	for _, c := range s.columnKeys {
-		d.keys = append(d.keys, c.key)
+		about.keys = append(about.keys, c.key)
 	}
-	d.keys = append(d.keys, s.left, s.right, s.reverse)
-	return d
-}
-
-// open implements screen: it shows the nodes of a zone, with the zone as the filter.
-func (*nodesScreen) open(to target) bool { return to.zone != "" }
-
-func (s *nodesScreen) nodes(c *canvas, f query.Filter) (shown []state.Node, total int) {
-	s.filtered = !f.Empty()
-	shown, total = selected(f, c.frame.Nodes, query.NodeRow)
-	s.sort.Apply(shown)
-	return shown, total
-}
-
-func (s *nodesScreen) noNodes(*canvas) string {
-	if s.filtered {
-		return "no node passes the filter"
+	about.keys = append(about.keys, s.left, s.right, s.reverse)
+	s.list = list[state.Node]{
+		about: about, noun: "node", none: always("no nodes in this cluster"), texts: (*state.Node).Texts, id: nodeName, to: nodeTarget,
+		rows: func(c *canvas) []state.Node {
+			all := slices.Clone(c.frame.Nodes)
+			s.sort.Apply(all)
+			return all
+		},
+		columns: s.cells,
 	}
-	return "no nodes in this cluster"
+	return s
 }
 
 // press sorts.
 func (s *nodesScreen) press(c *canvas, k tea.KeyPressMsg) {
-	cols := sortColumns(c)
+	cols := slices.DeleteFunc(state.Columns(), func(col state.Column) bool { return col == state.ByGPU && !c.frame.HasGPU() })
 	at := max(slices.Index(cols, s.sort.Column), 0)
 	switch {
 	case key.Matches(k, s.reverse):
 		s.sort.Desc = !s.sort.Desc
 	case key.Matches(k, s.left):
-		s.sort = query.By(cols[(at+len(cols)-1)%len(cols)])
+		s.sort = state.By(cols[(at+len(cols)-1)%len(cols)])
 	case key.Matches(k, s.right):
-		s.sort = query.By(cols[(at+1)%len(cols)])
-	default:
-		i := slices.IndexFunc(s.columnKeys, func(c columnKey) bool {
-			return key.Matches(k, c.key) && slices.Contains(cols, c.column)
-		})
-		if i < 0 {
-			return
-		}
-		if by := s.columnKeys[i].column; by == s.sort.Column {
+		s.sort = state.By(cols[(at+1)%len(cols)])
+	}
+	for _, x := range s.columnKeys {
+		switch {
+		case !key.Matches(k, x.key) || !slices.Contains(cols, x.column):
+		case x.column == s.sort.Column:
 			s.sort.Desc = !s.sort.Desc
-		} else {
-			s.sort = query.By(by)
+		default:
+			s.sort = state.By(x.column)
 		}
 	}
-}
-
-// sortColumns returns the columns to sort by, without the GPUs if the cluster has none.
-func sortColumns(c *canvas) []query.Column {
-	return slices.DeleteFunc(query.Columns(), func(col query.Column) bool { return col == query.GPU && !c.frame.HasGPU() })
 }
 
 func (s *nodesScreen) order(c *canvas) string {
@@ -127,4 +101,151 @@ func (s *nodesScreen) arrow(c *canvas) string {
 		return c.st.Down
 	}
 	return c.st.Up
+}
+
+// Widths in cells of a percentage, and of a bar before it in windows of increasing width.
+const (
+	percentWidth = 5
+	smallBar     = 6
+	niceBar      = 12
+)
+
+// cells returns the columns. The one that orders the rows has an arrow.
+func (s *nodesScreen) cells(c *canvas) []column[state.Node] {
+	text := func(title string, extra int, cell func(*state.Node) string) column[state.Node] {
+		return column[state.Node]{title: title, extra: extra, most: 24, cell: cell, style: c.faint}
+	}
+	figure := func(title string, extra int, cell func(*state.Node) string) column[state.Node] {
+		col := text(title, extra, cell)
+		col.right = true
+		return col
+	}
+	status := text("STATUS", 0, shortStatus)
+	status.style = c.statusStyle
+	by := map[state.Column]int{}
+	var cols []column[state.Node]
+	add := func(wanted bool, column state.Column, col column[state.Node]) {
+		if wanted {
+			by[column] = len(cols)
+			cols = append(cols, col)
+		}
+	}
+	gpus, used := c.frame.HasGPU(), c.frame.Totals.Used != nil
+	name := text("NAME", 0, nodeName)
+	name.most = max(c.width/4, 24)
+	add(true, state.ByName, name)
+	add(true, state.ByStatus, status)
+	add(true, state.ByRole, text("ROLE", 4, (*state.Node).Role))
+	add(true, state.ByAge, figure("AGE", 6, func(n *state.Node) string { return state.Age(c.frame.Time, n.Created) }))
+	add(true, state.ByVersion, text("VERSION", 7, func(n *state.Node) string { return orDash(n.Version) }))
+	add(true, state.ByPods, figure("PODS", 2, podsText))
+	add(true, state.ByCPU, c.usage("CPU", 0, func(n *state.Node) state.Usage { return n.CPU }))
+	add(used, "", figure("CPU USED", 3, c.usedText((*state.Node).UsedCPU)))
+	add(true, "", figure("CORES", 8, cpuText))
+	add(true, state.ByMemory, c.usage("MEMORY", 0, func(n *state.Node) state.Usage { return n.Memory }))
+	add(used, "", figure("MEM USED", 3, c.usedText((*state.Node).UsedMemory)))
+	add(true, "", figure("BYTES", 8, memoryText))
+	add(gpus, state.ByGPU, c.usage("GPU", 1, func(n *state.Node) state.Usage { return n.GPU }))
+	add(gpus, "", figure("GIVEN", 3, func(n *state.Node) string {
+		if n.GPU == (state.Usage{}) {
+			return "-"
+		}
+		return gpuText(n)
+	}))
+	add(gpus, "", text("MODEL", 3, func(n *state.Node) string { return orDash(n.GPUModel) }))
+	add(gpus, "", c.devices())
+	if at, shown := by[s.sort.Column]; shown {
+		cols[at].title, cols[at].strong = cols[at].title+s.arrow(c), true
+	}
+	return cols
+}
+
+// usage is a column with a bar, if the window is wide enough, and a percentage.
+func (c *canvas) usage(title string, extra int, of func(*state.Node) state.Usage) column[state.Node] {
+	bar := niceBar
+	if c.width < 60 {
+		bar = 0
+		title = title[:3]
+	} else if c.width < 120 {
+		bar = smallBar
+	}
+	return column[state.Node]{title: title, extra: extra, right: bar == 0, width: bar + percentWidth, draw: func(n *state.Node) string {
+		u := of(n)
+		if u == (state.Usage{}) { // the node does not have the resource
+			return c.st.Dim.Render(c.st.FitRight("-", bar+percentWidth))
+		}
+		f, faint := u.Fraction(), !n.Worker
+		return c.st.Bar(bar, f, faint) + c.st.Alarm(f).Faint(faint).Render(c.st.FitRight(state.Percent(f), percentWidth))
+	}}
+}
+
+// usedText writes the used share of a resource, or a dash for a node that is not measured.
+func (c *canvas) usedText(of func(*state.Node) state.Usage) func(*state.Node) string {
+	return func(n *state.Node) string {
+		if n.Used == nil {
+			return "-"
+		}
+		return state.Percent(of(n).Fraction())
+	}
+}
+
+// devices is a column with the requested share of each GPU, and the number of those for which there is no room.
+func (c *canvas) devices() column[state.Node] {
+	const each, most = 4, 8 // cells and devices
+	return column[state.Node]{title: "% OF EACH DEVICE", extra: 5, width: each * most, draw: func(n *state.Node) string {
+		shown, text := n.Devices, ""
+		if len(shown) > most {
+			shown = shown[:most-1]
+		}
+		for _, used := range shown {
+			if used == 0 {
+				text += c.st.Dim.Render(c.st.FitRight(c.st.Idle, each))
+			} else {
+				text += c.st.FitRight(state.DevicePercent(used), each)
+			}
+		}
+		if more := len(n.Devices) - len(shown); more > 0 {
+			text += c.st.Dim.Render(c.st.FitRight(fmt.Sprintf("+%d", more), each))
+		}
+		return c.st.Fit(text, each*most)
+	}}
+}
+
+// amounts writes what is requested and what is allocatable: "12.8/64".
+func amounts(u state.Usage, write func(int64) string) string {
+	return write(u.Requested) + "/" + write(u.Allocatable)
+}
+
+func cpuText(n *state.Node) string    { return amounts(n.CPU, state.Cores) }
+func memoryText(n *state.Node) string { return amounts(n.Memory, state.Bytes) }
+func gpuText(n *state.Node) string    { return amounts(n.GPU, state.Devices) }
+func podsText(n *state.Node) string {
+	return fmt.Sprintf("%d/%d", n.Pods.Requested, n.Pods.Allocatable)
+}
+func nodeName(n *state.Node) string { return n.Name }
+
+// shortStatus is the status in a word that fits a narrow column: "Cordoned" for kubectl's
+// "Ready,SchedulingDisabled", and "Moving" where pods are moved.
+func shortStatus(n *state.Node) string {
+	if n.Ready && strings.HasSuffix(n.Status, state.Moving) {
+		return "Moving"
+	}
+	if n.Cordoned && n.Ready {
+		return "Cordoned"
+	}
+	status, _, _ := strings.Cut(n.Status, ",")
+	return status
+}
+
+// faint dims nodes on which ordinary pods do not run.
+func (c *canvas) faint(n *state.Node) lipgloss.Style { return c.st.Plain.Faint(!n.Worker) }
+
+func (c *canvas) statusStyle(n *state.Node) lipgloss.Style {
+	switch {
+	case !n.Ready:
+		return c.st.Bad
+	case n.Cordoned:
+		return c.st.Warn
+	}
+	return c.faint(n)
 }

@@ -7,7 +7,6 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 )
 
@@ -20,82 +19,44 @@ func pendingScreen() screen {
 	return &list[state.PendingPod]{
 		about:  description{name: "pending", open: bind("p", "pending pods", "p"), pending: maxPending},
 		sorted: "oldest first", noun: "pending pod", none: always("no pod is pending"),
-		id: name, to: func(p *state.PendingPod) target { return podTarget(name(p)) },
-		rows: func(c *canvas, f query.Filter) ([]state.PendingPod, int) {
-			return query.Select(f, c.frame.Pending, query.PendingRow), c.frame.PendingCount
-		},
+		id: name, to: func(p *state.PendingPod) target { return podTarget(name(p)) }, texts: (*state.PendingPod).Texts,
+		rows: func(c *canvas) []state.PendingPod { return c.frame.Pending },
 		columns: func(c *canvas) []column[state.PendingPod] {
-			cols := []column[state.PendingPod]{
-				{title: "POD", most: min(max(c.width*2/5, 12), max(c.width, 1)), cell: name},
-				{title: "SCHEDULER", most: 20, cell: func(p *state.PendingPod) string { return p.Scheduler }},
-				{title: "AGE", right: true, width: 5, cell: func(p *state.PendingPod) string { return state.Age(c.frame.Time, p.Created) }},
-				{title: "WHY", rest: true, cell: (*state.PendingPod).Why},
+			return []column[state.PendingPod]{
+				{title: "POD", middle: true, most: max(c.width*2/5, 12), cell: name},
+				{title: "SCHEDULER", most: 20, extra: 1, cell: func(p *state.PendingPod) string { return p.Scheduler }},
+				{title: "AGE", right: true, cell: func(p *state.PendingPod) string { return state.Age(c.frame.Time, p.Created) }},
+				{title: "WHY", cell: (*state.PendingPod).Why},
 			}
-			if c.width < 60 {
-				cols[3].free = len(c.gap())
-				return slices.Delete(cols, 1, 2)
-			}
-			return cols
 		},
 	}
 }
 
-// podsScreen lists pods with their nodes and requests: all pods, or the pods of the workload that Enter opened.
-type podsScreen struct{ list[state.ListedPod] }
-
-func newPodsScreen() *podsScreen {
-	s := &podsScreen{}
-	s.list = list[state.ListedPod]{
+// podsScreen lists all pods with their nodes and requests.
+func podsScreen() screen {
+	s := &list[state.ListedPod]{
 		about: description{
 			name: "pods", open: bind("P", "pods", "P"),
 			notes: []note{{title: "Pods", lines: []string{"  those that hold resources or wait for a node; pods that have finished are left out"}}},
 		},
-		ask: state.Ask{Pods: state.PodsAsk{Asked: true}}, noun: "pod", id: podName, to: listedTarget,
-		none: func(*canvas) string {
-			if s.ask.Pods.Namespace != "" {
-				return "the workload has no pods any more"
-			}
-			return "no pods in this cluster"
-		},
-		rows: func(c *canvas, f query.Filter) ([]state.ListedPod, int) {
-			if c.asked != s.ask {
-				return nil, 0
-			}
-			return selected(f, c.details.Pods, podRow)
-		},
-		columns: func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, s.ask.Pods) },
+		ask: state.Ask{Pods: true}, sorted: "by name", noun: "pod", none: always("no pods in this cluster"), id: podName, to: listedTarget,
+		texts: (*state.ListedPod).Texts,
 	}
+	s.rows = func(c *canvas) []state.ListedPod {
+		if c.asked != s.ask {
+			return nil
+		}
+		return c.details.Pods
+	}
+	s.columns = func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, false) }
 	return s
-}
-
-// open implements screen. Without a workload, the screen lists all pods.
-func (s *podsScreen) open(to target) bool {
-	s.ask.Pods = state.PodsAsk{Asked: true, Namespace: to.pods.Namespace, Workload: to.pods.Workload}
-	return to.pods.Asked
-}
-
-func (s *podsScreen) order(*canvas) string {
-	if s.ask.Pods.Namespace == "" {
-		return "pods by name"
-	}
-	if _, name, ok := strings.Cut(s.ask.Pods.Workload, "/"); ok {
-		return "pods of " + state.Printable(name)
-	}
-	return "pods without a controller"
 }
 
 func podName(p *state.ListedPod) string      { return p.Namespace + "/" + p.Name }
 func listedTarget(p *state.ListedPod) target { return podTarget(podName(p)) }
 
-// podRow lets the filter read the fields of a pod.
-func podRow(p *state.ListedPod) query.Row {
-	return query.Row{
-		Texts: []string{podName(p), p.Status, p.Node, p.Workload, p.Scheduler}, Amounts: query.Requested(p.CPU, p.Memory, p.GPU, 1),
-	}
-}
-
-// podColumns are the columns of a list of pods: of one node or of one workload they leave that out.
-func podColumns(c *canvas, pods []state.ListedPod, ask state.PodsAsk) []column[state.ListedPod] {
+// podColumns are the columns of a list of pods. A list of the pods of one node leaves the node out.
+func podColumns(c *canvas, pods []state.ListedPod, ofNode bool) []column[state.ListedPod] {
 	unwell := func(p *state.ListedPod) lipgloss.Style {
 		if p.Node == "" || p.Status != "Running" {
 			return c.st.Warn
@@ -103,34 +64,30 @@ func podColumns(c *canvas, pods []state.ListedPod, ask state.PodsAsk) []column[s
 		return c.st.Plain
 	}
 	has := func(of func(p state.ListedPod) bool) bool { return slices.ContainsFunc(pods, of) }
-	ofNode, ofWorkload := !ask.Asked, ask.Namespace != ""
-	var cols []column[state.ListedPod]
+	cols := []column[state.ListedPod]{
+		{title: "POD", middle: true, cell: podName},
+		{title: "STATUS", cell: func(p *state.ListedPod) string { return orDash(p.Status) }, style: unwell},
+	}
 	add := func(wanted bool, col column[state.ListedPod]) {
 		if wanted {
 			cols = append(cols, col)
 		}
 	}
-	workload := column[state.ListedPod]{
-		title: "WORKLOAD", middle: true, extra: !ofNode, cell: func(p *state.ListedPod) string { return orDash(p.Workload) },
-	}
-	add(true, column[state.ListedPod]{title: "POD", middle: true, cell: podName})
-	add(true, column[state.ListedPod]{title: "STATUS", cell: func(p *state.ListedPod) string { return orDash(p.Status) }, style: unwell})
 	add(!ofNode, column[state.ListedPod]{title: "NODE", cell: func(p *state.ListedPod) string { return orDash(p.Node) }})
-	add(ofNode, workload)
 	add(true, column[state.ListedPod]{title: "CPU", right: true, cell: func(p *state.ListedPod) string { return state.Cores(p.CPU) }})
 	add(true, column[state.ListedPod]{title: "MEMORY", right: true, cell: func(p *state.ListedPod) string { return state.Bytes(p.Memory) }})
 	add(c.frame.HasGPU() && (!ofNode || has(func(p state.ListedPod) bool { return p.GPU > 0 })),
 		column[state.ListedPod]{title: "GPU", right: true, cell: func(p *state.ListedPod) string { return state.Devices(p.GPU) }})
 	add(has(func(p state.ListedPod) bool { return len(p.Held) > 0 || p.Devices != 0 }),
-		column[state.ListedPod]{title: "DEVICE", middle: true, extra: !ofNode, cell: devicesOf})
+		column[state.ListedPod]{title: "DEVICE", middle: true, extra: 1, cell: devicesOf})
 	add(has(func(p state.ListedPod) bool { return len(p.Held) > 0 }),
-		column[state.ListedPod]{title: "CLAIM", middle: true, extra: !ofNode, cell: claimsOf})
-	add(true, column[state.ListedPod]{
-		title: "AGE", right: true, cell: func(p *state.ListedPod) string { return state.Age(c.frame.Time, p.Created) },
-	})
-	add(!ofNode && !ofWorkload, workload)
-	add(true, column[state.ListedPod]{title: "SCHEDULER", extra: true, cell: func(p *state.ListedPod) string { return p.Scheduler }})
-	return cols
+		column[state.ListedPod]{title: "CLAIM", middle: true, extra: 2, cell: claimsOf})
+	return append(cols,
+		column[state.ListedPod]{title: "AGE", right: true, cell: func(p *state.ListedPod) string {
+			return state.Age(c.frame.Time, p.Created)
+		}},
+		column[state.ListedPod]{title: "WORKLOAD", middle: true, extra: 3, cell: func(p *state.ListedPod) string { return orDash(p.Workload) }},
+		column[state.ListedPod]{title: "SCHEDULER", extra: 4, cell: func(p *state.ListedPod) string { return p.Scheduler }})
 }
 
 // podScreen shows one pod: its figures, why it waits, why it got its node, and its events. Enter opens it from a list of pods, with

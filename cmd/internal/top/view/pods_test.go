@@ -46,7 +46,6 @@ func TestGoldenPods(t *testing.T) {
 		{"pods.txt", 80, 24, []string{"P"}},
 		{"pods-200x50.txt", 200, 50, []string{"P"}},
 		{"pods-narrow.txt", 40, 12, []string{"P", "G"}},
-		{"pods-of-workload.txt", 80, 24, []string{"w", "j", "enter"}},
 		{"pod-waits.txt", 80, 24, []string{"p", "enter"}},
 		{"pod-decision.txt", 80, 24, []string{"l", "j", "enter"}},
 		{"pod-decision-200x50.txt", 200, 50, []string{"l", "j", "enter"}},
@@ -58,7 +57,7 @@ func TestGoldenPods(t *testing.T) {
 	}
 }
 
-// TestEnterLeadsOn: Enter on a workload, a pod, a decision, an event and a zone opens the row's object, and Esc leads back.
+// TestEnterLeadsOn: Enter on a pod, a decision and an event opens the row's object, and Esc leads back.
 func TestEnterLeadsOn(t *testing.T) {
 	c := workloads(sample(12, false))
 	for _, x := range []struct {
@@ -66,14 +65,11 @@ func TestEnterLeadsOn(t *testing.T) {
 		want  string // the screen
 		shows string
 	}{
-		{[]string{"w", "j", "enter"}, "pods", "pods of "},
-		{[]string{"w", "j", "enter", "j", "enter"}, "pod", "Why this node"},
 		{[]string{"P", "j", "enter"}, "pod", "Events"},
 		{[]string{"p", "enter"}, "pod", "without a node"},
 		{[]string{"l", "j", "enter"}, "pod", "Network gnn"},
 		{[]string{"e", "enter"}, "pod", "shop/web-0"},
 		{[]string{"j", "enter", "enter"}, "pod", "on node-0"},
-		{[]string{"z", "enter"}, "nodes", "filter zone-a"},
 	} {
 		m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20)))
 		press(m, x.keys...)
@@ -86,14 +82,6 @@ func TestEnterLeadsOn(t *testing.T) {
 		if name(m) != "nodes" {
 			t.Errorf("%v: Esc leads to %s", x.keys, name(m))
 		}
-	}
-	m := model(t, c, terminal{full, 120, 40}, answering(c, decided(20)))
-	pods := m.pages[2].screen.(*podsScreen)
-	if press(m, "w", "enter", "P"); name(m) != "workloads" || pods.ask.Pods.Namespace == "" {
-		t.Errorf("P on the pods of a workload leads to %s", name(m))
-	}
-	if press(m, "P"); name(m) != "pods" || pods.ask.Pods.Namespace != "" {
-		t.Error("P lists the pods of a workload, want all")
 	}
 }
 

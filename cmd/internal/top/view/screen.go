@@ -6,9 +6,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 )
 
 // screen is one list of the view, such as the nodes or the pending pods. The view draws the
@@ -23,7 +21,7 @@ type screen interface {
 	// asks returns what the screen shows besides a frame; the zero value for nothing.
 	asks() state.Ask
 	// update recomputes the rows: those that pass the filter, in order.
-	update(c *canvas, f query.Filter)
+	update(c *canvas, filter string)
 	// press handles a key that the view has no use for.
 	press(c *canvas, k tea.KeyPressMsg)
 	// order says in the title how the rows are ordered, such as "oldest first".
@@ -49,16 +47,12 @@ func newScreens(cfg Config) []screen {
 	return []screen{
 		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
 		pendingScreen(),
-		newPodsScreen(),
+		podsScreen(),
 		newHeatScreen(arrowsOf(cfg.Look)),
 		decisionsScreen(),
 		newNodeScreen(),
 		newPodScreen(),
-		workloadsScreen(),
-		zonesScreen(),
-		newEventsScreen(),
-		gpuScreen(),
-		usedScreen(),
+		eventsScreen(),
 		newVersusScreen(),
 		newLearningScreen(),
 		newShadowScreen(),
@@ -79,7 +73,6 @@ type tall interface {
 // description tells the view and the help about a screen.
 type description struct {
 	name    string        // one word, for the footer and for commands
-	also    []string      // other names for commands
 	open    key.Binding   // shows the screen and, pressed again, leaves it; the first screen has none
 	keys    []key.Binding // the screen's own keys, for the help
 	hints   [][2]string   // the most important of them, key and word, for the footer
@@ -104,7 +97,7 @@ type canvas struct {
 	servers       []string      // names of the asked schedulers
 	server        int           // index of the scheduler for screens of one scheduler
 	width, height int           // of the window, in cells
-	st            paint.Styles
+	st            styles
 	space         int     // rows that fit below the heading
 	cursor        int     // index of the chosen row of the visible screen
 	keys          keyMap  // of the view, for the help
@@ -127,14 +120,11 @@ type page struct {
 	offset int    // first row shown
 	cursor int    // the chosen row
 	chosen string // the name of the chosen row, if the screen names its rows; empty for the first row
-	text   string
-	filter query.Filter // parsed from text; lets everything pass if text cannot be parsed
-	err    error        // why text cannot be parsed
+	text   string // the filter
 }
 
-// setFilter takes a new filter expression. An invalid expression filters nothing; the footer shows the error.
+// setFilter takes a new filter.
 func (p *page) setFilter(text string) {
-	p.filter, p.err = query.ParseFilter(text)
 	p.text, p.offset = text, 0
 	p.choose(0)
 }
@@ -145,9 +135,7 @@ func (p *page) choose(row int) { p.cursor, p.chosen = row, "" }
 // target names the object that Enter opens, in one of its fields. The zero value opens nothing.
 type target struct {
 	node string
-	zone string        // its nodes
-	pods state.PodsAsk // of a workload
-	pod  state.PodAsk  // with the decision that is explained
+	pod  state.PodAsk // with the decision that is explained
 }
 
 // chosenTarget returns the target of the chosen row.
@@ -166,7 +154,7 @@ func (m *Model) enter() tea.Cmd {
 		if i != m.current && p.open(to) {
 			m.stack = append(m.stack, m.current)
 			m.current, p.offset = i, 0
-			m.setFilter(to.zone)
+			m.setFilter("")
 			return m.complete()
 		}
 	}

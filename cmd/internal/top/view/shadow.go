@@ -12,9 +12,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
 )
@@ -46,7 +44,7 @@ func newShadowScreen() *shadowScreen {
 	return s
 }
 
-func (s *shadowScreen) pods(c *canvas, f query.Filter) ([]shadow.Comparison, int) {
+func (s *shadowScreen) pods(c *canvas) []shadow.Comparison {
 	found := &c.details.Shadow
 	all := found.Recent
 	if s.failing {
@@ -55,9 +53,10 @@ func (s *shadowScreen) pods(c *canvas, f query.Filter) ([]shadow.Comparison, int
 			all = append(all, shadow.Comparison{Pod: x.Pod, What: x.What, Theirs: x.Theirs, Node: x.Node, Why: x.Why})
 		}
 	}
-	return selected(f, all, func(x *shadow.Comparison) query.Row {
-		return query.Row{Texts: []string{x.Pod, x.Theirs, x.Node, resultOf(found, x).Text, x.Why}}
-	})
+	s.texts = func(x *shadow.Comparison) []string {
+		return []string{x.Pod, x.Theirs, x.Node, resultOf(found, x).Text, x.Why}
+	}
+	return all
 }
 
 // resultOf returns the result that a comparison counts for.
@@ -239,12 +238,12 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		name = min(max(name, ansi.StringWidth(n)), max(c.width/4, 1))
 	}
 	room := max(c.width-name-3*(numberWidth+len(c.gap()))-len(c.gap()), 1)
-	_, least, most := paint.Binned(slices.Concat(theirs, ours), 2*len(theirs)) // one scale for both costs
+	_, least, most := binned(slices.Concat(theirs, ours), 2*len(theirs)) // one scale for both costs
 	height := 1
 	if c.height >= 40 {
 		height = 3
 	}
-	span := c.st.FitRight("LAST "+paint.Short(time.Duration(seconds)*time.Second), room)
+	span := c.st.FitRight("LAST "+short(time.Duration(seconds)*time.Second), room)
 	titles := []string{
 		c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth),
 		span,
@@ -255,15 +254,15 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		all = all[:1]
 	}
 	for i, values := range all {
-		cells, low, high := paint.Binned(values, room)
+		cells, low, high := binned(values, room)
 		if i > 0 {
 			low, high = least, most
 		}
 		now, has := values.Last()
 		drawn := c.st.Curve(cells, low, high, height)
 		row := []string{
-			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(paint.Number(now, has), numberWidth)),
-			c.st.FitRight(paint.Number(low, has), numberWidth), c.st.FitRight(paint.Number(high, has), numberWidth),
+			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(number(now, has), numberWidth)),
+			c.st.FitRight(number(low, has), numberWidth), c.st.FitRight(number(high, has), numberWidth),
 		}
 		lines = append(lines, strings.Join(append(row, strings.Repeat(" ", room-len(cells))+drawn[0]), c.gap()))
 		for _, below := range drawn[1:] {
@@ -290,7 +289,7 @@ func (s *shadowScreen) cells(c *canvas) []column[shadow.Comparison] {
 		{title: "WOULD GO TO", middle: true, cell: func(x *shadow.Comparison) string { return cmp.Or(x.Node, "none") }, style: style},
 	}
 	result := column[shadow.Comparison]{title: "RESULT", cell: func(x *shadow.Comparison) string { return resultOf(found, x).Text }}
-	why := column[shadow.Comparison]{title: "WHY", extra: !s.failing, cell: func(x *shadow.Comparison) string { return x.Why }}
+	why := column[shadow.Comparison]{title: "WHY", extra: extraIf(!s.failing), cell: func(x *shadow.Comparison) string { return x.Why }}
 	if s.failing {
 		return append(cols[1:], why, result)
 	}

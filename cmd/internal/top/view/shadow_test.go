@@ -9,7 +9,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/cmd/internal/top/view/paint"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/shadow"
 )
@@ -69,7 +68,7 @@ func TestGoldenShadow(t *testing.T) {
 		name          string
 		found         shadow.Live
 		err           error
-		look          paint.Look
+		look          Look
 		width, height int
 		keys          string
 	}{

@@ -10,7 +10,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"gnnsched/cmd/internal/top/query"
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/decision/record"
 )
@@ -40,7 +39,7 @@ func newVersusScreen() *versusScreen {
 				"  bound pods   this scheduler is not asked: the API says what it has bound",
 			}}},
 		},
-		ask: state.Ask{Decisions: true, Placed: true}, sorted: "newest first", rows: s.decisions, above: s.figures,
+		ask: state.Ask{Decisions: true, Placed: true}, sorted: "newest first", above: s.figures,
 		columns: func(c *canvas) []column[beside] { return slices.Concat(s.columnsOf(c, 0), s.columnsOf(c, 1)) },
 	}
 	return s
@@ -65,11 +64,12 @@ var measures = []struct {
 	{"median latency", false, func(c *canvas, t *tally) string { return c.st.Latency(median(t.latencies)) }},
 }
 
-func (s *versusScreen) decisions(c *canvas, f query.Filter) (shown []beside, total int) {
+// update implements screen: the filter is for decisions, before they stand side by side.
+func (s *versusScreen) update(c *canvas, filter string) {
 	list := compared(c)
-	found := ranked(c, tallies(query.Select(f, list, decisionRow)))
+	found := ranked(c, tallies(state.Select(list, filter, decisionTexts)))
 	every := tallies(list)
-	s.all = nil
+	s.all, s.shown, s.total = nil, nil, 0
 	for _, t := range every {
 		s.all = append(s.all, t.of)
 	}
@@ -77,19 +77,18 @@ func (s *versusScreen) decisions(c *canvas, f query.Filter) (shown []beside, tot
 	s.choose(found)
 	for _, t := range every {
 		if slices.ContainsFunc(s.sides[:], func(shown *tally) bool { return shown == nil || shown.of == t.of }) {
-			total = max(total, len(t.list))
+			s.total = max(s.total, len(t.list))
 		}
 	}
 	for side, t := range s.sides {
 		if t == nil {
 			continue
 		}
-		shown = append(shown, make([]beside, max(len(t.list)-len(shown), 0))...)
+		s.shown = append(s.shown, make([]beside, max(len(t.list)-len(s.shown), 0))...)
 		for row, r := range t.list {
-			shown[row][side] = r
+			s.shown[row][side] = r
 		}
 	}
-	return shown, total
 }
 
 // choose sets the sides: those that the reader picked, and the first ones of found.
@@ -254,8 +253,8 @@ func (s *versusScreen) columnsOf(c *canvas, side int) []column[beside] {
 		return cols
 	}
 	return append(cols,
-		column[beside]{title: "MARGIN", right: true, extra: true, cell: of(marginText)},
-		column[beside]{title: "DEFAULT", extra: true, cell: of(defaultText)},
+		column[beside]{title: "MARGIN", right: true, extra: 1, cell: of(marginText)},
+		column[beside]{title: "DEFAULT", extra: 1, cell: of(defaultText)},
 	)
 }
 

@@ -124,7 +124,7 @@ func TestNextServer(t *testing.T) {
 		cfg.Servers = twoServers
 		cfg.Details = func(ask state.Ask) state.Details {
 			if ask.Server == 1 {
-				return state.Details{LearningErr: errAway, ShadowErr: errAway, UsageErr: errAway}
+				return state.Details{LearningErr: errAway, ShadowErr: errAway}
 			}
 			return state.Details{Learning: learned(20, "gnn"), Shadow: shadow.Live{Report: shadow.Report{Version: "v1", Profile: "gnn"}}}
 		}
@@ -152,11 +152,7 @@ func TestNextServer(t *testing.T) {
 	shows("its shadow", twoServers[1], "connection refused")
 	press(m, "o")
 	shows("the shadow of the first", twoServers[0], "gnn () in the shadow")
-	press(m, "u")
-	shows("what the first measures", twoServers[0]+" (o: next of 2)", "scores by requests")
-	press(m, "o")
-	shows("what the second measures", twoServers[1], "by what nodes are scored is not")
-	press(m, "o", "l")
+	press(m, "l")
 	if press(m, "o"); m.server != 0 {
 		t.Error("o chooses a scheduler where all are shown")
 	}

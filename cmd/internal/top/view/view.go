@@ -99,20 +99,13 @@ func (m *Model) rows() int {
 func (m *Model) footer() string {
 	st := &m.st
 	if m.typing != nothing {
-		right := m.position()
-		if err := m.page().err; err != nil && m.typing == filter {
-			right = st.Bad.Render(st.Fit(err.Error(), min(ansi.StringWidth(err.Error()), m.width*2/3)))
-		}
-		return st.Sides(m.input.View(), right, m.width)
+		return st.Sides(m.input.View(), m.position(), m.width)
 	}
 	left := m.hints()
 	if m.notice != "" {
 		left = st.Bad.Render(m.notice)
 	} else if text := m.page().text; text != "" {
 		left = st.Dim.Render("filter ") + st.Accent.Render(text) + st.Dim.Render("  Esc clears")
-		if m.page().err != nil {
-			left = st.Bad.Render("not applied: ") + text + st.Dim.Render("  Esc clears")
-		}
 	}
 	return st.Sides(left, m.position(), m.width)
 }

@@ -1,0 +1,304 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/shadow"
+)
+
+// Server is a scheduler to ask.
+type Server struct {
+	Name  string // distinguishes it from the others; empty for the only one
+	Asker Asker
+}
+
+// Asker asks a scheduler.
+type Asker interface {
+	// Last returns the last decisions, the newest first.
+	Last(ctx context.Context, q record.Query) ([]record.Record, error)
+	// Learning returns samples of how its learning goes.
+	Learning(ctx context.Context) (course.Samples, error)
+	// Shadow returns its findings in the shadow of another scheduler.
+	Shadow(ctx context.Context) (shadow.Live, error)
+}
+
+// server is a scheduler with its last answers.
+type server struct {
+	name      string
+	decisions decisionLog
+	learning  answer[course.Samples]
+	shadow    answer[shadow.Live]
+}
+
+func serversOf(cfg Config) []*server {
+	all := make([]*server, len(cfg.Servers))
+	for i, s := range cfg.Servers {
+		all[i] = &server{
+			name: s.Name, decisions: decisionLog{server: s.Name, asker: s.Asker},
+			learning: answer[course.Samples]{ask: s.Asker.Learning, every: learningInterval, now: cfg.Now},
+			shadow:   answer[shadow.Live]{ask: s.Asker.Shadow, every: shadowInterval, now: cfg.Now},
+		}
+	}
+	return all
+}
+
+// Details returns what was asked for. It waits for the schedulers and the API server if the details come from there, but
+// not longer than detailsTimeout.
+func (s *Source) Details(ask Ask) Details {
+	out := Details{Node: ask.Node}
+	if ask.Node != "" {
+		out.Pods, out.Cards = s.cluster.PodsOn(ask.Node), s.cluster.CardsOf(ask.Node)
+	}
+	if ask.Pods {
+		out.Pods = s.cluster.Pods()
+	}
+	if ask.Pod.Name != "" {
+		out.Pod = s.pod(ask.Pod)
+	}
+	if ask.Devices {
+		out.Devices = s.cluster.Devices()
+	}
+	if ask.Workloads {
+		out.Workloads = s.cluster.Workloads()
+	}
+	if ask.Placed {
+		out.Placed = s.cluster.Placed()
+	}
+	if ask.Pending {
+		out.Pending = s.cluster.Pending()
+	}
+	if ask.Decisions {
+		out.Decisions, out.Silent = s.lastDecisions()
+	}
+	if ask.Events {
+		out.Events, out.EventsErr = s.events.last(s.ctx)
+	}
+	if !ask.Learning && !ask.Shadow {
+		return out
+	}
+	if ask.Server < 0 || ask.Server >= len(s.servers) {
+		out.LearningErr, out.ShadowErr = errNoScheduler, errNoScheduler
+		return out
+	}
+	of := s.servers[ask.Server]
+	if ask.Learning {
+		out.Learning, out.LearningErr = of.learning.last(s.ctx)
+	}
+	if ask.Shadow {
+		out.Shadow, out.ShadowErr = of.shadow.last(s.ctx)
+	}
+	return out
+}
+
+// lastDecisions asks all schedulers concurrently. It returns all decisions, the newest first, and the schedulers that did not answer.
+func (s *Source) lastDecisions() (all []Decision, silent []Silent) {
+	if len(s.servers) == 0 {
+		return nil, []Silent{{Err: errNoScheduler}}
+	}
+	lists, errs := make([][]Decision, len(s.servers)), make([]error, len(s.servers))
+	var asked sync.WaitGroup
+	for i, x := range s.servers {
+		asked.Go(func() { lists[i], errs[i] = x.decisions.last(s.ctx) })
+	}
+	asked.Wait()
+	for i, err := range errs {
+		if err != nil {
+			silent = append(silent, Silent{Server: s.servers[i].name, Err: err})
+		}
+	}
+	if len(lists) == 1 {
+		return lists[0], silent
+	}
+	all = slices.Concat(lists...)
+	slices.SortStableFunc(all, func(a, b Decision) int { return b.Time.Compare(a.Time) })
+	return all, silent
+}
+
+const (
+	// detailsTimeout bounds the time that a frame waits for.
+	detailsTimeout = 2 * time.Second
+	// askedDecisions bounds the decisions in one answer, and keptDecisions the decisions kept of several schedulers.
+	askedDecisions = 300
+	keptDecisions  = 3000
+	// These are the shortest times between two questions. The scheduler takes a sample of its learning every 10 s, and one in the
+	// shadow accounts for time every second.
+	learningInterval = 5 * time.Second
+	shadowInterval   = 2 * time.Second
+)
+
+// answer holds the last answer to a question.
+type answer[T any] struct {
+	ask   func(context.Context) (T, error)
+	every time.Duration // the shortest time between two questions
+	now   func() time.Time
+
+	mu    sync.Mutex
+	asked time.Time
+	known T
+	err   error
+}
+
+// last returns the answer, and asks again if the last one is old. After an error it is the old one.
+func (a *answer[T]) last(ctx context.Context) (T, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := a.now(); a.asked.IsZero() || now.Sub(a.asked) >= a.every {
+		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
+		defer cancel()
+		fresh, err := a.ask(ctx)
+		a.asked, a.err = now, err
+		if err == nil {
+			a.known = fresh // a new value, because frames hold the old one
+		}
+	}
+	return a.known, a.err
+}
+
+// decisionLog keeps the decisions of a scheduler since the first question, as far as the scheduler still had them.
+type decisionLog struct {
+	server string // the scheduler's name
+	asker  Asker
+
+	mu   sync.Mutex
+	kept []Decision // the newest first
+}
+
+// last asks for new decisions, and returns all that are kept. After an error these are the old ones.
+func (l *decisionLog) last(ctx context.Context) ([]Decision, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
+	defer cancel()
+	page, err := l.asker.Last(ctx, record.Query{Limit: askedDecisions})
+	if err != nil {
+		return l.kept, err
+	}
+	fresh := len(page)
+	if len(l.kept) > 0 {
+		for i := range page {
+			if same(&page[i], &l.kept[0].Record) {
+				fresh = i
+				break
+			}
+		}
+	}
+	kept := make([]Decision, 0, min(fresh+len(l.kept), keptDecisions))
+	for _, r := range page[:fresh] {
+		kept = append(kept, Decision{Record: r, Server: l.server})
+	}
+	kept = append(kept, l.kept[:min(len(l.kept), keptDecisions-fresh)]...)
+	l.kept = kept // a new list, because frames hold the old one
+	return kept, nil
+}
+
+// same tells whether two records are of one decision.
+func same(a, b *record.Record) bool {
+	return a.UID == b.UID && a.Time.Equal(b.Time) && a.Profile == b.Profile && a.Number == b.Number && a.Pod == b.Pod
+}
+
+// podInterval is the shortest time between two questions about one pod.
+const podInterval = 5 * time.Second
+
+// podLog holds the last answers of the API server and the schedulers about the requested pod.
+type podLog struct {
+	client  kubernetes.Interface
+	servers []*server
+	explain func(record.Record) (string, error)
+	now     func() time.Time
+
+	mu    sync.Mutex
+	ask   PodAsk
+	asked time.Time
+	told  PodDetails // without the pod itself
+}
+
+// pod returns the known details of a pod.
+func (s *Source) pod(ask PodAsk) *PodDetails {
+	out := s.podLog.last(s.ctx, ask)
+	out.ListedPod, out.Waits, out.Found = s.cluster.Pod(ask.Namespace, ask.Name)
+	return &out
+}
+
+// last returns the events and the explained decision of a pod. It asks again if the last answers are old or about another pod.
+func (l *podLog) last(ctx context.Context, ask PodAsk) PodDetails {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); l.asked.IsZero() || l.ask != ask || now.Sub(l.asked) >= podInterval {
+		if l.ask != ask {
+			l.told = PodDetails{}
+		}
+		l.ask, l.asked = ask, now
+		ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
+		defer cancel()
+		var listing sync.WaitGroup
+		listing.Go(func() { l.told.Events, l.told.EventsErr = l.events(ctx, ask) })
+		l.decide(ctx, ask)
+		listing.Wait()
+	}
+	return l.told
+}
+
+// events lists the events about a pod, the newest first.
+func (l *podLog) events(ctx context.Context, ask PodAsk) ([]Event, error) {
+	about := fields.Set{"involvedObject.kind": "Pod", "involvedObject.name": ask.Name}
+	return listEvents(ctx, l.client, ask.Namespace, metav1.ListOptions{FieldSelector: about.String(), Limit: mostEvents})
+}
+
+// decide finds the decision about a pod, and explains it unless that is done already.
+func (l *podLog) decide(ctx context.Context, ask PodAsk) {
+	r, err := ask.Decision, error(nil)
+	if r == nil {
+		r, err = l.newest(ctx, ask)
+	}
+	l.told.DecisionErr = err
+	if err != nil || r == nil || l.told.Decision != nil && same(l.told.Decision, r) && l.told.Explained != "" {
+		return
+	}
+	l.told.Decision, l.told.Explained = r, ""
+	if l.explain == nil {
+		l.told.DecisionErr = errors.New("this program does not explain decisions")
+		return
+	}
+	l.told.Explained, l.told.DecisionErr = l.explain(*r)
+}
+
+// newest asks all schedulers for their last decision about a pod and returns the newest one. It returns an error only if no scheduler knows
+// a decision and one of them did not answer.
+func (l *podLog) newest(ctx context.Context, ask PodAsk) (newest *record.Record, err error) {
+	if len(l.servers) == 0 {
+		return nil, errNoScheduler
+	}
+	lists, errs := make([][]record.Record, len(l.servers)), make([]error, len(l.servers))
+	var asking sync.WaitGroup
+	for i, x := range l.servers {
+		asking.Go(func() {
+			lists[i], errs[i] = x.decisions.asker.Last(ctx, record.Query{Namespace: ask.Namespace, Pod: ask.Name, Limit: 1})
+		})
+	}
+	asking.Wait()
+	for _, r := range slices.Concat(lists...) {
+		if newest == nil || r.Time.After(newest.Time) {
+			newest = &r
+		}
+	}
+	if newest == nil {
+		for i, e := range errs {
+			if e != nil && l.servers[i].name != "" {
+				e = fmt.Errorf("%s: %w", l.servers[i].name, e)
+			}
+			err = errors.Join(err, e)
+		}
+	}
+	return newest, err
+}
