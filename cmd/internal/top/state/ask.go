@@ -58,7 +58,7 @@ func serversOf(cfg Config) []*server {
 func (s *Source) Details(ask Ask) Details {
 	out := Details{Node: ask.Node}
 	if ask.Node != "" {
-		out.Pods, out.Cards = s.cluster.PodsOn(ask.Node), s.cluster.CardsOf(ask.Node)
+		out.Pods, out.Cards = s.cluster.PodsOn(ask.Node), s.cluster.cardsOf(ask.Node)
 	}
 	if ask.Pods {
 		out.Pods = s.cluster.Pods()

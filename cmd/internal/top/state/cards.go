@@ -25,8 +25,8 @@ type Part struct {
 	Milli  int64  `json:"gpu"`              // thousandths of the card; pods that share a claim all have its whole amount
 }
 
-// CardsOf returns the GPUs of a node in their order; nil if there are none.
-func (c *Cluster) CardsOf(node string) []Card {
+// cardsOf returns the GPUs of a node in their order; nil if there are none.
+func (c *Cluster) cardsOf(node string) []Card {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.nodes[node]; s != nil {

@@ -26,7 +26,7 @@ func withPartitions(s *resourceapi.ResourceSlice) []*resourceapi.ResourceSlice {
 	return []*resourceapi.ResourceSlice{s, counters}
 }
 
-// CardsOf returns the cards of a node with the parts that pods have of them, by annotations and by claims: whole, shares and partitions.
+// cardsOf returns the cards of a node with the parts that pods have of them, by annotations and by claims: whole, shares and partitions.
 func TestCardsOf(t *testing.T) {
 	c := New()
 	c.SetNode(worker("a"))
@@ -50,7 +50,7 @@ func TestCardsOf(t *testing.T) {
 	set("both", "counted", 2000, cluster.Device(0)|cluster.Device(1))
 	half := gives("half", "a", "gpu-9-half", 0)
 	half.Results[0].ShareID = nil
-	c.ReplaceClaims([]Claim{gives("shared", "a", "gpu-1", 460), half, gives("left", "a", "gpu-0", 100), gives("gone", "gone", "gpu-0", 100)})
+	c.replaceClaims([]Claim{gives("shared", "a", "gpu-1", 460), half, gives("left", "a", "gpu-0", 100), gives("gone", "gone", "gpu-0", 100)})
 	want := []Card{
 		{Name: "gpu-0", Milli: 100, Parts: []Part{{Claim: "default/left", Device: "gpu-0", Milli: 100}}},
 		{Name: "gpu-1", Milli: 760, Parts: []Part{{Pod: "default/annotated", Milli: 300},
@@ -60,18 +60,18 @@ func TestCardsOf(t *testing.T) {
 		{Name: "gpu-9", Partitions: true, Milli: 500,
 			Parts: []Part{{Pod: "default/one", Claim: "default/half", Device: "gpu-9-half", Milli: 500}}},
 	}
-	if d := cmp.Diff(want, c.CardsOf("a")); d != "" {
+	if d := cmp.Diff(want, c.cardsOf("a")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
 	want = []Card{
 		{Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}}, {Milli: 1000, Parts: []Part{{Pod: "default/both", Milli: 1000}}},
 	}
-	if d := cmp.Diff(want, c.CardsOf("counted")); d != "" {
+	if d := cmp.Diff(want, c.cardsOf("counted")); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
 	all := c.Devices()
 	if len(all) != 2 || all[0].Node.Name != "a" || all[0].Node.GPU.Requested != 2060 || all[1].Node.Name != "counted" ||
-		cmp.Diff(c.CardsOf("a"), all[0].Cards)+cmp.Diff(want, all[1].Cards) != "" {
+		cmp.Diff(c.cardsOf("a"), all[0].Cards)+cmp.Diff(want, all[1].Cards) != "" {
 		t.Errorf("all nodes: %+v", all)
 	}
 	if d := cmp.Diff([]Model{{"G2", Usage{1, 9}}, {"", Usage{5, 8}}, {"T4", Usage{2, 3}}}, ModelsOf([]Node{
@@ -80,7 +80,7 @@ func TestCardsOf(t *testing.T) {
 		t.Errorf("models: -want +got\n%s", d)
 	}
 	for _, name := range []string{"plain", "nowhere"} {
-		if got := c.CardsOf(name); got != nil {
+		if got := c.cardsOf(name); got != nil {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

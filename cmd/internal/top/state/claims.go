@@ -17,8 +17,8 @@ type Claim struct {
 	Results         []resourceapi.DeviceRequestAllocationResult // nil without an allocation
 }
 
-// ClaimOf converts an API claim.
-func ClaimOf(c *resourceapi.ResourceClaim) Claim {
+// claimOf converts an API claim.
+func claimOf(c *resourceapi.ResourceClaim) Claim {
 	out := Claim{Namespace: c.Namespace, Name: c.Name}
 	if c.Status.Allocation != nil {
 		out.Results = c.Status.Allocation.Devices.Results
@@ -58,16 +58,16 @@ func (c *Cluster) SetSlice(s *resourceapi.ResourceSlice) {
 	c.devices.cards = nil
 }
 
-// DeleteSlice removes a ResourceSlice.
-func (c *Cluster) DeleteSlice(name string) {
+// deleteSlice removes a ResourceSlice.
+func (c *Cluster) deleteSlice(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.devices.slices, name)
 	c.devices.cards = nil
 }
 
-// ReplaceSlices makes the given ResourceSlices the only ones.
-func (c *Cluster) ReplaceSlices(all []*resourceapi.ResourceSlice) {
+// replaceSlices makes the given ResourceSlices the only ones.
+func (c *Cluster) replaceSlices(all []*resourceapi.ResourceSlice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.devices.slices)
@@ -85,16 +85,16 @@ func (c *Cluster) SetClaim(x Claim) {
 	c.devices.used = nil
 }
 
-// DeleteClaim removes a claim.
-func (c *Cluster) DeleteClaim(namespace, name string) {
+// deleteClaim removes a claim.
+func (c *Cluster) deleteClaim(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.devices.claims, podKey{unique.Make(namespace), name})
 	c.devices.used = nil
 }
 
-// ReplaceClaims makes the given claims the only ones.
-func (c *Cluster) ReplaceClaims(all []Claim) {
+// replaceClaims makes the given claims the only ones.
+func (c *Cluster) replaceClaims(all []Claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.devices.claims)

@@ -52,7 +52,7 @@ func TestDevicesInSlices(t *testing.T) {
 		c.SetPod(p, noon)
 	}
 	unallocated := Claim{Namespace: "default", Name: "waits"}
-	c.ReplaceClaims([]Claim{
+	c.replaceClaims([]Claim{
 		gives("a", "only", "gpu-1", 460), gives("b", "only", "gpu-2", 1000), gives("c", "both", "gpu-1", 500), gives("gone", "gone", "gpu-0", 1),
 		unallocated,
 	})
@@ -74,11 +74,11 @@ func TestDevicesInSlices(t *testing.T) {
 	if w := c.Workloads(); w[0].GPU != 300+1460 { // both pods have claim a
 		t.Errorf("the workload holds %d", w[0].GPU)
 	}
-	c.DeleteClaim("default", "b")
+	c.deleteClaim("default", "b")
 	c.SetClaim(gives("d", "only", "gpu-0", 100))
 	check("after changes", "both P100 800/2000 [0 800]", "only T4  560/3000 [100 460 0]")
-	c.DeleteSlice("only")
+	c.deleteSlice("only")
 	check("without a slice", "both P100 800/2000 [0 800]", "only  0/0 []")
-	c.ReplaceSlices(nil)
+	c.replaceSlices(nil)
 	check("without slices", "both P100 300/2000 [0 300]", "only  0/0 []")
 }

@@ -119,8 +119,8 @@ func (c *Cluster) SetPod(p Pod, now time.Time) {
 	c.setPod(p, now, true)
 }
 
-// DeletePod removes a pod.
-func (c *Cluster) DeletePod(namespace, name string) {
+// deletePodNamed removes a pod.
+func (c *Cluster) deletePodNamed(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deletePod(key(namespace, name))

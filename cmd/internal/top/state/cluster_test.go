@@ -111,12 +111,12 @@ func TestChanges(t *testing.T) {
 		{"deleted, and deleted again", func(c *Cluster) {
 			c.SetNode(worker("a"))
 			c.SetPod(pod("p", "a", 100, 1), noon)
-			c.DeletePod("default", "p")
-			c.DeletePod("default", "p")
+			c.deletePodNamed("default", "p")
+			c.deletePodNamed("default", "p")
 		}, []string{"a 0/0/0/0"}},
 		{"pending and deleted", func(c *Cluster) {
 			c.SetPod(pod("p", "", 100, 1), noon)
-			c.DeletePod("default", "p")
+			c.deletePodNamed("default", "p")
 		}, nil},
 		{"the node goes and returns under its pods", func(c *Cluster) {
 			c.SetNode(worker("a"))
@@ -148,8 +148,8 @@ func TestNothingIsKeptOfWhatIsGone(t *testing.T) {
 	c.SetPod(pod("p", "ghost", 1, 1), noon)
 	c.SetPod(pod("q", "", 1, 1), noon)
 	c.SetPod(pod("p", "other", 1, 1), noon) // moved, as after a pod of the same name was made again
-	c.DeletePod("default", "p")
-	c.DeletePod("default", "q")
+	c.deletePodNamed("default", "p")
+	c.deletePodNamed("default", "q")
 	c.Frame(noon.Add(time.Minute), All)
 	if len(c.nodes)+len(c.pods)+len(c.pending)+len(c.schedulers) != 0 {
 		t.Errorf("kept %d nodes, %d pods, %d pending, %d schedulers", len(c.nodes), len(c.pods), len(c.pending), len(c.schedulers))
@@ -293,7 +293,7 @@ func TestSumsFollowEveryHistory(t *testing.T) {
 			"node":        func(t *rapid.T) { n := nodeName.Draw(t, "n"); nodes[n] = true; c.SetNode(gpuWorker(n)) },
 			"delete node": func(t *rapid.T) { n := nodeName.Draw(t, "n"); delete(nodes, n); c.DeleteNode(n) },
 			"pod":         func(*rapid.T) { p := draw(); keep(p); c.SetPod(p, now) },
-			"delete pod":  func(t *rapid.T) { n := podName.Draw(t, "p"); delete(pods, n); c.DeletePod("default", n) },
+			"delete pod":  func(t *rapid.T) { n := podName.Draw(t, "p"); delete(pods, n); c.deletePodNamed("default", n) },
 			"time":        func(*rapid.T) { now = now.Add(700 * time.Millisecond) },
 			"list pods": func(t *rapid.T) {
 				clear(pods)

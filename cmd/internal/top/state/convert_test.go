@@ -83,7 +83,7 @@ func TestPodOf(t *testing.T) {
 			}}
 		}), want(func(p *Pod) { p.Node, p.Reason, p.Message = "", "Unschedulable", "no [2Jroom " })},
 	} {
-		if d := cmp.Diff(c.want, PodOf(c.pod)); d != "" {
+		if d := cmp.Diff(c.want, podOf(c.pod)); d != "" {
 			t.Errorf("%s: -want +got\n%s", c.name, d)
 		}
 	}
@@ -120,7 +120,7 @@ func TestNodeOf(t *testing.T) {
 		CPU: Usage{Allocatable: 63_500}, Memory: Usage{Allocatable: 256 << 30}, GPU: Usage{Allocatable: 8000}, Pods: Usage{Allocatable: 110},
 		GPUModel: "T4", Devices: make([]int64, 8),
 	}
-	if d := cmp.Diff(want, NodeOf(full)); d != "" {
+	if d := cmp.Diff(want, nodeOf(full)); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
 	for _, c := range []struct {
@@ -152,7 +152,7 @@ func TestNodeOf(t *testing.T) {
 		{"closed, without a role", v1.Node{Spec: v1.NodeSpec{Taints: []v1.Taint{{Key: "node-role.kubernetes.io/master",
 			Effect: v1.TaintEffectNoExecute}}}}, "Unknown", false, false, "none"},
 	} {
-		n := NodeOf(&c.node)
+		n := nodeOf(&c.node)
 		if n.Status != c.status || n.Ready != c.ready || n.Worker != c.worker || n.Role() != c.roleInView {
 			t.Errorf("%s: %q ready %v worker %v role %q", c.name, n.Status, n.Ready, n.Worker, n.Role())
 		}
@@ -221,7 +221,7 @@ func TestStatusOf(t *testing.T) {
 		"OOMKilled": {Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: ended(137, "OOMKilled")}},
 		"Evicted":   {Status: v1.PodStatus{Phase: v1.PodPending, Reason: "Evicted"}},
 	} {
-		if got := PodOf(&p).Status; got != want {
+		if got := podOf(&p).Status; got != want {
 			t.Errorf("%+v: %s, want %s", p.Status, got, want)
 		}
 	}

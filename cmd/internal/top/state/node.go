@@ -18,8 +18,8 @@ const (
 	roleLabel       = "kubernetes.io/role" // the older label, which kubectl still reads
 )
 
-// NodeOf converts an API node. Requested amounts stay zero: they come from the pods.
-func NodeOf(n *v1.Node) Node {
+// nodeOf converts an API node. Requested amounts stay zero: they come from the pods.
+func nodeOf(n *v1.Node) Node {
 	allocatable := kube.AmountsIn(n.Status.Allocatable)
 	gpus := &cluster.Node{}
 	kube.SetGPUs(gpus, n, allocatable)

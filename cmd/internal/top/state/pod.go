@@ -30,9 +30,9 @@ type Pod struct {
 	Message   string
 }
 
-// PodOf converts an API pod. It computes the effective request as kube-scheduler does, from
+// podOf converts an API pod. It computes the effective request as kube-scheduler does, from
 // containers, sidecars, init containers, overhead, pod-level resources and in-place resizes.
-func PodOf(p *v1.Pod) Pod {
+func podOf(p *v1.Pod) Pod {
 	requests := kube.Requests(p)
 	out := Pod{
 		Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Status: Printable(statusOf(p)), Scheduler: Printable(p.Spec.SchedulerName),

@@ -341,7 +341,7 @@ func TestValidate(t *testing.T) {
 // TestStrippingLosesNothing: an object gives the same sums whether it comes from a list or a watch.
 func TestStrippingLosesNothing(t *testing.T) {
 	p := apiPod("p", "a")
-	want := PodOf(p)
+	want := podOf(p)
 	once, err := stripPod(p)
 	if err != nil {
 		t.Fatal(err)

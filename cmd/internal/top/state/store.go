@@ -40,22 +40,22 @@ func nodeStore(c *Cluster) store[Node] {
 }
 
 func podStore(c *Cluster, now func() time.Time) store[Pod] {
-	return newStore(stripPod, func(p Pod) { c.SetPod(p, now()) }, func(p Pod) { c.DeletePod(p.Namespace, p.Name) },
+	return newStore(stripPod, func(p Pod) { c.SetPod(p, now()) }, func(p Pod) { c.deletePodNamed(p.Namespace, p.Name) },
 		func(all []Pod) { c.ReplacePods(all, now()) })
 }
 
 func sliceStore(c *Cluster) store[*resourceapi.ResourceSlice] {
-	return newStore(stripSlice, c.SetSlice, func(s *resourceapi.ResourceSlice) { c.DeleteSlice(s.Name) }, c.ReplaceSlices)
+	return newStore(stripSlice, c.SetSlice, func(s *resourceapi.ResourceSlice) { c.deleteSlice(s.Name) }, c.replaceSlices)
 }
 
 func claimStore(c *Cluster) store[Claim] {
-	return newStore(stripClaim, c.SetClaim, func(x Claim) { c.DeleteClaim(x.Namespace, x.Name) }, c.ReplaceClaims)
+	return newStore(stripClaim, c.SetClaim, func(x Claim) { c.deleteClaim(x.Namespace, x.Name) }, c.replaceClaims)
 }
 
 func stripNode(obj any) (Node, error) {
 	switch o := obj.(type) {
 	case *v1.Node:
-		return NodeOf(o), nil
+		return nodeOf(o), nil
 	case Node:
 		return o, nil
 	}
@@ -65,7 +65,7 @@ func stripNode(obj any) (Node, error) {
 func stripPod(obj any) (Pod, error) {
 	switch o := obj.(type) {
 	case *v1.Pod:
-		return PodOf(o), nil
+		return podOf(o), nil
 	case *strippedPod:
 		return o.Pod, nil
 	case Pod:
@@ -84,7 +84,7 @@ func stripSlice(obj any) (*resourceapi.ResourceSlice, error) {
 func stripClaim(obj any) (Claim, error) {
 	switch o := obj.(type) {
 	case *resourceapi.ResourceClaim:
-		return ClaimOf(o), nil
+		return claimOf(o), nil
 	case Claim:
 		return o, nil
 	}
@@ -105,7 +105,7 @@ func (p *strippedPod) DeepCopyObject() runtime.Object {
 func stripList(list *v1.PodList) *metainternal.List {
 	out := &metainternal.List{ListMeta: list.ListMeta, Items: make([]runtime.Object, len(list.Items))}
 	for i := range list.Items {
-		out.Items[i] = &strippedPod{PodOf(&list.Items[i])}
+		out.Items[i] = &strippedPod{podOf(&list.Items[i])}
 	}
 	return out
 }

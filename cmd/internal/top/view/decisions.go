@@ -90,7 +90,8 @@ func decisionColumns(c *canvas, decisions []state.Decision, node bool) []column[
 		column[state.Decision]{title: "DEVICE", extra: 1, cell: of(decidedDevices)})
 	cols = append(cols,
 		column[state.Decision]{title: "MARGIN", right: true, cell: of(marginText)},
-		column[state.Decision]{title: "RUNNER-UP", extra: extraIf(shadow || several), cell: func(d *state.Decision) string { return orDash(d.RunnerUp) }},
+		column[state.Decision]{title: "RUNNER-UP", extra: extraIf(shadow || several),
+			cell: func(d *state.Decision) string { return orDash(d.RunnerUp) }},
 		column[state.Decision]{title: "DEFAULT", cell: of(defaultText), style: differs},
 		column[state.Decision]{title: "LATENCY", right: true, cell: func(d *state.Decision) string { return c.st.Latency(d.Latency) }},
 		column[state.Decision]{title: "POLICY", extra: 1, cell: of(policyText)},

@@ -73,7 +73,7 @@ func (m *Model) titleLine() string {
 	every := "every " + m.cfg.Interval.String() + st.Dot
 	for _, right := range []string{st.Dim.Render(order+every) + clock, st.Dim.Render(order) + clock, clock} {
 		if ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width {
-			return st.Sides(left, right, m.width)
+			return st.sides(left, right, m.width)
 		}
 	}
 	return st.Fit(left, m.width)
@@ -145,14 +145,14 @@ func (m *Model) gaugeLines() []string {
 // do not fit, and then the bar.
 func (m *Model) gauge(label string, fraction float64, amounts string, width int) string {
 	st := &m.st
-	tail := st.Alarm(fraction).Render(st.FitRight(state.Percent(fraction), percentWidth))
+	tail := st.alarm(fraction).Render(st.fitRight(state.Percent(fraction), percentWidth))
 	left := st.Bold.Render(label) + " "
 	bar := width - ansi.StringWidth(left) - percentWidth
 	if rest := bar - 2 - ansi.StringWidth(amounts); rest >= smallBar {
 		bar, tail = rest, tail+"  "+st.Dim.Render(amounts)
 	}
 	if bar < 3 {
-		return st.Fit(left+st.Alarm(fraction).Render(state.Percent(fraction)), width)
+		return st.Fit(left+st.alarm(fraction).Render(state.Percent(fraction)), width)
 	}
 	return left + st.Bar(bar, fraction, false) + tail
 }
@@ -172,7 +172,7 @@ func (m *Model) schedulersLine() string {
 		right += st.Dim.Render(" std")
 	}
 	if len(m.frame.Schedulers) == 0 {
-		return st.Sides(st.Dim.Render("no pod bound yet"), right, m.width)
+		return st.sides(st.Dim.Render("no pod bound yet"), right, m.width)
 	}
 	parts := []string{}
 	for _, sc := range m.frame.Schedulers {
@@ -184,7 +184,7 @@ func (m *Model) schedulersLine() string {
 	}
 	room := m.width - ansi.StringWidth(label)
 	if left := label + st.Join(parts, room); ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width || narrow {
-		return st.Sides(left, right, m.width)
+		return st.sides(left, right, m.width)
 	}
-	return st.Sides(label+st.Join(parts, room-ansi.StringWidth(right)-2), right, m.width)
+	return st.sides(label+st.Join(parts, room-ansi.StringWidth(right)-2), right, m.width)
 }

@@ -52,15 +52,16 @@ func newHeatScreen(a arrows) *heatScreen {
 	for _, h := range heats {
 		s.heatKeys = append(s.heatKeys, bind(h.key, "map: "+h.name, h.key))
 	}
-	s.list = list[state.Node]{rows: s.nodes, texts: (*state.Node).Texts, noun: "node", none: always("no nodes in this cluster"), about: description{
-		name: "map", grid: true, open: bind("m", "heat map of the nodes", "m"),
-		keys:  append([]key.Binding{s.left, s.right, s.nextHeat}, s.heatKeys...),
-		hints: [][2]string{{"Tab", "next figure"}},
-		notes: []note{{title: "Heat map", lines: []string{
-			"  a cell for each worker, zone by zone; of several nodes, their mean",
-			"  its height, or in ASCII its digit, is the share of what is allocatable",
-		}}},
-	}}
+	s.list = list[state.Node]{rows: s.nodes, texts: (*state.Node).Texts, noun: "node", none: always("no nodes in this cluster"),
+		about: description{
+			name: "map", grid: true, open: bind("m", "heat map of the nodes", "m"),
+			keys:  append([]key.Binding{s.left, s.right, s.nextHeat}, s.heatKeys...),
+			hints: [][2]string{{"Tab", "next figure"}},
+			notes: []note{{title: "Heat map", lines: []string{
+				"  a cell for each worker, zone by zone; of several nodes, their mean",
+				"  its height, or in ASCII its digit, is the share of what is allocatable",
+			}}},
+		}}
 	return s
 }
 
@@ -188,7 +189,7 @@ func (s *heatScreen) draw(c *canvas, from, to int) []string {
 
 // drawCell draws a cell in the width of the layout.
 func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
-	sign, percent, style := c.st.HeatSign(cell.mean), state.Percent(cell.mean), c.st.Level(cell.mean)
+	sign, percent, style := c.st.heatSign(cell.mean), state.Percent(cell.mean), c.st.Level(cell.mean)
 	switch {
 	case cell.broken == len(cell.nodes):
 		sign, percent, style = "x", "x", c.st.Bad
@@ -200,9 +201,9 @@ func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
 	switch l.form {
 	case heatNames:
 		return style.Render(strings.Repeat(sign, 2)) + " " + c.st.Fit(cell.nodes[0].Name, l.width-9) +
-			style.Render(c.st.FitRight(percent, 5)) + " "
+			style.Render(c.st.fitRight(percent, 5)) + " "
 	case heatFigures:
-		return style.Render(sign+c.st.FitRight(percent, 4)) + " "
+		return style.Render(sign+c.st.fitRight(percent, 4)) + " "
 	}
 	return style.Render(strings.Repeat(sign, l.width))
 }
@@ -212,7 +213,7 @@ func (s *heatScreen) legend(c *canvas, l heatLayout) string {
 	scale := ""
 	for f := 0.5; f < float64(len(c.st.Heat)); f++ {
 		f := f / float64(len(c.st.Heat))
-		scale += c.st.Level(f).Render(c.st.HeatSign(f))
+		scale += c.st.Level(f).Render(c.st.heatSign(f))
 	}
 	parts := []string{
 		c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more",

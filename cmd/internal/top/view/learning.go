@@ -88,7 +88,7 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 	room := max(c.width-name-numbers*(numberWidth+len(c.gap()))-len(c.gap()), 1)
 	heading := []string{c.st.Fit("FIGURE", name)}
 	for _, title := range []string{"NOW", "LOW", "HIGH"}[:numbers] {
-		heading = append(heading, c.st.FitRight(title, numberWidth))
+		heading = append(heading, c.st.fitRight(title, numberWidth))
 	}
 	lines := append(s.above(c), c.st.Dim.Render(row(append(heading, s.span(c, room))...)))
 	if len(s.shown) == 0 {
@@ -99,10 +99,10 @@ func (s *learningScreen) draw(c *canvas, from, to int) []string {
 		l := &s.shown[from+i]
 		points, low, high := binned(l.Values, room)
 		now, known := l.Values.Last()
-		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.FitRight(number(now, known), numberWidth))}
+		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.fitRight(number(now, known), numberWidth))}
 		if numbers > 1 {
-			cells = append(cells, c.st.Dim.Render(c.st.FitRight(number(low, known), numberWidth)),
-				c.st.Dim.Render(c.st.FitRight(number(high, known), numberWidth)))
+			cells = append(cells, c.st.Dim.Render(c.st.fitRight(number(low, known), numberWidth)),
+				c.st.Dim.Render(c.st.fitRight(number(high, known), numberWidth)))
 		}
 		if from+i == c.cursor {
 			cells[0] = c.st.Chosen.Render(cells[0])
@@ -167,5 +167,5 @@ func (s *learningScreen) span(c *canvas, room int) string {
 		return ""
 	}
 	d := time.Duration(times[len(times)-1]-times[0]) * time.Second
-	return c.st.FitRight("LAST "+short(d), room)
+	return c.st.fitRight("LAST "+short(d), room)
 }

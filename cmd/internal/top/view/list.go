@@ -126,9 +126,9 @@ func drawTable[T any](c *canvas, cols []column[T], rows []T, from, to int) []str
 	place := func(i int, text string) string {
 		switch {
 		case cols[i].right:
-			return c.st.FitRight(text, wide[i])
+			return c.st.fitRight(text, wide[i])
 		case cols[i].middle:
-			return c.st.FitMiddle(text, wide[i])
+			return c.st.fitMiddle(text, wide[i])
 		}
 		return c.st.Fit(text, wide[i])
 	}

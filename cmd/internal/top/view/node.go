@@ -23,7 +23,8 @@ func newNodeScreen() *nodeScreen {
 	s := &nodeScreen{}
 	s.list = list[state.ListedPod]{
 		about: description{name: "node"}, ask: state.Ask{Decisions: true}, sorted: "pods by name",
-		noun: "pod", none: always("no pod is on this node"), id: podName, to: listedTarget, rows: s.pods, above: s.aboutNode, texts: (*state.ListedPod).Texts,
+		noun: "pod", none: always("no pod is on this node"), id: podName, to: listedTarget, rows: s.pods,
+		above: s.aboutNode, texts: (*state.ListedPod).Texts,
 		columns: func(c *canvas) []column[state.ListedPod] { return podColumns(c, s.shown, true) },
 	}
 	return s
@@ -115,7 +116,7 @@ func (s *nodeScreen) figures(c *canvas) string {
 		status = c.st.Warn.Render(shortStatus(n))
 	}
 	amount := func(name string, u state.Usage, text string) string {
-		return name + " " + c.st.Alarm(u.Fraction()).Render(state.Percent(u.Fraction())) + c.st.Dim.Render(" "+text)
+		return name + " " + c.st.alarm(u.Fraction()).Render(state.Percent(u.Fraction())) + c.st.Dim.Render(" "+text)
 	}
 	parts := []string{c.st.Bold.Render(n.Name), status, amount("CPU", n.CPU, cpuText(n)), amount("memory", n.Memory, memoryText(n))}
 	if n.GPU != (state.Usage{}) {

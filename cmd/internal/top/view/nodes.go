@@ -172,10 +172,10 @@ func (c *canvas) usage(title string, extra int, of func(*state.Node) state.Usage
 	return column[state.Node]{title: title, extra: extra, right: bar == 0, width: bar + percentWidth, draw: func(n *state.Node) string {
 		u := of(n)
 		if u == (state.Usage{}) { // the node does not have the resource
-			return c.st.Dim.Render(c.st.FitRight("-", bar+percentWidth))
+			return c.st.Dim.Render(c.st.fitRight("-", bar+percentWidth))
 		}
 		f, faint := u.Fraction(), !n.Worker
-		return c.st.Bar(bar, f, faint) + c.st.Alarm(f).Faint(faint).Render(c.st.FitRight(state.Percent(f), percentWidth))
+		return c.st.Bar(bar, f, faint) + c.st.alarm(f).Faint(faint).Render(c.st.fitRight(state.Percent(f), percentWidth))
 	}}
 }
 
@@ -199,13 +199,13 @@ func (c *canvas) devices() column[state.Node] {
 		}
 		for _, used := range shown {
 			if used == 0 {
-				text += c.st.Dim.Render(c.st.FitRight(c.st.Idle, each))
+				text += c.st.Dim.Render(c.st.fitRight(c.st.Idle, each))
 			} else {
-				text += c.st.FitRight(state.DevicePercent(used), each)
+				text += c.st.fitRight(state.DevicePercent(used), each)
 			}
 		}
 		if more := len(n.Devices) - len(shown); more > 0 {
-			text += c.st.Dim.Render(c.st.FitRight(fmt.Sprintf("+%d", more), each))
+			text += c.st.Dim.Render(c.st.fitRight(fmt.Sprintf("+%d", more), each))
 		}
 		return c.st.Fit(text, each*most)
 	}}

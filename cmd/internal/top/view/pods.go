@@ -133,7 +133,7 @@ func (s *podScreen) details(c *canvas) []string {
 	}
 	for i := range p.Events {
 		e := &p.Events[i]
-		lines = append(lines, c.st.FitRight(state.Age(c.frame.Time, e.Time), 5)+"  "+state.Printable(e.Reason))
+		lines = append(lines, c.st.fitRight(state.Age(c.frame.Time, e.Time), 5)+"  "+state.Printable(e.Reason))
 		for _, l := range c.indented(state.Excluded(e.Message), 7) {
 			lines = append(lines, c.st.Dim.Render(l))
 		}

@@ -157,7 +157,7 @@ func (s *shadowScreen) means(c *canvas) []string {
 	var lines []string
 	for i, m := range rows {
 		line := strings.Join([]string{
-			c.st.Fit(m.Of, wide[0]), c.st.FitRight(m.Real, wide[1]), c.st.FitRight(state.Printable(m.Ours), wide[2]), m.Difference,
+			c.st.Fit(m.Of, wide[0]), c.st.fitRight(m.Real, wide[1]), c.st.fitRight(state.Printable(m.Ours), wide[2]), m.Difference,
 		}, c.gap())
 		style := c.st.Plain
 		if i == 0 {
@@ -243,9 +243,9 @@ func (s *shadowScreen) curves(c *canvas) []string {
 	if c.height >= 40 {
 		height = 3
 	}
-	span := c.st.FitRight("LAST "+short(time.Duration(seconds)*time.Second), room)
+	span := c.st.fitRight("LAST "+short(time.Duration(seconds)*time.Second), room)
 	titles := []string{
-		c.st.Fit("OVER TIME", name), c.st.FitRight("NOW", numberWidth), c.st.FitRight("LOW", numberWidth), c.st.FitRight("HIGH", numberWidth),
+		c.st.Fit("OVER TIME", name), c.st.fitRight("NOW", numberWidth), c.st.fitRight("LOW", numberWidth), c.st.fitRight("HIGH", numberWidth),
 		span,
 	}
 	lines := []string{c.st.Dim.Render(strings.Join(titles, c.gap()))}
@@ -261,8 +261,8 @@ func (s *shadowScreen) curves(c *canvas) []string {
 		now, has := values.Last()
 		drawn := c.st.Curve(cells, low, high, height)
 		row := []string{
-			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.FitRight(number(now, has), numberWidth)),
-			c.st.FitRight(number(low, has), numberWidth), c.st.FitRight(number(high, has), numberWidth),
+			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.fitRight(number(now, has), numberWidth)),
+			c.st.fitRight(number(low, has), numberWidth), c.st.fitRight(number(high, has), numberWidth),
 		}
 		lines = append(lines, strings.Join(append(row, strings.Repeat(" ", room-len(cells))+drawn[0]), c.gap()))
 		for _, below := range drawn[1:] {

@@ -76,16 +76,16 @@ func (st *styles) Level(fraction float64) lipgloss.Style {
 	return st.Good
 }
 
-// Alarm returns the style of a figure: coloured from warnFrom on.
-func (st *styles) Alarm(fraction float64) lipgloss.Style {
+// alarm returns the style of a figure: coloured from warnFrom on.
+func (st *styles) alarm(fraction float64) lipgloss.Style {
 	if fraction < warnFrom {
 		return st.Plain
 	}
 	return st.Level(fraction)
 }
 
-// HeatSign is the sign of a fraction in the heat map.
-func (st *styles) HeatSign(fraction float64) string {
+// heatSign is the sign of a fraction in the heat map.
+func (st *styles) heatSign(fraction float64) string {
 	switch {
 	case fraction <= 0:
 		return st.Idle
@@ -135,18 +135,18 @@ func (st *styles) Fit(s string, width int) string {
 	return s + strings.Repeat(" ", max(width-w, 0))
 }
 
-// FitRight cuts or pads text to exactly width cells, aligned right.
-func (st *styles) FitRight(s string, width int) string {
+// fitRight cuts or pads text to exactly width cells, aligned right.
+func (st *styles) fitRight(s string, width int) string {
 	if w := ansi.StringWidth(s); w < width {
 		return strings.Repeat(" ", width-w) + s
 	}
 	return st.Fit(s, width)
 }
 
-// FitMiddle cuts a name in the middle, or pads it, to exactly width cells. It keeps the workload's name and the end, by which the pods
+// fitMiddle cuts a name in the middle, or pads it, to exactly width cells. It keeps the workload's name and the end, by which the pods
 // of a workload differ: "shop/valiant-maple-6f7c9d8b5-gcjkv" becomes "shop/valiant-maple…gcjkv". In less room it first shortens what
 // stands before the last slash, such as the namespace.
-func (st *styles) FitMiddle(s string, width int) string {
+func (st *styles) fitMiddle(s string, width int) string {
 	w := ansi.StringWidth(s)
 	if w <= width || width < 8 {
 		return st.Fit(s, width)
@@ -185,8 +185,8 @@ func stemOf(name string) string {
 	return stem
 }
 
-// Sides puts one text at each end of a line. If both do not fit, it leaves out the right one.
-func (st *styles) Sides(left, right string, width int) string {
+// sides puts one text at each end of a line. If both do not fit, it leaves out the right one.
+func (st *styles) sides(left, right string, width int) string {
 	l, r := ansi.StringWidth(left), ansi.StringWidth(right)
 	if r == 0 || l+r+2 > width {
 		return st.Fit(left, width)

@@ -56,14 +56,14 @@ func TestFitMiddle(t *testing.T) {
 		{"name/without.dashes.but.very.long", 20, "n…/withou….very.long"},
 		{"short/", 8, "short/  "},
 	} {
-		if got := st.FitMiddle(c.name, c.width); got != c.want {
+		if got := st.fitMiddle(c.name, c.width); got != c.want {
 			t.Errorf("%s in %d: %q, want %q", c.name, c.width, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s, width := rapid.StringMatching(`[a-zé世/-]{0,40}`).Draw(t, "name"), rapid.IntRange(0, 50).Draw(t, "width")
 		st := newStyles(Look{Unicode: rapid.Bool().Draw(t, "unicode")})
-		if got := st.FitMiddle(s, width); ansi.StringWidth(got) != width {
+		if got := st.fitMiddle(s, width); ansi.StringWidth(got) != width {
 			t.Fatalf("%q in %d cells is %q", s, width, got)
 		}
 	})

@@ -99,7 +99,7 @@ func (m *Model) rows() int {
 func (m *Model) footer() string {
 	st := &m.st
 	if m.typing != nothing {
-		return st.Sides(m.input.View(), m.position(), m.width)
+		return st.sides(m.input.View(), m.position(), m.width)
 	}
 	left := m.hints()
 	if m.notice != "" {
@@ -107,7 +107,7 @@ func (m *Model) footer() string {
 	} else if text := m.page().text; text != "" {
 		left = st.Dim.Render("filter ") + st.Accent.Render(text) + st.Dim.Render("  Esc clears")
 	}
-	return st.Sides(left, m.position(), m.width)
+	return st.sides(left, m.position(), m.width)
 }
 
 // position tells the visible rows: "1–17 of 1000".
