@@ -63,7 +63,7 @@ func runsimCommand() *ucli.Command {
 		Flags: cli.Grouped(append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
 			cli.Group{Heading: "random pods", Flags: "mem-load pod-load shapes replicas-min replicas-max interval"},
 			cli.Group{Heading: "a plan, record or trace", Flags: "format speed limit inflate claims extended-resources"},
-			cli.Group{Heading: "names and output", Flags: "namespace run image csv out output settle"}),
+			cli.Group{Heading: "names and output", Flags: "namespace run image csv output settle"}),
 		Action: func(c *ucli.Context) error { return kubeconfig.Explain(runSim(c)) },
 	}
 }

@@ -27,11 +27,6 @@ const (
 	logRefusalAgain = time.Minute
 )
 
-var objectiveAnnotations = set.Counters("objective_annotations_total",
-	"Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, "+
-		"not known to the network, or outside of the limits.",
-	"profile", "result")
-
 // objectiveReader reads the annotations for one profile. It is not safe for concurrent use.
 type objectiveReader struct {
 	profile    string

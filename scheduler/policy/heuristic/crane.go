@@ -23,14 +23,14 @@ var craneTerms = [...]craneTerm{
 var craneHot = [...]struct{ window, count float64 }{{300, 5}, {60, 2}}
 
 // CraneDynamic prefers the nodes that used least lately and of which few were chosen just now: the plugin Dynamic of
-// gocrane/craneScore-scheduler (pkg/plugins/dynamic) with its default policy. The score is 100·Σ w·(1 - usage)/Σ w over CPU
+// gocrane/crane-scheduler (pkg/plugins/dynamic) with its default policy. The score is 100·Σ w·(1 - usage)/Σ w over CPU
 // and memory, with weight 0.2 for the mean of five minutes, 0.3 for the maximum of an hour and 0.5 for that of a
 // day, minus 10 times the hot value: one for each five pods bound within five minutes, and for each two within one.
 // Nodes above 65 % in the mean or 75 % in the hour's maximum are filtered.
 type CraneDynamic struct{}
 
 // Name implements policy.Policy.
-func (CraneDynamic) Name() string { return "craneScore-dynamic" }
+func (CraneDynamic) Name() string { return "crane-dynamic" }
 
 // Score implements policy.Policy.
 func (CraneDynamic) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {

@@ -19,14 +19,14 @@ const (
 )
 
 // KoordinatorLoadAware prefers the nodes with the most unused capacity by measured use: the plugin LoadAwareScheduling of
-// koordinatorScore-sh/koordinatorScore (pkg/scheduler/plugins/loadaware). A pod is estimated to use
+// koordinator-sh/koordinator (pkg/scheduler/plugins/loadaware). A pod is estimated to use
 // max(request, limit) · 0.85 of CPU and · 0.70 of memory. The score is the mean over CPU and memory of
 // 100·(capacity - used)/capacity, where used is the measured mean with the estimates for this pod and for those that
 // the measurement lacks. Nodes above 65 % of CPU or 95 % of memory are filtered.
 type KoordinatorLoadAware struct{}
 
 // Name implements policy.Policy.
-func (KoordinatorLoadAware) Name() string { return "koordinatorScore-load-aware" }
+func (KoordinatorLoadAware) Name() string { return "koordinator-load-aware" }
 
 // Score implements policy.Policy.
 func (KoordinatorLoadAware) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {

@@ -41,7 +41,7 @@ func pod(requests, limits cluster.Resources) *cluster.Pod {
 
 // The scores are computed by hand from the formulas in the docs of the policies.
 func TestFormulas(t *testing.T) {
-	tlp, lvrb, koordinatorScore, craneScore := heuristic.TargetLoadPacking{}, heuristic.LoadVariationRiskBalancing{}, heuristic.KoordinatorLoadAware{},
+	tlp, lvrb, koordinator, crane := heuristic.TargetLoadPacking{}, heuristic.LoadVariationRiskBalancing{}, heuristic.KoordinatorLoadAware{},
 		heuristic.CraneDynamic{}
 	limit200 := pod(cluster.Resources{MilliCPU: 100}, cluster.Resources{MilliCPU: 200})
 	request400 := pod(cluster.Resources{MilliCPU: 400}, cluster.Resources{})
@@ -72,21 +72,21 @@ func TestFormulas(t *testing.T) {
 		{"bounded by 1", lvrb, half, node(cluster.Statistics{Mean: 9000, Deviation: 9000}, mean(0)), 0},
 		{"by requests: CPU 0.375/2, memory 0.3/2", lvrb, half, unmeasured(4000), 81},
 
-		{"CPU 45 with 1,700 more, memory 73 with 700 more", koordinatorScore, estimated, node(mean(500), mean(2000)), 59},
-		{"without request: 250 thousandths, and 200 MiB do not fit: (81 + 0)/2", koordinatorScore, nothing, node(mean(500), mean(2000)), 40},
-		{"a pod that the measurement lacks: CPU 42 with 85 more, memory 66 with 700 more", koordinatorScore, estimated,
+		{"CPU 45 with 1,700 more, memory 73 with 700 more", koordinator, estimated, node(mean(500), mean(2000)), 59},
+		{"without request: 250 thousandths, and 200 MiB do not fit: (81 + 0)/2", koordinator, nothing, node(mean(500), mean(2000)), 40},
+		{"a pod that the measurement lacks: CPU 42 with 85 more, memory 66 with 700 more", koordinator, estimated,
 			node(mean(500), mean(2000), bound(10, 100)), 54},
-		{"over 65 % of CPU: filtered, CPU 0, memory 73", koordinatorScore, estimated, node(mean(2640), mean(2000)), 36 - 1000},
-		{"over 95 % of memory: filtered", koordinatorScore, estimated, node(mean(500), mean(9600)), 22 - 1000},
-		{"by requests: CPU 32, memory 83", koordinatorScore, estimated, unmeasured(4000), 57},
+		{"over 65 % of CPU: filtered, CPU 0, memory 73", koordinator, estimated, node(mean(2640), mean(2000)), 36 - 1000},
+		{"over 95 % of memory: filtered", koordinator, estimated, node(mean(500), mean(9600)), 22 - 1000},
+		{"by requests: CPU 32, memory 83", koordinator, estimated, unmeasured(4000), 57},
 
-		{"CPU 0.15 + 0.15 + 0.125, memory 0.18 + 0.24 + 0.3, over 2", craneScore, nothing, node(craneCPU, craneMemory), 57},
-		{"six pods in five minutes, three in one: 20 less", craneScore, nothing,
+		{"CPU 0.15 + 0.15 + 0.125, memory 0.18 + 0.24 + 0.3, over 2", crane, nothing, node(craneCPU, craneMemory), 57},
+		{"six pods in five minutes, three in one: 20 less", crane, nothing,
 			node(craneCPU, craneMemory, bound(299, 0), bound(200, 0), bound(100, 0), bound(60, 0), bound(9, 0), bound(1, 0)), 37},
-		{"a share above 1 counts against the others", craneScore, nothing, node(cluster.Statistics{DayMax: 9000}, mean(0)), 43},
-		{"65 % in the mean is filtered above", craneScore, nothing, node(cluster.Statistics{Mean: 2640}, mean(0)), 93 - 1000},
-		{"75 % in the hour is filtered above", craneScore, nothing, node(cluster.Statistics{HourMax: 3040}, mean(0)), 88 - 1000},
-		{"by requests: 0.75 and 0.9", craneScore, nothing, unmeasured(4000), 82},
+		{"a share above 1 counts against the others", crane, nothing, node(cluster.Statistics{DayMax: 9000}, mean(0)), 43},
+		{"65 % in the mean is filtered above", crane, nothing, node(cluster.Statistics{Mean: 2640}, mean(0)), 93 - 1000},
+		{"75 % in the hour is filtered above", crane, nothing, node(cluster.Statistics{HourMax: 3040}, mean(0)), 88 - 1000},
+		{"by requests: 0.75 and 0.9", crane, nothing, unmeasured(4000), 82},
 	} {
 		t.Run(c.p.Name()+": "+c.name, func(t *testing.T) {
 			s := &cluster.Snapshot{Nodes: []*cluster.Node{c.node}, Now: now}
