@@ -189,7 +189,7 @@ RACE         = GOFLAGS='$(strip $(GOFLAGS) $(MODFLAGS))' go test -race -vet=off 
 test-race: ## Run the tests of what runs at the same time with the race detector, but of packages with Kubernetes only the plugin's
 	set -o pipefail; p=$(NOKUBERNETES) && $(RACE) ./scheduler/plugin $$p
 
-# TestClaimCases places a hundred pods one after another, as TestClaims does a few, and two tests draw much and start nothing; they would
+# TestClaimCases plays a hundred cases with a scheduler each, as TestClaims plays a few, and two tests draw much and start nothing; they would
 # take minutes more. On a busy machine with two cores, scheduler/server needs more than Go's ten minutes.
 .PHONY: test-race-all
 test-race-all: ## The same with all packages (takes many minutes more)
@@ -205,7 +205,7 @@ test-release:
 	$(GOBUILD) -o /dev/null ./cmd/kwokcluster
 	$(GOBUILD) -o /dev/null ./cmd/gnnsched
 	$(GO) test -vet=off ./internal/kuberelease ./scheduler/plugin ./scheduler/plugin/dra ./workload/record/...
-	$(GO) test -vet=off -run '^(TestClaims|TestDeviceTaintRules)$$' ./scheduler/server
+	$(GO) test -vet=off -run '^(TestClaims|TestClaimCasesOnServer)$$' ./scheduler/server
 
 .PHONY: test-compose
 test-compose: trainer ## Start the services of Docker Compose and check them, if a Docker engine answers

@@ -22,9 +22,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -82,53 +84,101 @@ func casePools() []nodepool.Pool {
 	}}}
 }
 
-// Upstream's cases, in our words, come out alike through its own plugins and through ours.
-func TestClaimCases(t *testing.T) {
-	l := newLabOn(t, casePools())
-	config := Config{QPS: 1000, Profiles: []Profile{
+// caseConfig has profiles of upstream's plugins, of a policy, and of a network.
+func caseConfig() Configuration {
+	return withUpstream{Config{QPS: 1000, Profiles: []Profile{
 		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
 		{SchedulerName: "net", Args: Args{Variant: "gpu-gnn", Deadline: metav1.Duration{Duration: patience}}},
-	}}
-	defer l.start(context.Background(), t, withUpstream{config}, l.cluster.Kubeconfig())()
+	}}}
+}
+
+// eachCase gives a function every case, with its name: FILE/CASE.
+func eachCase(t *testing.T, f func(name string, c claimCase)) {
+	t.Helper()
 	files, err := filepath.Glob("testdata/claimcases/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	before, played := map[string]map[string]int{"best": l.choices(t, "best"), "net": l.choices(t, "net")}, map[string]bool{}
 	for _, file := range files {
 		for _, c := range readCases(t, file) {
-			profiles := []string{upstreamProfile, "best"}
-			if strings.HasSuffix(file, "requests.yaml") { // the network chooses several devices there
-				profiles = append(profiles, "net")
-			}
-			for _, profile := range profiles {
-				t.Run(fmt.Sprintf("%s/%s/%s", strings.TrimSuffix(filepath.Base(file), ".yaml"), c.Name, profile), func(t *testing.T) {
-					played[profile] = true
-					defer l.checkOther(t, profile, c.Other)()
-					l.testCase(t, c, profile)
-				})
-			}
+			f(strings.TrimSuffix(filepath.Base(file), ".yaml")+"/"+c.Name, c)
 		}
 	}
-	t.Run("drivers", l.testDrivers)
-	t.Run("slices change", l.testChangingSlices)
+}
+
+// Upstream's cases, in our words, come out alike through its own plugins and through ours.
+func TestClaimCases(t *testing.T) {
+	before, played := map[string]map[string]int{"best": choices(t, "best"), "net": choices(t, "net")}, map[string]bool{}
+	eachCase(t, func(name string, c claimCase) {
+		profiles := []string{upstreamProfile, "best"}
+		if strings.HasPrefix(name, "requests/") { // the network chooses several devices there
+			profiles = append(profiles, "net")
+		}
+		for _, profile := range profiles {
+			t.Run(name+"/"+profile, func(t *testing.T) {
+				played[profile] = true
+				defer checkOther(t, profile, c.Other)()
+				newCaseBed(t, caseConfig()).testCase(t, c, profile)
+			})
+		}
+	})
+	t.Run("drivers", testDrivers)
 	for profile, was := range before {
-		if got := l.choices(t, profile); got["taken"] == was["taken"] && played[profile] {
+		if got := choices(t, profile); got["taken"] == was["taken"] && played[profile] {
 			t.Errorf("choices of %s: %v, before %v", profile, got, was)
 		}
 	}
 }
 
+// serverCases are the cases that are played through an API server, too: what differs there is how claims come, change and go.
+var serverCases = []string{
+	"alternatives/the first that fits", "capacity/partitions exclude each other", "capacity/shares of a device",
+	"extended/by the name of the class's resource", "nodes/slices that vanish and come back", "requests/admin access",
+	"sharing/a claim deleted and made anew", "sharing/a device is free after its pod", "sharing/one claim for many pods",
+	"taints/a taint that goes",
+}
+
+// Through an API server, ten cases come out as in memory. Rules taint devices alike for upstream's plugins and for ours, with the feature
+// gate that Kubernetes 1.36 has off by default.
+func TestClaimCasesOnServer(t *testing.T) {
+	gates := switchGate(t, features.DRADeviceTaintRules)
+	l := newLabWith(t, kwok.Config{Pools: casePools(), FeatureGates: gates, RuntimeConfig: []string{"resource.k8s.io/v1beta2=true"}})
+	l.gates = gates
+	defer l.start(context.Background(), t, caseConfig(), l.cluster.Kubeconfig())()
+	found := 0
+	eachCase(t, func(name string, c claimCase) {
+		if slices.Contains(serverCases, name) {
+			found++
+			t.Run(name, func(t *testing.T) { l.testCase(t, c, "best") })
+		}
+	})
+	if found != len(serverCases) {
+		t.Errorf("%d of %d cases are in testdata", found, len(serverCases))
+	}
+	for _, c := range readCases(t, "testdata/taintrules.yaml") {
+		for _, profile := range []string{upstreamProfile, "best"} {
+			t.Run(c.Name+"/"+profile, func(t *testing.T) {
+				l.testCase(t, c, profile)
+				rules := l.objects(t, "DeviceTaintRule", "")
+				if err := rules.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	t.Run("slices change", l.testChangingSlices)
+}
+
 // checkOther returns a check that since then pods of a profile got other devices than were chosen if, and only if, there is a reason.
-func (l *lab) checkOther(t *testing.T, profile, reason string) func() {
+func checkOther(t *testing.T, profile, reason string) func() {
 	t.Helper()
 	if profile == upstreamProfile { // it chooses none
 		return func() {}
 	}
-	was := l.choices(t, profile)["other"]
+	was := choices(t, profile)["other"]
 	return func() {
 		t.Helper()
-		if n := l.choices(t, profile)["other"] - was; (n > 0) != (reason != "") {
+		if n := choices(t, profile)["other"] - was; (n > 0) != (reason != "") {
 			t.Errorf("%d pods got other devices than were chosen; the reason for them is %q", n, reason)
 		}
 	}
@@ -174,14 +224,22 @@ func versionOf(kind string) schema.GroupVersionKind {
 	return resourceapi.SchemeGroupVersion.WithKind(kind)
 }
 
-// testCase plays a case in a namespace of its own.
-func (l *lab) testCase(t *testing.T, c claimCase, profile string) {
+// caseNamespace makes a namespace for a case, with labels beside its own. A bed ends with its case; of a cluster, the case's objects go.
+func (l *lab) caseNamespace(t *testing.T, labels map[string]string) string {
+	t.Helper()
+	if l.memory != nil {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "case", Labels: labels}}
+		if _, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return ns.Name
+	}
 	claimNamespaces++
 	ns := l.namespace(t, fmt.Sprint("case-", claimNamespaces))
-	if len(c.NamespaceLabels) > 0 {
+	if len(labels) > 0 {
 		x, err := l.client.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 		if err == nil {
-			maps.Copy(x.Labels, c.NamespaceLabels)
+			maps.Copy(x.Labels, labels)
 			_, err = l.client.CoreV1().Namespaces().Update(t.Context(), x, metav1.UpdateOptions{})
 		}
 		if err != nil {
@@ -189,17 +247,21 @@ func (l *lab) testCase(t *testing.T, c claimCase, profile string) {
 		}
 	}
 	t.Cleanup(func() { l.cleanCase(t, ns) })
+	return ns
+}
+
+// testCase plays a case in a namespace of its own.
+func (l *lab) testCase(t *testing.T, c claimCase, profile string) {
+	ns := l.caseNamespace(t, c.NamespaceLabels)
 	l.applyAll(t, ns, profile, readBase(t))
 	for i, s := range c.Steps {
 		for _, name := range s.Delete {
 			kind, name, _ := strings.Cut(name, "/")
-			if err := l.objects(t, kind, ns).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-				t.Fatal(err)
-			}
+			l.remove(t, ns, kind, name)
 		}
 		for j := range s.Apply {
 			served, serves, _ := unstructured.NestedString(s.Apply[j].Object, "spec", "extendedResourceName")
-			if serves { // the class of the case before has gone
+			if serves && l.memory == nil { // the class of the case before has gone
 				l.untilLacking(t, ns, served, "3 Insufficient cpu, 3 Insufficient "+served)
 			}
 			l.applyAll(t, ns, profile, s.Apply[j:j+1])
@@ -258,10 +320,37 @@ func (l *lab) applyAll(t *testing.T, ns, profile string, all []unstructured.Unst
 	for i := range all {
 		o := all[i].DeepCopy()
 		complete(t, o, profile)
+		if l.memory != nil {
+			l.memory.apply(t, namespaceOf(o.GetKind(), ns), o)
+			continue
+		}
 		if _, err := l.objects(t, o.GetKind(), ns).Apply(t.Context(), o.GetName(), o,
 			metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// namespaceOf returns the namespace of an object of a kind, if it has one.
+func namespaceOf(kind, ns string) string {
+	if caseKinds[kind] {
+		return ""
+	}
+	return ns
+}
+
+// remove deletes an object at once.
+func (l *lab) remove(t *testing.T, ns, kind, name string) {
+	t.Helper()
+	var err error
+	if l.memory != nil {
+		gvr, _ := meta.UnsafeGuessKindToResource(versionOf(kind))
+		err = l.memory.client.Tracker().Delete(gvr, namespaceOf(kind, ns), name)
+	} else {
+		err = l.objects(t, kind, ns).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

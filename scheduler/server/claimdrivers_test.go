@@ -49,16 +49,15 @@ var driverCases = []struct {
 }
 
 // The slices of published drivers are read as what they are, and pods get their devices.
-func (l *lab) testDrivers(t *testing.T) {
+func testDrivers(t *testing.T) {
 	files, err := filepath.Glob("testdata/drivers/*.yaml")
 	if err != nil || len(files) != len(driverCases) {
 		t.Errorf("%d files, %d cases, %v", len(files), len(driverCases), err)
 	}
 	for _, c := range driverCases {
 		t.Run(c.file, func(t *testing.T) {
-			claimNamespaces++
-			ns := l.namespace(t, fmt.Sprint("driver-", claimNamespaces))
-			t.Cleanup(func() { l.cleanCase(t, ns) })
+			l := newCaseBed(t, caseConfig())
+			ns := l.caseNamespace(t, nil)
 			text, err := os.ReadFile("testdata/drivers/" + c.file + ".yaml")
 			var all []unstructured.Unstructured
 			if err == nil {
@@ -67,7 +66,7 @@ func (l *lab) testDrivers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.checkOther(t, "best", c.other)()
+			defer checkOther(t, "best", c.other)()
 			l.applyAll(t, ns, "best", all)
 			for i, pod := range c.pods {
 				template, want, _ := strings.Cut(pod, ": ")
@@ -121,9 +120,7 @@ func (l *lab) readCards(t *testing.T, ns string) (model, used string) {
 // A driver publishes its slice again and again, with its devices in another order, and takes it away now and then, while pods come through
 // both allocators. In the end each pod has a device, and no device has two.
 func (l *lab) testChangingSlices(t *testing.T) {
-	claimNamespaces++
-	ns := l.namespace(t, fmt.Sprint("changing-", claimNamespaces))
-	t.Cleanup(func() { l.cleanCase(t, ns) })
+	ns := l.caseNamespace(t, nil)
 	l.applyAll(t, ns, "best", readBase(t))
 	const devices = 8
 	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "changing"}, Spec: resourceapi.ResourceSliceSpec{

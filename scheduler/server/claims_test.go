@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster/kube"
@@ -79,19 +80,25 @@ func (l *lab) allocated(t *testing.T, namespace string) map[string]string {
 }
 
 // choices returns the metric of a profile's choices, by choice. It counts for the process, so also what other tests chose.
-func (l *lab) choices(t *testing.T, profile string) map[string]int {
+func choices(t *testing.T, profile string) map[string]int {
 	t.Helper()
-	status, body := l.get(t, "/metrics", l.cluster.REST().BearerToken)
-	if status != 200 {
-		t.Fatalf("metrics: %d", status)
+	all, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
 	}
 	out := map[string]int{}
-	for line := range strings.Lines(body) {
-		var choice, of string
-		var n int
-		line = strings.NewReplacer(`{choice="`, " ", `",profile="`, " ", `"}`, "").Replace(line)
-		if k, _ := fmt.Sscanf(line, "gnnsched_claim_choices_total %s %s %d", &choice, &of, &n); k == 3 && of == profile {
-			out[choice] = n
+	for _, family := range all {
+		if family.GetName() != "gnnsched_claim_choices_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["profile"] == profile {
+				out[labels["choice"]] = int(m.GetCounter().GetValue())
+			}
 		}
 	}
 	return out
@@ -109,7 +116,7 @@ func TestClaims(t *testing.T) {
 	profiles := []string{"best", "net"}
 	before := map[string]map[string]int{}
 	for _, profile := range profiles {
-		before[profile] = l.choices(t, profile)
+		before[profile] = choices(t, profile)
 	}
 	for _, c := range []struct {
 		name string
@@ -157,7 +164,7 @@ func TestClaims(t *testing.T) {
 	t.Run("one ledger", l.testOneLedger)
 	t.Run("slices", l.testHostileSlices)
 	for _, profile := range profiles {
-		was, is := before[profile], l.choices(t, profile)
+		was, is := before[profile], choices(t, profile)
 		chose := slices.Contains(l.claimed, profile) // with -run, some subtests only
 		if is["other"] > was["other"] || is["taken"] > was["taken"] != chose {
 			t.Errorf("choices of %s: %v, before %v; it gave pods with claims a node: %v", profile, is, was, chose)

@@ -19,14 +19,19 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/featuregate"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-base/metrics/testutil"
 
 	"gnnsched/gnn/checkpoint"
@@ -41,8 +46,9 @@ import (
 // cluster itself because testbed imports this package, so a test inside this package cannot use it.
 type lab struct {
 	cluster *kwok.Cluster
-	client  *kubernetes.Clientset
+	client  kubernetes.Interface
 	dynamic dynamic.Interface
+	memory  *memory // in place of a cluster, of the cases of claims
 	port    int
 
 	recording plugin.Recording // of the next scheduler
@@ -402,4 +408,22 @@ func (l *lab) untilReady(t *testing.T) {
 	l.until(t, "the endpoint to be ready", func() error {
 		return CheckHealth(t.Context(), url, patience, io.Discard)
 	})
+}
+
+// switchGate switches a feature gate on for a test, and returns it as components take it.
+//
+// The process has one set of gates, and keeps the flags of every start: without the clean-up, the next scheduler or cluster of this
+// test binary would set this one again.
+func switchGate(t *testing.T, gate featuregate.Feature) []string {
+	t.Helper()
+	before := utilfeature.DefaultFeatureGate.Enabled(gate)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, gate, true)
+	t.Cleanup(func() {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		compatibility.DefaultComponentGlobalsRegistry.AddFlags(flags)
+		if err := flags.Parse([]string{fmt.Sprintf("--feature-gates=%s=%t", gate, before)}); err != nil {
+			t.Error(err)
+		}
+	})
+	return []string{string(gate) + "=true"}
 }

@@ -31,14 +31,12 @@ import (
 // server about the real outcome, and the simulated default scheduler comes close to it.
 func TestChain(t *testing.T) {
 	logging.DropKlog()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	seen := &kubeconfigOf{Launcher: inprocess.Launcher{}}
 	cfg := testbed.Config{Name: "chain", Launcher: seen, Nodes: testbed.Nodes{Pools: []byte(chainPools)},
 		Scheduler: server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile,
 			Args: server.Args{Variant: server.DefaultProfile}}}}}
 	dir := filepath.Join(t.TempDir(), "chain.record")
-	err := testbed.Run(ctx, cfg, func(ctx context.Context, b *testbed.Bed) error {
+	err := testbed.Run(context.Background(), cfg, func(ctx context.Context, b *testbed.Bed) error {
 		c := &chain{T: t, Bed: b, ctx: ctx, dir: dir}
 		stop := c.follow(seen.path)
 		c.until("the recorder has the nodes", func() bool { return len(c.nodes()) == 6 })
