@@ -11,7 +11,6 @@ import (
 	"gnnsched/cmd/internal/convert"
 	"gnnsched/cmd/internal/doctor"
 	"gnnsched/cmd/internal/plan"
-	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/trial"
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
@@ -24,7 +23,7 @@ func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
 			trial.Eval(), work.Command(episodes), trial.Bench(version), trial.Tune(version), compare.Command(), convert.Command(),
-			plan.Command(), report.Command(), trial.Demo(), deployCommand(), cli.Manual(), doctor.Command(),
+			plan.Command(), trial.Demo(), deployCommand(), cli.Manual(), doctor.Command(),
 			soakCommand(),
 		}
 	}

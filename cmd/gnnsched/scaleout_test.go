@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/scheduler/eval"
 	"gnnsched/workload/record"
 )
 
@@ -134,8 +136,8 @@ func TestScaleOut(t *testing.T) {
 	t.Logf("%d runs, %d workers killed", runs, kills)
 }
 
-// A comparison on two processes, with profiles of every kind of file, is that of one to the last byte. The folder for
-// reports, too: what it shows is played here.
+// A comparison on two processes, with profiles of every kind of file, is that of one to the last byte. With
+// --html, too: what the page shows is played here.
 func TestCompareOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -193,17 +195,16 @@ profiles:
 		}
 		return string(out)
 	}
-	want := compare("--out", "here")
-	for _, more := range [][]string{{"--workers", "2"}, {"--workers", "2", "--out", "away"}} {
-		if got := compare(more...); got != want {
+	for _, more := range [][]string{nil, {"--html", "page.html"}} {
+		want := compare(more...)
+		if got := compare(append(more, "--workers", "2")...); got != want {
 			t.Error(cmp.Diff(want, got))
 		}
 	}
-	sameFolders(t, dir, 5)
 }
 
-// The folder of an evaluation on two processes is that of one: frames, decisions and waiting times, of a network of many objectives, too.
-func TestEvalFolderOnWorkers(t *testing.T) {
+// What is seen of an evaluation on two processes is what is seen on one: frames, decisions and waiting times, of a network of many objectives, too.
+func TestEvalHTMLOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	play := func(more ...string) string {
@@ -218,35 +219,32 @@ func TestEvalFolderOnWorkers(t *testing.T) {
 		}
 		return string(out)
 	}
-	want := play("--out", "here")
-	if got := play("--out", "away", "--workers", "2"); got != want {
+	want := play("--html", "here.html")
+	if got := play("--html", "away.html", "--workers", "2"); got != want {
 		t.Error(cmp.Diff(want, got))
 	}
-	sameFolders(t, dir, 6)
-	for _, name := range []string{"frames", "decisions", "waits"} {
-		data, err := os.ReadFile(filepath.Join(dir, "away", name+".jsonl"))
-		for _, c := range []string{"kube-scheduler", "gnn", "acdqn-energy"} {
-			if n := bytes.Count(data, []byte(`"contender":"`+c+`"`)); err != nil || n < 8 {
-				t.Errorf("%d %s of %s, %v", n, name, c, err)
-			}
+	var all []struct{ Observed eval.Observed }
+	if err := json.Unmarshal([]byte(want), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []string{"kube-scheduler", "gnn", "acdqn-energy"} {
+		frames, decisions, waits := 0, 0, 0
+		for _, x := range all {
+			frames += countOf(x.Observed.Frames, func(f eval.Frame) bool { return f.Contender == c })
+			decisions += countOf(x.Observed.Decisions, func(d eval.Decision) bool { return d.Contender == c })
+			waits += countOf(x.Observed.Waits, func(w eval.Waits) bool { return w.Contender == c })
+		}
+		if min(frames, decisions, waits) < 8 {
+			t.Errorf("%d frames, %d decisions and %d waits of %s", frames, decisions, waits, c)
 		}
 	}
 }
 
-// sameFolders checks that the folders here and away of dir have the same rows.
-func sameFolders(t *testing.T, dir string, least int) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "here", "*.jsonl"))
-	if err != nil || len(files) < least {
-		t.Fatal(files, err)
-	}
-	for _, path := range files {
-		here, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if away, err := os.ReadFile(strings.Replace(path, "here", "away", 1)); err != nil || !bytes.Equal(here, away) {
-			t.Errorf("%s differs, %v", path, err)
+func countOf[T any](all []T, is func(T) bool) (n int) {
+	for _, x := range all {
+		if is(x) {
+			n++
 		}
 	}
+	return n
 }

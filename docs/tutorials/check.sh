@@ -32,7 +32,7 @@ export HOME=$dir KUBECONFIG=$dir/kubeconfig
 } >steps.sh
 bash steps.sh
 
-for made in prod.record mine.safetensors stock.yaml shadow.json run report.html deploy.yaml; do
+for made in prod.record mine.safetensors stock.yaml shadow.json report.html deploy.yaml; do
 	[ -s "$made" ] || { echo "the tutorial did not make $made" >&2; exit 1; }
 done
 if command -v kubectl >/dev/null; then

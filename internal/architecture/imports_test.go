@@ -45,7 +45,6 @@ var may = map[string][]string{
 		"scheduler/server", "gnn", "internal"},
 	"scheduler/eval/python":  {"scheduler/eval", "scheduler/policy", "scheduler/sim", "gnn/feature", "internal"},
 	"scheduler/eval/remote":  {"scheduler/eval", "scheduler/sim", "workload/trace/openb", "internal"},
-	"scheduler/eval/runlog":  {"scheduler/eval", "scheduler/sim", "internal"},
 	"scheduler/eval/soak":    {"scheduler/plugin", "scheduler/server", "gnn/checkpoint", "internal"},
 	"scheduler/eval/testbed": {"scheduler/server", "workload", "internal"},
 	"scheduler/experience":   {"gnn/feature", "gnn/graph"},

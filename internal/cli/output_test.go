@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 )
 
 // A command fails if its output is lost, even if it ignores the error: on a full disk, and with standard output closed (Go's runtime then
@@ -53,45 +52,6 @@ func TestLostOutput(t *testing.T) {
 	if closed(null) {
 		t.Error(">/dev/null counts as closed")
 	}
-}
-
-// A result is printed though its folder cannot be written; the command fails and names the folder. A part of a result is printed too, and
-// the run's own error decides the exit code.
-func TestInFolderPrintsFirst(t *testing.T) {
-	for name, failed := range map[string]error{"whole": nil, "a part": exit.New(exit.Gate, fmt.Errorf("missed"), "")} {
-		dir := filepath.Join(t.TempDir(), "run")
-		var printed, errs strings.Builder
-		app := &cli.App{
-			Name: "p", Writer: &printed, ErrWriter: &errs, Flags: []cli.Flag{&cli.StringFlag{Name: "out"}},
-			Action: func(c *cli.Context) error {
-				return InFolder(c, Computation[[]string]{
-					Manifest: RunManifest(c, "eval", nil),
-					Run: func(*runfolder.Writer) ([]string, error) {
-						return []string{"a table"}, errorsOf(os.RemoveAll(dir), failed)
-					},
-					Print: func(r []string) error { _, err := fmt.Fprintln(c.App.Writer, r); return err },
-					Rows: func([]string) []runfolder.Row {
-						return []runfolder.Row{runfolder.Verdict{State: runfolder.Note, Text: "x"}}
-					},
-				})
-			},
-		}
-		code := RunContext(t.Context(), app, []string{"p", "--out", dir})
-		want := exit.Internal
-		if failed != nil {
-			want = exit.Gate
-		}
-		if code != want || printed.String() != "[a table]\n" || !strings.Contains(errs.String(), "the run folder "+dir+" is incomplete") {
-			t.Errorf("%s: code %d, printed %q: %s", name, code, printed.String(), errs.String())
-		}
-	}
-}
-
-func errorsOf(unexpected, failed error) error {
-	if unexpected != nil {
-		return unexpected
-	}
-	return failed
 }
 
 // TestMain runs a program in place of the tests where TestClosedOutput asks for it.

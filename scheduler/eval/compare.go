@@ -121,6 +121,7 @@ type Comparison struct {
 	// differences have no intervals.
 	OneWorkload bool
 	Verdicts    []Verdict // set by Judge
+	Observed    *Observed // set by Watching.Into; nil if nobody watched
 	hash        string    // of the scenario; empty if it is not known
 }
 

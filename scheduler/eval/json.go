@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ type jsonComparison struct {
 	Baseline   string       `json:"baseline"`
 	Policies   []jsonResult `json:"policies"`
 	Thresholds []Verdict    `json:"thresholds,omitempty"`
+	Observed   *Observed    `json:"observed,omitempty"`
 }
 
 type jsonResult struct {
@@ -37,7 +39,7 @@ func (c *Comparison) MarshalJSON() ([]byte, error) {
 	out := jsonComparison{
 		Scenario: c.Scenario.Name, Hash: c.hash, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Seeds: c.Seeds,
 		Samples:  c.Samples(),
-		Baseline: c.Results[0].Name, Thresholds: c.Verdicts,
+		Baseline: c.Results[0].Name, Thresholds: c.Verdicts, Observed: c.Observed,
 	}
 	for i, r := range c.Results {
 		j := jsonResult{Name: r.Name, Kind: r.Kind, Outcomes: r.Outcomes}
@@ -79,7 +81,7 @@ func ReadJSON(r io.Reader) ([]*Comparison, error) {
 func (j jsonComparison) comparison() (*Comparison, error) {
 	c := &Comparison{
 		Scenario: Scenario{Name: j.Scenario, About: j.About}, Seeds: j.Seeds, OneWorkload: j.Samples < len(j.Seeds), Verdicts: j.Thresholds,
-		hash: j.Hash,
+		hash: j.Hash, Observed: j.Observed,
 	}
 	var err error
 	if j.Objective != "" {
@@ -120,6 +122,7 @@ next:
 			if !slices.Equal(o.Seeds, c.Seeds) {
 				continue
 			}
+			o.observe(c)
 			if err := o.add(c.Results); err != nil {
 				return nil, err
 			}
@@ -129,6 +132,25 @@ next:
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// observe adds what was seen of the contenders that only o has.
+func (c *Comparison) observe(o *Comparison) {
+	if o.Observed == nil || c.Observed == nil {
+		c.Observed = cmp.Or(c.Observed, o.Observed)
+		return
+	}
+	known := func(name string) bool {
+		return slices.ContainsFunc(c.Results, func(r Result) bool { return r.Name == name })
+	}
+	c.Observed = &Observed{
+		Frames: append(c.Observed.Frames,
+			slices.DeleteFunc(slices.Clone(o.Observed.Frames), func(f Frame) bool { return known(f.Contender) })...),
+		Waits: append(c.Observed.Waits,
+			slices.DeleteFunc(slices.Clone(o.Observed.Waits), func(w Waits) bool { return known(w.Contender) })...),
+		Decisions: append(c.Observed.Decisions,
+			slices.DeleteFunc(slices.Clone(o.Observed.Decisions), func(d Decision) bool { return known(d.Contender) })...),
+	}
 }
 
 // add adds results of the same episodes.

@@ -14,10 +14,10 @@ import (
 
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
+	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/replay"
@@ -41,7 +41,7 @@ func Command() *ucli.Command {
 			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
 			"   gnnsched compare --present now=scheduler.yaml prod.record          # the cluster's kube-scheduler has a configuration\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +
-			"   gnnsched compare --out run prod.record && gnnsched report run      # as a page\n" +
+			"   gnnsched compare --html report.html prod.record                    # a page, too\n" +
 			"   gnnsched compare --from 2026-06-01T00:00:00Z --to 2026-06-08T00:00:00Z -o json prod.record",
 		Flags: cli.Grouped(slices.Concat(flags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
@@ -60,8 +60,7 @@ func flags() []ucli.Flag {
 		recording.PricesFlag(),
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "first `SEED` of the draws among equal nodes; the others follow it"},
 		&ucli.IntFlag{Name: "seeds", Value: 5, Usage: "play every profile with this `NUMBER` of seeds"},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: verdict, figures with intervals, " +
-			"the cluster over time, waits, placements"},
+		report.Flag(),
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "`FORMAT`: table, csv or json"},
 	}, recording.WindowFlags()...)
 }
@@ -85,29 +84,36 @@ func run(c *ucli.Context) error {
 	defer closer.Close()
 	p.bar, p.log = progress.New(c.App.ErrWriter, progress.OnTerminal(), log), log
 	defer p.bar.Close()
-	m := cli.RunManifest(c, "compare", p.seeds)
-	m.Title = "compare on " + filepath.Base(c.Args().First())
-	return cli.InFolder(c, cli.Computation[result]{
-		Manifest: m,
-		Run: func(w *runfolder.Writer) (result, error) {
-			defer p.bar.Close()
-			p.journal = newJournal(w)
-			ctx := c.Context
-			if p.crew, err = work.Enlist(c, p.bar.Note); err != nil {
-				return result{}, err
-			}
-			if p.crew != nil {
-				defer p.crew.Close()
-				ctx = p.crew.Until(ctx)
-				if err := p.away(ctx, c); err != nil {
-					return result{}, err
-				}
-			}
-			return p.all(ctx)
-		},
-		Print: func(r result) error { return write(c.App.Writer, r) },
-		Rows:  func(r result) []runfolder.Row { return slices.Concat(r.folder(), p.journal.rows()) },
-	})
+	page, err := report.Begin(c, "compare on "+filepath.Base(c.Args().First()), p.seeds, work.FlagNames+" log-dir log-level")
+	if err != nil {
+		return err
+	}
+	if c.IsSet("html") {
+		p.journal = &journal{waits: eval.Tally{Soon: soon}}
+	}
+	r, err := p.result(c)
+	p.bar.Close()
+	if err != nil {
+		return err
+	}
+	r.onto(&page)
+	return errors.Join(write(c.App.Writer, r), page.Write(c, nil))
+}
+
+// result plays the profiles, on workers if there are some.
+func (p *player) result(c *ucli.Context) (r result, err error) {
+	ctx := c.Context
+	if p.crew, err = work.Enlist(c, p.bar.Note); err != nil {
+		return r, err
+	}
+	if p.crew != nil {
+		defer p.crew.Close()
+		ctx = p.crew.Until(ctx)
+		if err := p.away(ctx, c); err != nil {
+			return r, err
+		}
+	}
+	return p.all(ctx)
 }
 
 // playerOf reads the flags and the record.
@@ -149,7 +155,7 @@ type player struct {
 	source  replay.Source
 	chosen  []server.Profile // the present one first
 	config  replay.Config
-	journal *journal               // nil without --out
+	journal *journal               // nil without --html
 	crew    *work.Crew             // nil: all is played here
 	played  map[turn]replay.Course // by the crew
 	bar     *progress.Bar
@@ -192,7 +198,7 @@ func (p *player) all(ctx context.Context) (result, error) {
 		names, courses = append(names, name), append(courses, all)
 	}
 	out := compare(&p.source, names, courses, p.seeds)
-	out.Objective, out.priced = p.config.Objective.Name(), p.config.Prices != nil
+	out.Objective, out.priced, out.Observed = p.config.Objective.Name(), p.config.Prices != nil, p.journal.observed()
 	return out, nil
 }
 

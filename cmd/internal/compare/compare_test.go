@@ -15,10 +15,11 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
+	"gnnsched/cmd/internal/report"
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 )
@@ -156,45 +157,47 @@ func TestSparseWaits(t *testing.T) {
 	}
 }
 
-// The folder of --out holds the verdicts, the figures of all rows and their differences from the present profile.
-func TestFolder(t *testing.T) {
-	dir, out := recorded(t), filepath.Join(t.TempDir(), "run")
-	if code, _, errs := execute(t, "--profile", "most-allocated", "--objective", "pack", "--out", out, dir); code != exit.OK {
-		t.Fatalf("code %d: %s", code, errs)
+// With --html, JSON holds what was seen, and the page has the verdicts, the figures of all rows and their differences from the present
+// profile.
+func TestHTML(t *testing.T) {
+	dir, out := recorded(t), filepath.Join(t.TempDir(), "page.html")
+	code, text, errs := execute(t, "--profile", "most-allocated", "--objective", "pack", "-o", "json", "--html", out, dir)
+	var r result
+	if err := json.Unmarshal([]byte(text), &r); code != exit.OK || err != nil || r.Observed == nil {
+		t.Fatalf("code %d, %v: %s", code, err, errs)
 	}
-	run, err := runfolder.Read(out)
-	if err != nil {
-		t.Fatal(err)
+	checkOverTime(t, r.Observed)
+	if page, err := os.ReadFile(out); err != nil || !strings.Contains(string(page), "gnnsched compare --html="+out) {
+		t.Errorf("the page does not have its command, %v", err)
 	}
-	m := run.Manifest
-	if m.Kind != "compare" || m.Ended == nil || m.Settings["objective"] != "pack" || len(run.Scenarios) != 1 ||
-		run.Scenarios[0].Baseline != "default-scheduler" || run.Scenarios[0].Metrics[0].Name != "cost" {
-		t.Errorf("%+v, %+v", m, run.Scenarios)
+	var run report.Run
+	r.onto(&run)
+	x := run.Scenarios[0]
+	if x.Baseline != "default-scheduler" || x.Metrics[0].Name != "cost" || x.Soon != soon || len(x.Episodes) != 3 || len(x.Tables) != 2 {
+		t.Errorf("%+v", x)
 	}
-	if len(run.Verdicts) != 2 || !strings.HasPrefix(run.Verdicts[1].Text, "How far the simulated") ||
-		run.Verdicts[0].State != runfolder.Better || len(run.Episodes) != 3 || len(run.Tables) != 2 {
-		t.Errorf("%+v, %+v, %+v", run.Verdicts, run.Episodes, run.Tables)
+	if len(run.Verdicts) != 2 || !strings.HasPrefix(run.Verdicts[1].Text, "How far the simulated") || run.Verdicts[0].State != report.Better {
+		t.Errorf("%+v", run.Verdicts)
 	}
-	for _, d := range run.Differences {
+	for _, d := range x.Differences {
 		if d.Metric == "wait_s" && d.Contender == reality && d.Mean != 0.5 || d.Metric == "nodes_in_use" && d.Contender == "most-allocated" &&
 			(d.High == nil || *d.High > -1) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if len(run.Differences) != 12 {
-		t.Errorf("%d differences, want six figures of two rows", len(run.Differences))
+	if len(x.Differences) != 12 {
+		t.Errorf("%d differences, want six figures of two rows", len(x.Differences))
 	}
-	checkOverTime(t, run)
-	if code, _, errs := execute(t, "--out", out, dir); code != exit.Usage || !strings.Contains(errs, "holds the run of an earlier command") {
+	if code, _, errs := execute(t, "--html", filepath.Join(out, "below"), dir); code != exit.Usage || !strings.Contains(errs, "--html") {
 		t.Errorf("code %d: %s", code, errs)
 	}
 }
 
 // checkOverTime checks the frames, placements and waits of the record of recorded.
-func checkOverTime(t *testing.T, run *runfolder.Run) {
+func checkOverTime(t *testing.T, run *eval.Observed) {
 	t.Helper()
 	for _, name := range []string{reality, "default-scheduler", "most-allocated"} {
-		var frames []runfolder.Frame
+		var frames []eval.Frame
 		busy := 0
 		for _, f := range run.Frames {
 			if f.Contender == name {
@@ -210,7 +213,7 @@ func checkOverTime(t *testing.T, run *runfolder.Run) {
 			(name == "most-allocated") != (busy < 100) {
 			t.Errorf("%s: %d frames, in which %d nodes have pods", name, len(frames), busy)
 		}
-		var chosen []runfolder.Decision
+		var chosen []eval.Decision
 		for _, d := range run.Decisions {
 			if d.Contender == name {
 				chosen = append(chosen, d)
@@ -227,7 +230,7 @@ func checkOverTime(t *testing.T, run *runfolder.Run) {
 			}
 		}
 	}
-	if len(run.Waits) != 3 || run.Scenarios[0].Soon != soon {
+	if len(run.Waits) != 3 {
 		t.Errorf("%+v", run.Waits)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	joined "gnnsched/internal/blocks"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
 )
 
@@ -28,6 +29,8 @@ type result struct {
 	Seeds      []uint64      `json:"seeds"` // of the draws in the simulated rows
 	// Verdicts are on the profiles after the present one, in their order.
 	Verdicts []verdict `json:"verdicts"`
+	// Observed is what was seen of the cluster with the first seed.
+	Observed *eval.Observed `json:"observed,omitempty"`
 
 	priced bool
 }

@@ -5,15 +5,15 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/internal/runfolder"
+	"gnnsched/cmd/internal/report"
 	"gnnsched/scheduler/eval"
 )
 
 // verdict judges a profile against the present one.
 type verdict struct {
-	Profile string          `json:"profile"`
-	State   runfolder.State `json:"state"`
-	Text    string          `json:"text"` // a sentence without a full stop
+	Profile string       `json:"profile"`
+	State   report.State `json:"state"`
+	Text    string       `json:"text"` // a sentence without a full stop
 }
 
 // rule explains how differences are marked. Its arguments are the words for a mark and for an unclear one, and the name of the present
@@ -51,26 +51,26 @@ func (r result) verdict(x row) verdict {
 	}
 	out := verdict{Profile: x.Name}
 	if r.nothingCame() {
-		out.State, out.Text = runfolder.Note, x.Name+": no pod came within this time, so nothing can be compared"
+		out.State, out.Text = report.Note, x.Name+": no pod came within this time, so nothing can be compared"
 		return out
 	}
 	switch r.mark(d, cost) {
 	case eval.Unmarked:
-		out.State, out.Text = runfolder.Note, fmt.Sprintf("%s was compared with %s over too little time to tell: %s", x.Name, present, amount)
+		out.State, out.Text = report.Note, fmt.Sprintf("%s was compared with %s over too little time to tell: %s", x.Name, present, amount)
 	case eval.None:
-		out.State, out.Text = runfolder.Level, fmt.Sprintf("%s costs as much as %s: %s", x.Name, present, amount)
+		out.State, out.Text = report.Level, fmt.Sprintf("%s costs as much as %s: %s", x.Name, present, amount)
 	case eval.Unclear:
 		if r.Unrecorded != "" {
 			off = "how far the replay is from what really happened is not known"
 		}
-		out.State, out.Text = runfolder.Unclear,
+		out.State, out.Text = report.Unclear,
 			fmt.Sprintf("%s costs %s than %s in the replay only: %s, and %s", x.Name, direction, present, amount, off)
 	case eval.Higher:
-		out.State, out.Text = runfolder.Worse, fmt.Sprintf("%s costs more than %s: %s, and %s", x.Name, present, amount, off)
+		out.State, out.Text = report.Worse, fmt.Sprintf("%s costs more than %s: %s, and %s", x.Name, present, amount, off)
 	case eval.Lower:
-		out.State, out.Text = runfolder.Better, fmt.Sprintf("%s costs less than %s: %s, and %s", x.Name, present, amount, off)
+		out.State, out.Text = report.Better, fmt.Sprintf("%s costs less than %s: %s, and %s", x.Name, present, amount, off)
 		if w := x.Differences[waiting.name]; r.mark(w, waiting) == eval.Higher {
-			out.State, out.Text = runfolder.Note, fmt.Sprintf("%s, but more pods wait: %s", out.Text, w.text(waiting))
+			out.State, out.Text = report.Note, fmt.Sprintf("%s, but more pods wait: %s", out.Text, w.text(waiting))
 		}
 	}
 	return out

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"gnnsched/cmd/internal/report"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/workload/record"
 )
 
@@ -31,17 +31,17 @@ func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		r     result
-		state runfolder.State
+		state report.State
 		say   string
 	}{
-		{"beyond", judged(-0.02, from(-0.06, -0.03), same), runfolder.Better,
+		{"beyond", judged(-0.02, from(-0.06, -0.03), same), report.Better,
 			"gnn costs less than now: cost -0.04500 (-0.06000 to -0.03000), and the replay is off by 0.02000"},
-		{"worse", judged(0.02, from(0.03, 0.06), same), runfolder.Worse, "gnn costs more than now"},
-		{"within the distance", judged(0.02, from(-0.06, -0.01), same), runfolder.Unclear, "gnn costs less than now in the replay only"},
-		{"all within", judged(0.02, from(0.001, 0.002), same), runfolder.Unclear, "gnn costs more than now in the replay only"},
-		{"around 0", judged(0, from(-0.01, 0.01), same), runfolder.Level, "gnn costs as much as now"},
-		{"too little time", judged(0, difference{Mean: -1}, same), runfolder.Note, "over too little time"},
-		{"cheaper, but pods wait", judged(0.02, from(-0.06, -0.03), from(1, 3)), runfolder.Note, "but more pods wait: +2.00 (+1.00 to +3.00)"},
+		{"worse", judged(0.02, from(0.03, 0.06), same), report.Worse, "gnn costs more than now"},
+		{"within the distance", judged(0.02, from(-0.06, -0.01), same), report.Unclear, "gnn costs less than now in the replay only"},
+		{"all within", judged(0.02, from(0.001, 0.002), same), report.Unclear, "gnn costs more than now in the replay only"},
+		{"around 0", judged(0, from(-0.01, 0.01), same), report.Level, "gnn costs as much as now"},
+		{"too little time", judged(0, difference{Mean: -1}, same), report.Note, "over too little time"},
+		{"cheaper, but pods wait", judged(0.02, from(-0.06, -0.03), from(1, 3)), report.Note, "but more pods wait: +2.00 (+1.00 to +3.00)"},
 	} {
 		if v := c.r.verdict(c.r.Rows[2]); v.State != c.state || !strings.Contains(v.Text, c.say) {
 			t.Errorf("%s: %+v, want %s: %s", c.name, v, c.state, c.say)
@@ -51,13 +51,13 @@ func TestVerdict(t *testing.T) {
 	for i := range idle.Rows {
 		idle.Rows[i].Pods = 0
 	}
-	if v := idle.verdict(idle.Rows[2]); v.State != runfolder.Note ||
+	if v := idle.verdict(idle.Rows[2]); v.State != report.Note ||
 		v.Text != "gnn: no pod came within this time, so nothing can be compared" {
 		t.Errorf("without pods: %+v", v)
 	}
 	unknown := judged(0, from(-0.06, -0.03), same)
 	unknown.Rows, unknown.Unrecorded = unknown.Rows[1:], unrecorded
-	if v := unknown.verdict(unknown.Rows[1]); v.State != runfolder.Unclear || !strings.Contains(v.Text, "not known") {
+	if v := unknown.verdict(unknown.Rows[1]); v.State != report.Unclear || !strings.Contains(v.Text, "not known") {
 		t.Errorf("without what really happened: %+v", v)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"gnnsched/internal/chromiumtest"
 )
 
-// address writes the page of runs to a file and returns its address.
+// address writes the page to a file and returns its address.
 func address(t *testing.T, text []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "page.html")
@@ -23,15 +23,17 @@ func address(t *testing.T, text []byte) string {
 	return "file://" + file
 }
 
-// In a browser, the page shows its pictures, the keyboard moves the slider, the search finds, and no name of a
-// pod, node or policy runs as a script.
+// In a browser, the page shows its pictures, the keyboard moves the slider, the search finds, and no name of a pod, node or policy runs as a
+// script. Every control and picture has a name, and text stands out in light and in dark. The page looks as the reader prefers, and fits a
+// phone. The browser refuses a script that is not the page's own.
 func TestInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	text, err := render(config{version: "v1", command: "gnnsched report"}, runsOfTest())
+	text, err := render(runOfTest())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(address(t, text)), chromedp.WaitVisible(chromedp.CSS(".controls")))
+	page := address(t, text)
+	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(page), chromedp.WaitVisible(chromedp.CSS(".controls")))
 	if chromiumtest.Value[bool](tab, `window.pwned === true || document.querySelector("img[src='x'], script[src]") !== null`) {
 		t.Error("a name ran as a script")
 	}
@@ -55,6 +57,8 @@ func TestInChromium(t *testing.T) {
 		`document.querySelector(".search output").textContent + ", hidden " + document.querySelectorAll(".decisions tbody tr[hidden]").length`); found != "1 of 3, hidden 2" {
 		t.Errorf("the search found %q", found)
 	}
+	tab.Do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
+	tab.Accessible()
 	tab.Do(chromedp.EmulateViewport(360, 740))
 	if wide := chromiumtest.Value[int](tab, `document.documentElement.scrollWidth`); wide > 360 {
 		t.Errorf("the page is %d wide on a phone of 360", wide)
@@ -62,27 +66,13 @@ func TestInChromium(t *testing.T) {
 	if said := tab.Said(); len(said) > 0 {
 		t.Errorf("the console says: %s", strings.Join(said, "; "))
 	}
+	looks(t, tab, page)
+	refuses(t, tab, text)
 }
 
-// Every control and picture of the page has a name, and text stands out in light and in dark, with all that one can open.
-func TestAccessible(t *testing.T) {
-	tab := chromiumtest.Open(t)
-	text, err := render(config{version: "v1", command: "gnnsched report"}, runsOfTest())
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab.Do(chromedp.EmulateViewport(1200, 900), chromedp.Navigate(address(t, text)), chromedp.WaitVisible(chromedp.CSS(".controls")))
-	tab.Do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
-	tab.Accessible()
-}
-
-// The browser refuses a script that is not the page's own: the policy works, and the test above would see it.
-func TestPolicyInChromium(t *testing.T) {
-	tab := chromiumtest.Open(t)
-	text, err := render(config{}, runsOfTest())
-	if err != nil {
-		t.Fatal(err)
-	}
+// refuses checks that the page's policy keeps a foreign script from running, and that the test above would see one.
+func refuses(t *testing.T, tab *chromiumtest.Tab, text []byte) {
+	t.Helper()
 	smuggled := strings.Replace(string(text), "<main>",
 		`<main><script>window.pwned = true</script><img src="https://example.com/x.png" onerror="window.pwned = true">`, 1)
 	tab.Do(chromedp.Navigate(address(t, []byte(smuggled))), chromedp.WaitVisible(chromedp.CSS(".controls")))
@@ -94,14 +84,9 @@ func TestPolicyInChromium(t *testing.T) {
 	}
 }
 
-// The page looks as the reader prefers, light or dark, and fits a phone.
-func TestLooks(t *testing.T) {
-	tab := chromiumtest.Open(t)
-	text, err := render(config{version: "v1", command: "gnnsched report"}, runsOfTest())
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := address(t, text)
+// looks checks the brightness and colours of the page, light and dark, on two widths.
+func looks(t *testing.T, tab *chromiumtest.Tab, page string) {
+	t.Helper()
 	for _, width := range []int64{1200, 390} {
 		for _, scheme := range []string{"light", "dark"} {
 			tab.Scheme(scheme)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 )
 
 // Sizes of charts with rows.
@@ -19,7 +19,7 @@ const (
 )
 
 // effects draws the differences of a metric from the baseline: a mark for the mean and a bar for its interval.
-func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) chart {
+func effects(m Metric, baseline string, rows []Difference) chart {
 	d := newDrawing(chartWidth, axisHeight+rowHeight*float64(len(rows)))
 	values := []float64{0}
 	for _, r := range rows {
@@ -47,21 +47,17 @@ func effects(m runfolder.Metric, baseline string, rows []runfolder.Difference) c
 		d.box(class, [4]float64{x.at(r.Mean) - 4.5, y - 4.5, 9, 9}, text)
 		said = append(said, text)
 	}
-	better := "Left of the line is better."
-	if m.More {
-		better = "Right of the line is better."
-	}
-	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. %s Coloured where it is marked better or worse.",
-		baseline, m.Title, better)
+	caption := fmt.Sprintf("Difference from %s in %s: mean with its 95 %% interval. Left of the line is better. "+
+		"Coloured where it is marked better or worse.", baseline, m.Title)
 	return chart{d.html(caption + " " + strings.Join(said, "; ")), caption}
 }
 
 // tone is the class of a difference: good, bad or unclear.
-func tone(d runfolder.Difference) string {
+func tone(d Difference) string {
 	switch d.Mark {
-	case runfolder.Better:
+	case Better:
 		return "good"
-	case runfolder.Worse:
+	case Worse:
 		return "bad"
 	}
 	return "unclear"
@@ -81,7 +77,7 @@ const mostDots = 120
 
 // strips draws the distribution of a metric over episodes: a dot for each, a box for the middle half, and a line
 // for the median.
-func strips(m runfolder.Metric, names []string, values map[string][]float64) chart {
+func strips(m Metric, names []string, values map[string][]float64) chart {
 	d := newDrawing(chartWidth, axisHeight+rowHeight*float64(len(names)))
 	var all []float64
 	for _, n := range names {
@@ -189,7 +185,7 @@ func (p plot) chart() chart {
 }
 
 // waitBars draws, for each class and contender, the share of the pods that waited and the share that got no node. who labels the axis.
-func waitBars(who string, classes, names []string, of map[[2]string]runfolder.Waits) chart {
+func waitBars(who string, classes, names []string, of map[[2]string]eval.Waits) chart {
 	const gap = 12.0
 	const bar = 13.0
 	d := newDrawing(chartWidth, axisHeight+float64(len(classes))*(float64(len(names))*bar+gap))

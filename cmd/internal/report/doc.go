@@ -1,4 +1,4 @@
-// Package report is the command `gnnsched report`: it makes one HTML page of the folders of runs.
+// Package report makes the HTML page of --html of `gnnsched eval` and `gnnsched compare`.
 //
 // The page works offline and without JavaScript. Its Content-Security-Policy allows its own style and script, by
 // their hashes, and nothing else. Charts are SVG, heat maps are PNG in data URLs; tables and labels say the same. The

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 )
 
 // alphabet has the characters of levels: character i stands for a load of i·step. The last one stands for an absent node. None of them
@@ -36,22 +36,22 @@ func level(v float64) byte {
 // resources are the layers of a heat map.
 var resources = []struct {
 	kind, title string
-	of          func(runfolder.Node) float64
+	of          func(eval.Node) float64
 }{
-	{"cpu", "CPU", func(n runfolder.Node) float64 { return n.CPU }},
-	{"memory", "memory", func(n runfolder.Node) float64 { return n.Memory }},
-	{"gpu", "GPU", func(n runfolder.Node) float64 { return n.GPU }},
+	{"cpu", "CPU", func(n eval.Node) float64 { return n.CPU }},
+	{"memory", "memory", func(n eval.Node) float64 { return n.Memory }},
+	{"gpu", "GPU", func(n eval.Node) float64 { return n.GPU }},
 }
 
 // film is the frames of one contender on a grid of times and nodes.
 type film struct {
 	contender string
-	frames    []runfolder.Frame
+	frames    []eval.Frame
 	groups    [][]string // names of the nodes in each row, one unless nodes are grouped
 }
 
 // heatOf returns the heat maps of a scenario, with at most cells loads in all of them together.
-func heatOf(id string, s runfolder.Scenario, films []film, cells int) (*heat, cluster) {
+func heatOf(id string, s Scenario, films []film, cells int) (*heat, cluster) {
 	h := &heat{ID: id, Unit: s.TimeUnit}
 	for _, r := range resources {
 		if slices.ContainsFunc(films, func(f film) bool { return f.has(r.of) }) {
@@ -93,9 +93,9 @@ func heatOf(id string, s runfolder.Scenario, films []film, cells int) (*heat, cl
 }
 
 // has tells whether any node has a load of the resource.
-func (f film) has(of func(runfolder.Node) float64) bool {
-	return slices.ContainsFunc(f.frames, func(x runfolder.Frame) bool {
-		return slices.ContainsFunc(x.Nodes, func(n runfolder.Node) bool { return of(n) > 0 })
+func (f film) has(of func(eval.Node) float64) bool {
+	return slices.ContainsFunc(f.frames, func(x eval.Frame) bool {
+		return slices.ContainsFunc(x.Nodes, func(n eval.Node) bool { return of(n) > 0 })
 	})
 }
 
@@ -173,8 +173,8 @@ func times(films []film, steps int) []float64 {
 }
 
 // at returns, for each time, the last frame that is not later; the first one before that.
-func (f film) at(times []float64) []runfolder.Frame {
-	out := make([]runfolder.Frame, len(times))
+func (f film) at(times []float64) []eval.Frame {
+	out := make([]eval.Frame, len(times))
 	k := 0
 	for i, t := range times {
 		for k+1 < len(f.frames) && f.frames[k+1].At <= t {
@@ -186,7 +186,7 @@ func (f film) at(times []float64) []runfolder.Frame {
 }
 
 // levels returns the loads of the film's rows in each frame.
-func (f film) levels(shown []runfolder.Frame, of func(runfolder.Node) float64) []string {
+func (f film) levels(shown []eval.Frame, of func(eval.Node) float64) []string {
 	out := make([]string, len(shown))
 	for i, x := range shown {
 		load := make(map[string]float64, len(x.Nodes))
@@ -209,7 +209,7 @@ func (f film) levels(shown []runfolder.Frame, of func(runfolder.Node) float64) [
 }
 
 // words describes the loads for readers who do not see the picture.
-func (f film) words(shown []runfolder.Frame, of func(runfolder.Node) float64) string {
+func (f film) words(shown []eval.Frame, of func(eval.Node) float64) string {
 	last := shown[len(shown)-1]
 	if len(last.Nodes) == 0 {
 		return "no nodes at the end"
@@ -310,7 +310,7 @@ type moment struct {
 	fullest             string
 }
 
-func summarise(f runfolder.Frame) (m moment) {
+func summarise(f eval.Frame) (m moment) {
 	n := float64(max(len(f.Nodes), 1))
 	most := -1.0
 	var squares float64

@@ -3,56 +3,43 @@ package report
 import (
 	"html/template"
 
-	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 )
 
 // page holds the data of the template.
 type page struct {
-	CSP     string
-	Style   template.CSS
-	Script  template.JS
-	Title   string
-	Lead    string // the verdict in one sentence
-	Version string
-	Command string // that makes the page again
-	Runs    []run
-	Data    data
-}
-
-// run is the section of a folder.
-type run struct {
-	ID, Title string
-	Manifest  runfolder.Manifest
-	Command   string // quoted for a shell
+	Run
+	CSP       string
+	Style     template.CSS
+	Script    template.JS
+	Lead      string // the verdict in one sentence
 	Seeds     string
 	Verdicts  []verdict
 	Notes     []string // about the data: missing or thinned parts
 	Scenarios []scenario
-	Tables    []table
 	Decisions *decisions
-	Curves    []chart
-	CurveRows *table
+	Data      data
 }
 
-// verdict is a runfolder.Verdict with a sign and a word for its state.
+// verdict is a Verdict with a sign and a word for its state.
 type verdict struct {
-	runfolder.Verdict
+	Verdict
 	Sign, Word string
 }
 
-// scenario is the part of a run about one scenario. Parts that the folder has no data for are empty.
+// scenario is the part about one scenario. Parts without data are empty.
 type scenario struct {
-	runfolder.Scenario
-	ID          string
-	Differences []chart // by metric
-	Changes     *table
-	Means       *table
-	Spread      []chart // distributions of metrics
-	Time        []chart // the cluster over time
-	Heat        *heat
-	Waits       *chart
-	WaitRows    *table
-	Tables      []table
+	Scenario
+	ID      string
+	Effects []chart // differences by metric
+	Changes *table
+	Means   *table
+	Spread  []chart // distributions of metrics
+	Time    []chart // the cluster over time
+	Heat    *heat
+	Waits   *chart
+	Waited  *table
+	Others  []table
 }
 
 // chart is a figure with its caption.
@@ -64,7 +51,6 @@ type chart struct {
 // table is a table with a caption. The first column has row headings.
 type table struct {
 	Caption string
-	Text    string
 	Columns []string
 	Rows    [][]string
 	Numeric []bool // by column: aligned to the right
@@ -103,7 +89,13 @@ type decisions struct {
 	ID   string
 	Unit string
 	All  int // before thinning
-	Rows []runfolder.Decision
+	Rows []decided
+}
+
+// decided is a decision in a scenario.
+type decided struct {
+	Scenario string
+	eval.Decision
 }
 
 // data is the JSON that the script reads.

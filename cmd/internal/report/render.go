@@ -10,8 +10,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"gnnsched/internal/runfolder"
 )
 
 //go:embed page.html
@@ -62,27 +60,13 @@ func policy() string {
 		"; img-src data:; base-uri 'none'; form-action 'none'"
 }
 
-// config holds the page's title, and the program's version and command.
-type config struct {
-	title   string // empty: the only run's title
-	version string
-	command string
-}
-
-// render returns the page of the runs. It thins out more and more until the page has at most maxPage bytes.
-func render(c config, runs []*runfolder.Run) ([]byte, error) {
+// render returns the page of a run. It thins out more and more until the page has at most maxPage bytes.
+func render(r Run) ([]byte, error) {
 	// html/template would escape a style that closes its element; these are parts of the program.
-	p := page{CSP: policy(), Style: template.CSS(style), Script: template.JS(script), Title: c.title, Version: c.version, Command: c.command}
+	p := page{Run: r, CSP: policy(), Style: template.CSS(style), Script: template.JS(script)}
 	for budget := full; ; budget = budget.half() {
 		b := builder{budget: budget}
-		p.Runs, p.Data = b.build(runs), b.data
-		p.Lead = lead(p.Runs)
-		if p.Title == "" {
-			p.Title = "Report on " + p.Runs[0].Title
-			if n := len(p.Runs); n > 1 {
-				p.Title += fmt.Sprintf(" and %d more", n-1)
-			}
-		}
+		b.build(&p)
 		var out bytes.Buffer
 		if err := layout.Execute(&out, p); err != nil {
 			return nil, fmt.Errorf("write the page: %w", err)

@@ -62,9 +62,8 @@ func runBench(c *ucli.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	m := cli.Manifest(c, "bench")
 	out := bench.Results{
-		Set: set, Split: split, By: c.String("by"), Version: m.Version, Commit: version, Command: quote.Shell(m.Command...),
+		Set: set, Split: split, By: c.String("by"), Version: c.App.Version, Commit: version, Command: quote.Shell(append([]string{"gnnsched"}, os.Args[1:]...)...),
 		Date: time.Now().UTC().Format(time.DateOnly), Machine: machine(),
 	}
 	tasks, err := tasksOf(c)

@@ -10,14 +10,13 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/cmd/internal/progress"
+	page "gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
 )
@@ -51,13 +50,13 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
 			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
-			"   gnnsched eval --out run && gnnsched report run --out report.html   # a page with heat maps and decisions\n" +
+			"   gnnsched eval --html report.html                       # a page with heat maps and decisions, too\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json --all   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
 		Flags: cli.Grouped(slices.Concat(evalFlags(), work.Flags(), cli.LogFlags()),
 			cli.Group{Heading: "what is judged", Flags: "objective preferences threshold resample"},
-			cli.Group{Heading: "output", Flags: "out metrics from"},
+			cli.Group{Heading: "output", Flags: "html metrics from"},
 			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
 		Action:      runEval,
@@ -82,8 +81,7 @@ func evalFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "preferences",
 			Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " +
 				strings.Join(choice.Names(sim.PreferenceModes, choice.Text), ", ")},
-		&ucli.StringFlag{Name: "out", Usage: "leave a folder `DIR` for gnnsched report: every episode's metrics, the cluster over time, " +
-			"waiting times, decisions"},
+		page.Flag(),
 		&ucli.StringSliceFlag{Name: "from", Usage: "play nothing, and read the comparisons from `FILES` that -o json wrote"},
 		&ucli.StringFlag{Name: "metrics", Usage: "print one table with these `METRICS`: a row for each policy, " +
 			"means and differences from the first; with -o table or markdown"},
@@ -143,20 +141,24 @@ func runEval(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) { return e.compare(c, log) })
+	return e.print(c, func() ([]*eval.Comparison, error) { return e.compare(c) })
 }
 
-// inFolder plays comparisons, prints them, and writes the log to the folder of --out.
-func (e evaluation) inFolder(c *ucli.Context, play func(log *runlog.Log) ([]*eval.Comparison, error)) error {
-	return cli.InFolder(c, cli.Computation[[]*eval.Comparison]{
-		Manifest: e.manifest(c),
-		Run: func(w *runfolder.Writer) ([]*eval.Comparison, error) {
-			return play(runlog.New(w, len(e.scenarios), len(e.contenders)))
-		},
-		Print: func(comparisons []*eval.Comparison) error {
-			return errors.Join(e.write(c.App.Writer, comparisons), missed(comparisons))
-		},
-	})
+// print plays comparisons, prints them, and writes the page of --html. The table comes first, so that a page that cannot be written costs
+// no result. With an error, the comparisons are those that ended before it.
+func (e evaluation) print(c *ucli.Context, play func() ([]*eval.Comparison, error)) error {
+	run, err := page.Begin(c, "eval", e.seeds, work.FlagNames+" log-dir log-level")
+	if err != nil {
+		return err
+	}
+	comparisons, err := play()
+	if err != nil && len(comparisons) == 0 {
+		return err
+	}
+	for _, r := range comparisons {
+		run.Add(r)
+	}
+	return errors.Join(err, e.write(c.App.Writer, comparisons), missed(comparisons), run.Write(c, err))
 }
 
 // evaluationOf reads the flags.
@@ -228,8 +230,8 @@ func preferFlag(c *ucli.Context, scenarios []eval.Scenario) error {
 	return nil
 }
 
-// compare runs every scenario and shows the progress. Each goes to the log.
-func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Comparison, error) {
+// compare runs every scenario and shows the progress. With --html, each is watched.
+func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 	view := progress.Stderr(c.App.ErrWriter)
 	defer view.Close()
 	crew, err := work.Begin(c, view)
@@ -239,14 +241,20 @@ func (e evaluation) compare(c *ucli.Context, log *runlog.Log) ([]*eval.Compariso
 	defer crew.Close()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
-		r, err := eval.Compare(c.Context, s, log.Watched(s, e.contenders, e.seeds[0]), e.seeds, view.Episodes(i, len(e.scenarios), s.Name))
+		contenders, watching := e.contenders, (*eval.Watching)(nil)
+		if c.IsSet("html") {
+			contenders, watching = eval.Watched(contenders, e.seeds[0], len(e.scenarios)*len(e.contenders))
+		}
+		r, err := eval.Compare(c.Context, s, contenders, e.seeds, view.Episodes(i, len(e.scenarios), s.Name))
 		if err != nil {
 			return out, err
+		}
+		if watching != nil {
+			watching.Into(r)
 		}
 		if err := r.Judge(e.thresholds); err != nil {
 			return out, exit.New(exit.Usage, err, "")
 		}
-		log.Write(r)
 		out = append(out, r)
 	}
 	return out, nil

@@ -9,11 +9,9 @@ import (
 	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/runfolder"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/live"
-	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/objective"
 )
@@ -27,7 +25,7 @@ const (
 
 // runLive repeats the episodes of scenarios on simulated clusters.
 func runLive(c *ucli.Context) error {
-	err := refuse(c, "--%s works in the simulator only; leave it or --live out", "out", "threshold", "all", "metrics", "from", "workers")
+	err := refuse(c, "--%s works in the simulator only; leave it or --live out", "html", "threshold", "all", "metrics", "from", "workers")
 	if err != nil {
 		return err
 	}
@@ -120,12 +118,7 @@ func runRead(c *ucli.Context) error {
 			return exit.New(exit.Usage, err, "")
 		}
 	}
-	return e.inFolder(c, func(log *runlog.Log) ([]*eval.Comparison, error) {
-		for _, r := range all {
-			log.Write(r)
-		}
-		return all, nil
-	})
+	return e.print(c, func() ([]*eval.Comparison, error) { return all, nil })
 }
 
 // outputOf reads the flags about the output.
@@ -142,16 +135,6 @@ func outputOf(c *ucli.Context) (evaluation, error) {
 		return e, exit.New(exit.Usage, fmt.Errorf("--metrics: %w", err), "")
 	}
 	return e, nil
-}
-
-// manifest describes the run.
-func (e evaluation) manifest(c *ucli.Context) runfolder.Manifest {
-	m := cli.RunManifest(c, "eval", e.seeds)
-	if len(e.seeds) > 0 {
-		m.Notes = []string{fmt.Sprintf("Heat maps and decisions are of the episode of seed %d. Metrics and waiting times are of all seeds.",
-			e.seeds[0])}
-	}
-	return m
 }
 
 // comparisonsOf reads a file that -o json wrote.

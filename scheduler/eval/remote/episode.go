@@ -10,7 +10,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/sim"
 )
 
@@ -23,13 +22,13 @@ type episode struct {
 	Weights    *File // of Origin.File; nil if there is none
 	RandomTies bool
 	Seed       uint64
-	Watch      *runlog.Watch `json:",omitempty"` // nil: nobody watches
+	Watch      *eval.Watch `json:",omitempty"` // nil: nobody watches
 }
 
 // result is the answer of a unit.
 type result struct {
 	Outcome sim.Outcome
-	Seen    runlog.Seen
+	Seen    eval.Seen
 }
 
 // arrivals are sim.Arrivals, whose pods are shared.

@@ -9,7 +9,6 @@ import (
 
 	"gnnsched/internal/workers"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/runlog"
 	"gnnsched/scheduler/sim"
 )
 
@@ -26,7 +25,7 @@ type Players struct {
 
 // Play implements eval.Elsewhere.
 func (p *Players) Play(ctx context.Context, s eval.Scenario, turns []eval.Turn, played func(i int, o sim.Outcome)) error {
-	units, watches := make([]workers.Unit, len(turns)), make([]*runlog.Watch, len(turns))
+	units, watches := make([]workers.Unit, len(turns)), make([]*eval.Watch, len(turns))
 	sender := sender{ctx: ctx, queue: p.Queue, weights: map[string]*File{}, pods: map[uint64]string{}}
 	var err error
 	if sender.name, sender.blobs, err = SendWorld(ctx, p.Queue, s.Config); err != nil {
@@ -34,7 +33,7 @@ func (p *Players) Play(ctx context.Context, s eval.Scenario, turns []eval.Turn, 
 	}
 	for i, t := range turns {
 		if observe := t.Contender.Observe; observe != nil {
-			watches[i] = observe(t.Seed).(*runlog.Watch) // there are no others
+			watches[i] = observe(t.Seed).(*eval.Watch) // there are no others
 		}
 		if units[i], err = sender.unit(s, t, watches[i]); err != nil {
 			return fmt.Errorf("%s: %w", t.Contender.Name, err)
@@ -65,7 +64,7 @@ type sender struct {
 }
 
 // unit returns the unit of an episode.
-func (s *sender) unit(scenario eval.Scenario, t eval.Turn, w *runlog.Watch) (workers.Unit, error) {
+func (s *sender) unit(scenario eval.Scenario, t eval.Turn, w *eval.Watch) (workers.Unit, error) {
 	x := t.Contender
 	e := episode{World: s.name, Name: x.Name, Origin: *x.Origin, RandomTies: x.RandomTies, Seed: t.Seed, Watch: w}
 	u := workers.Unit{Kind: Kind, About: fmt.Sprintf("%s, %s, seed %d", scenario.Name, x.Name, t.Seed), Blobs: slices.Clone(s.blobs)}

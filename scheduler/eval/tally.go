@@ -1,9 +1,10 @@
-package runfolder
+package eval
 
 import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +15,44 @@ import (
 // mostClasses is the number of different requests up to which each is a class of its own.
 const mostClasses = 12
 
+// Waits sums up the waiting times of a class of pods, in the unit of time of the frames.
+type Waits struct {
+	Contender string    `json:"contender"`
+	Class     string    `json:"class"`
+	Pods      int       `json:"pods"`                // all pods of the class
+	Waited    int       `json:"waited"`              // pods that did not get a node at once, or within Tally.Soon
+	Never     int       `json:"never"`               // of these, those without a node at the end; not in Quantiles
+	Mean      float64   `json:"mean"`                // of the pods with a node
+	Quantiles []float64 `json:"quantiles,omitempty"` // of the pods with a node, as Quantiles lists them
+}
+
+// Quantiles are the quantiles that Waits holds.
+var Quantiles = []float64{0.5, 0.9, 0.95, 0.99, 1}
+
+// Summarise sets the counts and quantiles of a class from the number of pods that got a node at once, the waiting times of pods that got
+// one later, and the number of pods without one. It sorts the times.
+func (w *Waits) Summarise(atOnce int, times []float64, never int) {
+	slices.Sort(times)
+	placed := atOnce + len(times)
+	w.Pods, w.Waited, w.Never, w.Mean, w.Quantiles = placed+never, len(times)+never, never, 0, nil
+	if placed == 0 {
+		return
+	}
+	for _, t := range times {
+		w.Mean += t / float64(placed)
+	}
+	for _, q := range Quantiles {
+		v := 0.0
+		if i := int(math.Ceil(q*float64(placed))) - 1 - atOnce; i >= 0 {
+			v = times[i]
+		}
+		w.Quantiles = append(w.Quantiles, v)
+	}
+}
+
 // Tally collects the waiting times of a scenario's pods, for rows of Waits by class. It is not safe for concurrent use.
 type Tally struct {
-	Soon float64 // as in Scenario
+	Soon float64 // a pod that got its node within this time has not waited
 	of   map[string]map[cluster.Resources]*waiting
 }
 
@@ -51,9 +87,9 @@ func (t *Tally) Add(contender string, requests cluster.Resources, wait float64, 
 	}
 }
 
-// Rows returns the rows of contenders. If there are too many different requests, pods are classed by their GPUs, or
+// Rows returns the waits of contenders by class. If there are too many different requests, pods are classed by their GPUs, or
 // without any by their CPUs.
-func (t *Tally) Rows(scenario string, contenders ...string) (rows []Row) {
+func (t *Tally) Rows(contenders ...string) (rows []Waits) {
 	all := map[cluster.Resources]bool{}
 	for _, of := range t.of {
 		for r := range of {
@@ -66,7 +102,7 @@ func (t *Tally) Rows(scenario string, contenders ...string) (rows []Row) {
 	}
 	for _, c := range contenders {
 		for _, x := range classes(t.of[c], name) {
-			w := Waits{Scenario: scenario, Contender: c, Class: x.name}
+			w := Waits{Contender: c, Class: x.name}
 			w.Summarise(x.atOnce, x.times, x.never)
 			for _, wait := range x.times {
 				if wait <= t.Soon {

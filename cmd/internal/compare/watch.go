@@ -2,7 +2,7 @@ package compare
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/runfolder"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 )
@@ -11,19 +11,12 @@ import (
 // every pod, and a record may have whole seconds only.
 const soon = 1
 
-// journal writes the courses into the folder of --out: the cluster over time, a sample of the placements, and the waits by class.
-// A nil one writes nothing.
+// journal keeps what is seen of the courses: the cluster over time, a sample of the placements, and the waits by class.
+// A nil one keeps nothing.
 type journal struct {
-	w          *runfolder.Writer
-	waits      runfolder.Tally
+	seen       eval.Observed
+	waits      eval.Tally
 	contenders []string
-}
-
-func newJournal(w *runfolder.Writer) *journal {
-	if w == nil {
-		return nil
-	}
-	return &journal{w: w, waits: runfolder.Tally{Soon: soon}}
 }
 
 // follow makes the journal the watcher of a contender's course on a source. courses is the number of all courses.
@@ -42,15 +35,21 @@ func (j *journal) follow(c *replay.Config, contender string, s *replay.Source, c
 			arrivals++
 		}
 	}
-	sample := runfolder.Decisions(courses)
+	sample := eval.Decisions(courses)
 	c.Watch, c.Frames = &watch{journal: j, contender: contender, every: max((arrivals+sample-1)/sample, 1)},
-		runfolder.Frames(len(names), courses)
+		eval.Frames(len(names), courses)
 }
 
-// rows returns the waits by class.
-func (j *journal) rows() []runfolder.Row { return j.waits.Rows(scenarioName, j.contenders...) }
+// observed returns what was seen.
+func (j *journal) observed() *eval.Observed {
+	if j == nil {
+		return nil
+	}
+	j.seen.Waits = j.waits.Rows(j.contenders...)
+	return &j.seen
+}
 
-// watch writes one course.
+// watch keeps one course.
 type watch struct {
 	*journal
 	contender string
@@ -60,8 +59,8 @@ type watch struct {
 
 // Frame implements replay.Watcher.
 func (w *watch) Frame(at float64, nodes []*cluster.Node, waiting int) {
-	w.w.Add(runfolder.Frame{
-		Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(at), Waiting: waiting, Nodes: runfolder.Workers(nodes),
+	w.seen.Frames = append(w.seen.Frames, eval.Frame{
+		Contender: w.contender, At: eval.Round(at), Waiting: waiting, Nodes: eval.Workers(nodes),
 	})
 }
 
@@ -70,9 +69,9 @@ func (w *watch) Placed(p replay.Placement) {
 	if w.placed++; (w.placed-1)%w.every != 0 {
 		return
 	}
-	d := runfolder.Decision{
-		Scenario: scenarioName, Contender: w.contender, At: runfolder.Round(p.At), Pod: p.Pod.Namespace + "/" + p.Pod.Name,
-		Class: runfolder.ClassOf(requests(p.Pod)), Waited: runfolder.Round(p.Waited), Node: p.Node,
+	d := eval.Decision{
+		Contender: w.contender, At: eval.Round(p.At), Pod: p.Pod.Namespace + "/" + p.Pod.Name,
+		Class: eval.ClassOf(requests(p.Pod)), Waited: eval.Round(p.Waited), Node: p.Node,
 	}
 	if c := p.By; c != nil {
 		d.Feasible, d.Score, d.RunnerUp, d.RunnerUpScore = c.Feasible, float64(c.Score), c.RunnerUp, float64(c.RunnerUpScore)
@@ -83,7 +82,7 @@ func (w *watch) Placed(p replay.Placement) {
 			d.Note = "upstream's scores decided"
 		}
 	}
-	w.w.Add(d)
+	w.seen.Decisions = append(w.seen.Decisions, d)
 }
 
 // Waited implements replay.Watcher.

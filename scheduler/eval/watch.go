@@ -1,32 +1,28 @@
-package runlog
+package eval
 
 import (
-	"encoding/gob"
 	"fmt"
 	"math"
 	"slices"
 	"sync"
 
+	"gnnsched/internal/choice"
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/runfolder"
-	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 )
 
-// Log collects observations during episodes, and writes comparisons. It is safe for concurrent use.
-type Log struct {
-	w      *runfolder.Writer
-	shares int // scenarios times contenders
-
+// Watching collects what is seen of a comparison's episodes. It is safe for concurrent use.
+type Watching struct {
 	mu    sync.Mutex
-	waits map[string]*runfolder.Tally   // by scenario
-	kept  map[[2]string][]runfolder.Row // frames and decisions, by scenario and contender
+	waits Tally
+	kept  map[string]Seen // by contender
 }
 
 // Seen has the observations of an episode.
 type Seen struct {
-	Rows []runfolder.Row // frames and decisions
-	Pods []Wait          // by arrival
+	Frames    []Frame
+	Decisions []Decision
+	Pods      []Wait // by arrival
 }
 
 // Wait is the waiting time of a pod.
@@ -35,43 +31,43 @@ type Wait struct {
 	For      float64 // until it got its first node; NaN if it has none in the end
 }
 
-func init() {
-	gob.Register(runfolder.Frame{})
-	gob.Register(runfolder.Decision{})
-}
-
-// New returns a log for a number of scenarios with a number of contenders each. Without a writer nobody watches, and nothing is written.
-func New(w *runfolder.Writer, scenarios, contenders int) *Log {
-	return &Log{w: w, shares: max(scenarios*contenders, 1), waits: map[string]*runfolder.Tally{}, kept: map[[2]string][]runfolder.Row{}}
-}
-
-// Watched returns the contenders with the log as their observer. The log keeps frames and decisions of the
-// episode of the first seed, and waiting times of all.
-func (l *Log) Watched(s eval.Scenario, contenders []eval.Contender, first uint64) []eval.Contender {
-	if l.w == nil {
-		return contenders
-	}
-	out := slices.Clone(contenders)
+// Watched returns the contenders, whom the result watches: it keeps frames and decisions of the episode of the first seed, and waiting
+// times of all. shares is the number of contenders in all scenarios, among whom the bounds of what is kept are divided.
+func Watched(contenders []Contender, first uint64, shares int) ([]Contender, *Watching) {
+	w, out := &Watching{kept: map[string]Seen{}}, slices.Clone(contenders)
 	for i, c := range contenders {
-		out[i].Observe = func(seed uint64) eval.Observer {
-			return &Watch{Scenario: s.Name, Contender: c.Name, Seed: seed, Keeps: seed == first, Shares: l.shares, log: l}
+		out[i].Observe = func(seed uint64) Observer {
+			return &Watch{Contender: c.Name, Seed: seed, Keeps: seed == first, Shares: shares, watching: w}
 		}
 	}
-	return out
+	return out, w
+}
+
+// Into gives a comparison what was seen of its episodes.
+func (w *Watching) Into(c *Comparison) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c.Observed = &Observed{}
+	for _, r := range c.Results {
+		seen := w.kept[r.Name]
+		c.Observed.Frames = append(c.Observed.Frames, seen.Frames...)
+		c.Observed.Decisions = append(c.Observed.Decisions, seen.Decisions...)
+	}
+	c.Observed.Waits = w.waits.Rows(choice.Names(c.Results, func(r Result) string { return r.Name })...)
 }
 
 // Watch watches one episode. Its exported fields are data, for a worker that plays the episode.
 type Watch struct {
-	Scenario, Contender string
-	Seed                uint64
-	Keeps               bool // frames and decisions
-	Shares              int  // as of the log
-	Seen                Seen `json:"-"` // whole when the episode has ended
+	Contender string
+	Seed      uint64
+	Keeps     bool // frames and decisions
+	Shares    int  // as of Watched
+	Seen      Seen `json:"-"` // whole when the episode has ended
 
-	log    *Log // nil on a worker
-	plan   []sim.Arrival
-	waited []float64       // by arrival: until it got its first node; NaN if it got none
-	closed map[string]bool // nodes whose taints no pod of the plan tolerates, as of a control plane
+	watching *Watching // nil on a worker
+	plan     []sim.Arrival
+	waited   []float64       // by arrival: until it got its first node; NaN if it got none
+	closed   map[string]bool // nodes whose taints no pod of the plan tolerates, as of a control plane
 
 	decisions     int  // so far
 	everyDecision int  // interval of the kept decisions, in decisions
@@ -87,8 +83,8 @@ func (w *Watch) begin(env *sim.Env) {
 	for _, n := range env.Snapshot().Nodes {
 		w.closed[n.Name] = !n.Available() && !slices.ContainsFunc(w.plan, func(a sim.Arrival) bool { return n.Admits(a.Pod.Tolerations) })
 	}
-	frames := runfolder.Frames(len(env.Snapshot().Nodes), w.Shares)
-	decisions := runfolder.Decisions(w.Shares)
+	frames := Frames(len(env.Snapshot().Nodes), w.Shares)
+	decisions := Decisions(w.Shares)
 	w.everyDecision = max((len(w.plan)+decisions-1)/decisions, 1)
 	if n := len(w.plan); n > 0 {
 		w.due = w.plan[0].At
@@ -99,8 +95,8 @@ func (w *Watch) begin(env *sim.Env) {
 	}
 }
 
-// Decided implements eval.Observer.
-func (w *Watch) Decided(env *sim.Env, c eval.Choice) {
+// Decided implements Observer.
+func (w *Watch) Decided(env *sim.Env, c Choice) {
 	if w.plan == nil {
 		w.begin(env)
 	}
@@ -114,7 +110,7 @@ func (w *Watch) Decided(env *sim.Env, c eval.Choice) {
 			w.due += w.every * max(math.Ceil((now-w.due)/w.every), 1)
 		}
 		if w.decisions%w.everyDecision == 0 {
-			w.Seen.Rows = append(w.Seen.Rows, w.decision(env, c))
+			w.Seen.Decisions = append(w.Seen.Decisions, w.decision(env, c))
 		}
 	}
 	w.decisions++
@@ -130,9 +126,7 @@ func (w *Watch) now(env *sim.Env) float64 {
 
 // frame keeps the state of the cluster. The pending pod waits too.
 func (w *Watch) frame(env *sim.Env) {
-	f := runfolder.Frame{
-		Scenario: w.Scenario, Contender: w.Contender, Seed: w.Seed, At: runfolder.Round(w.now(env)), Waiting: len(env.Waiting()),
-	}
+	f := Frame{Contender: w.Contender, Seed: w.Seed, At: Round(w.now(env)), Waiting: len(env.Waiting())}
 	if !env.Done() {
 		f.Waiting++
 	}
@@ -140,17 +134,17 @@ func (w *Watch) frame(env *sim.Env) {
 		if w.closed[n.Name] {
 			continue
 		}
-		f.Nodes = append(f.Nodes, runfolder.NodeOf(n))
+		f.Nodes = append(f.Nodes, NodeOf(n))
 	}
-	w.Seen.Rows = append(w.Seen.Rows, f)
+	w.Seen.Frames = append(w.Seen.Frames, f)
 }
 
-// decision returns the row of a choice.
-func (w *Watch) decision(env *sim.Env, c eval.Choice) runfolder.Decision {
+// decision describes a choice.
+func (w *Watch) decision(env *sim.Env, c Choice) Decision {
 	nodes, rows, pod := env.Snapshot().Nodes, env.Candidates(), env.Next()
-	d := runfolder.Decision{
-		Scenario: w.Scenario, Contender: w.Contender, Seed: w.Seed, At: runfolder.Round(env.Now()), Waited: runfolder.Round(w.waited[pod]),
-		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: runfolder.ClassOf(env.Pending().Requests),
+	d := Decision{
+		Contender: w.Contender, Seed: w.Seed, At: Round(env.Now()), Waited: Round(w.waited[pod]),
+		Pod: fmt.Sprintf("%s-%d", env.Pending().Name, pod), Class: ClassOf(env.Pending().Requests),
 		Feasible: len(rows), Node: nodes[rows[c.Candidate]].Name,
 	}
 	if c.Scores == nil {
@@ -171,7 +165,7 @@ func finite(score float32) float64 {
 	return min(max(float64(score), -math.MaxFloat32), math.MaxFloat32) + 0
 }
 
-// Ended implements eval.Observer.
+// Ended implements Observer.
 func (w *Watch) Ended(env *sim.Env) {
 	if w.plan == nil {
 		w.begin(env)
@@ -185,25 +179,20 @@ func (w *Watch) Ended(env *sim.Env) {
 	for i, a := range w.plan {
 		w.Seen.Pods = append(w.Seen.Pods, Wait{a.Pod.Requests, w.waited[i]})
 	}
-	if w.log != nil {
+	if w.watching != nil {
 		w.Take(w.Seen)
 	}
 }
 
-// Take hands the log what was seen of the episode.
+// Take hands on what was seen of the episode.
 func (w *Watch) Take(s Seen) {
-	l := w.log
+	l := w.watching
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w.Keeps {
-		l.kept[[2]string{w.Scenario, w.Contender}] = s.Rows
-	}
-	tally := l.waits[w.Scenario]
-	if tally == nil {
-		tally = &runfolder.Tally{}
-		l.waits[w.Scenario] = tally
+		l.kept[w.Contender] = s
 	}
 	for _, p := range s.Pods {
-		tally.Add(w.Contender, p.Requests, p.For, !math.IsNaN(p.For))
+		l.waits.Add(w.Contender, p.Requests, p.For, !math.IsNaN(p.For))
 	}
 }
