@@ -144,6 +144,7 @@ func (c *Comparison) observe(o *Comparison) {
 		return slices.ContainsFunc(c.Results, func(r Result) bool { return r.Name == name })
 	}
 	c.Observed = &Observed{
+		Unit: c.Observed.Unit, Soon: c.Observed.Soon,
 		Frames: append(c.Observed.Frames,
 			slices.DeleteFunc(slices.Clone(o.Observed.Frames), func(f Frame) bool { return known(f.Contender) })...),
 		Waits: append(c.Observed.Waits,

@@ -9,6 +9,8 @@ import (
 
 // Observed is what was seen of a comparison's episodes: frames and decisions of one episode of each contender, and the waits of all.
 type Observed struct {
+	Unit      string     `json:"unit"`           // of times
+	Soon      float64    `json:"soon,omitempty"` // as in Tally
 	Frames    []Frame    `json:"frames,omitempty"`
 	Waits     []Waits    `json:"waits,omitempty"`
 	Decisions []Decision `json:"decisions,omitempty"` // a sample

@@ -24,17 +24,6 @@ const (
 // String returns the mark as a word for metrics where less is better; empty for Unmarked.
 func (m Mark) String() string { return [...]string{"", "no", "unclear", "better", "worse"}[m] }
 
-// Opposite returns the mark of the negated difference, or for metrics where more is better.
-func (m Mark) Opposite() Mark {
-	switch m {
-	case Lower:
-		return Higher
-	case Higher:
-		return Lower
-	}
-	return m
-}
-
 // MinSeeds returns the number of seeds at which one of several comparisons can first be marked. The smallest p of the signed-rank test on n
 // seeds is 2/2ⁿ, and Holm's correction multiplies it by the number of comparisons.
 func MinSeeds(comparisons int) (n int) {

@@ -47,7 +47,10 @@ func Watched(contenders []Contender, first uint64, shares int) ([]Contender, *Wa
 func (w *Watching) Into(c *Comparison) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.Observed = &Observed{}
+	c.Observed = &Observed{Unit: "arrivals"}
+	if c.Scenario.Trace != nil || c.Scenario.OpenB != nil {
+		c.Observed.Unit = "seconds"
+	}
 	for _, r := range c.Results {
 		seen := w.kept[r.Name]
 		c.Observed.Frames = append(c.Observed.Frames, seen.Frames...)

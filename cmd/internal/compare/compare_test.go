@@ -173,7 +173,7 @@ func TestHTML(t *testing.T) {
 	var run report.Run
 	r.onto(&run)
 	x := run.Scenarios[0]
-	if x.Baseline != "default-scheduler" || x.Metrics[0].Name != "cost" || x.Soon != soon || len(x.Episodes) != 3 || len(x.Tables) != 2 {
+	if x.Baseline != "default-scheduler" || x.Metrics[0].Name != "cost" || x.Observed.Soon != soon || len(x.Episodes) != 3 || len(x.Tables) != 2 {
 		t.Errorf("%+v", x)
 	}
 	if len(run.Verdicts) != 2 || !strings.HasPrefix(run.Verdicts[1].Text, "How far the simulated") || run.Verdicts[0].State != report.Better {

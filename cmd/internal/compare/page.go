@@ -14,7 +14,7 @@ import (
 func (r result) onto(p *report.Run) {
 	present := r.Rows[r.baseline()]
 	s := report.Scenario{
-		Name: "record", About: r.about(), Objective: r.Objective, Baseline: present.Name, TimeUnit: "seconds", Soon: soon,
+		Name: "record", About: r.about(), Objective: r.Objective, Baseline: present.Name,
 		Rule: fmt.Sprintf(rule, "Better and worse mark", present.Name, "unclear marks"), Tables: []report.Table{r.counts(), r.lacking()},
 	}
 	if r.Observed != nil {

@@ -45,7 +45,7 @@ func (j *journal) observed() *eval.Observed {
 	if j == nil {
 		return nil
 	}
-	j.seen.Waits = j.waits.Rows(j.contenders...)
+	j.seen.Unit, j.seen.Soon, j.seen.Waits = "seconds", soon, j.waits.Rows(j.contenders...)
 	return &j.seen
 }
 

@@ -140,8 +140,8 @@ func (b *builder) chosen(scenarios []Scenario) *decisions {
 	units := map[string]bool{}
 	d := &decisions{ID: "run1-decisions"}
 	for _, s := range scenarios {
-		d.Unit = s.TimeUnit
-		units[s.TimeUnit] = true
+		d.Unit = s.Observed.Unit
+		units[s.Observed.Unit] = true
 		for _, x := range s.Observed.Decisions {
 			all = append(all, decided{s.Name, x})
 		}

@@ -14,10 +14,7 @@ var judged = []eval.Metric{eval.Objective, overTime, eval.Unscheduled, waited}
 // threshold.
 func (r *Run) Add(c *eval.Comparison) {
 	s := Scenario{
-		Name: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), TimeUnit: "arrivals", Baseline: c.Results[0].Name,
-	}
-	if c.Scenario.Trace != nil || c.Scenario.OpenB != nil {
-		s.TimeUnit = "seconds"
+		Name: c.Scenario.Name, About: c.Scenario.About, Objective: c.Scenario.Objective.Name(), Baseline: c.Results[0].Name,
 	}
 	if c.Observed != nil {
 		s.Observed = *c.Observed

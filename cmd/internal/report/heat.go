@@ -52,7 +52,7 @@ type film struct {
 
 // heatOf returns the heat maps of a scenario, with at most cells loads in all of them together.
 func heatOf(id string, s Scenario, films []film, cells int) (*heat, cluster) {
-	h := &heat{ID: id, Unit: s.TimeUnit}
+	h := &heat{ID: id, Unit: s.Observed.Unit}
 	for _, r := range resources {
 		if slices.ContainsFunc(films, func(f film) bool { return f.has(r.of) }) {
 			h.Kinds = append(h.Kinds, r.kind)
@@ -64,7 +64,7 @@ func heatOf(id string, s Scenario, films []film, cells int) (*heat, cluster) {
 	share := cells / max(len(films)*len(h.Kinds), 1)
 	h.Frames, h.Notes = shrink(films, share)
 	at := times(films, h.Frames)
-	c := cluster{Unit: s.TimeUnit, Maps: []layers{}}
+	c := cluster{Unit: s.Observed.Unit, Maps: []layers{}}
 	for _, t := range at {
 		c.At = append(c.At, short(t))
 	}
@@ -88,7 +88,7 @@ func heatOf(id string, s Scenario, films []film, cells int) (*heat, cluster) {
 		}
 		c.Maps, h.Maps = append(c.Maps, l), append(h.Maps, m)
 	}
-	h.Rows = timeTable(films, at, s.TimeUnit)
+	h.Rows = timeTable(films, at, s.Observed.Unit)
 	return h, c
 }
 

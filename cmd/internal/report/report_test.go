@@ -24,7 +24,7 @@ func ptr(v float64) *float64 { return &v }
 func runOfTest() Run {
 	started := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	x := Scenario{
-		Name: "mixed" + hostile, About: hostile, Objective: hostile, Baseline: "default", TimeUnit: "seconds",
+		Name: "mixed" + hostile, About: hostile, Objective: hostile, Baseline: "default", Observed: eval.Observed{Unit: "seconds"},
 		Metrics: []Metric{{Name: "cost", Title: "objective", Digits: 4}, {Name: "unscheduled", Title: "unscheduled " + hostile, Digits: 1}},
 		Differences: []Difference{{
 			Contender: "gnn" + hostile, Metric: "cost", Mean: -0.02, Low: ptr(-0.03), High: ptr(-0.01), Relative: ptr(-0.2), P: ptr(0.01),

@@ -39,8 +39,6 @@ type Scenario struct {
 	Objective   string
 	Baseline    string   // of the differences
 	Rule        string   // how differences are marked, for people
-	TimeUnit    string   // of what was observed
-	Soon        float64  // as in eval.Tally
 	Metrics     []Metric // in the order in which they are shown, the objective first
 	Episodes    []Episode
 	Differences []Difference

@@ -170,7 +170,7 @@ func (b *builder) overTime(s Scenario, films []film) (out []chart) {
 		{"pods waiting", false, func(f eval.Frame, _ moment) float64 { return float64(f.Waiting) }},
 		{"nodes in use", false, func(_ eval.Frame, m moment) float64 { return float64(m.used) }},
 	} {
-		c := plot{title: p.title, across: "time in " + cmp.Or(s.TimeUnit, "seconds"), percent: p.percent}
+		c := plot{title: p.title, across: "time in " + cmp.Or(s.Observed.Unit, "seconds"), percent: p.percent}
 		for _, f := range films {
 			line := curve{name: f.contender}
 			for _, x := range thin(f.frames, b.points) {
@@ -188,7 +188,7 @@ func (b *builder) waits(out *scenario) {
 	var classes, names []string
 	of := map[[2]string]eval.Waits{}
 	t := table{
-		Caption: "Waiting by class, in " + cmp.Or(out.TimeUnit, "seconds"),
+		Caption: "Waiting by class, in " + cmp.Or(out.Observed.Unit, "seconds"),
 		Columns: []string{"class", "policy", "pods", "waited", "no node", "mean wait", "median", "90 %", "95 %", "99 %", "longest"},
 		Numeric: []bool{false, false, true, true, true, true, true, true, true, true, true},
 	}
@@ -230,12 +230,12 @@ func (b *builder) waits(out *scenario) {
 
 // late names the pods that waited.
 func late(s Scenario) string {
-	if s.Soon == 0 {
+	if s.Observed.Soon == 0 {
 		return "pods that got no node at once"
 	}
-	unit := cmp.Or(s.TimeUnit, "seconds")
-	if s.Soon == 1 {
+	unit := cmp.Or(s.Observed.Unit, "seconds")
+	if s.Observed.Soon == 1 {
 		unit = strings.TrimSuffix(unit, "s")
 	}
-	return "pods that waited more than " + short(s.Soon) + " " + unit
+	return "pods that waited more than " + short(s.Observed.Soon) + " " + unit
 }

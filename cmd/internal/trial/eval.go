@@ -158,6 +158,10 @@ func (e evaluation) print(c *ucli.Context, play func() ([]*eval.Comparison, erro
 	for _, r := range comparisons {
 		run.Add(r)
 	}
+	if len(e.seeds) > 0 {
+		run.Notes = []string{fmt.Sprintf("Heat maps and decisions are of the episode of seed %d. Metrics and waiting times are of all seeds.",
+			e.seeds[0])}
+	}
 	return errors.Join(err, e.write(c.App.Writer, comparisons), missed(comparisons), run.Write(c, err))
 }
 
