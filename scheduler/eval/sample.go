@@ -72,8 +72,8 @@ func Decisions(contenders int) int {
 	return min(max(allDecisions/max(contenders, 1), leastDecisions), mostDecisions)
 }
 
-// NodeOf returns the load of a node.
-func NodeOf(n *cluster.Node) Node {
+// nodeOf returns the load of a node.
+func nodeOf(n *cluster.Node) Node {
 	return Node{
 		Name: n.Name, Pods: n.Requested.Pods,
 		CPU:    Round(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU)),
@@ -87,14 +87,14 @@ func Workers(nodes []*cluster.Node) []Node {
 	out := []Node{}
 	for _, n := range nodes {
 		if !slices.ContainsFunc(n.Taints, cluster.Taint.ControlPlane) {
-			out = append(out, NodeOf(n))
+			out = append(out, nodeOf(n))
 		}
 	}
 	if len(out) > 0 {
 		return out
 	}
 	for _, n := range nodes {
-		out = append(out, NodeOf(n))
+		out = append(out, nodeOf(n))
 	}
 	return out
 }

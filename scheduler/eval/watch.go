@@ -137,7 +137,7 @@ func (w *Watch) frame(env *sim.Env) {
 		if w.closed[n.Name] {
 			continue
 		}
-		f.Nodes = append(f.Nodes, NodeOf(n))
+		f.Nodes = append(f.Nodes, nodeOf(n))
 	}
 	w.Seen.Frames = append(w.Seen.Frames, f)
 }

@@ -12,6 +12,7 @@ type page struct {
 	CSP       string
 	Style     template.CSS
 	Script    template.JS
+	Platform  string // Go version, operating system, architecture, number of CPUs
 	Lead      string // the verdict in one sentence
 	Seeds     string
 	Verdicts  []verdict

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,8 @@ var style string
 
 //go:embed script.js
 var script string
+
+var platform = fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
 
 // maxPage is the number of bytes that a page may have.
 const maxPage = 3_000_000
@@ -63,7 +66,7 @@ func policy() string {
 // render returns the page of a run. It thins out more and more until the page has at most maxPage bytes.
 func render(r Run) ([]byte, error) {
 	// html/template would escape a style that closes its element; these are parts of the program.
-	p := page{Run: r, CSP: policy(), Style: template.CSS(style), Script: template.JS(script)}
+	p := page{Run: r, CSP: policy(), Style: template.CSS(style), Script: template.JS(script), Platform: platform}
 	for budget := full; ; budget = budget.half() {
 		b := builder{budget: budget}
 		b.build(&p)

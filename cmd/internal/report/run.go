@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -22,7 +21,6 @@ type Run struct {
 	Title     string // one line for people
 	Command   string // that makes the page again, quoted for a shell
 	Version   string // of the program and of Kubernetes
-	Platform  string // Go version, operating system, architecture, number of CPUs
 	Started   time.Time
 	Ended     time.Time
 	Seeds     []uint64
@@ -117,7 +115,6 @@ func Flag() ucli.Flag {
 func Begin(c *ucli.Context, title string, seeds []uint64, without string) (Run, error) {
 	r := Run{
 		Title: title, Version: c.App.Version, Started: time.Now().UTC(), Seeds: seeds, Settings: map[string]string{},
-		Platform: fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()),
 	}
 	command, skip := []string{"gnnsched", c.Command.Name}, map[string]bool{}
 	for _, name := range strings.Fields(without) {

@@ -63,8 +63,9 @@ func runBench(c *ucli.Context, version string) error {
 		return err
 	}
 	out := bench.Results{
-		Set: set, Split: split, By: c.String("by"), Version: c.App.Version, Commit: version, Command: quote.Shell(append([]string{"gnnsched"}, os.Args[1:]...)...),
-		Date: time.Now().UTC().Format(time.DateOnly), Machine: machine(),
+		Set: set, Split: split, By: c.String("by"), Version: c.App.Version, Commit: version,
+		Command: quote.Shell(append([]string{"gnnsched"}, os.Args[1:]...)...),
+		Date:    time.Now().UTC().Format(time.DateOnly), Machine: machine(),
 	}
 	tasks, err := tasksOf(c)
 	if err != nil {
