@@ -24,11 +24,7 @@ func learnExamples(variant string) string {
 		more = "--actor-learning-rate 0.0003 --critic-learning-rate 0.001"
 	}
 	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
-	gpu := ""
-	if learn.Architecture(variant, 0).Head == checkpoint.DQN {
-		gpu = line("--learn --profiles gpu-gnn                ", "a network for GPU clusters, under its own name")
-	}
-	return gpu + line("--learn                                  ", "explore, and learn from every placement") +
+	return line("--learn                                  ", "explore, and learn from every placement") +
 		line("--learn --checkpoint my.safetensors --wait-cost 0.02", "start from this file and update it") +
 		line("--learn --hidden-layers 32 "+more, "start from random weights")
 }
@@ -38,17 +34,13 @@ func learnExamples(variant string) string {
 type initialWeights struct {
 	checkpoint *checkpoint.Checkpoint
 	file       string
-	typical    *checkpoint.TypicalPods // to be saved beside the file; nil for none
 }
 
 func (w initialWeights) save() error {
 	if err := w.checkpoint.Save(w.file); err != nil {
 		return exit.New(exit.Usage, err, "choose a place that you can write to with --checkpoint")
 	}
-	if w.typical == nil {
-		return nil
-	}
-	return w.typical.Save(w.file)
+	return nil
 }
 
 // learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
@@ -73,15 +65,10 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	if err != nil {
 		return nil, err
 	}
-	objective := start.Manifest.Objective
-	if start.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		objective = "gpu-idle"
-	}
-	if err := setLearn(c, p, objective, variant); err != nil || !fresh {
+	if err := setLearn(c, p, start.Manifest.Objective, variant); err != nil || !fresh {
 		return nil, err
 	}
-	typical, err := checkpoint.ShippedTypical(p.Variant)
-	return &initialWeights{start, p.Checkpoint, typical}, err
+	return &initialWeights{start, p.Checkpoint}, nil
 }
 
 // setLearn fills in the profile's arguments about learning. variant is the command's.

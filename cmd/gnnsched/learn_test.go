@@ -158,10 +158,6 @@ func TestLearnRefuses(t *testing.T) {
 		{"runacgnn --learn --init_epsi 1", exit.Usage, "--entropy"},
 		{"runacgnn --learn --n-step 3", exit.Usage, "rungnn or rundqn"},
 		{"runacgnn --learn --rollout 0", exit.Usage, "rollout"},
-		{"rungnn --experience nats://127.0.0.1:4222", exit.Usage, "add --learn"},
-		{"rungnn --learn --experience nats://u:p@127.0.0.1:4222", exit.Usage, "NATS_PASSWORD"},
-		{"rungnn --learn --experience-queue /tmp", exit.Usage, "needs --experience"},
-		{"rungnn --learn --experience nats://127.0.0.1:4222 --gamma 0.9", exit.Usage, "--gamma=0.9 is for the trainer, which runs elsewhere"},
 		{"rungnn --learn --guard-scenario nope", exit.Usage, "nope"},
 		{"rungnn --learn --critic-learning-rate 0.002", exit.Usage, "runacgnn or runacdqn"},
 		{"rungnn --learn --policy best-fit", exit.Usage, "policy best-fit is a heuristic"},
@@ -171,11 +167,8 @@ func TestLearnRefuses(t *testing.T) {
 		{"rungnn --profiles gnn --gamma 0.5", exit.Usage, "add --learn"},
 		{"rungnn --learn --log-dir=", exit.Usage, "--checkpoint"},
 		{"rungnn --learn --checkpoint " + critic, exit.Checkpoint, "head"},
-		{"rungnn --learn --checkpoint " + gpu, exit.Checkpoint, "typical pods"},
-		{"runacgnn --learn --guard-episodes 0 --checkpoint " + gpu, exit.Checkpoint, "explores as rungnn"},
-		{"rungnn --learn --guard-episodes 0 --n-step 3 --checkpoint " + gpu, exit.Usage, "--n-step has no effect"},
-		{"rungnn --learn --profiles gpu-gnn --wait-cost 1", exit.Usage, "--wait-cost has no effect"},
-		{"rungnn --learn --profiles gpu-gnn --checkpoint " + file, exit.Checkpoint, "not for GPU clusters"},
+		{"rungnn --learn --checkpoint " + gpu, exit.Checkpoint, "graph \"gpu\""},
+		{"rungnn --learn --profiles gpu-gnn --checkpoint " + file, exit.Usage, "graph \"gpu\""},
 		{"rungnn --learn --profiles mixed", exit.Usage, "graph \"mixed\""},
 		{"rungnn --learn --profiles fgd", exit.Usage, "heuristic"},
 		{"runacgnn --learn --checkpoint " + file, exit.Checkpoint, "head"},
@@ -193,46 +186,6 @@ func TestLearnRefuses(t *testing.T) {
 	for _, bad := range []string{"--init-epsi=1.1", "--final-epsi=0.5", "--epsi-decay=2"} {
 		if code, _, errs := run(t, "rungnn", "--learn", bad, "--print-config"); code != exit.Usage || !strings.Contains(errs, "psilon") {
 			t.Errorf("%s: code %d, %q", bad, code, errs)
-		}
-	}
-}
-
-// A network for GPU clusters learns under its own name, from the shipped weights or random ones, or from a file. Its typical
-// pods, from which the guard draws, come with it.
-func TestGPUNetworksLearn(t *testing.T) {
-	t.Chdir(t.TempDir())
-	program := trainerInPath(t)
-	a := learnArgs(t, "rungnn", "--learn", "--profiles", "gpu-gnn", "--half-life", "500", "--replay-bytes", "64MiB")
-	if a.Variant != "gpu-gnn" || a.Checkpoint != stateDir()+
-		"/rungpu-gnn-learned.safetensors" || a.Learn.Objective != "gpu-idle" || a.Learn.InitEpsilon != 0.1 {
-		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
-	}
-	want := program + " --online --init " + stateDir() + "/rungpu-gnn-learned.safetensors --events " + stateDir() +
-		"/rungpu-gnn-online --half-life=500 --replay-bytes=64MiB"
-	if got := strings.Join(a.Learn.Trainer, " "); got != want {
-		t.Errorf("trainer %q, want %q", got, want)
-	}
-	if a := learnArgs(t, "rungnn", "--learn", "--profiles", "gpu-acgnn", "--hidden-layers", "16", "--init-epsi",
-		"0.2"); a.Variant != "gpu-acgnn" || a.Learn.InitEpsilon != 0.2 || a.Learn.Objective != "gpu-idle" {
-		t.Errorf("arguments %+v, learn %+v", a, a.Learn)
-	}
-
-	shipped, err := checkpoint.Shipped("gpu-gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pods, err := checkpoint.ShippedTypical("gpu-gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "mine.safetensors")
-	if err := (initialWeights{shipped, file, pods}).save(); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range [][]string{{"rungnn", "--learn", "--checkpoint", file},
-		{"rungnn", "--learn", "--profiles", "gpu-gnn", "--checkpoint", file}} {
-		if a := learnArgs(t, command...); a.Checkpoint != file || a.Learn.Objective != "gpu-idle" {
-			t.Errorf("%v: arguments %+v, learn %+v", command, a, a.Learn)
 		}
 	}
 }

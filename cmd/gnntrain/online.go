@@ -24,7 +24,6 @@ import (
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -69,7 +68,7 @@ func learnOnline(c *ucli.Context) (err error) {
 		t.State = out + ".online"
 	}
 	t.Guard = online.Guard{Tolerance: c.Float64(flags.Tolerance), Patience: c.Int(flags.GuardPatience)}
-	if t.Guard.Exam, err = guardExam(c, job, start, from); err != nil {
+	if t.Guard.Exam, err = guardExam(c, job); err != nil {
 		return err
 	}
 	report := onlineReport{before: int(start.Manifest.Training["onlineSteps"])}
@@ -157,14 +156,10 @@ func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, jo
 }
 
 // guardExam returns the episodes on which the guard judges networks; nil for none.
-func guardExam(c *ucli.Context, job learn.Job, start *checkpoint.Checkpoint, from string) (online.Exam, error) {
+func guardExam(c *ucli.Context, job learn.Job) (online.Exam, error) {
 	n := c.Int(flags.GuardEpisodes)
 	if n == 0 {
 		return nil, nil
-	}
-	if m, gpu := job.Chosen().(value.Online); gpu {
-		pods, err := flags.GuardPods(c, start, from)
-		return &value.Exam{Config: m.Config, Typical: pods, Episodes: n}, err
 	}
 	held, err := run.NewHeldOut(job.Evaluation(), n)
 	if err != nil {

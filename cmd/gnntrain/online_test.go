@@ -17,7 +17,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/graph"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/tensorboard"
@@ -243,76 +242,5 @@ func TestOnlineRefuses(t *testing.T) {
 		if code, errs := trainOnline(t, []byte(c.stream), c.args...); code != c.code || !strings.Contains(errs, c.want) {
 			t.Errorf("%v: code %d, %s; want %d and %q", c.args, code, errs, c.code, c.want)
 		}
-	}
-}
-
-// gpuSteps returns the stream of a scheduler on four nodes with GPUs, on which pods come and go while others wait.
-func gpuSteps(t *testing.T, n int) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := experience.NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layout, rng := feature.DefaultGPU(), rand.New(rand.NewPCG(1, 1))
-	floats := func(n int) []float32 {
-		out := make([]float32, n)
-		for i := range out {
-			out[i] = rng.Float32()
-		}
-		return out
-	}
-	for i := range n {
-		g := &experience.GPUState{Cluster: floats(layout.Widths.Cluster),
-			Kinds: []experience.MachineKind{{MilliCPU: 96_000, Memory: 384 << 30, Devices: 8, Model: "G2"}}, Waiting: 2}
-		for k := range 4 {
-			free := floats(8)
-			g.Nodes = append(g.Nodes, experience.GPUAmounts{ID: uint64(k), Idle: 8 * rng.Float32()})
-			g.Rows, g.Vertices = append(g.Rows, int32(k)), append(g.Vertices, graph.GPUNode{X: floats(layout.Widths.Node), Free: free})
-		}
-		if err := w.Write(experience.Step{Number: uint64(i), Features: layout.Hash(), GPU: g, Before: rng.Float64()}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.Bytes()
-}
-
-// A network for GPU clusters learns from a stream, is judged on its typical pods and on the stream's nodes, and continues with
-// its state. Without typical pods it does not start, and other networks' steps are refused.
-func TestOnlineGPU(t *testing.T) {
-	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8},
-		rand.New(rand.NewPCG(1, 1)))
-	file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
-	stream := gpuSteps(t, 400)
-	args := []string{"--init", file, "--events", events, "--half-life", "16", "--guard-episodes", "2", "--tolerance", "100"}
-	if code, errs := trainOnline(t, stream, args...); code != exit.Checkpoint || !strings.Contains(errs, "typical pods") {
-		t.Errorf("without typical pods: code %d: %s", code, errs)
-	}
-	pods, err := checkpoint.ShippedTypical("gpu-gnn")
-	if err == nil {
-		err = pods.Save(file)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []float64{400, 800} {
-		code, errs := trainOnline(t, stream, args...)
-		if code != exit.OK {
-			t.Fatalf("code %d: %s", code, errs)
-		}
-		got, err := checkpoint.Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := got.Manifest.Training; m["onlineSteps"] != want || m["onlineUpdates"] < want/4-40 || got.Fingerprint() == c.Fingerprint() {
-			t.Errorf("figures %v, want %v steps", m, want)
-		}
-	}
-	rows(t, events, "\n400,online/loss,", "online/gpus_idle", "online/gpus_waiting", "online/eval_total")
-	if code, errs := trainOnline(t, steps(t, 3, 0), args...); code == exit.OK || !strings.Contains(errs, "other features") {
-		t.Errorf("steps of another network: code %d: %s", code, errs)
 	}
 }

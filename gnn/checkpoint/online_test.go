@@ -17,7 +17,7 @@ func TestCheckOnline(t *testing.T) {
 	}{
 		{of(ClusterGraph), ""},
 		{of(ClusterGraph, "base", "whole"), ""},
-		{of(GPUGraph), ""},
+		{of(GPUGraph), `graph "gpu"`},
 		{of(ClusterGraph, "base", "traffic"), "peers"},
 		{many, "many objectives"},
 		{of(MixedGraph, "base", "devices"), `graph "mixed"`},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 )
 
@@ -20,10 +19,9 @@ type Step struct {
 	// there was nothing to choose.
 	Number uint64
 
-	State *graph.Graph // nil for a network on the GPU graph
-	GPU   *GPUState    // of a network on the GPU graph; nil for others
+	State *graph.Graph
 
-	Action        int     // index of the chosen node among the state's candidates; 0 with a GPU state
+	Action        int     // index of the chosen node among the state's candidates
 	Before, After float64 // the objective's cost without and with this placement, all else equal
 
 	Waited  uint64 // pods of this epoch so far that found no node at their first attempt
@@ -35,23 +33,6 @@ type Step struct {
 	// Overruled is true if other scores outweighed the network's, which chose another node than Action. Log is 0 then: the probability of
 	// Action is not known.
 	Overruled bool
-}
-
-// Nodes returns the number of nodes in the state.
-func (s Step) Nodes() int {
-	if s.GPU != nil {
-		return len(s.GPU.Nodes)
-	}
-	return s.State.Nodes()
-}
-
-// Has reports whether the feature vectors of a valid step have these lengths, which Features alone does not prove.
-func (s Step) Has(w feature.Widths) bool {
-	if s.GPU == nil {
-		return s.State.Has(w)
-	}
-	of := func(nodes []graph.GPUNode) bool { return len(nodes) == 0 || len(nodes[0].X) == w.Node }
-	return len(s.GPU.Cluster) == w.Cluster && of(s.GPU.Vertices) && of(s.GPU.Before)
 }
 
 // maxActor is the longest name of an actor in bytes.
@@ -83,16 +64,10 @@ func (s Step) Validate() error {
 	if v := s.Before + s.After + s.Log; math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("step %d: a value is not finite", s.Number)
 	}
-	var err error
-	switch {
-	case (s.GPU == nil) == (s.State == nil):
-		err = errors.New("it has no state, or two")
-	case s.GPU != nil:
-		err = s.GPU.validate()
-	default:
-		err = s.validateGraph()
+	if s.State == nil {
+		return fmt.Errorf("step %d: it has no state", s.Number)
 	}
-	if err != nil {
+	if err := s.validateGraph(); err != nil {
 		return fmt.Errorf("step %d: %w", s.Number, err)
 	}
 	return nil
@@ -105,7 +80,7 @@ const maxZones = 1 << 16
 // maxWidth is far longer than any feature vector.
 const maxWidth = 1 << 12
 
-// validateGraph checks the state of a network on any cluster's graph, and the action.
+// validateGraph checks the state and the action.
 func (s Step) validateGraph() error {
 	w := s.State.FeatureWidths()
 	for _, width := range []int{w.Node, w.Group, w.Pod, w.Cluster, w.Candidate, w.Path} {

@@ -17,45 +17,8 @@ import (
 	"gnnsched/gnn/graph"
 )
 
-// drawGPUState draws the state of a network on the GPU graph.
-func drawGPUState(t *rapid.T) *GPUState {
-	width, devices := rapid.IntRange(1, 4).Draw(t, "width"), rapid.Int64Range(1, 4)
-	floats := func(n int, what string) []float32 {
-		return rapid.SliceOfN(rapid.Float32Range(-1e6, 1e6), n, n).Draw(t, what)
-	}
-	vertices := func(n int, what string) []graph.GPUNode {
-		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) graph.GPUNode {
-			return graph.GPUNode{X: floats(width, "features"), Free: rapid.SliceOfN(rapid.Float32Range(0, 1), 0, 4).Draw(t, "free")}
-		}), n, n).Draw(t, what)
-	}
-	g := &GPUState{Cluster: floats(width, "cluster"), Waiting: rapid.Float64Range(0, 1e6).Draw(t, "waiting")}
-	g.Kinds = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) MachineKind {
-		amount := rapid.Int64Range(0, math.MaxInt64)
-		return MachineKind{amount.Draw(t, "cpu"), amount.Draw(t, "memory"), devices.Draw(t, "devices"), rapid.StringN(0, 8, 32).Draw(t, "model")}
-	}), 1, 3).Draw(t, "kinds")
-	for range rapid.IntRange(1, 5).Draw(t, "nodes") {
-		kind := rapid.Int32Range(0, int32(len(g.Kinds)-1)).Draw(t, "kind")
-		g.Nodes = append(g.Nodes, GPUAmounts{
-			rapid.Uint64().Draw(t, "id"), kind, rapid.Float32Range(0, float32(g.Kinds[kind].Devices)).Draw(t, "idle"),
-		})
-	}
-	g.Rows = rapid.SliceOfN(rapid.Int32Range(0, int32(len(g.Nodes)-1)), 0, 4).Draw(t, "rows")
-	g.Vertices = vertices(len(g.Rows), "vertices")
-	candidates := rapid.IntRange(0, 3).Draw(t, "candidates")
-	g.Before, g.After = vertices(candidates, "before"), vertices(candidates, "after")
-	return g
-}
-
-// drawStep draws a step of a network on either graph.
+// drawStep draws a step.
 func drawStep(t *rapid.T) Step {
-	s := drawClusterStep(t)
-	if rapid.Bool().Draw(t, "GPU graph") {
-		s.State, s.GPU, s.Action = nil, drawGPUState(t), 0
-	}
-	return s
-}
-
-func drawClusterStep(t *rapid.T) Step {
 	finite := rapid.Float32Range(-1e6, 1e6)
 	floats := func(n int, what string) []float32 { return rapid.SliceOfN(finite, n, n).Draw(t, what) }
 	nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
@@ -150,9 +113,7 @@ func TestReaderRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	good := rapid.Custom(drawClusterStep).Example(1)
-	device := good
-	device.State, device.Action = nil, 0
+	good := rapid.Custom(drawStep).Example(1)
 	for name, spoil := range map[string]func(*Step){
 		"action":   func(s *Step) { s.Action = len(s.State.Candidates) },
 		"NaN":      func(s *Step) { s.State.NodeX[0] = float32(math.NaN()) },
@@ -170,29 +131,6 @@ func TestReaderRefuses(t *testing.T) {
 		bad.State = good.State.Clone()
 		spoil(&bad)
 		refuses(t, name, bad)
-	}
-	for name, spoil := range map[string]func(*GPUState){
-		"NaN":       func(g *GPUState) { g.Cluster[0] = float32(math.NaN()) },
-		"infinity":  func(g *GPUState) { g.Waiting = math.Inf(1) },
-		"kind":      func(g *GPUState) { g.Nodes[0].Kind = int32(len(g.Kinds)) },
-		"no kind":   func(g *GPUState) { g.Nodes[0].Kind = -1 },
-		"idle":      func(g *GPUState) { g.Nodes[0].Idle = float32(g.Kinds[g.Nodes[0].Kind].Devices) + 1 },
-		"no idle":   func(g *GPUState) { g.Nodes[0].Idle = float32(math.NaN()) },
-		"devices":   func(g *GPUState) { g.Kinds[0].Devices = 0 },
-		"model":     func(g *GPUState) { g.Kinds[0].Model = strings.Repeat("a", maxActor+1) },
-		"row":       func(g *GPUState) { g.Rows = append(g.Rows, int32(len(g.Nodes))) },
-		"no vertex": func(g *GPUState) { g.Vertices = g.Vertices[:0]; g.Rows = append(g.Rows, 0) },
-		"candidates": func(g *GPUState) {
-			g.Before = append(g.Before, graph.GPUNode{})
-		},
-		"width": func(g *GPUState) {
-			g.Rows = append(g.Rows, 0, 0)
-			g.Vertices = append(g.Vertices, graph.GPUNode{X: []float32{1}}, graph.GPUNode{X: []float32{1, 2}})
-		},
-	} {
-		device.GPU = rapid.Custom(drawGPUState).Example(2)
-		spoil(device.GPU)
-		refuses(t, "GPU: "+name, device)
 	}
 }
 

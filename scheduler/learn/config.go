@@ -12,7 +12,6 @@ import (
 	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/learn/value"
 )
 
 // Config holds every hyperparameter of a training run. The zero value is not valid; start from
@@ -23,9 +22,6 @@ type Config struct {
 	PPO      ppo.Config      `json:"ppo"`
 	Rollouts rollouts.Config `json:"rollouts"`
 	ES       es.Config       `json:"es"`
-	// Value is the configuration of a network for GPU clusters, which learns online here. Of the other fields, only learning rate,
-	// half-life, clip norm, seed and, of DQN, replay bytes and update frequency count then.
-	Value value.Config `json:"-"`
 	run.Selection
 }
 
@@ -47,15 +43,11 @@ const (
 	byPPO      = "ppo"
 	byRollouts = "rollouts"
 	byES       = "es"
-	byValue    = "value"
 )
 
 // methods returns the methods by the names that a job gives them. Every method is in this list.
 func (c Config) methods() map[string]Method {
-	return map[string]Method{
-		byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts, byES: c.ES,
-		byValue: value.Online{Config: c.Value, ReplayBytes: c.DQN.Bytes(), UpdateFrequency: c.DQN.UpdateFrequency},
-	}
+	return map[string]Method{byDQN: c.DQN, byPPO: c.PPO, byRollouts: c.Rollouts, byES: c.ES}
 }
 
 // Chosen returns the method that the run learns by; nil if there is none of its name.

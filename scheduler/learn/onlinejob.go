@@ -7,7 +7,6 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/learn/value"
 	"gnnsched/scheduler/objective"
 )
 
@@ -25,15 +24,11 @@ const onlineHalfLife = 30
 // Environment.WaitCost is the penalty for a pod that has to wait. On Evaluation, every network is
 // judged before the scheduler gets it.
 //
-// A network for GPU clusters has the job's Value; see value.ContinuedBy. Its half-life is 0, which stands for as many placements as the
-// cluster has devices. A network that checkpoint.Checkpoint.CheckOnline refuses is an error.
+// A network that checkpoint.Checkpoint.CheckOnline refuses is an error.
 func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
 	if err := c.CheckOnline(); err != nil {
 		return Job{}, exit.New(exit.Usage, err, "run it without --learn")
-	}
-	if a.Graph == checkpoint.GPUGraph {
-		return onlineGPUJob(c)
 	}
 	j, err := NewJob(onlineVariant(a))
 	if err != nil {
@@ -62,19 +57,6 @@ func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	j.LearningRate *= fall
 	j.PPO = j.PPO.Online(fall)
 	return j, nil
-}
-
-// onlineGPUJob is OnlineJob for a network for GPU clusters.
-func onlineGPUJob(c *checkpoint.Checkpoint) (Job, error) {
-	j, err := NewJob(onlineVariant(c.Manifest.Architecture))
-	if err != nil {
-		return j, err
-	}
-	j.Method = byValue
-	j.Value, j.LearningRate, err = value.ContinuedBy(c)
-	j.ClipNorm, j.Seed = j.Value.ClipNorm, j.Value.Seed
-	j.Reward, j.HalfLife, j.Imitation = run.Reward{Kind: run.StepReward, Scale: 1}, 0, run.Imitation{}
-	return j, err
 }
 
 // onlineVariant returns the variant with a network's encoder and head.

@@ -14,7 +14,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/learn/value"
 )
 
 // Networks that read the peers of pods learn by rollouts or as actor-critics, and not from a running scheduler.
@@ -37,10 +36,13 @@ func TestPeersNeedGraphsThatHoldThem(t *testing.T) {
 			t.Errorf("%+v: %v", c, j.Validate())
 		}
 	}
-	talks := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8,
-		Features: []string{"base", "traffic"}}, rand.New(rand.NewPCG(1, 1)))
-	if _, err := OnlineJob(talks); exit.Code(err) != exit.Usage {
-		t.Errorf("learning from a running scheduler: %v", err)
+	for _, a := range []checkpoint.Architecture{
+		{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}},
+		{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8},
+	} {
+		if _, err := OnlineJob(checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))); exit.Code(err) != exit.Usage {
+			t.Errorf("learning from a running scheduler, %v: %v", a, err)
+		}
 	}
 }
 
@@ -105,41 +107,5 @@ func TestOnlineJob(t *testing.T) {
 	got, _ := json.Marshal(j.Evaluation())
 	if d := cmp.Diff(string(want), string(got)); d != "" {
 		t.Error(d)
-	}
-}
-
-// A shipped network for GPU clusters continues with the configuration of its training, slowly, and one of random weights with the
-// defaults. One for mixed clusters has no job.
-func TestOnlineJobOfGPUNetworks(t *testing.T) {
-	for _, name := range checkpoint.ShippedFor(checkpoint.GPUGraph) {
-		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := OnlineJob(c)
-		if err != nil || j.Validate() != nil {
-			t.Fatal(name, err, j.Validate())
-		}
-		a := c.Manifest.Architecture
-		if j.Value.Encoder != a.Encoder || j.Value.Head != a.Head || j.Value.Hidden != a.Hidden ||
-			math.Abs(j.LearningRate-j.Value.LearningRate/20) > 1e-12 || j.HalfLife != 0 || j.Chosen().Name() != (value.Online{}).Name() {
-			t.Errorf("%s: %+v, %+v", name, j, j.Value)
-		}
-	}
-	device := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.Linear, Head: checkpoint.DQN, Hidden: 8}
-	j, err := OnlineJob(checkpoint.Random(device, rand.New(rand.NewPCG(1, 1))))
-	if err != nil || j.Validate() != nil || j.LearningRate != value.Defaults().LearningRate || j.Value.Hidden != 8 {
-		t.Errorf("%v, %v: %+v", err, j.Validate(), j)
-	}
-	j.DQN.ReplayBytes = "none"
-	if j.Validate() == nil {
-		t.Error("a memory of no bytes is valid")
-	}
-	mixed, err := checkpoint.Shipped("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := OnlineJob(mixed); err == nil {
-		t.Error("a network for mixed clusters has a job")
 	}
 }

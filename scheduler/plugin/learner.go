@@ -19,7 +19,6 @@ import (
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/gpustep"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -37,7 +36,6 @@ type learner struct {
 	epoch   uint64 // of the steps: when this learner started
 	number  uint64 // of the last step
 	waited  uint64 // pods that found no node at their first attempt
-	waiting gpustep.Waiting
 }
 
 var (
@@ -116,22 +114,15 @@ func (l *learner) scored(s *scoring) {
 }
 
 // stepOf returns a step with the state that the network saw, and whether the candidate is to be drawn with the probabilities
-// that the scores give. It has none of a heuristic or of a network for mixed clusters, which do not learn.
+// that the scores give. It has none of a heuristic or of a network that reads devices, which do not learn.
 func (l *learner) stepOf(s *scoring) (step experience.Step, draw, learns bool) {
 	d, is := s.decider.(*networkDecider)
-	if !is || d.net.Architecture().Graph == checkpoint.MixedGraph {
+	if !is || d.net.Architecture().Graph != checkpoint.ClusterGraph {
 		return step, false, false
 	}
 	step.Features, draw = d.net.Layout().Hash(), d.net.Head() == checkpoint.ActorCritic
-	switch p := d.policy(s.view).(type) {
-	case *neural.GraphPolicy:
+	if p, is := d.policy(s.view).(*neural.GraphPolicy); is {
 		step.State = p.Graph(s.view.snapshot, s.view.pod, s.view.rows).Clone()
-	case *neural.GPUPolicy:
-		decided := gpustep.Decision{
-			Policy: p, Snapshot: s.view.snapshot, Pod: s.view.pod, Rows: s.view.rows, Scores: s.raw, Actor: draw,
-		}
-		// An actor on this graph learns from all candidates and not from a drawn one, so it explores as the others do.
-		step.GPU, draw = decided.State(l.rng, l.waiting.Milli(time.Now())), false
 	}
 	return step, draw, true
 }
@@ -176,8 +167,6 @@ func (l *learner) PostFilter(_ context.Context, _ fwk.CycleState, pod *v1.Pod,
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	request := convertPod(pod).Requests
-	l.waiting.Failed(pod.UID, request.TotalGPUMilli(), time.Now())
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonUnschedulable {
 			return nil, fwk.NewStatus(fwk.Unschedulable)
@@ -200,7 +189,6 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	if state.IsPodGroupSchedulingCycle() {
 		return nil // a try
 	}
-	l.waiting.Placed(pod.UID)
 	n, d := noteKey.Read(state), &decisionKey.Read(state).entry.decision
 	if n == nil {
 		if d.Fallback != "" { // the network did not choose: the next step must not seem to follow the one before
@@ -226,9 +214,7 @@ func (l *learner) Reserve(ctx context.Context, state fwk.CycleState, pod *v1.Pod
 	}
 	l.mirror.sync(infos, false)   // not a try, see above
 	l.attach(pod, &cluster.Pod{}) // rows that were converted again lack it
-	if n.step.GPU == nil {
-		n.step.Action = action
-	}
+	n.step.Action = action
 	n.step.Before, n.step.After = l.costs(row, pod.UID, n.requests)
 	d.Step = n.step
 	return nil

@@ -2,7 +2,6 @@ package flags
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,19 +33,6 @@ func Online() []cli.Flag {
 	}
 }
 
-// ofGPU are the hyperparameters of the trainer that matter for a network for GPU clusters.
-var ofGPU = []string{"seed", "half-life", "learning-rate", "clip-norm", "replay-bytes", "update-frequency"}
-
-// checkGPU refuses flags that have no effect on a network for GPU clusters.
-func checkGPU(c *cli.Context) error {
-	for _, name := range append(Names(), waitCost, GuardScenario) {
-		if c.IsSet(name) && !slices.Contains(ofGPU, name) && !slices.Contains(exploration, name) && name != hiddenLayers {
-			return fmt.Errorf("--%s has no effect on a network for GPU clusters; leave it out", name)
-		}
-	}
-	return nil
-}
-
 // asTrained is the default that the network's manifest decides.
 const asTrained = "as the network was trained"
 
@@ -56,11 +42,6 @@ func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) 
 	job, err := learn.OnlineJob(start)
 	if err != nil {
 		return job, err
-	}
-	if start.Manifest.Architecture.Graph == checkpoint.GPUGraph {
-		if err := checkGPU(c); err != nil {
-			return job, err
-		}
 	}
 	Apply(c, &job.Config)
 	if c.IsSet(waitCost) {

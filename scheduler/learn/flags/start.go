@@ -19,8 +19,12 @@ import (
 // fresh tells that the network is not in the file yet. The errors carry an exit code and a hint,
 // except those of a file that exists and cannot be read.
 //
-// variant is one of learn.Variants, or the name of a shipped network for GPU clusters.
+// variant is one of learn.Variants, or the name of a shipped network.
 func Start(c *cli.Context, file, variant string) (start *checkpoint.Checkpoint, fresh bool, err error) {
+	if g := architecture(variant).Graph; g != checkpoint.ClusterGraph {
+		return nil, false, exit.New(exit.Usage, fmt.Errorf("--learn: the network %s reads the graph %q, which does not learn while it schedules",
+			variant, g), "name another profile, or leave --learn out")
+	}
 	start, err = checkpoint.Load(file)
 	switch {
 	case err == nil:
@@ -37,27 +41,7 @@ func Start(c *cli.Context, file, variant string) (start *checkpoint.Checkpoint, 
 	if _, err := OnlineJob(c, start); err != nil { // else the trainer would refuse it at every start
 		return nil, false, exit.New(exit.Usage, fmt.Errorf("--learn: %w", err), "see --help")
 	}
-	if !fresh {
-		_, err = GuardPods(c, start, file)
-	}
-	return start, fresh, err
-}
-
-// GuardPods returns the typical pods from which the guard of a network for GPU clusters draws its episodes: those beside the
-// checkpoint's file. They are nil for other networks, or without episodes. The errors carry an exit code and a hint.
-func GuardPods(c *cli.Context, start *checkpoint.Checkpoint, file string) (*checkpoint.TypicalPods, error) {
-	if start.Manifest.Architecture.Graph != checkpoint.GPUGraph || c.Int(GuardEpisodes) == 0 {
-		return nil, nil
-	}
-	pods, err := checkpoint.LoadTypical(file)
-	if err == nil && pods == nil {
-		err = fmt.Errorf("there is no file %s with typical pods, from which the guard draws its episodes", checkpoint.TypicalPath(file))
-	}
-	if err != nil {
-		return nil, exit.New(exit.Checkpoint, fmt.Errorf("--learn: %w", err), fmt.Sprintf("copy it from beside the network's first file, "+
-			"write it with gnntrain gpu --typical-only, or check for finite numbers only with --%s 0", GuardEpisodes))
-	}
-	return pods, nil
+	return start, fresh, nil
 }
 
 func begin(c *cli.Context, variant string) (*checkpoint.Checkpoint, error) {
@@ -69,9 +53,6 @@ func begin(c *cli.Context, variant string) (*checkpoint.Checkpoint, error) {
 		}
 		start := checkpoint.Random(a, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 		start.Manifest.Objective = "balance"
-		if a.Graph == checkpoint.GPUGraph {
-			start.Manifest.Objective = "gpu-allocation"
-		}
 		return start, nil
 	}
 	start, err := checkpoint.Shipped(variant)
@@ -86,16 +67,9 @@ func begin(c *cli.Context, variant string) (*checkpoint.Checkpoint, error) {
 func fits(c *cli.Context, start *checkpoint.Checkpoint, file, variant string) error {
 	a, want := start.Manifest.Architecture, architecture(variant)
 	switch {
-	case a.Graph == checkpoint.MixedGraph:
+	case a.Graph != checkpoint.ClusterGraph:
 		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s reads the graph %q, which does not learn while it schedules",
 			file, a.Graph), "name another checkpoint, or leave --learn out")
-	case a.Graph == checkpoint.GPUGraph && want.Graph != a.Graph && want.Head == checkpoint.ActorCritic:
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s is for GPU clusters, and explores as rungnn and rundqn do",
-			file), "start it with rungnn")
-	case a.Graph == checkpoint.GPUGraph: // any head: it explores and learns in the same way
-	case a.Graph != want.Graph:
-		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s is not for GPU clusters, %s is", file, variant),
-			"leave --profiles out, or name another checkpoint")
 	case a.Head != want.Head: // the encoder may differ: the file's learns
 		return exit.New(exit.Checkpoint, fmt.Errorf("--learn: the network in %s has the head %q, run%s wants %q", file, a.Head, variant,
 			want.Head), "start it with the command of its variant, or name another checkpoint")

@@ -18,8 +18,8 @@
 //
 // # Networks
 //
-// A network is judged after 16 updates of deep Q-learning, after every rollout of PPO, and after 64 updates on GPU clusters, where it is
-// the average of the weights. The scheduler looks at the file five times a second. A reward that counts pods that wait (--wait-cost)
+// A network is judged after 16 updates of deep Q-learning, and after every rollout of PPO. The
+// scheduler looks at the file five times a second. A reward that counts pods that wait (--wait-cost)
 // counts those of the same scheduler that found no node at their first attempt, however long they wait; pods for which preemption
 // found a victim do not count.
 //
@@ -38,5 +38,5 @@
 // TensorBoard's tags begin with online/: reward, loss and gradient_norm are means since the last report, and cost is the
 // objective's cost when the pods came, which learning is to lower. missing_steps were lost, stale_steps are another network's,
 // overruled_steps other scores'. eval_total is the guard's score of the last network, eval_limit the score over which it refuses one;
-// passed and kept_back count networks. gpus_idle and gpus_waiting are devices, over all devices.
+// passed and kept_back count networks.
 package online

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
@@ -42,9 +41,7 @@ func (g *Guard) gone(refused int, fault error) bool {
 
 // Exam is a number of held-out episodes in a simulator, the same for every network. It gives totals, less is better.
 type Exam interface {
-	// See takes the latest step, for an exam on clusters like the one that the step is from.
-	See(experience.Step)
-	// Key identifies the episodes. After an error there are none yet.
+	// Key identifies the episodes.
 	Key() (string, error)
 	// Default returns the total of kube-scheduler's default scoring.
 	Default() (float64, error)
@@ -57,9 +54,6 @@ type HeldOut struct {
 	*run.HeldOut
 	Unscheduled float64 // weight of pods left over, as in run.Score.Total
 }
-
-// See implements Exam: the episodes are always the same.
-func (HeldOut) See(experience.Step) {}
 
 // Key implements Exam: it is the episodes as JSON.
 func (h HeldOut) Key() (string, error) {
@@ -92,28 +86,21 @@ type standing struct {
 }
 
 // begin takes the network that the schedulers have as the best so far, unless a best network on the same
-// episodes is known. latest is the latest step; nil if there is none yet. It is not ready if the exam has no episodes
-// yet.
-func (g *Guard) begin(c *checkpoint.Checkpoint, latest *experience.Step) (ready bool, err error) {
-	if latest != nil {
-		g.Exam.See(*latest)
-	}
+// episodes is known.
+func (g *Guard) begin(c *checkpoint.Checkpoint) error {
 	key, err := g.Exam.Key()
-	if err != nil {
-		return false, nil //nolint:nilerr // judge reports it
-	}
-	if key == g.Key {
-		return true, nil
+	if err != nil || key == g.Key {
+		return err
 	}
 	s := standing{Key: key}
 	if s.Default, err = g.Exam.Default(); err != nil {
-		return false, fmt.Errorf("guard: %w", err)
+		return fmt.Errorf("guard: %w", err)
 	}
 	if s.Best, err = g.Exam.Total(c); err != nil {
-		return false, fmt.Errorf("guard: %w", err)
+		return fmt.Errorf("guard: %w", err)
 	}
 	g.standing = s
-	return true, nil
+	return nil
 }
 
 // judge sets most, and returns a network's total on the held-out episodes, and the reason why it must not pass;
@@ -126,13 +113,8 @@ func (g *Guard) judge(c, kept *checkpoint.Checkpoint, recent []experience.Step) 
 	if g.Exam == nil {
 		return 0, nil, nil
 	}
-	var latest *experience.Step
-	if n := len(recent); n > 0 {
-		latest = &recent[n-1]
-	}
-	if ready, err := g.begin(kept, latest); err != nil || !ready {
-		_, fault := g.Exam.Key()
-		return 0, fault, err
+	if err := g.begin(kept); err != nil {
+		return 0, nil, err
 	}
 	g.most = g.limit()
 	total, err = g.Exam.Total(c)
@@ -175,17 +157,6 @@ func scorer(c *checkpoint.Checkpoint) (func(experience.Step) error, error) {
 	net, err := infer.New(c)
 	if err != nil {
 		return nil, err
-	}
-	if net.ValuesNodes() {
-		session := net.Actor()
-		return func(s experience.Step) error {
-			for i := range s.GPU.Vertices {
-				if v := float64(session.Value(&s.GPU.Vertices[i], s.GPU.Cluster)); math.IsNaN(v) || math.IsInf(v, 0) {
-					return fmt.Errorf("%w: value %v", infer.ErrNaN, v)
-				}
-			}
-			return nil
-		}, nil
 	}
 	session := net.NewSession()
 	return func(s experience.Step) error {

@@ -61,7 +61,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 	if high < 1.5*low {
 		t.Fatalf("totals %v and %v are too near each other for this test", high, low)
 	}
-	if _, err := strict.begin(worse, nil); err != nil {
+	if err := strict.begin(worse); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct {
@@ -77,7 +77,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 		}
 	}
 	loose := guard(t, (high-low)/strict.Default+0.01)
-	if _, err := loose.begin(better, nil); err != nil {
+	if err := loose.begin(better); err != nil {
 		t.Fatal(err)
 	}
 	if _, fault, err := loose.judge(worse, better, nil); err != nil || fault != nil {
@@ -87,7 +87,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 		t.Errorf("the best is %v, not %v", loose.Best, low)
 	}
 	known := loose.standing
-	if _, err := loose.begin(worse, nil); err != nil || loose.standing != known {
+	if err := loose.begin(worse); err != nil || loose.standing != known {
 		t.Errorf("begun again on the same episodes, it went from %v to %v, %v", known, loose.standing, err)
 	}
 }
@@ -106,7 +106,7 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 		}
 	}
 	with := guard(t, 1e9)
-	if _, err := with.begin(packs(t, -1), nil); err != nil {
+	if err := with.begin(packs(t, -1)); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func BenchmarkGuard(b *testing.B) {
 	g.Exam = HeldOut{held, 1}
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32},
 		rand.New(rand.NewPCG(1, 1)))
-	if _, err := g.begin(c, nil); err != nil {
+	if err := g.begin(c); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {

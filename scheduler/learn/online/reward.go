@@ -10,5 +10,5 @@ import (
 // step.
 func reward(r run.Reward, gamma, waitCost float64, before, next experience.Step) float64 {
 	unscaled := r.Unscaled(run.Change{Before: before.Before, Fall: before.Before - before.After, After: next.Before}, gamma)
-	return r.Scale * float64(before.Nodes()) * (unscaled - waitCost*float64(next.Waited-before.Waited))
+	return r.Scale * float64(before.State.Nodes()) * (unscaled - waitCost*float64(next.Waited-before.Waited))
 }

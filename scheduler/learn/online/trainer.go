@@ -114,7 +114,7 @@ func (t *Trainer) begin(c *checkpoint.Checkpoint) (err error) {
 		return err
 	}
 	if err = t.resume(); err == nil && t.Guard.Exam != nil {
-		_, err = t.Guard.begin(c, nil)
+		err = t.Guard.begin(c)
 	}
 	if err == nil {
 		err = t.learner.Keep()
@@ -139,7 +139,7 @@ func (t *Trainer) newLearner() error {
 func fits(s experience.Step, c *checkpoint.Checkpoint) error {
 	a := c.Manifest.Architecture
 	layout, err := a.Layout()
-	if err != nil || s.Features != layout.Hash() || (s.GPU != nil) != (a.Graph == checkpoint.GPUGraph) || !s.Has(layout.Widths) {
+	if err != nil || s.Features != layout.Hash() || !s.State.Has(layout.Widths) {
 		return fmt.Errorf("step %d of %s has other features than the network %v; scheduler and trainer must start from one checkpoint",
 			s.Number, s.Actor, a.Features)
 	}

@@ -102,9 +102,6 @@ func (p *GPUPolicy) Until(expired func() bool) { p.expired = expired }
 // Wish implements Policy. No network on this graph reads the objective.
 func (p *GPUPolicy) Wish(feature.Wishes) {}
 
-// Stars returns the encoder of what the network sees.
-func (p *GPUPolicy) Stars() *encode.Stars { return p.encoder }
-
 // checkEvery is the number of candidates that are scored between two checks of the deadline.
 const checkEvery = 64
 
