@@ -197,7 +197,7 @@ records() { # the same on the record of a cluster of 40 nodes that runsim fills 
 	kill -INT $recorder && wait $recorder || true
 	kill $scheduler && bin/kwokcluster down --dir "$tmp/cluster"
 	{
-		for search in local greedy high-node-utilization remove-duplicates; do
+		for search in local greedy; do
 			for at in "${moments[@]}"; do
 				s=$EPOCHREALTIME
 				bin/gnnsched plan "$tmp/it.record" --at "$at" --moves 0 --search "$search" -o json --log-dir '' >"$tmp/moves.json"

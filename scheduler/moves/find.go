@@ -21,7 +21,7 @@ type Searcher interface {
 var Searchers = []struct {
 	Name string
 	By   Searcher
-}{{"local", Local{}}, {"greedy", Greedy{}}, {"high-node-utilization", highNodeUtilization{}}, {"remove-duplicates", removeDuplicates{}}}
+}{{"local", Local{}}, {"greedy", Greedy{}}}
 
 // Named returns the search of a name; "" is the usual one.
 func Named(name string) (Searcher, error) {
