@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	etcdmetrics "k8s.io/apiserver/pkg/storage/etcd3/metrics"
+
 	"gnnsched/kwok/internal/etcdlog"
 )
 
@@ -62,5 +64,7 @@ func (cl *Cluster) supervise(ctx context.Context) {
 		cl.err = err
 	}
 	etcdlog.Route(nil)
+	// Metrics of the process would wait ten seconds for the etcd that is gone, each time that they are read.
+	etcdmetrics.SetStorageMonitorGetter(func() ([]etcdmetrics.Monitor, error) { return nil, nil })
 	close(cl.done)
 }

@@ -307,7 +307,6 @@ func TestFaults(t *testing.T) {
 		if len(got.Message) > 2*maxMessage || strings.ContainsAny(got.Message, "\x1b\n") || strings.Contains(got.Message, "secret") {
 			t.Errorf("%s: message of %d bytes: %.600q", c.name, len(got.Message), got.Message)
 		}
-		s.stop()
 	}
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	form := s.request(t, http.MethodPost, prioritizePath, threeNodes)
