@@ -181,7 +181,7 @@ func TestDeployed(t *testing.T) {
 		}
 		s.placesItself(t, d, "replacement")
 	})
-	t.Run("compute", func(t *testing.T) { // workers, a trainer and a Job that waits for its queue
+	t.Run("compute", func(t *testing.T) { // workers and a Job that waits for its queue
 		text, err := deploy.Render(deploy.Options{Name: "gnnsched", Namespace: "compute", ValueFiles: []string{"../../deploy/compute.yaml"}})
 		if err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func TestDeployed(t *testing.T) {
 		if err := s.apply(t.Context(), text, "compute"); err != nil {
 			t.Fatal(err)
 		}
-		s.admitted(t, "compute", 5)
+		s.admitted(t, "compute", 4)
 	})
 	t.Run("switch", s.testSwitch)
 	// Without one of these the test above fails.

@@ -340,16 +340,14 @@ func (d *deployed) measures(ctx context.Context) error {
 	})
 }
 
-// leads checks that the scheduler holds the lease and marks its name, and that pods have events.
+// leads checks that the scheduler holds the lease, and that pods have events.
 func (d *deployed) leads(ctx context.Context) error {
-	for _, name := range []string{d.lease, "gnnsched-" + d.scheduler} {
-		l, err := d.site.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
-			return fmt.Errorf("nobody holds the lease %s", name)
-		}
+	l, err := d.site.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, d.lease, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
+		return fmt.Errorf("nobody holds the lease %s", d.lease)
 	}
 	return d.until(ctx, func() error {
 		events, err := d.site.client.EventsV1().Events(d.namespace).List(ctx, metav1.ListOptions{})

@@ -205,8 +205,6 @@ func TestKtopInTmux(t *testing.T) {
 	hosts := []string{strings.TrimPrefix(scheduler.URL, "https://"), strings.TrimPrefix(beside.URL, "https://")}
 	p.after([]string{"l"}, "DEFAULT", "shop/web-1", "shop/db-1", "gnn at "+hosts[0]+" 1")
 	p.after([]string{"v"}, "acdqn at "+hosts[1], "gnn at "+hosts[0], "shop/web-1", "shop/db-1", "2 on 2 nodes, most 1")
-	p.after([]string{"w"}, "shop (no controller)", "BOUND")
-	p.after([]string{"z"}, "zone-a", "6/6")
 	p.after([]string{"e"}, "assigned web-0")
 	p.after([]string{":", "s", "h", "a", "d", "o", "w", "Enter"}, "NOT WORTH IT · gnn", "the cost would change by +2 %", "shop/web-7", "-0.25",
 		"another node")

@@ -58,16 +58,15 @@ func runProcess(t *testing.T, args ...string) (code int, stdout, stderr string) 
 	return c.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// The program and each command have a manual page.
+// The program has a manual page with the flags of its commands.
 func TestManual(t *testing.T) {
-	dir := t.TempDir()
-	if code, _, errs := runApp(t, "man", dir); code != exit.OK {
+	code, page, errs := runApp(t, "man")
+	if code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	for page, want := range map[string]string{"kwokcluster.8": "kwokcluster up --pools", "kwokcluster-up.8": "--pools",
-		"kwokcluster-down.8": "--purge", "kwokcluster-status.8": "--output"} {
-		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s lacks %q: %v", page, want, err)
+	for _, want := range []string{".TH kwokcluster 8", "pools", "purge", "output"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }

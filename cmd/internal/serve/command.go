@@ -133,9 +133,6 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	if err != nil {
 		return err
 	}
-	if err := kubeconfig.Require(ctx, client, "`gnnsched serve --print-rbac` prints the rights", serve.Rules()...); err != nil {
-		return err
-	}
 	named, err := dynamic.NewForConfig(rest)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
@@ -152,6 +149,9 @@ func start(c *ucli.Context, p server.Profile, config serve.Config, say sayer) er
 	}()
 	s, err := serve.New(config, a)
 	if err != nil {
+		return err
+	}
+	if err := kubeconfig.Require(ctx, client, "`gnnsched serve --print-rbac` prints the rights", serve.Rules()...); err != nil {
 		return err
 	}
 	if err := say.hello(s.Address(), rest.Host, config); err != nil {

@@ -130,8 +130,9 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 	return s, nil
 }
 
-// List reads the cluster once. It returns errors as [Start] does.
+// List reads the cluster once. It returns errors as [Start] does, and logs nothing: a cluster may lack the kinds of devices.
 func List(ctx context.Context, cfg Config) (Frame, error) {
+	cfg.Log = logr.Discard()
 	s, err := Start(ctx, cfg)
 	if err != nil {
 		return Frame{}, err
