@@ -94,7 +94,7 @@ var may = map[string][]string{
 	"scheduler/learn/online": {"scheduler/learn/run", "scheduler/experience", "scheduler/policy", "gnn"},
 	"scheduler/learn/dqn":    {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
 	"scheduler/learn/ppo":    {"scheduler/learn/run", "scheduler/learn/online", "scheduler/policy", "gnn"},
-	"scheduler/learn/value": {"scheduler/learn/run", "scheduler/learn/online", "scheduler/experience", "scheduler/encode",
+	"scheduler/learn/value": {"scheduler/learn/run", "scheduler/encode",
 		"scheduler/eval", "scheduler/objective", "scheduler/policy", "scheduler/sim", "workload/trace", "gnn", "internal/cluster",
 		"internal/fragmentation", "internal/seeds"},
 	"scheduler/learn/es":        {"scheduler/learn/run", "scheduler/sim", "gnn"},
