@@ -40,7 +40,7 @@ runs() { # flags for the runs of make train of some networks
 }
 tune() { # a name, then arguments of gnnsched tune
 	[[ "energy throttled $1" =~ ${ONLY:-} ]] && ! [ -e "$tuned/$1.json" ] || return 0
-	bin/gnnsched tune "${@:2}" --held-out 0 --out "$tuned/$1.json" >/dev/null
+	bin/gnnsched tune linear "${@:2}" --held-out 0 --out "$tuned/$1.json" >/dev/null
 }
 
 cpu() {

@@ -117,8 +117,8 @@ func TestPolicyHelpListsAll(t *testing.T) {
 
 // The help does not add the flag type's default to a default that depends on the scenario.
 func TestResampleHelpHasOneDefault(t *testing.T) {
-	for _, command := range []string{"eval", "tune"} {
-		if _, out, _ := run(t, "gnnsched", command, "--help-all"); !strings.Contains(out, "else true)\n") {
+	for _, command := range [][]string{{"eval"}, {"tune", "linear"}} {
+		if _, out, _ := run(t, append(append([]string{"gnnsched"}, command...), "--help-all")...); !strings.Contains(out, "else true)\n") {
 			t.Errorf("%s: %s", command, out)
 		}
 	}

@@ -98,11 +98,6 @@ func TestEvalFrom(t *testing.T) {
 }
 
 func TestEvalBadInput(t *testing.T) {
-	table := filepath.Join(t.TempDir(), "q.json")
-	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out",
-		table); code != exit.OK {
-		t.Fatalf("code %d, %q", code, errs)
-	}
 	for _, c := range []struct {
 		args []string
 		code int
@@ -117,7 +112,6 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--live", "-o", "csv"}, exit.Usage, "--live has no csv"},
 		{[]string{"--live", "--scenario", "lossy", "--checkpoint", "../../scheduler/policy/linear/linear.json", "--policies", "random",
 			"--kwokcluster", "/none", "--log-dir", ""}, exit.Usage, "start the cluster"},
-		{[]string{"--live", "--checkpoint", "q=" + table}, exit.Usage, "a table has none"},
 		{[]string{"--policies", "linear:none.json"}, exit.Usage, "none.json: no such file"},
 		{[]string{"--policies", "greedy:luck"}, exit.Usage, `no term is called "luck"`},
 		{[]string{"--live", "--all"}, exit.Usage, "--all works in the simulator only"},
@@ -139,7 +133,7 @@ func TestEvalBadInput(t *testing.T) {
 		{[]string{"--preferences", "blend"}, exit.Usage, `--preferences is "blend"; there are first, declared, off`},
 		{[]string{"-o", "xml"}, exit.Usage, "markdown"},
 		{[]string{"--checkpoint", "none"}, exit.Checkpoint, "none"},
-		{[]string{"--checkpoint", write(t, "c.json", []byte("[]"))}, exit.Checkpoint, "neither a table nor linear weights"},
+		{[]string{"--checkpoint", write(t, "c.json", []byte("[]"))}, exit.Checkpoint, "holds no linear weights"},
 		{[]string{"--checkpoint", "a=" + write(t, "c", []byte("no checkpoint"))}, exit.Checkpoint, "not a checkpoint"},
 	} {
 		code, stdout, stderr := run(t, append([]string{"gnnsched", "eval"}, c.args...)...)

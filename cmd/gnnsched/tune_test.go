@@ -18,7 +18,7 @@ import (
 
 func TestTune(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "mine.json")
-	code, stdout, errs := run(t, "gnnsched", "tune", "--scenario", "tiny", "--generations", "2", "--population", "8", "--episodes", "2",
+	code, stdout, errs := run(t, "gnnsched", "tune", "linear", "--scenario", "tiny", "--generations", "2", "--population", "8", "--episodes", "2",
 		"--name", "mine", "--out", out)
 	if code != exit.OK || stdout != "" || !strings.Contains(errs, "generation 2 of 2") {
 		t.Fatalf("code %d, %q, %q", code, stdout, errs)
@@ -40,13 +40,8 @@ func TestTune(t *testing.T) {
 	if a, b := read(t, out), read(t, again); a != b {
 		t.Errorf("%s gives\n%s\nand gave\n%s", tuning.Command, b, a)
 	}
-	table := filepath.Join(t.TempDir(), "q.json")
-	if code, _, errs := run(t, "gnnsched", "tune", "--method", "tabular-q", "--scenario", "tiny", "--steps", "500", "--out",
-		table); code != exit.OK {
-		t.Fatalf("code %d, %q", code, errs)
-	}
 	if code, _, errs := run(t, "gnnsched", "eval", "--scenario", "tiny", "--seeds", "2", "--policies", "kube-scheduler", "--checkpoint",
-		"mine="+out, "--checkpoint", "q="+table); code != exit.OK {
+		"mine="+out); code != exit.OK {
 		t.Errorf("evaluated: code %d, %q", code, errs)
 	}
 }
@@ -71,7 +66,7 @@ func TestTuneWarns(t *testing.T) {
 	} {
 		out := filepath.Join(t.TempDir(), "out.json")
 		args := append([]string{
-			"gnnsched", "tune", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8",
+			"gnnsched", "tune", "linear", "--scenario", scenario, "--from", "linear-pack", "--features", "zones", "--generations", "1", "--population", "8",
 			"--episodes", "2", "--held-out", "10", "--out", out,
 		}, c.more...)
 		code, _, errs := run(t, args...)
@@ -113,7 +108,7 @@ func TestTuneRecordsWhatItRan(t *testing.T) {
 		a := app("gnnsched")
 		a.Writer, a.ErrWriter = io.Discard, interrupter{when, cancel}
 		return cli.RunContext(ctx, a, []string{
-			"gnnsched", "tune", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out,
+			"gnnsched", "tune", "linear", "--scenario", "tiny", "--generations", "9", "--population", "8", "--episodes", "1", "--out", out,
 		})
 	}
 	out := filepath.Join(t.TempDir(), "mine.json")
@@ -157,7 +152,7 @@ func TestTuneFrom(t *testing.T) {
 			"--scenario", "tiny", "--generations", "1", "--population", "8", "--episodes", "1", "--held-out", "0", "--features", "used,size",
 			"--from", from, "--out", out,
 		}
-		if code, _, errs := run(t, append([]string{"gnnsched", "tune"}, args...)...); code != exit.OK {
+		if code, _, errs := run(t, append([]string{"gnnsched", "tune", "linear"}, args...)...); code != exit.OK {
 			t.Fatalf("from %s: code %d, %q", from, code, errs)
 		}
 		l, err := linear.Load(out)
@@ -184,30 +179,25 @@ func read(t *testing.T, path string) string {
 
 func TestTuneBadInput(t *testing.T) {
 	for args, want := range map[string]string{
-		"--scenario nowhere":            "nowhere",
-		"--scenario hetero*":            "want one",
-		"--population 4":                "population 4",
-		"--episodes 0":                  "episodes",
-		"--from /nowhere.json":          "nowhere.json",
-		"--from nothing":                "there are zero, linear, linear-energy, linear-pack",
-		"--features balance,luck":       `no feature is called "luck"`,
-		"--held-out -1":                 "--held-out",
-		"--stop-after 31":               "--stop-after",
-		"--out /nowhere/mine.json":      "--out",
-		"more":                          "unexpected argument",
-		"--method guess":                "tabular-q",
-		"--method tabular-q --steps 0":  "steps",
-		"--wait-weight -1":              "weight",
-		"--generations 0 --seed 12":     "generations",
-		"--objective luck":              "luck",
-		"--strategies MostAllocated":    "without --stock",
-		"--free-preferences":            "without --stock",
-		"--stock --from linear":         "with --stock",
-		"--stock --method tabular-q":    "with --stock",
-		"--stock --strategies Guess":    "Guess",
-		"--stock --strategies=":         `strategy ""`,
-		"--stock --stop-after 91":       "to the 90",
-		"--stock --out /nowhere/s.yaml": "--out",
+		"linear --scenario nowhere":       "nowhere",
+		"linear --scenario hetero*":       "want one",
+		"linear --population 4":           "population 4",
+		"linear --episodes 0":             "episodes",
+		"linear --from /nowhere.json":     "nowhere.json",
+		"linear --from nothing":           "there are zero, linear, linear-energy, linear-pack",
+		"linear --features balance,luck":  `no feature is called "luck"`,
+		"linear --held-out -1":            "--held-out",
+		"linear --stop-after 31":          "--stop-after",
+		"linear --out /nowhere/mine.json": "--out",
+		"linear more":                     "unexpected argument",
+		"liner":                           "did you mean `gnnsched tune linear`",
+		"linear --wait-weight -1":         "weight",
+		"linear --generations 0 --seed 1": "generations",
+		"linear --objective luck":         "luck",
+		"stock --strategies Guess":        "Guess",
+		"stock --strategies=":             `strategy ""`,
+		"stock --stop-after 91":           "to the 90",
+		"stock --out /nowhere/s.yaml":     "--out",
 	} {
 		code, _, errs := run(t, append([]string{"gnnsched", "tune"}, strings.Fields(args)...)...)
 		if code != exit.Usage || !strings.Contains(errs, want) {
@@ -216,10 +206,10 @@ func TestTuneBadInput(t *testing.T) {
 	}
 }
 
-// The file of --stock names its command, is a configuration that eval plays, and reports its effect on other seeds.
+// The file of tune stock names its command, is a configuration that eval plays, and reports its effect on other seeds.
 func TestTuneStock(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "stock.yaml")
-	code, _, errs := run(t, "gnnsched", "tune", "--stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population",
+	code, _, errs := run(t, "gnnsched", "tune", "stock", "--scenario", "tiny", "--objective", "pack", "--generations", "2", "--population",
 		"8", "--episodes", "2", "--held-out", "6", "--out", out)
 	for _, want := range []string{"MostAllocated: generation 2 of 2", "judging on 6 other episodes", "95% interval",
 		"wrote " + out + ": the best profile after 6 of 6 generations"} {
@@ -264,7 +254,7 @@ func TestTuneStockStopped(t *testing.T) {
 	a := app("gnnsched")
 	a.Writer, a.ErrWriter = io.Discard, interrupter{"MostAllocated: generation 1 of 9", cancel}
 	out := filepath.Join(t.TempDir(), "stock.yaml")
-	if code := cli.RunContext(ctx, a, []string{"gnnsched", "tune", "--stock", "--scenario", "tiny", "--strategies",
+	if code := cli.RunContext(ctx, a, []string{"gnnsched", "tune", "stock", "--scenario", "tiny", "--strategies",
 		"RequestedToCapacityRatio,MostAllocated", "--generations", "9", "--population", "8", "--episodes", "1", "--out",
 		out}); code != exit.Interrupted {
 		t.Fatalf("code %d", code)
@@ -297,7 +287,7 @@ func TestTuneOnRecord(t *testing.T) {
 		t.Fatalf("code %d: %s", code, errs)
 	}
 	out := filepath.Join(t.TempDir(), "my.json")
-	code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out",
+	code, _, errs := run(t, "gnnsched", "tune", "linear", "--trace", dir, "--generations", "2", "--population", "8", "--episodes", "2", "--held-out",
 		"2", "--out", out)
 	if code != exit.OK || !strings.Contains(errs, "2 later blocks are for judging") || !strings.Contains(errs, "tuning on record:") {
 		t.Fatalf("code %d: %s", code, errs)
@@ -309,7 +299,7 @@ func TestTuneOnRecord(t *testing.T) {
 	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+quote.Shell(dir)) || strings.Contains(c, "--scenario") {
 		t.Errorf("command %s", c)
 	}
-	if code, _, errs := run(t, "gnnsched", "tune", "--trace", dir, "--scenario", "mixed"); code != exit.Usage ||
+	if code, _, errs := run(t, "gnnsched", "tune", "linear", "--trace", dir, "--scenario", "mixed"); code != exit.Usage ||
 		!strings.Contains(errs, "--scenario has no meaning with --trace") {
 		t.Errorf("code %d: %s", code, errs)
 	}

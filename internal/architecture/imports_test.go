@@ -101,7 +101,6 @@ var may = map[string][]string{
 	"scheduler/learn/rollouts":  {"scheduler/learn/run", "scheduler/eval/rollout", "scheduler/policy", "gnn"},
 	"scheduler/learn/partition": {"scheduler/learn/cem", "scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/cluster", "internal/seeds"},
 	"scheduler/learn/cem":       {"scheduler/eval", "scheduler/policy", "scheduler/sim", "internal/seeds", "internal/choice"},
-	"scheduler/learn/tabular":   {"scheduler/policy", "scheduler/sim", "internal/seeds"},
 	"scheduler/learn/learntest": {"scheduler/learn/run", "scheduler/policy/preference", "scheduler/encode", "scheduler/sim", "gnn"},
 
 	"scheduler/policy":            {"internal/cluster", "internal/fragmentation"},
@@ -109,7 +108,6 @@ var may = map[string][]string{
 	"scheduler/policy/stock":      {"scheduler/policy/preference", "internal/cluster"},
 	"scheduler/policy/linear":     {"scheduler/policy", "gnn/feature", "internal/cluster", "internal/power", "internal/files", "internal/choice"},
 	"scheduler/policy/partition":  {"scheduler/policy", "internal/cluster", "internal/fragmentation", "internal/files", "internal/choice"},
-	"scheduler/policy/tabular":    {"scheduler/policy", "internal/files", "internal/cluster", "internal/seeds"},
 	"scheduler/policy/heuristic": {"scheduler/policy", "scheduler/objective", "gnn/checkpoint", "gnn/infer", "internal/cluster",
 		"internal/fragmentation", "internal/power", "internal/choice"},
 	"scheduler/policy/wish": {"scheduler/objective", "gnn/feature", "gnn/checkpoint", "internal/choice"},

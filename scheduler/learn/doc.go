@@ -12,7 +12,7 @@
 //   - dqn, ppo, rollouts, es: a method each, with its hyperparameters, updates, agent and, for the first two, online learner;
 //   - value: networks on GPU clusters, in the same loop with a trainer of their own;
 //   - online: learning from running schedulers;
-//   - cem, tabular: weights of hand-made features, and the tabular baseline, which are no networks;
+//   - cem: weights of hand-made features, which are no network;
 //   - flags: hyperparameters as a command's flags.
 //
 // A job names its method, which Config.methods looks up. A new one needs a package of its own, its name, a field of Config for its

@@ -59,7 +59,7 @@ func TestHeadGolden(t *testing.T) {
 	p.NoDefaultSpread = true
 	h := head{
 		version: "v1", scenario: eval.Scenario{Name: "made", Config: sim.Config{Objective: objective.Mix{{Term: objective.Pack{}, Weight: 1}}}},
-		profile: p, command: "gnnsched tune --stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
+		profile: p, command: "gnnsched tune stock --free-preferences", judged: comparison(-0.01, 0.001, 2),
 	}
 	golden.Check(t, "head.txt", strings.Replace(h.text(), kuberelease.Scheduler, "1.37", 1))
 }

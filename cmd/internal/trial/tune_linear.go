@@ -66,7 +66,7 @@ func tuneLinear(c *ucli.Context, s tuning, version string) error {
 // changed. instead holds the names of flags, each followed by the value to give it. A run that was stopped early needs
 // the number of its generations beside --generations, over which the noise fades.
 func tuneCommandLine(c *ucli.Context, flags []string, instead ...any) string {
-	line := "gnnsched tune"
+	line := "gnnsched tune " + c.Command.Name
 	for _, name := range flags {
 		if name == "scenario" && c.IsSet("trace") {
 			continue
@@ -114,7 +114,7 @@ func tuner(c *ucli.Context, s eval.Scenario) (*cem.Tuner, error) {
 		l.Features = strings.Split(names, ",")
 	}
 	if err := l.Validate(); err != nil {
-		return nil, exit.New(exit.Usage, err, "see gnnsched tune --help")
+		return nil, exit.New(exit.Usage, err, "see gnnsched tune linear --help")
 	}
 	return l, checkTuning(c, l.Generations, c.String("out"))
 }

@@ -23,7 +23,6 @@ import (
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/stock"
-	"gnnsched/scheduler/policy/tabular"
 	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server/stockconfig"
 	"gnnsched/scheduler/sim"
@@ -240,7 +239,7 @@ func loaded(argument string) (eval.Contender, error) {
 	}
 	name, path := splitArgument(argument)
 	if filepath.Ext(path) == ".json" {
-		return tableOrLinear(name, path)
+		return weights(name, path)
 	}
 	if isStock(path) {
 		return stockOf(name, path)
@@ -263,23 +262,17 @@ func splitArgument(argument string) (name, path string) {
 	return strings.TrimSuffix(filepath.Base(argument), filepath.Ext(argument)), argument
 }
 
-// tableOrLinear reads a tabular agent or a linear policy. Episodes can share one: neither keeps
-// anything from one to the next.
-func tableOrLinear(name, path string) (eval.Contender, error) {
-	table, notTable := tabular.Load(path)
-	if notTable == nil {
-		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return table }, RandomTies: true}, nil
-	}
-	weights, notLinear := linear.Load(path)
-	if notLinear == nil {
-		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return weights }}, nil
-	}
-	if errors.Is(notLinear, fs.ErrNotExist) {
-		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", notLinear),
+// weights reads a linear policy. Episodes can share it: it keeps nothing from one to the next.
+func weights(name, path string) (eval.Contender, error) {
+	w, err := linear.Load(path)
+	switch {
+	case err == nil:
+		return eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return w }}, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("load weights: %w", err),
 			"write the file with gnnsched tune, or correct its path")
 	}
-	return eval.Contender{}, exit.New(exit.Checkpoint,
-		fmt.Errorf("it is neither a table nor linear weights: %w", errors.Join(notTable, notLinear)), "")
+	return eval.Contender{}, exit.New(exit.Checkpoint, fmt.Errorf("it holds no linear weights: %w", err), "")
 }
 
 // network makes a policy of a checkpoint.

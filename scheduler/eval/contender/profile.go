@@ -65,7 +65,7 @@ func FileProfile(argument string) (server.Profile, error) {
 	}
 	if _, err := linear.Load(file); err != nil {
 		return server.Profile{}, exit.New(exit.Usage, fmt.Errorf("%s: %w", argument, err),
-			"networks, heuristics and linear weights have a scheduler profile; a table has none")
+			"networks, heuristics and linear weights have a scheduler profile")
 	}
 	return server.Profile{SchedulerName: name, Args: server.Args{Policy: heuristic.FromWeights(file)}}, nil
 }
