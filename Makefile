@@ -177,7 +177,7 @@ TORCH := ./gnn/torch/... ./scheduler/learn/... ./cmd/gnntrain/...
 # The packages that start goroutines or share values between them, without those of libtorch and without those that measure, or only play
 # seeds side by side, as scheduler/eval and scheduler/sim/vector do here. Where nothing runs at the same time, the race detector finds
 # nothing and takes ten times as long.
-SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/film)/|scheduler/(eval/published|learn|policy)/)
+SIDEBYSIDE := ^(gnn/torch/|cmd/(gnnsched|gnnsched-env|gnntrain|kwokcluster|internal/film)/|scheduler/(learn|policy)/)
 CONCURRENT = $$(grep -rlE '^[[:space:]]*go (func|[a-zA-Z.]+[(])|[.]Go[(]func|errgroup|sync[.](Mutex|RWMutex|Once|Map|WaitGroup)|atomic[.]' --include='*.go' \
 	--exclude='*_test.go' internal deploy gnn kwok workload scheduler cmd | grep -vE '$(SIDEBYSIDE)' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 

@@ -106,41 +106,41 @@ usage() {
 			--policies kube-scheduler,affinity:node,affinity:rack,affinity:zone,greedy:traffic,greedy:traffic+overload,greedy:traffic+overload+balance=0.1,ahead:traffic+overload+balance=0.1,gnn-traffic $(runs gnn-traffic dqn-traffic)
 	done
 }
-openb() { # a data file, a section, metrics, loads, seeds, then arguments of gnnsched eval openb; the tables stay in .cache/results
-	local section=$2 seeds=$5
+openb() { # a section, metrics, seeds, scenarios, policies, then arguments of gnnsched eval; the tables stay in .cache/results
+	local section=$1 metrics=$2 seeds=$3 scenarios=$4 policies=$5
 	shift 5
-	[[ "$section $*" =~ ${ONLY:-} ]] || return 0
-	echo "gnnsched eval openb $*" >&2
-	bin/gnnsched eval openb --data "$OPENB" --seed "${FIRST:-42}" --seeds "${SEEDS:-$seeds}" "$@" -o markdown | tee -a ".cache/results/$section.md"
+	[[ "$section $scenarios $policies" =~ ${ONLY:-} ]] || return 0
+	echo "gnnsched eval --scenario $scenarios --policies $policies --metrics $metrics $*" >&2
+	bin/gnnsched eval --data "$OPENB" --seed "${FIRST:-42}" --seeds "${SEEDS:-$seeds}" --scenario "$scenarios" --policies "$policies" --metrics "$metrics" "$@" -o markdown |
+		tee -a ".cache/results/$section.md"
 }
 gpu() {
 	mkdir -p .cache/results
 	: "${OPENB:?name the folder with the openb trace: make results-gpu OPENB=DIR}"
-	local rules=fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product loads=60,80,90,95,100,110,130,150 load
-	openb openb.csv published 'published,GPU allocation %,stranded' '' 10 --policies $rules,random --check
-	openb openb.csv curve 'GPU allocation %' $loads 10 --curve --policies $rules,gpu-gnn
-	openb openb.csv claims 'GPU allocation %' $loads 10 --curve --workload default \
-		--policies first-fit:kube-scheduler,kube-scheduler,fgd,first-fit:fgd,gpu-best-fit,first-fit:gpu-best-fit,gpu-gnn,first-fit:gpu-gnn
-	openb openb.csv curve-others 'GPU allocation %' 95,100,130 4 --curve --policies fgd,gpu-acgnn,gpu-dqn
-	openb openb.csv curve-linear 'GPU allocation %' 95,100,130 4 --curve --policies fgd,gpu-linear
-	openb openb.csv runs 'GPU allocation %' 100 4 --curve --policies fgd $(runs gpu-gnn gpu-acgnn gpu-dqn gpu-linear)
-	openb openb.csv mixes 'GPU allocation %' 60,80,95,100,130 4 --curve --policies fgd,gpu-gnn \
-		--workload default+models20,default+models40,default+shares50,default+shares,default+multi2,default+multi4,default+cpu3,default+all
-	openb openb.csv tainted 'GPU allocation %' 90,100,130 4 --curve --workload default,default+tainted,default+pools --policies fgd,gpu-best-fit,gpu-gnn
-	openb openb.csv ties 'GPU allocation %' '' 10 --workload default --ties random --policies fgd,gpu-gnn
-	openb openb.csv power 'kW,saving %,allocation' 40,80,100 10 --power --workload default
-	openb openb.csv power 'kW,saving %,allocation' 40,80,100 4 --power --workload cpu100,gpushare40,gpuspec10,multigpu20 --policies fgd,pwr,power+gpu-gnn:4,power+gpu-gnn:1e9
-	waiting() { openb departures.csv "$1" '' '' "$2" --steady --days 1 --totals "${@:3}"; }
-	for load in 0.60 0.85 0.95 1.05; do waiting day 10 --workload default,cpu100,gpushare40,gpuspec10 --factor $load --policies fgd,running:gpu-gnn; done
-	waiting day-120 4 --workload default,gpushare40 --factor 1.20 --policies fgd,running:gpu-gnn
-	waiting day-95 4 --workload default --factor 0.95 --policies fgd,gpu-best-fit,gpu-dqn,gpu-packing,gpu-gnn,gpu-acgnn,running:gpu-gnn,kube-scheduler
-	for load in 0.95 1.05; do # moves were chosen on seeds 42 to 45
-		FIRST=2042 waiting moves 6 --workload default,gpushare40 --factor $load \
-			--policies fgd,defrag=2%/24h:fgd,defrag=2%/1h:fgd,running:gpu-gnn,defrag=2%/24h:running:gpu-gnn,defrag=2%/1h:running:gpu-gnn
+	local rules=fgd,gpu-best-fit,gpu-packing,gpu-clustering,gpu-dot-product load
+	at() { printf "${1}%s," "${@:2}" | sed 's/,$//'; } # metrics at loads
+	OPENB_DATA=$OPENB PUBLISHED=all go test ./scheduler/eval -run TestPublishedFigures -count 1 -timeout 2h
+	openb published allocation130,allocation100 10 'openb:*' $rules,random
+	openb curve "$(at allocation 60 80 90 95 100 110 130 150),$(at bound 95 100 130)" 10 'openb:*' $rules,gpu-gnn
+	openb claims "$(at allocation 60 80 90 95 100 110 130),$(at left 90 95)" 10 openb:default \
+		first-fit:kube-scheduler,kube-scheduler,fgd,first-fit:fgd,gpu-best-fit,first-fit:gpu-best-fit,gpu-gnn,first-fit:gpu-gnn
+	openb curve-others "$(at allocation 95 100 130)" 4 'openb:*' fgd,gpu-acgnn,gpu-dqn
+	openb curve-linear "$(at allocation 95 100 130)" 4 'openb:*' fgd,gpu-linear
+	openb runs allocation100 4 'openb:*' fgd $(runs gpu-gnn gpu-acgnn gpu-dqn gpu-linear)
+	for load in models20 models40 shares50 shares multi2 multi4 cpu3 all; do openb mixes "$(at allocation 60 80 95 100 130)" 4 openb:default+$load fgd,gpu-gnn; done
+	openb tainted "$(at allocation 90 100 130)" 4 openb:default,openb:default+tainted,openb:default+pools fgd,gpu-best-fit,gpu-gnn
+	openb power "$(at watts 40 80 100),meanWatts120,allocation120" 10 openb:default \
+		fgd,pwr+fgd:0.05,pwr+fgd:0.1,pwr+fgd:0.2,pwr,gpu-gnn,power+gpu-gnn:0.5,power+gpu-gnn:1,power+gpu-gnn:2,power+gpu-gnn:4,power+gpu-gnn:16,power+gpu-gnn:64,power+gpu-gnn:256,power+gpu-gnn:1e9
+	openb power "$(at watts 40 80 100),meanWatts120,allocation120" 4 openb:cpu100,openb:gpushare40,openb:gpuspec10,openb:multigpu20 fgd,pwr,power+gpu-gnn:4,power+gpu-gnn:1e9
+	waiting() { openb "$1" allocation,gpuHours,waiting,rejected,moves "${@:2}"; }
+	for load in 60 85 95 105; do waiting day 10 openb:default@$load,openb:cpu100@$load,openb:gpushare40@$load,openb:gpuspec10@$load fgd,running:gpu-gnn; done
+	waiting day-120 4 openb:default@120,openb:gpushare40@120 fgd,running:gpu-gnn
+	waiting day-95 4 openb:default@95 fgd,gpu-best-fit,gpu-dqn,gpu-packing,gpu-gnn,gpu-acgnn,running:gpu-gnn,kube-scheduler
+	for load in 95 105; do # moves were chosen on seeds 42 to 45
+		FIRST=2042 waiting moves 6 openb:default@$load,openb:gpushare40@$load \
+			fgd,defrag=2%/24h:fgd,defrag=2%/1h:fgd,running:gpu-gnn,defrag=2%/24h:running:gpu-gnn,defrag=2%/1h:running:gpu-gnn
 	done
-	for load in 0.85 0.95 1.05; do
-		waiting claims 4 --workload default --factor $load --policies first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn
-	done
+	for load in 85 95 105; do waiting claims 4 openb:default@$load first-fit:kube-scheduler,kube-scheduler,fgd,gpu-best-fit,running:gpu-gnn; done
 }
 
 curves() { # of the runs whose logs make train left

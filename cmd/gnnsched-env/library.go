@@ -221,7 +221,7 @@ type description struct {
 }
 
 func (r *request) open() (*description, error) {
-	found, err := eval.ChooseScenarios([]string{r.Scenario})
+	found, err := eval.ChooseScenarios([]string{r.Scenario}, "")
 	if err != nil {
 		return nil, err
 	}

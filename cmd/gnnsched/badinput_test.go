@@ -25,7 +25,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin/userconfig"
-	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/server"
 )
 
@@ -214,9 +213,8 @@ func TestBadInput(t *testing.T) {
 		{"serve with a negative promise", []string{"gnnsched", "serve", "--promise", "-1s"}, exit.Usage, "choose 0 for never"},
 		{"unknown command", []string{"gnnsched", "fly"}, exit.Usage, "fly"},
 		{"misspelt command", []string{"gnnsched", "evla"}, exit.Usage, "did you mean `gnnsched eval`?"},
-		{"misspelt command of eval", []string{"gnnsched", "eval", "opnb"}, exit.Usage, "did you mean `gnnsched eval openb`?"},
 		{"misspelt flag under a link's name", []string{"rungnn", "--polcy", "fgd"}, exit.Usage, "did you mean --policy?"},
-		{"misspelt flag of openb", []string{"gnnsched", "eval", "openb", "--polcies", "fgd"}, exit.Usage, "did you mean --policies?"},
+		{"misspelt flag", []string{"gnnsched", "eval", "--polcies", "fgd"}, exit.Usage, "did you mean --policies?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := run(t, c.args...)
@@ -255,10 +253,10 @@ func TestBegins(t *testing.T) {
 	}
 }
 
-// The help of eval openb lists every policy that it takes.
-func TestOpenBHelpListsPolicies(t *testing.T) {
-	_, stdout, _ := run(t, "gnnsched", "eval", "openb", "--help-all")
-	for _, name := range slices.Concat(heuristic.Names(), checkpoint.ShippedNames()) {
+// The help of eval lists every shipped network.
+func TestEvalHelpListsNetworks(t *testing.T) {
+	_, stdout, _ := run(t, "gnnsched", "eval", "--help-all")
+	for _, name := range checkpoint.ShippedNames() {
 		if !strings.Contains(stdout, name) {
 			t.Errorf("it lacks %s", name)
 		}

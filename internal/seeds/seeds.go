@@ -1,7 +1,7 @@
 // Package seeds keeps the seeds of evaluation and training apart. An episode's seed decides its cluster and
 // its pods, so a policy that is judged on a seed that it was trained on looks better than it is.
 //
-//	below 2³²          evaluation: gnnsched eval, eval openb, eval --live, demo
+//	below 2³²          evaluation: gnnsched eval, eval --live, demo
 //	2³² to 2⁶³         training, validation and tuning
 //
 // An episode of training has the seed TrainingEpisode(s, n), where s is the run's --seed. Other training code

@@ -13,15 +13,16 @@ import (
 )
 
 // ChooseScenarios returns the built-in scenarios that match the names and patterns, and those in
-// the files. No arguments mean [Default]. A scenario must not be chosen twice.
-func ChooseScenarios(arguments []string) ([]Scenario, error) {
+// the files, and those of openb:LIST on the openb trace in the folder data. No arguments mean [Default]. A scenario must not be chosen
+// twice.
+func ChooseScenarios(arguments []string, data string) ([]Scenario, error) {
 	if len(arguments) == 0 {
 		arguments = Default
 	}
 	var out []Scenario
 	from := map[string]string{}
 	for _, a := range arguments {
-		scenarios, err := scenariosOf(a)
+		scenarios, err := scenariosOf(a, data)
 		if err != nil {
 			return nil, err
 		}
@@ -36,16 +37,19 @@ func ChooseScenarios(arguments []string) ([]Scenario, error) {
 	return out, nil
 }
 
-// scenariosOf reads a file, or selects by name or pattern.
-func scenariosOf(argument string) ([]Scenario, error) {
+// scenariosOf reads a file or the trace, or selects by name or pattern.
+func scenariosOf(argument, data string) ([]Scenario, error) {
+	if strings.HasPrefix(argument, openBPrefix) {
+		return openBScenarios(argument, data)
+	}
 	if !strings.HasSuffix(argument, ".yaml") && !strings.HasSuffix(argument, ".yml") && !strings.ContainsRune(argument, os.PathSeparator) {
 		return selectScenarios(argument)
 	}
-	data, err := files.Read(argument, files.Text)
+	text, err := files.Read(argument, files.Text)
 	if err != nil {
 		return nil, err
 	}
-	return Read(argument, data)
+	return Read(argument, text)
 }
 
 // ChooseThresholds parses thresholds, and checks that the comparison will be able to judge each
@@ -78,7 +82,8 @@ func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contend
 var Forms = []heuristic.Form{
 	{Name: "NETWORK:OBJECTIVE", About: "a shipped network of many objectives that serves this one, such as wishes:balance=0.5+energy=1.25"},
 	{Name: "stock:FILE", About: "kube-scheduler's score plugins, as a KubeSchedulerConfiguration configures them"},
-	{Name: "running:POLICY", About: "POLICY, with typical pods counted by the time for which they run, for eval openb --steady"},
+	{Name: "running:POLICY", About: "POLICY, with typical pods " +
+		"counted by the time for which they run, for scenarios in which they come and go"},
 	{Name: "first-fit:POLICY", About: "POLICY chooses the node, and a pod gets the node's first devices with room, " +
 		"as from upstream's allocator of claims"},
 	{Name: "clairvoyant:POLICY", About: "a bound: rollouts of POLICY that know the arrivals and departures to come"},

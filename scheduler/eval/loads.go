@@ -54,7 +54,7 @@ func whereFilling(c *Comparison) bool {
 }
 
 // atLoad is the state of an episode at the time when so much was requested.
-type atLoad struct{ load, allocation, left, watts, meanWatts float64 }
+type atLoad struct{ load, allocation, left, watts, meanWatts, bound float64 }
 
 // atLoads returns the states at the loads of a scenario.
 func atLoads(o sim.Outcome) (out []atLoad) {
@@ -64,7 +64,7 @@ func atLoads(o sim.Outcome) (out []atLoad) {
 			for _, n := range l.Left[:sim.Classes-1] { // the last counts pods again
 				left += n
 			}
-			out = append(out, atLoad{l.Load, 100 * l.Allocation, float64(left), l.Watts, l.MeanWatts})
+			out = append(out, atLoad{l.Load, 100 * l.Allocation, float64(left), l.Watts, l.MeanWatts, 100 * l.Bound})
 		}
 	}
 	if o.Partitions != nil {
@@ -89,6 +89,7 @@ var byLoad = []struct {
 	{"left", "GPU pods without a node", 1, func(l atLoad) float64 { return l.left }},
 	{"watts", "watts", 0, func(l atLoad) float64 { return l.watts }},
 	{"meanWatts", "mean watts", 0, func(l atLoad) float64 { return l.meanWatts }},
+	{"bound", "bound %", 2, func(l atLoad) float64 { return l.bound }},
 }
 
 // loadMetric returns the metric of the state at a load that has a name such as allocation95, and whether there is one.

@@ -48,8 +48,11 @@ func (c *Comparison) end(p *Page, w io.Writer) error {
 }
 
 // WriteSummary writes the comparison for a terminal, a row for each policy: the means of
-// objective, unscheduled and waited, and the objective's difference from the baseline.
+// objective, unscheduled and waited, and the objective's difference from the baseline. Without an objective it has the metrics of Filling.
 func (c *Comparison) WriteSummary(w io.Writer) error {
+	if len(c.Scenario.Objective) == 0 && whereFilling(c) {
+		return c.WriteMetrics(w, slices.DeleteFunc(slices.Clone(Filling), func(m Metric) bool { return !c.Shows(m) }), false)
+	}
 	p := c.page(false)
 	p.Printf(".%s\n\n", c.legend())
 	cells := c.Means(Objective, Unscheduled, metric("waited"))

@@ -163,6 +163,7 @@ type GPULoad struct {
 	Left       [Classes]int `json:"left"`       // GPU pods without a node, by class
 	Watts      float64      `json:"watts"`      // drawn by all nodes; see package power
 	MeanWatts  float64      `json:"meanWatts"`  // mean of Watts until then, over the GPUs requested
+	Bound      float64      `json:"bound"`      // no policy that places every pod that fits allocates more; see openb.Bound
 }
 
 // loads returns the state of the episode at each of OpenB.Loads that it has reached. No pod leaves, and
@@ -190,7 +191,8 @@ func (g *gpuDemand) loads(e *Env) (out []GPULoad) {
 		}
 		draw.pass(asked)
 		for len(out) < len(loads) && requested >= int64(math.Ceil(loads[len(out)]*float64(g.capacity))) {
-			out = append(out, GPULoad{loads[len(out)], cluster.Fraction(allocated, g.capacity), left, draw.watts, draw.mean()})
+			load := loads[len(out)]
+			out = append(out, GPULoad{load, cluster.Fraction(allocated, g.capacity), left, draw.watts, draw.mean(), e.cfg.OpenB.bound(load, e.seed)})
 		}
 	}
 	return out

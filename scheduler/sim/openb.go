@@ -128,6 +128,16 @@ func (o *OpenB) arrivals(seed uint64, _ []*cluster.Node) (arrivalList, error) {
 	return a, nil
 }
 
+// bound returns the bound of the allocation at a load in the episode of a seed. The last pod of the arrivals takes the requests over the
+// load.
+func (o *OpenB) bound(load float64, seed uint64) float64 {
+	arrivals, err := openb.Inflate(o.Pods, load, openb.GPUMilli(o.Nodes), seed)
+	if err != nil {
+		return 1 // the same arrivals have been drawn before
+	}
+	return min(openb.Bound(o.Nodes, arrivals), load+0.001)
+}
+
 // atTraceTimes reports whether pods come and go at the times of the trace.
 func (o *OpenB) atTraceTimes() bool { return o.Factor == 0 && o.Steady == nil }
 

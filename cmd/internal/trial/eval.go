@@ -37,20 +37,21 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --print-scenario mixed > mine.yaml       # write a scenario to a file, edit it, …\n" +
 			"   gnnsched eval --scenario mine.yaml                     # … compare on it\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
-			cli.More + "\nScenarios:\n" + scenarioHelp() + "\n" +
+			cli.More + "\nScenarios:\n" + scenarioHelp() + "\n" + eval.OpenBHelp + "\n\n" +
 			"Policies: " + strings.Join(contender.Names(), ", ") + "\n\n" +
 			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
 			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
 			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +
 			"The metrics are " + strings.Join(eval.MetricNames(eval.Metrics), ", ") + ".\n" +
 			"GPU traces and MIG also have " + strings.Join(eval.MetricNames(eval.Filling), ", ") + ", and at a load allocation95,\n" +
-			"left95, watts95 and meanWatts95.\n\n" +
+			"left95, watts95, meanWatts95 and bound95.\n\n" +
 			"More examples:\n" +
 			"   gnnsched eval --policies kube-scheduler,stock:stock.yaml   # kube-scheduler, configured by a file\n" +
 			"   gnnsched eval --policies best-fit,most-allocated,gnn   # best-fit is the baseline\n" +
 			"   gnnsched eval --threshold 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd'   # exit code 99 if missed\n" +
 			"   gnnsched eval --preferences off                        # as if no pod belonged to a Deployment\n" +
 			"   gnnsched eval --html report.html                       # a page with heat maps and decisions, too\n" +
+			"   gnnsched eval --data DIR --scenario openb:default --policies fgd,gpu-gnn --metrics allocation95,allocation130\n" +
 			"   gnnsched eval --live --scenario aaml                   # the simulator compared with a cluster\n" +
 			"   gnnsched eval -o json > r.json && gnnsched eval --from r.json --all   # play once, print twice\n" +
 			"   gnnsched eval -o json | jq '.[].policies[].mean'",
@@ -59,8 +60,7 @@ func Eval() *ucli.Command {
 			cli.Group{Heading: "output", Flags: "html metrics from"},
 			cli.Group{Heading: "on simulated clusters", Flags: "live kwokcluster"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames}),
-		Action:      runEval,
-		Subcommands: []*ucli.Command{openBCommand()},
+		Action: runEval,
 	}
 }
 
@@ -68,6 +68,7 @@ func evalFlags() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringSliceFlag{Name: "scenario", Usage: "`NAMES`, patterns such as 'hetero*', all, or YAML files; " +
 			"--help-all lists them; default: " + strings.Join(eval.Default, ",")},
+		&ucli.StringFlag{Name: "data", Usage: "`FOLDER` of the openb trace, for the scenarios openb:LIST"},
 		&ucli.StringFlag{Name: "print-scenario", Usage: "print the file of the scenario `NAME`"},
 		&ucli.IntFlag{Name: "seeds", Value: 10, Usage: "`NUMBER` of episodes for each policy"},
 		&ucli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of the first episode; the others follow it"},
@@ -121,7 +122,7 @@ type evaluation struct {
 
 func runEval(c *ucli.Context) error {
 	if c.NArg() > 0 {
-		return cli.UnknownCommand("gnnsched eval", c.Args().First(), c.Command.Subcommands)
+		return cli.UnknownCommand("gnnsched eval", c.Args().First(), nil)
 	}
 	if name := c.String("print-scenario"); name != "" {
 		text, err := eval.Source(name)
@@ -266,7 +267,7 @@ func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 
 // scenarios reads the values of --scenario, and prints what their records lack.
 func scenarios(c *ucli.Context, arguments ...string) ([]eval.Scenario, error) {
-	all, err := eval.ChooseScenarios(arguments)
+	all, err := eval.ChooseScenarios(arguments, c.String("data"))
 	if err != nil {
 		return nil, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "gnnsched eval --print-scenario NAME shows the format of a file")
 	}

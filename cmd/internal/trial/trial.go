@@ -1,15 +1,10 @@
-// Package trial has the commands that play policies in the simulator: gnnsched eval with eval openb, bench, and tune.
-// This file has what they share: flags, progress and formats.
+// Package trial has the commands that play policies in the simulator: gnnsched eval, bench, and tune.
+// This file has what they share: flags.
 package trial
 
 import (
-	"io"
-
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
-	"gnnsched/cmd/internal/work"
-	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
@@ -47,35 +42,4 @@ func setDefaults(c *ucli.Context, values map[string]string) error {
 		}
 	}
 	return nil
-}
-
-// play plays a comparison behind a progress bar, and prints it.
-func play[R any](c *ucli.Context, compare func(eval.Progress) (R, error), print func(R) error) error {
-	return cli.PrintResult(func() (result R, err error) {
-		bar := progress.Stderr(c.App.ErrWriter)
-		defer bar.Close()
-		crew, err := work.Begin(c, bar)
-		if err != nil {
-			return result, err
-		}
-		defer crew.Close()
-		return compare(bar.Episodes)
-	}, print)
-}
-
-// report is the result of a comparison. It encodes itself as JSON, too.
-type report interface {
-	Write(w io.Writer, markdown bool) error
-	WriteCSV(w io.Writer) error
-}
-
-// writeReport writes a report in the format of --output.
-func writeReport(w io.Writer, r report, format string) error {
-	switch format {
-	case "json":
-		return cli.JSON(w, r)
-	case "csv":
-		return r.WriteCSV(w)
-	}
-	return r.Write(w, format == "markdown")
 }

@@ -34,7 +34,8 @@ func TestTuneMIG(t *testing.T) {
 		t.Errorf("%v: %.200s", err, b)
 	}
 	if code, stdout, stderr := command(t, "eval", "--scenario", "mig-uniform", "--seeds", "1", "--policies",
-		"mig:fgd,mig:"+file, "--metrics", "allocation95,allocation"); code != exit.OK || !strings.Contains(stdout, "mine.json") || !strings.Contains(stdout, "GPU allocation % at 95%") {
+		"mig:fgd,mig:"+file, "--metrics", "allocation95,allocation"); code != exit.OK || !strings.Contains(stdout, "mine.json") ||
+		!strings.Contains(stdout, "GPU allocation % at 95%") {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 	for _, args := range [][]string{{"--seed", "0"}, {"--out", filepath.Join(file, "below")}} {

@@ -1,11 +1,8 @@
-package published
+package openb
 
-import (
-	"gnnsched/internal/cluster"
-	"gnnsched/workload/trace/openb"
-)
+import "gnnsched/internal/cluster"
 
-// bound returns an upper bound of the fraction of the GPU capacity, 0 to 1, that any policy can
+// Bound returns an upper bound of the fraction of the GPU capacity, 0 to 1, that any policy can
 // allocate to the arrivals in their order, if it places every pod that fits somewhere, as
 // kube-scheduler does. The bound also holds for policies that know all arrivals in advance.
 //
@@ -22,8 +19,8 @@ import (
 //
 // The first limit falls with T and the second rises. For one shape, the bound is the maximum over T
 // of the smaller limit. The result is the lowest bound of all shapes.
-func bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
-	capacity := openb.GPUMilli(nodes)
+func Bound(nodes []Node, arrivals []Pod) float64 {
+	capacity := GPUMilli(nodes)
 	best := capacity
 	for k := range largeShares(arrivals) {
 		best = min(best, boundBy(k, capacity, arrivals))
@@ -35,7 +32,7 @@ func bound(nodes []openb.Node, arrivals []openb.Pod) float64 {
 type share struct{ cpu, memory, milli int64 } // millicores, MiB, thousandths of a device
 
 // largeShares returns the shapes that ask for more than half a device of any model.
-func largeShares(arrivals []openb.Pod) map[share]bool {
+func largeShares(arrivals []Pod) map[share]bool {
 	out := map[share]bool{}
 	for _, p := range arrivals {
 		if p.GPUs == 1 && p.GPUMilli > cluster.DeviceMilli/2 && p.GPUMilli < cluster.DeviceMilli && len(p.Models) == 0 {
@@ -46,7 +43,7 @@ func largeShares(arrivals []openb.Pod) map[share]bool {
 }
 
 // boundBy returns the bound from one shape, in thousandths of a device.
-func boundBy(k share, capacity int64, arrivals []openb.Pod) (highest int64) {
+func boundBy(k share, capacity int64, arrivals []Pod) (highest int64) {
 	left := cluster.DeviceMilli - k.milli
 	var others int64 // requests of the pods from T on that may get a node
 	var fill int64   // requests of all pods that fit beside a k
@@ -78,6 +75,6 @@ func boundBy(k share, capacity int64, arrivals []openb.Pod) (highest int64) {
 
 // within reports whether p asks for at least as much as k of every resource, so that p fits only on
 // nodes on which k fits.
-func (k share) within(p openb.Pod) bool {
+func (k share) within(p Pod) bool {
 	return p.GPUs > 0 && p.GPUMilli >= k.milli && p.MilliCPU >= k.cpu && p.MemoryMiB >= k.memory
 }

@@ -1,4 +1,4 @@
-package published
+package openb_test
 
 import (
 	"fmt"
@@ -20,13 +20,13 @@ func TestBoundByHand(t *testing.T) {
 	pod := func(milli int64) openb.Pod {
 		return openb.Pod{MilliCPU: 1000, MemoryMiB: 1000, GPUs: 1, GPUMilli: milli}
 	}
-	if got := bound(nodes, []openb.Pod{pod(800), pod(1000), pod(1000), pod(1000), pod(100)}); got != 1900.0/2000 {
+	if got := openb.Bound(nodes, []openb.Pod{pod(800), pod(1000), pod(1000), pod(1000), pod(100)}); got != 1900.0/2000 {
 		t.Errorf("%v, want 0.95", got)
 	}
-	if got := bound(nodes, []openb.Pod{pod(1000), pod(1000), pod(1000), pod(800)}); got != 1 {
+	if got := openb.Bound(nodes, []openb.Pod{pod(1000), pod(1000), pod(1000), pod(800)}); got != 1 {
 		t.Errorf("%v where whole pods come first, want 1", got)
 	}
-	if got := bound(nodes, []openb.Pod{pod(400), pod(300)}); got != 1 {
+	if got := openb.Bound(nodes, []openb.Pod{pod(400), pod(300)}); got != 1 {
 		t.Errorf("%v without large shares, want 1", got)
 	}
 }
@@ -76,7 +76,7 @@ func TestBoundHolds(t *testing.T) {
 			n.AddOn(pod.Requests, on)
 			given += pod.Requests.TotalGPUMilli()
 		}
-		if most := bound(nodes, arrivals); cluster.Fraction(given, openb.GPUMilli(nodes)) > most+1e-12 {
+		if most := openb.Bound(nodes, arrivals); cluster.Fraction(given, openb.GPUMilli(nodes)) > most+1e-12 {
 			t.Fatalf("%d of %d is given, over the bound %v", given, openb.GPUMilli(nodes), most)
 		}
 	})
@@ -93,11 +93,11 @@ func TestBoundOnTheTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrivals, err := openb.Inflate(pods, Factor, openb.GPUMilli(nodes), FirstSeed)
+	arrivals, err := openb.Inflate(pods, 1.3, openb.GPUMilli(nodes), 42)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := bound(nodes, arrivals); b < 0.965 || b > 0.98 {
+	if b := openb.Bound(nodes, arrivals); b < 0.965 || b > 0.98 {
 		t.Errorf("%v", b)
 	} else {
 		t.Log(b)
