@@ -137,17 +137,6 @@ func Seeds(first uint64, n int) []uint64 {
 // tieStream separates the random numbers of ties from all others that are drawn from the seed.
 const tieStream = 0x7469_6573
 
-// Progress returns what Compare calls in one of several parts of a job.
-type Progress func(part, parts int, name string) func(done, total int)
-
-// Part is p; without one it returns nil.
-func (p Progress) Part(part, parts int, name string) func(done, total int) {
-	if p == nil {
-		return nil
-	}
-	return p(part, parts, name)
-}
-
 // Elsewhere plays episodes in other processes.
 type Elsewhere interface {
 	// Play plays episodes of contenders that have an Origin, and calls played with each outcome, in any order, one at a time.

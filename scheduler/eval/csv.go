@@ -22,7 +22,7 @@ func WriteCSV(w io.Writer, comparisons []*Comparison) error {
 	rows := [][]string{slices.Concat([]string{"scenario", "policy", "seed"}, MetricNames(metrics), []string{"arrived", "placed", "nodes"})}
 	for _, c := range comparisons {
 		rows = append(rows, c.Rows([]string{c.Scenario.Name}, func(o sim.Outcome) [][]string {
-			return [][]string{append(Figures(o, metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed), strconv.Itoa(o.Nodes))}
+			return [][]string{append(figures(o, metrics...), strconv.Itoa(o.Arrived), strconv.Itoa(o.Placed), strconv.Itoa(o.Nodes))}
 		})...)
 	}
 	return WriteRows(w, rows)
@@ -40,8 +40,8 @@ func (c *Comparison) Rows(labels []string, cells func(sim.Outcome) [][]string) (
 	return rows
 }
 
-// Figures returns metrics of an outcome with all digits.
-func Figures(o sim.Outcome, metrics ...Metric) (out []string) {
+// figures returns metrics of an outcome with all digits.
+func figures(o sim.Outcome, metrics ...Metric) (out []string) {
 	for _, m := range metrics {
 		out = append(out, Exact(m.Of(o)))
 	}

@@ -10,13 +10,13 @@ import (
 // confidence is the probability with which an interval is meant to contain the true mean.
 const confidence = 0.95
 
-// MeanInterval returns the mean of independent values with its 95% interval: Student's t, corrected for the skewness of the values by
+// meanInterval returns the mean of independent values with its 95% interval: Student's t, corrected for the skewness of the values by
 // Hall's transformation (Hall 1992, "On the removal of skewness by transformation", J. R. Statist. Soc. B 54, 221-228). For paired samples,
 // values are the differences of the pairs.
 //
 // With ten values, the evaluation's default, the interval contains the mean in 93 to 97% of the cases for normal, uniform, exponential and
 // moderately skewed lognormal values; TestMeanIntervalCovers measures it. For symmetric values it is Student's t interval.
-func MeanInterval(values []float64) Interval {
+func meanInterval(values []float64) Interval {
 	mean := stat.Mean(values, nil)
 	sd := stat.PopStdDev(values, nil)
 	if n := len(values); n < 2 || !(sd > grain*math.Abs(mean)) {

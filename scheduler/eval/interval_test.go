@@ -39,7 +39,7 @@ func TestMeanIntervalCovers(t *testing.T) {
 				for i := range values {
 					values[i] = c.draw(r)
 				}
-				if v := MeanInterval(values); v.Low <= c.mean && c.mean <= v.High {
+				if v := meanInterval(values); v.Low <= c.mean && c.mean <= v.High {
 					hits++
 				}
 			}
@@ -54,13 +54,13 @@ func TestMeanIntervalCovers(t *testing.T) {
 
 // Without skewness the interval is Student's: for the values 1 to 5, 3 ± 2.776·√0.5.
 func TestMeanIntervalOfSymmetricValues(t *testing.T) {
-	got := MeanInterval([]float64{1, 2, 3, 4, 5})
+	got := meanInterval([]float64{1, 2, 3, 4, 5})
 	const half = 1.963243 // 2.776445 · 0.707107
 	if got.Mean != 3 || math.Abs(got.Low-3+half) > 1e-5 || math.Abs(got.High-3-half) > 1e-5 {
 		t.Errorf("%+v, want 3 ± %v", got, half)
 	}
 	for _, equal := range [][]float64{{2}, {2, 2, 2}} {
-		if got := MeanInterval(equal); got != (Interval{2, 2, 2}) {
+		if got := meanInterval(equal); got != (Interval{2, 2, 2}) {
 			t.Errorf("%v: %+v", equal, got)
 		}
 	}
@@ -84,7 +84,7 @@ func TestUnskewed(t *testing.T) {
 func TestMeanIntervalProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(-100, 100), 1, 12).Draw(t, "values")
-		v := MeanInterval(values)
+		v := meanInterval(values)
 		const tiny = 1e-9
 		if v.Low > v.Mean+tiny || v.High < v.Mean-tiny {
 			t.Fatalf("%+v of %v", v, values)
@@ -97,7 +97,7 @@ func TestMeanIntervalProperties(t *testing.T) {
 			moved[i] = -2*moved[i] + 7
 		}
 		size := 1e-6 * (1 + v.High - v.Low)
-		if w := MeanInterval(moved); math.Abs(w.Low+2*v.High-7) > size || math.Abs(w.High+2*v.Low-7) > size {
+		if w := meanInterval(moved); math.Abs(w.Low+2*v.High-7) > size || math.Abs(w.High+2*v.Low-7) > size {
 			t.Fatalf("%+v, times -2 and moved by 7: %+v", v, w)
 		}
 	})

@@ -68,7 +68,7 @@ func TestOpenBScenarios(t *testing.T) {
 
 // The power of an episode is computed by hand: one T4 node, and pods that use its two devices one after the other.
 func TestOpenBPower(t *testing.T) {
-	c := playOpenB(t, traceOf(t), "openb:default", 1, 1, "fgd", "pwr")
+	c := playOpenB(t, traceOf(t), "openb:default", eval.Seeds(1, 1), "fgd", "pwr")
 	for _, r := range c.Results {
 		for _, want := range []struct{ load, watts, mean float64 }{{0.2, 245, 245}, {1, 305, 275}, {1.5, 305, (245 + 2*305) / 3.}} {
 			for _, l := range r.Outcomes[0].GPU.Loads {
@@ -82,7 +82,7 @@ func TestOpenBPower(t *testing.T) {
 
 // Pods that come and go have no objective; the summary shows allocation and waiting. Equal seeds give equal arrivals to all policies.
 func TestOpenBSteady(t *testing.T) {
-	c := playOpenB(t, traceOf(t), "openb:default@200", 1, 2, "fgd", "random")
+	c := playOpenB(t, traceOf(t), "openb:default@200", eval.Seeds(1, 2), "fgd", "random")
 	var b strings.Builder
 	err := c.WriteSummary(&b)
 	if err != nil || !strings.Contains(b.String(), "GPU hours waited") || strings.Contains(b.String(), "objective") {
@@ -96,7 +96,7 @@ func TestOpenBSteady(t *testing.T) {
 }
 
 // playOpenB plays a scenario of the trace in a folder.
-func playOpenB(t *testing.T, dir, name string, seed uint64, seeds int, policies ...string) *eval.Comparison {
+func playOpenB(t *testing.T, dir, name string, seeds []uint64, policies ...string) *eval.Comparison {
 	t.Helper()
 	all, err := contenders.List(policies, nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func playOpenB(t *testing.T, dir, name string, seed uint64, seeds int, policies 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := eval.Compare(t.Context(), s[0], all, eval.Seeds(seed, seeds), nil)
+	c, err := eval.Compare(t.Context(), s[0], all, seeds, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestPublishedFigures(t *testing.T) {
 		if list != "default" && os.Getenv("PUBLISHED") != "all" {
 			continue
 		}
-		c := playOpenB(t, dir, "openb:"+list, 42, 10, "fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "random")
+		c := playOpenB(t, dir, "openb:"+list, eval.Seeds(42, 10), "fgd", "gpu-best-fit", "gpu-packing", "gpu-clustering", "gpu-dot-product", "random")
 		for _, r := range c.Results {
 			want, known := figures[r.Name]
 			if mean := r.Mean(metrics[0]); !known || math.Abs(mean-want[0]) > want[1] {
@@ -172,7 +172,7 @@ func TestShippedNetworkAtEveryLoad(t *testing.T) {
 	}
 	dir := openbtest.Dir(t)
 	for _, name := range []string{"openb:default", "openb:default+models40"} {
-		c := playOpenB(t, dir, name, 7001, 1, "fgd", "gpu-gnn")
+		c := playOpenB(t, dir, name, eval.Seeds(7001, 1), "fgd", "gpu-gnn")
 		fgd, net := c.Results[0].Outcomes[0].GPU.Loads, c.Results[1].Outcomes[0].GPU.Loads
 		for k, l := range net {
 			least := -0.001

@@ -31,7 +31,7 @@ func (c *Comparison) write(w io.Writer, markdown bool) error {
 func (c *Comparison) page(markdown bool) *Page {
 	p := &Page{Markdown: markdown}
 	p.Title(c.Scenario.Name, c.Scenario.About)
-	p.Printf("\n\nMeans over %s, less is better", c.SeedsText())
+	p.Printf("\n\nMeans over %s, less is better", c.seedsText())
 	if whereFilling(c) {
 		p.Printf(" (of allocations, more)")
 	}
@@ -57,7 +57,7 @@ func (c *Comparison) WriteSummary(w io.Writer) error {
 	p.Printf(".%s\n\n", c.legend())
 	cells := c.Means(Objective, Unscheduled, metric("waited"))
 	if len(c.Results) > 1 {
-		cells = append(cells, Compared(Judge(c.Column(Objective))[0], Objective.Digits, difference, interval, relative, "significant")...)
+		cells = append(cells, differenceCells(Judge(c.Column(Objective))[0], Objective.Digits, difference, interval, relative, "significant")...)
 	}
 	p.Table(c.Table(cells...))
 	return c.end(p, w)
@@ -95,7 +95,7 @@ func (c *Comparison) WriteMetrics(w io.Writer, metrics []Metric, markdown bool) 
 	switch {
 	case several && c.Samples() > 1:
 		p.Printf(", and differences from %s with 95%% intervals.\n%s\n\n", c.Results[0].Name,
-			Signs.Rule(c.Samples(), len(metrics)*(len(c.Results)-1)))
+			signs.Rule(c.Samples(), len(metrics)*(len(c.Results)-1)))
 	case several:
 		p.Printf(", and differences from %s:\n\n", c.Results[0].Name)
 	default:
@@ -129,8 +129,8 @@ func (c *Comparison) differences() [][]string {
 	return rows
 }
 
-// SeedsText names the episodes.
-func (c *Comparison) SeedsText() string {
+// seedsText names the episodes.
+func (c *Comparison) seedsText() string {
 	n := len(c.Seeds)
 	switch {
 	case n > 1 && c.OneWorkload:
@@ -144,7 +144,7 @@ func (c *Comparison) SeedsText() string {
 
 func (c *Comparison) estimate(comparisons int) string {
 	if c.Samples() > 1 {
-		return "seeds.\n" + Signs.Rule(c.Samples(), comparisons)
+		return "seeds.\n" + signs.Rule(c.Samples(), comparisons)
 	}
 	if len(c.Seeds) > 1 {
 		return "seeds:"

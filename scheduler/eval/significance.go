@@ -78,7 +78,7 @@ type style struct{ marked, unclear string }
 // The styles: a column of words, or signs behind the p of Difference.Chance.
 var (
 	Words = style{"Better and worse mark", "unclear marks"}
-	Signs = style{"A * marks", "a ? marks"}
+	signs = style{"A * marks", "a ? marks"}
 )
 
 // Rule returns the sentences beside a table that explain how its differences are marked, or why none is.

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Interval is a mean with its 95% interval of MeanInterval from Low to High. With one sample both bounds
+// Interval is a mean with its 95% interval of meanInterval from Low to High. With one sample both bounds
 // equal the mean and carry no information.
 type Interval struct {
 	Mean float64 `json:"mean"`
@@ -55,7 +55,7 @@ func (c *Comparison) Interval(values []float64) Interval {
 		mean := stat.Mean(values, nil)
 		return Interval{mean, mean, mean}
 	}
-	return MeanInterval(values)
+	return meanInterval(values)
 }
 
 // Difference returns the metric of r minus the baseline's, estimated from the seeds' differences. With one
@@ -77,7 +77,7 @@ func paired(ours, theirs []float64) Difference {
 			d[i] = ours[i] - theirs[i]
 		}
 	}
-	out := Difference{Interval: MeanInterval(d), P: Wilcoxon(counted), Samples: len(ours)}
+	out := Difference{Interval: meanInterval(d), P: Wilcoxon(counted), Samples: len(ours)}
 	if base := stat.Mean(theirs, nil); base != 0 {
 		out.Relative = new(out.Mean / base)
 	}

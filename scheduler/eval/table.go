@@ -114,8 +114,8 @@ const (
 	adjusted   = "adjusted p"
 )
 
-// Compared returns the titled cells of differences, which are by result.
-func Compared(all []*Difference, digits int, titles ...string) (out []Cells) {
+// differenceCells returns the titled cells of differences, which are by result.
+func differenceCells(all []*Difference, digits int, titles ...string) (out []Cells) {
 	for _, title := range titles {
 		out = append(out, Cells{title, func(i int) string { return all[i].Cells(digits, title)[0] }})
 	}
@@ -140,53 +140,4 @@ func (d *Difference) Cells(digits int, titles ...string) []string {
 		out = append(out, of[t])
 	}
 	return out
-}
-
-// Percent writes a load.
-func Percent(load float64) string { return fmt.Sprintf("%.4g%%", 100*load) }
-
-// At returns the metric at one of several loads, which is part of its name.
-func (m Metric) At(load float64) Metric {
-	m.Name, m.Title = fmt.Sprintf("%s%.4g", m.Name, 100*load), m.Title+" at "+Percent(load)
-	return m
-}
-
-// ByLoad returns a table with a column for each load.
-func (c *Comparison) ByLoad(loads []float64, cell func(result, load int) string) [][]string {
-	var columns []Cells
-	for k, l := range loads {
-		columns = append(columns, Cells{Percent(l), func(i int) string { return cell(i, k) }})
-	}
-	return c.Table(columns...)
-}
-
-// ByClass returns a table as ByLoad with the results of each class of pods. A class none of whose cells matters has no rows.
-func (c *Comparison) ByClass(classes []string, loads []float64, cell func(class, result, load int) (text string, matters bool)) [][]string {
-	return Stack("class", classes, func(class int) [][]string {
-		some := false
-		rows := c.ByLoad(loads, func(i, k int) string {
-			text, matters := cell(class, i, k)
-			some = some || matters
-			return text
-		})
-		if !some {
-			return rows[:1]
-		}
-		return rows
-	})
-}
-
-// Stack returns the rows of several tables with the same header, behind a column with the names of the tables.
-func Stack(title string, names []string, table func(i int) [][]string) (rows [][]string) {
-	for i, name := range names {
-		for k, row := range table(i) {
-			switch {
-			case k > 0:
-				rows = append(rows, slices.Concat([]string{name}, row))
-			case i == 0:
-				rows = append(rows, slices.Concat([]string{title}, row))
-			}
-		}
-	}
-	return rows
 }

@@ -136,9 +136,6 @@ const (
 	Classes = iota // their number
 )
 
-// ClassNames are the names of the classes in tables.
-var ClassNames = [Classes]string{"share", "1", "2", "4", "8", "naming models"}
-
 // classOf returns the size of a pod's GPU request; -1 without one.
 func classOf(r cluster.Resources) int {
 	switch {

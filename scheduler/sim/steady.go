@@ -64,10 +64,6 @@ const (
 	SteadyClasses = Classes + 1 // their number
 )
 
-// SteadyClassNames are the names of the classes in tables.
-var SteadyClassNames = [SteadyClasses]string{ClassNames[0], ClassNames[1], ClassNames[2], ClassNames[3], ClassNames[4], ClassNames[5],
-	"no GPU"}
-
 // SteadyOutcome describes an episode of Steady, from the end of the warm-up on.
 type SteadyOutcome struct {
 	Allocation float64 `json:"allocation"` // mean over time of the fraction of the GPUs that is allocated

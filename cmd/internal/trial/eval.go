@@ -12,6 +12,7 @@ import (
 	"gnnsched/cmd/internal/progress"
 	page "gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/work"
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -38,7 +39,8 @@ func Eval() *ucli.Command {
 			"   gnnsched eval --scenario mine.yaml                     # … compare on it\n" +
 			"   gnnsched eval --checkpoint logs/gnn.safetensors        # add a network that you trained\n" +
 			cli.More + "\nScenarios:\n" + scenarioHelp() + "\n" + eval.OpenBHelp + "\n\n" +
-			"Policies: " + strings.Join(contender.Names(), ", ") + "\n\n" +
+			"Policies: " + strings.Join(contender.Names(), ", ") + "\n" +
+			"and the networks " + strings.Join(checkpoint.ShippedNames(), ", ") + "; those that begin with gpu see GPUs\n\n" +
 			"A threshold such as 'gnn.cpuStd <= 0.75*kube-scheduler.cpuStd' compares means. Each side is a sum of numbers\n" +
 			"and of POLICY.METRIC, which can have a factor; the operators are <, <=, > and >=. To apply it to one scenario,\n" +
 			"write that scenario's name and a colon in front. Write a policy's name in double quotes if it has a colon.\n" +

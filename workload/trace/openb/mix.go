@@ -9,12 +9,12 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Mix changes the requests of a trace's pods. The zero value changes nothing.
-type Mix struct {
-	Named      float64 // at least this fraction of the pods names GPU models, if enough pods have GPUs
-	Sharing    float64 // fraction of the pods with whole devices that become pods with a share
-	Multiple   float64 // factor on the number of pods with several devices; 0 is 1
-	WithoutGPU float64 // factor on the number of pods without GPUs; 0 is 1
+// mix changes the requests of a trace's pods. The zero value changes nothing.
+type mix struct {
+	named      float64 // at least this fraction of the pods names GPU models, if enough pods have GPUs
+	sharing    float64 // fraction of the pods with whole devices that become pods with a share
+	multiple   float64 // factor on the number of pods with several devices; 0 is 1
+	withoutGPU float64 // factor on the number of pods without GPUs; 0 is 1
 }
 
 // namedModels are the lists of GPU models that pods of the trace's gpuspec10 list name, with the number of pods
@@ -27,15 +27,15 @@ var namedModels = []struct {
 	{"G2|P100|T4|V100M16|V100M32", 20}, {"G3", 17}, {"A10|G2|T4|V100M16|V100M32", 9},
 }
 
-// mostFactor bounds the factors of a Mix.
+// mostFactor bounds the factors of a mix.
 const mostFactor = 100
 
 // Validate reports the first value out of range.
-func (m Mix) Validate() error {
+func (m mix) Validate() error {
 	for _, x := range []struct {
 		name    string
 		v, most float64
-	}{{"Named", m.Named, 1}, {"Sharing", m.Sharing, 1}, {"Multiple", m.Multiple, mostFactor}, {"WithoutGPU", m.WithoutGPU, mostFactor}} {
+	}{{"Named", m.named, 1}, {"Sharing", m.sharing, 1}, {"Multiple", m.multiple, mostFactor}, {"WithoutGPU", m.withoutGPU, mostFactor}} {
 		if !(x.v >= 0 && x.v <= x.most) {
 			return fmt.Errorf("mix: %s %v is outside 0 to %v", x.name, x.v, x.most)
 		}
@@ -50,7 +50,7 @@ var errNoShare = errors.New("no pod of the trace requests a share of a GPU")
 // pods with whole devices are replaced by pods with a share, which request the amounts of one of the list's, drawn uniformly; pods get the
 // GPU models that gpuspec10's pods name, if they have one device or a share and fit on the models' machines in the trace. Equal arguments
 // and random numbers give equal lists.
-func (m Mix) Apply(rng *rand.Rand, pods []Pod) ([]Pod, error) {
+func (m mix) Apply(rng *rand.Rand, pods []Pod) ([]Pod, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
@@ -62,11 +62,11 @@ func (m Mix) Apply(rng *rand.Rand, pods []Pod) ([]Pod, error) {
 			shares = append(shares, p)
 		}
 	}
-	if m.Sharing > 0 && len(shares) == 0 {
+	if m.sharing > 0 && len(shares) == 0 {
 		return nil, errNoShare
 	}
 	for i, p := range out {
-		if p.GPUs > 0 && p.GPUMilli == cluster.DeviceMilli && m.Sharing > 0 && rng.Float64() < m.Sharing {
+		if p.GPUs > 0 && p.GPUMilli == cluster.DeviceMilli && m.sharing > 0 && rng.Float64() < m.sharing {
 			s := shares[rng.IntN(len(shares))]
 			p.MilliCPU, p.MemoryMiB, p.GPUs, p.GPUMilli = s.MilliCPU, s.MemoryMiB, s.GPUs, s.GPUMilli
 			out[i] = p
@@ -77,22 +77,22 @@ func (m Mix) Apply(rng *rand.Rand, pods []Pod) ([]Pod, error) {
 			single++
 		}
 	}
-	if missing := m.Named*float64(len(out)) - float64(named); missing > 0 && single > 0 {
+	if missing := m.named*float64(len(out)) - float64(named); missing > 0 && single > 0 {
 		name(rng, out, missing/float64(single))
 	}
 	return out, nil
 }
 
 // repeat returns the pods, each as often as the factor on its kind says.
-func (m Mix) repeat(rng *rand.Rand, pods []Pod) []Pod {
+func (m mix) repeat(rng *rand.Rand, pods []Pod) []Pod {
 	out := make([]Pod, 0, len(pods))
 	for _, p := range pods {
 		times := 1.0
 		switch {
-		case p.GPUs > 1 && m.Multiple > 0:
-			times = m.Multiple
-		case p.GPUs == 0 && m.WithoutGPU > 0:
-			times = m.WithoutGPU
+		case p.GPUs > 1 && m.multiple > 0:
+			times = m.multiple
+		case p.GPUs == 0 && m.withoutGPU > 0:
+			times = m.withoutGPU
 		}
 		copies := int(times)
 		if rest := times - float64(copies); rest > 0 && rng.Float64() < rest {

@@ -34,18 +34,18 @@ func mixed() (pods []Pod) {
 func TestMix(t *testing.T) {
 	type counts struct{ cpu, share, one, several, named int }
 	for _, x := range []struct {
-		mix  Mix
+		mix  mix
 		want counts
 	}{
-		{Mix{}, counts{1000, 1000, 1000, 1000, 0}},
-		{Mix{Multiple: 4}, counts{1000, 1000, 1000, 4000, 0}},
-		{Mix{WithoutGPU: 3}, counts{3000, 1000, 1000, 1000, 0}},
-		{Mix{WithoutGPU: 0.5}, counts{500, 1000, 1000, 1000, 0}},
-		{Mix{Sharing: 1}, counts{1000, 3000, 0, 0, 0}},
-		{Mix{Sharing: 0.5}, counts{1000, 2000, 500, 500, 0}},
-		{Mix{Named: 0.4}, counts{1000, 1000, 1000, 1000, 1600}},
-		{Mix{Named: 1}, counts{1000, 1000, 1000, 1000, 2000}}, // only pods with one device or a share
-		{Mix{Named: 0.2, Multiple: 2, WithoutGPU: 2}, counts{2000, 1000, 1000, 2000, 1200}},
+		{mix{}, counts{1000, 1000, 1000, 1000, 0}},
+		{mix{multiple: 4}, counts{1000, 1000, 1000, 4000, 0}},
+		{mix{withoutGPU: 3}, counts{3000, 1000, 1000, 1000, 0}},
+		{mix{withoutGPU: 0.5}, counts{500, 1000, 1000, 1000, 0}},
+		{mix{sharing: 1}, counts{1000, 3000, 0, 0, 0}},
+		{mix{sharing: 0.5}, counts{1000, 2000, 500, 500, 0}},
+		{mix{named: 0.4}, counts{1000, 1000, 1000, 1000, 1600}},
+		{mix{named: 1}, counts{1000, 1000, 1000, 1000, 2000}}, // only pods with one device or a share
+		{mix{named: 0.2, multiple: 2, withoutGPU: 2}, counts{2000, 1000, 1000, 2000, 1200}},
 	} {
 		pods, err := x.mix.Apply(rand.New(rand.NewPCG(1, 2)), mixed())
 		if err != nil {
@@ -80,9 +80,9 @@ func TestMix(t *testing.T) {
 // The same random numbers give the same list, the given pods do not change, and all pods are valid.
 func TestMixIsSeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := Mix{
-			Named: rapid.Float64Range(0, 1).Draw(t, "named"), Sharing: rapid.Float64Range(0, 1).Draw(t, "sharing"),
-			Multiple: rapid.Float64Range(0, 4).Draw(t, "multiple"), WithoutGPU: rapid.Float64Range(0, 3).Draw(t, "without"),
+		m := mix{
+			named: rapid.Float64Range(0, 1).Draw(t, "named"), sharing: rapid.Float64Range(0, 1).Draw(t, "sharing"),
+			multiple: rapid.Float64Range(0, 4).Draw(t, "multiple"), withoutGPU: rapid.Float64Range(0, 3).Draw(t, "without"),
 		}
 		seed, given := rapid.Uint64().Draw(t, "seed"), mixed()[:40]
 		before := slices.Clone(given)
@@ -106,12 +106,12 @@ func TestMixIsSeeded(t *testing.T) {
 }
 
 func TestMixRefuses(t *testing.T) {
-	for _, m := range []Mix{{Named: 1.1}, {Named: -1}, {Sharing: math.NaN()}, {Multiple: 101}, {WithoutGPU: -1}} {
+	for _, m := range []mix{{named: 1.1}, {named: -1}, {sharing: math.NaN()}, {multiple: 101}, {withoutGPU: -1}} {
 		if _, err := m.Apply(rand.New(rand.NewPCG(1, 2)), mixed()); err == nil {
 			t.Errorf("%+v is accepted", m)
 		}
 	}
-	if _, err := (Mix{Sharing: 0.5}).Apply(rand.New(rand.NewPCG(1, 2)),
+	if _, err := (mix{sharing: 0.5}).Apply(rand.New(rand.NewPCG(1, 2)),
 		[]Pod{{Name: "a", MilliCPU: 1, GPUs: 1, GPUMilli: 1000}}); !errors.Is(err, errNoShare) {
 		t.Errorf("%v", err)
 	}

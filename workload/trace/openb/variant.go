@@ -14,20 +14,20 @@ import (
 type variant struct {
 	name   string
 	about  string
-	mix    Mix
+	mix    mix
 	taints Taints
 }
 
 // variants are the mixes and taints. In training, networks meet other draws of them.
 var variants = []variant{
-	{name: "models20", about: "20 % of the pods name GPU models", mix: Mix{Named: 0.2}},
-	{name: "models40", about: "40 % of the pods name GPU models", mix: Mix{Named: 0.4}},
-	{name: "shares50", about: "half of the whole devices are requested as shares", mix: Mix{Sharing: 0.5}},
-	{name: "shares", about: "all GPU pods share a device", mix: Mix{Sharing: 1}},
-	{name: "multi2", about: "twice the pods with several devices", mix: Mix{Multiple: 2}},
-	{name: "multi4", about: "four times the pods with several devices", mix: Mix{Multiple: 4}},
-	{name: "cpu3", about: "three times the pods without GPUs", mix: Mix{WithoutGPU: 3}},
-	{name: "all", about: "models40, multi4 and cpu3 together", mix: Mix{Named: 0.4, Multiple: 4, WithoutGPU: 3}},
+	{name: "models20", about: "20 % of the pods name GPU models", mix: mix{named: 0.2}},
+	{name: "models40", about: "40 % of the pods name GPU models", mix: mix{named: 0.4}},
+	{name: "shares50", about: "half of the whole devices are requested as shares", mix: mix{sharing: 0.5}},
+	{name: "shares", about: "all GPU pods share a device", mix: mix{sharing: 1}},
+	{name: "multi2", about: "twice the pods with several devices", mix: mix{multiple: 2}},
+	{name: "multi4", about: "four times the pods with several devices", mix: mix{multiple: 4}},
+	{name: "cpu3", about: "three times the pods without GPUs", mix: mix{withoutGPU: 3}},
+	{name: "all", about: "models40, multi4 and cpu3 together", mix: mix{named: 0.4, multiple: 4, withoutGPU: 3}},
 	{name: "tainted", about: "all nodes are tainted and all pods tolerate it", taints: Taints{Pools: 1, Tolerating: 1, CPU: true}},
 	{name: "pools", about: "the nodes of half of the GPU models are tainted, and half of the GPU pods tolerate it",
 		taints: Taints{Pools: 0.5, Tolerating: 0.5}},

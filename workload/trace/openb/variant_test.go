@@ -44,13 +44,13 @@ func TestVariants(t *testing.T) {
 			t.Errorf("%s is not the same twice", v.name)
 		}
 		gotNamed, gotShare, gotSeveral, gotWithout := kinds(a)
-		if n := gotNamed / float64(len(a)); n < v.mix.Named-0.02 || n > v.mix.Named+0.02 {
+		if n := gotNamed / float64(len(a)); n < v.mix.named-0.02 || n > v.mix.named+0.02 {
 			t.Errorf("%s: %v of the pods name models", v.name, n)
 		}
-		if v.mix.Multiple > 1 && gotSeveral != v.mix.Multiple*several || v.mix.WithoutGPU > 1 && gotWithout != v.mix.WithoutGPU*without {
+		if v.mix.multiple > 1 && gotSeveral != v.mix.multiple*several || v.mix.withoutGPU > 1 && gotWithout != v.mix.withoutGPU*without {
 			t.Errorf("%s: %v pods with several devices, %v without", v.name, gotSeveral, gotWithout)
 		}
-		if v.mix.Sharing == 1 && gotShare != float64(len(a))-gotWithout {
+		if v.mix.sharing == 1 && gotShare != float64(len(a))-gotWithout {
 			t.Errorf("%s: %v of %d pods share", v.name, gotShare, len(a))
 		}
 	}
