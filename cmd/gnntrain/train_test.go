@@ -184,20 +184,20 @@ func TestTrainBadInput(t *testing.T) {
 	}
 }
 
-// gnntrain completes its flags for the scripts of gnnsched completion.
-// The program and each command have a manual page.
+// The program has a manual page with the flags of its commands.
 func TestManual(t *testing.T) {
-	dir := t.TempDir()
-	if code, _, errs := gnntrain(t, t.Context(), "man", dir); code != exit.OK {
+	code, page, errs := gnntrain(t, t.Context(), "man")
+	if code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)
 	}
-	for page, want := range map[string]string{"gnntrain.8": "--variant", "gnntrain-gpu.8": "--out", "gnntrain-pick.8": "--out"} {
-		if text, err := os.ReadFile(filepath.Join(dir, page)); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s lacks %q: %v", page, want, err)
+	for _, want := range []string{".TH gnntrain 8", "variant", "typical", "episodes"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
 		}
 	}
 }
 
+// gnntrain completes its flags for the scripts of gnnsched completion.
 func TestCompletion(t *testing.T) {
 	if code, _, errs := gnntrain(t, context.Background(), "--generate-bash-completion"); code != exit.OK || errs != "" {
 		t.Errorf("code %d: %s", code, errs)
