@@ -18,6 +18,9 @@ var codeSpan = regexp.MustCompile("`([^`]+)`")
 // flagOfLine matches a long flag of a command line.
 var flagOfLine = regexp.MustCompile(`^--([a-z][a-z0-9_-]*)`)
 
+// measuredAt matches the row of a figure with the commit and the day on which it was measured.
+var measuredAt = regexp.MustCompile(`^\|.*\| [0-9a-f]{8}, \d{4}-\d{2}-\d{2} \|`)
+
 // TestFlagsInTheDocs checks that every flag of a command line in the docs exists. Command lines are
 // lines of code and code spans that begin with one of this program's commands.
 func TestFlagsInTheDocs(t *testing.T) {
@@ -77,6 +80,7 @@ func codeOf(page string) (out []string) {
 		switch {
 		case strings.HasPrefix(line, "```"):
 			fenced = !fenced
+		case measuredAt.MatchString(line): // a figure keeps the command of its commit
 		case fenced || indented:
 			out = append(out, strings.TrimPrefix(strings.TrimSpace(code), "$ "))
 		default:
