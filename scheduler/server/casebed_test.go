@@ -19,11 +19,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"     // defaults
 	_ "k8s.io/kubernetes/pkg/apis/resource/install" // defaults
-	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 
 	"gnnsched/internal/kubeconfig"
@@ -125,9 +123,7 @@ func newCaseBed(t *testing.T, c Configuration) *lab {
 	}
 	i := newMemoryInstance(ctx, t, all.client, c)
 	informers := kuberelease.Informers(all.client)
-	claims, err := resourceclaim.NewController(klog.FromContext(ctx), all.client, informers.Core().V1().Pods(),
-		nil, // with feature gates only
-		informers.Resource().V1().ResourceClaims(), informers.Resource().V1().ResourceClaimTemplates())
+	claims, err := newClaimController(ctx, all.client, informers)
 	if err != nil {
 		t.Fatal(err)
 	}
