@@ -203,7 +203,7 @@ profiles:
 	}
 }
 
-// What is seen of an evaluation on two processes is what is seen on one: frames, decisions and waiting times, of a network of many objectives, too.
+// An evaluation on two processes records the same as on one: frames, decisions and waiting times, of a network of many objectives, too.
 func TestEvalHTMLOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

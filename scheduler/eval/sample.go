@@ -7,7 +7,7 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Observed is what was seen of a comparison's episodes: frames and decisions of one episode of each contender, and the waits of all.
+// Observed holds what a comparison recorded of its episodes: frames and decisions of one episode of each contender, and the waits of all.
 type Observed struct {
 	Unit      string     `json:"unit"`           // of times
 	Soon      float64    `json:"soon,omitempty"` // as in Tally

@@ -29,7 +29,7 @@ type result struct {
 	Seeds      []uint64      `json:"seeds"` // of the draws in the simulated rows
 	// Verdicts are on the profiles after the present one, in their order.
 	Verdicts []verdict `json:"verdicts"`
-	// Observed is what was seen of the cluster with the first seed.
+	// Observed holds frames and decisions of the first seed.
 	Observed *eval.Observed `json:"observed,omitempty"`
 
 	priced bool

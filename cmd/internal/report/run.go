@@ -16,7 +16,7 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// Run is what a page shows.
+// Run holds the data of a page.
 type Run struct {
 	Title     string // one line for people
 	Command   string // that makes the page again, quoted for a shell

@@ -96,7 +96,7 @@ func (p *partitioned) env(loads ...float64) (*sim.Env, error) {
 	return sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
 }
 
-// fate is what became of an arrival.
+// fate holds the outcome of an arrival.
 type fate struct {
 	pod   *cluster.Pod
 	gpus  float64 // compute slices of the partition, in GPUs
