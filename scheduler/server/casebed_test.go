@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -56,8 +58,8 @@ func (o *memory) create(a clienttesting.Action) (bool, runtime.Object, error) {
 	}
 	object := a.(clienttesting.CreateAction).GetObject().DeepCopyObject()
 	m := object.(metav1.Object)
-	if m.GetName() == "" {
-		m.SetName(fmt.Sprint(m.GetGenerateName(), o.made))
+	if m.GetName() == "" { // always the same: the controller makes a second claim if it sees its first at the wrong moment, and is refused
+		m.SetName(m.GetGenerateName() + "made")
 	}
 	m.SetUID(types.UID(fmt.Sprint("uid-", o.made)))
 	m.SetResourceVersion(strconv.Itoa(o.made))
@@ -190,4 +192,23 @@ func (o *memory) apply(t *testing.T, ns string, u *unstructured.Unstructured) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// remove deletes an object and, as the garbage collector does, the claims that it owns.
+func (o *memory) remove(kind schema.GroupVersionKind, ns, name string) error {
+	gvr, _ := meta.UnsafeGuessKindToResource(kind)
+	if err := o.client.Tracker().Delete(gvr, ns, name); err != nil || kind.Kind != "Pod" {
+		return err
+	}
+	api := o.client.ResourceV1().ResourceClaims(ns)
+	all, err := api.List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if owner := metav1.GetControllerOf(&all.Items[i]); owner != nil && owner.Name == name {
+			err = errors.Join(err, api.Delete(context.Background(), all.Items[i].Name, metav1.DeleteOptions{}))
+		}
+	}
+	return err
 }

@@ -344,8 +344,7 @@ func (l *lab) remove(t *testing.T, ns, kind, name string) {
 	t.Helper()
 	var err error
 	if l.memory != nil {
-		gvr, _ := meta.UnsafeGuessKindToResource(versionOf(kind))
-		err = l.memory.client.Tracker().Delete(gvr, namespaceOf(kind, ns), name)
+		err = l.memory.remove(versionOf(kind), namespaceOf(kind, ns), name)
 	} else {
 		err = l.objects(t, kind, ns).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
 	}
