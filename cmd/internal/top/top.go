@@ -99,13 +99,10 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details f
 	for _, s := range cfg.Servers {
 		servers = append(servers, s.Name)
 	}
-	m, err := view.New(view.Config{
+	m := view.New(view.Config{
 		Title: cfg.Title, Interval: cfg.Interval, Sort: cfg.Sort, Look: lookOf(cfg.Env), Servers: servers,
 		Read: read, Details: details, Status: cfg.Status, Done: ctx.Done(),
 	})
-	if err != nil {
-		return err
-	}
 	// 30 a second is smooth for text, and half the wake-ups of the default.
 	opts := []tea.ProgramOption{
 		tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithFPS(30),
@@ -117,7 +114,7 @@ func draw(ctx context.Context, cfg Config, read func(int) state.Frame, details f
 	if !IsScreen(cfg.Out) {
 		opts = append(opts, tea.WithWindowSize(80, 24))
 	}
-	_, err = tea.NewProgram(m, opts...).Run()
+	_, err := tea.NewProgram(m, opts...).Run()
 	switch {
 	case ctx.Err() != nil:
 		return nil

@@ -216,12 +216,6 @@ func TestLookOf(t *testing.T) {
 	}
 }
 
-func TestIsScreen(t *testing.T) {
-	if IsScreen(&bytes.Buffer{}) || IsScreen(io.Discard) {
-		t.Error("a buffer is no screen")
-	}
-}
-
 // ktop and runsim count alike: the totals are the room that runsim measures, with shares of GPUs and
 // without the control plane.
 func TestTotalsAgreeWithRunsim(t *testing.T) {

@@ -147,21 +147,6 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
-// Only the shadow screen asks for the findings of a shadow scheduler.
-func TestShadowDetails(t *testing.T) {
-	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil)), Servers: []Server{{Asker: &bookAsker{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Stop()
-	if d := s.Details(Ask{Shadow: true}); d.Shadow.Agreement != 0.5 || d.ShadowErr != nil || d.Learning.Times != nil {
-		t.Errorf("%+v", d)
-	}
-	if d := s.Details(Ask{Learning: true}); d.Shadow.Agreement != 0 || len(d.Learning.Times) != 1 {
-		t.Errorf("%+v", d)
-	}
-}
-
 func TestDetailsOfTheCluster(t *testing.T) {
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a"), apiPod("q", "b"))})
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
@@ -40,35 +39,12 @@ func TestPodOf(t *testing.T) {
 		want Pod
 	}{
 		{"one container", base(func(*v1.Pod) {}), want(func(*Pod) {})},
-		{"containers add up", base(func(p *v1.Pod) {
-			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "b", Resources: requesting("50m", "2Mi")})
-		}), want(func(p *Pod) { p.CPU, p.Memory = 150, 3<<20 })},
-		{"a large init container counts alone", base(func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "i", Resources: requesting("2", "1Ki")}}
-		}), want(func(p *Pod) { p.CPU = 2000 })},
-		{"a sidecar adds up", base(func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{
-				Name: "s", Resources: requesting("30m", "1Mi"), RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways),
-			}}
-		}), want(func(p *Pod) { p.CPU, p.Memory = 130, 2<<20 })},
-		{"overhead", base(func(p *v1.Pod) { p.Spec.Overhead = requesting("5m", "1Mi").Requests }),
-			want(func(p *Pod) { p.CPU, p.Memory = 105, 2<<20 })},
-		{"pod-level requests win", base(func(p *v1.Pod) { p.Spec.Resources = ptr.To(requesting("1", "1Gi")) }),
-			want(func(p *Pod) { p.CPU, p.Memory = 1000, 1<<30 })},
-		{"a resize that is under way counts at the larger size", base(func(p *v1.Pod) {
-			p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", Resources: ptr.To(requesting("300m", "1Mi"))}}
-		}), want(func(p *Pod) { p.CPU = 300 })},
 		{"GPUs", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Requests[kube.GPUResource] = resource.MustParse("2") }),
 			want(func(p *Pod) { p.GPU = 2000 })},
 		{"share of a GPU", base(func(p *v1.Pod) {
 			p.Spec.Containers[0].Resources.Requests[kube.GPUMilliResource] = resource.MustParse("470")
 			p.Annotations = map[string]string{kube.GPUMilliAnnotation: "470", kube.GPUIndexAnnotation: "3"}
 		}), want(func(p *Pod) { p.GPU, p.Devices = 470, cluster.Device(3) })},
-		{"whole GPUs by annotation", base(func(p *v1.Pod) {
-			p.Annotations = map[string]string{kube.GPUCountAnnotation: "2", kube.GPUIndexAnnotation: "0-5"}
-		}), want(func(p *Pod) { p.GPU, p.Devices = 2000, cluster.Device(0)|cluster.Device(5) })},
-		{"no requests", base(func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} }),
-			want(func(p *Pod) { p.CPU, p.Memory = 0, 0 })},
 		{"succeeded", base(func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), want(func(p *Pod) { p.Status, p.Done = "Succeeded", true })},
 		{"failed", base(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), want(func(p *Pod) { p.Status, p.Done = "Failed", true })},
 		{"scheduled", base(func(p *v1.Pod) {

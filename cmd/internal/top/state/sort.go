@@ -71,15 +71,6 @@ func ParseSort(s string) (Sort, error) {
 	return out, nil
 }
 
-// String returns a text that ParseSort parses as s.
-func (s Sort) String() string {
-	c := s.column()
-	if s.Desc {
-		return string(c) + ":desc"
-	}
-	return string(c) + ":asc"
-}
-
 // Apply sorts nodes in place. Nodes that are equal in the column are sorted by name, in
 // natural order and ascending, so that rows keep their places from one redraw to the next.
 func (s Sort) Apply(nodes []Node) {

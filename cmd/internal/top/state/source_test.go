@@ -237,18 +237,6 @@ func TestFirstFailureCarriesItsCode(t *testing.T) {
 	}
 }
 
-// The error names the missing verb.
-func TestRefusedWatch(t *testing.T) {
-	l := newLink(time.Now)
-	l.note(t.Context(), "watch", "pods",
-		apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no")))
-	var e *exit.Error
-	if err := <-l.fatal; !errors.As(err, &e) || e.Code != exit.Kubeconfig ||
-		!strings.Contains(e.Hint, "may not watch pods in all namespaces") {
-		t.Errorf("%v, %+v", err, e)
-	}
-}
-
 func TestCancelledStart(t *testing.T) {
 	client := fake.NewClientset()
 	ctx, cancel := context.WithCancel(context.Background())

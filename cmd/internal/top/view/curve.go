@@ -59,34 +59,18 @@ func binned(values []float64, n int) (cells []float64, low, high float64) {
 	return cells, low, high
 }
 
-// Curve draws values from low to high as columns of signs, height lines from the top. A value that is not known is
-// a space; low is the lowest sign.
-func (st *styles) Curve(values []float64, low, high float64, height int) []string {
-	signs := st.Heat
-	if height > 1 && !st.look.Unicode {
-		signs = []string{".", ":", "#"} // digits above each other could not be read
-	}
-	lines := make([]strings.Builder, height)
+// curve draws values from low to high as columns of signs. A value that is not known is a space; low is the lowest sign.
+func curve(values []float64, low, high float64) string {
+	var line strings.Builder
 	for _, v := range values {
-		steps := 0 // in which the column is drawn, from the bottom
-		if !math.IsNaN(v) {
-			steps = 1
-			if high > low {
-				steps += int((v-low)/(high-low)*float64(height*len(signs)-1) + 0.5)
-			}
-		}
-		for i := range lines {
-			of := min(max(steps-(height-1-i)*len(signs), 0), len(signs))
-			if of == 0 {
-				lines[i].WriteByte(' ')
-			} else {
-				lines[i].WriteString(signs[of-1])
-			}
+		switch {
+		case math.IsNaN(v):
+			line.WriteByte(' ')
+		case high > low:
+			line.WriteString(heatSigns[int((v-low)/(high-low)*float64(len(heatSigns)-1)+0.5)])
+		default:
+			line.WriteString(heatSigns[0])
 		}
 	}
-	out := make([]string, height)
-	for i := range lines {
-		out[i] = st.Good.Render(lines[i].String())
-	}
-	return out
+	return line.String()
 }

@@ -16,7 +16,6 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 )
@@ -110,48 +109,6 @@ var errAway = exit.New(exit.Unreachable, errors.New("ask the scheduler: connecti
 // away is the only scheduler, which does not answer.
 var away = []state.Silent{{Err: errAway}}
 
-func TestGoldenDecisions(t *testing.T) {
-	small := sample(12, false)
-	for _, c := range []struct {
-		name          string
-		list          []state.Decision
-		silent        []state.Silent
-		look          Look
-		width, height int
-		keys          []string
-	}{
-		{"decisions.txt", decided(40), nil, full, 80, 24, []string{"l"}},
-		{"decisions-ascii.txt", decided(40), nil, ascii, 80, 24, []string{"l", "G"}},
-		{"decisions-200x50.txt", decided(100), nil, full, 200, 50, []string{"l"}},
-		{"decisions-devices.txt", withDevices(decided(12)), nil, full, 200, 20, []string{"l"}},
-		{"decisions-narrow.txt", decided(40), nil, full, 40, 12, []string{"l"}},
-		{"decisions-shadow.txt", inShadow(decided(40)), nil, full, 80, 24, []string{"l"}},
-		{"versus-shadow.txt", inShadow(decided(40)), nil, full, 80, 24, []string{"v"}},
-		{"node-shadow.txt", inShadow(decided(40)), nil, full, 80, 24, []string{"j", "j", "enter"}},
-		{"versus.txt", decided(40), nil, full, 80, 24, []string{"v"}},
-		{"versus-200x50.txt", decided(100), nil, full, 200, 50, []string{"v"}},
-		{"versus-low.txt", decided(40), nil, full, 40, 15, []string{"v"}},
-		{"versus-one.txt", decided(3), away, ascii, 80, 24, []string{"v"}},
-		{"versus-filtered.txt", decided(40), nil, full, 80, 24, []string{"v", "/", "a", "p", "p", "-", "3", "enter", "j", "j"}},
-		{"versus-none.txt", nil, away, full, 40, 12, []string{"v"}},
-		{"decisions-none.txt", nil, nil, full, 80, 24, []string{"l"}},
-		{"decisions-away.txt", nil, away, full, 80, 24, []string{"l"}},
-		{"decisions-old.txt", decided(3), away, full, 80, 24, []string{"l"}},
-		{"node.txt", decided(40), nil, full, 80, 24, []string{"j", "j", "enter"}},
-		{"node-200x50.txt", decided(100), nil, full, 200, 50, []string{"j", "j", "enter"}},
-		{"node-away.txt", nil, away, full, 80, 24, []string{"j", "j", "enter", "G"}},
-		{"node-idle.txt", decided(2), nil, full, 80, 24, []string{"enter"}},
-	} {
-		m := model(t, small, terminal{c.look, c.width, c.height}, answering(small, c.list, c.silent...))
-		press(m, c.keys...)
-		golden.Check(t, c.name, trimmed(ansi.Strip(m.View().Content)))
-	}
-	many := zoned(100, 3)
-	m := model(t, many, terminal{full, 80, 24}, answering(many, nil, away...))
-	press(m, "m", "enter")
-	golden.Check(t, "node-gpu.txt", trimmed(ansi.Strip(m.View().Content)))
-}
-
 // claiming is a cluster whose node-1 has GPUs in slices: one partition of a GPU and one share in use, and a whole device by
 // annotation.
 func claiming() *state.Cluster {
@@ -192,21 +149,6 @@ func claiming() *state.Cluster {
 	}
 	c.SetPod(state.Pod{Namespace: "ml", Name: "old", Node: node, Scheduler: "gnn", GPU: 1000, Devices: 1, Created: noon.Add(-time.Hour)}, noon)
 	return c
-}
-
-// Devices in slices show in the GPU columns, and with the claims of a node's pods.
-func TestClaimsShow(t *testing.T) {
-	c := claiming()
-	for _, size := range []struct {
-		name          string
-		width, height int
-	}{{"80x24", 80, 24}, {"200x50", 200, 50}} {
-		for screen, keys := range map[string][]string{"nodes": nil, "node": {"j", "j", "enter", "/", "m", "l", "/", "enter"}} {
-			m := model(t, c, terminal{full, size.width, size.height}, answering(c, nil, away...))
-			press(m, keys...)
-			golden.Check(t, "claims-"+screen+"-"+size.name+".txt", trimmed(ansi.Strip(m.View().Content)))
-		}
-	}
 }
 
 // TestNodeOpensAndCloses: Enter opens a node from every list that has nodes, and Esc leads back there.
@@ -284,14 +226,23 @@ func TestStreamKeepsItsPlace(t *testing.T) {
 
 // TestHostileDetails: texts that steer a terminal, in every column, stay within their cells.
 func TestHostileDetails(t *testing.T) {
-	evil := "a\x1b[2J\x1b]0;owned\a\nb\u202e世界"
+	const evil = "a\x1b[2J\x1b]0;owned\a\nb\u202e世界"
 	r := decided(2)[1]
 	for _, s := range []*string{&r.Pod, &r.Namespace, &r.Node, &r.RunnerUp, &r.Profile, &r.Server, &r.Policy, &r.Fallback, &r.Failure,
 		&r.Default.Node} {
 		*s = evil
 	}
+	samples, live := learned(20, "gnn"+evil), found(t, 10)
+	samples.Profiles["gnn"+evil][evil] = samples.Profiles["gnn"+evil]["loss"]
+	for _, s := range []*string{&live.Profile, &live.Policy, &live.Fingerprint, &live.Objective, &live.Of[0], &live.Verdict.Why[0],
+		&live.Verdict.Notes[0], &live.Results[0].Text, &live.Recent[0].Pod, &live.Recent[0].Theirs, &live.Recent[2].Why, &live.Failures[0].Why} {
+		*s = evil
+	}
+	live.Verdict.Answer, live.Recent[0].What, live.Failures[0].What = evil, evil, evil
 	for _, size := range [][2]int{{80, 24}, {200, 50}, {9, 12}, {1, 1}} {
-		m := model(t, sample(2, false), terminal{full, size[0], size[1]}, func(cfg *Config, _ *state.Frame) {
+		m := model(t, sample(2, false), terminal{full, size[0], size[1]}, func(cfg *Config, f *state.Frame) {
+			cfg.Title, cfg.Status = evil, func() string { return evil }
+			f.Lost = &state.Lost{Since: noon, Reason: evil}
 			cfg.Details = func(ask state.Ask) state.Details {
 				return state.Details{
 					Node: ask.Node, Decisions: []state.Decision{r}, Silent: []state.Silent{{Server: evil, Err: errors.New(evil)}},
@@ -302,6 +253,7 @@ func TestHostileDetails(t *testing.T) {
 						Waits: evil, Events: []state.Event{{Reason: evil, Message: evil}}, Explained: evil, DecisionErr: errors.New(evil),
 					},
 					Events: []state.Event{{Type: evil, Reason: evil, Object: evil, From: evil, Message: evil}}, EventsErr: errors.New(evil),
+					Learning: samples, Shadow: live, ShadowErr: errors.New(evil),
 				}
 			}
 		})
@@ -322,4 +274,4 @@ func TestHostileDetails(t *testing.T) {
 	}
 }
 
-var hostileViews = [][]string{{"l"}, {"enter"}, {"esc"}, {"esc", "j", "enter"}, {"w"}, {"enter"}, {"P"}, {"e"}, {"z"}, {"v"}, {"tab"}}
+var hostileViews = [][]string{{"l"}, {"enter"}, {"esc"}, {"esc", "j", "enter"}, {"enter"}, {"P"}, {"e"}, {"z"}, {"v"}, {"t"}, {"s"}, {"f"}}

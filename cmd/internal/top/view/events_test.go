@@ -2,13 +2,9 @@ package view
 
 import (
 	"fmt"
-	"testing"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/golden"
 )
 
 // workloads gives a cluster pods of several controllers.
@@ -44,19 +40,4 @@ func someEvents() (out []state.Event) {
 		out = append(out, e)
 	}
 	return out
-}
-
-func TestGoldenEvents(t *testing.T) {
-	for name, size := range map[string][2]int{"events.txt": {80, 24}, "events-200x50.txt": {200, 50}} {
-		m := withEvents(t, workloads(zoned(100, 3)), terminal{full, size[0], size[1]})
-		press(m, "e")
-		golden.Check(t, name, trimmed(ansi.Strip(m.View().Content)))
-	}
-}
-
-// withEvents is a view of a cluster with events.
-func withEvents(t *testing.T, c *state.Cluster, term terminal) *Model {
-	return model(t, c, term, func(cfg *Config, _ *state.Frame) {
-		cfg.Details = func(ask state.Ask) state.Details { return state.Details{Events: someEvents()} }
-	})
 }

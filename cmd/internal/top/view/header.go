@@ -63,14 +63,14 @@ func (m *Model) titleLine() string {
 	st := &m.st
 	left := st.Accent.Render("ktop")
 	if m.cfg.Title != "" {
-		left += st.Dim.Render(st.Dot) + st.Bold.Render(m.cfg.Title)
+		left += st.Dim.Render(dot) + st.Bold.Render(m.cfg.Title)
 	}
 	if !m.loaded {
 		return st.Fit(left, m.width)
 	}
 	clock := m.frame.Time.Format(time.TimeOnly)
-	order := m.page().order(&m.canvas) + st.Dot
-	every := "every " + m.cfg.Interval.String() + st.Dot
+	order := m.page().order(&m.canvas) + dot
+	every := "every " + m.cfg.Interval.String() + dot
 	for _, right := range []string{st.Dim.Render(order+every) + clock, st.Dim.Render(order) + clock, clock} {
 		if ansi.StringWidth(left)+ansi.StringWidth(right)+2 <= m.width {
 			return st.sides(left, right, m.width)

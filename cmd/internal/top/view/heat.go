@@ -15,48 +15,32 @@ import (
 // heatScreen is the heat map: a cell for each worker, zone by zone, as large as the window allows. If the window has
 // less room than the cluster has nodes, each cell is the mean of several.
 type heatScreen struct {
-	list[state.Node]                   // the workers that pass the filter, by zone and name
-	by                    int          // index in heats
-	known                 [nHeats]bool // of any worker
-	missing               string       // why the last key did nothing
-	column                int          // of the chosen cell in the chosen row
-	left, right, nextHeat key.Binding
-	heatKeys              []key.Binding // in the order of heats
+	list[state.Node]      // the workers that pass the filter, by zone and name
+	by               int  // index in heats
+	gpus             bool // a worker has GPUs
+	column           int  // of the chosen cell in the chosen row
+	left, right, tab key.Binding
 }
 
-// heat holds the content of the map's cells.
-type heat struct {
-	key, name string
-	none      string // text if it is not known of any node
-	of        func(n *state.Node) (f float64, known bool)
+// heats are the contents of the map's cells.
+var heats = []struct {
+	name string
+	of   func(n *state.Node) (f float64, known bool)
+}{
+	{"CPU requested", func(n *state.Node) (float64, bool) { return n.CPU.Fraction(), true }},
+	{"memory requested", func(n *state.Node) (float64, bool) { return n.Memory.Fraction(), true }},
+	{"GPU devices requested", func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
 }
 
-const nHeats = 5
-
-var heats = [nHeats]heat{
-	{"C", "CPU requested", "", func(n *state.Node) (float64, bool) { return n.CPU.Fraction(), true }},
-	{"M", "memory requested", "", func(n *state.Node) (float64, bool) { return n.Memory.Fraction(), true }},
-	{"D", "GPU devices requested", "no node has GPUs",
-		func(n *state.Node) (float64, bool) { return n.GPU.Fraction(), n.GPU != state.Usage{} }},
-	{"U", "CPU used", unmeasured, func(n *state.Node) (float64, bool) { return n.UsedCPU().Fraction(), n.Used != nil }},
-	{"V", "memory used", unmeasured, func(n *state.Node) (float64, bool) { return n.UsedMemory().Fraction(), n.Used != nil }},
-}
-
-const unmeasured = "the cluster measures no usage: it serves no metrics.k8s.io"
-
-func newHeatScreen(a arrows) *heatScreen {
+func newHeatScreen() *heatScreen {
 	s := &heatScreen{
-		left: bind(a.left, "map: one cell to the left", "left"), right: bind(a.right, "map: one cell to the right", "right"),
-		nextHeat: bind("Tab", "map: the next figure", "tab"),
-	}
-	for _, h := range heats {
-		s.heatKeys = append(s.heatKeys, bind(h.key, "map: "+h.name, h.key))
+		left: bind("← →", "map: the cell beside", "left"), right: bind("", "", "right"),
+		tab: bind("Tab", "map: the next figure", "tab"),
 	}
 	s.list = list[state.Node]{rows: s.nodes, texts: (*state.Node).Texts, noun: "node", none: always("no nodes in this cluster"),
 		about: description{
 			name: "map", grid: true, open: bind("m", "heat map of the nodes", "m"),
-			keys:  append([]key.Binding{s.left, s.right, s.nextHeat}, s.heatKeys...),
-			hints: [][2]string{{"Tab", "next figure"}},
+			keys: []key.Binding{s.left, s.tab}, hints: [][2]string{{"Tab", "next figure"}},
 			notes: []note{{title: "Heat map", lines: []string{
 				"  a cell for each worker, zone by zone; of several nodes, their mean",
 				"  its height, or in ASCII its digit, is the share of what is allocatable",
@@ -76,34 +60,20 @@ func workers(nodes []state.Node) []state.Node {
 func (s *heatScreen) nodes(c *canvas) []state.Node {
 	all := workers(c.frame.Nodes)
 	slices.SortStableFunc(all, func(a, b state.Node) int { return state.CompareNatural(a.Zone, b.Zone) })
-	for i, h := range heats {
-		s.known[i] = slices.ContainsFunc(all, func(n state.Node) bool { _, known := h.of(&n); return known })
-	}
-	if !s.known[s.by] {
-		s.by = 0
-	}
+	s.gpus = slices.ContainsFunc(all, func(n state.Node) bool { return n.GPU != state.Usage{} })
 	return all
 }
 
 func (s *heatScreen) press(_ *canvas, k tea.KeyPressMsg) {
-	s.missing = ""
 	switch {
 	case key.Matches(k, s.left):
 		s.column = max(s.column-1, 0)
 	case key.Matches(k, s.right):
 		s.column++
-	case key.Matches(k, s.nextHeat):
-		for s.by = (s.by + 1) % len(heats); !s.known[s.by] && s.by > 0; {
-			s.by = (s.by + 1) % len(heats)
-		}
-	}
-	for i, b := range s.heatKeys {
-		switch {
-		case !key.Matches(k, b):
-		case s.known[i]:
-			s.by = i
-		default:
-			s.missing = heats[i].none
+	case key.Matches(k, s.tab):
+		s.by = (s.by + 1) % len(heats)
+		if s.by == len(heats)-1 && !s.gpus {
+			s.by = 0
 		}
 	}
 }
@@ -119,12 +89,6 @@ func (s *heatScreen) size(c *canvas) (shown, total int) {
 func (s *heatScreen) opens(c *canvas, row int) target {
 	l := s.layout(c)
 	return target{node: s.cellOf(l.cell(l.lines[row], s.at(l, row))).fullest.Name}
-}
-
-func (s *heatScreen) click(c *canvas, x int) {
-	l := s.layout(c)
-	s.column = max(x-l.label, 0) / l.width
-	s.column = s.at(l, c.cursor)
 }
 
 // at is the chosen cell of a row.
@@ -181,15 +145,12 @@ func (s *heatScreen) draw(c *canvas, from, to int) []string {
 		}
 		lines = append(lines, text)
 	}
-	if s.missing != "" {
-		lines[1] = c.st.Warn.Render(c.st.Fit(s.missing, c.width))
-	}
 	return lines
 }
 
 // drawCell draws a cell in the width of the layout.
 func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
-	sign, percent, style := c.st.heatSign(cell.mean), state.Percent(cell.mean), c.st.Level(cell.mean)
+	sign, percent, style := heatSign(cell.mean), state.Percent(cell.mean), c.st.Level(cell.mean)
 	switch {
 	case cell.broken == len(cell.nodes):
 		sign, percent, style = "x", "x", c.st.Bad
@@ -211,12 +172,12 @@ func (s *heatScreen) drawCell(c *canvas, l heatLayout, cell heatCell) string {
 // legend explains the signs and the number of nodes in a cell.
 func (s *heatScreen) legend(c *canvas, l heatLayout) string {
 	scale := ""
-	for f := 0.5; f < float64(len(c.st.Heat)); f++ {
-		f := f / float64(len(c.st.Heat))
-		scale += c.st.Level(f).Render(c.st.heatSign(f))
+	for f := 0.5; f < float64(len(heatSigns)); f++ {
+		f := f / float64(len(heatSigns))
+		scale += c.st.Level(f).Render(heatSign(f))
 	}
 	parts := []string{
-		c.st.Bold.Render(heats[s.by].name), "0% " + c.st.Idle, "to 100% " + scale, c.st.Bad.Render(c.st.Over) + " more",
+		c.st.Bold.Render(heats[s.by].name), "0% " + idle, "to 100% " + scale, c.st.Bad.Render(over) + " more",
 		c.st.Bad.Render("x") + " not ready", "? unknown",
 	}
 	if l.each > 1 {
@@ -231,7 +192,7 @@ func (s *heatScreen) words(c *canvas, cell heatCell) string {
 	if len(cell.nodes) > 1 {
 		f, _ := heats[s.by].of(n)
 		parts := []string{
-			c.st.Bold.Render(cell.nodes[0].Name + c.st.Ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean),
+			c.st.Bold.Render(cell.nodes[0].Name + ellipsis + cell.nodes[len(cell.nodes)-1].Name), "mean " + state.Percent(cell.mean),
 			fmt.Sprintf("fullest %s %s", n.Name, state.Percent(f)),
 		}
 		if cell.broken > 0 {
@@ -258,7 +219,7 @@ const (
 	heatNames   heatForm = iota // the node's name, and the figure in per cent
 	heatFigures                 // the figure
 	heatSquares                 // a sign of two cells of the window
-	heatSigns                   // a sign
+	heatSmall                   // a sign
 )
 
 // heatLayout is the division of a window.

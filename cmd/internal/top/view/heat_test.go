@@ -9,7 +9,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/golden"
 )
 
 // zoned is a sample whose workers are spread over zones.
@@ -30,33 +29,6 @@ func zoned(workers, zones int) *state.Cluster {
 	}
 	c.SetUsed(used)
 	return c
-}
-
-func TestGoldenHeatMap(t *testing.T) {
-	for _, c := range []struct {
-		name          string
-		cluster       *state.Cluster
-		look          Look
-		width, height int
-		keys          []string
-	}{
-		{"heat-10.txt", sample(10, false), full, 80, 24, []string{"m", "right"}},
-		{"heat-10-200x50.txt", sample(10, false), full, 200, 50, []string{"m"}},
-		{"heat-100.txt", zoned(100, 3), full, 80, 24, []string{"m", "j"}},
-		{"heat-100-used.txt", zoned(100, 3), full, 80, 24, []string{"m", "U"}},
-		{"heat-100-gpu.txt", zoned(100, 3), full, 80, 24, []string{"m", "D"}},
-		{"heat-1000.txt", zoned(1000, 3), full, 80, 24, []string{"m", "j", "j", "right"}},
-		{"heat-1000-200x50.txt", zoned(1000, 3), full, 200, 50, []string{"m"}},
-		{"heat-5000.txt", zoned(5000, 3), full, 80, 24, []string{"m"}},
-		{"heat-5000-ascii.txt", zoned(5000, 3), ascii, 80, 24, []string{"m", "tab"}},
-		{"heat-5000-200x50.txt", zoned(5000, 3), plain, 200, 50, []string{"m"}},
-		{"heat-zones.txt", zoned(200, 26), full, 80, 24, []string{"m", "G"}},
-		{"heat-none.txt", state.New(), full, 80, 24, []string{"m", "enter"}},
-	} {
-		m := model(t, c.cluster, terminal{c.look, c.width, c.height}, nil)
-		press(m, c.keys...)
-		golden.Check(t, c.name, trimmed(ansi.Strip(m.View().Content)))
-	}
 }
 
 // TestHeatMapShowsEveryNode: in every window, each worker is in one cell, and the cell is visible if the window has a line for each zone.
@@ -84,25 +56,26 @@ func TestHeatMapShowsEveryNode(t *testing.T) {
 	}
 }
 
-// TestHeatMapLeadsToNodes: Enter and a second click open the chosen node.
+// TestHeatMapLeadsToNodes: Enter opens the chosen node, and Tab leaves out GPUs where there are none.
 func TestHeatMapLeadsToNodes(t *testing.T) {
 	m := model(t, zoned(100, 3), terminal{full, 80, 24}, nil)
 	press(m, "m", "j", "right", "right")
 	want := m.chosenTarget().node
 	s := m.page().screen.(*heatScreen)
-	l := s.layout(&m.canvas)
-	if want == "" || want != l.lines[1].nodes[2].Name {
+	if l := s.layout(&m.canvas); want != l.lines[1].nodes[2].Name {
 		t.Fatalf("chosen %q", want)
 	}
-	press(m, "g", "left", "left")
-	click := tea.MouseClickMsg{X: l.label + 2*l.width, Y: len(m.header) + 2 + 1, Button: tea.MouseLeft}
-	if m.Update(click); m.chosenTarget().node != want {
-		t.Errorf("a click chose %s, want %s", m.chosenTarget().node, want)
-	}
-	if m.Update(click); name(m) != "node" || !strings.Contains(ansi.Strip(m.View().Content), want) {
-		t.Errorf("the second click leads to %s", name(m))
+	if press(m, "enter"); name(m) != "node" || !strings.Contains(ansi.Strip(m.View().Content), want) {
+		t.Errorf("Enter leads to %s", name(m))
 	}
 	if press(m, "esc"); name(m) != "map" {
 		t.Errorf("Esc leads to %s", name(m))
+	}
+	without := model(t, sample(12, false), terminal{full, 80, 24}, nil)
+	press(without, "m")
+	for _, want := range []string{"memory requested", "CPU requested"} {
+		if press(without, "tab"); !strings.Contains(ansi.Strip(without.View().Content), want) {
+			t.Errorf("Tab does not lead to %s", want)
+		}
 	}
 }

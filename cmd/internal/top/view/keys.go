@@ -1,19 +1,14 @@
 package view
 
 import (
-	"fmt"
-	"strings"
-
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
-
-	"gnnsched/internal/choice"
 )
 
 // keyMap holds the keys that work on every screen.
 type keyMap struct {
-	moves                                       []move
-	enter, filter, command, clear, server, quit key.Binding
+	moves                              []move
+	enter, filter, clear, server, quit key.Binding
 }
 
 // move is a key that moves the cursor.
@@ -22,11 +17,11 @@ type move struct {
 	rows func(page, all int) int // how far down, given the rows that fit and all rows
 }
 
-func newKeyMap(a arrows) keyMap {
+func newKeyMap() keyMap {
 	return keyMap{
 		moves: []move{
-			{bind(a.up+" k", "one line up", "up", "k"), func(int, int) int { return -1 }},
-			{bind(a.down+" j", "one line down", "down", "j"), func(int, int) int { return 1 }},
+			{bind("↑ k", "one line up", "up", "k"), func(int, int) int { return -1 }},
+			{bind("↓ j", "one line down", "down", "j"), func(int, int) int { return 1 }},
 			{bind("PgUp ^b", "one page up", "pgup", "ctrl+b"), func(page, _ int) int { return -page }},
 			{bind("PgDn ^f", "one page down", "pgdown", "ctrl+f", "space"), func(page, _ int) int { return page }},
 			{bind("^u", "half a page up", "ctrl+u"), func(page, _ int) int { return -max(page/2, 1) }},
@@ -34,12 +29,11 @@ func newKeyMap(a arrows) keyMap {
 			{bind("g Home", "first line", "home", "g"), func(_, all int) int { return -all }},
 			{bind("G End", "last line", "end", "G"), func(_, all int) int { return all }},
 		},
-		enter:   bind("Enter", "open the row; a second click too", "enter"),
-		filter:  bind("/", "filter", "/"),
-		command: bind(":", "go to a view by its name, as :pending", ":"),
-		clear:   bind("Esc", "clear the filter, go back", "esc"),
-		server:  bind("o", "in t and s: the next scheduler", "o"),
-		quit:    bind("q", "quit", "q"),
+		enter:  bind("Enter", "open the row", "enter"),
+		filter: bind("/", "filter", "/"),
+		clear:  bind("Esc", "clear the filter, go back", "esc"),
+		server: bind("o", "in t and s: the next scheduler", "o"),
+		quit:   bind("q", "quit", "q"),
 	}
 }
 
@@ -53,55 +47,25 @@ func (k *keyMap) moving() (out []key.Binding) {
 	for _, m := range k.moves {
 		out = append(out, m.Binding)
 	}
-	return append(out, k.enter, k.filter, k.command, k.clear)
+	return append(out, k.enter, k.filter, k.clear)
 }
 
-// arrows are the labels of the arrow keys.
-type arrows struct{ up, down, left, right string }
-
-func arrowsOf(l Look) arrows {
-	if l.Unicode {
-		return arrows{"↑", "↓", "←", "→"}
-	}
-	return arrows{"up", "down", "left", "right"}
-}
-
-// typing is the kind of text that the reader types into the footer.
-type typing int
-
-const (
-	nothing typing = iota
-	filter
-	command
-)
-
-func (m *Model) startTyping(what typing) tea.Cmd {
-	m.typing = what
-	m.input.Prompt = "/"
+func (m *Model) startTyping() tea.Cmd {
+	m.typing = true
 	m.input.SetValue(m.page().text)
-	if what == command {
-		m.input.Prompt = ":"
-		m.input.SetValue("")
-	}
 	m.input.CursorEnd()
 	return m.input.Focus()
 }
 
-// edit handles a key while a filter or a command is typed. The rows follow every letter of a filter.
+// edit handles a key while a filter is typed. The rows follow every letter.
 func (m *Model) edit(k tea.KeyPressMsg) tea.Cmd {
-	what := m.typing
 	switch k.String() {
-	case "enter":
-		m.stopTyping()
-		if what == command {
-			return m.obey(strings.Fields(m.input.Value()))
-		}
-		return nil
 	case "esc":
-		m.stopTyping()
-		if what == filter {
-			m.setFilter("")
-		}
+		m.setFilter("")
+		fallthrough
+	case "enter":
+		m.typing = false
+		m.input.Blur()
 		return nil
 	}
 	return m.enterText(k)
@@ -110,51 +74,13 @@ func (m *Model) edit(k tea.KeyPressMsg) tea.Cmd {
 // enterText hands a key or a pasted text to the input.
 func (m *Model) enterText(msg tea.Msg) (cmd tea.Cmd) {
 	m.input, cmd = m.input.Update(msg)
-	if m.typing == filter {
-		m.setFilter(m.input.Value())
-	}
+	m.setFilter(m.input.Value())
 	return cmd
-}
-
-func (m *Model) stopTyping() {
-	m.typing = nothing
-	m.input.Blur()
 }
 
 func (m *Model) setFilter(text string) {
 	m.page().setFilter(text)
 	m.update()
-}
-
-// obey runs a command: the name of a view, or the first letters of one, and a filter if one follows; or quit.
-func (m *Model) obey(words []string) tea.Cmd {
-	if len(words) == 0 {
-		return nil
-	}
-	name := strings.ToLower(words[0])
-	if name == "q" || name == "q!" || name == "quit" {
-		return tea.Quit
-	}
-	var names []string
-	for i, p := range m.pages {
-		if i > 0 && !p.about.open.Enabled() {
-			continue // it shows what Enter chose
-		}
-		if strings.HasPrefix(p.about.name, name) {
-			cmd := m.show(i)
-			if len(words) > 1 && !p.about.overlay {
-				m.setFilter(strings.TrimPrefix(strings.Join(words[1:], " "), "/"))
-			}
-			return cmd
-		}
-		names = append(names, p.about.name)
-	}
-	if right := choice.Closest(name, names); right != "" {
-		m.notice = fmt.Sprintf("no view %.20q; did you mean :%s?", name, right)
-	} else {
-		m.notice = fmt.Sprintf("no view %.20q: %s", name, strings.Join(names, " "))
-	}
-	return nil
 }
 
 // scroll moves the cursor, and tells whether the key was one for that.
@@ -206,43 +132,6 @@ func (p *page) find(c *canvas) {
 		}
 	}
 	p.chosen = ""
-}
-
-// wheelRows is the number of rows that a step of the mouse's wheel moves.
-const wheelRows = 3
-
-func (m *Model) wheel(w tea.MouseWheelMsg) {
-	switch w.Button {
-	case tea.MouseWheelUp:
-		m.move(-wheelRows)
-	case tea.MouseWheelDown:
-		m.move(wheelRows)
-	}
-}
-
-// click chooses the row under the mouse. A click on the chosen row opens it.
-func (m *Model) click(c tea.MouseClickMsg) tea.Cmd {
-	p := m.page()
-	line := c.Y - len(m.header) - p.above
-	if s, ok := p.screen.(tall); ok && line > 0 {
-		line /= s.rowHeight(&m.canvas)
-	}
-	row := p.offset + line
-	shown, _ := p.size(&m.canvas)
-	if c.Button != tea.MouseLeft || p.about.overlay || m.typing != nothing || row < p.offset || row >= min(p.offset+m.rows(), shown) {
-		return nil
-	}
-	before := m.chosenTarget()
-	old := p.cursor
-	m.choose(row)
-	m.cursor = p.cursor
-	if s, ok := p.screen.(clicker); ok {
-		s.click(&m.canvas, c.X)
-	}
-	if after := m.chosenTarget(); old == row && after != (target{}) && after == before {
-		return m.enter()
-	}
-	return nil
 }
 
 // helpScreen explains every key, and the figures of the other screens. It covers the screen

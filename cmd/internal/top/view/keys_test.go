@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,39 +17,6 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/golden"
 )
-
-// colour matches the codes that set a foreground or background: 30-49, 90-107, 38;… and 48;….
-var colour = regexp.MustCompile(`\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;[0-9]+)*m`)
-
-func withoutColour(s string) string { return colour.ReplaceAllString(s, "") }
-
-func TestNoColorHasNoColours(t *testing.T) {
-	for _, look := range []Look{plain, ascii} {
-		m := model(t, sample(12, true),
-			terminal{look, 100, 30}, func(_ *Config, f *state.Frame) { f.Lost = &state.Lost{Since: noon, Reason: "x"} })
-		for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "/", "x", "!", "esc", "m", "tab", ":"}} {
-			press(m, keys...)
-			if found := colour.FindString(m.View().Content); found != "" {
-				t.Errorf("%+v after %v: %q", look, keys, found)
-			}
-		}
-	}
-	if !colour.MatchString(model(t, sample(12, true), terminal{full, 100, 30}, nil).View().Content) {
-		t.Error("no colours where they are wanted: the test cannot fail")
-	}
-}
-
-func TestASCIIIsASCII(t *testing.T) {
-	m := model(t, sample(12, true), terminal{ascii, 120, 40}, nil)
-	for _, keys := range [][]string{nil, {"p"}, {"?"}, {"?", "p", "C", "m", "tab"}} {
-		press(m, keys...)
-		for _, r := range m.View().Content {
-			if r > 126 {
-				t.Fatalf("after %v: %q on the screen", keys, r)
-			}
-		}
-	}
-}
 
 func nodesOf(m *Model) *nodesScreen              { return m.pages[0].screen.(*nodesScreen) }
 func pendingOf(m *Model) *list[state.PendingPod] { return m.pages[1].screen.(*list[state.PendingPod]) }
@@ -95,38 +61,50 @@ func TestScrolling(t *testing.T) {
 func TestSortingKeys(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 120, 40}, nil)
 	for _, c := range []struct {
-		keys []string
+		key  string
 		want state.Sort
 	}{
-		{nil, state.Sort{Column: state.ByName}},
-		{[]string{"N"}, state.Sort{Column: state.ByName, Desc: true}},
-		{[]string{"C"}, state.Sort{Column: state.ByCPU, Desc: true}},
-		{[]string{"C"}, state.Sort{Column: state.ByCPU}},
-		{[]string{"r"}, state.Sort{Column: state.ByCPU, Desc: true}},
-		{[]string{"right"}, state.Sort{Column: state.ByMemory, Desc: true}},
-		{[]string{">"}, state.Sort{Column: state.ByName}}, // no GPUs here
-		{[]string{"<"}, state.Sort{Column: state.ByMemory, Desc: true}},
-		{[]string{"D"}, state.Sort{Column: state.ByMemory, Desc: true}}, // likewise
-		{[]string{"O"}, state.Sort{Column: state.ByPods, Desc: true}},
-		{[]string{"left"}, state.Sort{Column: state.ByVersion}},
-		{[]string{"T"}, state.Sort{Column: state.ByStatus}},
-		{[]string{"A"}, state.Sort{Column: state.ByAge}},
-		{[]string{"M"}, state.Sort{Column: state.ByMemory, Desc: true}},
-		{[]string{"p", "C", "p"}, state.Sort{Column: state.ByMemory, Desc: true}}, // the pending pods have one order
+		{"r", state.Sort{Column: state.ByName, Desc: true}},
+		{"<", state.Sort{Column: state.ByMemory, Desc: true}}, // no GPUs here
+		{"left", state.Sort{Column: state.ByCPU, Desc: true}},
+		{"r", state.Sort{Column: state.ByCPU}},
+		{">", state.Sort{Column: state.ByMemory, Desc: true}},
+		{"right", state.Sort{Column: state.ByName}},
 	} {
-		press(m, c.keys...)
-		if nodesOf(m).sort != c.want {
-			t.Errorf("after %v: %v, want %v", c.keys, nodesOf(m).sort, c.want)
+		if press(m, c.key); nodesOf(m).sort != c.want {
+			t.Errorf("after %s: %v, want %v", c.key, nodesOf(m).sort, c.want)
 		}
 		want := slices.Clone(m.frame.Nodes)
 		c.want.Apply(want)
 		if got := firstNode(m); got != want[0].Name {
-			t.Errorf("after %v: %s on top, want %s", c.keys, got, want[0].Name)
+			t.Errorf("after %s: %s on top, want %s", c.key, got, want[0].Name)
 		}
 	}
 	gpus := model(t, sample(12, true), terminal{full, 120, 40}, nil)
-	if press(gpus, "D"); nodesOf(gpus).sort != state.By(state.ByGPU) {
+	if press(gpus, "<"); nodesOf(gpus).sort != state.By(state.ByGPU) {
 		t.Errorf("with GPUs: %v", nodesOf(gpus).sort)
+	}
+}
+
+// TestCursorFollows: the cursor stays on its node when nodes before it appear, and goes back to the top with a new order.
+func TestCursorFollows(t *testing.T) {
+	c := sample(12, false)
+	m := model(t, c, terminal{full, 80, 24}, nil)
+	press(m, "j", "j", "j")
+	c.SetNode(state.Node{Name: "a-new-one"})
+	_, read := m.Update(tickMsg{})
+	m.Update(read())
+	if p := m.pages[0]; p.cursor != 4 || nodesOf(m).shown[4].Name != "node-2" {
+		t.Errorf("the cursor is on %d, %s", p.cursor, nodesOf(m).shown[p.cursor].Name)
+	}
+	c.DeleteNode("node-2")
+	_, read = m.Update(tickMsg{})
+	m.Update(read())
+	if p := m.pages[0]; p.cursor != 4 || p.chosen != "" {
+		t.Errorf("the node is gone: cursor %d, %q", p.cursor, p.chosen)
+	}
+	if press(m, ">"); m.pages[0].cursor != 0 {
+		t.Errorf("a new order: cursor %d", m.pages[0].cursor)
 	}
 }
 
@@ -134,8 +112,8 @@ func TestFiltering(t *testing.T) {
 	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
 	press(m, "/")
 	typed(m, "node-1q")
-	if len(nodesOf(m).shown) != 0 || m.typing != filter {
-		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(nodesOf(m).shown), (m.typing != nothing))
+	if len(nodesOf(m).shown) != 0 || !m.typing {
+		t.Errorf("while typing: %d nodes pass, editing %v; q must be a letter here", len(nodesOf(m).shown), m.typing)
 	}
 	press(m, "backspace")
 	if len(nodesOf(m).shown) != 3 { // node-1, node-10, node-11
@@ -144,9 +122,9 @@ func TestFiltering(t *testing.T) {
 	if c := m.View().Cursor; c == nil || c.Position.Y != 23 || c.Position.X != len("/node-1") {
 		t.Errorf("cursor %+v", c)
 	}
-	press(m, "enter", "C")
-	if (m.typing != nothing) || nodesOf(m).sort.Column != state.ByCPU || len(nodesOf(m).shown) != 3 {
-		t.Errorf("after enter: editing %v, %v, %d nodes", (m.typing != nothing), nodesOf(m).sort, len(nodesOf(m).shown))
+	press(m, "enter", ">")
+	if m.typing || nodesOf(m).sort.Column != state.ByStatus || len(nodesOf(m).shown) != 3 {
+		t.Errorf("after enter: editing %v, %v, %d nodes", m.typing, nodesOf(m).sort, len(nodesOf(m).shown))
 	}
 	press(m, "p", "/")
 	typed(m, "room-2")
@@ -163,32 +141,13 @@ func TestFiltering(t *testing.T) {
 		t.Errorf("third esc: %d nodes", len(nodesOf(m).shown))
 	}
 	press(m, "/", "x", "esc")
-	if (m.typing != nothing) || m.pages[0].text != "" || len(nodesOf(m).shown) != 13 {
-		t.Errorf("esc while typing: editing %v, %q", (m.typing != nothing), m.pages[0].text)
+	if m.typing || m.pages[0].text != "" || len(nodesOf(m).shown) != 13 {
+		t.Errorf("esc while typing: editing %v, %q", m.typing, m.pages[0].text)
 	}
 	press(m, "/")
 	m.Update(tea.PasteMsg{Content: "node-11"})
 	if len(nodesOf(m).shown) != 1 {
 		t.Errorf("pasted: %d nodes, want 1", len(nodesOf(m).shown))
-	}
-}
-
-func TestHelp(t *testing.T) {
-	m := model(t, sample(12, false), terminal{full, 80, 24}, nil)
-	press(m, "p", "?")
-	if name(m) != "help" {
-		t.Fatalf("screen %s", name(m))
-	}
-	for _, b := range []string{"quit", "filter", "pending pods", "sort by CPU", "one page down", "reverse"} {
-		if !strings.Contains(m.View().Content, b) {
-			t.Errorf("the help does not mention %q", b)
-		}
-	}
-	if press(m, "?"); name(m) != "pending" {
-		t.Errorf("? again: screen %s, want the one before", name(m))
-	}
-	if press(m, "?", "esc"); name(m) != "pending" {
-		t.Errorf("esc: screen %s, want the one before", name(m))
 	}
 }
 
@@ -223,10 +182,7 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
 	reads := []int{}
-	m, err := New(Config{Interval: time.Hour, Done: done, Read: func(n int) state.Frame { reads = append(reads, n); return state.Frame{} }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := New(Config{Interval: time.Hour, Done: done, Read: func(n int) state.Frame { reads = append(reads, n); return state.Frame{} }})
 	_, pause := m.Update(m.Init()())
 	if pause == nil {
 		t.Fatal("no pause after the first frame")
@@ -250,15 +206,23 @@ func TestRedrawsFollowTheClock(t *testing.T) {
 // TestFitsEveryWindow presses keys and resizes the window at random: nothing panics, and the output is
 // never larger than the window.
 func TestFitsEveryWindow(t *testing.T) {
+	list, samples, live := decided(30), learned(200, "gnn"), found(t, 40)
 	clusters := []*state.Cluster{state.New(), sample(3, false), sample(40, true)}
 	key := rapid.SampledFrom([]string{
-		"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "C", "M", "m", "l", "P", "e", "tab", "left", "right", "N", "O", "r",
-		":", "click", "wheel", "<", ">", "p", "t", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世",
+		"j", "k", "pgup", "pgdown", "home", "end", "g", "G", "ctrl+d", "m", "l", "P", "e", "tab", "left", "right", "r", "<", ">", "p", "t", "s",
+		"f", "v", "?", "/", "esc", "enter", "x", "!", "backspace", "%", "世",
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := rapid.SampledFrom(clusters).Draw(rt, "cluster")
 		look := Look{Color: rapid.Bool().Draw(rt, "color"), Unicode: rapid.Bool().Draw(rt, "unicode")}
 		m := model(t, c, terminal{look, 80, 24}, func(cfg *Config, f *state.Frame) {
+			answering(c, list)(cfg, f)
+			details := cfg.Details
+			cfg.Details = func(ask state.Ask) state.Details {
+				d := details(ask)
+				d.Learning, d.Shadow = samples, live
+				return d
+			}
 			cfg.Title = rapid.StringN(0, 30, -1).Draw(rt, "title")
 			if rapid.Bool().Draw(rt, "status") {
 				cfg.Status = func() string { return "status 世界" }
@@ -271,6 +235,11 @@ func TestFitsEveryWindow(t *testing.T) {
 			w, h := rapid.IntRange(0, 200).Draw(rt, "width"), rapid.IntRange(0, 60).Draw(rt, "height")
 			m.Update(tea.WindowSizeMsg{Width: w, Height: h})
 			press(m, rapid.SliceOfN(key, 0, 4).Draw(rt, "keys")...)
+			if p := m.page(); w > 0 && h > 0 && !p.about.overlay {
+				if n := len(p.draw(&m.canvas, 0, 0)); n != p.above {
+					rt.Fatalf("%s in %dx%d: the heading has %d lines, not %d", name(m), w, h, n, p.above)
+				}
+			}
 			lines := strings.Split(m.View().Content, "\n")
 			if w > 0 && h > 0 && len(lines) != h {
 				rt.Fatalf("%d lines in a window of %dx%d", len(lines), w, h)

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
-
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/plugin/course"
 )
@@ -29,15 +27,17 @@ func newLearningScreen() *learningScreen {
 	s := &learningScreen{}
 	s.list = list[learningCurve]{
 		about: description{
-			name: "learning", grid: true, open: bind("t", "how the scheduler learns (training)", "t"),
+			name: "learning", open: bind("t", "how the scheduler learns", "t"),
 			notes: []note{{title: "Learning", lines: []string{
 				"  curves of a scheduler with --learn and of its trainer, the newest at the right",
 				"  LOW, HIGH   the ends of the curve's scale; of several samples in a cell, their mean",
 			}}},
 		},
-		ask: state.Ask{Learning: true}, sorted: "newest at the right", noun: "figure", id: (*learningCurve).name, rows: learningCurves,
-		texts: func(l *learningCurve) []string { return []string{l.name()} },
-		above: func(c *canvas) []string { return []string{s.summary(c), s.explained(c)} },
+		ask: state.Ask{Learning: true}, sorted: "newest at the right", noun: "figure", bare: true,
+		id: (*learningCurve).name, rows: learningCurves,
+		texts:   func(l *learningCurve) []string { return []string{l.name()} },
+		above:   func(c *canvas) []string { return []string{s.summary(c), s.explained(c)} },
+		columns: curveColumns,
 		none: func(c *canvas) string {
 			if c.details.LearningErr != nil {
 				return state.Printable(hintOf(c.details.LearningErr))
@@ -46,6 +46,29 @@ func newLearningScreen() *learningScreen {
 		},
 	}
 	return s
+}
+
+// curveColumns are the columns of the curves: three figures, and the curve in the rest of the window.
+func curveColumns(c *canvas) []column[learningCurve] {
+	name := max(18, c.width/5)
+	room := max(c.width-name-32, c.width*3/8, 1)
+	scale := func(pick func(low, high float64) float64) func(*learningCurve) string {
+		return func(l *learningCurve) string {
+			_, low, high := binned(l.Values, room)
+			_, known := l.Values.Last()
+			return number(pick(low, high), known)
+		}
+	}
+	return []column[learningCurve]{
+		{title: "FIGURE", most: name, cell: (*learningCurve).name},
+		{title: "NOW", right: true, cell: func(l *learningCurve) string { return number(l.Values.Last()) }},
+		{title: "LOW", right: true, extra: 1, cell: scale(func(low, _ float64) float64 { return low })},
+		{title: "HIGH", right: true, extra: 1, cell: scale(func(_, high float64) float64 { return high })},
+		{title: span(c.details.Learning.Times), right: true, width: room, draw: func(l *learningCurve) string {
+			points, low, high := binned(l.Values, room)
+			return c.st.Good.Render(c.st.fitRight(curve(points, low, high), room))
+		}},
+	}
 }
 
 func learningCurves(c *canvas) (all []learningCurve) {
@@ -61,59 +84,6 @@ func learningCurves(c *canvas) (all []learningCurve) {
 		}
 	}
 	return all
-}
-
-func (s *learningScreen) rowHeight(c *canvas) (lines int) {
-	return max(1, min(c.space/max(len(s.shown), 1), highestCurve))
-}
-
-// Widths of the columns, and the largest number of lines of a curve.
-const (
-	figureWidth  = 18
-	numberWidth  = 8
-	highestCurve = 4
-)
-
-func (s *learningScreen) draw(c *canvas, from, to int) []string {
-	name := figureWidth
-	for i := range s.shown {
-		name = max(name, ansi.StringWidth(s.shown[i].name()))
-	}
-	name = min(name, max(c.width/4, 8))
-	row := func(cells ...string) string { return strings.Join(cells, c.gap()) }
-	numbers := 3
-	if c.width < 60 {
-		numbers = 1
-	}
-	room := max(c.width-name-numbers*(numberWidth+len(c.gap()))-len(c.gap()), 1)
-	heading := []string{c.st.Fit("FIGURE", name)}
-	for _, title := range []string{"NOW", "LOW", "HIGH"}[:numbers] {
-		heading = append(heading, c.st.fitRight(title, numberWidth))
-	}
-	lines := append(s.above(c), c.st.Dim.Render(row(append(heading, s.span(c, room))...)))
-	if len(s.shown) == 0 {
-		lines[2] = ""
-	}
-	height := s.rowHeight(c)
-	for i := range s.shown[from:to] {
-		l := &s.shown[from+i]
-		points, low, high := binned(l.Values, room)
-		now, known := l.Values.Last()
-		cells := []string{c.st.Fit(l.name(), name), c.st.Bold.Render(c.st.fitRight(number(now, known), numberWidth))}
-		if numbers > 1 {
-			cells = append(cells, c.st.Dim.Render(c.st.fitRight(number(low, known), numberWidth)),
-				c.st.Dim.Render(c.st.fitRight(number(high, known), numberWidth)))
-		}
-		if from+i == c.cursor {
-			cells[0] = c.st.Chosen.Render(cells[0])
-		}
-		curve := c.st.Curve(points, low, high, height)
-		lines = append(lines, row(append(cells, strings.Repeat(" ", room-len(points))+curve[0])...))
-		for _, below := range curve[1:] {
-			lines = append(lines, strings.Repeat(" ", c.width-len(points))+below)
-		}
-	}
-	return lines
 }
 
 // summary counts the samples that every profile has learned from, or explains why nothing newer is known.
@@ -161,11 +131,9 @@ func (s *learningScreen) explained(c *canvas) string {
 }
 
 // span returns the time that the curves cover.
-func (s *learningScreen) span(c *canvas, room int) string {
-	times := c.details.Learning.Times
+func span(times []int64) string {
 	if len(times) == 0 {
 		return ""
 	}
-	d := time.Duration(times[len(times)-1]-times[0]) * time.Second
-	return c.st.fitRight("LAST "+short(d), room)
+	return "LAST " + short(time.Duration(times[len(times)-1]-times[0])*time.Second)
 }

@@ -2,14 +2,8 @@ package view
 
 import (
 	"math"
-	"strings"
-	"testing"
-
-	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin/course"
 )
 
@@ -63,75 +57,5 @@ func learned(n int, profiles ...string) course.Samples {
 func teaching(s course.Samples, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(state.Ask) state.Details { return state.Details{Learning: s, LearningErr: err} }
-	}
-}
-
-func TestGoldenLearning(t *testing.T) {
-	small := sample(12, false)
-	for _, c := range []struct {
-		name          string
-		samples       course.Samples
-		err           error
-		look          Look
-		width, height int
-		keys          []string
-	}{
-		{"learning.txt", learned(150, "gnn"), nil, full, 80, 24, []string{"t"}},
-		{"learning-200x50.txt", learned(700, "gnn"), nil, full, 200, 50, []string{":", "l", "e", "enter", "j", "j"}},
-		{"learning-ascii.txt", learned(150, "gnn"), nil, ascii, 80, 24, []string{"t", "G"}},
-		{"learning-ascii-200x50.txt", learned(100, "gnn"), nil, ascii, 200, 50, []string{"t"}},
-		{"learning-narrow.txt", learned(100, "gnn"), nil, full, 40, 12, []string{"t"}},
-		{"learning-two.txt", learned(60, "gnn", "acgnn"), errAway, full, 80, 24, []string{"t", "/", "l", "o", "s", "s", "enter"}},
-		{"learning-early.txt", learned(3, "gnn"), nil, full, 80, 24, []string{"t"}},
-		{"learning-none.txt", course.Samples{}, nil, full, 80, 24, []string{"t"}},
-		{"learning-away.txt", course.Samples{}, errAway, full, 80, 24, []string{"t"}},
-	} {
-		m := model(t, small, terminal{c.look, c.width, c.height}, teaching(c.samples, c.err))
-		press(m, c.keys...)
-		text := ansi.Strip(m.View().Content)
-		golden.Check(t, c.name, trimmed(text))
-		if c.look == ascii {
-			if i := strings.IndexFunc(text, func(r rune) bool { return r > 126 }); i >= 0 {
-				t.Errorf("%s: %q is not ASCII", c.name, text[i:i+4])
-			}
-		}
-	}
-}
-
-// A name that a scheduler sends cannot hold a sequence for the terminal.
-func TestLearningIsPrintable(t *testing.T) {
-	s := learned(20, "gnn\x1b[2J")
-	s.Profiles["gnn\x1b[2J"]["loss\x1b]0;x\a"] = s.Profiles["gnn\x1b[2J"]["loss"]
-	m := model(t, sample(3, false), terminal{plain, 120, 40}, teaching(s, nil))
-	press(m, "t")
-	if text := m.View().Content; strings.Contains(text, "\x1b[2J") || strings.ContainsAny(text, "\a") {
-		t.Errorf("%q", text)
-	}
-}
-
-// In every window, each line fits, and a click chooses the figure under it, also where a figure has several lines.
-func TestLearningFits(t *testing.T) {
-	s := learned(700, "gnn")
-	for width := 1; width <= 200; width += 7 {
-		for height := 1; height <= 90; height += 3 {
-			m := model(t, sample(3, false), terminal{full, width, height}, teaching(s, nil))
-			press(m, "t")
-			for _, line := range m.lines() {
-				if w := ansi.StringWidth(line); w > width {
-					t.Fatalf("%d×%d: a line is %d wide", width, height, w)
-				}
-			}
-		}
-	}
-	m := model(t, sample(3, false), terminal{plain, 200, 90}, teaching(s, nil))
-	press(m, "t")
-	lines := strings.Split(ansi.Strip(m.View().Content), "\n")
-	for y, line := range lines {
-		if strings.HasPrefix(line, "loss ") {
-			m.Update(tea.MouseClickMsg{X: 20, Y: y + 2, Button: tea.MouseLeft}) // the third line of its curve
-		}
-	}
-	if about := ansi.Strip(m.View().Content); !strings.Contains(about, "loss: loss of the updates") {
-		t.Errorf("the click chose another figure:\n%s", about)
 	}
 }

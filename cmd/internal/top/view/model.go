@@ -2,8 +2,6 @@ package view
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -39,17 +37,6 @@ type Config struct {
 	Done <-chan struct{}
 }
 
-// Validate checks the configuration.
-func (c Config) Validate() error {
-	switch {
-	case c.Read == nil:
-		return errors.New("view: no Read function")
-	case c.Interval != 0 && c.Interval < MinInterval:
-		return fmt.Errorf("the interval is %v: choose at least %v", c.Interval, MinInterval)
-	}
-	return nil
-}
-
 // Model is the view, a bubbletea model. Make one with [New].
 type Model struct {
 	canvas
@@ -61,33 +48,30 @@ type Model struct {
 	current int   // index in pages of the visible screen
 	stack   []int // of the screens to go back to from overlays and from what Enter opened
 
-	typing      typing
+	typing      bool // the reader types a filter into the footer
 	input       textinput.Model
-	notice      string // why the last command did nothing; until the next key
 	interrupted bool
 }
 
 // New returns a model that has read no frame yet.
-func New(cfg Config) (*Model, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(cfg Config) *Model {
 	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
 	if cfg.Sort.Column == "" {
 		cfg.Sort = state.By(state.ByName)
 	}
 	cfg.Title = state.Printable(cfg.Title)
 	m := &Model{cfg: cfg, canvas: canvas{
-		st: newStyles(cfg.Look), keys: newKeyMap(arrowsOf(cfg.Look)), servers: cfg.Servers, width: 80, height: 24,
+		st: newStyles(cfg.Look), keys: newKeyMap(), servers: cfg.Servers, width: 80, height: 24,
 	}}
 	for _, s := range newScreens(cfg) {
 		m.pages = append(m.pages, &page{screen: s, about: s.describe()})
 	}
 	m.input = textinput.New()
+	m.input.Prompt = "/"
 	m.input.SetVirtualCursor(false) // the terminal's own cursor blinks without redraws
 	m.input.SetStyles(textinput.Styles{})
 	m.settle()
-	return m, nil
+	return m
 }
 
 // Interrupted tells whether the reader left with Ctrl-C instead of q.
@@ -177,13 +161,9 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			cmd = m.pause()
 		}
 	case tea.PasteMsg:
-		if m.typing != nothing {
+		if m.typing {
 			cmd = m.enterText(msg)
 		}
-	case tea.MouseWheelMsg:
-		m.wheel(msg)
-	case tea.MouseClickMsg:
-		cmd = m.click(msg)
 	case tea.KeyPressMsg:
 		cmd = m.press(msg)
 	}
@@ -193,14 +173,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // press handles a key.
 func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
-	m.notice = ""
 	switch {
 	case k.String() == "ctrl+c":
 		m.interrupted = true
 		return tea.Quit
 	case k.String() == "ctrl+z":
 		return tea.Suspend
-	case m.typing != nothing:
+	case m.typing:
 		return m.edit(k)
 	case key.Matches(k, m.keys.quit):
 		return tea.Quit
@@ -218,13 +197,11 @@ func (m *Model) press(k tea.KeyPressMsg) tea.Cmd {
 		} else {
 			m.setFilter("")
 		}
-	case key.Matches(k, m.keys.command):
-		return m.startTyping(command)
 	case m.scroll(k), p.about.overlay:
 	case key.Matches(k, m.keys.server):
 		return m.nextServer()
 	case key.Matches(k, m.keys.filter):
-		return m.startTyping(filter)
+		return m.startTyping()
 	case key.Matches(k, m.keys.enter):
 		return m.enter()
 	default:
@@ -307,6 +284,9 @@ func (m *Model) update() {
 // settle redraws the header, whose height determines the number of rows, and keeps cursor and offset within the rows. The last page stays
 // full.
 func (m *Model) settle() {
+	if m.width == 0 || m.height == 0 {
+		return
+	}
 	m.header = m.buildHeader()
 	p := m.page()
 	p.above = p.heading(&m.canvas)

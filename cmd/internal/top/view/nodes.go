@@ -12,38 +12,20 @@ import (
 	"gnnsched/cmd/internal/top/state"
 )
 
-// nodesScreen lists the nodes with their requested and used CPU and memory, and with their GPUs. A key for each column sorts by it.
+// nodesScreen lists the nodes with their requested and used CPU and memory, and with their GPUs.
 type nodesScreen struct {
 	list[state.Node]
 	sort                 state.Sort
-	columnKeys           []columnKey
 	left, right, reverse key.Binding
 }
 
-// columnKey sorts by a column; the same key again reverses the order.
-type columnKey struct {
-	column state.Column
-	key    key.Binding
-}
-
-func newNodesScreen(sort state.Sort, a arrows) *nodesScreen {
+func newNodesScreen(sort state.Sort) *nodesScreen {
 	s := &nodesScreen{
-		sort: sort,
-		columnKeys: []columnKey{
-			{state.ByName, bind("N", "sort by name", "N")},
-			{state.ByStatus, bind("T", "sort by status", "T")},
-			{state.ByAge, bind("A", "sort by age", "A")},
-			{state.ByPods, bind("O", "sort by pods", "O")},
-			{state.ByCPU, bind("C", "sort by CPU", "C")},
-			{state.ByMemory, bind("M", "sort by memory", "M")},
-			{state.ByGPU, bind("D", "sort by GPU devices", "D")},
-		},
-		left:    bind(a.left+" <", "sort by the column before", "left", "<"),
-		right:   bind(a.right+" >", "sort by the next column", "right", ">"),
+		sort: sort, left: bind("<", "sort by the column before", "left", "<"), right: bind(">", "sort by the next column", "right", ">"),
 		reverse: bind("r", "reverse the order", "r"),
 	}
 	about := description{
-		name: "nodes", hints: [][2]string{{"C M O N", "sort"}, {"r", "reverse"}},
+		name: "nodes", hints: [][2]string{{"< >", "sort"}, {"r", "reverse"}}, keys: []key.Binding{s.left, s.right, s.reverse},
 		notes: []note{{title: "Figures", lines: []string{
 			"  CPU, MEM, GPU  requested, of what is allocatable; at the top: all workers",
 			"  CPU USED       what metrics.k8s.io says; a dash: the node is not measured",
@@ -52,10 +34,6 @@ func newNodesScreen(sort state.Sort, a arrows) *nodesScreen {
 			"  bound/s        pods bound per second in the last 10 s, by scheduler",
 		}}},
 	}
-	for _, c := range s.columnKeys {
-		about.keys = append(about.keys, c.key)
-	}
-	about.keys = append(about.keys, s.left, s.right, s.reverse)
 	s.list = list[state.Node]{
 		about: about, noun: "node", none: always("no nodes in this cluster"), texts: (*state.Node).Texts, id: nodeName, to: nodeTarget,
 		rows: func(c *canvas) []state.Node {
@@ -80,27 +58,18 @@ func (s *nodesScreen) press(c *canvas, k tea.KeyPressMsg) {
 	case key.Matches(k, s.right):
 		s.sort = state.By(cols[(at+1)%len(cols)])
 	}
-	for _, x := range s.columnKeys {
-		switch {
-		case !key.Matches(k, x.key) || !slices.Contains(cols, x.column):
-		case x.column == s.sort.Column:
-			s.sort.Desc = !s.sort.Desc
-		default:
-			s.sort = state.By(x.column)
-		}
-	}
 }
 
-func (s *nodesScreen) order(c *canvas) string {
-	return "by " + string(s.sort.Column) + " " + s.arrow(c)
+func (s *nodesScreen) order(*canvas) string {
+	return "by " + string(s.sort.Column) + " " + s.arrow()
 }
 
 // arrow is the sign for the direction of the order.
-func (s *nodesScreen) arrow(c *canvas) string {
+func (s *nodesScreen) arrow() string {
 	if s.sort.Desc {
-		return c.st.Down
+		return down
 	}
-	return c.st.Up
+	return up
 }
 
 // Widths in cells of a percentage, and of a bar before it in windows of increasing width.
@@ -155,7 +124,7 @@ func (s *nodesScreen) cells(c *canvas) []column[state.Node] {
 	add(gpus, "", text("MODEL", 3, func(n *state.Node) string { return orDash(n.GPUModel) }))
 	add(gpus, "", c.devices())
 	if at, shown := by[s.sort.Column]; shown {
-		cols[at].title, cols[at].strong = cols[at].title+s.arrow(c), true
+		cols[at].title, cols[at].strong = cols[at].title+s.arrow(), true
 	}
 	return cols
 }
@@ -199,7 +168,7 @@ func (c *canvas) devices() column[state.Node] {
 		}
 		for _, used := range shown {
 			if used == 0 {
-				text += c.st.Dim.Render(c.st.fitRight(c.st.Idle, each))
+				text += c.st.Dim.Render(c.st.fitRight(idle, each))
 			} else {
 				text += c.st.fitRight(state.DevicePercent(used), each)
 			}

@@ -162,7 +162,7 @@ func (s *podScreen) figures(c *canvas, p *state.PodDetails) []string {
 		parts = append(parts, p.Workload)
 	}
 	parts = append(parts, "scheduler "+p.Scheduler, "age "+state.Age(c.frame.Time, p.Created))
-	return append([]string{name}, c.wrap(strings.Join(parts, c.st.Dot))...)
+	return append([]string{name}, c.wrap(strings.Join(parts, dot))...)
 }
 
 // why explains the decision, or why there is no explanation.

@@ -45,10 +45,10 @@ type screen interface {
 // newScreens lists the screens. The view starts with the first one.
 func newScreens(cfg Config) []screen {
 	return []screen{
-		newNodesScreen(cfg.Sort, arrowsOf(cfg.Look)),
+		newNodesScreen(cfg.Sort),
 		pendingScreen(),
 		podsScreen(),
-		newHeatScreen(arrowsOf(cfg.Look)),
+		newHeatScreen(),
 		decisionsScreen(),
 		newNodeScreen(),
 		newPodScreen(),
@@ -60,19 +60,9 @@ func newScreens(cfg Config) []screen {
 	}
 }
 
-// clicker is a screen that needs the clicked cell of the window.
-type clicker interface {
-	click(c *canvas, x int)
-}
-
-// tall is a screen whose rows may have several lines.
-type tall interface {
-	rowHeight(c *canvas) (lines int)
-}
-
 // description tells the view and the help about a screen.
 type description struct {
-	name    string        // one word, for the footer and for commands
+	name    string        // one word, for the footer
 	open    key.Binding   // shows the screen and, pressed again, leaves it; the first screen has none
 	keys    []key.Binding // the screen's own keys, for the help
 	hints   [][2]string   // the most important of them, key and word, for the footer

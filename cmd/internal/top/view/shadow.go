@@ -10,7 +10,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/scheduler/plugin/course"
@@ -26,10 +25,10 @@ type shadowScreen struct {
 }
 
 func newShadowScreen() *shadowScreen {
-	s := &shadowScreen{fails: bind("f", "shadow: only what would fail, or all", "f")}
+	s := &shadowScreen{fails: bind("f", "shadow: failures, or all", "f")}
 	s.list = list[shadow.Comparison]{
 		about: description{
-			name: "shadow", open: bind("s", "in the shadow of another scheduler", "s"),
+			name: "shadow", open: bind("s", "what a shadow scheduler finds", "s"),
 			keys: []key.Binding{s.fails}, hints: [][2]string{{"f", "failures"}},
 			notes: []note{{title: "Shadow", lines: []string{
 				"  what a scheduler with --shadow would do in place of the one that it watches",
@@ -118,7 +117,7 @@ func (s *shadowScreen) figures(c *canvas) []string {
 		answer = c.st.Good
 	}
 	said := answer.Bold(true).Render(strings.ToUpper(state.Printable(string(found.Verdict.Answer))))
-	all = append(all, headerLine{c.st.Fit(said+c.st.Dim.Render(c.st.Dot)+state.Printable(found.Title()), c.width), 10})
+	all = append(all, headerLine{c.st.Fit(said+c.st.Dim.Render(dot)+state.Printable(found.Title()), c.width), 10})
 	for _, why := range found.Verdict.Why {
 		add(8, c.st.Plain, "  "+why)
 	}
@@ -131,7 +130,7 @@ func (s *shadowScreen) figures(c *canvas) []string {
 	for _, line := range []headerLine{{s.agreement(c), 7}, {s.failures(c), 7}, {s.latency(c), 5}} {
 		all = append(all, headerLine{c.st.Fit(line.text, c.width), line.importance})
 	}
-	for _, line := range s.curves(c) {
+	for _, line := range s.gain(c) {
 		all = append(all, headerLine{c.st.Fit(line, c.width), 2})
 	}
 	return c.fitting(all)
@@ -145,27 +144,13 @@ func (c *canvas) fitting(all []headerLine) []string {
 
 // means compares the mean costs and waiting pods, a line each below the titles.
 func (s *shadowScreen) means(c *canvas) []string {
-	found := &c.details.Shadow
-	list := found.Means()
-	rows := append([]shadow.Mean{{Of: "MEAN", Real: "REAL", Ours: "WITH " + found.Profile, Difference: "DIFFERENCE, 95% INTERVAL"}}, list...)
-	var wide [3]int
-	for _, m := range rows {
-		for i, text := range []string{m.Of, m.Real, m.Ours} {
-			wide[i] = min(max(wide[i], ansi.StringWidth(text)), max(c.width/4, 1))
-		}
-	}
-	var lines []string
-	for i, m := range rows {
-		line := strings.Join([]string{
-			c.st.Fit(m.Of, wide[0]), c.st.fitRight(m.Real, wide[1]), c.st.fitRight(state.Printable(m.Ours), wide[2]), m.Difference,
-		}, c.gap())
-		style := c.st.Plain
-		if i == 0 {
-			style = c.st.Dim
-		}
-		lines = append(lines, style.Render(c.st.Fit(line, c.width)))
-	}
-	return lines
+	list := c.details.Shadow.Means()
+	return drawTable(c, []column[shadow.Mean]{
+		{title: "MEAN", cell: func(m *shadow.Mean) string { return m.Of }},
+		{title: "REAL", right: true, cell: func(m *shadow.Mean) string { return m.Real }},
+		{title: "WITH " + state.Printable(c.details.Shadow.Profile), right: true, cell: func(m *shadow.Mean) string { return m.Ours }},
+		{title: "DIFFERENCE, 95% INTERVAL", cell: func(m *shadow.Mean) string { return m.Difference }},
+	}, list, 0, len(list))
 }
 
 // agreement returns how often the profile would choose as the other scheduler did.
@@ -174,18 +159,10 @@ func (s *shadowScreen) agreement(c *canvas) string {
 	parts := []string{c.st.Bold.Render("agreement " + state.Percent(found.Agreement))}
 	for _, r := range found.Results {
 		if !r.Fails {
-			parts = append(parts, fmt.Sprintf("%s %d", label(c, r), r.Pods))
+			parts = append(parts, fmt.Sprintf("%s %d", state.Printable(string(r.What)), r.Pods))
 		}
 	}
 	return c.st.Join(append(parts, fmt.Sprintf("compared %d of %d", found.Counts.Compared, found.Counts.Bound)), c.width)
-}
-
-// label names a result, in a word unless the window is wide.
-func label(c *canvas, r shadow.Result) string {
-	if c.width < 120 {
-		return state.Printable(string(r.What))
-	}
-	return state.Printable(r.Text)
 }
 
 // failures counts the pods that would have failed.
@@ -201,7 +178,7 @@ func (s *shadowScreen) failures(c *canvas) string {
 	parts := []string{c.st.Bold.Render("would have failed")}
 	for _, r := range found.Results {
 		if r.Fails {
-			parts = append(parts, count(label(c, r), r.Pods))
+			parts = append(parts, count(state.Printable(string(r.What)), r.Pods))
 		}
 	}
 	parts = append(parts, count("fallbacks", found.Counts.Fallbacks), count("wait now", found.Counts.WaitingOurs))
@@ -221,55 +198,21 @@ func (s *shadowScreen) latency(c *canvas) string {
 		fmt.Sprintf("one step better %d, equal %d, worse %d", step.Better, step.Equal, step.Worse)}, c.width)
 }
 
-// curves draws the gain over time, and both costs if the window is not low.
-func (s *shadowScreen) curves(c *canvas) []string {
-	found := &c.details.Shadow
-	if len(found.Course) == 0 {
+// gain draws the gain over time; nothing before the first block of time.
+func (s *shadowScreen) gain(c *canvas) []string {
+	var gain course.Column
+	seconds := 0.0
+	for _, b := range c.details.Shadow.Course {
+		gain, seconds = append(gain, b.Theirs-b.Ours), seconds+b.Seconds
+	}
+	if gain == nil {
 		return nil
 	}
-	var gain, theirs, ours course.Column
-	seconds := 0.0
-	for _, b := range found.Course {
-		gain, theirs, ours, seconds = append(gain, b.Theirs-b.Ours), append(theirs, b.Theirs), append(ours, b.Ours), seconds+b.Seconds
-	}
-	names := []string{"gain", "cost, real", "cost, " + state.Printable(found.Profile)}
-	name := 0
-	for _, n := range names {
-		name = min(max(name, ansi.StringWidth(n)), max(c.width/4, 1))
-	}
-	room := max(c.width-name-3*(numberWidth+len(c.gap()))-len(c.gap()), 1)
-	_, least, most := binned(slices.Concat(theirs, ours), 2*len(theirs)) // one scale for both costs
-	height := 1
-	if c.height >= 40 {
-		height = 3
-	}
-	span := c.st.fitRight("LAST "+short(time.Duration(seconds)*time.Second), room)
-	titles := []string{
-		c.st.Fit("OVER TIME", name), c.st.fitRight("NOW", numberWidth), c.st.fitRight("LOW", numberWidth), c.st.fitRight("HIGH", numberWidth),
-		span,
-	}
-	lines := []string{c.st.Dim.Render(strings.Join(titles, c.gap()))}
-	all := []course.Column{gain, theirs, ours}
-	if c.height < 30 {
-		all = all[:1]
-	}
-	for i, values := range all {
-		cells, low, high := binned(values, room)
-		if i > 0 {
-			low, high = least, most
-		}
-		now, has := values.Last()
-		drawn := c.st.Curve(cells, low, high, height)
-		row := []string{
-			c.st.Fit(names[i], name), c.st.Bold.Render(c.st.fitRight(number(now, has), numberWidth)),
-			c.st.fitRight(number(low, has), numberWidth), c.st.fitRight(number(high, has), numberWidth),
-		}
-		lines = append(lines, strings.Join(append(row, strings.Repeat(" ", room-len(cells))+drawn[0]), c.gap()))
-		for _, below := range drawn[1:] {
-			lines = append(lines, strings.Repeat(" ", max(c.width-len(cells), 0))+below)
-		}
-	}
-	return lines
+	cells, low, high := binned(gain, max(c.width/3, 1))
+	return []string{c.st.Join([]string{
+		c.st.Bold.Render("gain") + " now " + number(gain.Last()), "low " + number(low, true), "high " + number(high, true),
+		"last " + short(time.Duration(seconds)*time.Second) + " " + c.st.Good.Render(curve(cells, low, high)),
+	}, c.width)}
 }
 
 // cells returns the columns of the visible list.

@@ -2,14 +2,12 @@ package view
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -57,91 +55,6 @@ func found(t testing.TB, n int) shadow.Live {
 func shadowing(l shadow.Live, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(state.Ask) state.Details { return state.Details{Shadow: l, ShadowErr: err} }
-	}
-}
-
-func TestGoldenShadow(t *testing.T) {
-	small, all := sample(12, false), found(t, 40)
-	begun := found(t, 0)
-	begun.Course, begun.Gain, begun.MoreWaiting, begun.Failures = nil, nil, nil, nil
-	for _, c := range []struct {
-		name          string
-		found         shadow.Live
-		err           error
-		look          Look
-		width, height int
-		keys          string
-	}{
-		{"shadow.txt", all, nil, full, 80, 24, "s"},
-		{"shadow-200x50.txt", all, nil, full, 200, 50, ": s h enter j"},
-		{"shadow-failures.txt", all, nil, full, 80, 24, "s f"},
-		{"shadow-failures-200x50.txt", all, nil, full, 200, 50, "s f"},
-		{"shadow-filtered.txt", all, nil, full, 80, 24, "s / n o d e - 7 enter"},
-		{"shadow-ascii.txt", all, nil, ascii, 80, 24, "s"},
-		{"shadow-narrow.txt", all, nil, full, 40, 12, "s"},
-		{"shadow-begun.txt", begun, nil, full, 80, 24, "s"},
-		{"shadow-no-failures.txt", begun, nil, full, 80, 24, "s f"},
-		{"shadow-old.txt", all, errAway, full, 80, 24, "s"},
-		{"shadow-away.txt", shadow.Live{}, errAway, full, 80, 24, "s"},
-	} {
-		m := model(t, small, terminal{c.look, c.width, c.height}, shadowing(c.found, c.err))
-		press(m, strings.Fields(c.keys)...)
-		text := ansi.Strip(m.View().Content)
-		golden.Check(t, c.name, trimmed(text))
-		if c.look == ascii {
-			if i := strings.IndexFunc(text, func(r rune) bool { return r > 126 }); i >= 0 {
-				t.Errorf("%s: %q is not ASCII", c.name, text[i:i+4])
-			}
-		}
-	}
-}
-
-// Nothing that a scheduler sends can hold a sequence for the terminal.
-func TestShadowIsPrintable(t *testing.T) {
-	const evil = "x\x1b[2Jy\a"
-	l := found(t, 10)
-	l.Profile, l.Policy, l.Fingerprint, l.Objective, l.Of[0], l.Verdict.Answer, l.Verdict.Why[0], l.Verdict.Notes[0] = evil, evil, evil, evil,
-		evil, evil, evil, evil
-	for i := range l.Results {
-		l.Results[i].Text = evil
-	}
-	for i := range l.Recent {
-		x := &l.Recent[i]
-		x.Pod, x.Theirs, x.Node, x.What, x.Why = evil, evil, evil, evil, evil
-	}
-	l.Failures[0].Pod, l.Failures[0].What, l.Failures[0].Why = evil, evil, evil
-	for _, keys := range [][]string{{"s"}, {"s", "f"}} {
-		for _, size := range []terminal{{plain, 80, 24}, {plain, 200, 50}} {
-			m := model(t, sample(3, false), size, shadowing(l, fmt.Errorf("%s", evil)))
-			press(m, keys...)
-			if text := m.View().Content; strings.Contains(text, "\x1b[2J") || strings.ContainsAny(text, "\a") || !strings.Contains(text, "[2Jy") {
-				t.Errorf("%v: %q", keys, text)
-			}
-		}
-	}
-}
-
-// In every window, each line fits, and the heading has the number of lines that it reports.
-func TestShadowFits(t *testing.T) {
-	l := found(t, 40)
-	for width := 1; width <= 200; width += 7 {
-		for height := 1; height <= 90; height += 3 {
-			m := model(t, sample(3, false), terminal{full, width, height}, shadowing(l, errAway))
-			press(m, "s")
-			lines := m.lines()
-			if len(lines) != height {
-				t.Fatalf("%d×%d: %d lines", width, height, len(lines))
-			}
-			for _, line := range m.body() {
-				if w := ansi.StringWidth(line); w > width {
-					t.Fatalf("%d×%d: a line is %d wide: %q", width, height, w, line)
-				}
-			}
-			p := m.page()
-			if n := len(p.draw(&m.canvas, 0, 0)); n != p.above {
-				t.Fatalf("%d×%d: the heading has %d lines, not %d", width, height, n, p.above)
-			}
-		}
 	}
 }
 

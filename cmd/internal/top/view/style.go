@@ -11,33 +11,33 @@ import (
 // Look describes the terminal's abilities.
 type Look struct {
 	Color   bool // use colours; without them, only bold and dim text
-	Unicode bool // use characters beyond ASCII for bars and arrows
+	Unicode bool // keep characters beyond ASCII
 }
 
-// styles are the text styles and signs of the view. Colours are among the terminal's own sixteen,
-// so that they follow its theme.
+// The signs of the view. Where the terminal knows only ASCII, the finished lines are translated.
+const (
+	up, down, dot, dash, ellipsis = "▲", "▼", " · ", "–", "…"
+	idle                          = "·" // an unrequested GPU
+	over                          = "▲" // a heat of more than 100%
+)
+
+// heatSigns are the signs of equal parts of the way to 100%.
+var heatSigns = strings.Split("▁▂▃▄▅▆▇█", "")
+
+// styles are the text styles of the view. Colours are among the terminal's own sixteen, so that they follow its theme.
 type styles struct {
 	Plain, Bold, Dim                lipgloss.Style
 	Good, Warn, Bad, Accent, Banner lipgloss.Style
 	Chosen                          lipgloss.Style // the row of the cursor
-	Up, Down, Dot, Dash, Ellipsis   string
-	Idle                            string   // an unrequested GPU
-	Heat                            []string // signs of equal parts of the way to 100%
-	Over                            string   // a heat of more
-
-	look              Look
-	full, half, empty string // parts of a bar; half is empty if there is no such sign
-	micro             string
+	empty                           string         // the empty part of a bar
 }
 
-// New returns the styles for a terminal.
+// newStyles returns the styles for a terminal.
 func newStyles(look Look) styles {
 	s := lipgloss.NewStyle
 	st := styles{
-		look: look, Plain: s(), Bold: s().Bold(true), Dim: s().Faint(true),
-		Good: s(), Warn: s(), Bad: s().Bold(true), Accent: s().Bold(true), Banner: s().Bold(true).Reverse(true), Chosen: s().Reverse(true),
-		Up: "▲", Down: "▼", Dot: " · ", Dash: "–", Ellipsis: "…", full: "━", half: "╸", empty: "·", Idle: "·",
-		Heat: strings.Split("▁▂▃▄▅▆▇█", ""), Over: "▲", micro: "µ",
+		Plain: s(), Bold: s().Bold(true), Dim: s().Faint(true), Good: s(), Warn: s(), Bad: s().Bold(true), Accent: s().Bold(true),
+		Banner: s().Bold(true).Reverse(true), Chosen: s().Reverse(true), empty: "·",
 	}
 	if look.Color {
 		st.Good = s().Foreground(lipgloss.Green)
@@ -45,16 +45,7 @@ func newStyles(look Look) styles {
 		st.Bad = s().Foreground(lipgloss.Red)
 		st.Accent = s().Bold(true).Foreground(lipgloss.Cyan)
 		st.Banner = s().Bold(true).Foreground(lipgloss.BrightWhite).Background(lipgloss.Red)
-		st.empty = "─" // its colour tells it from full
-	}
-	if !look.Unicode {
-		st.Up, st.Down = "^", "v"
-		st.Dot, st.Dash = " | ", "-"
-		st.Ellipsis = "~"
-		st.full, st.half = "#", ""
-		st.empty, st.Idle = ".", "."
-		st.Heat, st.Over = strings.Split("0123456789", ""), "+"
-		st.micro = "u"
+		st.empty = "─" // its colour tells it from the full part
 	}
 	return st
 }
@@ -85,41 +76,31 @@ func (st *styles) alarm(fraction float64) lipgloss.Style {
 }
 
 // heatSign is the sign of a fraction in the heat map.
-func (st *styles) heatSign(fraction float64) string {
+func heatSign(fraction float64) string {
 	switch {
 	case fraction <= 0:
-		return st.Idle
+		return idle
 	case fraction > 1:
-		return st.Over
+		return over
 	}
-	return st.Heat[min(int(fraction*float64(len(st.Heat))), len(st.Heat)-1)]
+	return heatSigns[min(int(fraction*float64(len(heatSigns))), len(heatSigns)-1)]
 }
 
-// Bar draws a fraction in exactly width cells. A fraction over 0 shows at least one step, and only
-// a fraction of 1 or more fills the bar.
+// Bar draws a fraction in exactly width cells, in steps of half a cell. A fraction over 0 shows at least one step, and only a fraction
+// of 1 or more fills the bar.
 func (st *styles) Bar(width int, fraction float64, faint bool) string {
 	if width <= 0 {
 		return ""
 	}
-	steps := 1
-	if st.half != "" {
-		steps = 2
-	}
-	total := width * steps
-	units := 0
+	total, steps := 2*width, 0
 	switch {
 	case fraction >= 1:
-		units = total
+		steps = total
 	case fraction > 0:
-		units = max(1, min(int(fraction*float64(total)+0.5), total-1))
+		steps = max(1, min(int(fraction*float64(total)+0.5), total-1))
 	}
-	cells := units / steps
-	filled := strings.Repeat(st.full, cells)
-	if units%steps > 0 {
-		filled += st.half
-		cells++
-	}
-	return st.Level(fraction).Faint(faint).Render(filled) + st.Dim.Render(strings.Repeat(st.empty, width-cells))
+	filled := strings.Repeat("━", steps/2) + strings.Repeat("╸", steps%2)
+	return st.Level(fraction).Faint(faint).Render(filled) + st.Dim.Render(strings.Repeat(st.empty, width-(steps+1)/2))
 }
 
 // Fit cuts or pads text to exactly width cells, aligned left.
@@ -129,7 +110,7 @@ func (st *styles) Fit(s string, width int) string {
 	}
 	w := ansi.StringWidth(s)
 	if w > width {
-		s = ansi.Truncate(s, width, st.Ellipsis)
+		s = ansi.Truncate(s, width, ellipsis)
 		w = ansi.StringWidth(s)
 	}
 	return s + strings.Repeat(" ", max(width-w, 0))
@@ -143,46 +124,15 @@ func (st *styles) fitRight(s string, width int) string {
 	return st.Fit(s, width)
 }
 
-// fitMiddle cuts a name in the middle, or pads it, to exactly width cells. It keeps the workload's name and the end, by which the pods
-// of a workload differ: "shop/valiant-maple-6f7c9d8b5-gcjkv" becomes "shop/valiant-maple…gcjkv". In less room it first shortens what
-// stands before the last slash, such as the namespace.
+// fitMiddle cuts a name in the middle, or pads it, to exactly width cells. It keeps the end, by which the pods of a workload differ:
+// "shop/valiant-maple-6f7c9d8b5-gcjkv" becomes "shop/valiant-maple…gcjkv".
 func (st *styles) fitMiddle(s string, width int) string {
 	w := ansi.StringWidth(s)
 	if w <= width || width < 8 {
 		return st.Fit(s, width)
 	}
-	mark := ansi.StringWidth(st.Ellipsis)
-	tail := width / 2
-	if end := ansi.StringWidth(s[strings.LastIndexByte(s, '-')+1:]); strings.Contains(s, "-") && end < tail {
-		tail = end
-	}
-	before, name := "", s
-	if slash := strings.LastIndexByte(s, '/'); slash >= 0 && slash < len(s)-1 {
-		before, name = s[:slash], s[slash+1:]
-	}
-	stem := ansi.StringWidth(stemOf(name))
-	if over := ansi.StringWidth(before) + 1 + stem + mark + tail - width; before != "" && over > 0 && ansi.StringWidth(name) > tail {
-		short := ansi.Truncate(before, max(ansi.StringWidth(before)-over, 1+mark), st.Ellipsis)
-		s = short + "/" + name
-		w = ansi.StringWidth(s)
-		if w <= width {
-			return st.Fit(s, width)
-		}
-	}
-	return st.Fit(ansi.Truncate(s, width-tail, st.Ellipsis)+ansi.TruncateLeft(s, w-tail, ""), width)
-}
-
-// stemOf returns the name of the workload in a pod's name, without the template's hash and the pod's own end: "web" of
-// "web-6f7c9d8b5-gcjkv" and of "web-0".
-func stemOf(name string) string {
-	stem := name
-	if i := strings.LastIndexByte(stem, '-'); i > 0 {
-		stem = stem[:i]
-	}
-	if i := strings.LastIndexByte(stem, '-'); i > 0 && len(stem)-i > 6 && strings.ContainsAny(stem[i:], "0123456789") {
-		stem = stem[:i]
-	}
-	return stem
+	tail := min(width/2, ansi.StringWidth(s[strings.LastIndexByte(s, '-')+1:]))
+	return st.Fit(ansi.Truncate(s, width-tail, ellipsis)+ansi.TruncateLeft(s, w-tail, ""), width)
 }
 
 // sides puts one text at each end of a line. If both do not fit, it leaves out the right one.
@@ -199,7 +149,7 @@ func (st *styles) Join(parts []string, width int) string {
 	out := ""
 	for i, p := range parts {
 		if i > 0 {
-			p = st.Dim.Render(st.Dot) + p
+			p = st.Dim.Render(dot) + p
 		}
 		if i > 0 && ansi.StringWidth(out)+ansi.StringWidth(p) > width {
 			break
@@ -227,5 +177,5 @@ func (st *styles) Latency(micro float64) string {
 	case micro >= 1000:
 		return fmt.Sprintf("%.1fms", micro/1000)
 	}
-	return fmt.Sprintf("%.0f%ss", micro, st.micro)
+	return fmt.Sprintf("%.0fµs", micro)
 }

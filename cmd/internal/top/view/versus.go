@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"charm.land/bubbles/v2/key"
-	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
 	"gnnsched/cmd/internal/top/state"
@@ -18,22 +16,17 @@ import (
 // the newest first. For a scheduler that is not asked, it shows its bound pods.
 type versusScreen struct {
 	list[beside]
-	sides       [2]*tally  // nil: there is none
-	picked      [2]decider // by the reader; the zero value if he has not
-	all         []decider  // to pick from, by name
-	right, left key.Binding
+	sides [2]*tally // nil: there is none
 }
 
 // beside is a row: a decision of each side, nil after its last one.
 type beside [2]*record.Record
 
 func newVersusScreen() *versusScreen {
-	s := &versusScreen{
-		right: bind("Tab", "versus: next at the right", "tab"), left: bind("S-Tab", "versus: next at the left", "shift+tab"),
-	}
+	s := &versusScreen{}
 	s.list = list[beside]{
 		about: description{
-			name: "versus", open: bind("v", "two schedulers side by side", "v"), keys: []key.Binding{s.right, s.left},
+			name: "versus", open: bind("v", "two schedulers side by side", "v"),
 			notes: []note{{title: "Side by side", lines: []string{
 				"  the profiles with the most decisions that pass the filter, first one of each --server",
 				"  bound pods   this scheduler is not asked: the API says what it has bound",
@@ -67,18 +60,10 @@ var measures = []struct {
 // update implements screen: the filter is for decisions, before they stand side by side.
 func (s *versusScreen) update(c *canvas, filter string) {
 	list := compared(c)
-	found := ranked(c, tallies(state.Select(list, filter, decisionTexts)))
-	every := tallies(list)
-	s.all, s.shown, s.total = nil, nil, 0
-	for _, t := range every {
-		s.all = append(s.all, t.of)
-	}
-	slices.SortFunc(s.all, decider.compare)
-	s.choose(found)
-	for _, t := range every {
-		if slices.ContainsFunc(s.sides[:], func(shown *tally) bool { return shown == nil || shown.of == t.of }) {
-			s.total = max(s.total, len(t.list))
-		}
+	s.sides, s.shown, s.total = [2]*tally{}, nil, len(list)
+	copy(s.sides[:], ranked(c, tallies(state.Select(list, filter, decisionTexts))))
+	if l, r := s.sides[0], s.sides[1]; r != nil && l.of.compare(r.of) > 0 { // so that they do not change sides
+		s.sides[0], s.sides[1] = r, l
 	}
 	for side, t := range s.sides {
 		if t == nil {
@@ -88,29 +73,6 @@ func (s *versusScreen) update(c *canvas, filter string) {
 		for row, r := range t.list {
 			s.shown[row][side] = r
 		}
-	}
-}
-
-// choose sets the sides: those that the reader picked, and the first ones of found.
-func (s *versusScreen) choose(found []*tally) {
-	s.sides = [2]*tally{}
-	for i, of := range s.picked {
-		if !slices.Contains(s.all, of) {
-			continue
-		}
-		s.sides[i] = &tally{of: of}
-		if at := slices.IndexFunc(found, func(t *tally) bool { return t.of == of }); at >= 0 {
-			s.sides[i] = found[at]
-		}
-	}
-	for i := range s.sides {
-		at := slices.IndexFunc(found, func(t *tally) bool { return t != s.sides[0] && t != s.sides[1] })
-		if s.sides[i] == nil && at >= 0 {
-			s.sides[i] = found[at]
-		}
-	}
-	if l, r := s.sides[0], s.sides[1]; s.picked == [2]decider{} && r != nil && l.of.compare(r.of) > 0 { // so that they do not change sides
-		s.sides[0], s.sides[1] = r, l
 	}
 }
 
@@ -150,30 +112,6 @@ func ranked(c *canvas, all []*tally) []*tally {
 		return cmp.Compare(rank[a], rank[b])
 	})
 	return all
-}
-
-// press shows the next profile on one of the sides. The other side stays.
-func (s *versusScreen) press(_ *canvas, k tea.KeyPressMsg) {
-	side := 1
-	switch {
-	case key.Matches(k, s.left):
-		side = 0
-	case !key.Matches(k, s.right):
-		return
-	}
-	for i, t := range s.sides {
-		if t != nil {
-			s.picked[i] = t.of
-		}
-	}
-	at := slices.Index(s.all, s.picked[side])
-	for range s.all {
-		at = (at + 1) % len(s.all)
-		if s.all[at] != s.picked[1-side] {
-			s.picked[side] = s.all[at]
-			return
-		}
-	}
 }
 
 // measuresShown is the number of measures that leaves room for some decisions.

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/shadow"
 )
@@ -41,62 +39,6 @@ func ofTwo(list []state.Decision, silent ...state.Silent) func(*Config, *state.F
 	return func(cfg *Config, f *state.Frame) {
 		answering(besideEachOther(), list, silent...)(cfg, f)
 		cfg.Servers = twoServers
-	}
-}
-
-// Two schedulers beside each other: their decisions are one stream, and stand side by side by process. A scheduler that does not answer is
-// named, and blanks nothing.
-func TestGoldenServers(t *testing.T) {
-	gone := state.Silent{Server: twoServers[1], Err: errAway}
-	for _, c := range []struct {
-		name          string
-		change        func(*Config, *state.Frame)
-		width, height int
-		keys          []string
-	}{
-		{"servers-decisions.txt", ofTwo(decided(40)), 80, 24, []string{"l"}},
-		{"servers-decisions-200x50.txt", ofTwo(decided(40)), 200, 50, []string{"l"}},
-		{"servers-decisions-gone.txt", ofTwo(decided(40)[:1:1], gone), 80, 24, []string{"l"}},
-		{"servers-versus.txt", ofTwo(decided(40)), 80, 24, []string{"v"}},
-		{"servers-versus-200x50.txt", ofTwo(decided(40)), 200, 50, []string{"v"}},
-		{"servers-versus-gone.txt", ofTwo(decided(40)[1:3], gone), 80, 24, []string{"v"}},
-		{"servers-node.txt", ofTwo(decided(40), gone), 80, 24, []string{"j", "j", "enter"}},
-		{"versus-stock.txt", answering(besideEachOther(), decided(4)), 80, 24, []string{"v"}},
-		{"versus-stock-200x50.txt", answering(besideEachOther(), decided(4)), 200, 50, []string{"v"}},
-	} {
-		m := model(t, besideEachOther(), terminal{full, c.width, c.height}, c.change)
-		press(m, c.keys...)
-		golden.Check(t, c.name, trimmed(ansi.Strip(m.View().Content)))
-	}
-}
-
-// Tab and Shift+Tab show every pair of profiles; the other side stays, also when other profiles decide more.
-func TestVersusSidesArePicked(t *testing.T) {
-	m := model(t, besideEachOther(), terminal{full, 120, 40}, ofTwo(decided(40)))
-	press(m, "v")
-	s := m.page().screen.(*versusScreen)
-	sides := func() string { return s.sides[0].of.title() + " | " + s.sides[1].of.title() }
-	seen := map[string]bool{}
-	const begun = "acdqn at 127.0.0.1:10260 | gnn at 127.0.0.1:10259"
-	if got := sides(); got != begun {
-		t.Fatal(got)
-	}
-	for range 3 {
-		for range 3 {
-			press(m, "tab")
-			seen[sides()] = true
-		}
-		press(m, "shift+tab")
-		seen[sides()] = true
-	}
-	if len(seen) != 6 { // ordered pairs of three: the profile default-scheduler has decided too
-		t.Errorf("the pairs are %v", seen)
-	}
-	picked := sides()
-	press(m, "/")
-	typed(m, "app-1")
-	if press(m, "enter"); sides() != picked {
-		t.Errorf("with a filter %s, want %s", sides(), picked)
 	}
 }
 
@@ -159,24 +101,5 @@ func TestNextServer(t *testing.T) {
 	one := model(t, sample(3, false), terminal{full, 80, 24}, teaching(course.Samples{}, nil))
 	if press(one, "t", "o"); one.server != 0 || strings.Contains(one.View().Content, "next of") {
 		t.Error("o chooses among one")
-	}
-}
-
-// Names that steer a terminal stay in their cells, as names of schedulers too.
-func TestVersusHostile(t *testing.T) {
-	evil := "a\x1b[2J\x1b]0;owned\a\nb\u202e世界"
-	c := sample(2, false)
-	c.SetPod(state.Pod{Namespace: evil, Name: evil, Node: "node-1", Scheduler: state.Printable(evil), Scheduled: noon}, noon)
-	list := decided(6)
-	for i := range list {
-		list[i].Profile = evil + fmt.Sprint(i%2)
-	}
-	m := model(t, c, terminal{full, 80, 24}, answering(c, list, state.Silent{Server: evil, Err: errors.New(evil)}))
-	for range 4 {
-		press(m, "v", "tab")
-		if got := m.View().Content; strings.Contains(got, "\x1b]") || strings.Contains(got, "\x1b[2J") || strings.ContainsRune(got, '\u202e') ||
-			strings.Count(got, "\n") != 23 {
-			t.Errorf("%q", got)
-		}
 	}
 }

@@ -28,12 +28,11 @@ const minRows = 3
 func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(m.lines(), "\n"))
 	v.AltScreen = true
-	v.MouseMode = tea.MouseModeCellMotion
 	v.WindowTitle = "ktop"
 	if m.cfg.Title != "" {
 		v.WindowTitle += " " + m.cfg.Title
 	}
-	if m.typing != nothing && m.height > 0 {
+	if m.typing && m.height > 0 {
 		if c := m.input.Cursor(); c != nil {
 			c.Position.X = min(c.Position.X, max(m.width-1, 0))
 			c.Position.Y = m.height - 1
@@ -51,7 +50,7 @@ func (m *Model) lines() []string {
 	if m.loaded || m.page().about.overlay {
 		lines = append(lines, m.body()...)
 	} else if len(lines) < m.height-1 {
-		lines = append(lines, m.st.Dim.Render("reading the cluster"+m.st.Ellipsis))
+		lines = append(lines, m.st.Dim.Render("reading the cluster"+ellipsis))
 	}
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
@@ -82,7 +81,7 @@ func (m *Model) body() []string {
 		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.TrimSpace(ansi.Strip(l)) == "" })
 		text := p.empty(&m.canvas)
 		if ask := m.asking(p); ask != (state.Ask{}) && ask != m.asked {
-			text = "reading" + m.st.Ellipsis
+			text = "reading" + ellipsis
 		}
 		lines = append(lines, m.st.Dim.Render(text))
 	}
@@ -98,13 +97,11 @@ func (m *Model) rows() int {
 // footer shows the filter, or keys, and the position.
 func (m *Model) footer() string {
 	st := &m.st
-	if m.typing != nothing {
+	if m.typing {
 		return st.sides(m.input.View(), m.position(), m.width)
 	}
 	left := m.hints()
-	if m.notice != "" {
-		left = st.Bad.Render(m.notice)
-	} else if text := m.page().text; text != "" {
+	if text := m.page().text; text != "" {
 		left = st.Dim.Render("filter ") + st.Accent.Render(text) + st.Dim.Render("  Esc clears")
 	}
 	return st.sides(left, m.position(), m.width)
@@ -120,7 +117,7 @@ func (m *Model) position() string {
 	case n == 0:
 		return m.st.Dim.Render("0 of " + fmt.Sprint(all))
 	}
-	s := fmt.Sprintf("%d%s%d of %d", p.offset+1, m.st.Dash, min(p.offset+rows, n), n)
+	s := fmt.Sprintf("%d%s%d of %d", p.offset+1, dash, min(p.offset+rows, n), n)
 	if all != n {
 		s += fmt.Sprintf(" (%d in all)", all)
 	}
@@ -166,5 +163,5 @@ func (m *Model) hintKeys() [][2]string {
 	if p != m.pages[0] && !p.about.open.Enabled() { // Enter led there
 		overlays = append([][2]string{{"Esc", "back"}}, overlays...)
 	}
-	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}, {":", "go"}}, others, p.about.hints)
+	return slices.Concat(overlays, [][2]string{{"q", "quit"}, {"/", "filter"}}, others, p.about.hints)
 }
