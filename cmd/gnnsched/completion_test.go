@@ -1,9 +1,7 @@
 package main
 
 import (
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,28 +26,6 @@ func TestCompletionInBash(t *testing.T) {
 		c.Env = []string{"ANSWER=" + words}
 		out, err := c.CombinedOutput()
 		if err != nil || strings.Join(strings.Fields(string(out)), " ") != strings.Join(want, " ") {
-			t.Errorf("%s: %v, %q, want %q", typed, err, out, want)
-		}
-	}
-}
-
-// The script for fish asks the program, offers the words that fit, and shows what commands do.
-func TestCompletionInFish(t *testing.T) {
-	fish, err := exec.LookPath("fish")
-	if err != nil {
-		t.Skip("no fish")
-	}
-	_, script, _ := run(t, "gnnsched", "completion", "fish")
-	dir := t.TempDir()
-	program := "#!/bin/sh\n[ \"$2\" = --generate-bash-completion ] && exec printf -- '%s\\n' --policy --port\necho 'status:print its state'\n"
-	if err := os.WriteFile(filepath.Join(dir, "kwokcluster"), []byte(program), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for typed, want := range map[string]string{"kwokcluster --po": "--policy\n--port\n", "kwokcluster st": "status\tprint its state\n"} {
-		c := exec.Command(fish, "--no-config", "-c", script+"complete -C '"+typed+"'")
-		c.Dir, c.Env = t.TempDir(), append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir)
-		out, err := c.CombinedOutput()
-		if err != nil || string(out) != want {
 			t.Errorf("%s: %v, %q, want %q", typed, err, out, want)
 		}
 	}

@@ -24,6 +24,28 @@ import (
 	"gnnsched/workload/record"
 )
 
+// asProgram is the environment variable that makes the test's binary the program.
+const asProgram = "GNNSCHED_TEST_PROGRAM"
+
+// TestMain makes the test's binary the program if asProgram is set or a worker that a test started calls it: else each would run all tests.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" || slices.Contains(os.Args, "--child") {
+		main()
+		return
+	}
+	state, err := os.MkdirTemp("", "gnnsched-state-") // where commands log by default
+	if err == nil {
+		err = os.Setenv("XDG_STATE_HOME", state)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(state) // of a test
+	os.Exit(code)
+}
+
 var scaleOut = flag.Duration("scaleout", 10*time.Second, "how long TestScaleOut kills workers")
 
 // program returns a command of gnnsched. It is killed when the test ends.

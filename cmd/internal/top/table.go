@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
-
-	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 
 	"gnnsched/cmd/internal/top/state"
 )
@@ -21,42 +18,20 @@ func writeTable(w io.Writer, f *state.Frame, wide bool) error {
 	if wide {
 		head = append(head, "CPU-USED", "MEMORY-USED", "GPU-MODEL", "GPU-DEVICES", "ZONE", "INTERNAL-IP", "TAINTS")
 	}
-	var text strings.Builder
-	lines := newTable(&text)
-	lines.Header(head)
+	rows := [][]string{head}
 	for i := range f.Nodes {
-		if err := lines.Append(nodeRow(f.Time, &f.Nodes[i], wide)); err != nil {
-			return fmt.Errorf("write the table: %w", err)
-		}
+		rows = append(rows, nodeRow(f.Time, &f.Nodes[i], wide))
 	}
-	if err := lines.Append(totalRow(&f.Totals, len(head))); err != nil {
-		return fmt.Errorf("write the table: %w", err)
+	var text strings.Builder
+	lines := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	for _, row := range append(rows, totalRow(&f.Totals)) {
+		fmt.Fprintln(lines, strings.Join(row, "\t"))
 	}
-	if err := lines.Render(); err != nil {
-		return fmt.Errorf("write the table: %w", err)
-	}
-	for line := range strings.Lines(text.String()) {
-		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
-			return err
-		}
+	lines.Flush() // a builder takes everything
+	if _, err := io.WriteString(w, text.String()); err != nil {
+		return err
 	}
 	return writeSummary(w, f)
-}
-
-// newTable returns a table of plain columns, without lines and colours.
-func newTable(w io.Writer) *tablewriter.Table {
-	left := tw.CellAlignment{Global: tw.AlignLeft}
-	pad := tw.CellPadding{Global: tw.Padding{Left: "", Right: "   ", Overwrite: true}}
-	plain := tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off}
-	cell := tw.CellConfig{Formatting: plain, Alignment: left, Padding: pad}
-	return tablewriter.NewTable(w,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
-		})),
-		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell}),
-		tablewriter.WithTrimSpace(tw.Off),
-	)
 }
 
 func nodeRow(now time.Time, n *state.Node, wide bool) []string {
@@ -72,13 +47,11 @@ func nodeRow(now time.Time, n *state.Node, wide bool) []string {
 	return row
 }
 
-func totalRow(t *state.Totals, columns int) []string {
-	row := make([]string, columns)
-	copy(row, []string{
+func totalRow(t *state.Totals) []string {
+	return []string{
 		"TOTAL", fmt.Sprintf("%d/%d ready", t.Ready, t.Nodes), "", "", "",
 		usage(t.CPU, state.Cores), usage(t.Memory, state.Bytes), devicesOf(t.GPU), count(t.Pods),
-	})
-	return row
+	}
 }
 
 // used writes the CPU and the memory that a node uses, like "12.8 (20%)".

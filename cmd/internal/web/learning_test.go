@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"testing"
 	"time"
@@ -54,23 +53,6 @@ func taught(t *testing.T, n int) *course.Course {
 	cancel()
 	running.Wait()
 	return c
-}
-
-// A new page gets the curves of a learning profile at once.
-func TestLearning(t *testing.T) {
-	s := newTestServer(t, config{Course: taught(t, 3)}, nil)
-	var got learning
-	if err := json.Unmarshal([]byte(s.open(t).next(topicLearning)), &got); err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Times) != 3 || got.Times[2] != noon.Unix()+20 || len(got.Profiles) != 1 {
-		t.Fatalf("%+v", got)
-	}
-	p := got.Profiles[0]
-	if p.Name != "gnn" || !p.Reported || p.Totals[0].Title != "To the trainer" || *p.Totals[0].Count != 30 || p.Totals[1].Count != nil ||
-		len(p.Curves) != 5 || p.Curves[0].Name != "loss" || p.Curves[0].Values[1] != 0.05 {
-		t.Errorf("%+v", p)
-	}
 }
 
 // A scheduler that does not learn says nothing of it.

@@ -36,7 +36,7 @@ func newFeed() feed { return feed{synced: make(chan struct{}), once: &sync.Once{
 func (f feed) markSynced() { f.once.Do(func() { close(f.synced) }) }
 
 func nodeStore(c *Cluster) store[Node] {
-	return newStore(stripNode, c.SetNode, func(n Node) { c.DeleteNode(n.Name) }, c.ReplaceNodes)
+	return newStore(strip("nodes", nodeOf), c.SetNode, func(n Node) { c.DeleteNode(n.Name) }, c.ReplaceNodes)
 }
 
 func podStore(c *Cluster, now func() time.Time) store[Pod] {
@@ -45,50 +45,32 @@ func podStore(c *Cluster, now func() time.Time) store[Pod] {
 }
 
 func sliceStore(c *Cluster) store[*resourceapi.ResourceSlice] {
-	return newStore(stripSlice, c.SetSlice, func(s *resourceapi.ResourceSlice) { c.deleteSlice(s.Name) }, c.replaceSlices)
+	as := func(s *resourceapi.ResourceSlice) *resourceapi.ResourceSlice { return s }
+	return newStore(strip("resource slices", as), c.SetSlice, func(s *resourceapi.ResourceSlice) { c.deleteSlice(s.Name) }, c.replaceSlices)
 }
 
 func claimStore(c *Cluster) store[Claim] {
-	return newStore(stripClaim, c.SetClaim, func(x Claim) { c.deleteClaim(x.Namespace, x.Name) }, c.replaceClaims)
+	return newStore(strip("resource claims", claimOf), c.SetClaim, func(x Claim) { c.deleteClaim(x.Namespace, x.Name) }, c.replaceClaims)
 }
 
-func stripNode(obj any) (Node, error) {
-	switch o := obj.(type) {
-	case *v1.Node:
-		return nodeOf(o), nil
-	case Node:
-		return o, nil
+// strip returns a function that converts an API object, unless it is converted already.
+func strip[API, T any](kind string, convert func(API) T) func(any) (T, error) {
+	return func(obj any) (out T, err error) {
+		switch o := obj.(type) {
+		case API:
+			return convert(o), nil
+		case T:
+			return o, nil
+		}
+		return out, fmt.Errorf("watch: a %T among the %s", obj, kind)
 	}
-	return Node{}, fmt.Errorf("watch: a %T among the nodes", obj)
 }
 
 func stripPod(obj any) (Pod, error) {
-	switch o := obj.(type) {
-	case *v1.Pod:
-		return podOf(o), nil
-	case *strippedPod:
-		return o.Pod, nil
-	case Pod:
-		return o, nil
+	if listed, is := obj.(*strippedPod); is {
+		return listed.Pod, nil
 	}
-	return Pod{}, fmt.Errorf("watch: a %T among the pods", obj)
-}
-
-func stripSlice(obj any) (*resourceapi.ResourceSlice, error) {
-	if o, is := obj.(*resourceapi.ResourceSlice); is {
-		return o, nil
-	}
-	return nil, fmt.Errorf("watch: a %T among the resource slices", obj)
-}
-
-func stripClaim(obj any) (Claim, error) {
-	switch o := obj.(type) {
-	case *resourceapi.ResourceClaim:
-		return claimOf(o), nil
-	case Claim:
-		return o, nil
-	}
-	return Claim{}, fmt.Errorf("watch: a %T among the resource claims", obj)
+	return strip("pods", podOf)(obj)
 }
 
 // strippedPod wraps the few values that we keep of a pod, so that a list of client-go can carry them.

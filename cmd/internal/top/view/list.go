@@ -1,7 +1,6 @@
 package view
 
 import (
-	"slices"
 	"strings"
 
 	"charm.land/bubbles/v2/table"
@@ -166,67 +165,49 @@ func drawTable[T any](c *canvas, cols []column[T], rows []T, from, to int) []str
 	return drawn
 }
 
-// measure returns the widths of the columns; 0 for those that are left out. Where the window is too narrow, the widest columns are cut.
+// measure returns the widths of the columns; 0 for those that are left out. Where the window is too narrow, columns with the highest extra
+// go first, then the widest are cut, and columns that would be too narrow to read go, the last ones first.
 func measure[T any](c *canvas, cols []column[T], rows []T, from, to int) []int {
-	natural, wide, order := make([]int, len(cols)), make([]int, len(cols)), make([]int, len(cols))
+	const least = 8
+	wide := make([]int, len(cols))
 	for i, col := range cols {
-		order[i], natural[i] = i, col.width
-		if col.draw != nil {
+		if wide[i] = col.width; col.draw != nil {
 			continue
 		}
-		natural[i] = ansi.StringWidth(col.title)
+		wide[i] = ansi.StringWidth(col.title)
 		for row := range rows {
 			if row < measuredRows || row >= from && row < to {
-				natural[i] = max(natural[i], min(ansi.StringWidth(col.cell(&rows[row])), c.width))
+				wide[i] = max(wide[i], min(ansi.StringWidth(col.cell(&rows[row])), c.width))
 			}
 		}
 		if col.most > 0 {
-			natural[i] = min(natural[i], col.most)
+			wide[i] = min(wide[i], col.most)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cols[a].extra - cols[b].extra })
-	room := c.width + len(c.gap())
-	for _, i := range order {
-		if wide[i] = natural[i]; cols[i].extra == 0 {
-			continue
-		}
-		if room = c.width + len(c.gap()) - taken(c, wide); room < 0 {
-			wide[i] = 0
-		}
-	}
-	shrink(c, cols, wide)
-	return wide
-}
-
-// taken is the room that columns and the gaps behind them take.
-func taken(c *canvas, wide []int) (sum int) {
-	for _, w := range wide {
-		if w > 0 {
-			sum += w + len(c.gap())
-		}
-	}
-	return sum
-}
-
-// shrink cuts the widest columns until all fit. Columns that would be too narrow to read get no width, the last ones first.
-func shrink[T any](c *canvas, cols []column[T], wide []int) {
-	const least = 8
-	for taken(c, wide)-len(c.gap()) > c.width {
-		widest, last := -1, -1
-		for i := range cols {
-			if wide[i] == 0 {
+	for {
+		taken, extra, widest, last := -len(c.gap()), -1, -1, -1
+		for i, w := range wide {
+			if w == 0 {
 				continue
 			}
-			if last = i; cols[i].draw == nil && (widest < 0 || wide[i] > wide[widest]) {
+			taken, last = taken+w+len(c.gap()), i
+			if cols[i].extra > 0 && (extra < 0 || cols[i].extra >= cols[extra].extra) {
+				extra = i
+			}
+			if cols[i].draw == nil && (widest < 0 || w > wide[widest]) {
 				widest = i
 			}
 		}
-		switch first := taken(c, wide)-len(c.gap()) == wide[last]; {
+		switch {
+		case taken <= c.width:
+			return wide
+		case extra >= 0:
+			wide[extra] = 0
 		case widest >= 0 && wide[widest] > least:
 			wide[widest]--
-		case first: // the only one
+		case taken == wide[last]: // the only one
 			wide[last] = max(c.width, 1)
-			return
+			return wide
 		default:
 			wide[last] = 0
 		}
