@@ -25,7 +25,7 @@ func learnExamples(variant string) string {
 	}
 	line := func(flags, about string) string { return fmt.Sprintf("   run%s %s # %s\n", variant, flags, about) }
 	return line("--learn                                  ", "explore, and learn from every placement") +
-		line("--learn --checkpoint my.safetensors --wait-cost 0.02", "start from this file and update it") +
+		line("--learn --checkpoint my.safetensors        ", "start from this file and update it") +
 		line("--learn --hidden-layers 32 "+more, "start from random weights")
 }
 
@@ -71,14 +71,13 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 	return &initialWeights{start, p.Checkpoint}, nil
 }
 
+// leastEpsilon is the share of random placements below which exploration does not fall.
+const leastEpsilon = 0.01
+
 // setLearn fills in the profile's arguments about learning. variant is the command's.
 func setLearn(c *ucli.Context, p *server.Profile, objective, variant string) (err error) {
-	p.Learn = &plugin.LearnArgs{
-		Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay"), FinalEpsilon: c.Float64("final-epsi"),
-	}
-	if !c.IsSet("final-epsi") { // the actor-critic has none of these flags, so they read 0
-		p.Learn.FinalEpsilon = min(p.Learn.FinalEpsilon, p.Learn.InitEpsilon)
-	}
+	p.Learn = &plugin.LearnArgs{Objective: objective, InitEpsilon: c.Float64("init-epsi"), EpsilonDecay: c.Float64("epsi-decay")}
+	p.Learn.FinalEpsilon = min(leastEpsilon, p.Learn.InitEpsilon) // 0 for the actor-critic, which has neither flag
 	p.Learn.Trainer, err = trainerCommand(c, p, variant)
 	return err
 }

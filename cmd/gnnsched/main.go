@@ -101,7 +101,7 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
 				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to",
 			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(),
-				shadow.Flags(), shareFlags(), web.Flags(), flags.Scheduler(v), flags.OtherHead(v), cli.LogFlags())...),
+				shadow.Flags(), shareFlags(), web.Flags(), flags.Scheduler(v), cli.LogFlags())...),
 				cli.Group{Flags: "shadow share learn"},
 				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score " +
 					"kube-api-qps feature-gates"},

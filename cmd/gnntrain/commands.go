@@ -25,16 +25,15 @@ func runFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "scenario", Usage: "learn on the clusters and workloads of the scenario of this `NAME`"},
 		&ucli.StringFlag{Name: "trace", Usage: "learn on the nodes and pods of a `RECORD` (gnnsched record); " +
 			"the last two fifths of its time are for validation and test"},
-	}, fileFlags("VARIANT.safetensors", "the name of --out with .state, or .online with --online")...)
+	}, fileFlags("VARIANT.safetensors")...)
 }
 
 // fileFlags returns the flags of every training in the simulator that say where its files are and how
-// it shows progress. out and state are the defaults of --out and --state.
-func fileFlags(out, state string) []ucli.Flag {
+// it shows progress. out is the default of --out.
+func fileFlags(out string) []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "out", Usage: "`FILE` to write the best network to; default: " + out},
-		&ucli.StringFlag{Name: "state", Usage: "state `FILE`, from which a stopped run continues; default: " + state},
-		&ucli.BoolFlag{Name: "resume", Usage: "continue the run of the state file"},
+		&ucli.BoolFlag{Name: "resume", Usage: "continue a run that was stopped, from the state that it left beside --out"},
 		&ucli.StringFlag{Name: "events", Usage: "`DIR`ectory for TensorBoard's event files and " + tensorboard.ScalarsFile +
 			"; default: logs/ with the name of --out"},
 		&ucli.BoolFlag{Name: "progress", Usage: "show a progress bar", DefaultText: "on a terminal"},
@@ -67,9 +66,8 @@ func gpuCommand() *ucli.Command {
 			"written beside the network; a scheduler begins with them.\n\n" +
 			"Examples:\n" +
 			"   gnntrain gpu --data openb/csv                      # learns from all pod lists there; writes gpu-gnn.safetensors\n" +
-			"   gnntrain gpu --data openb/csv --head actor-critic  # writes gpu-acgnn.safetensors\n" +
-			"   gnntrain gpu --data openb/csv --head actor-critic --resume  # continues that run after Ctrl-C\n" +
-			"   gnntrain gpu --nodes nodes.csv --pods pods.csv --iterations 20 --out my.safetensors",
+			"   gnntrain gpu --data openb/csv --resume             # continues that run after Ctrl-C\n" +
+			"   gnntrain gpu --print-config >my.yaml && gnntrain gpu --config my.yaml --nodes nodes.csv --pods pods.csv --out my.safetensors",
 		Flags: cli.Grouped(slices.Concat([]ucli.Flag{
 			&ucli.StringFlag{Name: "data", Usage: "`DIR`ectory of the trace: openb_node_list_gpu_node.csv and all openb_pod_list_*.csv"},
 			&ucli.StringFlag{Name: "nodes", Usage: "CSV `FILE` of the nodes, instead of the one in --data"},
@@ -80,13 +78,9 @@ func gpuCommand() *ucli.Command {
 			&ucli.BoolFlag{Name: "typical-only", Usage: "write only the typical pods of the files beside --out, " +
 				"for a network that was trained on them"},
 			&ucli.BoolFlag{Name: "print-config", Usage: "print the configuration and exit"},
-			&ucli.StringFlag{Name: "encoder", Value: string(d.Encoder), Usage: "`NAME`: gnn, mlp (no messages from devices) or linear"},
-			&ucli.StringFlag{Name: "head", Value: string(d.Head), Usage: "`NAME`: dqn (greedy on the value) or actor-critic"},
-			&ucli.IntFlag{Name: "iterations", Value: d.Iterations, Usage: "`NUMBER` of iterations: each plays episodes, then learns"},
 			&ucli.Uint64Flag{Name: "seed", Value: d.Seed, Usage: "`SEED` of everything random"},
-		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, "+
-			"and gpu-acgnn or gpu-acdqn for an actor-critic", "the name of --out with .state")),
-			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"}),
+		}, fileFlags("gpu-gnn.safetensors for gnn, gpu-dqn for mlp, gpu-linear for linear, and gpu-acgnn or gpu-acdqn for an actor-critic")),
+			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"}),
 		Action: trainGPU,
 	}
 }

@@ -29,11 +29,10 @@ func trainGPU(c *ucli.Context) (err error) {
 	}
 	var resume *run.State
 	if c.Bool("resume") {
-		// --encoder and --head are part of the file's default name.
-		if resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "iterations", "seed", "start"}); err != nil {
+		if resume, err = loadState(c, filesOf(c, gpuVariant(cfg)).state, []string{"config", "seed", "start"}); err != nil {
 			return err
 		}
-		if cfg, err = resumedGPU(c, resume, cfg); err != nil {
+		if cfg, err = value.Resumed(resume); err != nil {
 			return err
 		}
 	}
@@ -57,7 +56,7 @@ func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runF
 		}
 		if err := t.CheckStart(); err != nil { // before anything is written
 			return exit.New(exit.Usage, fmt.Errorf("--start %s: %w", start, err),
-				"name a network of the same architecture, or choose its encoder, head, hidden and features with flags and --config")
+				"name a network of the same architecture, or choose its encoder, head, hidden and features with --config")
 		}
 	}
 	if err := cli.Writable(f.out); err != nil {
@@ -76,19 +75,6 @@ func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runF
 	}
 	x := training{trainer: &t, options: &t.Options, unit: "iteration", steps: t.Config.Iterations, save: save}
 	return errors.Join(x.run(c, f, events), events.Close())
-}
-
-// resumedGPU returns the configuration of a stored run. It is an error if a flag names another network.
-func resumedGPU(c *ucli.Context, s *run.State, flags value.Config) (value.Config, error) {
-	cfg, err := value.Resumed(s)
-	if err != nil {
-		return cfg, err
-	}
-	if c.IsSet("encoder") && flags.Encoder != cfg.Encoder || c.IsSet("head") && flags.Head != cfg.Head {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("the stored run trains a network with encoder %s and head %s", cfg.Encoder, cfg.Head),
-			"leave --encoder and --head out, or name another --out")
-	}
-	return cfg, nil
 }
 
 // gpuVariant returns the name of the configuration's network.
@@ -112,15 +98,8 @@ func gpuConfig(c *ucli.Context) (value.Config, error) {
 			return cfg, exit.New(exit.Usage, err, "gnntrain gpu --print-config prints such a file")
 		}
 	}
-	for name, set := range map[string]func(){
-		"encoder":    func() { cfg.Encoder = checkpoint.Encoder(c.String("encoder")) },
-		"head":       func() { cfg.Head = checkpoint.Head(c.String("head")) },
-		"iterations": func() { cfg.Iterations = c.Int("iterations") },
-		"seed":       func() { cfg.Seed = c.Uint64("seed") },
-	} {
-		if c.IsSet(name) {
-			set()
-		}
+	if c.IsSet("seed") {
+		cfg.Seed = c.Uint64("seed")
 	}
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit.New(exit.Usage, err, "see gnntrain gpu --help")

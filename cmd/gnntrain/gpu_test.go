@@ -37,12 +37,11 @@ func gpuTrace(t *testing.T) string {
 func TestTrainGPU(t *testing.T) {
 	t.Chdir(t.TempDir())
 	config := filepath.Join(t.TempDir(), "c.yaml")
-	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: gnn\niterations: 9\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: "+
+	if err := os.WriteFile(config, []byte("hidden: 8\nencoder: mlp\nhead: actor-critic\niterations: 2\nupdates: 5\nsnapshotEvery: 10\nevaluateEvery: "+
 		"1\nevaluateWorkloads: 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--config", config, "--encoder", "mlp", "--head",
-		"actor-critic", "--iterations", "2")
+	code, stdout, errs := gnntrain(t, context.Background(), "gpu", "--data", gpuTrace(t), "--config", config)
 	if code != exit.OK || !strings.Contains(stdout, "wrote gpu-acdqn.safetensors") {
 		t.Fatalf("code %d: %s%s", code, stdout, errs)
 	}
@@ -98,10 +97,9 @@ func TestTrainGPUAndResume(t *testing.T) {
 	stopped, stop := context.WithCancel(ctx)
 	stop()
 	train(stopped, exit.Interrupted, "--resume", "--config", config)
-	train(ctx, exit.Usage, "keeps its configuration", "--encoder", "mlp", "--resume", "--iterations", "9")
+	train(ctx, exit.Usage, "keeps its configuration", "--resume", "--out", "gpu-dqn.safetensors", "--seed", "9")
 	train(ctx, exit.Usage, "there is no state of a run", "--resume")
-	train(ctx, exit.Usage, "trains a network with encoder mlp", "--resume", "--out", "gpu-dqn.safetensors", "--encoder", "linear")
-	train(ctx, exit.OK, "wrote gpu-dqn.safetensors", "--encoder", "mlp", "--resume")
+	train(ctx, exit.OK, "wrote gpu-dqn.safetensors", "--resume", "--out", "gpu-dqn.safetensors")
 	a, err := checkpoint.Load("whole.safetensors")
 	if err != nil {
 		t.Fatal(err)
@@ -141,13 +139,11 @@ func TestTrainGPUErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, empty := gpuTrace(t), t.TempDir()
 	for args, say := range map[string]string{
-		"":                                         "there is no trace to learn on",
-		"--data " + empty:                          "holds no openb_pod_list_*.csv",
-		"--data " + dir + " more":                  "unexpected argument",
-		"--data " + dir + " --encoder cnn":         "encoder \"cnn\" is not known",
-		"--data " + dir + " --iterations 0":        "iterations: 0",
-		"--data " + dir + " --seed 0":              "seed is 0: choose 1 to 1073741823",
-		"--data " + dir + " --config nowhere.yaml": "nowhere.yaml",
+		"":                            "there is no trace to learn on",
+		"--data " + empty:             "holds no openb_pod_list_*.csv",
+		"--data " + dir + " more":     "unexpected argument",
+		"--data " + dir + " --seed 0": "seed is 0: choose 1 to 1073741823",
+		"--data " + dir + " --config nowhere.yaml":                           "nowhere.yaml",
 		"--data " + dir + " --pods " + dir + "/openb_node_list_gpu_node.csv": "openb_node_list_gpu_node.csv",
 	} {
 		code, _, errs := gnntrain(t, context.Background(), append([]string{"gpu"}, strings.Fields(args)...)...)

@@ -40,18 +40,11 @@ func app() *ucli.App {
 		Commands: append(commands(), cli.Manual()),
 		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), flags.All()),
 			cli.Group{Flags: "steps seed teacher online"},
-			cli.Group{Heading: "files and progress", Flags: "state events progress log-scrolling"},
+			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames},
-			cli.Group{Heading: "network and objective",
-				Flags: "hidden-layers residual reward reward-scale gamma half-life unscheduled-cost evaluate-every evaluate-seeds"},
-			cli.Group{Heading: "learning", Flags: "method learning-rate batch-size clip-norm"},
-			cli.Group{Heading: "imitation", Flags: "use-heuristic imitation imitation-coefficient margin margin-weight margin-floor"},
-			cli.Group{Heading: "rollouts", Flags: "tries random-tries try-envs try-every try-horizon try-memory try-scale try-updates " +
-				"try-wait-placements anchor averaging"},
-			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay epsi-share final-epsi n-step priority-exponent replay-buffer-size " +
-				"replay-bytes target-update-frequency update-frequency"},
-			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate critic-apart critic-warmup clip entropy envs " +
-				"epochs gae-lambda group rollout target-kl value-clip value-coefficient"}),
+			cli.Group{Heading: "learning", Flags: "method hidden-layers residual gamma learning-rate batch-size use-heuristic"},
+			cli.Group{Heading: "deep Q-learning", Flags: "init-epsi epsi-decay replay-buffer-size target-update-frequency update-frequency"},
+			cli.Group{Heading: "actor-critic", Flags: "actor-learning-rate critic-learning-rate"}),
 		Action: dispatch,
 	}
 }

@@ -28,6 +28,9 @@ import (
 	"gnnsched/scheduler/policy/neural"
 )
 
+// guardPatience is the number of networks in a row that the guard refuses before learning goes back to the last one that passed.
+const guardPatience = 4
+
 // learnOnline is the action with --online. It ends when stdin does, or with a signal, and saves the network either way. A scheduler that
 // gets a signal ends the stream.
 func learnOnline(c *ucli.Context) (err error) {
@@ -64,10 +67,8 @@ func learnOnline(c *ucli.Context) (err error) {
 		return k.Save(out)
 	}
 	t.Note = func(line string) { fmt.Fprintln(os.Stderr, line) }
-	if t.State = c.String("state"); t.State == "" {
-		t.State = out + ".online"
-	}
-	t.Guard = online.Guard{Tolerance: c.Float64(flags.Tolerance), Patience: c.Int(flags.GuardPatience)}
+	t.State = out + ".online"
+	t.Guard = online.Guard{Tolerance: c.Float64(flags.Tolerance), Patience: guardPatience}
 	if t.Guard.Exam, err = guardExam(c, job); err != nil {
 		return err
 	}
@@ -163,8 +164,7 @@ func guardExam(c *ucli.Context, job learn.Job) (online.Exam, error) {
 	}
 	held, err := run.NewHeldOut(job.Evaluation(), n)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, fmt.Sprintf("name another scenario with --%s, or switch the episodes off with --%s 0",
-			flags.GuardScenario, flags.GuardEpisodes))
+		return nil, exit.New(exit.Usage, err, fmt.Sprintf("switch the episodes off with --%s 0", flags.GuardEpisodes))
 	}
 	return online.HeldOut{HeldOut: held, Unscheduled: job.Unscheduled}, nil
 }

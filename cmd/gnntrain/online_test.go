@@ -172,12 +172,13 @@ func TestOnlineActorCritic(t *testing.T) {
 	learned := func(args ...string) *checkpoint.Checkpoint {
 		c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8},
 			rand.New(rand.NewPCG(1, 1)))
+		c.Manifest.Config = []byte(`{"ppo": {"rollout": 64, "targetKL": 0}}`)
 		file, events := filepath.Join(t.TempDir(), "net.safetensors"), t.TempDir()
 		if err := c.Save(file); err != nil {
 			t.Fatal(err)
 		}
-		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events, "--rollout", "64",
-			"--guard-episodes", "2", "--guard-scenario", "hetero80"}, args...)...)
+		code, stderr := trainOnline(t, steps(t, 200, c.Fingerprint()), append([]string{"--init", file, "--events", events,
+			"--guard-episodes", "2", "--tolerance", "100"}, args...)...)
 		if code != exit.OK {
 			t.Fatalf("code %d: %s", code, stderr)
 		}
@@ -188,11 +189,11 @@ func TestOnlineActorCritic(t *testing.T) {
 		rows(t, events, "online/value_loss", "online/entropy", "online/approx_kl")
 		return c
 	}
-	c := learned("--target-kl", "0", "--tolerance", "100")
+	c := learned()
 	if m := c.Manifest.Training; m["onlineUpdates"] != 1 {
 		t.Errorf("figures %v", m)
 	}
-	slow := learned("--target_kl", "0", "--tolerance", "100", "--actor_learning_rate", "1e-9", "--critic-learning-rate", "1e-9")
+	slow := learned("--actor_learning_rate", "1e-9", "--critic-learning-rate", "1e-9")
 	if moved := distance(slow); moved > 1e-6 {
 		t.Errorf("the weights moved by %v, whatever the learning rates", moved)
 	}
@@ -230,12 +231,9 @@ func TestOnlineRefuses(t *testing.T) {
 	}{
 		{nil, "", exit.Usage, "--init"},
 		{[]string{"--init", "none"}, "", exit.Checkpoint, "none"},
-		{[]string{"--init", other, "--entropy", "-1"}, "", exit.Usage, "entropy"},
+		{[]string{"--init", other, "--critic-learning-rate", "-1"}, "", exit.Usage, "critic"},
 		{[]string{"--init", good, "--tolerance", "-1"}, "", exit.Usage, "tolerance"},
 		{[]string{"--init", good, "--guard-episodes", "-1"}, "", exit.Usage, "guard-episodes"},
-		{[]string{"--init", good, "--guard-patience", "0"}, "", exit.Usage, "guard-patience"},
-		{[]string{"--init", good, "--wait-cost", "-1"}, "", exit.Usage, "waitCost"},
-		{[]string{"--init", good, "--guard-scenario", "nowhere"}, "", exit.Usage, "no scenario"},
 		{[]string{"--init", good, "--gamma", "2"}, "", exit.Usage, "gamma"},
 		{[]string{"--init", good}, "hello", exit.Usage, "not a stream of steps"},
 	} {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,8 @@ type runFiles struct{ out, state, events string }
 
 // filesOf returns the paths of the flags, or their defaults.
 func filesOf(c *ucli.Context, variant string) runFiles {
-	f := runFiles{c.String("out"), c.String("state"), c.String("events")}
-	if f.out == "" {
-		f.out = variant + ".safetensors"
-	}
-	if f.state == "" {
-		f.state = f.out + ".state"
-	}
+	f := runFiles{out: cmp.Or(c.String("out"), variant+".safetensors"), events: c.String("events")}
+	f.state = f.out + ".state"
 	if f.events == "" {
 		base := filepath.Base(f.out)
 		f.events = filepath.Join("logs", strings.TrimSuffix(base, filepath.Ext(base)))

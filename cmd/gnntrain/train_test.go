@@ -102,7 +102,7 @@ func TestTrainOnRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, events := filepath.Join(t.TempDir(), "my.safetensors"), filepath.Join(t.TempDir(), "events")
-	args := []string{"--variant", "acdqn", "--steps", "200", "--evaluate-every", "100", "--hidden-layers", "8", "--trace", dir, "--out", out,
+	args := []string{"--variant", "acdqn", "--steps", "200", "--hidden-layers", "8", "--trace", dir, "--out", out,
 		"--events", events}
 	code, stdout, errs := gnntrain(t, context.Background(), args...)
 	if code != exit.OK || !strings.Contains(errs,

@@ -125,7 +125,10 @@ func TestRolloutsOnWorkers(t *testing.T) {
 	train := func(name string, more ...string) *exec.Cmd {
 		return command(t, dir, append([]string{"--out", name, "--events", name + ".logs", "--queue", filepath.Join(dir, "queue")}, more...)...)
 	}
-	longer := train("longer", "--config", "my.yaml", "--try-horizon", "9")
+	if err := os.WriteFile(filepath.Join(dir, "longer.yaml"), []byte(strings.Replace(rolledRun, "horizon: 8", "horizon: 9", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	longer := train("longer", "--config", "longer.yaml")
 	if err := longer.Start(); err != nil {
 		t.Fatal(err)
 	}

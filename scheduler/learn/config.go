@@ -29,8 +29,6 @@ type Config struct {
 type Method interface {
 	// Name returns the method's name in a sentence.
 	Name() string
-	// OnlineFlags returns the names of the hyperparameters' flags that matter in online learning.
-	OnlineFlags() []string
 	// Check returns an error about a network that the method cannot train.
 	Check(a checkpoint.Architecture) error
 	// Validate reports the first hyperparameter out of range. batch is the run's batch size.

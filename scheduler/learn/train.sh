@@ -12,8 +12,8 @@ mkdir -p $made
 
 run() { # a network's name, a seed, and the network whose rule it begins with, if any
 	local name=$1 run=$1-$2 out=.cache/train/$1-$2 rule=${3:-} inputs=() job=(--seed "$2")
-	local written=(--out "$out.safetensors" --state "$out.state" --events "logs/$run" --log-scrolling)
-	if [ -n "$RESUME" ] && [ -e "$out.safetensors" ] && ! [ -e "$out.state" ]; then
+	local written=(--out "$out.safetensors" --events "logs/$run" --log-scrolling)
+	if [ -n "$RESUME" ] && [ -e "$out.safetensors" ] && ! [ -e "$out.safetensors.state" ]; then
 		echo "$run: has ended"
 		return
 	fi
@@ -26,7 +26,7 @@ run() { # a network's name, a seed, and the network whose rule it begins with, i
 	gnn | dqn | acgnn | acdqn) job+=(--variant "$name" --config scheduler/learn/runs/balance.yaml --residual "$rule") ;;
 	*) job+=(--config "scheduler/learn/runs/$name.yaml") ;;
 	esac
-	if [ -n "$RESUME" ] && [ -e "$out.state" ]; then
+	if [ -n "$RESUME" ] && [ -e "$out.safetensors.state" ]; then
 		job=(--resume) # the state has the job
 	else
 		rm -f "$out".* "logs/$run/train.log"

@@ -17,14 +17,14 @@ type Config struct {
 	// Exploration: with probability epsilon the node is random. Epsilon falls linearly over
 	// EpsilonShare of the steps or, if EpsilonDecay is set, by that factor at every placement.
 	InitEpsilon  float64 `json:"initEpsilon" flag:"init-epsi" usage:"share of random placements at the start"`
-	FinalEpsilon float64 `json:"finalEpsilon" flag:"final-epsi" usage:"share of random placements at the end"`
-	EpsilonShare float64 `json:"epsilonShare" flag:"epsi-share" usage:"share of the steps over which exploration falls linearly"`
+	FinalEpsilon float64 `json:"finalEpsilon"` // share of random placements at the end
+	EpsilonShare float64 `json:"epsilonShare"` // share of the steps over which exploration falls linearly
 	EpsilonDecay float64 `json:"epsilonDecay" flag:"epsi-decay" usage:"factor on exploration at every placement; 0 for the linear fall"`
 
-	NStep                 int     `json:"nStep" flag:"n-step" usage:"number of rewards summed before bootstrapping"`
+	NStep                 int     `json:"nStep"` // number of rewards summed before bootstrapping
 	ReplayBufferSize      int     `json:"replayBufferSize" flag:"replay-buffer-size" usage:"number of transitions in the replay memory"`
-	ReplayBytes           string  `json:"replayBytes" flag:"replay-bytes" usage:"most bytes that the states in the replay memory take, such as 512MiB; the oldest transitions go first"`
-	PriorityExponent      float64 `json:"priorityExponent" flag:"priority-exponent" usage:"exponent of the priorities in experience replay; 0 draws uniformly"`
+	ReplayBytes           string  `json:"replayBytes"`      // most bytes that the states in the replay memory take, such as 512MiB
+	PriorityExponent      float64 `json:"priorityExponent"` // exponent of the priorities in experience replay; 0 draws uniformly
 	UpdateFrequency       int     `json:"updateFrequency" flag:"update-frequency" usage:"placements between updates"`
 	TargetUpdateFrequency int     `json:"targetUpdateFrequency" flag:"target-update-frequency" usage:"updates between copies to the target network"`
 }
@@ -39,12 +39,6 @@ func Defaults() Config {
 
 // Name returns the method's name in a sentence.
 func (Config) Name() string { return "deep Q-learning" }
-
-// OnlineFlags returns the names of the flags that matter when a running scheduler is the source of
-// the steps. That scheduler explores by itself.
-func (Config) OnlineFlags() []string {
-	return []string{"n-step", "replay-buffer-size", "replay-bytes", "priority-exponent", "update-frequency", "target-update-frequency"}
-}
 
 // Check returns an error about a network that deep Q-learning cannot train.
 func (Config) Check(a checkpoint.Architecture) error {

@@ -11,11 +11,11 @@ import (
 // Config holds the hyperparameters of evolution strategies. The learning rate is the part of a generation's mean noise, weighted by
 // what it gained, that the weights move by.
 type Config struct {
-	Pairs     int     `json:"pairs" flag:"pairs" usage:"pairs of networks in a generation: one has some noise on its weights, the other the same noise with the other sign"`
-	Episodes  int     `json:"episodes" flag:"generation-episodes" usage:"episodes of a generation; every network plays all of them"`
-	Noise     float64 `json:"noise" flag:"noise" usage:"standard deviation of the noise on a weight"`
-	Waits     float64 `json:"waits" flag:"es-wait-cost" usage:"what one percent more of waiting pods costs, against one percent more of the objective"`
-	Averaging float64 `json:"averaging" flag:"es-averaging" usage:"share of the latest weights in the average that is evaluated, at each generation"`
+	Pairs     int     `json:"pairs"`     // pairs of networks in a generation: one has some noise on its weights, the other the same noise with the other sign
+	Episodes  int     `json:"episodes"`  // episodes of a generation; every network plays all of them
+	Noise     float64 `json:"noise"`     // standard deviation of the noise on a weight
+	Waits     float64 `json:"waits"`     // what one percent more of waiting pods costs, against one percent more of the objective
+	Averaging float64 `json:"averaging"` // share of the latest weights in the average that is evaluated, at each generation
 	// Parameters begin the names of the parameters of which those weights are learned that read the set rule; all others stay as they are.
 	Parameters []string `json:"parameters"`
 }
@@ -27,9 +27,6 @@ func Defaults() Config {
 
 // Name returns the method's name in a sentence.
 func (Config) Name() string { return "evolution strategies" }
-
-// OnlineFlags returns nothing: a running scheduler plays no episode twice.
-func (Config) OnlineFlags() []string { return nil }
 
 // Check returns an error if the network has none of the parameters.
 func (c Config) Check(a checkpoint.Architecture) error {

@@ -13,11 +13,8 @@ import (
 // useHeuristic is the flag that switches all imitation off.
 const useHeuristic = "use-heuristic"
 
-// byRollouts is the old spelling of --method rollouts.
-const byRollouts = "by-rollouts"
-
-// All returns the flags of all hyperparameters. They have no default values: Apply sets what the user
-// gives and leaves the rest.
+// All returns the flags of the hyperparameters that people change most; the file of --config has all. They have no
+// default values: Apply sets what the user gives and leaves the rest.
 func All() []cli.Flag {
 	var out []cli.Flag
 	first, other := defaults("gnn"), defaults("acgnn")
@@ -33,15 +30,12 @@ func All() []cli.Flag {
 			out = append(out, &cli.IntFlag{Name: name, Usage: usage, DefaultText: text})
 		case reflect.Uint64:
 			out = append(out, &cli.Uint64Flag{Name: name, Usage: usage, DefaultText: text})
-		case reflect.Bool:
-			out = append(out, &cli.BoolFlag{Name: name, Usage: usage, DefaultText: text})
 		case reflect.String:
 			out = append(out, &cli.StringFlag{Name: name, Usage: usage, DefaultText: text})
 		default:
 			panic("flags: no flag for a field of type " + v.Type().String())
 		}
 	})
-	out = append(out, &cli.BoolFlag{Name: byRollouts, Hidden: true})
 	return append(out, &cli.BoolFlag{Name: useHeuristic, Value: true,
 		Usage: "imitate a heuristic at first; --" + useHeuristic + "=false learns without a teacher"})
 }
@@ -63,10 +57,7 @@ func Apply(c *cli.Context, config *learn.Config) {
 			v.Set(reflect.ValueOf(c.Value(name)).Convert(v.Type()))
 		}
 	})
-	if c.Bool(byRollouts) {
-		config.Method = "rollouts"
-	}
-	if c.IsSet("gamma") && !c.IsSet("half-life") {
+	if c.IsSet("gamma") {
 		config.HalfLife = 0
 	}
 	if c.IsSet(useHeuristic) && !c.Bool(useHeuristic) {

@@ -1,7 +1,6 @@
 package flags
 
 import (
-	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -9,7 +8,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/run"
 )
 
 func apply(t *testing.T, args ...string) learn.Config {
@@ -26,14 +24,10 @@ func TestApply(t *testing.T) {
 	if c := apply(t); !reflect.DeepEqual(c, defaults("gnn")) {
 		t.Errorf("no flag changed the configuration to %+v", c)
 	}
-	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--reward", "step", "--critic-apart",
+	c := apply(t, "--gamma", "0.25", "--replay-buffer-size=777", "--seed", "9", "--method", "ppo",
 		"--actor-learning-rate", "0.002")
-	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Reward.Kind != run.StepReward || !c.PPO.CriticApart ||
-		c.PPO.ActorLearningRate != 0.002 {
+	if c.Gamma != 0.25 || c.DQN.ReplayBufferSize != 777 || c.Seed != 9 || c.Method != "ppo" || c.PPO.ActorLearningRate != 0.002 {
 		t.Errorf("%+v", c)
-	}
-	if c := apply(t, "--half-life", "30"); math.Abs(math.Pow(c.Discount(), 30)-0.5) > 1e-12 {
-		t.Errorf("after a half-life a reward counts %v", math.Pow(c.Discount(), 30))
 	}
 	if c := apply(t, "--use-heuristic=false"); c.Imitation.Share != 0 {
 		t.Errorf("%+v", c.Imitation)
@@ -47,7 +41,7 @@ func TestApply(t *testing.T) {
 func TestNames(t *testing.T) {
 	names := Names()
 	for _, name := range []string{
-		"hidden-layers", "init-epsi", "epsi-decay", "final-epsi", "gamma", "learning-rate", "actor-learning-rate", "critic-learning-rate",
+		"hidden-layers", "init-epsi", "epsi-decay", "gamma", "learning-rate", "actor-learning-rate", "critic-learning-rate",
 		"replay-buffer-size", "update-frequency", "target-update-frequency", "batch-size", "use-heuristic",
 	} {
 		if !slices.Contains(names, name) {

@@ -11,30 +11,19 @@ import (
 
 // The flags of online learning that are not hyperparameters.
 const (
-	waitCost      = "wait-cost"
 	Tolerance     = "tolerance"
 	GuardEpisodes = "guard-episodes"
-	GuardPatience = "guard-patience"
-	GuardScenario = "guard-scenario"
 )
 
 // Online returns the flags that gnntrain --online and a scheduler that learns have in common.
 func Online() []cli.Flag {
 	return []cli.Flag{
-		&cli.Float64Flag{Name: waitCost, Usage: "penalty in the reward, `COST` for each pod that has to wait", DefaultText: asTrained},
 		&cli.Float64Flag{Name: Tolerance, Value: 0.1,
 			Usage: "how much worse than the best network so far a network may score, as a `SHARE` of the default scoring's score"},
-		&cli.StringFlag{Name: GuardScenario, Usage: "`NAME` of the scenario on which each new network is judged",
-			DefaultText: "the one on which training chose the network"},
 		&cli.IntFlag{Name: GuardEpisodes, Value: 8, Usage: "`NUMBER` of held-out episodes on which a network is judged before the scheduler " +
 			"gets it; 0: its scores only have to be finite"},
-		&cli.IntFlag{Name: GuardPatience, Value: 4,
-			Usage: "`NUMBER` of networks in a row that the guard refuses before learning goes back to the last one that passed"},
 	}
 }
-
-// asTrained is the default that the network's manifest decides.
-const asTrained = "as the network was trained"
 
 // OnlineJob returns the valid job of learn.OnlineJob with the changes of the flags. The scheduler's
 // command checks it before it starts a trainer, which checks it again.
@@ -44,24 +33,11 @@ func OnlineJob(c *cli.Context, start *checkpoint.Checkpoint) (learn.Job, error) 
 		return job, err
 	}
 	Apply(c, &job.Config)
-	if c.IsSet(waitCost) {
-		job.Environment.WaitCost = c.Float64(waitCost)
-	}
-	if name := c.String(GuardScenario); name != "" {
-		held, err := learn.EnvironmentByName(name)
-		if err != nil {
-			return job, fmt.Errorf("--%s: %w", GuardScenario, err)
-		}
-		job.HeldOut = &held
-	}
 	if t := c.Float64(Tolerance); !(t >= 0) {
 		return job, fmt.Errorf("--%s is %v, want 0 or more", Tolerance, t)
 	}
 	if n := c.Int(GuardEpisodes); n < 0 || n > 1000 {
 		return job, fmt.Errorf("--%s is %d, want 0 to 1000", GuardEpisodes, n)
-	}
-	if n := c.Int(GuardPatience); n < 1 || n > 1000 {
-		return job, fmt.Errorf("--%s is %d, want 1 to 1000", GuardPatience, n)
 	}
 	return job, job.Validate()
 }

@@ -9,26 +9,26 @@ import (
 
 // Config holds the hyperparameters of proximal policy optimisation that other methods do not have.
 type Config struct {
-	Envs int `json:"envs" flag:"envs" usage:"number of the simulator's clusters side by side"`
+	Envs int `json:"envs"` // number of the simulator's clusters side by side
 	// Group is how many environments play the same episodes. The advantage of a decision is then
 	// relative to the mean over the group at the same time. That takes out most of the noise,
 	// which comes from the arrivals that they share (Mao et al. 2019, input-driven environments).
-	Group   int `json:"group" flag:"group" usage:"number of these that play the same episodes, so that their advantages can be compared; 1 for no comparison"`
-	Rollout int `json:"rollout" flag:"rollout" usage:"placements in each of these clusters between updates"`
-	Epochs  int `json:"epochs" flag:"epochs" usage:"number of passes over a rollout"`
+	Group   int `json:"group"`   // number of these that play the same episodes, so that their advantages can be compared; 1 for no comparison
+	Rollout int `json:"rollout"` // placements in each of these clusters between updates
+	Epochs  int `json:"epochs"`  // number of passes over a rollout
 
 	ActorLearningRate  float64 `json:"actorLearningRate" flag:"actor-learning-rate" usage:"learning rate of all but the critic's own layers; 0 for --learning-rate"`
 	CriticLearningRate float64 `json:"criticLearningRate" flag:"critic-learning-rate" usage:"learning rate of the critic's own layers; 0 for --learning-rate"`
 	// CriticApart keeps the critic's gradient out of the layers that it shares with the policy.
 	// It is by far the larger one there, and Adam would scale the policy's steps down with it.
-	CriticApart bool `json:"criticApart" flag:"critic-apart" usage:"keep the critic's gradient out of the layers that it shares with the policy"`
+	CriticApart bool `json:"criticApart"` // keep the critic's gradient out of the layers that it shares with the policy
 
-	Lambda    float64 `json:"lambda" flag:"gae-lambda" usage:"lambda of generalised advantage estimation"`
-	Clip      float64 `json:"clip" flag:"clip" usage:"how far updates may move the probability of an action, as a ratio"`
-	ValueClip float64 `json:"valueClip" flag:"value-clip" usage:"how far updates may move a value; 0 for no limit"`
-	ValueCoef float64 `json:"valueCoefficient" flag:"value-coefficient" usage:"weight of the critic's loss"`
-	Entropy   float64 `json:"entropy" flag:"entropy" usage:"bonus for the policy's entropy at the start; it falls linearly to 0"`
-	TargetKL  float64 `json:"targetKL" flag:"target-kl" usage:"KL divergence from the rollout's policy at which its updates end; 0 for no limit"`
+	Lambda    float64 `json:"lambda"`           // lambda of generalised advantage estimation
+	Clip      float64 `json:"clip"`             // how far updates may move the probability of an action, as a ratio
+	ValueClip float64 `json:"valueClip"`        // how far updates may move a value; 0 for no limit
+	ValueCoef float64 `json:"valueCoefficient"` // weight of the critic's loss
+	Entropy   float64 `json:"entropy"`          // bonus for the policy's entropy at the start; it falls linearly to 0
+	TargetKL  float64 `json:"targetKL"`         // KL divergence from the rollout's policy at which its updates end; 0 for no limit
 }
 
 // Defaults returns the values that a run starts from.
@@ -41,15 +41,6 @@ func Defaults() Config {
 
 // Name returns the method's name in a sentence.
 func (Config) Name() string { return "the actor-critic" }
-
-// OnlineFlags returns the names of the flags that matter when a running scheduler is the source of
-// the steps. The others are about the simulator's clusters.
-func (Config) OnlineFlags() []string {
-	return []string{
-		"actor-learning-rate", "critic-learning-rate", "rollout", "epochs", "critic-apart",
-		"gae-lambda", "clip", "value-clip", "value-coefficient", "entropy", "target-kl",
-	}
-}
 
 // Check returns an error about a network that is no actor-critic.
 func (Config) Check(a checkpoint.Architecture) error {

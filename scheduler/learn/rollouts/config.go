@@ -9,23 +9,23 @@ import (
 
 // Config holds the hyperparameters of policy iteration with rollouts.
 type Config struct {
-	Envs       int `json:"envs" flag:"try-envs" usage:"number of the simulator's clusters side by side"`
-	Every      int `json:"every" flag:"try-every" usage:"placements in each of these clusters between two decisions that are learned from"`
-	Candidates int `json:"candidates" flag:"tries" usage:"candidates to try at a decision"`
-	Random     int `json:"random" flag:"random-tries" usage:"how many of them are random; the others are those that the network likes best"`
-	Horizon    int `json:"horizon" flag:"try-horizon" usage:"placements of a rollout"`
+	Envs       int `json:"envs"`       // number of the simulator's clusters side by side
+	Every      int `json:"every"`      // placements in each of these clusters between two decisions that are learned from
+	Candidates int `json:"candidates"` // candidates to try at a decision
+	Random     int `json:"random"`     // how many of them are random; the others are those that the network likes best
+	Horizon    int `json:"horizon"`    // placements of a rollout
 	// WaitPlacements is the cost that a waiting pod adds to a rollout, whose cost is a sum over placements.
 	// The environment's waitCost, in units of the objective, is what it takes from the reward of one placement.
-	WaitPlacements float64 `json:"waitPlacements" flag:"try-wait-placements" usage:"a pod that has to wait in a rollout costs as much as this many placements with an objective of 1"`
+	WaitPlacements float64 `json:"waitPlacements"` // a pod that has to wait in a rollout costs as much as this many placements with an objective of 1
 	// Anchor keeps the network near its teacher where rollouts tell little: their noise is many times larger
 	// than the differences between good candidates.
-	Anchor    float64 `json:"anchor" flag:"anchor" usage:"weight of the teacher's scores of all candidates in the loss, beside the rollouts"`
-	Memory    int     `json:"memory" flag:"try-memory" usage:"latest decisions, from which updates draw"`
-	Updates   int     `json:"updates" flag:"try-updates" usage:"updates after each decision of all clusters"`
-	Averaging float64 `json:"averaging" flag:"averaging" usage:"share of the learning network in the average that plays, at each update"`
+	Anchor    float64 `json:"anchor"`    // weight of the teacher's scores of all candidates in the loss, beside the rollouts
+	Memory    int     `json:"memory"`    // latest decisions, from which updates draw
+	Updates   int     `json:"updates"`   // updates after each decision of all clusters
+	Averaging float64 `json:"averaging"` // share of the learning network in the average that plays, at each update
 	// Scale says what a decision's worths, and the teacher's scores, are divided by: byRun (the default) or byDecision. By the run, the
 	// loss counts what a choice is worth, so the few decisions on which much depends, such as those that overload a link, can rule it.
-	Scale string `json:"scale,omitempty" flag:"try-scale" usage:"what worths are divided by: run, the spread of all decisions; or decision, that of each by itself"`
+	Scale string `json:"scale,omitempty"` // what worths are divided by: run, the spread of all decisions; or decision, that of each by itself
 }
 
 // What Config.Scale may be.
@@ -42,9 +42,6 @@ func Defaults() Config {
 
 // Name returns the method's name in a sentence.
 func (Config) Name() string { return "policy iteration with rollouts" }
-
-// OnlineFlags returns nothing: there are no rollouts in a running scheduler.
-func (Config) OnlineFlags() []string { return nil }
 
 // Check returns nil: rollouts train every network that scores candidates.
 func (Config) Check(checkpoint.Architecture) error { return nil }

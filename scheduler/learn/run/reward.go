@@ -33,10 +33,10 @@ var rewardKinds = []string{string(PlacementReward), string(StepReward), string(S
 
 // Reward says which reward a placement gets.
 type Reward struct {
-	Kind RewardKind `json:"kind" flag:"reward" usage:"reward of a placement: placement (fall of the cost by it), step (departures too), shaped (step, discounted right) or level (minus the next cost)"`
+	Kind RewardKind `json:"kind"`
 	// Scale, times the number of nodes, brings the reward to about one: the more nodes a cluster
 	// has, the less a placement changes its cost.
-	Scale float64 `json:"scale" flag:"reward-scale" usage:"factor on the reward, besides the number of nodes"`
+	Scale float64 `json:"scale"` // factor on the reward, besides the number of nodes
 }
 
 func (r Reward) validate() error {

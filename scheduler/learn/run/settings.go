@@ -28,10 +28,10 @@ type Settings struct {
 
 	Gamma float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	// HalfLife, if it is not 0, takes the place of Gamma: see Discount.
-	HalfLife     float64 `json:"halfLife,omitempty" flag:"half-life" usage:"number of placements after which a reward counts half; it takes the place of --gamma unless it is 0"`
+	HalfLife     float64 `json:"halfLife,omitempty"` // placements after which a reward counts half
 	LearningRate float64 `json:"learningRate" flag:"learning-rate" usage:"learning rate of Adam at the start; it falls linearly to a tenth"`
 	BatchSize    int     `json:"batchSize" flag:"batch-size" usage:"number of decisions in an update"`
-	ClipNorm     float64 `json:"clipNorm" flag:"clip-norm" usage:"largest norm of the gradient"`
+	ClipNorm     float64 `json:"clipNorm"` // largest norm of the gradient
 
 	Reward    Reward    `json:"reward"`
 	Imitation Imitation `json:"imitation"`
@@ -48,14 +48,14 @@ type Settings struct {
 // Warmup of the steps only the critic learns, until it knows the value of the cloned policy.
 type Imitation struct {
 	Teacher string  `json:"teacher" flag:"teacher" usage:"policy to imitate: the name of a heuristic, the file of a linear policy, or two shipped networks such as gpu-gnn+acdqn"`
-	Share   float64 `json:"share" flag:"imitation" usage:"share of the steps that imitate the teacher; 0 for none"`
+	Share   float64 `json:"share"` // share of the steps that imitate the teacher; 0 for none
 
-	Margin       float64 `json:"margin" flag:"margin" usage:"lead over the other nodes that the margin loss demands for the teacher's choice, in units of Q"`
-	MarginWeight float64 `json:"marginWeight" flag:"margin-weight" usage:"weight of the margin loss at the start"`
-	MarginFloor  float64 `json:"marginFloor" flag:"margin-floor" usage:"smallest weight of the margin loss"`
+	Margin       float64 `json:"margin"`       // lead over the other nodes that the margin loss demands for the teacher's choice, in units of Q
+	MarginWeight float64 `json:"marginWeight"` // weight of the margin loss at the start
+	MarginFloor  float64 `json:"marginFloor"`  // smallest weight of the margin loss
 
-	Warmup      float64 `json:"warmup" flag:"critic-warmup" usage:"share of the steps, after cloning, in which only the critic learns"`
-	Coefficient float64 `json:"coefficient" flag:"imitation-coefficient" usage:"weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0"`
+	Warmup      float64 `json:"warmup"`      // share of the steps, after cloning, in which only the critic learns
+	Coefficient float64 `json:"coefficient"` // weight of cloning in PPO's loss at the start of PPO; it falls linearly to 0
 }
 
 // Teaching returns the imitation with the teacher that counts: of a network that begins as a
@@ -73,9 +73,9 @@ func (i Imitation) Taught() bool { return i.Share > 0 || i.Coefficient > 0 }
 
 // Selection says how the best network of a run is chosen.
 type Selection struct {
-	EvaluateEvery int     `json:"evaluateEvery" flag:"evaluate-every" usage:"placements between evaluations"`
-	EvaluateSeeds int     `json:"evaluateSeeds" flag:"evaluate-seeds" usage:"number of held-out episodes in an evaluation"`
-	Unscheduled   float64 `json:"unscheduledCost" flag:"unscheduled-cost" usage:"weight of the fraction of pods left over, against the objective, when the best network is chosen"`
+	EvaluateEvery int     `json:"evaluateEvery"`   // placements between evaluations
+	EvaluateSeeds int     `json:"evaluateSeeds"`   // number of held-out episodes in an evaluation
+	Unscheduled   float64 `json:"unscheduledCost"` // weight of the fraction of pods left over, against the objective, when the best network is chosen
 }
 
 // Validate reports the first value out of range. Variant and method are not checked.
