@@ -103,10 +103,10 @@ func (c *Candidates) Measure() {
 	c.skew, c.available = moments{}, available{}
 	c.measured.known, c.racks.known, c.ordinary.known = false, false, false
 	c.Shares = c.Shares[:0]
-	r := c.Pod.Requests
+	r := c.Pod.Requests.Counted()
 	for _, v := range c.Rows {
 		u := &c.Usage[v]
-		s := Share{u.CPU, u.Memory, ratio(r.MilliCPU, u.MilliCPU), ratio(r.Memory, u.MemoryBytes)}
+		s := Share{u.CPU, u.Memory, float32(cluster.Fraction(r.MilliCPU, u.MilliCPU)), float32(cluster.Fraction(r.Memory, u.MemoryBytes))}
 		c.cpu.Add(float64(s.CPU))
 		c.memory.Add(float64(s.Memory))
 		c.skew.Add(float64(s.CPU - s.Memory))

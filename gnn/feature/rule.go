@@ -90,7 +90,7 @@ func deviationOf(s cluster.Sums) deviation { return deviation{s.Mean(), s.Std()}
 
 // NewRule returns the rule for a pod. running is the most CPU and memory that one pod on an available node requests.
 func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources) Rule {
-	f := Rule{request: pod.Requests, largest: pod.Requests}
+	f := Rule{request: pod.Requests.Counted(), largest: pod.Requests.Counted()}
 	f.largest.MilliCPU, f.largest.Memory = max(f.largest.MilliCPU, running.MilliCPU), max(f.largest.Memory, running.Memory)
 	var offered, used cluster.Resources
 	for _, n := range nodes {
@@ -98,11 +98,11 @@ func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources)
 			continue
 		}
 		f.Nodes++
-		cpu, memory := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+		cpu, memory := cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory)
 		f.CPU.Add(cpu)
 		f.Memory.Add(memory)
 		f.skew.Add(cpu - memory)
-		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Requested)
+		offered, used = offered.Plus(n.Allocatable), used.Plus(n.Counted())
 		if k := &f.kinds; k.n < len(k.offers) && k.at(n.Allocatable) < 0 {
 			k.offers[k.n] = n.Allocatable
 			k.n++
@@ -112,7 +112,7 @@ func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources)
 	f.mean = cluster.Resources{MilliCPU: offered.MilliCPU / count, Memory: offered.Memory / count}
 	if used.Pods > 0 {
 		each := cluster.Resources{MilliCPU: used.MilliCPU / used.Pods, Memory: used.Memory / used.Pods}
-		f.podSize = logSize(f.size(pod.Requests), f.size(each))
+		f.podSize = logSize(f.size(f.request), f.size(each))
 	}
 	for i := range f.kinds.n {
 		f.kinds.sizes[i] = logSize(f.size(f.kinds.offers[i]), 1)
@@ -123,7 +123,7 @@ func NewRule(nodes []*cluster.Node, pod *cluster.Pod, running cluster.Resources)
 
 // Features writes the features of a candidate to x, in the order of RuleFeatures.
 func (f *Rule) Features(n *cluster.Node, x []float64) {
-	cpu, mem := cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+	cpu, mem := cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory)
 	dc, dm := cluster.Fraction(f.request.MilliCPU, n.Allocatable.MilliCPU), cluster.Fraction(f.request.Memory, n.Allocatable.Memory)
 	c, m := f.CPU.Moved(cpu, dc), f.Memory.Moved(mem, dm)
 	x[0] = f.Nodes * (f.cpuNow.std + f.memoryNow.std - c.Std() - m.Std())

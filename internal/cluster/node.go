@@ -29,6 +29,7 @@ type Node struct {
 	Allocatable Resources // the node's capacity for pods
 	Requested   Resources // sum of the requests of its pods; Pods is their number
 	Groups      []Group   // its pods, by equal requests, sorted by ascending Each
+	Unrequested Resources // what its pods count with in scores beyond their requests; see Resources.Counted
 
 	GPUModel string  // empty without GPUs, or if the model is unknown
 	GPUs     []int64 // used thousandths of each device; nil if devices are not known one by one
@@ -45,6 +46,9 @@ type Node struct {
 // Free returns allocatable minus requested resources. It is negative where the node is
 // overcommitted.
 func (n *Node) Free() Resources { return n.Allocatable.Minus(n.Requested) }
+
+// Counted returns what the node's pods count with in scores.
+func (n *Node) Counted() Resources { return n.Requested.Plus(n.Unrequested) }
 
 // Add adds one running pod with requests r, on the devices that ChooseDevices returns. It returns
 // these devices.
@@ -81,6 +85,9 @@ func (n *Node) change(r Resources, on DeviceSet, sign int64) {
 		n.useDevices(r, on, sign)
 	}
 	n.Requested = n.Requested.Plus(r.Times(sign))
+	if r.MilliCPU == 0 || r.Memory == 0 {
+		n.Unrequested = n.Unrequested.Plus(r.Counted().Minus(r).Times(sign))
+	}
 	n.Version = NextVersion()
 }
 

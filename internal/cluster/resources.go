@@ -49,10 +49,31 @@ func (r Resources) FitsInto(free Resources) int64 {
 
 func fits(want, free int64) bool { return want == 0 || want <= free }
 
-// Fraction returns a/b, or 0 if b is not positive: a node without a resource uses none of it.
-func Fraction(a, b int64) float64 {
-	if b <= 0 {
-		return 0
+// The amounts that a pod counts with in scores if it requests none, as in kube-scheduler: a pod uses something, whatever it requests.
+const (
+	countedMilliCPU = 100
+	countedMemory   = 200 << 20
+)
+
+// Counted returns what a pod that requests r counts with in scores: r, with upstream's amounts in place of CPU and memory that it does
+// not request. Whether a pod fits is decided by r alone.
+func (r Resources) Counted() Resources {
+	if r.MilliCPU == 0 {
+		r.MilliCPU = countedMilliCPU
 	}
-	return float64(a) / float64(b)
+	if r.Memory == 0 {
+		r.Memory = countedMemory
+	}
+	return r
+}
+
+// Fraction returns a/b. Of a resource that a node lacks (b is not positive) it is 0 for an amount of 0, and else 1: such a node is full.
+func Fraction(a, b int64) float64 {
+	switch {
+	case b > 0:
+		return float64(a) / float64(b)
+	case a > 0:
+		return 1
+	}
+	return 0
 }

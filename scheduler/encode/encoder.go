@@ -177,8 +177,8 @@ func larger(a, b cluster.Resources) cluster.Resources {
 func (e *Encoder) encodeNode(i int, n *cluster.Node) {
 	e.node = feature.Node{
 		State: n, Offered: &e.offered,
-		CPU:    cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
-		Memory: cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory),
+		CPU:    cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU),
+		Memory: cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory),
 	}
 	e.node.Star = e.stars.of(i, n)
 	feature.Fill(e.layout.Node, &e.node, e.g.NodeRow(i))

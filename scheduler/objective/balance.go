@@ -55,9 +55,9 @@ const (
 func fraction(r int, n *cluster.Node) float64 {
 	switch r {
 	case 0:
-		return cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU)
+		return cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU)
 	case 1:
-		return cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory)
+		return cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory)
 	}
 	return cluster.Fraction(n.Requested.TotalGPUMilli(), n.Allocatable.TotalGPUMilli())
 }

@@ -52,7 +52,7 @@ type zone struct{ offered, requested cluster.Resources }
 type zoneTracker struct {
 	nodes   []*cluster.Node
 	zone    []int               // by node: the row of its zone, or -1
-	counted []cluster.Resources // by node: the requests that are in the sums
+	counted []cluster.Resources // by node: what is in the sums
 	zones   []zone
 }
 
@@ -61,8 +61,8 @@ func (t *zoneTracker) Update(i int) {
 		return
 	}
 	z := &t.zones[t.zone[i]]
-	z.requested = z.requested.Plus(t.nodes[i].Requested.Minus(t.counted[i]))
-	t.counted[i] = t.nodes[i].Requested
+	z.requested = z.requested.Plus(t.nodes[i].Counted().Minus(t.counted[i]))
+	t.counted[i] = t.nodes[i].Counted()
 }
 
 func (t *zoneTracker) Cost() float64 {

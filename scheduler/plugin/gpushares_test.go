@@ -332,7 +332,7 @@ func TestTiesGoToTheFirstName(t *testing.T) {
 			best = 0
 		}
 		out := make([]int8, len(rows))
-		toNodeScores(raw, out, func(i int) string { return fmt.Sprint("n", rows[i]) }, false)
+		toNodeScores(raw, out)
 		if i := slices.Index(out, 100); rows[i] != best {
 			t.Fatalf("row %d is the best, want %d", rows[i], best)
 		}

@@ -18,7 +18,7 @@ func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float
 			out[Price] += prices[v.Name]
 		}
 		if v.Allocatable.MilliCPU > 0 {
-			load.Add(cluster.Fraction(v.Requested.MilliCPU, v.Allocatable.MilliCPU))
+			load.Add(cluster.Fraction(v.Counted().MilliCPU, v.Allocatable.MilliCPU))
 		}
 	}
 	out[Imbalance] = load.Std()

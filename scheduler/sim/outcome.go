@@ -78,8 +78,8 @@ func Measure(nodes []*cluster.Node) Outcome {
 		if !n.Available() {
 			continue
 		}
-		cpu = append(cpu, cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
-		mem = append(mem, cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory))
+		cpu = append(cpu, cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU))
+		mem = append(mem, cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory))
 		if o.Nodes++; n.Requested.Pods > 0 {
 			o.NodesInUse++
 		}

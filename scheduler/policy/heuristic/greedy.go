@@ -58,7 +58,7 @@ func (g *greedy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	}
 	tracker := objective.Track(g.objective, g.nodes)
 	now := tracker.Cost()
-	request := pod.Requests
+	request := pod.Requests.Counted()
 	request.Pods = 1
 	expected := pod.ExpectedAll()
 	for i, v := range candidates {

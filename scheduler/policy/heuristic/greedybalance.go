@@ -24,8 +24,8 @@ func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 	var cpu, mem cluster.Sums
 	for _, n := range s.Nodes {
 		if n.Available() {
-			cpu.Add(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU))
-			mem.Add(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory))
+			cpu.Add(cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU))
+			mem.Add(cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory))
 		}
 	}
 	now := cpu.Std() + mem.Std()
@@ -35,9 +35,9 @@ func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 			scores[i] = 0
 			continue
 		}
-		c := cpu.Moved(cluster.Fraction(n.Requested.MilliCPU, n.Allocatable.MilliCPU),
-			cluster.Fraction(pod.Requests.MilliCPU, n.Allocatable.MilliCPU))
-		m := mem.Moved(cluster.Fraction(n.Requested.Memory, n.Allocatable.Memory), cluster.Fraction(pod.Requests.Memory, n.Allocatable.Memory))
+		c := cpu.Moved(cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU),
+			cluster.Fraction(pod.Requests.Counted().MilliCPU, n.Allocatable.MilliCPU))
+		m := mem.Moved(cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory), cluster.Fraction(pod.Requests.Counted().Memory, n.Allocatable.Memory))
 		scores[i] = float32(float64(len(s.Nodes)) * (now - c.Std() - m.Std()))
 	}
 	return nil

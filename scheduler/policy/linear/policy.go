@@ -102,7 +102,7 @@ func (l *Policy) Name() string { return l.name }
 func (l *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
 	f := view{Rule: feature.NewRule(s.Nodes, pod, largest(s))}
 	if l.weights[zonesFeature] != 0 {
-		f.zones = newZoneView(s, pod.Requests)
+		f.zones = newZoneView(s, pod.Requests.Counted())
 	}
 	if slices.ContainsFunc(l.weights[firstUsageFeature:energyFeature], func(w float64) bool { return w != 0 }) {
 		f.usage = newUsageView(s, pod)

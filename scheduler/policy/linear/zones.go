@@ -29,7 +29,7 @@ func newZoneView(s *cluster.Snapshot, r cluster.Resources) *zoneView {
 			z.rows[n.Zone] = row
 			z.used, z.offered = append(z.used, cluster.Resources{}), append(z.offered, cluster.Resources{})
 		}
-		z.used[row], z.offered[row] = z.used[row].Plus(n.Requested), z.offered[row].Plus(n.Allocatable)
+		z.used[row], z.offered[row] = z.used[row].Plus(n.Counted()), z.offered[row].Plus(n.Allocatable)
 	}
 	z.computeGains(r, nodes)
 	return z

@@ -10,12 +10,6 @@ import (
 // maxNodeScore is the highest score of kube-scheduler's plugins.
 const maxNodeScore = 100
 
-// A pod that requests nothing counts as requesting this much when NodeResourcesFit scores.
-const (
-	defaultMilliCPU = 100
-	defaultMemory   = 200 << 20
-)
-
 // Policy plays a profile. The scores are integers as in kube-scheduler, so ties are common. A Policy has
 // no state, and several goroutines may use it at once.
 type Policy struct {
@@ -73,7 +67,7 @@ func (p *Policy) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 // node offers, after placement. The strategies that count by amount round it down;
 // RequestedToCapacityRatio rounds it, and leaves out resources that score 0.
 func (p *Policy) fitScore(n *cluster.Node, r cluster.Resources) int64 {
-	used := usedWith(n, r)
+	used := n.Counted().Plus(r.Counted())
 	var sum, weights int64
 	for i, x := range [...]amount{{used.MilliCPU, n.Allocatable.MilliCPU}, {used.Memory, n.Allocatable.Memory},
 		{used.GPU, n.Allocatable.GPU}} {
@@ -128,26 +122,6 @@ func shapeAt(shape []Point, utilization int64) int64 {
 		return from.Score*scale + (p.Score-from.Score)*scale*(utilization-from.Utilization)/(p.Utilization-from.Utilization)
 	}
 	return shape[len(shape)-1].Score * scale
-}
-
-// usedWith returns what the pods on the node and one more pod that requests r use. A pod that
-// requests nothing counts with the defaults.
-func usedWith(n *cluster.Node, r cluster.Resources) cluster.Resources {
-	used := orDefault(r, 1)
-	for _, g := range n.Groups {
-		used = used.Plus(orDefault(g.Each, g.Count))
-	}
-	return used
-}
-
-func orDefault(r cluster.Resources, count int64) cluster.Resources {
-	if r.MilliCPU == 0 {
-		r.MilliCPU = defaultMilliCPU
-	}
-	if r.Memory == 0 {
-		r.Memory = defaultMemory
-	}
-	return r.Times(count)
 }
 
 // balancedAllocation returns how much the placement brings the fractions of the node's resources closer
