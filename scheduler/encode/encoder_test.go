@@ -225,7 +225,7 @@ func TestRanges(t *testing.T) {
 			row := g.NodeRow(i)
 			inRange(t, "log size", row[5:7], -4, 4)
 			inRange(t, "flag", row[7:9], 0, 1)
-			if n.Requested.Within(n.Allocatable) {
+			if n.Counted().Within(n.Allocatable) {
 				inRange(t, "share", row[:5], 0, 1)
 			} else {
 				ordinary = false
@@ -238,7 +238,7 @@ func TestRanges(t *testing.T) {
 		}
 		for c, v := range g.Candidates {
 			inRange(t, "z", g.CandidateRow(c)[9:11], -4, 4)
-			if s.Nodes[v].Fit(pod) == cluster.Fits && s.Nodes[v].Requested.Within(s.Nodes[v].Allocatable) {
+			if s.Nodes[v].Fit(pod) == cluster.Fits && s.Nodes[v].Counted().Plus(pod.Requests.Counted()).Within(s.Nodes[v].Allocatable) {
 				inRange(t, "share after placement", g.CandidateRow(c)[:7], 0, 1)
 			}
 		}

@@ -35,7 +35,7 @@ func TestCost(t *testing.T) {
 		{"empty", []*cluster.Node{at(0, 0), at(0, 0)}, 0, 0},
 		{"cpu apart", []*cluster.Node{at(2, 5), at(6, 5)}, 0.1, 1},
 		{"both apart", []*cluster.Node{at(0, 0), at(10, 10)}, 0.5, 0.5},
-		{"three", []*cluster.Node{at(0, 0), at(0, 0), at(9, 0)}, math.Sqrt(0.18) / 2, 1.0 / 3},
+		{"three, of a pod without a request for memory", []*cluster.Node{at(0, 0), at(0, 0), at(9, 0)}, (0.9 + 0.2/10.24) * math.Sqrt2 / 6, 1.0 / 3},
 		{"control plane left out", []*cluster.Node{tainted(at(0, 0)), at(4, 4), at(4, 4), tainted(at(9, 9))}, 0, 1},
 		{"cordoned left out", []*cluster.Node{{Unschedulable: true}, at(4, 4)}, 0, 1},
 		{"nothing offered", []*cluster.Node{{}, at(0, 0)}, 0, 0},
