@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -11,14 +12,17 @@ import (
 
 	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/embed"
+	"golang.org/x/sys/unix"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/quote"
 )
 
 const (
 	etcdStartTimeout = 30 * time.Second
-	etcdQuota        = 8 << 30 // bytes; above it etcd refuses writes
-	etcdMaxRequest   = 8 << 20 // bytes of one write
+	etcdQuota        = 8 << 30   // bytes; above it etcd refuses writes
+	etcdMaxRequest   = 8 << 20   // bytes of one write
+	etcdSpace        = 130 << 20 // bytes on disk: it makes two log files of 64 MB to begin with
 	// etcdSlow is the duration from which etcd warns of slow requests. Its own default suits
 	// machines that run only etcd.
 	etcdSlow = 5 * time.Second
@@ -57,8 +61,12 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	e, err := openEtcd(c)
 	if err != nil {
 		cleanup()
-		return "", exit.New(exit.Internal, fmt.Errorf("start etcd on %s: %w", c.Dir, err),
-			"if its data is damaged, delete it with `kwokcluster down --purge`")
+		hint := "if its data is damaged, delete it with `kwokcluster down --purge --dir " + quote.Shell(cl.dir.path) + "`"
+		if left := spaceLeft(cl.dir.path); left < etcdSpace { // etcd's own error does not say so
+			err = fmt.Errorf("no space left: %d MiB are free, %d are needed: %w", left>>20, etcdSpace>>20, err)
+			hint = "free some space, or choose another directory with --dir"
+		}
+		return "", exit.New(exit.Internal, fmt.Errorf("start etcd on %s: %w", c.Dir, err), hint)
 	}
 	cl.launch(ctx, "etcd", func(ctx context.Context) error {
 		defer cleanup()
@@ -103,6 +111,15 @@ func openEtcd(c *embed.Config) (e *embed.Etcd, err error) {
 		}
 	}()
 	return embed.StartEtcd(c)
+}
+
+// spaceLeft returns how many bytes this user may still write in a directory; if that is not known, the most that there can be.
+func spaceLeft(dir string) int64 {
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil {
+		return math.MaxInt64
+	}
+	return int64(s.Bavail) * int64(s.Bsize)
 }
 
 // socketDir creates a directory for sockets that only this user can enter: in dir, or a temporary

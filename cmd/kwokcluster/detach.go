@@ -17,6 +17,9 @@ func detach(c *ucli.Context, args []string) error {
 	if err := kwok.MakeDir(dir(c)); err != nil {
 		return err
 	}
+	if s, err := kwok.Inspect(c.Context, dir(c)); err == nil && s.Phase == kwok.Ready { // what follows says that it runs already
+		exportKubeconfig(c, s.Kubeconfig)
+	}
 	out, err := openOutput(c)
 	if err != nil {
 		return err

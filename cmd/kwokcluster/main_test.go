@@ -237,7 +237,10 @@ func TestDetached(t *testing.T) {
 		t.Errorf("state %+v", s)
 	}
 	for _, extra := range [][]string{nil, {"--detach"}} {
-		code, _, stderr = runProcess(t, append([]string{"up", "--dir", dir}, extra...)...)
+		code, stdout, stderr = runProcess(t, append([]string{"up", "--dir", dir}, extra...)...)
+		if want := strings.Repeat("export KUBECONFIG="+s.Kubeconfig+"\n", len(extra)); stdout != want {
+			t.Errorf("up again %v prints %q, want %q", extra, stdout, want)
+		}
 		if code != exit.Usage || !strings.Contains(stderr, "already running: process "+strconv.Itoa(s.PID)) ||
 			!strings.Contains(stderr, "down --dir "+dir) {
 			t.Errorf("up again %v: code %d, stderr %q", extra, code, stderr)

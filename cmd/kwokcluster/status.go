@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 )
 
@@ -37,9 +38,9 @@ func status(c *ucli.Context) error {
 		return err
 	}
 	if format == "json" {
-		err = cli.JSON(c.App.Writer, s)
+		err = cli.JSON(cli.Aside(c), s)
 	} else {
-		err = printState(c.App.Writer, s, time.Now())
+		err = printState(cli.Aside(c), s, time.Now())
 	}
 	if err != nil {
 		return fmt.Errorf("print the state: %w", err)
@@ -52,18 +53,19 @@ func notReady(s kwok.State) error {
 	unreachable := func(hint, format string, a ...any) error {
 		return exit.New(exit.Unreachable, fmt.Errorf(format, a...), hint)
 	}
+	in := quote.Shell(s.Dir)
 	switch s.Phase {
 	case kwok.Ready:
 		return nil
 	case kwok.Absent:
-		return unreachable("create one with `kwokcluster up --dir "+s.Dir+"`", "there is no cluster in %s", s.Dir)
+		return unreachable("create one with `kwokcluster up --dir "+in+"`", "there is no cluster in %s", s.Dir)
 	case kwok.Starting:
 		return unreachable("try again in a few seconds", "the cluster is starting")
 	case kwok.Unhealthy:
-		return unreachable("see its log; `kwokcluster down` and `kwokcluster up` restart it", "the API server at %s does not answer: %s",
+		return unreachable(fmt.Sprintf("see its log; `kwokcluster down --dir %[1]s` and `kwokcluster up --dir %[1]s` restart it", in), "the API server at %s does not answer: %s",
 			s.Address, s.Reason)
 	}
-	return unreachable("start it with `kwokcluster up`", "the cluster is stopped")
+	return unreachable("start it with `kwokcluster up --dir "+in+"`", "the cluster is stopped")
 }
 
 // printState prints the known fields, one a line.

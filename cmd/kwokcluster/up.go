@@ -315,7 +315,12 @@ func (m readyMessage) print(c *ucli.Context, next string) {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "%s: %s after %.1f s: %s, %d nodes\n", component, what, m.Took.Seconds(), m.URL, m.Nodes)
 	fmt.Fprintf(c.App.ErrWriter, "%s: kubeconfig %s, context %s; %s\n", component, m.Kubeconfig, m.Context, next)
-	fmt.Fprintf(c.App.Writer, "export KUBECONFIG=%s\n", quote.Shell(m.Kubeconfig))
+	exportKubeconfig(c, m.Kubeconfig)
+}
+
+// exportKubeconfig prints a command for the shell to evaluate.
+func exportKubeconfig(c *ucli.Context, path string) {
+	fmt.Fprintf(cli.Aside(c), "export KUBECONFIG=%s\n", quote.Shell(path))
 }
 
 // logPath returns the path of a file in the log directory of a cluster in the background.

@@ -47,6 +47,14 @@ func (o *output) after(err error) error {
 	return errors.Join(err, o.failed)
 }
 
+// Aside returns the standard output of a command whose point is not what it prints, such as a health check: it succeeds without one.
+func Aside(c *cli.Context) io.Writer {
+	if closed(os.Stdout) {
+		return io.Discard
+	}
+	return c.App.Writer
+}
+
 // JSON writes a value with indents.
 func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)

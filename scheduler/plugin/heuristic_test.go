@@ -155,17 +155,19 @@ func TestProfilesShareNoState(t *testing.T) {
 	}
 }
 
-// panics scores the first pod and panics at every other one.
-type panics struct {
-	policy.Policy
-	asked int
-}
+// panics prefers the first node for the first pod, and panics at every other pod.
+type panics struct{ asked int }
 
-func (p *panics) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32, scores []float32) error {
+func (p *panics) Name() string { return "faulty" }
+
+func (p *panics) Score(_ *cluster.Snapshot, _ *cluster.Pod, _ []int32, scores []float32) error {
 	if p.asked++; p.asked > 1 {
 		panic("a fault")
 	}
-	return p.Policy.Score(s, pod, candidates, scores)
+	for i := range scores {
+		scores[i] = -float32(i)
+	}
+	return nil
 }
 
 // If a heuristic panics, upstream's scoring decides and the fallback is counted. The next pod gets a new
@@ -174,7 +176,7 @@ func TestHeuristicThatPanics(t *testing.T) {
 	const profile = "faulty"
 	b := newBed(t, profile, Args{Policy: "best-fit"})
 	b.plugin.active.store(&heuristicDecider{Heuristic: heuristic.Heuristic{
-		Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{Policy: heuristic.Kubernetes{}} },
+		Name: "faulty", New: func(policy.Setting) policy.Policy { return &panics{} },
 	}})
 	b.alike(t, profile, 3)
 	for i := range 4 {
