@@ -59,7 +59,7 @@ func app(name string) *ucli.App {
 		}
 	}
 	return &ucli.App{
-		Name: "gnnsched", Usage: "a Kubernetes scheduler whose scoring is a graph neural network",
+		Name: "gnnsched", Usage: "a Kubernetes scheduler with learned scores",
 		Commands: commands(), Version: cli.Versions(version), EnableBashCompletion: true,
 		Action: func(c *ucli.Context) error {
 			if c.NArg() > 0 {
