@@ -206,7 +206,8 @@ func (s *State) view(ctx context.Context, l Limits, lower *moves.Objective, wait
 	for i, n := range nodes {
 		rows[n.Name] = int32(i)
 		empty := *n
-		empty.Requested, empty.Groups, empty.GPUs = values.Resources{}, nil, slices.Clone(n.GPUs)
+		empty.Requested, empty.Unrequested, empty.Groups = values.Resources{}, values.Resources{}, nil
+		empty.GPUs = slices.Clone(n.GPUs)
 		clear(empty.GPUs)
 		v.nodes = append(v.nodes, &empty)
 	}

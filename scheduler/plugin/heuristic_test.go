@@ -98,10 +98,7 @@ func (b *bed) best(profile string) (string, error) {
 		if !st.IsSuccess() {
 			return "", st.AsError()
 		}
-		if s == 100 {
-			if best != "" {
-				return "", fmt.Errorf("%s and %s have 100", best, n.Node().Name)
-			}
+		if s == 100 && best == "" {
 			best = n.Node().Name
 		}
 	}

@@ -28,16 +28,16 @@ func (mostEven) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32,
 			mem.Add(cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory))
 		}
 	}
-	now := cpu.Std() + mem.Std()
+	now, request := cpu.Std()+mem.Std(), pod.Requests.Counted()
 	for i, v := range candidates {
 		n := s.Nodes[v]
 		if !n.Available() { // not part of the objective
 			scores[i] = 0
 			continue
 		}
-		c := cpu.Moved(cluster.Fraction(n.Counted().MilliCPU, n.Allocatable.MilliCPU),
-			cluster.Fraction(pod.Requests.Counted().MilliCPU, n.Allocatable.MilliCPU))
-		m := mem.Moved(cluster.Fraction(n.Counted().Memory, n.Allocatable.Memory), cluster.Fraction(pod.Requests.Counted().Memory, n.Allocatable.Memory))
+		used, has := n.Counted(), n.Allocatable
+		c := cpu.Moved(cluster.Fraction(used.MilliCPU, has.MilliCPU), cluster.Fraction(request.MilliCPU, has.MilliCPU))
+		m := mem.Moved(cluster.Fraction(used.Memory, has.Memory), cluster.Fraction(request.Memory, has.Memory))
 		scores[i] = float32(float64(len(s.Nodes)) * (now - c.Std() - m.Std()))
 	}
 	return nil
