@@ -10,6 +10,7 @@ import (
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
@@ -17,20 +18,14 @@ import (
 // scheduler's selector.
 func TestCompute(t *testing.T) {
 	plain, err := Render(with())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o := with()
 	o.ValueFiles = []string{"compute.yaml"}
 	text, err := Render(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "compute.txt", changed(plain, text))
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	taken := labels.SelectorFromSet(find[*appsv1.Deployment](t, plain).Spec.Selector.MatchLabels)
 	pods := map[string]corev1.PodTemplateSpec{"evaluation": find[*batchv1.Job](t, text).Spec.Template}
 	for _, o := range objects(t, text) {
@@ -53,9 +48,7 @@ func TestCompute(t *testing.T) {
 		t.Errorf("%d kinds of pods", len(pods))
 	}
 	none, err := Render(with("compute[0].name=a", "compute[0].kind=Job", "compute[0].args={work}", "compute[0].replicas=0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if n := find[*batchv1.Job](t, none).Spec.Parallelism; *n != 0 {
 		t.Errorf("%d pods instead of none", *n)
 	}

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/defrag"
@@ -50,9 +51,7 @@ func TestPlainManifests(t *testing.T) {
 		o := with()
 		o.Mode = mode
 		text, err := Render(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		golden.Check(t, "../"+mode+".yaml", string(text))
 	}
 }
@@ -79,20 +78,14 @@ var variants = map[string][]string{
 // Every object has only fields of its kind, and restricted pod security admits every pod.
 func TestVariants(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	plain, err := Render(with())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
 	for name, set := range variants {
 		t.Run(name, func(t *testing.T) {
 			text, err := Render(with(set...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			golden.Check(t, strings.ReplaceAll(name, " ", "-")+".txt", changed(plain, text))
 			d := find[*appsv1.Deployment](t, text)
 			pod := d.Spec.Template
@@ -151,9 +144,7 @@ func objects(t *testing.T, text []byte) (out []runtime.Object) {
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		o, _, err := decoder.Decode(doc, nil, nil)
 		if runtime.IsNotRegisteredError(err) {
 			continue
@@ -168,9 +159,7 @@ func objects(t *testing.T, text []byte) (out []runtime.Object) {
 // The rights do not exceed upstream's scheduler's, except for those listed here.
 func TestRights(t *testing.T) {
 	text, err := Render(with("usage.source=metrics.k8s.io"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var upstream []rbacv1.PolicyRule
 	for _, r := range bootstrappolicy.ClusterRoles() {
 		if r.Name == "system:kube-scheduler" || r.Name == "system:volume-scheduler" {
@@ -212,19 +201,13 @@ func TestRights(t *testing.T) {
 // label of it is one of the scheduler's selector.
 func TestDefrag(t *testing.T) {
 	plain, err := Render(with())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text, err := Render(with("defrag.enabled=true", "defrag.args={--every=1h,--between=02:00-05:00}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	own := bytes.Join(slices.DeleteFunc(bytes.Split(text, []byte("\n---\n")),
 		func(doc []byte) bool { return !bytes.Contains(doc, []byte("gnnsched-defrag")) }), []byte("\n---\n"))
 	printed, err := defrag.RBAC(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	role, want := find[*rbacv1.ClusterRole](t, own), find[*rbacv1.ClusterRole](t, printed)
 	if !reflect.DeepEqual(role.Rules, want.Rules) {
 		t.Errorf("rights\n%v\nwant\n%v", asText(t, role.Rules), asText(t, want.Rules))
@@ -232,9 +215,7 @@ func TestDefrag(t *testing.T) {
 	d := find[*appsv1.Deployment](t, own)
 	pod := d.Spec.Template
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, r := range evaluator.EvaluatePod(podsecurity.LevelVersion{Level: podsecurity.LevelRestricted,
 		Version: podsecurity.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
 		if !r.Allowed {
@@ -258,9 +239,7 @@ func asText(t *testing.T, rules []rbacv1.PolicyRule) (out []string) {
 	t.Helper()
 	for _, r := range rules {
 		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		out = append(out, string(text))
 	}
 	slices.Sort(out)
@@ -273,9 +252,7 @@ func TestNamesStayText(t *testing.T) {
 		values := filepath.Join(t.TempDir(), "values.yaml")
 		content := strings.ReplaceAll(`{image: "NAME", priorityClassName: "NAME", checkpoint: {configMap: "NAME", file: w.safetensors},
 			serviceMonitor: {enabled: true, reader: {name: "NAME", namespace: "NAME"}}}`, "NAME", other)
-		if err := os.WriteFile(values, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(values, []byte(content), 0o600))
 		text, err := Render(Options{Name: name, Namespace: other, ValueFiles: []string{values}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -298,9 +275,7 @@ func TestMarks(t *testing.T) {
 	for _, name := range []string{"gnn", "Two_2", "a.b", "-a", "a-", "a..b", "123", strings.Repeat("a", 244), strings.Repeat("a", 245),
 		strings.Repeat("a", 253)} {
 		values := filepath.Join(t.TempDir(), "values.yaml")
-		if err := os.WriteFile(values, fmt.Appendf(nil, "config: {profiles: [{schedulerName: %q}]}\n", name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(values, fmt.Appendf(nil, "config: {profiles: [{schedulerName: %q}]}\n", name), 0o600))
 		o := with()
 		o.ValueFiles = []string{values}
 		text, err := Render(o)
@@ -318,9 +293,7 @@ func TestMarks(t *testing.T) {
 // A node with a single replica can be drained.
 func TestOneReplicaCanBeEvicted(t *testing.T) {
 	text, err := Render(with("replicas=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if b := find[*policyv1.PodDisruptionBudget](t, text).Spec; b.MinAvailable != nil || b.MaxUnavailable.IntValue() < 1 {
 		t.Errorf("the budget is %+v", b)
 	}
@@ -332,9 +305,7 @@ func TestLint(t *testing.T) {
 	rules.Chartfile(&l)
 	rules.ValuesWithOverrides(&l, nil)
 	version, err := chartutil.ParseKubeVersion(kubeVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rules.TemplatesWithKubeVersion(&l, nil, "gnnsched", version)
 	for _, m := range l.Messages {
 		if m.Severity >= support.WarningSev {
@@ -346,13 +317,9 @@ func TestLint(t *testing.T) {
 // The program embeds every file of the chart.
 func TestEmbedded(t *testing.T) {
 	c, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	on, err := filepath.Glob(filepath.Join(chartFolder, "templates", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(c.Templates) != len(on) || c.Schema == nil || len(c.Values) == 0 {
 		t.Errorf("%d templates, want %d; schema %t; %d values", len(c.Templates), len(on), c.Schema != nil, len(c.Values))
 	}
@@ -360,18 +327,14 @@ func TestEmbedded(t *testing.T) {
 
 func TestValueFiles(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a.yaml"), filepath.Join(t.TempDir(), "b.yaml")
-	if err := errors.Join(
+	fatal.If(t, errors.Join(
 		os.WriteFile(first, []byte("replicas: 3\ncommand: rundqn\nnamespace: {create: false}\n"), 0o600),
 		os.WriteFile(second, []byte("replicas: 4\n"), 0o600),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	o := with("image=registry.example/a:b")
 	o.ValueFiles = []string{first, second}
 	text, err := Render(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d := find[*appsv1.Deployment](t, text)
 	if *d.Spec.Replicas != 4 || d.Spec.Template.Spec.Containers[0].Args[0] != "rundqn" ||
 		d.Spec.Template.Spec.Containers[0].Image != "registry.example/a:b" {
@@ -385,9 +348,7 @@ func TestValueFiles(t *testing.T) {
 // Each wrong value is refused with its name.
 func TestBadInput(t *testing.T) {
 	noYAML := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(noYAML, []byte("a: [\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(noYAML, []byte("a: [\n"), 0o600))
 	for _, c := range []struct {
 		o    Options
 		want string

@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
 )
 
@@ -75,15 +76,11 @@ func (v *violations) taken() string {
 func users(t *testing.T) (url string, refused *violations) {
 	t.Helper()
 	text, err := os.ReadFile("nats.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var values struct {
 		Config struct{ Merge map[string]any }
 	}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.Unmarshal(text, &values))
 	merge := values.Config.Merge
 	account := merge["accounts"].(map[string]any)["gnnsched"].(map[string]any)
 	for _, u := range account["users"].([]any) {
@@ -95,18 +92,12 @@ func users(t *testing.T) (url string, refused *violations) {
 	encoder := json.NewEncoder(&config)
 	encoder.SetEscapeHTML(false) // the server does not know \u003e
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := errors.Join(encoder.Encode(merge), os.WriteFile(file, config.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(encoder.Encode(merge), os.WriteFile(file, config.Bytes(), 0o600)))
 	o, err := server.ProcessConfigFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o.NoSigs = true
 	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	refused = &violations{}
 	s.SetLogger(refused, false, false)
 	s.Start()
@@ -138,9 +129,7 @@ func TestRoles(t *testing.T) {
 		"evaluation": {"gnnsched.result.r.u"},
 	} {
 		nc, err := nats.Connect(url, as(role))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, subject := range subjects {
 			if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
 				t.Error(err)
@@ -157,14 +146,10 @@ func TestRoles(t *testing.T) {
 func play(t *testing.T, url string, run *workers.Queue) {
 	t.Helper()
 	q, err := workers.Connect(t.Context(), url, as("worker"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer q.Close()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	w := workers.Worker{Queue: q, Name: "w", Slots: 1, Command: []string{"env", "DEPLOY_TEST=child", program}, Limit: time.Minute,

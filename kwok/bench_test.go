@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -24,15 +25,11 @@ func BenchmarkStart(b *testing.B) {
 			for range b.N {
 				begin, used := time.Now(), cpuTime(b)
 				cl, err := Start(context.Background(), Config{Dir: b.TempDir(), Pools: nodepool.Default(nodes)})
-				if err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, err)
 				ready, cpu = ready+time.Since(begin), cpu+cpuTime(b)-used
 				b.ReportMetric(residentMiB(b), "MiB")
 				begin = time.Now()
-				if err := cl.Stop(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, cl.Stop(context.Background()))
 				stopped += time.Since(begin)
 			}
 			n := float64(b.N)
@@ -47,18 +44,14 @@ func BenchmarkStart(b *testing.B) {
 // cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // residentMiB returns the resident memory of this process.
 func residentMiB(b *testing.B) float64 {
 	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	_, rest, found := strings.Cut(string(text), "VmRSS:")
 	var kib float64
 	if _, err := fmt.Sscan(rest, &kib); !found || err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -43,9 +44,7 @@ func TestValidate(t *testing.T) {
 
 func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close() //nolint:errcheck // the test is over
 	dir := t.TempDir()
 	port := l.Addr().(*net.TCPAddr).Port
@@ -70,9 +69,7 @@ func TestKubeconfigThatCannotBeWritten(t *testing.T) {
 func TestDamagedDataIsAnError(t *testing.T) {
 	for _, file := range []string{"snap/db", "wal/0000000000000000-0000000000000000.wal"} {
 		dir := t.TempDir()
-		if err := MakeDir(dir); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, MakeDir(dir))
 		touch(t, filepath.Join(dir, dirEtcd, "member", file))
 		_, err := Start(context.Background(), Config{Dir: dir})
 		if err == nil || !strings.Contains(err.Error(), "start etcd") {
@@ -86,13 +83,9 @@ func TestDamagedDataIsAnError(t *testing.T) {
 
 func TestSocketDir(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("d", socketPathMax))
-	if err := os.MkdirAll(long, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(long, 0o700))
 	dir, cleanup, err := socketDir(long)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if strings.HasPrefix(dir, long) || len(filepath.Join(dir, socketPeer)) > socketPathMax {
 		t.Errorf("sockets in %s", dir)
 	}
@@ -118,9 +111,7 @@ func TestContextNames(t *testing.T) {
 		"/a/experiment": "gnnsched-kwok-experiment-8e9803", "/b/experiment": "gnnsched-kwok-experiment-bbdf4c", "experiment": "",
 	} {
 		c := Config{Dir: dir}
-		if err := c.complete(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.complete())
 		if want != "" && c.Context != want {
 			t.Errorf("%s: context %s, want %s", dir, c.Context, want)
 		}

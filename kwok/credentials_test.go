@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	certutil "k8s.io/client-go/util/cert"
+
+	"gnnsched/internal/fatal"
 )
 
 func verify(t *testing.T, d *dataDir, creds credentials, host string) error {
@@ -16,9 +18,7 @@ func verify(t *testing.T, d *dataDir, creds credentials, host string) error {
 		t.Fatal("the authority is not PEM")
 	}
 	certs, err := certutil.CertsFromFile(d.file(fileServerCert))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = certs[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots})
 	return err
 }
@@ -26,9 +26,7 @@ func verify(t *testing.T, d *dataDir, creds credentials, host string) error {
 func TestCredentialsAreKept(t *testing.T) {
 	d := &dataDir{path: t.TempDir()}
 	first, err := d.credentials([]string{loopback, "localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(first.token) != 2*tokenBytes {
 		t.Errorf("token %q", first.token)
 	}
@@ -46,16 +44,12 @@ func TestCredentialsAreKept(t *testing.T) {
 		}
 	}
 	again, err := d.credentials([]string{loopback})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); d != "" {
 		t.Error(d)
 	}
 	more, err := d.credentials([]string{loopback, "cluster"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(first, more, cmp.AllowUnexported(credentials{})); d != "" {
 		t.Errorf("a new name changed the authority or the token: %s", d)
 	}
@@ -70,9 +64,7 @@ func TestDamagedCredentialsAreErrors(t *testing.T) {
 		if _, err := d.credentials([]string{loopback}); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(d.file(name), []byte("junk"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(d.file(name), []byte("junk"), 0o600))
 		if _, err := d.credentials([]string{loopback}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
@@ -82,13 +74,9 @@ func TestDamagedCredentialsAreErrors(t *testing.T) {
 	if _, err := d.credentials([]string{loopback}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(d.file(fileServerCert), []byte("junk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(d.file(fileServerCert), []byte("junk"), 0o600))
 	creds, err := d.credentials([]string{loopback})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := verify(t, d, creds, loopback); err != nil {
 		t.Error(err)
 	}

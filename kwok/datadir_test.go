@@ -10,17 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
 func touch(t *testing.T, path string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	fatal.If(t, os.WriteFile(path, []byte("x"), 0o600))
 }
 
 func TestOpenDirClaimsOnlyWhatIsFree(t *testing.T) {
@@ -65,38 +62,28 @@ func TestOpenDirClaimsOnlyWhatIsFree(t *testing.T) {
 func TestOneClusterADirectory(t *testing.T) {
 	path := t.TempDir()
 	d, err := openDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.writeRun(runFile{PID: 4711}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, d.writeRun(runFile{PID: 4711}))
 	if _, err := openDir(path); !errors.Is(err, errRunning) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "4711") {
 		t.Errorf("a second cluster: %v", err)
 	}
 	if held, err := lockHeld(path); err != nil || !held {
 		t.Errorf("held %v, %v", held, err)
 	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.close())
 	if held, err := lockHeld(path); err != nil || held {
 		t.Errorf("after close: held %v, %v", held, err)
 	}
 	if d, err = openDir(path); err != nil {
 		t.Fatalf("after close: %v", err)
 	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.close())
 }
 
 func TestSettingsAndPoolsAreKept(t *testing.T) {
 	path := t.TempDir()
 	d, err := openDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, err := d.settings()
 	if err != nil || s.CreatedAt.IsZero() || s.Port != 0 {
 		t.Fatalf("first settings %+v, %v", s, err)
@@ -105,9 +92,7 @@ func TestSettingsAndPoolsAreKept(t *testing.T) {
 		t.Fatalf("first pools %+v, %v", p, err)
 	}
 	s.Port = 1234
-	if err := errors.Join(d.saveSettings(s), d.savePools(nodepool.Default(3)), d.close()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(d.saveSettings(s), d.savePools(nodepool.Default(3)), d.close()))
 	if d, err = openDir(path); err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +104,7 @@ func TestSettingsAndPoolsAreKept(t *testing.T) {
 	if p, err := d.pools(); err != nil || nodepool.Nodes(p) != 4 {
 		t.Errorf("kept pools %+v, %v", p, err)
 	}
-	if err := os.WriteFile(d.file(fileSettings), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(d.file(fileSettings), []byte("{"), 0o600))
 	if _, err := d.settings(); err == nil || !strings.Contains(err.Error(), fileSettings) {
 		t.Errorf("damaged settings: %v", err)
 	}
@@ -130,15 +113,11 @@ func TestSettingsAndPoolsAreKept(t *testing.T) {
 func TestPurge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cluster")
 	d, err := openDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := d.credentials([]string{loopback}); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.saveSettings(settings{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.saveSettings(settings{}))
 	touch(t, d.file(filepath.Join(dirEtcd, "member", "wal")))
 	touch(t, d.file(".unfinished-pools.json-123"))
 	touch(t, d.file("kwokcluster.err"))
@@ -148,9 +127,7 @@ func TestPurge(t *testing.T) {
 	if _, err := Purge(path); !errors.Is(err, errRunning) {
 		t.Errorf("a cluster that runs was purged: %v", err)
 	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.close())
 	left, err := Purge(path)
 	if d := cmp.Diff([]string{"kwokcluster-notes.log", "pools-of-mine.yaml"}, left); d != "" || err != nil {
 		t.Errorf("%v %s", err, d)
@@ -158,9 +135,7 @@ func TestPurge(t *testing.T) {
 	if d, err = openDir(path); err != nil { // the marker is still there
 		t.Fatal(err)
 	}
-	if err := errors.Join(d.close(), os.Remove(d.file("pools-of-mine.yaml")), os.Remove(d.file("kwokcluster-notes.log"))); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(d.close(), os.Remove(d.file("pools-of-mine.yaml")), os.Remove(d.file("kwokcluster-notes.log"))))
 	if left, err := Purge(path); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}

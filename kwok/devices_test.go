@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -19,17 +20,13 @@ import (
 func TestDevices(t *testing.T) {
 	checkLeaks(t)
 	pools, err := nodepool.Load("testdata/devices.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, cs := start(t, Config{Dir: t.TempDir(), Pools: pools})
 	ctx := context.Background()
 	devices := func() map[string]int {
 		t.Helper()
 		list, err := cs.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		out := map[string]int{}
 		for _, s := range list.Items {
 			out[*s.Spec.NodeName] += len(s.Spec.Devices)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -29,14 +30,10 @@ const patience = 20 * time.Second
 func start(t *testing.T, c Config) (*Cluster, *kubernetes.Clientset) {
 	t.Helper()
 	cl, err := Start(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { stop(t, cl) })
 	cs, err := kubernetes.NewForConfig(cl.REST())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return cl, cs
 }
 
@@ -57,9 +54,7 @@ func runPods(t *testing.T, cs kubernetes.Interface, prefix string) {
 	t.Helper()
 	ctx := context.Background()
 	nodes, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pods := cs.CoreV1().Pods("default")
 	for _, n := range nodes.Items {
 		if _, err := pods.Create(ctx, &corev1.Pod{
@@ -126,9 +121,7 @@ func TestCluster(t *testing.T) {
 func checkNodes(t *testing.T, cs kubernetes.Interface) {
 	t.Helper()
 	list, err := cs.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tainted := 0
 	for _, n := range list.Items {
 		if !nodeReady(&n) {
@@ -158,9 +151,7 @@ func checkAccess(t *testing.T, cl *Cluster) {
 		c := cl.REST()
 		change(c)
 		cs, err := kubernetes.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := cs.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -194,27 +185,19 @@ func checkOtherNodesAndName(t *testing.T, dir string) {
 	rules := clientcmd.ClientConfigLoadingRules{ExplicitPath: copied}
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(&rules,
 		&clientcmd.ConfigOverrides{CurrentContext: "named"}).ClientConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if host, _, err := net.SplitHostPort(rc.Host[len("https://"):]); err != nil || host != "localhost" {
 		t.Errorf("the kubeconfig says %s", rc.Host)
 	}
 	cs, err := kubernetes.NewForConfig(rc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	list, err := cs.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(list.Items) != 3 {
 		t.Errorf("%d nodes are left", len(list.Items))
 	}
 	n, err := cs.CoreV1().Nodes().Get(ctx, "node-1", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, kept := n.Labels["node-role.kubernetes.io/agent"]
 	if kept || n.Labels["gone"] != "agent" || n.Status.Allocatable.Cpu().Value() != 256<<30 || len(n.Spec.Taints) != 1 {
 		t.Errorf("node-1 was not updated: %v, %v, %v", n.Labels, n.Status.Allocatable, n.Spec.Taints)

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 )
 
@@ -55,9 +56,7 @@ func checkSockets(t *testing.T) {
 	t.Helper()
 	mine := map[string]bool{}
 	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, fd := range fds {
 		target, err := os.Readlink(fd)
 		if inode, ok := strings.CutPrefix(target, "socket:["); err == nil && ok {
@@ -67,9 +66,7 @@ func checkSockets(t *testing.T) {
 	listening := 0
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6", "/proc/self/net/udp", "/proc/self/net/udp6"} {
 		b, err := os.ReadFile(table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, line := range strings.Split(string(b), "\n")[1:] {
 			f := strings.Fields(line)
 			const local, state, inode = 1, 3, 9
@@ -93,9 +90,7 @@ func loopbackHex(t *testing.T, s string) bool {
 	t.Helper()
 	host, port, _ := strings.Cut(s, ":")
 	b, err := hex.DecodeString(host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := strconv.ParseUint(port, 16, 16); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 const (
@@ -56,12 +57,8 @@ func startHolder(t *testing.T, dir string, env ...string) *exec.Cmd {
 	c := exec.Command(os.Args[0])
 	c.Env = append(append(os.Environ(), envHolder+"="+dir), env...)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, c.Start())
 	said := bufio.NewReader(out)
 	if line, err := said.ReadString('\n'); err != nil || line != "held\n" {
 		t.Fatalf("the holder says %q, %v", line, err)
@@ -105,26 +102,18 @@ func TestTerminate(t *testing.T) {
 
 func TestTerminateNeverHitsAStranger(t *testing.T) {
 	stranger := exec.Command("sleep", "60")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, stranger.Start())
 	t.Cleanup(func() { _ = stranger.Process.Kill(); _ = stranger.Wait() })
 	dir := t.TempDir()
 	d, err := openDir(dir) // the lock is held, but not by the process in the run file
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.writeRun(runFile{PID: stranger.Process.Pid, Start: processStart(os.Getpid())}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, d.writeRun(runFile{PID: stranger.Process.Pid, Start: processStart(os.Getpid())}))
 	if ran, err := Terminate(context.Background(), dir, 100*time.Millisecond); ran || err == nil ||
 		!strings.Contains(err.Error(), "but not in process") {
 		t.Errorf("ran %v, %v", ran, err)
 	}
 	// The run file is stale: no process holds the lock.
-	if err := d.lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.lock.Close())
 	if ran, err := Terminate(context.Background(), dir, 100*time.Millisecond); ran || err != nil {
 		t.Errorf("stale: ran %v, %v", ran, err)
 	}

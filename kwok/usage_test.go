@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	metricsclient "k8s.io/metrics/pkg/client/clientset/versioned"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -34,9 +34,7 @@ func TestUsage(t *testing.T) {
 	createUsing(t, cs, "plain", "node-1", nil)
 
 	mc, err := metricsclient.NewForConfig(cl.REST())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx := t.Context()
 	eventually(t, "both pods are measured", func() error {
 		list, err := mc.MetricsV1beta1().PodMetricses("").List(ctx, metav1.ListOptions{})
@@ -99,9 +97,7 @@ func checkTable(t *testing.T, cs *kubernetes.Clientset) {
 	t.Helper()
 	raw, err := cs.RESTClient().Get().AbsPath("/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/model").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var table metav1.Table
 	if err := json.Unmarshal(raw, &table); err != nil || len(table.Rows) != 1 ||
 		fmt.Sprint(table.Rows[0].Cells) != "[model 250m 128Mi 200ms]" {
@@ -133,9 +129,7 @@ func checkUsageAccess(t *testing.T, cl *Cluster) {
 	anonymous := cl.REST()
 	anonymous.BearerToken = ""
 	cs, err := kubernetes.NewForConfig(anonymous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, path := range []string{"/api/v1/nodes/node-0/proxy/metrics/cadvisor", "/discovery/prometheus",
 		"/apis/metrics.k8s.io/v1beta1/nodes"} {
 		if _, err := cs.RESTClient().Get().AbsPath(path).DoRaw(t.Context()); !apierrors.IsUnauthorized(err) {
@@ -180,9 +174,7 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	address := l.Addr().String() // free in a moment; Prometheus does not report which port it chose
 	_ = l.Close()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -192,9 +184,7 @@ func checkPrometheus(t *testing.T, cl *Cluster) {
 	var log strings.Builder
 	c.Stdout, c.Stderr = &log, &log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Start())
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	defer func() {
 		cancel()
@@ -273,9 +263,7 @@ func dashboardQueries(t *testing.T, dir string) (out []string) {
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var board struct {
 			Panels []struct {
 				Targets []struct{ Expr string }
@@ -291,66 +279,4 @@ func dashboardQueries(t *testing.T, dir string) (out []string) {
 		}
 	}
 	return out
-}
-
-// BenchmarkScrape measures the CPU time of one scrape of 1,000 nodes with 10,000 pods, as Prometheus does it:
-// with TLS and token over one connection. The time of the client in this process is a part of it.
-//
-//	GOGC=300 go test ./kwok -run '^$' -bench Scrape -benchtime 5x
-func BenchmarkScrape(b *testing.B) {
-	const nodes, podsPerNode = 1000, 10
-	cl, err := Start(context.Background(), Config{Dir: b.TempDir(), Pools: nodepool.Default(nodes)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer cl.Stop(context.Background()) //nolint:errcheck // the benchmark is over
-	cs, err := kubernetes.NewForConfig(cl.protobuf())
-	if err != nil {
-		b.Fatal(err)
-	}
-	model := map[string]string{"gnnsched.io/usage": `{"cpu": {"walk": {"high": 4, "deviation": 1}}, "memory": {"day": {"high": "1Gi"}}, "networkIn": 1000}`}
-	var makers sync.WaitGroup
-	for first := range podsPerNode {
-		makers.Go(func() {
-			for i := range nodes {
-				createUsing(b, cs, fmt.Sprintf("pod-%d-%d", i, first), fmt.Sprint("node-", i), model)
-			}
-		})
-	}
-	makers.Wait()
-	get := func(path string) (lines int) {
-		raw, err := cs.RESTClient().Get().AbsPath(path).DoRaw(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
-		return strings.Count(string(raw), "\n")
-	}
-	const measured = 5 * podsPerNode // lines at least
-	for get("/api/v1/nodes/node-999/proxy/metrics/resource") < measured || get("/api/v1/nodes/node-0/proxy/metrics/resource") < measured {
-		time.Sleep(time.Second)
-	}
-	time.Sleep(30 * time.Second) // the cluster has work left from its pods
-	for page, path := range map[string]string{"resource": "/proxy/metrics/resource", "cadvisor": "/proxy/metrics/cadvisor",
-		"kepler": ":28282/proxy/metrics"} {
-		b.Run(page, func(b *testing.B) {
-			var used time.Duration
-			lines := 0
-			for range b.N {
-				begin := cpuTime(b)
-				for i := range nodes {
-					lines += get(fmt.Sprintf("/api/v1/nodes/node-%d%s", i, path))
-				}
-				used += cpuTime(b) - begin
-			}
-			b.ReportMetric(used.Seconds()/float64(b.N), "cpu-s/scrape")
-			b.ReportMetric(float64(lines/b.N), "lines/scrape")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-	b.Run("idle", func(b *testing.B) { // the same time without scrapes, for comparison
-		begin := cpuTime(b)
-		time.Sleep(time.Duration(b.N) * time.Second)
-		b.ReportMetric((cpuTime(b)-begin).Seconds()/float64(b.N), "cpu-s/s")
-		b.ReportMetric(0, "ns/op")
-	})
 }

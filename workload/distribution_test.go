@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // Random requests stay in their range, have the distribution's quantiles and are rounded.
@@ -14,16 +16,12 @@ func TestRequestsDraw(t *testing.T) {
 		CPU:    Distribution{Kind: LogUniform, Min: 100, Max: 6400},
 		Memory: Distribution{Kind: LogNormal, Min: 64 << 20, Max: 64 << 30, Median: 2 << 30, Sigma: 1},
 	}
-	if err := r.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Validate())
 	rng := rand.New(rand.NewPCG(1, 1))
 	var cpu, mem []float64
 	for range 20_000 {
 		s := r.Draw(rng)
-		if err := s.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, s.Validate())
 		q := s.Requests
 		if q.MilliCPU < 100 || q.MilliCPU > 6400 || q.Memory < 64<<20 || q.Memory > 64<<30 || q.MilliCPU > 1000 && q.MilliCPU%100 != 0 {
 			t.Fatalf("%+v", q)
@@ -41,9 +39,7 @@ func TestRequestsDraw(t *testing.T) {
 		t.Errorf("median %v, 84th percentile %v", m, up)
 	}
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var again Requests
 	if err := json.Unmarshal(b, &again); err != nil || again != r {
 		t.Errorf("%s became %+v: %v", b, again, err)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // generator returns runsim's default settings for ten nodes of the default pool.
@@ -39,12 +40,8 @@ func TestPlanFillsToTheTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGenerator(t)
 		p, err := g.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, p.Validate())
 		fills, used := p.Fills(), g.Used
 		last, fill := Deployment{}, 0
 		check := func() {
@@ -150,9 +147,7 @@ func TestShapesAreDrawnByWeight(t *testing.T) {
 	g.Target = Load{1, 1, 1}
 	g.Capacity = cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 12_000}
 	p, err := g.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n := map[string]float64{}
 	for _, s := range p.Steps {
 		n[s.Deployment.Shape.Name]++
@@ -183,12 +178,8 @@ func TestNames(t *testing.T) {
 	g.ReplicasMin, g.ReplicasMax = 1, 1
 	g.Capacity = cluster.Resources{MilliCPU: 1 << 50, Memory: 1 << 60, Pods: 20_000}
 	p, err := g.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, p.Validate())
 	numbered := 0
 	for _, s := range p.Steps[:500] {
 		if strings.Count(s.Deployment.Name, "-") > 1 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/trace"
@@ -18,22 +19,16 @@ func TestPlanOfSeed1(t *testing.T) {
 		Target:   workload.Load{CPU: 0.03, Memory: 0.03, Pods: 0.03},
 		Capacity: cluster.Resources{MilliCPU: 640_000, Memory: 2560 << 30, Pods: 1100},
 	}.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var b strings.Builder
-	if err := trace.WritePlan(&b, p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, trace.WritePlan(&b, p))
 	golden.Check(t, "plan-seed-1.csv", b.String())
 }
 
 // Every shapes file and CSV in docs/reference/scenario-file.md is valid.
 func TestExamplesInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/scenario-file.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	seen := map[string]int{}
 	for i, part := range strings.Split(string(page), "\n```") {
 		lang, body, _ := strings.Cut(part, "\n")
@@ -64,9 +59,7 @@ func TestExamplesInTheDocs(t *testing.T) {
 // docs/reference/scenario-file.md describes every trace format.
 func TestDocsHaveEveryFormat(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/scenario-file.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, f := range trace.Formats() {
 		if f != trace.Auto && !strings.Contains(string(page), "\n| `"+f.Name+"` |") {
 			t.Errorf("docs/reference/scenario-file.md does not list the trace format %s", f.Name)

@@ -9,18 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/usage"
 )
 
 func TestExampleShapesFile(t *testing.T) {
 	data, err := os.ReadFile("testdata/shapes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got, err := ReadShapes("shapes.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := []Shape{
 		{
 			Name: "frontend", Weight: 3, Labels: map[string]string{"tier": "web"},
@@ -117,9 +114,7 @@ func TestReadShapesReportsAll(t *testing.T) {
 func FuzzReadShapes(f *testing.F) {
 	for _, file := range []string{"testdata/shapes.yaml", "shapes_default.yaml"} {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(data)
 	}
 	f.Add([]byte("shapes: [{name: a, usage: {cpu: {bursts: {high: 2, every: 60, length: 5}}, memory: 1Gi, work: 60}}]"))
@@ -152,9 +147,7 @@ func TestShapeJSON(t *testing.T) {
 		NodeSelector: map[string]string{"pool": "gpu"}, Tolerations: []cluster.Toleration{{Key: "gpu", Exists: true, Effect: cluster.NoSchedule}},
 	}
 	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var again Shape
 	if err := json.Unmarshal(b, &again); err != nil || !cmp.Equal(s, again) {
 		t.Errorf("%s: %v\n%s", b, err, cmp.Diff(s, again))

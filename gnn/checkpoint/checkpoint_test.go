@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/fatal"
 )
 
 func random(e Encoder) *Checkpoint {
@@ -21,9 +23,7 @@ func random(e Encoder) *Checkpoint {
 
 func encode(t testing.TB, c *Checkpoint) []byte {
 	var b bytes.Buffer
-	if err := c.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Write(&b))
 	return b.Bytes()
 }
 
@@ -32,13 +32,9 @@ func TestRoundTrip(t *testing.T) {
 		c := random(e)
 		c.Manifest.Training = map[string]float64{"steps": 12}
 		path := filepath.Join(t.TempDir(), "c.safetensors")
-		if err := c.Save(path); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.Save(path))
 		got, err := Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(c, got); d != "" {
 			t.Errorf("%s: %s", e, d)
 		}
@@ -53,14 +49,10 @@ func overlapping(t *testing.T, file []byte) []byte {
 	t.Helper()
 	end := 8 + binary.LittleEndian.Uint64(file)
 	var header map[string]json.RawMessage
-	if err := json.Unmarshal(file[8:end], &header); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(file[8:end], &header))
 	header["node.bias"] = header["zone.bias"] // of the same shape
 	b, err := json.Marshal(header)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(b)))
 	return append(append(out, b...), file[end:]...)
 }
@@ -143,9 +135,7 @@ func TestRareFeaturesDoNothing(t *testing.T) {
 	all := map[string]*Checkpoint{"random": random(GNN)}
 	for _, name := range ShippedNames() {
 		c, err := Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all[name] = c
 	}
 	for name, c := range all {

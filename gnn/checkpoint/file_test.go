@@ -8,24 +8,20 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // What is not a regular file is refused without reading it. A read of the pipe would block for good.
 func TestLoadWantsRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(pipe, 0o600))
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink(pipe, link); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(pipe, link))
 	for _, path := range []string{pipe, link, dir, "/dev/zero"} {
 		if _, err := Load(path); !errors.Is(err, ErrFile) {
 			t.Errorf("%s: %v, want %v", path, err, ErrFile)
@@ -35,13 +31,9 @@ func TestLoadWantsRegularFile(t *testing.T) {
 		t.Error("a socket was accepted")
 	}
 	file := filepath.Join(dir, "file")
-	if err := random(MLP).Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, random(MLP).Save(file))
 	toFile := filepath.Join(dir, "to-file") // as Kubernetes mounts a ConfigMap
-	if err := os.Symlink(file, toFile); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Symlink(file, toFile))
 	if _, err := Load(toFile); err != nil {
 		t.Errorf("a link to a regular file: %v", err)
 	}
@@ -53,9 +45,7 @@ func TestLoadTakesLittleMemory(t *testing.T) {
 	for name, size := range map[string]int64{"larger than allowed": 5 << 30, "largest allowed": maxFile, "long tail": 100 << 20} {
 		path := filepath.Join(dir, name)
 		if name == "long tail" {
-			if err := random(MLP).Save(path); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, random(MLP).Save(path))
 		} else if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -78,9 +68,7 @@ func TestLoadTakesLittleMemory(t *testing.T) {
 // A network of the largest size fits into the largest file.
 func TestLargestNetworkFits(t *testing.T) {
 	a := Architecture{Graph: GPUGraph, Encoder: GNN, Head: ActorCritic, Hidden: 1024}
-	if err := a.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Validate())
 	size := maxHeader
 	for _, p := range a.Params() {
 		n := 4

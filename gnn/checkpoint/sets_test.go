@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/feature/featuretest"
+	"gnnsched/internal/fatal"
 )
 
 // Another set leaves checkpoints that name no sets valid: gpu-dqn is one. The manifest of a checkpoint
@@ -19,9 +20,7 @@ import (
 func TestOldCheckpointsStayValid(t *testing.T) {
 	for _, name := range ShippedNames() {
 		c, err := Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if name == "gpu-dqn" && c.Manifest.Architecture.Features != nil {
 			t.Errorf("%s names the sets %v", name, c.Manifest.Architecture.Features)
 		}
@@ -42,9 +41,7 @@ func TestArchitectureWithMoreSets(t *testing.T) {
 		}
 		c := Random(more, rand.New(rand.NewPCG(1, 2)))
 		got, err := Read(bytes.NewReader(encode(t, c)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(c, got); d != "" {
 			t.Errorf("graph %q: %s", g, d)
 		}
@@ -86,9 +83,7 @@ func TestDevicesMakeTheGraphMixed(t *testing.T) {
 func TestTwoNetworksInOneFileAreRefused(t *testing.T) {
 	manifest := `{"schema":"47c903d9fd1e5ee6+3efa61a97e19d20b","architecture":{"graph":"mixed","encoder":"","head":"","hidden":0,"mixed":{"nodes":{"encoder":"mlp","head":"actor-critic","hidden":32,"features":["base","whole"]},"devices":{"graph":"gpu","encoder":"gnn","head":"dqn","hidden":64},"tolerance":0.3}}}`
 	header, err := json.Marshal(map[string]any{"__metadata__": map[string]string{manifestKey: manifest}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
 	if _, err := Read(bytes.NewReader(file)); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "take the shipped network mixed") {
 		t.Errorf("%v", err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/fatal"
 )
 
 func TestTypicalPodsRoundTrip(t *testing.T) {
@@ -19,13 +21,9 @@ func TestTypicalPodsRoundTrip(t *testing.T) {
 	}
 	want := &TypicalPods{Family: []string{"a", "b"},
 		Pods: []TypicalPod{{MilliCPU: 500, GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.75}, {GPU: 8, Frequency: 0.25}}}
-	if err := want.Save(at); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, want.Save(at))
 	got, err := LoadTypical(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -34,19 +32,13 @@ func TestTypicalPodsRoundTrip(t *testing.T) {
 		`{"pods":[{"frequency":0}]}`: "pods[0]: frequency", `{"pods":[{"frequency":1,"gpu":-1}]}`: "-1 GPUs",
 		`{"pods":[{"frequency":1,"gpu":1,"gpuMilli":5}]}`: "pods[0]",
 	} {
-		if err := os.WriteFile(TypicalPath(at), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(TypicalPath(at), []byte(text), 0o600))
 		if _, err := LoadTypical(at); err == nil || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "net.typical.json") {
 			t.Errorf("%s: %v, want %q", text, err, say)
 		}
 	}
-	if err := os.Remove(TypicalPath(at)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(TypicalPath(at), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(TypicalPath(at)))
+	fatal.If(t, os.Mkdir(TypicalPath(at), 0o700))
 	if _, err := LoadTypical(at); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a directory: %v", err)
 	}
@@ -57,13 +49,9 @@ func TestTypicalPodsRoundTrip(t *testing.T) {
 func TestShippedTypicalPods(t *testing.T) {
 	for _, name := range ShippedNames() {
 		c, err := Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		pods, err := ShippedTypical(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if c.Manifest.Architecture.Graph == MixedGraph {
 			if pods == nil || len(pods.Pods) == 0 {
 				t.Errorf("%s has no typical pods", name)
@@ -77,9 +65,7 @@ func TestShippedTypicalPods(t *testing.T) {
 			continue
 		}
 		var config struct{ Family []string }
-		if err := json.Unmarshal(c.Manifest.Config, &config); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal(c.Manifest.Config, &config))
 		if pods == nil || !slices.Equal(pods.Family, config.Family) {
 			t.Fatalf("%s was trained on %v, its typical pods are of %v", name, config.Family, pods)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/feature/featuretest"
+	"gnnsched/internal/fatal"
 )
 
 // The hashes must never change, whatever other sets are registered: they are in every checkpoint that
@@ -27,9 +28,7 @@ func TestLayoutOfSeveralSets(t *testing.T) {
 	var hashes []string
 	for _, names := range [][]string{nil, {featuretest.Name}, featuretest.Names, {featuretest.Name, "base"}} {
 		l, err := feature.NewLayout(names)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, h := range hashes {
 			if h == l.Hash() {
 				t.Errorf("%v has the hash of another layout", names)
@@ -38,9 +37,7 @@ func TestLayoutOfSeveralSets(t *testing.T) {
 		hashes = append(hashes, l.Hash())
 	}
 	l, err := feature.NewLayout(featuretest.Names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := base.Widths
 	want = feature.Widths{Node: want.Node + 1, Group: want.Group + 1, Pod: want.Pod + 1, Cluster: want.Cluster + 1,
 		Candidate: want.Candidate + 2}
@@ -98,9 +95,7 @@ var fractions = []string{"cpu_off", "memory_off", "off_cpu", "off_memory", "rack
 // possible.
 func TestDomains(t *testing.T) {
 	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole", "wishes", "devices", "rule"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, f := range append(feature.List(l.Node), feature.List(l.Candidate)...) {
 		if flag := strings.HasPrefix(f.Doc, "1 if "); flag != (f.In == feature.Flag) {
 			t.Errorf("%s (%s) is in domain %d", f.Name, f.Doc, f.In)
@@ -139,9 +134,7 @@ func TestDomains(t *testing.T) {
 // Every feature of the shipped sets has a name of its own and a doc.
 func TestFeaturesAreDocumented(t *testing.T) {
 	more, err := feature.NewGPULayout([]string{"base", "partitions", "topology"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for kind, list := range map[string][]feature.Feature{
 		"node": feature.List(feature.Base.Node), "group": feature.List(feature.Base.Group), "pod": feature.List(feature.Base.Pod),
 		"cluster": feature.List(feature.Base.Cluster), "candidate": feature.List(feature.Base.Candidate),

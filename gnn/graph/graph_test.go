@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 )
 
 // tiny returns a valid graph of n nodes whose features depend on seed.
@@ -26,9 +27,7 @@ func tiny(n int, seed float32) *Graph {
 }
 
 func TestValidate(t *testing.T) {
-	if err := tiny(5, 0).Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, tiny(5, 0).Validate())
 	for name, spoil := range map[string]func(*Graph){
 		"nodes":      func(g *Graph) { g.NodeX = g.NodeX[1:] },
 		"pod":        func(g *Graph) { g.PodX = nil },
@@ -55,9 +54,7 @@ func split() *Graph {
 }
 
 func TestValidateSplit(t *testing.T) {
-	if err := split().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, split().Validate())
 	for name, spoil := range map[string]func(*Graph){
 		"kept":      func(g *Graph) { g.Kept = g.Kept[1:] },
 		"split":     func(g *Graph) { g.SplitX = g.SplitX[1:] },

@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
@@ -23,9 +24,7 @@ func TestShippedScores(t *testing.T) {
 	var lines []string
 	for _, name := range checkpoint.ShippedNames() {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		bits := bitsOf(t, c)
 		lines = append(lines, fmt.Sprintf("%s %016x %016x\n", name, c.Fingerprint(), bits))
 	}
@@ -42,9 +41,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 	}
 	if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 		net, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		w := net.Layout().Widths
 		for range 20 {
 			g, u := &graph.GPUNode{X: uniform(r, w.Node), Free: make([]float32, r.IntN(9))}, uniform(r, w.Cluster)
@@ -56,9 +53,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 		return h.Sum64()
 	}
 	net, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	g, s := randomGraphOf(r, net.Layout().Widths, 30), net.NewSession()
 	for range 6 {
 		if net.Layout().Split != nil {
@@ -69,9 +64,7 @@ func bitsOf(t *testing.T, c *checkpoint.Checkpoint) uint64 {
 			splitRandomly(r, net, g)
 		}
 		out, err := s.Score(g, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		add(append(out.Scores, out.Value)...)
 		for i := range g.Nodes() {
 			if r.IntN(4) == 0 {

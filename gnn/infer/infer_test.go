@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 func network(t testing.TB, e checkpoint.Encoder, hidden int) (*Network, *checkpoint.Checkpoint) {
@@ -20,9 +21,7 @@ func network(t testing.TB, e checkpoint.Encoder, hidden int) (*Network, *checkpo
 func networkOf(t testing.TB, a checkpoint.Architecture) (*Network, *checkpoint.Checkpoint) {
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(3, 4)))
 	n, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n, c
 }
 
@@ -225,9 +224,7 @@ func TestSessionFollowsChanges(t *testing.T) {
 			g, s := randomGraph(r, 1+r.IntN(20)), net.NewSession()
 			for range 6 {
 				out, err := s.Score(g, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				sameAsReference(t, c, g, out)
 				old := g.Nodes()
 				if r.IntN(3) == 0 {
@@ -252,9 +249,7 @@ func TestEquivariance(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		g := randomGraph(r, 2+r.IntN(30))
 		a, err := net.NewSession().Score(g, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		to := r.Perm(g.Nodes())
 		q := g.Clone()
 		for from, i := range to {
@@ -265,9 +260,7 @@ func TestEquivariance(t *testing.T) {
 			q.Candidates[c] = int32(to[v])
 		}
 		b, err := net.NewSession().Score(q, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range a.Scores {
 			if math.Abs(float64(a.Scores[i]-b.Scores[i])) > 1e-5 {
 				t.Fatalf("candidate %d: %v, permuted %v", i, a.Scores[i], b.Scores[i])
@@ -293,9 +286,7 @@ func TestDeadlineThenRecovery(t *testing.T) {
 		redraw(rand.New(rand.NewPCG(7, uint64(after))), g, after)
 	}
 	out, err := s.Score(g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want, _ := reference(c, g)
 	for i := range want {
 		if math.Abs(float64(out.Scores[i])-want[i]) > 1e-5 {

@@ -86,21 +86,3 @@ func TestKernelsKeepNaN(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkCandidate(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 3))
-	const in, out = 11, 32
-	s := newScorer(newDense(uniform(r, in*out), nil, out, in), uniform(r, out))
-	part, base := uniform(r, out), uniform(r, out)
-	x, sum := uniform(r, in), make([]float32, out)
-	b.Run("chosen", func(b *testing.B) {
-		for b.Loop() {
-			s.candidate(part, base, x, sum)
-		}
-	})
-	b.Run("go", func(b *testing.B) {
-		for b.Loop() {
-			s.candidateGo(part, base, x, sum)
-		}
-	})
-}

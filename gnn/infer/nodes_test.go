@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 func gpuCheckpoint(e checkpoint.Encoder, head checkpoint.Head) *checkpoint.Checkpoint {
@@ -22,9 +23,7 @@ func gpuCheckpoint(e checkpoint.Encoder, head checkpoint.Head) *checkpoint.Check
 func TestGPUDevicesAreASet(t *testing.T) {
 	for e, sees := range map[checkpoint.Encoder]bool{checkpoint.GNN: true, checkpoint.MLP: false, checkpoint.Linear: false} {
 		n, err := New(gpuCheckpoint(e, checkpoint.DQN))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		changed := 0
 		rapid.Check(t, func(t *rapid.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -54,9 +53,7 @@ func TestGPUDevicesAreASet(t *testing.T) {
 func TestGPUActor(t *testing.T) {
 	c := gpuCheckpoint(checkpoint.GNN, checkpoint.ActorCritic)
 	n, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := rand.New(rand.NewPCG(1, 1))
 	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: []float32{1, 0.5}}, uniform(r, gpuWidths.Cluster)
 	critic, actor := n.Critic().Value(g, u), n.Actor().Value(g, u)
@@ -91,26 +88,9 @@ func TestGPUNodeWithoutDevices(t *testing.T) {
 	g, u := &graph.GPUNode{X: uniform(r, gpuWidths.Node)}, uniform(r, gpuWidths.Cluster)
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		n, err := New(gpuCheckpoint(e, checkpoint.ActorCritic))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if a, b := n.Critic().Value(g, u), n.Actor().Value(g, u); a != 0 || b != 0 {
 			t.Errorf("%s: %v and %v", e, a, b)
 		}
-	}
-}
-
-func BenchmarkGPUNode(b *testing.B) {
-	c := checkpoint.Random(checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32},
-		rand.New(rand.NewPCG(5, 6)))
-	n, err := New(c)
-	if err != nil {
-		b.Fatal(err)
-	}
-	r := rand.New(rand.NewPCG(1, 1))
-	g := &graph.GPUNode{X: uniform(r, gpuWidths.Node), Free: []float32{1, 1, 0.5, 0.19, 0, 0, 0, 0}}
-	s, out := n.Actor(), make([]float32, n.Width())
-	for b.Loop() {
-		s.Node(out, g)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 )
 
 // ScoreOf a reading is the session's score. The parts of integrated gradients add up to the difference of two scores,
@@ -17,9 +18,7 @@ func TestReading(t *testing.T) {
 			g := randomGraph(rand.New(rand.NewPCG(3, uint64(hidden))), 12)
 			s := net.NewSession()
 			out, err := s.Score(g, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			readings := make([][]float32, len(out.Scores))
 			for i, want := range out.Scores {
 				readings[i] = s.Reading(g, i)
@@ -30,9 +29,7 @@ func TestReading(t *testing.T) {
 			}
 			for i := 1; i < len(readings); i++ {
 				parts, err := net.Attribute(readings[0], readings[i])
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				sum := 0.0
 				for _, a := range parts {
 					sum += a.Part

@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 // A network reads all sets that its architecture names. Its results are those of the equations, with
@@ -32,9 +33,7 @@ func TestNetworkWithMoreSets(t *testing.T) {
 			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 			g := randomGraphOf(r, net.Layout().Widths, 1+r.IntN(20))
 			out, err := net.NewSession().Score(g, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			sameAsReference(t, c, g, out)
 		})
 	}
@@ -67,9 +66,7 @@ func TestGPUNetworkWithMoreSets(t *testing.T) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		a := checkpoint.Architecture{Graph: checkpoint.GPUGraph, Encoder: e, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
 		net, err := New(checkpoint.Random(a, r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		w := net.Layout().Widths
 		g, u := &graph.GPUNode{X: uniform(r, w.Node), Free: []float32{1, 0.5}}, uniform(r, w.Cluster)
 		before := net.Actor().Value(g, u)

@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 // A split graph has the scores of the whole graph. What a session keeps over changes of nodes, of kept numbers and of
@@ -34,9 +35,7 @@ func TestSplitGraph(t *testing.T) {
 			for range 3 {
 				whole := splitRandomly(r, net, g)
 				out, err := old.Score(g, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				sameAsReference(t, c, whole, out)
 				fresh := net.NewSession()
 				if _, err := fresh.Score(g, nil); err != nil {
@@ -114,9 +113,7 @@ func TestSplitDeadline(t *testing.T) {
 		g.Candidates = append(g.Candidates, int32(v))
 	}
 	g.SplitX = uniform(r, g.Nodes()*net.Layout().Split.Width())
-	if err := s.refresh(g, func() bool { return false }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.refresh(g, func() bool { return false }))
 	for after := range 2 { // the rows of the cluster are up to date: looks after the context, then in keepParts
 		calls := 0
 		if _, err := s.Score(g, func() bool { calls++; return calls > 1+after }); !errors.Is(err, ErrDeadline) {
@@ -127,9 +124,7 @@ func TestSplitDeadline(t *testing.T) {
 		}
 	}
 	out, err := s.Score(g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	whole, split := *g, net.Layout().Split
 	whole.Kept, whole.SplitX, whole.CandidateX = nil, nil, nil
 	for i, v := range g.Candidates {

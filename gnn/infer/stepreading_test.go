@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 // StepScore is what the session gives the two states. The parts of the features and devices add up to it, gradients are those of finite
@@ -17,9 +18,7 @@ func TestStepReading(t *testing.T) {
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP, checkpoint.Linear} {
 		for _, head := range []checkpoint.Head{checkpoint.DQN, checkpoint.ActorCritic} {
 			n, err := New(gpuCheckpoint(e, head))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			r := rand.New(rand.NewPCG(7, 8))
 			for devices := range 9 {
 				before, after, u := randomStep(r, devices)
@@ -48,9 +47,7 @@ func TestStepReading(t *testing.T) {
 		}
 	}
 	n, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, length := range []int{0, 2*gpuWidths.Node + n.Width() + 1} {
 		if _, err := n.AttributeStep(make([]float32, length)); err == nil {
 			t.Errorf("a reading of %d numbers has parts", length)
@@ -76,9 +73,7 @@ func randomStep(r *rand.Rand, devices int) (before, after graph.GPUNode, u []flo
 
 func TestStepGradient(t *testing.T) {
 	n, err := New(gpuCheckpoint(checkpoint.GNN, checkpoint.DQN))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := rand.New(rand.NewPCG(9, 10))
 	x, psi := make([]float64, gpuWidths.Node+4), make([]float64, n.Width())
 	for j := range x {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // nested are the modules of their own below this one's folder. Each builds this module from its folder.
@@ -68,9 +70,7 @@ func TestOlderReleasesHaveTheSameVersions(t *testing.T) {
 func indirect(t *testing.T, file, path string) bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(path) + ` .*// indirect$`).Match(text)
 }
 
@@ -78,9 +78,7 @@ func indirect(t *testing.T, file, path string) bool {
 func versions(t *testing.T, path string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := map[string]string{}
 	for _, m := range requirement.FindAllStringSubmatch(string(text), -1) {
 		key := m[1]

@@ -7,14 +7,14 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"gnnsched/internal/fatal"
 )
 
 // What is prepared is tried again over the same connection: a cluster may elect its leader after the first try.
 func TestConnectPreparesAgain(t *testing.T) {
 	s, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Start()
 	defer s.Shutdown()
 	var tried []*nats.Conn
@@ -24,9 +24,7 @@ func TestConnectPreparesAgain(t *testing.T) {
 		}
 		return nil
 	}, nats.InProcessServer(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer nc.Close()
 	if len(tried) != 3 || tried[0] != nc || tried[2] != nc {
 		t.Errorf("%d tries, over other connections than %p", len(tried), nc)

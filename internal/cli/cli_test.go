@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 func TestDashFlags(t *testing.T) {
@@ -133,17 +134,13 @@ func TestMakeDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	var said bytes.Buffer
 	for range 2 {
-		if err := MakeDir(&said, dir, "--events", 0o755); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, MakeDir(&said, dir, "--events", 0o755))
 	}
 	if want := "made the directory " + dir + "; choose another with --events\n"; said.String() != want {
 		t.Errorf("it said %q, want %q", said.String(), want)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o600))
 	said.Reset()
 	var refused *exit.Error
 	if err := MakeDir(&said, filepath.Join(file, "c"), "--events", 0o755); !errors.As(err, &refused) || refused.Code != exit.Usage ||

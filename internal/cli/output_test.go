@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // A command fails if its output is lost, even if it ignores the error: on a full disk, and with standard output closed (Go's runtime then
@@ -40,14 +41,10 @@ func TestLostOutput(t *testing.T) {
 		if again := out.after(err); want.code != exit.OK && strings.Count(again.Error(), want.say) != 1 {
 			t.Errorf("%s: an error that the command returned is told again: %v", path, again)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, f.Close())
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer null.Close()
 	if closed(null) {
 		t.Error(">/dev/null counts as closed")

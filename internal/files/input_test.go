@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // zero is a file without an end.
@@ -15,9 +17,7 @@ const zero = "/dev/zero"
 
 func TestRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("12345"), 0o600))
 	if b, err := Read(path, 5); err != nil || string(b) != "12345" {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -39,9 +39,7 @@ func TestRead(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	f, err := os.Open(zero)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close() //nolint:errcheck // it is only read
 	if _, err := io.Copy(io.Discard, Lines(f)); !errors.Is(err, errTooLong) {
 		t.Error(err)

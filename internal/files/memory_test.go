@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // A file can be read again and again until it is removed, and no directory ever shows it.
@@ -13,9 +15,7 @@ func TestInMemory(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	path, remove, err := InMemory("secret", []byte("content"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for range 3 {
 		if b, err := os.ReadFile(path); err != nil || string(b) != "content" {
 			t.Fatalf("read %q, %v", b, err)
@@ -34,9 +34,7 @@ func TestInMemory(t *testing.T) {
 // A child process does not inherit the file.
 func TestChildrenDoNotInherit(t *testing.T) {
 	path, remove, err := InMemory("secret", []byte("content"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer remove()
 	if runtime.GOOS != "linux" {
 		t.Skip("the file has a name in a directory")

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 // Other servers in an API server's place, and missing ones, have their exit code and next step.
@@ -132,12 +133,8 @@ func TestCredentials(t *testing.T) {
 func TestExplainNamesSimulatedClusters(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	p := SimulatedKubeconfig(SimulatedDir())
-	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(strings.ReplaceAll(deadServer, "127.0.0.1:1", "cluster:6443")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Dir(p), 0o700))
+	fatal.If(t, os.WriteFile(p, []byte(strings.ReplaceAll(deadServer, "127.0.0.1:1", "cluster:6443")), 0o600))
 	lost := func(address string) error {
 		return fmt.Errorf("list pods: %w", &url.Error{Op: "Get", URL: address, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}})
 	}

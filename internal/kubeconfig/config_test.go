@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 const deadServer = `apiVersion: v1
@@ -21,9 +22,7 @@ contexts: [{name: sim, context: {cluster: sim, user: admin}}]
 func write(t *testing.T, content string) string {
 	t.Helper()
 	p := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(p, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(p, []byte(content), 0o600))
 	return p
 }
 
@@ -59,12 +58,8 @@ func TestSimulatedClusterIsTheDefault(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	p := SimulatedKubeconfig(SimulatedDir())
-	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p, []byte(deadServer), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Dir(p), 0o700))
+	fatal.If(t, os.WriteFile(p, []byte(deadServer), 0o600))
 	c, err := Target{}.REST()
 	if err != nil || c.Host != "https://127.0.0.1:1" {
 		t.Fatalf("got %v, %v; want the simulated cluster", c, err)
@@ -81,12 +76,8 @@ func TestKubeconfigVariableOfAClusterThatIsGone(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
-	if err := os.MkdirAll(filepath.Join(home, ".kube"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(home, ".kube", "config"), []byte(deadServer), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.MkdirAll(filepath.Join(home, ".kube"), 0o700))
+	fatal.If(t, os.WriteFile(filepath.Join(home, ".kube", "config"), []byte(deadServer), 0o600))
 	for env, want := range map[string]string{
 		filepath.Join(home, "gone"):                     "$KUBECONFIG is " + filepath.Join(home, "gone") + ", which does not exist",
 		write(t, `{"apiVersion":"v1","kind":"Config"}`): "which names no cluster",

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 func TestUTF8(t *testing.T) {
@@ -50,9 +52,7 @@ func TestWriterSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("ab é世─│━▁µ"))).Draw(t, "text")
 		f, err := os.Create(filepath.Join(dir, "f"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		w := Writer(f)
 		for rest := []byte(text); len(rest) > 0; {
 			cut := rapid.IntRange(1, len(rest)).Draw(t, "cut")
@@ -63,9 +63,7 @@ func TestWriterSplit(t *testing.T) {
 		}
 		f.Close()
 		got, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if string(got) != ASCII(text) || strings.ContainsAny(string(got), "─│━▁µ") || utf8.RuneCount(got) != utf8.RuneCountInString(text) {
 			t.Fatalf("%q became %q", text, got)
 		}

@@ -15,15 +15,14 @@ import (
 	"k8s.io/klog/v2"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	dir := t.TempDir()
 	var stderr bytes.Buffer
 	log, closer, err := Setup(Config{Component: "unit", Dir: dir, Level: "info", Stderr: &stderr, NoColor: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	log.Info().Int("pods", 3).Msg("hello")
 	klog.ErrorS(errors.New("boom"), "from klog")
 	klog.InfoS("chatter")
@@ -31,13 +30,9 @@ func TestSetupWritesFileAndBridgesKlog(t *testing.T) {
 	framework.Info("chatter")
 	klog.LoggerWithName(framework, ProjectLogger).Info("Network loaded")
 	klog.Flush()
-	if err := closer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, closer.Close())
 	b, err := os.ReadFile(filepath.Join(dir, "unit.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	if len(lines) != 3 {
 		t.Fatalf("want the zerolog line, klog's error and the project's klog line, got %d lines:\n%s", len(lines), b)
@@ -76,9 +71,7 @@ func TestSetupAgain(t *testing.T) {
 	for _, want := range []string{"first", "second"} {
 		dir := t.TempDir()
 		_, closer, err := Setup(Config{Component: "unit", Dir: dir, Level: "info", Quiet: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		t.Cleanup(func() { closer.Close() })
 		klog.ErrorS(nil, want)
 		DropKlog()
@@ -93,9 +86,7 @@ func TestSetupAgain(t *testing.T) {
 // If the default directory cannot be written, there is no file, and one warning. A newly made directory is named.
 func TestSetupWithoutPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a-file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o600))
 	made := filepath.Join(t.TempDir(), "logs")
 	for _, c := range []struct{ dir, want string }{
 		{filepath.Join(file, "logs"), "no log file"},
@@ -105,13 +96,9 @@ func TestSetupWithoutPlace(t *testing.T) {
 	} {
 		var stderr bytes.Buffer
 		log, closer, err := Setup(Config{Component: "unit", Dir: c.dir, Optional: true, Level: "info", Stderr: &stderr, NoColor: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		log.Info().Msg("hello")
-		if err := closer.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, closer.Close())
 		lines := 1
 		if c.want != "" {
 			lines = 2
@@ -124,9 +111,7 @@ func TestSetupWithoutPlace(t *testing.T) {
 
 func TestSetupRejects(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a-file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []Config{{Level: "loud"}, {}, {Level: "info", Component: "x", Dir: filepath.Join(file, "logs")}} {
 		if _, _, err := Setup(c); exit.Code(err) != exit.Usage {
 			t.Errorf("%+v: got %v, want a usage error", c, err)
@@ -138,9 +123,7 @@ func TestSetupRejects(t *testing.T) {
 func TestLogRotates(t *testing.T) {
 	dir := t.TempDir()
 	f, err := openFile(dir, "unit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	line := bytes.Repeat([]byte("x"), 1<<20)
 	const megabytes = maxMegabytes * (maxBackups + 3)
 	for range megabytes {
@@ -148,18 +131,14 @@ func TestLogRotates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Close())
 	if i, err := os.Stat(filepath.Join(dir, "unit.log")); err != nil || i.Size() > maxMegabytes<<20 || i.Mode().Perm()&0o044 == 0 {
 		t.Errorf("the current file: %+v, %v", i, err)
 	}
 	// The oldest files are deleted in the background.
 	for try := 0; ; try++ {
 		files, err := filepath.Glob(filepath.Join(dir, "unit*.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if len(files) == maxBackups+1 {
 			return
 		}

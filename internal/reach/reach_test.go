@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gnnsched/internal/fatal"
 )
 
 var settings = Settings{Address: "ADDRESS", Authority: "AUTHORITY", ServerName: "NAME", ClientCertificate: "CLIENT", Proxy: "PROXY"}
@@ -29,21 +31,15 @@ var settings = Settings{Address: "ADDRESS", Authority: "AUTHORITY", ServerName: 
 func certificate(t *testing.T, name string, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: end.Add(-100 * time.Hour), NotAfter: end, DNSNames: []string{name}, IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -74,9 +70,7 @@ func TestServers(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	shut, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { _ = shut.Close() })
 	go func() {
 		for {

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"gnnsched/internal/fatal"
 )
 
 // The decoder in this file is independent of the writer: protobuf's runtime reads the messages, with
@@ -59,9 +61,7 @@ func eventDescriptor(t *testing.T) protoreflect.MessageDescriptor {
 				field("sum_squares", 5, double, ""), repeated(field("bucket_limit", 6, double, "")), repeated(field("bucket", 7, double, ""))),
 		},
 	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return file.Messages().ByName("Event")
 }
 
@@ -99,9 +99,7 @@ func (n node) value(t *testing.T) node {
 func decode(t *testing.T, path string) []node {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	check := func(data, sum []byte) {
 		crc := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 		crc.Write(data)
@@ -117,9 +115,7 @@ func decode(t *testing.T, path string) []node {
 		check(b[:8], b[8:12])
 		check(b[12:12+n], b[12+n:])
 		m := dynamicpb.NewMessage(descriptor)
-		if err := (proto.UnmarshalOptions{}).Unmarshal(b[12:12+n], m); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, (proto.UnmarshalOptions{}).Unmarshal(b[12:12+n], m))
 		unknown(t, m)
 		out = append(out, node{m})
 		b = b[12+n+4:]

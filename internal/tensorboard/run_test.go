@@ -12,6 +12,7 @@ import (
 	clocktest "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/tensorboard"
 )
 
@@ -21,21 +22,15 @@ var noon = time.Unix(1_700_000_000, 500_000_000)
 func write(t *testing.T, dir string, at time.Time, do func(*tensorboard.Run)) {
 	t.Helper()
 	r, err := tensorboard.Open(dir, clocktest.NewFakePassiveClock(at))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	do(r)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.Close())
 }
 
 func eventFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	slices.Sort(files)
 	return files
 }
@@ -43,9 +38,7 @@ func eventFiles(t *testing.T, dir string) []string {
 func scalars(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, tensorboard.ScalarsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(b)
 }
 
@@ -58,9 +51,7 @@ func TestScalar(t *testing.T) {
 	})
 	files := eventFiles(t, dir)
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if want := filepath.Join(dir, "events.out.tfevents.1700000000."+host); len(files) != 1 || files[0] != want {
 		t.Fatalf("files %v, want %s", files, want)
 	}
@@ -141,15 +132,11 @@ func TestSecondRun(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, noon, func(r *tensorboard.Run) { r.Scalar("x", 1, 1) })
 	f, err := os.OpenFile(filepath.Join(dir, tensorboard.ScalarsFile), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := f.WriteString("2,x"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, f.Close())
 	write(t, dir, noon, func(r *tensorboard.Run) { r.Scalar("x", 2, 2) })
 	write(t, dir, noon.Add(time.Second), func(r *tensorboard.Run) { r.Scalar("x", 3, 3) })
 	var steps []int64
@@ -197,20 +184,14 @@ func TestRewind(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, nil, 0o600))
 	if _, err := tensorboard.Open(file, clocktest.NewFakePassiveClock(noon)); err == nil {
 		t.Error("no error for a file in place of the folder")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, tensorboard.ScalarsFile), []byte("step,tag,value\nsoon,x,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, tensorboard.ScalarsFile), []byte("step,tag,value\nsoon,x,1\n"), 0o600))
 	r, err := tensorboard.Open(dir, clocktest.NewFakePassiveClock(noon))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r.Rewind(3)
 	r.Scalar("x", 4, 4)
 	if err := r.Close(); err == nil {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"gnnsched/internal/fatal"
 )
 
 // member starts a server of a cluster. It has its place by its number.
@@ -29,9 +31,7 @@ func member(t *testing.T, i int, dirs [3]string, clients, routes [3]string) *ser
 		o.Routes = append(o.Routes, &url.URL{Scheme: "nats", Host: r})
 	}
 	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	go s.Start()
 	return s
 }
@@ -43,9 +43,7 @@ func TestCluster(t *testing.T) {
 		var held []net.Listener
 		for i := range addresses {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			held, addresses[i] = append(held, l), l.Addr().String()
 		}
 		for _, l := range held {

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"gnnsched/internal/bus"
+	"gnnsched/internal/fatal"
 )
 
 func TestServe(t *testing.T) {
@@ -34,13 +35,9 @@ func TestServe(t *testing.T) {
 		t.Error("a wrong token:", err)
 	}
 	token, err := bus.Token(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	q, err := Connect(t.Context(), ours.URL(), token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	q.Close()
 	if i, err := os.Stat(filepath.Join(dir, bus.TokenFile)); err != nil || i.Mode().Perm() != 0o600 {
 		t.Error(i.Mode(), err)
@@ -62,15 +59,11 @@ func TestCertificates(t *testing.T) {
 	ours, theirs := newAuthority(t, dir, "ours"), newAuthority(t, dir, "theirs")
 	tlsOf := func(c bus.Certificates) *tls.Config {
 		config, err := c.TLS()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return config
 	}
 	queue, err := Serve(Serving{Dir: filepath.Join(dir, "queue"), Listen: "0.0.0.0:0", TLS: tlsOf(ours.sign("queue"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer queue.Close()
 	if q, err := queue.Connect(t.Context()); err != nil {
 		t.Error("this process:", err)
@@ -97,9 +90,7 @@ func TestCertificates(t *testing.T) {
 	}
 	config := tlsOf(ours.sign("renewed"))
 	before, err := config.GetClientCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ours.sign("renewed") // into the same files
 	if after, err := config.GetClientCertificate(nil); err != nil || bytes.Equal(before.Certificate[0], after.Certificate[0]) {
 		t.Error("a renewed certificate is not used:", err)
@@ -120,9 +111,7 @@ type authority struct {
 
 func newAuthority(t *testing.T, dir, name string) *authority {
 	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	a := &authority{t: t, dir: dir, ca: filepath.Join(dir, name+".crt"), key: key}
 	a.cert = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true}
@@ -169,18 +158,14 @@ func TestOtherServer(t *testing.T) {
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), Username: "gnn", Password: "secret", NoSigs: true,
 		NoLog: true,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Start()
 	defer s.Shutdown()
 	if !s.ReadyForConnections(20 * time.Second) {
 		t.Fatal("the server does not start")
 	}
 	q, err := Connect(t.Context(), strings.Replace(s.ClientURL(), "//", "//gnn:secret@", 1), nats.Token("of another queue"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer q.Close()
 	stop := working(t, newWorker(q, 1))
 	got, err := results(t.Context(), q, squares(5))

@@ -18,6 +18,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+
+	"gnnsched/internal/fatal"
 )
 
 // The test's program is its own child and its own worker process.
@@ -102,14 +104,10 @@ func newWorker(q *Queue, slots int) *Worker {
 func serveIn(t testing.TB, s Serving) (*Server, *Queue) {
 	t.Helper()
 	server, err := Serve(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(server.Close)
 	q, err := server.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(q.Close)
 	return server, q
 }
@@ -150,9 +148,7 @@ func results(ctx context.Context, q *Queue, units []Unit) ([]string, error) {
 
 func checkSquares(t *testing.T, got []string, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, g := range got {
 		if n := i % (len(got) - 1); g != strconv.Itoa(n*n) {
 			t.Errorf("unit %d: %q", i, g)
@@ -168,9 +164,7 @@ func TestRun(t *testing.T) {
 
 	large := make([]byte, 2*maxUnit)
 	name, err := q.Put(t.Context(), large)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	task, _ := json.Marshal(name)
 	got, err = results(t.Context(), q, []Unit{{Kind: "read", Task: task, Blobs: []string{name}}})
 	if err != nil || got[0] != string(large) {
@@ -218,25 +212,19 @@ func TestFailures(t *testing.T) {
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	server, err := Serve(Serving{Dir: dir, Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	address := strings.TrimPrefix(server.URL(), "nats://")
 	token := server.token
 	path, _ := os.Executable()
 	start := func() *exec.Cmd {
 		cmd := exec.Command(path, server.URL(), token)
 		cmd.Env = append(os.Environ(), "WORKERS_TEST=worker")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, cmd.Start())
 		return cmd
 	}
 	all := []*exec.Cmd{start(), start()}
 	q, err := Connect(t.Context(), server.URL(), nats.Token(token))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer q.Close()
 	var units []Unit
 	for i := range 30 {
@@ -337,9 +325,7 @@ func TestDrain(t *testing.T) {
 func TestOtherBuild(t *testing.T) {
 	server, q := serveIn(t, Serving{Dir: t.TempDir()})
 	other, err := server.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer other.Close()
 	other.build = build{"another", "amd64"}.exact()
 	working(t, newWorker(other, 1))
@@ -366,14 +352,10 @@ func TestApproximate(t *testing.T) {
 	}
 	server, q := serveIn(t, Serving{Dir: t.TempDir()})
 	other, err := server.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer other.Close()
 	other.build = build{"another", "amd64"}.exact()
-	if err := errors.Join(q.Approximate(t.Context()), other.Approximate(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(q.Approximate(t.Context()), other.Approximate(t.Context())))
 	working(t, newWorker(other, 1))
 	if got, err := results(t.Context(), q, squares(3)); err != nil || len(got) != 3 {
 		t.Error(got, err)
@@ -402,9 +384,7 @@ func TestNoUnits(t *testing.T) {
 
 func FuzzUnit(f *testing.F) {
 	data, name, err := Unit{Kind: "square", Task: json.RawMessage("4")}.encode()
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(data, name)
 	f.Add([]byte(`{"blobs":["../../etc/passwd"]}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
@@ -469,9 +449,7 @@ func BenchmarkQueue(b *testing.B) {
 	}
 	traffic := func() (messages, bytes int64) {
 		v, err := server.nats.Varz(nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		return v.InMsgs + v.OutMsgs, v.InBytes + v.OutBytes
 	}
 	play(slots, -1) // starts the children
@@ -496,9 +474,7 @@ func TestDataAreGone(t *testing.T) {
 	if err == nil {
 		err = q.Forget(t.Context(), name)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	task, _ := json.Marshal(name)
 	waited := 0
 	err = q.Run(t.Context(), []Unit{{Kind: "read", Task: task, Blobs: []string{name}}}, func() {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 )
 
 var quantities = cmp.Comparer(func(a, b resource.Quantity) bool { return a.Cmp(b) == 0 })
@@ -36,9 +37,7 @@ func TestDocsParse(t *testing.T) {
 	var b []byte
 	for _, page := range []string{"reference/nodes.md", "how-to/simulate.md"} {
 		text, err := os.ReadFile("../../docs/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		b = append(append(b, text...), '\n')
 	}
 	shown := 0
@@ -59,9 +58,7 @@ func TestDocsParse(t *testing.T) {
 
 func TestDefaultIsTheExample(t *testing.T) {
 	want, err := Load("../testdata/default.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(want, Default(10), quantities, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
@@ -87,9 +84,7 @@ pools:
   taints:
   zones: [x, "2"]
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	q := resource.MustParse
 	want := []Pool{{
 		Name: "gpu", Count: 2, Zones: []string{"b"},
@@ -230,14 +225,10 @@ func TestLoadErrors(t *testing.T) {
 // depends on the random order of maps, which Go's minimiser takes for progress.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("../testdata/*.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	for _, path := range files {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(b)
 	}
 	f.Add([]byte("pools:\n- &a {name: a, count: 1, capacity: {cpu: 1, memory: 1Gi}}\n- *a\n"))
@@ -255,9 +246,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("accepted and invalid: %v", err)
 		}
 		text, err := json.Marshal(map[string]any{"pools": pools})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if text, err = yaml.JSONToYAML(text); err != nil {
 			t.Fatal(err)
 		}

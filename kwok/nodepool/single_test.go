@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // Translated back, the simulated nodes equal the nodes that they were made from.
@@ -19,9 +20,7 @@ func TestSingle(t *testing.T) {
 		{Name: "node-0001", Allocatable: cluster.Resources{MilliCPU: 32_000, Memory: 2 << 30, Pods: 1001}},
 	}
 	pools := Single(nodes, InCapacity)
-	if err := Validate(pools); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Validate(pools))
 	for i, p := range pools {
 		want := nodes[i]
 		n := p.Node(0)
@@ -62,9 +61,7 @@ func TestSingleOffers(t *testing.T) {
 	}
 	for offer, want := range map[Offer][2]int64{InCapacity: {2, 0}, InSlices: {0, 2}, InBoth: {2, 2}} {
 		pools := Single([]*cluster.Node{node}, offer)
-		if err := Validate(pools); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, Validate(pools))
 		var published []resourceapi.ResourceSlice
 		for _, s := range pools[0].resourceSlices("n-0") {
 			published = append(published, *s)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 var (
@@ -18,9 +20,7 @@ var (
 func TestMonitoringKnowsTheMetrics(t *testing.T) {
 	dir := filepath.Join("..", "..", "compose", "monitoring")
 	rules, err := os.ReadFile(filepath.Join(dir, "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	known := map[string]bool{}
 	for _, p := range []page{resourcePage, cadvisorPage, keplerPage, nodeExporterPage} {
 		for _, f := range p {
@@ -36,9 +36,7 @@ func TestMonitoringKnowsTheMetrics(t *testing.T) {
 	}
 	for _, file := range append(files, filepath.Join(dir, "rules.yaml")) {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		named := 0
 		for _, q := range query.FindAllSubmatch(text, -1) {
 			expr := regexp.MustCompile(`\{[^}]*\}`).ReplaceAll(q[1], nil) // labels

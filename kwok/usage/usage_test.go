@@ -25,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload/usage"
 )
@@ -54,9 +55,7 @@ func newCluster() *testCluster {
 func (c *testCluster) tick(t testing.TB, d time.Duration) {
 	t.Helper()
 	c.clock.Step(d)
-	if err := c.sample(&c.models, corelisters.NewNodeLister(c.nodes), corelisters.NewPodLister(c.pods)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.sample(&c.models, corelisters.NewNodeLister(c.nodes), corelisters.NewPodLister(c.pods)))
 }
 
 func list(cpu, memory string) corev1.ResourceList {
@@ -334,9 +333,7 @@ func TestCountersNeverFall(t *testing.T) {
 			case 3:
 				c.clock.Step(c.Sampler.config.Interval) // a tick is never early
 				err := c.sample(&c.models, corelisters.NewNodeLister(c.nodes), corelisters.NewPodLister(c.pods))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 			}
 			now, ok := c.read()
 			if !ok {
@@ -372,9 +369,7 @@ func TestMetricsAPI(t *testing.T) {
 
 	one := &metainternal.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{"zone": "zone-node-1"})}
 	got, err := nodes.List(t.Context(), one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if items := got.(*metrics.NodeMetricsList).Items; len(items) != 1 || items[0].Name != "node-1" ||
 		items[0].Usage.Cpu().MilliValue() != 550 ||
 		items[0].Usage.Memory().Value() != 812<<20 || items[0].Window.Duration != 10*time.Second || !items[0].Timestamp.Time.Equal(noon) {
@@ -387,40 +382,12 @@ func TestMetricsAPI(t *testing.T) {
 		}
 	}
 	p, err := pods.Get(request.WithNamespace(t.Context(), "default"), "a", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	table, err := pods.ConvertToTable(t.Context(), p, nil)
 	if err != nil || fmt.Sprint(table.Rows[0].Cells) != "[a 250m 128Mi 10s]" {
 		t.Errorf("%v, %v", table.Rows, err)
 	}
 	if _, err := pods.Get(request.WithNamespace(t.Context(), "other"), "a", nil); err == nil {
 		t.Error("a pod of another namespace was found")
-	}
-}
-
-// BenchmarkSample measures one sample of 1,000 nodes and 10,000 pods, and the text of their pages.
-func BenchmarkSample(b *testing.B) {
-	c := newCluster()
-	for i := range 1000 {
-		c.addNode(fmt.Sprint("node-", i), "64")
-		for j := range 10 {
-			c.add(c.podOf(fmt.Sprintf("pod-%d-%d", i, j), fmt.Sprint("node-", i),
-				`{"cpu": {"walk": {"high": 4, "deviation": 1}}, "memory": {"day": {"high": "1Gi"}}, "networkIn": 1000}`))
-		}
-	}
-	b.Run("sample", func(b *testing.B) {
-		for b.Loop() {
-			c.tick(b, 10*time.Second)
-		}
-	})
-	for _, page := range []string{"resource", "cadvisor"} {
-		b.Run(page, func(b *testing.B) {
-			for b.Loop() {
-				for i := range 1000 {
-					c.get(fmt.Sprintf("/api/v1/nodes/node-%d/proxy/metrics/%s", i, page))
-				}
-			}
-		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	testclock "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
@@ -48,9 +49,7 @@ func newAdvisor(t *testing.T, p server.Profile, now *testclock.FakePassiveClock,
 	}
 	p.SchedulerName = server.DefaultProfile
 	a, err := New(t.Context(), Config{Client: fake.NewClientset(objects...), Profile: p, Promise: time.Second, Clock: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for begun := time.Now(); !a.Synced(); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > patience {
 			t.Fatal("the cluster is not read")
@@ -144,9 +143,7 @@ func TestSuggest(t *testing.T) {
 		small)
 	for range 2 {
 		got, err := a.Suggest(t.Context(), pod("").Obj())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if len(got.Nodes) != 3 || got.Nodes[0].Score != 100 || got.Fingerprint == "" {
 			t.Fatalf("%+v", got)
 		}

@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -59,7 +60,7 @@ func TestMovesOnACluster(t *testing.T) {
 	bed := testbed.Config{
 		Name: "defrag", Launcher: inprocess.Launcher{}, Nodes: testbed.Nodes{Pools: []byte(pools)}, Scheduler: server.Config{Profiles: profiles},
 	}
-	if err := testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
+	fatal.If(t, testbed.Run(ctx, bed, func(ctx context.Context, b *testbed.Bed) error {
 		l := &lab{t, b.Client}
 		t.Run("room", func(t *testing.T) { (&lab{t, b.Client}).room(ctx) })
 		t.Run("held", func(t *testing.T) { (&lab{t, b.Client}).held(ctx) })
@@ -73,9 +74,7 @@ func TestMovesOnACluster(t *testing.T) {
 		t.Run("lost", func(t *testing.T) { (&lab{t, b.Client}).lost(ctx) })
 		t.Run("alone", func(t *testing.T) { (&lab{t, b.Client}).alone(ctx) })
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // lab is a cluster under test.
@@ -86,9 +85,7 @@ type lab struct {
 
 func (l *lab) must(err error) {
 	l.Helper()
-	if err != nil {
-		l.Fatal(err)
-	}
+	fatal.If(l, err)
 }
 
 func podOf(app, pool, cpu string) v1.PodTemplateSpec {

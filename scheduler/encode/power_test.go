@@ -6,15 +6,14 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 )
 
 // The features are computed by hand: one machine is half used, one of the same kind sleeps, and an old one may not sleep.
 func TestPowerFeatures(t *testing.T) {
 	layout, err := feature.NewLayout([]string{"base", "power"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sleep := 1.0
 	s := &cluster.Snapshot{}
 	for _, m := range []cluster.PowerModel{{Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 10, Full: 50, Sleep: &sleep}, {Idle: 40, Full: 200}} {
@@ -24,9 +23,7 @@ func TestPowerFeatures(t *testing.T) {
 	}
 	s.Nodes[0].Add(cluster.Resources{MilliCPU: 5000})
 	g := encode.New(layout).Encode(s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}}, []int32{0, 1, 2})
-	if err := g.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, g.Validate())
 	behind := feature.Default().Widths // names of base recur
 	candidate := feature.List(layout.Candidate)
 	mean := math.Log2(50 / (300. / 3)) // of a core's watts, against the mean

@@ -10,14 +10,13 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // With one more set, its features follow the features of base, which do not change by a bit.
 func TestMoreSets(t *testing.T) {
 	layout, err := feature.NewLayout(featuretest.Names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		s, serial := drawSnapshot(t), 0
 		more, base := New(layout), New(feature.Default())
@@ -25,9 +24,7 @@ func TestMoreSets(t *testing.T) {
 			pod := &cluster.Pod{Requests: drawRequests(t), GPUModels: []string{"T4"}}
 			candidates := drawCandidates(t, len(s.Nodes))
 			got, want := more.Encode(s, pod, candidates), base.Encode(s, pod, candidates)
-			if err := got.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, got.Validate())
 			for i, n := range s.Nodes {
 				slots := float32(n.Free().Pods) / 110
 				behind(t, "node", got.NodeRow(i), want.NodeRow(i), slots)
@@ -58,9 +55,7 @@ func behind(t interface{ Fatalf(string, ...any) }, what string, got, base []floa
 // On the GPU graph, too, another set's features follow the features of base.
 func TestMoreGPUSets(t *testing.T) {
 	layout, err := feature.NewGPULayout(featuretest.Names)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	more, base := NewStars(layout, typical()), NewStars(feature.DefaultGPU(), typical())
 	n := gpuNode("T4", 0, 600)
 	for _, r := range []cluster.Resources{{}, {MilliCPU: 100, GPUMilli: 300, Pods: 1}} {

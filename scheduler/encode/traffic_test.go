@@ -8,6 +8,7 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -19,20 +20,12 @@ import (
 func talking(t *testing.T) (*sim.Env, *feature.Layout) {
 	t.Helper()
 	layout, err := feature.NewLayout([]string{"base", "traffic"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, err := eval.Find("traffic")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(1))
 	for i := range 400 {
 		env.Step(i * 7 % len(env.Candidates()))
 	}
@@ -49,9 +42,7 @@ func TestTrafficFeatures(t *testing.T) {
 	encoder, compared := encode.New(layout), 0
 	for step := range 300 {
 		g := encoder.Encode(env.Snapshot(), env.Pending(), env.Candidates())
-		if err := g.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, g.Validate())
 		if g.Zones != 6 {
 			t.Fatalf("%d zone vertices, want one for each of 6 racks", g.Zones)
 		}
@@ -139,17 +130,13 @@ func room(nodes []*cluster.Node, row int32) float64 {
 func TestGreedyIsLinearInTheFeatures(t *testing.T) {
 	env, layout := talking(t)
 	h, err := heuristic.Find("greedy:traffic+overload")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	greedy, encoder := h.New(policy.Setting{}), encode.New(layout)
 	column := slices.IndexFunc(feature.List(layout.Candidate), func(f feature.Feature) bool { return f.Name == "rise" })
 	for range 300 {
 		rows := env.Candidates()
 		scores := make([]float32, len(rows))
-		if err := greedy.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, greedy.Score(env.Snapshot(), env.Pending(), rows, scores))
 		g := encoder.Encode(env.Snapshot(), env.Pending(), rows)
 		for i := range rows[1:] {
 			want := float64(scores[0] - scores[i+1])
@@ -181,9 +168,7 @@ func TestPeersAreBounded(t *testing.T) {
 	}
 	for _, candidates := range [][]int32{{3, 4}, {}, {5}} {
 		g := encoder.Encode(s, &cluster.Pod{}, candidates)
-		if err := g.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, g.Validate())
 		sum := float32(0)
 		for k, row := range g.Peers {
 			sum += g.PeerWeight[k]

@@ -7,6 +7,7 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 )
 
@@ -36,9 +37,7 @@ func usageCluster() *cluster.Snapshot {
 func usageLayout(t *testing.T) *feature.Layout {
 	t.Helper()
 	l, err := feature.NewLayout([]string{"base", "usage"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return l
 }
 
@@ -59,9 +58,7 @@ func TestUsageFeatures(t *testing.T) {
 	pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Pods: 1}, Usage: &cluster.PodUsage{}}
 	pod.Usage.Known[cluster.UsedCPU], pod.Usage.Measured[cluster.UsedCPU].Mean = true, 100
 	g := encode.New(layout).Encode(usageCluster(), pod, []int32{0, 1, 2})
-	if err := g.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, g.Validate())
 	base := feature.Default().Widths // names of base recur
 	// Used CPU: (400+200)/4000, (800+200)/4000, and 2000/4000 by requests. The pod adds 100/4000.
 	mean, std := (0.15+0.25+0.5)/3, math.Sqrt((0.15*0.15+0.25*0.25+0.5*0.5)/3-0.3*0.3)

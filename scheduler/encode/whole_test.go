@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -16,9 +17,7 @@ import (
 // The set whole gives a network the sums that the linear policy computes over all available nodes.
 func TestWholeHasTheLinearFeatures(t *testing.T) {
 	layout, err := feature.NewLayout([]string{"base", "whole"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	columns := map[string]int{} // by the linear policy's name
 	for i, f := range feature.List(layout.Candidate) {
 		if name, ok := map[string]string{
@@ -31,16 +30,10 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 		t.Fatalf("columns %v", columns)
 	}
 	s, err := eval.Find("small8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(1))
 	encoder := encode.New(layout)
 	compared := 0
 	for step := 0; !env.Done() && step < 400; step++ {
@@ -54,12 +47,8 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 			weights := make([]float64, len(linear.Features))
 			weights[slices.Index(linear.Features, name)] = 1
 			p, err := linear.New(name, weights)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
+			fatal.If(t, p.Score(env.Snapshot(), env.Pending(), rows, scores))
 			for i, want := range scores {
 				want = max(min(want, 4), -4)
 				if got := g.CandidateRow(i)[column]; math.Abs(float64(got-want)) > 2e-3 {
@@ -69,9 +58,7 @@ func TestWholeHasTheLinearFeatures(t *testing.T) {
 				}
 			}
 		}
-		if err := linear.Tuned("linear").Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, linear.Tuned("linear").Score(env.Snapshot(), env.Pending(), rows, scores))
 		env.Step(policy.Best(scores))
 	}
 	if compared < 300 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
@@ -18,23 +19,15 @@ import (
 // share.
 func TestWishesHaveTheGains(t *testing.T) {
 	layout, err := feature.NewLayout([]string{"base", "whole", "wishes"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	column := func(name string) int {
 		return slices.IndexFunc(feature.List(layout.Candidate), func(f feature.Feature) bool { return f.Name == name })
 	}
 	s, err := eval.Find("family-power")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(1))
 	shares := feature.Wishes{0.5, 0.3, 0.2}
 	encoder := encode.New(layout)
 	encoder.Wish(shares)
@@ -53,13 +46,9 @@ func TestWishesHaveTheGains(t *testing.T) {
 				break
 			}
 			h, err := heuristic.Find("greedy:" + name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			falls := make([]float32, len(rows))
-			if err := h.New(policy.Setting{}).Score(env.Snapshot(), env.Pending(), rows, falls); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, h.New(policy.Setting{}).Score(env.Snapshot(), env.Pending(), rows, falls))
 			for i, fall := range falls { // times all nodes
 				want := float64(fall) * float64(available) / float64(len(env.Snapshot().Nodes)) * feature.WishTerms[k].Unit
 				got := float64(g.CandidateRow(i)[column("gain_"+name)])
@@ -86,24 +75,16 @@ func TestWishesHaveTheGains(t *testing.T) {
 // The objective changes the features of the cluster and of the candidates, and nothing in another layout.
 func TestObjectiveIsAnInput(t *testing.T) {
 	s, err := eval.Find("family-power")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(1))
 	for _, c := range []struct {
 		sets  []string
 		reads bool
 	}{{[]string{"base", "whole"}, false}, {[]string{"base", "wishes"}, true}} {
 		layout, err := feature.NewLayout(c.sets)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		encode := func(w feature.Wishes) (cluster, candidates []float32) {
 			e := encode.New(layout)
 			e.Wish(w)

@@ -20,6 +20,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
@@ -31,9 +32,7 @@ import (
 // tiny returns a scenario that takes milliseconds.
 func tiny(t testing.TB) Scenario {
 	s, err := Find("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Name, s.About = "tiny", "mixed on six nodes"
 	s.Config.Nodes, s.Config.Turnover = sim.Exactly(6), 1
 	return s
@@ -56,9 +55,7 @@ func contenders() []Contender {
 
 func compare(t testing.TB, s Scenario, seeds []uint64) *Comparison {
 	c, err := Compare(t.Context(), s, contenders(), seeds, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -78,9 +75,7 @@ func TestCompareIsPairedAndRepeatable(t *testing.T) {
 		}
 	}
 	alone, err := Compare(t.Context(), tiny(t), contenders()[2:], seeds, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(a.Results[2], alone.Results[0]); d != "" {
 		t.Errorf("alone it differs:\n%s", d)
 	}
@@ -227,9 +222,7 @@ func TestReportsGolden(t *testing.T) {
 		},
 	} {
 		var b bytes.Buffer
-		if err := write(&b); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, write(&b))
 		golden.Check(t, name, b.String())
 	}
 }
@@ -237,9 +230,7 @@ func TestReportsGolden(t *testing.T) {
 // The scenario tiny also has the optimum. No policy beats it, and the baseline misses it.
 func TestCompareWithOptimum(t *testing.T) {
 	s, err := Find("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := compare(t, s, Seeds(1, 10))
 	best := c.Results[len(c.Results)-1]
 	if best.Name != Optimum || len(c.Results) != len(contenders())+1 {
@@ -261,10 +252,8 @@ func TestCompareWithOptimum(t *testing.T) {
 // judged is made with a threshold that holds and a threshold that does not.
 func judged(t testing.TB) *Comparison {
 	c := made(2)
-	if err := c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"),
-		threshold(t, "other.unscheduled <= base.unscheduled")}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Judge([]Threshold{threshold(t, "other.cpuStd < 0.75*base.cpuStd"),
+		threshold(t, "other.unscheduled <= base.unscheduled")}))
 	return c
 }
 
@@ -272,17 +261,13 @@ func judged(t testing.TB) *Comparison {
 // decisions a second, the simulator's work included, for cheap policies and for networks.
 func BenchmarkPlay(b *testing.B) {
 	s, err := Find("mixed")
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	s.Config.Turnover = 1
 	all := contenders()
 	for _, e := range []checkpoint.Encoder{checkpoint.GNN, checkpoint.MLP} {
 		net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: e, Head: checkpoint.DQN, Hidden: 32},
 			rand.New(rand.NewPCG(1, 2))))
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		all = append(all, Contender{Name: string(e), New: func(policy.Setting) policy.Policy { return neural.New(string(e), net, nil) }})
 	}
 	for _, nodes := range []int{16, 100, 1000} {
@@ -290,15 +275,11 @@ func BenchmarkPlay(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/nodes=%d", c.Name, nodes), func(b *testing.B) {
 				s.Config.Nodes = sim.Exactly(nodes)
 				env, err := sim.New(s.Config)
-				if err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, err)
 				decisions := 0
 				for i := 0; b.Loop(); i++ {
 					o, err := Play(env, uint64(i), c.New(policy.Setting{Seed: uint64(i)}), nil)
-					if err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, err)
 					decisions += o.Placed
 				}
 				b.ReportMetric(float64(decisions)/b.Elapsed().Seconds(), "decisions/s")
@@ -317,23 +298,17 @@ func TestCompareOnATrace(t *testing.T) {
 		fmt.Fprintf(&rows, "%d,%d,%d,%dGi\n", i, 50+rng.IntN(200), 1+rng.IntN(6), 1+rng.IntN(8))
 	}
 	file := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(file, []byte("arrival,lifetime,cpu_request,mem_request\n"+rows.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("arrival,lifetime,cpu_request,mem_request\n"+rows.String()), 0o600))
 	s := tiny(t)
 	s.Config = sim.Config{Nodes: s.Nodes, Sizes: s.Sizes, Objective: s.Objective, Trace: &sim.Trace{File: file}}
 	bestFit, err := heuristic.Find("best-fit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	players := []Contender{
 		fixed(heuristic.Kubernetes{}, false), {Name: "same", New: fixed(heuristic.Kubernetes{}, false).New},
 		{Name: bestFit.Name, New: bestFit.New},
 	}
 	c, err := Compare(t.Context(), s, players, Seeds(1, 10), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	same, other := c.Difference(c.Results[1], Objective), c.Difference(c.Results[2], Objective)
 	if same.P != 1 || same.Interval != (Interval{}) {
 		t.Errorf("a policy and itself: %+v", same)
@@ -354,9 +329,7 @@ func TestCompareOnATrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	var summary, long bytes.Buffer
-	if err := errors.Join(c.WriteSummary(&summary), c.WriteMarkdown(&long)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(c.WriteSummary(&summary), c.WriteMarkdown(&long)))
 	if d := c.Difference(c.Results[2], Objective); c.Samples() != 1 || d.Mean == 0 || d.Low != d.Mean || d.High != d.Mean || d.P != 1 {
 		t.Errorf("as recorded: %d samples, %+v", c.Samples(), d)
 	}

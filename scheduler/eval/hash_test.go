@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 )
@@ -15,13 +16,9 @@ func TestHash(t *testing.T) {
 	hash := func(text string) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "s.yaml")
-		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "t.csv"), []byte(traceText), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(filepath.Dir(file), "t.csv"), []byte(traceText), 0o600))
 		s, err := Read(file, []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		h, err := s[0].Hash()
 		if err != nil || len(h) != 16 {
 			t.Fatalf("%q, %v", h, err)
@@ -29,9 +26,7 @@ func TestHash(t *testing.T) {
 		return h
 	}
 	source, err := Source("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	text := string(source)
 	plain := hash(text)
 	if hash(strings.Replace(text, "name: tiny", "name: other", 1)) != plain {
@@ -41,9 +36,7 @@ func TestHash(t *testing.T) {
 		t.Error("the cost of waiting does not change the hash")
 	}
 	energy, err := Find("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if energy.Objective, err = objective.Parse("energy"); err != nil {
 		t.Fatal(err)
 	}

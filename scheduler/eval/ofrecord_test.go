@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload/record"
@@ -21,9 +22,7 @@ func days(t *testing.T, number int, without ...int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "prod.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range 2 {
 		w.Node(record.Node{Name: fmt.Sprint("n", i), From: recordBegin, MilliCPU: 8000, Memory: 32 << 30, Pods: 110})
 	}
@@ -54,9 +53,7 @@ func days(t *testing.T, number int, without ...int) string {
 // Whole days are drawn, those to judge on are later ones, and the pod that ran before is in every episode.
 func TestOfRecord(t *testing.T) {
 	r, err := OfRecord(days(t, 11), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, ThreeParts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if r.Block != (24*time.Hour).Seconds() || r.learnBlocks != 7 || r.chooseBlocks != 2 || r.judgeBlocks != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -64,15 +61,11 @@ func TestOfRecord(t *testing.T) {
 	for _, s := range []Scenario{r.Learn, *r.Choose, r.Judge} {
 		for seed := range uint64(30) {
 			e, err := sim.New(s.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if e.FixedWorkload() {
 				t.Errorf("%s: every seed has the same pods", s.Name)
 			}
-			if err := e.Reset(seed); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, e.Reset(seed))
 			if len(e.Snapshot().Nodes) != 2 {
 				t.Fatalf("%d nodes", len(e.Snapshot().Nodes))
 			}
@@ -122,9 +115,7 @@ func TestPartsOfRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := OfRecord(days(t, c.days, c.without...), objective.Mix{{Term: objective.Balance{}, Weight: 1}}, c.parts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if r.learnBlocks != c.learn || r.chooseBlocks != c.choose || r.judgeBlocks != c.judge || (r.Choose != nil) != (c.choose > 0) {
 				t.Errorf("%d, %d and %d blocks, want %d, %d, %d", r.learnBlocks, r.chooseBlocks, r.judgeBlocks, c.learn, c.choose, c.judge)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	contenders "gnnsched/scheduler/eval/contender"
 	"gnnsched/workload/trace/openb"
@@ -25,9 +26,7 @@ func traceOf(t *testing.T) string {
 			"p0,1000,64,1,1000,,0,9000\n",
 		"openb_pod_list_timeless.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,64,1,1000\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -38,9 +37,7 @@ func TestOpenBScenarios(t *testing.T) {
 		"openb:default": "openb-default", "openb:*": "openb-default openb-timeless", "openb:d*+multi4@95": "openb-default+multi4-95",
 	} {
 		all, err := eval.ChooseScenarios([]string{name}, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var names []string
 		for _, s := range all {
 			names = append(names, s.Name)
@@ -99,17 +96,11 @@ func TestOpenBSteady(t *testing.T) {
 func playOpenB(t *testing.T, dir, name string, seeds []uint64, policies ...string) *eval.Comparison {
 	t.Helper()
 	all, err := contenders.List(policies, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, err := eval.ChooseScenarios([]string{name}, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := eval.Compare(t.Context(), s[0], all, seeds, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c
 }
 
@@ -117,9 +108,7 @@ func playOpenB(t *testing.T, dir, name string, seeds []uint64, policies ...strin
 // lists too. The tolerance is twice the published standard deviation, but at least 0.3 points.
 func TestPublishedFigures(t *testing.T) {
 	f, err := os.Open("testdata/published.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comment = '#'
@@ -130,13 +119,9 @@ func TestPublishedFigures(t *testing.T) {
 	published := map[string]map[string][2]float64{}
 	for _, row := range rows[1:] {
 		mean, err := strconv.ParseFloat(row[4], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		sd, err := strconv.ParseFloat(row[5], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if published[row[0]] == nil {
 			published[row[0]] = map[string][2]float64{}
 		}
@@ -146,9 +131,7 @@ func TestPublishedFigures(t *testing.T) {
 		t.Skip("sixty episodes")
 	}
 	metrics, err := eval.ParseMetrics("allocation130")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := openbtest.Dir(t)
 	for list, figures := range published {
 		if list != "default" && os.Getenv("PUBLISHED") != "all" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -21,9 +22,7 @@ func TestPreferencesComeFirst(t *testing.T) {
 	for steps := 0; !env.Done() && steps < 1000; steps++ {
 		rows, sums := env.Candidates(), env.Preferences()
 		own := make([]float32, len(rows))
-		if err := kubernetes.Score(env.Snapshot(), env.Pending(), rows, own); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, kubernetes.Score(env.Snapshot(), env.Pending(), rows, own))
 		total := scores(t, env, kubernetes)
 		for i := range total {
 			if sums != nil && total[i] != own[i]+float32(sums[i]) || sums == nil && total[i] != own[i] {
@@ -33,9 +32,7 @@ func TestPreferencesComeFirst(t *testing.T) {
 		if !slices.Contains(env.Preferred(), int32(policy.Best(total))) {
 			weighed++
 		}
-		if err := bestFit.Score(env.Snapshot(), env.Pending(), rows, own); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, bestFit.Score(env.Snapshot(), env.Pending(), rows, own))
 		after := scores(t, env, bestFit)
 		for i := range after {
 			preferred := slices.Contains(env.Preferred(), int32(i))
@@ -59,9 +56,7 @@ func TestPreferencesOff(t *testing.T) {
 	p := named(t, "kube-scheduler")
 	for steps := 0; !env.Done() && steps < 100; steps++ {
 		own := make([]float32, len(env.Candidates()))
-		if err := p.Score(env.Snapshot(), env.Pending(), env.Candidates(), own); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.Score(env.Snapshot(), env.Pending(), env.Candidates(), own))
 		if got := scores(t, env, p); !slices.Equal(got, own) {
 			t.Fatalf("step %d: %v, want %v", steps, got, own)
 		}
@@ -72,9 +67,7 @@ func TestPreferencesOff(t *testing.T) {
 // YAML reads an unquoted off as a boolean.
 func TestPreferencesInScenarioFile(t *testing.T) {
 	source, err := eval.Source("aaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got, err := eval.Read("mine.yaml", append(source, "preferences: off\n"...))
 	if err != nil || got[0].Preferences != preference.Off {
 		t.Errorf("%+v, %v", got, err)
@@ -85,34 +78,26 @@ func TestPreferencesInScenarioFile(t *testing.T) {
 func started(t *testing.T, scenario string, m preference.Mode) *sim.Env {
 	t.Helper()
 	s, err := eval.Find(scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Preferences = m
 	env, err := sim.New(s.Config)
 	if err == nil {
 		err = env.Reset(1)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return env
 }
 
 func named(t *testing.T, name string) policy.Policy {
 	t.Helper()
 	h, err := heuristic.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return h.New(policy.Setting{})
 }
 
 func scores(t *testing.T, env *sim.Env, p policy.Policy) []float32 {
 	t.Helper()
 	out, err := eval.Scores(env, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/record"
 )
 
@@ -19,9 +20,7 @@ func TestScenarios(t *testing.T) {
 		}
 		// A scenario survives being written as YAML and read again.
 		text, err := yaml.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := Read("again.yaml", text)
 		if err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
@@ -36,9 +35,7 @@ func TestScenarios(t *testing.T) {
 	// The scenario aaml has the size of AAML's experiment: 32 pods of 1 CPU for each of ten nodes, or a few
 	// more, because the last deployment goes over the load.
 	aaml, err := Find("aaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	o := compare(t, aaml, []uint64{1}).Results[0].Outcomes[0]
 	if o.Nodes != 10 || o.Arrived < 320 || o.Arrived > 334 || o.Unscheduled != 0 {
 		t.Errorf("%+v", o)
@@ -73,9 +70,7 @@ func TestSelect(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	good, err := Source("aaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	with := func(old, now string) string {
 		text := strings.Replace(string(good), old, now, 1)
 		if text == string(good) {
@@ -112,20 +107,14 @@ func TestReadRefuses(t *testing.T) {
 // The shapes of a shapes file beside the scenario's join its own.
 func TestReadAddsShapes(t *testing.T) {
 	good, err := Source("harvest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	dir := t.TempDir()
 	read := func(shapes string) ([]Scenario, error) {
-		if err := os.WriteFile(filepath.Join(dir, "vms.yaml"), []byte(shapes), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, "vms.yaml"), []byte(shapes), 0o600))
 		return Read(filepath.Join(dir, "f.yaml"), []byte(string(good)+"shapesFile: vms.yaml\n"))
 	}
 	got, err := read("shapes:\n- {name: vm-1, requests: {cpu: 2}, usage: {cpu: 1}}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s := got[0].Shapes; len(s) < 2 || s[len(s)-1].Name != "vm-1" || s[0].Name == "vm-1" {
 		t.Errorf("shapes %+v", s)
 	}
@@ -146,9 +135,7 @@ func TestReadAddsShapes(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	for _, n := range names() {
 		text, err := Source(n)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -162,9 +149,7 @@ func FuzzRead(f *testing.F) {
 func TestReadAddsNodes(t *testing.T) {
 	dir := t.TempDir()
 	w, err := record.Create(filepath.Join(dir, "prod.record"), record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.Node(record.Node{Name: "a", From: 1000, MilliCPU: 8000, Memory: 1 << 34, Pods: 110, Labels: `{"topology.kubernetes.io/zone":"x"}`})
 	w.Node(record.Node{Name: "b", From: 1000, To: 3000, Gone: true, MilliCPU: 4000, Memory: 1 << 34, Pods: 110})
 	if _, err := w.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	contenders "gnnsched/scheduler/eval/contender"
@@ -26,9 +27,7 @@ func TestShippedCheckpoints(t *testing.T) {
 	var got strings.Builder
 	for _, name := range checkpoint.ShippedNames() {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		scenarios := []string{"small8", "zonal"}
 		switch c.Manifest.Architecture.Graph {
 		case checkpoint.GPUGraph:
@@ -39,13 +38,9 @@ func TestShippedCheckpoints(t *testing.T) {
 		}
 		for _, scenario := range scenarios {
 			s, err := eval.Find(scenario)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			env, err := sim.New(s.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			scoreEpisode(t, &got, name+" "+scenario, env, name)
 		}
 	}
@@ -83,17 +78,11 @@ func gpuEnvironment(t *testing.T, taints openb.Taints) *sim.Env {
 		pods = append(pods, p)
 	}
 	nodes, pods, err := taints.Apply(rand.New(rand.NewPCG(3, 4)), nodes, pods)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pack, err := objective.Parse("pack")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(sim.Config{Objective: pack, OpenB: &sim.OpenB{Nodes: nodes, Pods: pods, Factor: 1.3}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return env
 }
 
@@ -103,24 +92,16 @@ func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env,
 	t.Helper()
 	const every, candidates, decisions = 40, 6, 200
 	x, err := contenders.Named(shipped)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	network := x.New(policy.Setting{Typical: env.Typical()})
 	h, err := heuristic.Find("best-fit")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	player := h.New(policy.Setting{})
-	if err := env.Reset(5); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, env.Reset(5))
 	for step := 0; !env.Done() && step < decisions; step++ {
 		rows := env.Candidates()
 		scores := make([]float32, len(rows))
-		if err := network.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, network.Score(env.Snapshot(), env.Pending(), rows, scores))
 		if step%every == 0 {
 			fmt.Fprintf(to, "%s %d:", title, step)
 			for _, v := range scores[:min(candidates, len(scores))] {
@@ -128,9 +109,7 @@ func scoreEpisode(t *testing.T, to *strings.Builder, title string, env *sim.Env,
 			}
 			to.WriteByte('\n')
 		}
-		if err := player.Score(env.Snapshot(), env.Pending(), rows, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, player.Score(env.Snapshot(), env.Pending(), rows, scores))
 		env.Step(policy.Best(scores))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	contenders "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/policy"
@@ -22,19 +23,13 @@ type trial struct {
 func try(t *testing.T, name string, taints openb.Taints) (x trial) {
 	t.Helper()
 	named, err := contenders.Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env := gpuEnvironment(t, taints)
 	p := named.New(policy.Setting{Typical: env.Typical()})
-	if err := env.Reset(5); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, env.Reset(5))
 	for !env.Done() {
 		scores, err := eval.Scores(env, p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		best := policy.Best(scores)
 		n := env.Snapshot().Nodes[env.Candidates()[best]]
 		on := policy.Devices(p, n, env.Pending())
@@ -68,9 +63,7 @@ func TestTaintsCountForPodsWithGPUs(t *testing.T) {
 		{openb.Taints{Pools: 0.5}, false},
 	} {
 		env := gpuEnvironment(t, x.taints)
-		if err := env.Reset(5); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, env.Reset(5))
 		open := 0
 		for _, n := range env.Snapshot().Nodes {
 			if env.Typical().Open(n) {

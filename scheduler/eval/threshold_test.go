@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 func TestParseThreshold(t *testing.T) {
@@ -69,9 +71,7 @@ func FuzzParseThreshold(f *testing.F) {
 
 func threshold(t testing.TB, text string) Threshold {
 	x, err := ParseThreshold(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return x
 }
 
@@ -82,9 +82,7 @@ func TestJudge(t *testing.T) {
 		threshold(t, "other.cpuStd<=0.5*base.cpuStd"), threshold(t, "moon: other.cpuStd > 7"),
 		threshold(t, "ma*: base.cpuStd + 2*other.cpuStd + 1 < 1.2"),
 	}
-	if err := c.Judge(given); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Judge(given))
 	var got []string
 	for _, v := range c.Verdicts {
 		got = append(got, v.String())

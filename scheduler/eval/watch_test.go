@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	policies "gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/sim"
@@ -21,9 +22,7 @@ import (
 func small(t *testing.T, name string, nodes int) eval.Scenario {
 	t.Helper()
 	s, err := eval.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.Config.Nodes, s.Config.Turnover = sim.Exactly(nodes), 1
 	return s
 }
@@ -32,15 +31,11 @@ func small(t *testing.T, name string, nodes int) eval.Scenario {
 func seen(t *testing.T, s eval.Scenario, names ...string) *eval.Comparison {
 	t.Helper()
 	all, err := policies.List(names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	seeds := eval.Seeds(1, 3)
 	all, watching := eval.Watched(all, seeds[0], len(all))
 	c, err := eval.Compare(context.Background(), s, all, seeds, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	watching.Into(c)
 	return c
 }
@@ -51,13 +46,9 @@ func TestObserved(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			c := seen(t, s, "kube-scheduler", "best-fit")
 			again, err := policies.List([]string{"kube-scheduler", "best-fit"}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			unwatched, err := eval.Compare(context.Background(), s, again, c.Seeds, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			for k, result := range c.Results {
 				if got, want := fmt.Sprintf("%+v", result.Outcomes), fmt.Sprintf("%+v", unwatched.Results[k].Outcomes); got != want {
 					t.Errorf("%s: watched %s, else %s", result.Name, got, want)
@@ -65,9 +56,7 @@ func TestObserved(t *testing.T) {
 				agree(t, c.Observed, result)
 			}
 			text, err := json.Marshal([]*eval.Comparison{c})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			back, err := eval.ReadJSON(bytes.NewReader(text))
 			if err != nil || !reflect.DeepEqual(back[0].Observed, c.Observed) {
 				t.Errorf("JSON does not keep what was seen, %v", err)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/utils/clock"
 	clocktest "k8s.io/utils/clock/testing"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 // trainerEnv makes the test binary act as a trainer; its value selects the kind.
@@ -190,16 +192,12 @@ func TestFullQueueDrops(t *testing.T) {
 func TestKillsTheGroup(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "held")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, syscall.Mkfifo(path, 0o600))
 	t.Setenv(heldEnv, path)
 	c := clocktest.NewFakeClock(time.Unix(0, 0))
 	h := startPipe(t, "parent", 3, c)
 	held, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer held.Close()
 	<-h.lines // the child runs
 	h.pipe.stop()

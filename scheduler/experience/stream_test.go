@@ -15,6 +15,7 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 // drawStep draws a step.
@@ -61,26 +62,18 @@ func TestRoundTrip(t *testing.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawStep), 0, 4).Draw(t, "steps")
 		var b bytes.Buffer
 		w, err := NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, s := range steps {
-			if err := w.Write(s); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Write(s))
 		}
 		whole := b.Len()
 		cut := rapid.IntRange(0, whole).Draw(t, "cut at")
 		half := bytes.NewReader(b.Bytes()[:cut])
 		r, err := NewReader(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, want := range steps {
 			got, err := r.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if d := cmp.Diff(want, got, cmpopts.IgnoreFields(graph.Graph{}, "Stamp"), cmpopts.EquateEmpty()); d != "" {
 				t.Fatal(d)
 			}
@@ -142,13 +135,9 @@ func refuses(t *testing.T, name string, bad Step) {
 	if err == nil {
 		err = w.Write(bad)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := NewReader(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := r.Next(); !errors.Is(err, errStream) {
 		t.Errorf("%s: %v", name, err)
 	}
@@ -159,20 +148,14 @@ func TestStepOverTheLimit(t *testing.T) {
 	long := Step{Actor: strings.Repeat("a", maxStep)}
 	var b bytes.Buffer
 	w, err := NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	head := b.Len()
 	if err := w.Write(long); err == nil || b.Len() > head {
 		t.Errorf("%d bytes written, %v", b.Len()-head, err)
 	}
-	if err := gob.NewEncoder(&b).Encode(long); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, gob.NewEncoder(&b).Encode(long))
 	r, err := NewReader(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := r.Next(); !errors.Is(err, errStream) {
 		t.Errorf("read: %v", err)
 	}
@@ -182,13 +165,9 @@ func TestStepOverTheLimit(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	var b bytes.Buffer
 	w, err := NewWriter(&b)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	for seed := range 3 {
-		if err := w.Write(rapid.Custom(drawStep).Example(seed)); err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, w.Write(rapid.Custom(drawStep).Example(seed)))
 	}
 	head := len(magic) + len(feature.Default().Hash())
 	f.Add(b.Bytes()[head:])

@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
@@ -46,9 +47,7 @@ func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Sn
 	t.Helper()
 	pod, rows := &cluster.Pod{Requests: requests}, []int32{0, 1, 2, 3}
 	scores := make([]float32, len(rows))
-	if err := p.Score(s, pod, rows, scores); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.Score(s, pod, rows, scores))
 	d := decision.Decision{
 		Number: 7, Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0", UID: "u"}, At: time.Unix(1_700_000_000, 0),
 		Policy: p.Name(), Fingerprint: fingerprint, Latency: 12 * time.Microsecond, Nodes: 6, Feasible: 4, Preferred: 4, Bound: true,
@@ -65,22 +64,16 @@ func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Sn
 func text(t *testing.T, r record.Record, net *infer.Network) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Write(&b, r, net); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, Write(&b, r, net))
 	return b.String()
 }
 
 func network(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
 	c, err := checkpoint.Shipped("gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return net, neural.New("gnn", net, nil)
 }
 
@@ -160,13 +153,9 @@ func TestClaimsText(t *testing.T) {
 func gpuNetwork(t *testing.T) (*infer.Network, policy.Reader) {
 	t.Helper()
 	c, err := checkpoint.Shipped("gpu-gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return net, neural.New("gpu-gnn", net, fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(1), Count: 2}, {Requests: policytest.Whole(4), Count: 1},
 	}))
@@ -187,9 +176,7 @@ func TestGPUParts(t *testing.T) {
 		r := recordedOn(t, p, net.Fingerprint(), s, requests)
 		for _, other := range r.Best[1:3] {
 			c, err := compare(r.Best[0], other, net)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			sum, devices := 0.0, 0
 			for _, part := range c.parts {
 				sum += part.Part
@@ -227,9 +214,7 @@ func TestGPUParts(t *testing.T) {
 func addsUp(t *testing.T, r record.Record, other decision.Candidate, net *infer.Network) *comparison {
 	t.Helper()
 	c, err := compare(r.Best[0], other, net)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sum := 0.0
 	for _, part := range c.parts {
 		sum += part.Part
@@ -283,13 +268,9 @@ func TestPartsAddUp(t *testing.T) {
 // For the network for mixed clusters the parts add up, too, about pods with devices and without.
 func TestMixedPartsAddUp(t *testing.T) {
 	c, err := checkpoint.Shipped("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := neural.New("mixed", net, fragmentation.NewTypical([]fragmentation.Demand{
 		{Requests: policytest.Share(500), Count: 2}, {Requests: policytest.Whole(2), Count: 1},
 	}))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
@@ -19,21 +20,15 @@ import (
 func TestReadJob(t *testing.T) {
 	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: "+
 		"0.6}}\nheldOut: {scenario: training}"), "gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want, err := Defaults("acdqn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want.Steps, want.PPO.Envs = 123, 16
 	if !reflect.DeepEqual(j.Config, want) {
 		t.Errorf("%+v, want %+v", j.Config, want)
 	}
 	mixed, err := eval.Find("mixed")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if j.Environment.Nodes != mixed.Nodes || j.Environment.Load != (sim.FloatRange{Min: 0.5, Max: 0.6}) {
 		t.Errorf("environment %+v", j.Environment)
 	}
@@ -50,9 +45,7 @@ func TestOldSpellingOfRollouts(t *testing.T) {
 	}
 	for _, name := range checkpoint.ShippedNames() {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if c.Manifest.Architecture.Graph == checkpoint.GPUGraph {
 			continue
 		}
@@ -77,13 +70,9 @@ func TestJobNamesFeatures(t *testing.T) {
 func TestJobRoundTrip(t *testing.T) {
 	for _, v := range Variants() {
 		j, err := NewJob(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		y, err := j.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		back, err := ReadJob("f", y, "gnn")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, y)
@@ -118,9 +107,7 @@ func TestResidualJobs(t *testing.T) {
 	for file, method := range map[string]string{"rule": byES, "balance": byRollouts} {
 		path := "runs/" + file + ".yaml"
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		j, err := ReadJob(path, b, "gnn")
 		if err != nil || j.Method != method || j.Residual != "linear" {
 			t.Errorf("method %q, residual %q, %v", j.Method, j.Residual, err)
@@ -148,9 +135,7 @@ func FuzzReadJob(f *testing.F) {
 	}
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(b)
 	}
 	f.Add([]byte("variant: acdqn\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: 0.6}}\nheldOut: {scenario: training}"))
@@ -164,9 +149,7 @@ func FuzzReadJob(f *testing.F) {
 			return
 		}
 		y, err := j.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := ReadJob("f", y, "gnn")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, y)
@@ -182,13 +165,9 @@ func TestTypicalPodsOfAJob(t *testing.T) {
 	for name, want := range map[string]bool{"mixed": true, "balance": false} {
 		file := filepath.Join("runs", name+".yaml")
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		j, err := ReadJob(file, text, "gnn")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		pods, err := j.TypicalPods()
 		if err != nil || (pods != nil) != want {
 			t.Fatalf("%s: %v, %v", name, pods, err)
@@ -197,9 +176,7 @@ func TestTypicalPodsOfAJob(t *testing.T) {
 			continue
 		}
 		shipped, err := checkpoint.ShippedTypical(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(shipped, pods); d != "" {
 			t.Errorf("the shipped typical pods are not those of the job: %s", d)
 		}

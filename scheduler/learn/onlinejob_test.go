@@ -12,6 +12,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 )
@@ -29,9 +30,7 @@ func TestPeersNeedGraphsThatHoldThem(t *testing.T) {
 		{"dqn", byDQN, []string{"base", "whole"}, true},
 	} {
 		j, err := NewJob(c.variant)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if j.Method, j.Features = c.method, c.features; (j.Validate() == nil) != c.valid {
 			t.Errorf("%+v: %v", c, j.Validate())
 		}
@@ -90,15 +89,11 @@ func TestOnlineJob(t *testing.T) {
 		t.Errorf("an untrained network learns with the rate %v", j.LearningRate)
 	}
 	trained, err := NewJob("acdqn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	held := learntest.Env()
 	trained.Environment.WaitCost, trained.HeldOut = 0.07, &held
 	text, err := json.Marshal(trained)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	j = made(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 32}, "balance", string(text))
 	if j.Environment.WaitCost != 0.07 {
 		t.Errorf("waiting costs %v", j.Environment.WaitCost)

@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn/run"
@@ -64,13 +65,9 @@ func TestReturnsTellPoliciesApart(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			j, err := ReadJob(file, text, "gnn")
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if j.Method == byES { // it follows the cost of whole episodes itself
 				return
 			}
@@ -96,9 +93,7 @@ func TestReturnsTellPoliciesApart(t *testing.T) {
 func measured(t *testing.T, j Job, returns func(*testing.T, Job, *sim.Env, policy.Policy, *signal) float64) (s signal) {
 	t.Helper()
 	objective, err := j.Environment.Objective.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	names, ok := ranked[string(objective)]
 	if !ok {
 		t.Fatalf("no policies for %s", objective)
@@ -111,13 +106,9 @@ func measured(t *testing.T, j Job, returns func(*testing.T, Job, *sim.Env, polic
 		c.Preferences = preference.Declared // a cluster whose replicas are spread cannot be packed
 	}
 	env, err := sim.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for seed := range uint64(6) {
-		if err := env.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, env.Reset(seed))
 		arrivals := len(env.Plan())
 		begin(t, env, names[0], arrivals/6+int(seed%2)*arrivals/3)
 		for i, name := range names {
@@ -138,13 +129,9 @@ func named(t *testing.T, name string, s policy.Setting) policy.Policy {
 		return h.New(s)
 	}
 	c, err := checkpoint.Shipped(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := neural.New(name, net, s.Typical)
 	p.Wish(net.Wishes())
 	return p
@@ -161,9 +148,7 @@ func begin(t *testing.T, env *sim.Env, name string, n int) {
 func choiceOf(t *testing.T, env *sim.Env, p policy.Policy) int {
 	t.Helper()
 	scores, err := eval.Scores(env, p, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return policy.Best(scores)
 }
 
@@ -204,9 +189,7 @@ func rolledOut(t *testing.T, j Job, env *sim.Env, p policy.Policy, s *signal) fl
 	t.Helper()
 	r := rollout.Rollout{Policy: p, Horizon: j.Rollouts.Horizon, WaitCost: j.Rollouts.WaitPlacements}
 	cost, err := r.Cost(env, choiceOf(t, env, p))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s.reward = max(s.reward, cost/float64(r.Horizon))
 	return -cost
 }

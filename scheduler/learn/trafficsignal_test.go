@@ -3,6 +3,7 @@ package learn
 import (
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
@@ -15,19 +16,13 @@ var talkers = [3]string{"affinity:rack", "affinity:node", "kube-scheduler"}
 // rewards by the level of the cost, over a week as long as the fill.
 func TestTrafficReturnsTellPoliciesApart(t *testing.T) {
 	j, err := ReadJob("traffic.yaml", []byte("variant: acgnn\nmethod: rollouts\nenvironment: {scenario: traffic}\n"), "acgnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(j.Environment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var rolled, levels signal
 	j.Reward.Kind, j.Gamma = run.LevelReward, 0.99
 	for seed := range uint64(3) {
-		if err := env.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, env.Reset(seed))
 		begin(t, env, talkers[2], len(env.Plan())/3)
 		for i, name := range talkers {
 			p := named(t, name, policy.Setting{Seed: seed})

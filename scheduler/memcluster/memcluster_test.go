@@ -14,6 +14,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/objective"
@@ -32,24 +33,16 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func placements(t testing.TB, nodes ...string) (*Placements, *follower) {
 	t.Helper()
 	profile, err := server.ProfileNamed("most-allocated")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	decoded, err := server.Config{Profiles: []server.Profile{profile}, QPS: 1}.Decode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	client, err := kubernetes.NewForConfig(&rest.Config{}) // it is never asked
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := New(t.Context(), Config{
 		Client: client, Shared: kuberelease.Informers(client), Profile: decoded.Profiles[0],
 		Objective: objective.Balance{}, Clock: clocktesting.NewFakePassiveClock(noon), Seed: 1,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, n := range nodes {
 		c.AddNode(c.log, st.MakeNode().Name(n).Label(v1.LabelHostname, n).
 			Capacity(map[v1.ResourceName]string{"cpu": "4", "memory": "16Gi", "pods": "110"}).Obj())
@@ -94,9 +87,7 @@ func settle(t testing.TB, o *Placements) {
 		if o.settled() {
 			return
 		}
-		if err := o.Retry(t.Context(), 1000); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, o.Retry(t.Context(), 1000))
 	}
 	t.Fatal("it does not settle")
 }

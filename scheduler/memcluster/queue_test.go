@@ -226,34 +226,3 @@ func TestOwnTriggers(t *testing.T) {
 		t.Errorf("%d triggers, %q", len(o.triggers), names(o.Waiting))
 	}
 }
-
-// BenchmarkFix counts a pod on a node while others wait: replicas of one template, or pods with containers of their own as
-// informers make them.
-func BenchmarkFix(b *testing.B) {
-	for _, c := range []struct {
-		name    string
-		replica bool
-	}{{"replicas", true}, {"own", false}} {
-		b.Run(c.name, func(b *testing.B) {
-			o, _ := placements(b, "a")
-			spec := func(name string) *v1.Pod {
-				return pod(name, 9).Label("app", "db").SpreadConstraint(1, v1.LabelHostname, v1.DoNotSchedule, labelled("db"), nil, nil, nil, nil).
-					PodAffinity(v1.LabelHostname, labelled("cache"), st.PodAffinityWithRequiredReq).Obj()
-			}
-			one := spec("db")
-			for i := range 1000 {
-				p := spec(fmt.Sprint("db-", i))
-				if c.replica {
-					p = replicas(one, p.Name)[0]
-				}
-				o.Wait(p)
-			}
-			web := pod("web", 1).Label("app", "web").Node("a").Obj()
-			for b.Loop() {
-				o.Fix(web)
-				o.Remove(web.UID)
-				o.freed = false
-			}
-		})
-	}
-}

@@ -194,23 +194,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkCost compares updating a tracker of 1,000 nodes with computing the whole cost.
-func BenchmarkCost(b *testing.B) {
-	nodes := make([]*cluster.Node, 1000)
-	for i := range nodes {
-		nodes[i] = at(int64(i%10), int64(i%7))
-	}
-	b.Run("anew", func(b *testing.B) {
-		for b.Loop() {
-			Balance{}.Cost(nodes)
-		}
-	})
-	b.Run("followed", func(b *testing.B) {
-		t := Track(Balance{}, nodes)
-		for i := 0; b.Loop(); i++ {
-			t.Update(i % 1000)
-			t.Cost()
-		}
-	})
-}

@@ -296,25 +296,3 @@ func TestClaimsProperty(t *testing.T) {
 		t.Errorf("%d moves in all", moved)
 	}
 }
-
-// BenchmarkClaims empties nodes of a cluster whose pods all have claims.
-func BenchmarkClaims(b *testing.B) {
-	for _, nodes := range []int{50, 200, 800} {
-		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
-			c := &claiming{}
-			for i := range nodes {
-				name := fmt.Sprint("n", i)
-				c.node(name, 8)
-				for k := range 3 {
-					c.pod(fmt.Sprintf("a%d%d-0", i, k), name, 1000, fmt.Sprint("gpu-", k))
-				}
-			}
-			s := at(b, c.source())
-			for b.Loop() {
-				if m, err := Find(b.Context(), s, Limits{Chains: true}, searching); err != nil || len(m.Freed) != nodes/4 {
-					b.Fatal(len(m.Freed), err)
-				}
-			}
-		})
-	}
-}

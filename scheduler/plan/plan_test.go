@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
@@ -57,9 +58,7 @@ func budgetOf(app, limit string) record.Object {
 func at(t testing.TB, s replay.Source) *State {
 	t.Helper()
 	st, err := stateOf(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return st
 }
 
@@ -68,9 +67,7 @@ func stateOf(t testing.TB, s replay.Source) (*State, error) {
 	s.From, s.To = t0, t0+1000
 	c, err := server.Config{Profiles: []server.Profile{{SchedulerName: server.DefaultProfile,
 		Args: server.Args{Variant: server.DefaultProfile}}}, QPS: 1}.Decode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return At(t.Context(), s, c.Profiles[0])
 }
 
@@ -80,9 +77,7 @@ var searching = Search{By: moves.Local{}, Progress: func(float64) {}}
 func find(t testing.TB, s replay.Source, l Limits) Moves {
 	t.Helper()
 	m, err := Find(t.Context(), at(t, s), l, searching)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	check(t, s, m)
 	return m
 }
@@ -109,18 +104,14 @@ func check(t testing.TB, s replay.Source, m Moves) {
 		}
 		for _, o := range s.Objects {
 			b, err := readBudget(&o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if b.selects(p) {
 				moved[place{st.covers[p.UID], x.Round}]++
 			}
 		}
 		st.cluster.Remove(p.UID)
 		choice, err := st.cluster.Choose(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if why, refused := choice.Refused[x.To]; refused || slices.Contains(m.Empty, x.To) {
 			t.Fatalf("%+v: the node refuses the pod (%s), or was empty", x, why)
 		}
@@ -304,9 +295,7 @@ func TestRounds(t *testing.T) {
 func text(t *testing.T, m Moves) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := m.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, m.WriteText(&b))
 	return b.String()
 }
 

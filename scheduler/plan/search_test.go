@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/moves"
@@ -23,18 +24,12 @@ import (
 func packed(t testing.TB, nodes int, seed uint64) (s replay.Source) {
 	t.Helper()
 	scenario, err := eval.Find("pack")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	scenario.Nodes = sim.Exactly(nodes)
 	stock, err := contender.Named("kube-scheduler")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(scenario.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := eval.Play(env, seed, stock.New(policy.Setting{Seed: seed}), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -120,9 +115,7 @@ func BenchmarkSearch(b *testing.B) {
 						s := at(b, packed(b, nodes, seed))
 						began := time.Now()
 						m, err := Find(b.Context(), s, Limits{}, Search{By: search.By, Progress: func(float64) {}})
-						if err != nil {
-							b.Fatal(err)
-						}
+						fatal.If(b, err)
 						took += time.Since(began)
 						emptied, moved, bound = emptied+len(m.Freed), moved+len(m.Moves), bound+m.Bound
 					}
@@ -197,16 +190,12 @@ func TestClaimsAreNamed(t *testing.T) {
 func TestObjectives(t *testing.T) {
 	for _, name := range []string{"balance", "energy", "pack,balance=0.5", "gpu-fragmentation"} {
 		lower, err := moves.ParseObjective(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		made := 0
 		for seed := range uint64(8) {
 			s := scattered(seed)
 			m, err := Find(t.Context(), at(t, s), Limits{Pods: 6}, Search{By: moves.Local{}, Objective: &lower, Progress: func(float64) {}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			check(t, s, m)
 			gain := 0.0
 			for _, x := range m.Moves {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
@@ -19,15 +20,11 @@ func profiles(t testing.TB, names ...string) (out []Profile) {
 	var list []server.Profile
 	for _, name := range names {
 		p, err := server.ProfileNamed(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		list = append(list, p)
 	}
 	c, err := server.Config{Profiles: list, QPS: 1}.Decode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, p := range c.Profiles {
 		out = append(out, Profile{names[i], p})
 	}
@@ -41,9 +38,7 @@ func without(t *testing.T, s replay.Source, names ...string) Losses {
 	}
 	out, err := Without(t.Context(), s, func(n *record.Node) bool { return slices.Contains(names, n.Name) },
 		profiles(t, server.DefaultProfile, "most-allocated"), func(float64) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return out
 }
 
@@ -129,8 +124,6 @@ func TestWithoutText(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := l.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.WriteText(&b))
 	golden.Check(t, "without.txt", b.String())
 }

@@ -29,6 +29,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
@@ -99,9 +100,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 		scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry{Name: catch, GPUSharesName: newGPUShares}),
 		scheduler.WithPercentageOfNodesToScore(nil),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	informers.Start(ctx.Done())
 	informers.WaitForCacheSync(ctx.Done())
 	return b
@@ -110,9 +109,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 func upstreamProfile(t testing.TB) config.KubeSchedulerProfile {
 	t.Helper()
 	c, err := configlatest.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := c.Profiles[0]
 	// As in server.Config.
 	shares := config.Plugin{Name: GPUSharesName}
@@ -129,9 +126,7 @@ func (b *bed) snapshot(profile string) *cache.Snapshot {
 func learnedProfile(t testing.TB, name string, args Args, recorded bool) config.KubeSchedulerProfile {
 	t.Helper()
 	raw, err := json.Marshal(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := upstreamProfile(t)
 	p.SchedulerName = name
 	only := config.PluginSet{Enabled: []config.Plugin{{Name: Name, Weight: 1}}, Disabled: []config.Plugin{{Name: "*"}}}
@@ -160,20 +155,14 @@ func (b *bed) load(t rapid.TB, c clusterState) (unload func()) {
 		b.sched.Cache.AddNode(b.log, n)
 	}
 	for _, p := range c.pods {
-		if err := b.sched.Cache.AddPod(b.log, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.AddPod(b.log, p))
 	}
 	return func() {
 		for _, p := range c.pods {
-			if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.RemovePod(b.log, p))
 		}
 		for _, n := range c.nodes {
-			if err := b.sched.Cache.RemoveNode(b.log, n); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.RemoveNode(b.log, n))
 		}
 	}
 }
@@ -199,9 +188,7 @@ func (b *bed) filter(t rapid.TB, profile string, pod *v1.Pod) ([]fwk.NodeInfo, f
 		t.Fatal(st.AsError())
 	}
 	all, err := f.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var feasible []fwk.NodeInfo
 	for _, n := range all {
 		if f.RunFilterPlugins(b.ctx, state, pod, n).IsSuccess() {
@@ -239,9 +226,7 @@ func untrainedOf(t testing.TB, a checkpoint.Architecture, seed uint64, edit func
 		edit(c)
 	}
 	path := filepath.Join(t.TempDir(), "net.safetensors")
-	if err := c.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(path))
 	return path
 }
 
@@ -249,13 +234,9 @@ func untrainedOf(t testing.TB, a checkpoint.Architecture, seed uint64, edit func
 func explode(t testing.TB, p *learnedScore) {
 	t.Helper()
 	c, err := checkpoint.Load(untrained(t, 1, exploding))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p.active.store(&networkDecider{name: p.profile, net: net, deadline: time.Minute})
 }
 

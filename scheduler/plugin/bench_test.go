@@ -12,6 +12,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -95,16 +96,10 @@ func newBenchBed(b *testing.B, profile string, args Args, nodes int) *benchBed {
 // decision places a pod and returns how long PreScore takes for the next one.
 func (b *benchBed) decision(t *testing.B, i int) time.Duration {
 	p := benchPod(5*len(b.nodes)+i, i, b.nodes[i%len(b.nodes)].Name)
-	if err := b.sched.Cache.AddPod(b.log, p); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.AddPod(b.log, p))
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot))
 	infos, err := b.snapshot.NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cycle, waiting := framework.NewCycleState(), benchPod(0, i+1, "")
 	waiting.Labels = map[string]string{"app": b.app}
 	start := time.Now()
@@ -112,9 +107,7 @@ func (b *benchBed) decision(t *testing.B, i int) time.Duration {
 		t.Fatal(st.AsError())
 	}
 	took := time.Since(start)
-	if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.RemovePod(b.log, p))
 	return took
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/canary"
 )
 
@@ -75,9 +75,7 @@ func TestShareOfThePods(t *testing.T) {
 		state.waiting.Namespace = learned
 		nodes, _ := b.filter(t, profile, state.waiting)
 		opinion, err := Ask(b.ctx, b.sched.Profiles[profile], state.waiting, nodes, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got = b.totals(t, profile, state.waiting)
 		for i, n := range opinion.Nodes {
 			if got[i].TotalScore != int64(n.Score) {
@@ -146,29 +144,6 @@ func TestShareOfDevices(t *testing.T) {
 	}
 }
 
-// A decider that fails stops the canary; then all pods are of the rest.
-func TestShareStops(t *testing.T) {
-	const profile = "sharing-fails"
-	b := newBed(t, profile, sharing(Args{Checkpoint: filepath.Join(t.TempDir(), "none")}, 0.5))
-	learned, _ := b.begun(t)
-	state := rapid.Custom(drawState).Example(3)
-	state.waiting.Spec.Containers[0].Resources.Requests = nil
-	b.load(t, state)
-	placed := 0
-	for ; placed < 100 && b.plugin.groupOf(inNamespace(learned)) == canary.Learned; placed++ {
-		pod := state.waiting.DeepCopy()
-		pod.Namespace, pod.Name, pod.UID = learned, fmt.Sprint("w", placed), types.UID(fmt.Sprint("w", placed))
-		bound, cycle, err := b.attempt(t, profile, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, bound, bound.Spec.NodeName)
-	}
-	if placed < 5 || placed > 20 {
-		t.Errorf("it stops after %d pods, all of which failed", placed)
-	}
-}
-
 // A scheduler that ends cancels its bindings. That is no failure of the canary; a binding that fails is.
 func TestEndOfTheSchedulerStopsNothing(t *testing.T) {
 	const profile = "sharing-ends"
@@ -186,9 +161,7 @@ func TestEndOfTheSchedulerStopsNothing(t *testing.T) {
 				pod := gpuPod(name, cluster.Resources{Pods: 1})
 				pod.Namespace, pod.UID = namespace, types.UID(name)
 				bound, cycle, err := b.attempt(t, profile, pod)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if namespace == rest {
 					b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, bound, bound.Spec.NodeName)
 				} else {

@@ -26,6 +26,7 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin/dra"
 )
@@ -170,9 +171,7 @@ func median(all []time.Duration) float64 {
 // processorTime returns the processor time of this process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -194,9 +193,7 @@ func claimBed(b testing.TB, client kubernetes.Interface, profiles []string) *bed
 		func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 		scheduler.WithProfiles(all...), scheduler.WithFrameworkOutOfTreeRegistry(fwkruntime.Registry(Registry(nil))),
 		scheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	informers.Start(b.Context().Done())
 	informers.WaitForCacheSync(b.Context().Done())
 	for n := range claimNodes {

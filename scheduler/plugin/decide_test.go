@@ -14,6 +14,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -40,9 +41,7 @@ func twoGPUs(name string) *cluster.Node {
 func TestDecidersKeepTheirPolicy(t *testing.T) {
 	first, second := fragmentation.NewTypical([]fragmentation.Demand{{Requests: share(500), Count: 1}}), fragmentation.NewTypical(nil)
 	fgd, err := heuristic.Find("fgd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	made := 0
 	h := &heuristicDecider{Heuristic: fgd}
 	inner := h.New
@@ -123,9 +122,7 @@ func TestMixedNetworkKeepsCPUForGPUs(t *testing.T) {
 			t.Errorf("%s placed the pod without GPUs on %q, want %s; %v", variant, web.Spec.NodeName, want, err)
 		}
 		for _, p := range []*v1.Pod{train, web} {
-			if err := b.sched.Cache.ForgetPod(b.log, p); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.ForgetPod(b.log, p))
 		}
 		unload()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
 )
@@ -89,22 +90,16 @@ func TestDecisionsAfterAChange(t *testing.T) {
 func load(t *testing.T, file string) *infer.Network {
 	t.Helper()
 	c, err := checkpoint.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 
 // afresh scores nodes with a new mirror and a new policy.
 func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[string]int64, best string) {
 	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m := mirror{reserved: b.reservations()}
 	m.sync(infos, false)
 	rows := make([]int32, len(nodes))
@@ -114,9 +109,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 		rows[i] = m.row[n.Node().Name]
 	}
 	waiting := convertPod(pod)
-	if err := neural.New("afresh", b.plugin.active.load().(*networkDecider).net, nil).Score(&m.snapshot, &waiting, rows, raw); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, neural.New("afresh", b.plugin.active.load().(*networkDecider).net, nil).Score(&m.snapshot, &waiting, rows, raw))
 	toNodeScores(raw, list)
 	scores = map[string]int64{}
 	for i, n := range nodes {

@@ -16,6 +16,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -23,9 +24,7 @@ import (
 // The typical pods follow the pods that arrive, and are determined again more and more rarely.
 func TestDemandFollowsWhatComes(t *testing.T) {
 	d, err := newDemandTracker("ours", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	typical := d.typical(nil)
 	if typical != nil {
 		t.Errorf("before any pod: %v", typical.Pods())
@@ -55,9 +54,7 @@ func TestDemandFollowsWhatComes(t *testing.T) {
 // After a change of the workload, thousands of pods are enough to see it, however many came before.
 func TestDemandForgets(t *testing.T) {
 	d, err := newDemandTracker("ours", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	arrive := func(pods int, milli int64) (changes int) {
 		for range pods {
 			before := d.latest
@@ -89,13 +86,9 @@ func TestDemandBeginsWithTheProfilesPods(t *testing.T) {
 		state.pods = append(state.pods, p)
 	}
 	defer b.load(t, state)()
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	nodes, err := b.snapshot(profile).List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d := b.plugin.demand
 	for range 2 {
 		d.countRunning(nodes)
@@ -122,20 +115,14 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 	}
 	// On a, 200 would be left, too little for the typical pods; on b one of them still fits.
 	pod, _, err := b.attempt(t, profile, gpuPod("new", share(300)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if pod.Spec.NodeName != "b" {
 		t.Error("the first node of equals was chosen")
 	}
-	if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 
 	even, err := newDemandTracker("even", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for range 3 {
 		even.add(&cluster.Pod{Requests: share(500)})
 		even.add(&cluster.Pod{Requests: cluster.Resources{MilliCPU: 5}})
@@ -151,9 +138,7 @@ func TestDemandOfFewGPUPods(t *testing.T) {
 // Pods of ever new shapes neither fill memory nor displace the common shapes.
 func TestDemandIsBounded(t *testing.T) {
 	d, err := newDemandTracker("ours", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range int64(3 * maxShapes) {
 		if i%2 == 0 {
 			d.countPending(&cluster.Pod{Requests: share(500)})
@@ -176,19 +161,13 @@ func TestDemandIsCountedWhereItDecides(t *testing.T) {
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 2), gpuNode("b", "G2", 4)}})()
 	for _, want := range []float64{0, 1} {
 		pod, _, err := b.attempt(t, profile, gpuPod("p", share(400)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if b.plugin.demand.pods != want {
 			t.Errorf("%v pods are counted, want %v", b.plugin.demand.pods, want)
 		}
-		if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 		c := checkpoint.Random(gpuArchitecture, rand.New(rand.NewPCG(1, 1)))
-		if err := (&model{active: &b.plugin.active, deadline: time.Minute}).use(c); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, (&model{active: &b.plugin.active, deadline: time.Minute}).use(c))
 	}
 }
 
@@ -219,9 +198,7 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 			}
 			waiting, row := convertPod(pod), b.plugin.mirror.row[bound.Spec.NodeName]
 			fresh := neural.New("fresh", b.plugin.active.load().(*networkDecider).net, b.plugin.demand.latest)
-			if err := fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, fresh.Score(&b.plugin.mirror.snapshot, &waiting, []int32{row}, make([]float32, 1)))
 			n := b.plugin.mirror.snapshot.Nodes[row]
 			want := fresh.Devices(n, &waiting)
 			if want != n.ChooseDevices(waiting.Requests) {
@@ -235,33 +212,6 @@ func TestDeviceOnTheOnlyNode(t *testing.T) {
 	}
 	if differs == 0 {
 		t.Error("no network chose another device than the default, so that nothing is shown")
-	}
-}
-
-// A checkpoint for GPU clusters decides like any other, and also chooses the devices.
-func TestGPUCheckpointDecides(t *testing.T) {
-	const profile = "gpu-network"
-	file := untrainedOf(t, gpuArchitecture, 3, nil)
-	b := newBed(t, profile, Args{Checkpoint: file, Deadline: duration(time.Minute)})
-	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 2), gpuNode("b", "G2", 4)}})()
-	for _, r := range []cluster.Resources{share(400), {GPU: 2}, {MilliCPU: 100}} {
-		pod := gpuPod("p", r)
-		bound, _, err := b.attempt(t, profile, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if devices := kube.Devices(bound.Annotations); int64(devices.Len()) != max(r.GPU, min(r.GPUMilli, 1)) {
-			t.Errorf("%+v is on %q", r, bound.Annotations[kube.GPUIndexAnnotation])
-		}
-		if d, is := b.plugin.active.load().(*networkDecider); !is || d.made == nil {
-			t.Error("another decider decided")
-		}
-		if err := b.sched.Cache.ForgetPod(b.log, bound); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n, err := Fallbacks(profile); n != 0 || err != nil {
-		t.Errorf("%d decisions fell back, %v", n, err)
 	}
 }
 
@@ -284,9 +234,7 @@ func TestShippedNetworkBeginsWithItsFamily(t *testing.T) {
 					milli = 1000 - first
 				}
 				pod, _, err := b.attempt(t, profile, gpuPod(fmt.Sprint("p", i), share(milli)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				used[pod.Spec.NodeName+"/"+pod.Annotations[kube.GPUIndexAnnotation]] = true
 				defer func() { _ = b.sched.Cache.ForgetPod(b.log, pod) }()
 			}
@@ -304,9 +252,7 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 	family := &checkpoint.TypicalPods{Family: []string{"mine"}, Pods: []checkpoint.TypicalPod{
 		{GPUMilli: 300, GPUModels: []string{"T4"}, Frequency: 0.75}, {MilliCPU: 8000, GPU: 2, Frequency: 0.25},
 	}}
-	if err := family.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, family.Save(file))
 	d := newBed(t, "family", Args{Checkpoint: file}).plugin.demand
 	want := []fragmentation.Pod{{Devices: 1, Milli: 300, Models: []string{"T4"}, Frequency: 0.75},
 		{MilliCPU: 8000, Devices: 2, Milli: 1000, Frequency: 0.25}}
@@ -322,9 +268,7 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 	}
 
 	list := filepath.Join(t.TempDir(), "pods.csv")
-	if err := os.WriteFile(list, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(list, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600))
 	if pods := newBed(t, "family-and-file", Args{Checkpoint: file, Workload: list}).plugin.demand.typical(nil).Pods(); len(pods) != 1 ||
 		pods[0].MilliCPU != 100 {
 		t.Errorf("with a file: %+v", pods)
@@ -335,9 +279,7 @@ func TestDemandBeginsWithAFamily(t *testing.T) {
 			t.Errorf("%s: %+v", name, typical.Pods())
 		}
 	}
-	if err := os.WriteFile(checkpoint.TypicalPath(file), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(checkpoint.TypicalPath(file), []byte("{}"), 0o600))
 	if d := newBed(t, "family-broken", Args{Checkpoint: file}).plugin; d.demand.typical(nil) != nil || d.active.load().fingerprint() == 0 {
 		t.Error("a broken file stops the network, or counts")
 	}
@@ -417,17 +359,6 @@ func TestDemandCountsWhatRuns(t *testing.T) {
 	}
 }
 
-// BenchmarkDemandRunning counts ten thousand running pods, which happens once in some hundred decisions.
-func BenchmarkDemandRunning(b *testing.B) {
-	const profile = "bench-running"
-	bed := newBed(b, profile, Args{Policy: "fgd"})
-	nodes, unload := bed.tenPodsANode(b, profile, 1000, func(j int) cluster.Resources { return share(int64(100 + j)) })
-	defer unload()
-	for b.Loop() {
-		bed.plugin.demand.running(nodes)
-	}
-}
-
 // tenPodsANode loads so many nodes with eight GPUs, each with ten of the profile's pods, and returns the snapshot's nodes.
 func (b *bed) tenPodsANode(t testing.TB, profile string, nodes int, requests func(pod int) cluster.Resources) ([]fwk.NodeInfo, func()) {
 	t.Helper()
@@ -442,12 +373,8 @@ func (b *bed) tenPodsANode(t testing.TB, profile string, nodes int, requests fun
 		}
 	}
 	unload := b.load(t, state)
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	infos, err := b.snapshot(profile).List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return infos, unload
 }

@@ -10,19 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 )
 
 // With a file, the pods that arrive do not matter.
 func TestDemandOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pods.csv")
-	if err := os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,100,1,1,300\n"), 0o600))
 	d, err := newDemandTracker("ours", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d.countPending(&cluster.Pod{Requests: cluster.Resources{GPU: 8}})
 	typical := d.typical(nil)
 	want := []fragmentation.Pod{{MilliCPU: 100, Devices: 1, Milli: 300, Frequency: 1}}

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,14 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 )
 
 func fallbackCount(t rapid.TB, profile, reason string) float64 {
 	t.Helper()
 	v, err := testutil.GetCounterMetricValue(fallbacks.WithLabelValues(profile, reason))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v
 }
 
@@ -75,9 +73,7 @@ func compareWithDefault(t *rapid.T, b *bed, profile string, state clusterState) 
 	want, got := b.totals(t, defaultProfile, state.waiting), b.totals(t, profile, state.waiting)
 	nodes, cycle := b.filter(t, profile, state.waiting)
 	raw := make([]float32, len(nodes))
-	if err := b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: raw}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: raw}))
 	best := want[0].TotalScore
 	for _, w := range want {
 		best = max(best, w.TotalScore)
@@ -113,9 +109,7 @@ func TestFallbackLeavesOutWhatFails(t *testing.T) {
 	}
 	nodes, cycle := b.filter(t, "gnn", state.waiting)
 	whole, part := make([]float32, len(nodes)), make([]float32, len(nodes))
-	if err := b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: whole}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: state.waiting, nodes: nodes, raw: whole}))
 	err := b.plugin.upstream.score(b.ctx, &scoring{state: framework.NewCycleState(), pod: state.waiting, nodes: nodes, raw: part})
 	if err == nil || !strings.Contains(err.Error(), names.DynamicResources) {
 		t.Fatalf("without the filters' state: %v, want an error that names DynamicResources", err)
@@ -139,28 +133,5 @@ func TestFallbackRunsWhatTheDefaultProfileRuns(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
-	}
-}
-
-// Every pod gets a node even if the network never works.
-func TestPermanentFailureKeepsScheduling(t *testing.T) {
-	const profile = "fallback-forever"
-	b := newBed(t, profile, Args{Checkpoint: untrained(t, 1, nil)})
-	explode(t, b.plugin)
-	state := rapid.Custom(drawState).Example(3)
-	b.load(t, state)
-	state.waiting.Spec.Containers[0].Resources.Requests = nil
-	for i := range 50 {
-		p := state.waiting.DeepCopy()
-		p.Name = fmt.Sprint("w", i)
-		if r, err := b.decide(profile, p); err != nil || r.SuggestedHost == "" {
-			t.Fatalf("pod %d: %v, %v", i, r, err)
-		}
-	}
-	if n := fallbackCount(t, profile, "not_finite"); n != 50 {
-		t.Errorf("%v decisions counted, want 50", n)
-	}
-	if n, err := Fallbacks(profile); n != 50 || err != nil {
-		t.Errorf("%d decisions in all, %v; want 50", n, err)
 	}
 }

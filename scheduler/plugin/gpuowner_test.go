@@ -20,6 +20,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // on is a running GPU pod.
@@ -75,9 +76,7 @@ func TestReserveOverwritesDevices(t *testing.T) {
 	delete(plain.Status.Allocatable, kube.GPUMilliResource)
 	delete(plain.Status.Allocatable, kube.GPUCountResource)
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2), plain}})()
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	for _, node := range []string{"n", "plain"} {
 		pod := gpuPod("p", cluster.Resources{GPU: 1})
 		pod.Annotations = map[string]string{kube.GPUIndexAnnotation: "1"}
@@ -111,9 +110,7 @@ func TestModelsOfPendingPods(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s refuses a pod without GPUs: %v", p, err)
 			}
-			if err := b.sched.Cache.ForgetPod(b.log, bound); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.ForgetPod(b.log, bound))
 		}
 	}
 }
@@ -133,16 +130,12 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 	})
 	first := gpuPod("first", share(600))
 	pod, state, err := b.attempt(t, profile, first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s := f.RunBindPlugins(b.ctx, state, pod, "n"); s.IsSuccess() || bound != "0" {
 		t.Fatalf("bound to device %q: %v", bound, s)
 	}
 	f.RunReservePluginsUnreserve(b.ctx, state, pod, "n")
-	if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 	other, _, err := b.attempt(t, profile, gpuPod("other", share(600)))
 	if err != nil || other.Annotations[kube.GPUIndexAnnotation] != "0" {
 		t.Fatalf("the device that was given back is not taken: %v, %v", other, err)
@@ -152,19 +145,13 @@ func TestRetryOnAnotherDevice(t *testing.T) {
 		again = again.DeepCopy()
 		again.Spec.NodeName = ""
 		got, state, err := b.attempt(t, profile, again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if s := f.RunBindPlugins(b.ctx, state, got, "n"); !s.IsSuccess() || bound != "1" || got.Annotations[kube.GPUIndexAnnotation] != "1" {
 			t.Errorf("bound to device %q, the copy has %v: %v", bound, got.Annotations, s)
 		}
-		if err := b.sched.Cache.ForgetPod(b.log, got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.ForgetPod(b.log, got))
 	}
-	if err := b.sched.Cache.ForgetPod(b.log, other); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.ForgetPod(b.log, other))
 }
 
 // Preemption takes devices into account: it evicts only pods that hold the missing devices, and none
@@ -232,9 +219,7 @@ func TestPreemption(t *testing.T) {
 			}
 			for _, p := range c.running {
 				if p.Name == c.victim {
-					if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, b.sched.Cache.RemovePod(b.log, p))
 				}
 			}
 			bound, _, err := b.attempt(t, profile, c.asks)
@@ -267,9 +252,7 @@ func TestWhatWakesRefusedPods(t *testing.T) {
 		return p
 	}
 	events, err := (&gpuShares{}).EventsToRegister(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	e := events[0]
 	for _, c := range []struct {
 		name          string

@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/holds"
 )
 
@@ -60,9 +61,7 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{p}})()
 	b.refresh(t, profile)
 	shares, err := newGPUShares(b.ctx, nil, b.sched.Profiles[profile])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	state := framework.NewCycleState()
 	if _, status := shares.(*gpuShares).PreFilter(b.ctx, state, p, nil); !status.IsSkip() || askKey.Read(state) != nil {
 		t.Errorf("%v: GPUShares would give the pod devices again", status)
@@ -76,21 +75,15 @@ func TestResizedPodKeepsItsDevices(t *testing.T) {
 func (b *bed) attempt(t rapid.TB, profile string, pod *v1.Pod) (bound *v1.Pod, state fwk.CycleState, err error) {
 	f, state := b.sched.Profiles[profile], framework.NewCycleState()
 	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	result, err := b.sched.SchedulePod(b.ctx, f, state, &framework.QueuedPodInfo{PodInfo: info})
 	if err != nil {
 		return nil, state, err
 	}
 	bound = pod.DeepCopy()
 	bound.Spec.NodeName = result.SuggestedHost
-	if err := b.sched.Cache.AssumePod(b.log, bound); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.AssumePod(b.log, bound))
 	if s := f.RunReservePluginsReserve(b.ctx, state, bound, result.SuggestedHost); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
@@ -132,9 +125,7 @@ func playShares(t *rapid.T, b *bed, profile string) {
 	var running []*v1.Pod
 	defer func() {
 		for _, p := range running {
-			if err := b.sched.Cache.ForgetPod(b.log, p); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.ForgetPod(b.log, p))
 		}
 	}()
 	for i := range rapid.IntRange(1, 15).Draw(t, "pods") {
@@ -220,15 +211,11 @@ func TestPolicyChoosesTheDevice(t *testing.T) {
 	defer b.load(t, state)()
 	for p, want := range map[string]string{profile: "1", defaultProfile: "0"} {
 		pod, _, err := b.attempt(t, p, gpuPod("new", share(100), "T4"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := pod.Annotations[kube.GPUIndexAnnotation]; got != want {
 			t.Errorf("%s chose device %s, want %s", p, got, want)
 		}
-		if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 	}
 }
 
@@ -260,9 +247,7 @@ func TestBindWritesTheDevices(t *testing.T) {
 		{gpuPod("cpu", cluster.Resources{}), "n", ""}, // nothing to write
 	} {
 		f, state := b.sched.Profiles[profile], framework.NewCycleState()
-		if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 		f.RunPreFilterPlugins(b.ctx, state, c.pod)
 		pod := c.pod.DeepCopy()
 		if s := f.RunReservePluginsReserve(b.ctx, state, pod, c.on); !s.IsSuccess() {
@@ -295,9 +280,7 @@ func TestReserveOfADeviceThatIsTaken(t *testing.T) {
 	first := gpuPod("first", share(600))
 	first.Spec.NodeName, first.Annotations[kube.GPUIndexAnnotation] = "n", "0"
 	defer b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}, pods: []*v1.Pod{first}})()
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	f := b.sched.Profiles[profile]
 	state := framework.NewCycleState()
 	pod := gpuPod("second", share(600))
@@ -327,15 +310,11 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 	for _, node := range []string{"n0", "n1"} {
 		b.sched.Cache.AddNode(b.log, gpuNode(node, "T4", claimDevices))
 	}
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 	f, pod := b.sched.Profiles[profile], gpuPod("p", share(100))
 	for node, want := range map[string]bool{"n0": true, "n1": false} {
 		info, err := b.snapshot(profile).NodeInfos().Get(node)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		until(t, func() bool { // the plugin hears of the claims a moment after the informers do
 			state := framework.NewCycleState()
 			if _, s, _ := f.RunPreFilterPlugins(b.ctx, state, pod); !s.IsSuccess() {
@@ -353,16 +332,12 @@ func TestHeldDevices(t *testing.T) {
 	text, err := json.Marshal([]holds.Hold{{
 		Owner: "set", Pods: 2, Until: time.Now().Add(time.Hour), GPUs: []string{"1", "0"}, GPU: share(600),
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n.Annotations = map[string]string{kube.HoldsAnnotation: string(text)}
 	b := newBed(t, profile, Args{Policy: "gpu-best-fit"}, n)
-	if err := wait.PollUntilContextTimeout(b.ctx, time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	fatal.If(t, wait.PollUntilContextTimeout(b.ctx, time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return knownProfile(b.sched.Profiles[profile]).held().Any(), nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	defer b.load(t, clusterState{nodes: []*v1.Node{n}})()
 	owned := func(name string) *v1.Pod {
 		p := gpuPod(name, share(600))

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/policy/neural"
@@ -116,16 +117,12 @@ func TestGroupDevicesAreChosenOnThePresentCluster(t *testing.T) {
 		for i, p := range pods {
 			m := mirror{reserved: newReservations(b.log, b.snapshot(profile))}
 			infos, err := b.snapshot(profile).List()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			m.sync(infos, false)
 			row, waiting := m.row["n"], convertPod(p)
 			m.snapshot.Nodes[row] = with(m.snapshot.Nodes[row], given)
 			fresh := neural.New("fresh", b.plugin.active.load().(*networkDecider).net, b.plugin.demand.latest)
-			if err := fresh.Score(&m.snapshot, &waiting, []int32{row}, make([]float32, 1)); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, fresh.Score(&m.snapshot, &waiting, []int32{row}, make([]float32, 1)))
 			want := fresh.Devices(m.snapshot.Nodes[row], &waiting)
 			bound, s := b.reserve(t, profile, cycles[i], p, "n")
 			if !s.IsSuccess() {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -45,15 +46,11 @@ func TestScoresAreTheHeuristics(t *testing.T) {
 func compareWithPolicy(t *rapid.T, b *bed, h heuristic.Heuristic, pod *v1.Pod) {
 	nodes, _ := b.filter(t, h.Name, pod)
 	infos, err := b.plugin.handle.SnapshotSharedLister().NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m := mirror{reserved: b.reservations()}
 	m.sync(infos, false)
 	waiting, raw := convertPod(pod), make([]float32, len(nodes))
-	if err := h.New(policy.Setting{Seed: 1}).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, h.New(policy.Setting{Seed: 1}).Score(&m.snapshot, &waiting, m.rows(nodes, nil), raw))
 	best, got := raw[policy.Best(raw)], b.totals(t, h.Name, pod)
 	for i, g := range got {
 		if (g.TotalScore == 100) != (raw[i] == best) && (h.RandomTies || g.TotalScore == 100) {
@@ -76,9 +73,7 @@ func (b *bed) alike(t testing.TB, profile string, n int) {
 			v1.ResourceMemory: "64Gi", v1.ResourcePods: "110"}).Obj())
 	}
 	b.load(t, state)
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)))
 }
 
 // best runs PreScore for one pod and returns the only node with 100.

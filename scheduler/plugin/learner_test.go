@@ -25,6 +25,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
@@ -71,27 +72,19 @@ func newLearningBed(t *testing.T, profile string, args Args, objects ...runtime.
 	b = newBed(t, profile, args, objects...)
 	b.learner.rng = rand.New(rand.NewPCG(1, 2))
 	return b, func() []experience.Step {
-		if err := b.sched.Profiles.Close(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Profiles.Close())
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer f.Close()
 		r, err := experience.NewReader(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var out []experience.Step
 		for {
 			s, err := r.Next()
 			if err == io.EOF { //nolint:errorlint // the bare one is promised
 				return out
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			out = append(out, s)
 		}
 	}
@@ -100,9 +93,7 @@ func newLearningBed(t *testing.T, profile string, args Args, objects ...runtime.
 // cycle runs a pod's scheduling cycle up to the reservation of a node. ok is false if the pod fits on
 // fewer than two nodes.
 func (b *bed) cycle(t rapid.TB, profile string, pod *v1.Pod) (state fwk.CycleState, node string, ok bool) {
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)))
 	nodes, state := b.filter(t, profile, pod)
 	if len(nodes) < 2 {
 		return nil, "", false
@@ -177,9 +168,7 @@ func countFromZero() {
 func counter(t *testing.T, c metrics.CounterMetric) float64 {
 	t.Helper()
 	v, err := testutil.GetCounterMetricValue(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v
 }
 
@@ -297,9 +286,7 @@ func TestDecodeLearnArgs(t *testing.T) {
 func figuresReported(t *testing.T, profile string) (n int) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, f := range families {
 		if f.GetName() != "gnnsched_trainer_figure" {
 			continue

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"gnnsched/gnn/checkpoint"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 )
 
@@ -21,9 +22,7 @@ func TestActorCriticDraws(t *testing.T) {
 	b, finish := newLearningBed(t, profile, args)
 	b.alike(t, profile, nodes)
 	start, err := checkpoint.Load(args.Checkpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	best, drawn := 0, map[string]int{}
 	for i := range draws {
 		pod := benchPod(i, 0, "")
@@ -33,9 +32,7 @@ func TestActorCriticDraws(t *testing.T) {
 		}
 		d := noteKey.Read(state)
 		out, err := b.plugin.active.load().(*networkDecider).net.NewSession().Score(d.step.State, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		chances := softmax(out.Scores)
 		at := slices.Index(d.rows, b.learner.mirror.row[node])
 		if math.Abs(math.Exp(d.step.Log)-chances[at]) > 1e-5 || d.step.Network != start.Fingerprint() || d.step.Action != at {

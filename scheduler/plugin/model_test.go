@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
@@ -23,15 +22,14 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/traffic"
 )
 
 func loads(t *testing.T, profile, result string) float64 {
 	t.Helper()
 	v, err := testutil.GetCounterMetricValue(reloads.WithLabelValues(profile, result))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v
 }
 
@@ -46,27 +44,19 @@ func current(m *model) *infer.Network {
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer in.Close()
 	out, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := io.Copy(out, in); err != nil {
 		t.Fatal(err)
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, out.Close())
 }
 
 func rename(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Rename(from, to))
 }
 
 // A checkpoint file appears, is replaced, damaged, removed and comes back. The last network that could
@@ -101,19 +91,13 @@ func TestModelFollowsItsFile(t *testing.T) {
 	if n := loads(t, profile, "refused"); n != 1 {
 		t.Errorf("%v refused, want 1", n)
 	}
-	if err := os.WriteFile(file, []byte("half a checkp"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("half a checkp"), 0o600))
 	expect("broken", false, 2, 2)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Remove(file))
 	expect("gone", false, 2, 3)
 	copyFile(t, untrained(t, 4, nil), file)
 	expect("back", true, 3, 3)
-	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)))
 	expect("replaced by a pipe, which must not block", false, 3, 4)
 	rename(t, untrained(t, 5, nil), file)
 	expect("a file again", true, 4, 4)
@@ -125,9 +109,7 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 	file, other := untrained(t, 1, nil), untrained(t, 2, nil)
 	when := time.Now().Add(-time.Hour)
 	for _, f := range []string{file, other} {
-		if err := os.Chtimes(f, when, when); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Chtimes(f, when, when))
 	}
 	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time", new(activeDecider), nil)
 	first := current(m)
@@ -136,23 +118,6 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 	if first == nil || current(m) == first {
 		t.Error("the new file was not loaded")
 	}
-}
-
-// watch loads a new file by itself and ends with its context.
-func TestWatch(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	set.Register()
-	file := filepath.Join(t.TempDir(), "net.safetensors")
-	ctx, cancel := context.WithCancel(context.Background())
-	m := openModel(ctx, Args{Checkpoint: file}, "watch", new(activeDecider), nil)
-	done := make(chan struct{})
-	go func() { defer close(done); m.watch(ctx, time.Millisecond) }()
-	rename(t, untrained(t, 1, nil), file)
-	for current(m) == nil {
-		time.Sleep(time.Millisecond) // if it is never loaded, the test's own time limit ends this
-	}
-	cancel()
-	<-done
 }
 
 // A shipped checkpoint never changes, so watch ends at once.
@@ -177,9 +142,7 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 				Hidden: 8, Features: []string{"base", "devices"}}, 1, nil)
 		}
 		c, err := checkpoint.Load(written)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		rename(t, written, file)
 		m.reload(context.Background())
 		d := m.active.load().(*networkDecider)
@@ -196,13 +159,9 @@ func TestModelServesAnObjective(t *testing.T) {
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
 	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
 	file := filepath.Join(t.TempDir(), "many.safetensors")
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(file))
 	annotations, err := newObjectiveReader(t.Context(), "many", "balance=0:1,energy=0:1", nil, clock.RealClock{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	asking := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"gnnsched.io/objective": "energy"}}}
 	scoredFor := func(objective string, pod *v1.Pod, a *objectiveReader) []float32 {
 		m := openModel(t.Context(), Args{Checkpoint: file, Objective: objective, Deadline: duration(time.Minute)}, "many", new(activeDecider), a)

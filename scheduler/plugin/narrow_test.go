@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -125,9 +126,7 @@ func readSuite(t *testing.T) *suite {
 func readManifest(t *testing.T, name string) (out []runtime.Object) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "preferences", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
 	for {
 		var raw runtime.RawExtension
@@ -194,15 +193,11 @@ func (b *bed) deploy(t *testing.T, profile string, pods []*v1.Pod) (names []stri
 			t.Fatalf("%s: %v", p.Name, err)
 		}
 		p.Spec.NodeName = r.SuggestedHost
-		if err := b.sched.Cache.AddPod(b.log, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.AddPod(b.log, p))
 		bound, names = append(bound, p), append(names, r.SuggestedHost)
 	}
 	for _, p := range bound {
-		if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.RemovePod(b.log, p))
 	}
 	return names
 }

@@ -19,6 +19,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/wish"
 )
 
@@ -35,17 +36,13 @@ func reader(t testing.TB, limits string) (*objectiveReader, *testclock.FakePassi
 		{ObjectMeta: metav1.ObjectMeta{Name: "batch", Annotations: map[string]string{annotation: "energy"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "web"}},
 	} {
-		if err := spaces.Add(n); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, spaces.Add(n))
 	}
 	var log bytes.Buffer
 	ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))))
 	c := testclock.NewFakePassiveClock(time.Unix(1e9, 0))
 	r, err := newObjectiveReader(ctx, t.Name(), limits, listers.NewNamespaceLister(spaces), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r, c, &log
 }
 
@@ -60,9 +57,7 @@ func pod(namespace string, text ...string) *v1.Pod {
 func counted(t *testing.T, r *objectiveReader, result string) float64 {
 	t.Helper()
 	var m dto.Metric
-	if err := objectiveAnnotations.WithLabelValues(r.profile, result).(prometheus.Metric).Write(&m); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, objectiveAnnotations.WithLabelValues(r.profile, result).(prometheus.Metric).Write(&m))
 	return m.GetCounter().GetValue()
 }
 

@@ -13,15 +13,14 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // edit changes an annotation of a running pod, as its owner can.
 func (b *bed) edit(t rapid.TB, p *v1.Pod, key, value string) *v1.Pod {
 	edited := p.DeepCopy()
 	edited.Annotations[key] = value
-	if err := b.sched.Cache.UpdatePod(b.log, p, edited); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdatePod(b.log, p, edited))
 	return edited
 }
 
@@ -45,21 +44,15 @@ func TestEditedAnnotationsMoveNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				liar = b.edit(t, liar, edits[0], edits[1])
-				if err := b.sched.Cache.AddPod(b.log, first); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, b.sched.Cache.AddPod(b.log, first))
 				first = b.edit(t, first, kube.GPUIndexAnnotation, "0-1")
-				if err := b.sched.Cache.RemovePod(b.log, first); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, b.sched.Cache.RemovePod(b.log, first))
 				for _, p := range []string{"pinned", defaultProfile} {
 					second, _, err := b.attempt(t, p, gpuPod("second", share(400)))
 					if err != nil || second.Annotations[kube.GPUIndexAnnotation] != "0" {
 						t.Fatalf("%s: it is on device %v: %v", p, second, err)
 					}
-					if err := b.sched.Cache.ForgetPod(b.log, second); err != nil {
-						t.Fatal(err)
-					}
+					fatal.If(t, b.sched.Cache.ForgetPod(b.log, second))
 				}
 			})
 		}
@@ -79,18 +72,14 @@ func TestReservedPodsArePinned(t *testing.T) {
 		// The informer shows the bound pod with another annotation at once.
 		edited := p.DeepCopy()
 		edited.Annotations[kube.GPUIndexAnnotation] = fmt.Sprint(1 - i)
-		if err := b.sched.Cache.AddPod(b.log, edited); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.AddPod(b.log, edited))
 	}
 	if n := len(b.reservations().pins["n"]); n != 2 {
 		t.Errorf("%d pods are pinned", n)
 	}
 	b.refresh(t, "pinned")
 	info, err := b.snapshot("pinned").NodeInfos().Get("n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	n := &cluster.Node{Name: "n", GPUs: make([]int64, 2)}
 	b.reservations().place(n, info, func(p *v1.Pod, _ kube.RunningPod) bool { return p.Name == "p0" })
 	if n.GPUs[0] != 900 || n.GPUs[1] != 0 {
@@ -122,9 +111,7 @@ func TestPinsEnd(t *testing.T) {
 			t.Errorf("%d pods are pinned, want %d", n, want)
 		}
 		if want == 1 {
-			if err := b.sched.Cache.RemovePod(b.log, p); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.RemovePod(b.log, p))
 		}
 	}
 }
@@ -136,17 +123,13 @@ func TestConflictsAreReportedOnce(t *testing.T) {
 	b.reservations().log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 	count := func() int {
 		n, err := testutil.GetCounterMetricValue(deviceConflicts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return int(n)
 	}
 	before := count()
 	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 2)}})
 	ours, _, err := b.attempt(t, "conflicts", gpuPod("ours", share(600)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	device := ours.Annotations[kube.GPUIndexAnnotation]
 	look := func(asks int64) string {
 		b.refresh(t, "conflicts")
@@ -158,9 +141,7 @@ func TestConflictsAreReportedOnce(t *testing.T) {
 	foreign := func(name, device string, r cluster.Resources) *v1.Pod {
 		p := on("n", device, name, r, 0)
 		p.Spec.SchedulerName = "other"
-		if err := b.sched.Cache.AddPod(b.log, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.AddPod(b.log, p))
 		return p
 	}
 	if out := look(1); len(lines) > 0 || count() != before {
@@ -177,9 +158,7 @@ func TestConflictsAreReportedOnce(t *testing.T) {
 	if out := look(6); len(lines) != 1 {
 		t.Errorf("a device that does not exist is given twice: %s", out)
 	}
-	if err := b.sched.Cache.RemovePod(b.log, odd); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.RemovePod(b.log, odd))
 	foreign("unnamed", "", cluster.Resources{GPU: 2}) // for which no device is idle
 	if out := look(4); len(lines) != 2 || count() != before+2 || !strings.Contains(out, "unnamed") {
 		t.Errorf("counted %d: %s", count()-before, out)
@@ -193,9 +172,7 @@ func TestIndexOfAPodWithoutGPUs(t *testing.T) {
 	cpu.Annotations = map[string]string{kube.GPUIndexAnnotation: "0", "kept": "x"}
 	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("n", "T4", 1)}})
 	p, state, err := b.attempt(t, "index", cpu)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if p.Annotations[kube.GPUIndexAnnotation] != "" || p.Annotations["kept"] != "x" {
 		t.Errorf("the copy has %v", p.Annotations)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // wishes returns the default profile's score of each feasible node from the plugins that are summed.
@@ -177,9 +178,7 @@ func TestExplorationKeepsPreferences(t *testing.T) {
 			}
 			if profile == "explores-ac" {
 				out, err := b.plugin.active.load().(*networkDecider).net.NewSession().Score(d.step.State, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if want := softmax(out.Scores)[d.step.Action]; math.Abs(math.Exp(d.step.Log)-want) > 1e-5 {
 					t.Fatalf("probability %v, want %v", math.Exp(d.step.Log), want)
 				}
@@ -234,9 +233,7 @@ func TestDevicesOnPreferredNode(t *testing.T) {
 		avoided.Spec.Taints = []v1.Taint{{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule}}
 		b.load(t, clusterState{nodes: []*v1.Node{full, avoided}})
 		pod, state, err := b.attempt(t, profile, gpuPod("p", cluster.Resources{GPUMilli: 300}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, pod, pod.Spec.NodeName)
 		if d := <-heard; d.Node != "a" || d.Preferred != 1 || d.Feasible != 2 || d.Devices == 0 || kube.Devices(pod.Annotations) != d.Devices {
 			t.Errorf("%s: %+v", policy, d)

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // The devices of evicted pods are kept for the pod that preemption nominated, except from pods of a
@@ -71,9 +72,7 @@ func TestLostDevices(t *testing.T) {
 	devices := func() []int64 {
 		b.refresh(t, "loses")
 		info, err := b.snapshot("loses").NodeInfos().Get("n")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		m := mirror{reserved: b.reservations()}
 		m.sync([]fwk.NodeInfo{info}, false)
 		g := &gpuShares{handle: b.plugin.handle, profile: &profile{reserved: b.reservations()}, books: map[string]book{}}
@@ -92,9 +91,7 @@ func TestLostDevices(t *testing.T) {
 	expect("complete", 0, 500, 1000)
 	b.sched.Cache.UpdateNode(b.log, whole, ill)
 	expect("one is lost", 1000, 500, 1000)
-	if err := b.sched.Cache.RemovePod(b.log, running[0]); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.RemovePod(b.log, running[0]))
 	expect("a healthy one is idle", 1000, 500, 0)
 	b.sched.Cache.UpdateNode(b.log, ill, whole)
 	expect("complete again", 0, 500, 0)

@@ -16,6 +16,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/experience"
 )
@@ -39,9 +40,7 @@ func TestDecisionOfAHeuristic(t *testing.T) {
 	b, heard := listeningBed(t, profile, Args{Policy: "gpu-best-fit"})
 	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 4), gpuNode("b", "T4", 2), gpuNode("c", "T4", 3)}})
 	pod, state, err := b.attempt(t, profile, gpuPod("p", cluster.Resources{GPU: 2}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, pod, pod.Spec.NodeName)
 	d := <-heard
 	var nodes []string
@@ -99,9 +98,7 @@ func TestDecisionOfANetwork(t *testing.T) {
 		}
 		nodes, cycle := b.filter(t, profile, pod)
 		raw := make([]float32, len(nodes))
-		if err := b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: pod, nodes: nodes, raw: raw}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.plugin.upstream.score(b.ctx, &scoring{state: cycle, pod: pod, nodes: nodes, raw: raw}))
 		if upstream := d.Best[0].Score == slices.Max(raw); upstream != (c.fallback != "") {
 			t.Errorf("%s: best score %v, upstream's %v", c.file, d.Best[0].Score, slices.Max(raw))
 		}
@@ -115,9 +112,7 @@ func TestDecisionOfTheOnlyNode(t *testing.T) {
 	b.load(t, clusterState{nodes: []*v1.Node{gpuNode("a", "T4", 4), gpuNode("b", "G2", 4)}})
 	for i, bound := range []bool{true, false} {
 		pod, state, err := b.attempt(t, profile, gpuPod(fmt.Sprint("p", i), cluster.Resources{GPU: 1}, "G2"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if bound {
 			b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, pod, pod.Spec.NodeName)
 		} else {
@@ -199,9 +194,7 @@ func TestCloseEndsTheQueues(t *testing.T) {
 		t.Fatal("no choice")
 	}
 	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, pod, node)
-	if err := b.sched.Profiles.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Profiles.Close())
 	if n := len(heard); n != 2 {
 		t.Errorf("two listeners heard %d decisions", n)
 	}

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/refusals"
@@ -32,9 +33,7 @@ func recordedBed(t *testing.T, profile string, args Args) (*bed, *record.Book) {
 func (b *bed) decided(t *testing.T, profile string, book *record.Book, pod *v1.Pod) record.Record {
 	t.Helper()
 	bound, state, err := b.attempt(t, profile, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, bound, bound.Spec.NodeName)
 	for range 1000 {
 		if found := book.Last(record.Query{Namespace: pod.Namespace, Pod: pod.Name}); len(found) > 0 {
@@ -91,9 +90,7 @@ func TestRecordedDefault(t *testing.T) {
 	b.alike(t, profile, 6)
 	for i := range 20 {
 		pod := benchPod(i, i, "")
-		if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 		totals := b.totals(t, defaultProfile, pod)
 		r := b.decided(t, profile, book, pod)
 		best, ties := int64(-1), 0

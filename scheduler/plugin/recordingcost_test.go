@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/refusals"
@@ -26,9 +27,7 @@ func journalOf(b *testing.B, mode string) *record.Journal {
 		return nil
 	}
 	j, err := record.OpenJournal(filepath.Join(b.TempDir(), "d.jsonl"), func(err error, _ uint64) { b.Error(err) })
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	b.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			b.Error(err)
@@ -53,13 +52,9 @@ func attempts(b *testing.B, nodes int, mode string) func(i int) {
 	bed.alike(b, profile, nodes)
 	return func(i int) {
 		bound, state, err := bed.attempt(b, profile, benchPod(i, i, ""))
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		bed.sched.Profiles[profile].RunPostBindPlugins(bed.ctx, state, bound, bound.Spec.NodeName)
-		if err := bed.sched.Cache.ForgetPod(bed.log, bound); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, bed.sched.Cache.ForgetPod(bed.log, bound))
 	}
 }
 

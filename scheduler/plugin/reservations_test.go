@@ -12,14 +12,13 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // refresh takes a new snapshot of the cache, as kube-scheduler does before it schedules a pod or a
 // group.
 func (b *bed) refresh(t rapid.TB, profile string) {
-	if err := b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.snapshot(profile)))
 }
 
 // choose runs the filters for a pod on the present snapshot and returns the first feasible node and
@@ -38,14 +37,10 @@ type groupCycle struct{ fwk.PodGroupCycleState }
 // try puts a pod of a group on a node of the snapshot, but not of the cache, and reserves its devices.
 func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) *v1.Pod {
 	info, err := framework.NewPodInfo(pod.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	info.Pod.Spec.NodeName = node
 	state.(*framework.CycleState).SetPodGroupSchedulingCycle(groupCycle{})
-	if err := b.snapshot(profile).AssumePod(info); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.snapshot(profile).AssumePod(info))
 	if s := b.sched.Profiles[profile].RunReservePluginsReserve(b.ctx, state, info.Pod, node); !s.IsSuccess() {
 		t.Fatal(s.AsError())
 	}
@@ -56,27 +51,21 @@ func (b *bed) try(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod,
 func (b *bed) untry(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod) {
 	b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
 	state.(*framework.CycleState).SetPodGroupSchedulingCycle(nil)
-	if err := b.snapshot(profile).ForgetPod(b.log, pod); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.snapshot(profile).ForgetPod(b.log, pod))
 }
 
 // reserve counts a pod on a node and reserves its devices, without a new snapshot.
 func (b *bed) reserve(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod, node string) (*v1.Pod, *fwk.Status) {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = node
-	if err := b.sched.Cache.AssumePod(b.log, pod); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.AssumePod(b.log, pod))
 	return pod, b.sched.Profiles[profile].RunReservePluginsReserve(b.ctx, state, pod, node)
 }
 
 // unreserve undoes reserve.
 func (b *bed) unreserve(t rapid.TB, profile string, state fwk.CycleState, pod *v1.Pod) {
 	b.sched.Profiles[profile].RunReservePluginsUnreserve(b.ctx, state, pod, pod.Spec.NodeName)
-	if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 }
 
 // Two pods that are reserved on one snapshot, as the pods of a group are once the group fits, never
@@ -259,9 +248,7 @@ func (g *groupPlay) leave(t *rapid.T, i int) {
 }
 
 func (g *groupPlay) forget(t *rapid.T, p *v1.Pod) {
-	if err := g.b.sched.Cache.ForgetPod(g.b.log, p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, g.b.sched.Cache.ForgetPod(g.b.log, p))
 }
 
 // reservations returns those of the bed's scheduler.
@@ -293,22 +280,16 @@ func TestReservationsAreSwept(t *testing.T) {
 			t.Fatalf("%s: %d reservations, want 1", end, n)
 		}
 		if end != "shown" {
-			if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 		}
 		if end == "node deleted" {
-			if err := b.sched.Cache.RemoveNode(b.log, node); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.RemoveNode(b.log, node))
 		}
 		if n := next(); n != 0 {
 			t.Errorf("%s: %d reservations are left", end, n)
 		}
 		if end == "shown" {
-			if err := b.sched.Cache.ForgetPod(b.log, pod); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, b.sched.Cache.ForgetPod(b.log, pod))
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 )
 
@@ -79,9 +80,7 @@ func (w *world) removeNode(t *rapid.T) {
 			w.forget(t, p)
 		}
 	}
-	if err := w.cache.RemoveNode(logr.Discard(), w.nodes[name]); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.cache.RemoveNode(logr.Discard(), w.nodes[name]))
 	delete(w.nodes, name)
 }
 
@@ -89,9 +88,7 @@ func (w *world) addPod(t *rapid.T) {
 	w.made++
 	p := drawPod(t, fmt.Sprintf("p%d", w.made))
 	p.Spec.NodeName = w.anyNode(t)
-	if err := w.cache.AddPod(logr.Discard(), p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.cache.AddPod(logr.Discard(), p))
 	w.pods[p.Name] = p
 }
 
@@ -117,12 +114,8 @@ func (w *world) tryGroup(t *rapid.T) {
 			p := drawPod(t, fmt.Sprintf("p%d", w.made))
 			p.Spec.NodeName = w.anyNode(t)
 			info, err := framework.NewPodInfo(p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := w.snapshot.AssumePod(info); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
+			fatal.If(t, w.snapshot.AssumePod(info))
 			w.pods[p.Name] = p
 			tried = append(tried, p)
 		}
@@ -139,16 +132,12 @@ func (w *world) tryGroup(t *rapid.T) {
 }
 
 func (w *world) takeOff(t *rapid.T, p *v1.Pod) {
-	if err := w.snapshot.ForgetPod(logr.Discard(), p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.snapshot.ForgetPod(logr.Discard(), p))
 	delete(w.pods, p.Name)
 }
 
 func (w *world) forget(t *rapid.T, p *v1.Pod) {
-	if err := w.cache.RemovePod(logr.Discard(), p); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.cache.RemovePod(logr.Discard(), p))
 	delete(w.pods, p.Name)
 }
 
@@ -161,13 +150,9 @@ func (w *world) anyNode(t *rapid.T) string {
 
 // sync takes a snapshot as kube-scheduler does before an attempt, and lets the mirror follow.
 func (w *world) sync(t *rapid.T) []fwk.NodeInfo {
-	if err := w.cache.UpdateSnapshot(logr.Discard(), w.snapshot); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.cache.UpdateSnapshot(logr.Discard(), w.snapshot))
 	infos, err := w.snapshot.NodeInfos().List()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.follow(infos, rapid.Bool().Draw(t, "trying"))
 	return infos
 }

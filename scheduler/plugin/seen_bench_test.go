@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 )
 
@@ -22,9 +23,7 @@ func BenchmarkCandidatesSeen(b *testing.B) {
 	for variant, name := range map[string]string{"gnn": "balance", "acgnn": "balance", "acgnn-pack": "pack"} {
 		b.Run(variant, func(b *testing.B) {
 			term, err := objective.Parse(name)
-			if err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, err)
 			const clusters = 24
 			for b.Loop() {
 				var all, left, better float64
@@ -59,21 +58,13 @@ func costAfter(b *testing.B, variant string, seed uint64, onlyLeft bool, term ob
 	bed.load(b, state)
 	for _, p := range pods {
 		r, err := bed.decide(profile, p)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		p.Spec.NodeName = r.SuggestedHost
-		if err := bed.sched.Cache.AddPod(bed.log, p); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, bed.sched.Cache.AddPod(bed.log, p))
 	}
-	if err := bed.sched.Cache.UpdateSnapshot(bed.log, bed.snapshot(profile)); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, bed.sched.Cache.UpdateSnapshot(bed.log, bed.snapshot(profile)))
 	infos, err := bed.snapshot(profile).NodeInfos().List()
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	bed.plugin.mirror.sync(infos, false)
 	return term.Cost(bed.plugin.mirror.snapshot.Nodes)
 }

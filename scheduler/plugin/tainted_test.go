@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // taint is the usual taint of nodes with GPUs.
@@ -46,9 +47,7 @@ func taintedPods() (pods []*v1.Pod) {
 // anything.
 func TestTaintedNodesThatAllTolerate(t *testing.T) {
 	list, err := filepath.Abs("../../workload/trace/openb/testdata/pods.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, args := range map[string]Args{"family": {Variant: "gpu-gnn"}, "file": {Variant: "gpu-gnn", Workload: list},
 		"fgd": {Policy: "fgd"}} {
 		t.Run(name, func(t *testing.T) {
@@ -99,9 +98,7 @@ func TestTaintedNodesThatAllTolerate(t *testing.T) {
 // The typical pods have the tolerations of the pods that arrive, as soon as these differ.
 func TestDemandTolerates(t *testing.T) {
 	d, err := newDemandTracker("ours", "../../workload/trace/openb/testdata/pods.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tainted := &cluster.Node{Taints: []cluster.Taint{{Key: "a", Effect: cluster.NoSchedule}}, GPUs: []int64{0},
 		Allocatable: cluster.Resources{MilliCPU: 64_000, GPU: 1, Pods: 10}}
 	tolerant := &cluster.Pod{Requests: share(500), Tolerations: []cluster.Toleration{{Key: "a", Exists: true}}}
@@ -132,9 +129,7 @@ func TestDemandTolerates(t *testing.T) {
 // The number of kinds of tolerations is bounded.
 func TestTolerationsAreBounded(t *testing.T) {
 	d, err := newDemandTracker("ours", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range 2 * remembered {
 		d.countPending(&cluster.Pod{Requests: share(500), Tolerations: []cluster.Toleration{{Key: fmt.Sprint(i), Exists: true}}})
 		if n := len(d.withGPU.kinds); n > maxTolerations+1 {

@@ -15,6 +15,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/preference"
@@ -82,9 +83,7 @@ func recounted(nodes []*v1.Node, pods []*v1.Pod) (out []*cluster.Node) {
 func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 	const profile, name = "by-traffic", "traffic+overload"
 	term, err := objective.Parse(strings.ReplaceAll(name, "+", ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	waiting, objects := []*v1.Pod{}, []runtime.Object{}
 	for i := range 6 {
 		waiting = append(waiting, talker(profile, "api", i, "db=40"), talker(profile, "web", i, "api=60"))
@@ -132,9 +131,7 @@ func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 			}
 		}
 		placed = append(placed, on)
-		if err := b.sched.Cache.AddPod(b.log, on); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.AddPod(b.log, on))
 	}
 	if matters < 10 {
 		t.Errorf("the node matters in %d of %d decisions", matters, len(waiting))
@@ -168,9 +165,7 @@ func TestStepsCostTraffic(t *testing.T) {
 	}
 	for i, p := range []*v1.Pod{talker(profile, "web", 0, "api=30"), talker(profile, "api", 0, "")} {
 		p.Spec.NodeName = nodes[i].Name // in zones a and b, which are half as far apart as a and c
-		if err := b.sched.Cache.AddPod(b.log, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, b.sched.Cache.AddPod(b.log, p))
 	}
 	pod := talker(profile, "web", 1, "api=90")
 	cycle, node, ok := b.cycle(t, profile, pod)

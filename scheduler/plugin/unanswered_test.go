@@ -14,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/dra"
 )
 
@@ -64,9 +65,7 @@ func TestUnansweredAllocation(t *testing.T) {
 	ledger := dra.LedgerOf(t.Context(), f)
 	used := func() int64 {
 		view, err := ledger.View(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		n := cluster.Node{Name: node}
 		view.Placer(&n).Rest(&n)
 		return n.GPUs[0]
@@ -79,9 +78,7 @@ func TestUnansweredAllocation(t *testing.T) {
 	until(t, func() bool { server.mu.Lock(); defer server.mu.Unlock(); return server.away })
 	waiting := func() float64 {
 		families, err := legacyregistry.DefaultGatherer.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, f := range families {
 			for _, m := range f.Metric {
 				if f.GetName() == "gnnsched_claims_unconfirmed" && m.Label[0].GetValue() == profile {
@@ -115,9 +112,7 @@ func TestUnansweredAllocation(t *testing.T) {
 	stays("before the cache shows the claim")
 	newer := server.written.DeepCopy()
 	newer.ResourceVersion = "2" // the cache takes newer versions only
-	if err := client.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), newer, "default"); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, client.Tracker().Update(resourceapi.SchemeGroupVersion.WithResource("resourceclaims"), newer, "default"))
 	select {
 	case s := <-done:
 		if s.IsSuccess() || used() != 460 || waiting() != 0 {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/usage"
 )
@@ -96,16 +97,12 @@ func TestProfileScoresByUsage(t *testing.T) {
 	b.sched.Cache.AddNode(b.log, idle)
 	b.sched.Cache.AddNode(b.log, hot)
 	big.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}} // long ago
-	if err := b.sched.Cache.AddPod(b.log, big); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.sched.Cache.AddPod(b.log, big))
 	pod := st.MakePod().Name("waiting").UID("waiting").SchedulerName("by-usage").Req(map[v1.ResourceName]string{"cpu": "500m"}).Obj()
 	chosen := ""
 	for range 1000 { // the first measurement is on its way
 		got, err := b.decide("by-usage", pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if chosen = got.SuggestedHost; chosen == "idle" {
 			break
 		}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/server"
@@ -61,13 +62,9 @@ func source(pods []record.Pod, nodes ...record.Node) Source {
 func profile(t testing.TB, policy string) config.KubeSchedulerProfile {
 	t.Helper()
 	p, err := server.ProfileNamed(policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.Decode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return c.Profiles[0]
 }
 
@@ -79,9 +76,7 @@ func packs(t *testing.T, s Source) (c Course, homes map[string]string) {
 	if err == nil {
 		err = p.run(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	homes = map[string]string{}
 	for uid, pod := range p.Running {
 		homes[string(uid)] = pod.Spec.NodeName
@@ -242,14 +237,10 @@ func TestReal(t *testing.T) {
 		pod("over", -90, func(p *record.Pod) { p.Ended = seconds(-10) }), pod("after", 100),
 	}
 	prices, err := ParsePrices([]byte("label: type\nnodes: {small: 0.5}\nother: {core: 0.25, gib: 0.125}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := Config{Profile: profile(t, "most-allocated"), Objective: objective.Balance{}, Blocks: 10, Prices: prices}
 	out, err := Real(t.Context(), source(pods, node("a", "type", "small"), node("b")), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w := out.Whole()
 	if out.Pods != 3 || out.Unscheduled != 1 || out.Preempted != 1 || !slices.Equal(out.Waits, []float64{2, 10, 0}) {
 		t.Errorf("%+v", out)
@@ -298,9 +289,7 @@ func TestDeterministic(t *testing.T) {
 		c := Config{Profile: profile(t, policy), Objective: objective.Balance{}, Blocks: 50, Seed: 7}
 		first, err := Run(t.Context(), s, c)
 		second, err2 := Run(t.Context(), s, c)
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, errors.Join(err, err2))
 		if !reflect.DeepEqual(first, second) {
 			t.Errorf("%s: %+v and %+v", policy, first, second)
 		}

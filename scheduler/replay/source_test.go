@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload/record"
 )
@@ -17,9 +18,7 @@ func write(t *testing.T, fill func(*record.Writer)) (r *record.Record, dir strin
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "x.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	fill(w)
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -48,9 +47,7 @@ func TestBadRows(t *testing.T) {
 		w.Run(record.Run{ID: "3", From: seconds(90), To: seconds(80)})
 	})
 	s, err := Read(r, Window{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	notes := strings.Join(s.Notes, "\n")
 	for _, want := range []string{"1 pods were bound before", "1 pods were bound to a node without a name", "1 states of nodes",
 		"1 times of watching", "nobody watched for 50s (gaps: 1)", "not recorded: objects"} {
@@ -137,9 +134,7 @@ func TestPrices(t *testing.T) {
 		}
 	}
 	p, err := ParsePrices([]byte("nodes: {m: 2}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	m, other := node("a", "node.kubernetes.io/instance-type", "m"), node("b")
 	if x, known := p.Of(&m); x != 2 || !known {
 		t.Errorf("%v", x)

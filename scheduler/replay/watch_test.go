@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload/record"
 )
@@ -67,9 +68,7 @@ func TestWatch(t *testing.T) {
 	} {
 		var n notes
 		out, err := c.play(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		slices.Sort(n.waited)
 		slices.Sort(c.waited)
 		if !slices.Equal(n.frames, c.frames) || !slices.Equal(n.placed, c.placed) || !slices.Equal(n.waited, c.waited) {
@@ -83,9 +82,7 @@ func TestWatch(t *testing.T) {
 	watched := plain
 	watched.Watch, watched.Frames = &notes{}, 7
 	a, err := Run(t.Context(), s, plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if b, err := Run(t.Context(), s, watched); err != nil || !reflect.DeepEqual(a, b) {
 		t.Errorf("watched: %+v, else %+v (%v)", b, a, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/plugin"
@@ -47,9 +48,7 @@ func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 	network := server.Profile{SchedulerName: server.DefaultProfile,
 		Args: plugin.Args{Variant: "gnn", Deadline: metav1.Duration{Duration: time.Minute}}}
 	advisor, err := advise.New(b.Context(), advise.Config{Client: client, Profile: network, Promise: time.Hour, Clock: clock.RealClock{}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	for begun := time.Now(); !advisor.Synced(); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > patience {
 			b.Fatal("the advisor does not read the cluster")
@@ -91,13 +90,9 @@ func benchmarkExtender(b *testing.B, nodes int, filters bool) {
 
 func configured(b *testing.B, text func() ([]byte, error)) *config.KubeSchedulerConfiguration {
 	y, err := text()
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	return obj.(*config.KubeSchedulerConfiguration)
 }
 
@@ -138,14 +133,10 @@ func newChooser(b *testing.B, client kubernetes.Interface, profiles []config.Kub
 		scheduler.WithProfiles(profiles...), scheduler.WithExtenders(extenders...),
 		scheduler.WithFrameworkOutOfTreeRegistry(plugin.Registry(nil)), scheduler.WithPercentageOfNodesToScore(ptr.To[int32](100)),
 	)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	informers.Start(b.Context().Done())
 	informers.WaitForCacheSync(b.Context().Done())
-	if err := s.WaitForHandlersSync(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, s.WaitForHandlersSync(b.Context()))
 	p := s.Profiles[server.DefaultProfile]
 	return &chooser{s, p, p.SnapshotSharedLister().(*cache.Snapshot)}
 }
@@ -155,22 +146,14 @@ func (c *chooser) choose(b *testing.B, i int) time.Duration {
 	pod := benchPod(i, fmt.Sprintf("new-%d", i))
 	pod.UID = types.UID(fmt.Sprintf("%p-%d", c, i))
 	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	log := klog.FromContext(b.Context())
 	begun := time.Now()
-	if err := c.Cache.UpdateSnapshot(log, c.snapshot); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, c.Cache.UpdateSnapshot(log, c.snapshot))
 	r, err := c.SchedulePod(b.Context(), c.profile, framework.NewCycleState(), &framework.QueuedPodInfo{PodInfo: info})
 	took := time.Since(begun)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	pod.Spec.NodeName = r.SuggestedHost
-	if err := c.Cache.AssumePod(log, pod); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, c.Cache.AssumePod(log, pod))
 	return took
 }

@@ -32,6 +32,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
@@ -126,9 +127,7 @@ func TestStockKubeScheduler(t *testing.T) {
 func counted(t *testing.T, path, result string) float64 {
 	t.Helper()
 	value, err := testutil.GetCounterMetricValue(requests.WithLabelValues(path, result))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return value
 }
 
@@ -139,9 +138,7 @@ func newLab(t *testing.T) *lab {
 	}
 	cluster, err := kwok.Start(context.Background(),
 		kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 24, Capacity: capacity}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := cluster.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -160,9 +157,7 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 		Profile: server.Profile{SchedulerName: server.DefaultProfile,
 			Args: server.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l.until(t, "the advisor to have read the cluster", func() error {
 		if !a.Synced() {
 			return advise.ErrNotSynced
@@ -176,29 +171,21 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 func (l *lab) schedule(t *testing.T, e Extender) {
 	t.Helper()
 	text, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var config map[string]any
-	if err := yaml.Unmarshal(text, &config); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.Unmarshal(text, &config))
 	config["clientConnection"] = map[string]any{"kubeconfig": l.cluster.Kubeconfig(), "qps": 1000, "burst": 1000}
 	config["leaderElection"] = map[string]any{"leaderElect": false}
 	if text, err = yaml.Marshal(config); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, text, 0o600))
 	o, flags := options.NewOptions(), pflag.NewFlagSet("kube-scheduler", pflag.ContinueOnError)
 	for _, f := range o.Flags.FlagSets {
 		flags.AddFlagSet(f)
 	}
-	if err := flags.Parse([]string{"--config=" + file, "--secure-port=0"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, flags.Parse([]string{"--config=" + file, "--secure-port=0"}))
 	ctx, cancel := context.WithCancel(context.Background())
 	complete, sched, err := app.Setup(ctx, o)
 	if err != nil {
@@ -251,9 +238,7 @@ func (l *lab) place(t *testing.T, p *v1.Pod) (node string, others int) {
 		return nil
 	})
 	all, err := l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, x := range all.Items {
 		if x.Spec.NodeName == node && x.Name != p.Name {
 			others++
@@ -269,9 +254,7 @@ func (l *lab) byNetwork(t *testing.T, s *site, pods int) {
 		l.shown(t, s)
 		p := l.pod()
 		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		status, body := s.ask(t, http.MethodPost, "/v1/suggestions", string(text))
 		var got advise.Suggestion
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || len(got.Nodes) != 24 ||
@@ -292,9 +275,7 @@ func (l *lab) byNetwork(t *testing.T, s *site, pods int) {
 func (l *lab) shown(t *testing.T, s *site) {
 	t.Helper()
 	all, err := l.client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	bound := 0
 	for _, p := range all.Items {
 		if p.Spec.NodeName != "" {
@@ -340,10 +321,8 @@ func (l *lab) testShare(t *testing.T) {
 		}
 		return nil
 	})
-	if err := l.client.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name,
-		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.client.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 }
 
 // recorder records the requested resources and verbs.

@@ -10,6 +10,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"gnnsched/internal/fatal"
 )
 
 // The served document is valid OpenAPI, and describes exactly the served paths and their answers.
@@ -17,12 +19,8 @@ func TestOpenAPI(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	_, text := s.ask(t, http.MethodGet, "/openapi.json", "")
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, doc.Validate(t.Context()))
 	served := map[string]bool{}
 	for _, r := range s.routes() {
 		served[r.path] = true
@@ -42,9 +40,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	doc.Servers = openapi3.Servers{{URL: "https://" + s.Address()}}
 	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, c := range []struct{ method, path, body string }{
 		{http.MethodPost, "/v1/suggestions", goodPod}, {http.MethodPost, "/v1/suggestions", `{"spec":{}}`},
 		{http.MethodGet, "/v1/state", ""}, {http.MethodGet, "/openapi.json", ""},
@@ -57,14 +53,10 @@ func TestOpenAPI(t *testing.T) {
 			t.Fatalf("%s: %v", c.path, err)
 		}
 		resp, err := s.client(t, true).Do(s.request(t, c.method, c.path, c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		in := &openapi3filter.RequestValidationInput{
 			Request: request, PathParams: params, Route: route,
 			Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},

@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/advise"
 	"gnnsched/scheduler/plugin"
 )
@@ -91,9 +92,7 @@ func open(t testing.TB, a Adviser, own Credentials, edit func(*Config)) *site {
 		edit(&c)
 	}
 	s, err := New(c, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -120,9 +119,7 @@ func open(t testing.TB, a Adviser, own Credentials, edit func(*Config)) *site {
 func credentials(t testing.TB) Credentials {
 	t.Helper()
 	own, err := NewCredentials(filepath.Join(t.TempDir(), "certs"), time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return own
 }
 
@@ -130,17 +127,13 @@ func credentials(t testing.TB) Credentials {
 func (s *site) client(t testing.TB, certificate bool) *http.Client {
 	t.Helper()
 	ca, err := os.ReadFile(s.own.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	config := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	if certificate {
 		pair, err := tls.LoadX509KeyPair(s.own.ClientCert, s.own.ClientKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		config.Certificates = []tls.Certificate{pair}
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
@@ -157,9 +150,7 @@ func (s *site) ask(t testing.TB, method, path, body string) (int, string) {
 func (s *site) request(t testing.TB, method, path, body string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(method, "https://"+s.Address()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if method == http.MethodPost {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -169,14 +160,10 @@ func (s *site) request(t testing.TB, method, path, body string) *http.Request {
 func (s *site) send(t testing.TB, c *http.Client, r *http.Request) (int, string) {
 	t.Helper()
 	resp, err := c.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -191,9 +178,7 @@ func TestDoor(t *testing.T) {
 	s := open(t, &canned{rank: falling}, credentials(t), nil)
 	stranger := credentials(t) // of another CA
 	line, err := os.ReadFile(s.own.TokenFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	token, _, _ := strings.Cut(string(line), ",")
 	bodies := map[string]string{filterPath: threeNodes, prioritizePath: threeNodes, "/v1/suggestions": goodPod}
 	for _, r := range s.routes() {
@@ -332,9 +317,7 @@ func TestLimits(t *testing.T) {
 	<-entered
 	r := s.request(t, http.MethodPost, prioritizePath, threeNodes)
 	resp, err := s.client(t, true).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") == "" {
 		t.Fatalf("no slot is free: status %d, %v", resp.StatusCode, resp.Header)
@@ -420,9 +403,7 @@ func TestCredentials(t *testing.T) {
 	if after, _ := Fingerprint(first.CertFile); err != nil || !late.Fresh || after == before || len(after) != 95 {
 		t.Errorf("files about to expire stay: %v, %s", err, after)
 	}
-	if err := os.WriteFile(late.KeyFile, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(late.KeyFile, []byte("damaged"), 0o600))
 	if fixed, err := NewCredentials(dir, now); err != nil || !fixed.Fresh {
 		t.Errorf("a damaged key stays: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
@@ -23,20 +24,14 @@ func TestSnippet(t *testing.T) {
 		Timeout: 750 * time.Millisecond,
 	}
 	text, err := e.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	page, err := os.ReadFile("../../docs/how-to/serve.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if !strings.Contains(string(page), "```yaml\n"+string(text)+"```") {
 		t.Errorf("docs/how-to/serve.md does not show what is printed:\n%s", text)
 	}
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := obj.(*config.KubeSchedulerConfiguration)
 	c.ClientConnection.Kubeconfig = "x"
 	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
@@ -57,8 +52,6 @@ func TestSnippet(t *testing.T) {
 
 func TestRBACText(t *testing.T) {
 	text, err := Role{Name: RoleName, Namespace: "kube-system"}.RBAC()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "rbac.yaml", string(text))
 }

@@ -36,6 +36,7 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
@@ -57,9 +58,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 	}
 	cluster, err := kwok.Start(context.Background(),
 		kwok.Config{Dir: t.TempDir(), Pools: []nodepool.Pool{{Name: "node", Count: 8, Capacity: capacity}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
 		if err := cluster.Stop(context.Background()); err != nil {
 			t.Error(err)
@@ -84,9 +83,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		var n float64
 		for _, o := range outcomes {
 			value, err := testutil.GetCounterMetricValue(decisions.WithLabelValues(string(o)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			n += value - before[o]
 		}
 		if n < pods {
@@ -116,9 +113,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		used.Insert(p.Spec.NodeName)
 	}
 	list, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	really := sets.New[string]()
 	for _, p := range list.Items {
 		really.Insert(p.Spec.NodeName)
@@ -152,9 +147,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	p := server.Profile{SchedulerName: server.DefaultProfile,
 		Args: plugin.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}}
 	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{p}, QPS: 1000}, kubeconfig.Target{Kubeconfig: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(remove)
 	plugins, endPlugins := context.WithCancel(context.Background())
 	t.Cleanup(endPlugins)
@@ -162,27 +155,19 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	t.Cleanup(cancel)
 	port := freePort(t)
 	o, err := server.NewObserver(ctx, file, server.Endpoint{Address: "127.0.0.1", Port: port})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(o.Close)
 	pack, err := objective.Parse("pack")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	book := record.NewBook(record.DefaultSize, nil)
 	w, err = New(plugins, Config{
 		Client: o.Client, Dynamic: dynamic.NewForConfigOrDie(o.REST), Profile: o.Scheduler.Profiles[0], Name: "acgnn-pack",
 		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{},
 		Recording: plugin.Recording{Book: book},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	end, err := o.Serve(w.Ready, map[string]http.Handler{Path: w, record.Path: book})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(end)
 	reports := make(chan Report, 1)
 	go func() {
@@ -226,18 +211,14 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 func serverOf(t *testing.T) http.RoundTripper {
 	t.Helper()
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return transport
 }
 
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -255,9 +236,7 @@ type guard struct {
 func newGuard(t *testing.T, to *rest.Config) *guard {
 	t.Helper()
 	text, err := serve.Role{Name: "x", Namespace: "default"}.RBAC()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	g := &guard{passed: sets.New[string](), refused: sets.New[string]()}
 	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
@@ -270,13 +249,9 @@ func newGuard(t *testing.T, to *rest.Config) *guard {
 		g.rules = append(g.rules, role.Rules...)
 	}
 	transport, err := rest.TransportFor(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	host, err := url.Parse(to.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(host) }, Transport: transport, FlushInterval: -1}
 	infos := apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -317,9 +292,7 @@ func (g *guard) kubeconfig(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "config")
 	text := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"` + g.url + `"}}],
 		"contexts":[{"name":"c","context":{"cluster":"c","user":""}}],"current-context":"c"}`
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -356,16 +329,12 @@ func schedule(t *testing.T, config string) {
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
 	text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nclientConnection: {kubeconfig: %s, "+
 		"qps: 1000, burst: 1000}\nleaderElection: {leaderElect: false}\n", config)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 	o, flags := options.NewOptions(), pflag.NewFlagSet("kube-scheduler", pflag.ContinueOnError)
 	for _, f := range o.Flags.FlagSets {
 		flags.AddFlagSet(f)
 	}
-	if err := flags.Parse([]string{"--config=" + file, "--secure-port=0"}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, flags.Parse([]string{"--config=" + file, "--secure-port=0"}))
 	ctx, cancel := context.WithCancel(context.Background())
 	complete, sched, err := app.Setup(ctx, o)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/component-base/metrics/testutil"
+
+	"gnnsched/internal/fatal"
 )
 
 // A Live has the last comparisons, the newest first, with both nodes, and the time so far in a bounded number of blocks.
@@ -108,9 +110,7 @@ func TestMoves(t *testing.T) {
 	answers <- answer{Moves: Moves{Pods: 2, Before: 0.5, After: 0.3}}
 	for _, a := range []answer{{error: errors.New("refused")}, {Moves: last}} {
 		for l, err := b.Live(t.Context()); l.Moves == nil; l, err = b.Live(t.Context()) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
 		b.clock.Step(59 * time.Minute)
 		select {
@@ -122,9 +122,7 @@ func TestMoves(t *testing.T) {
 		answers <- a
 	}
 	for l, err := b.Live(t.Context()); *l.Moves != last; l, err = b.Live(t.Context()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	cancel()
 	r := <-ended

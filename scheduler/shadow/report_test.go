@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
@@ -112,9 +113,7 @@ func TestText(t *testing.T) {
 	r.Counts.Results[infeasible], r.Counts.Waited, r.Placed, r.Moves = 1, 3, 0.3, &Moves{Pods: 2, Before: 0.1, After: 0.07}
 	r.Verdict = judgeReport(r)
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.WriteText(&b))
 	if strings.ContainsAny(b.String(), "\x1b\r") {
 		t.Error("it has control characters")
 	}
@@ -124,9 +123,7 @@ func TestText(t *testing.T) {
 // A written report is read back equal; other files are refused.
 func TestParse(t *testing.T) {
 	text, err := json.Marshal(good())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, err := Parse(text)
 	if err != nil || r.Gain.Mean != 0.02 || r.Counts.Results[same] != 700 || len(r.Batches) != 30 {
 		t.Errorf("%+v, %v", r, err)
@@ -148,9 +145,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var b strings.Builder
-		if err := r.WriteText(&b); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.WriteText(&b))
 		if strings.ContainsRune(b.String(), '\x1b') {
 			t.Fatal("a control character")
 		}

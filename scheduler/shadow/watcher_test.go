@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/objective"
@@ -44,9 +45,7 @@ func recordingBench(t testing.TB, recording plugin.Recording, policy string, nod
 	t.Helper()
 	p := server.Profile{SchedulerName: server.DefaultProfile, Args: plugin.Args{Policy: policy}}
 	decoded, err := server.Config{Profiles: []server.Profile{p}, QPS: 1}.Decode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	b := &bench{t: t, clock: testclock.NewFakeClock(time.Unix(1e9, 0))}
@@ -55,9 +54,7 @@ func recordingBench(t testing.TB, recording plugin.Recording, policy string, nod
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Minute, Limits: DefaultLimits, Clock: b.clock,
 		Recording: recording,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, n := range nodes {
 		b.queue.put(event{now: node(n), initial: true})
 	}
@@ -289,9 +286,7 @@ func TestInfeasible(t *testing.T) {
 	c := b.config
 	c.Profile, c.Client = *off, fake.NewClientset()
 	w, err := New(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b.Watcher = w
 	for _, n := range []string{"a", "b"} {
 		b.queue.put(event{now: node(n)})
@@ -385,9 +380,7 @@ func TestClustersFollow(t *testing.T) {
 			pods = append(pods, *p)
 		}
 		want, _, err := kube.Snapshot(nodes, pods)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		fatal.If(rt, err)
 		got, err := b.theirs.Cost()
 		if d := got - (objective.Balance{}).Cost(want.Nodes); err != nil || d > 1e-9 || d < -1e-9 {
 			rt.Fatalf("cost %v, off by %v, %v", got, d, err)
@@ -408,9 +401,7 @@ func TestValidate(t *testing.T) {
 	good := Config{
 		Of: []string{"x"}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}, Block: time.Second, Limits: DefaultLimits,
 	}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, good.Validate())
 	for name, change := range map[string]func(*Config){
 		"nobody": func(c *Config) { c.Of = nil }, "no time": func(c *Config) { c.Block = 0 },
 		"no objective": func(c *Config) { c.Objective = nil },

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 )
@@ -17,15 +18,11 @@ import (
 func at(t *testing.T, name string, placements int) (env, copied *sim.Env) {
 	t.Helper()
 	s, err := eval.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if env, err = sim.New(s.Config); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Reset(7); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, env.Reset(7))
 	for i := range placements {
 		env.Step(i % len(env.Candidates()))
 	}
@@ -40,9 +37,7 @@ func TestDrawFuture(t *testing.T) {
 	for _, placements := range []int{0, 100, 2500} {
 		env, copied := at(t, "hetero95", placements)
 		before := env.Plan()
-		if err := copied.DrawFuture(rand.New(rand.NewPCG(1, 2))); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, copied.DrawFuture(rand.New(rand.NewPCG(1, 2))))
 		if d := cmp.Diff(before, env.Plan()); d != "" {
 			t.Fatalf("after %d placements the original changed: %s", placements, d)
 		}
@@ -88,9 +83,7 @@ func TestDrawFutureLifetimes(t *testing.T) {
 	}
 	var drawn [][]sim.Arrival
 	for seed := range uint64(10) {
-		if err := copied.DrawFuture(rand.New(rand.NewPCG(seed, 2))); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, copied.DrawFuture(rand.New(rand.NewPCG(seed, 2))))
 		drawn = append(drawn, copied.Plan())
 	}
 	if got, want := mean(drawn...), mean(env.Plan()); math.Abs(got/want-1) > 0.06 {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -23,12 +24,8 @@ func TestPreferences(t *testing.T) {
 			c.Sizes[0].Taints = []cluster.Taint{{Key: "old", Effect: cluster.PreferNoSchedule}}
 		}
 		e, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Reset(rapid.Uint64Range(0, 1000).Draw(t, "seed")); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, e.Reset(rapid.Uint64Range(0, 1000).Draw(t, "seed")))
 		rng := rand.New(rand.NewPCG(1, 2))
 		for !e.Done() {
 			var running []int32

@@ -12,15 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
 
 func TestValidate(t *testing.T) {
-	if err := config().Validate(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, config().Validate())
 	for _, c := range []struct {
 		want  string
 		spoil func(*Config)
@@ -60,13 +59,9 @@ func TestValidate(t *testing.T) {
 // A configuration survives a round trip through JSON, the form in which checkpoints keep it.
 func TestConfigRoundTrip(t *testing.T) {
 	b, err := json.Marshal(config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var again Config
-	if err := json.Unmarshal(b, &again); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal(b, &again))
 	if d := cmp.Diff(config(), again); d != "" {
 		t.Error(d)
 	}
@@ -177,9 +172,7 @@ func TestSeedsGolden(t *testing.T) {
 		outcomes = append(outcomes, o)
 	}
 	got, err := json.MarshalIndent(outcomes, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, "seeds.json", string(got)+"\n")
 }
 
@@ -209,9 +202,7 @@ func TestStepDoesNotAllocate(t *testing.T) {
 func TestVersionsAreUnique(t *testing.T) {
 	a, b := newEnv(t, config(), 1), newEnv(t, config(), 1)
 	first := a.snapshot.Nodes[0].Version
-	if err := a.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.Reset(1))
 	if v := a.snapshot.Nodes[0].Version; v == first || v == b.snapshot.Nodes[0].Version || first == b.snapshot.Nodes[0].Version {
 		t.Error("a version is used twice")
 	}

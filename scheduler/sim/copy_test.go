@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 )
@@ -17,19 +18,13 @@ func TestCopyTo(t *testing.T) {
 	for _, name := range []string{"hetero95", "lossy", "zonal", "bursty", "harvest", "blind", "traffic"} {
 		t.Run(name, func(t *testing.T) {
 			s, err := eval.Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			env, err := sim.New(s.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var dst sim.Env // used again for every copy
 			var whole sim.Outcome
 			for _, at := range []int{-1, 0, 700, 1900} {
-				if err := env.Reset(3); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, env.Reset(3))
 				for i := 0; i != at && !env.Done(); i++ {
 					env.Step(i % len(env.Candidates()))
 				}

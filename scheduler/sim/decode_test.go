@@ -12,6 +12,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -29,30 +30,22 @@ func decode(text string) (c Config, err error) {
 // The example in Config's comment is a valid configuration and survives a round trip through YAML.
 func TestExampleInComment(t *testing.T) {
 	source, err := os.ReadFile("config.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var text strings.Builder
 	for _, m := range regexp.MustCompile(`(?m)^//\t(.*)$`).FindAllStringSubmatch(string(source), -1) {
 		text.WriteString(m[1] + "\n")
 	}
 	c, err := decode(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	newEnv(t, c, 1)
 	if c.Pools[0].Allocatable.GPU != 8 || c.Shapes[1].Requests.Memory != 32<<30 || c.Load != (FloatRange{0.8, 0.8}) ||
 		c.Zones != Exactly(3) || c.Arrivals.Size != 0.1 || c.Shapes[1].Tolerations[0].Exists != true {
 		t.Errorf("%+v", c)
 	}
 	again, err := yaml.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	d, err := decode(string(again))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if diff := cmp.Diff(c, d); diff != "" {
 		t.Error(diff)
 	}
@@ -128,9 +121,7 @@ const traceText = `arrival,lifetime,cpu_request,mem_request
 // The pods of a trace wait for room, run from when they get it, and leave after their lifetime.
 func TestTrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(file, []byte(traceText), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(traceText), 0o644))
 	c := Config{
 		Pools: []NodePool{{Count: Exactly(1), Allocatable: config().Sizes[2].Allocatable}},
 		Trace: &Trace{File: file, Resampling: Resampling{Resample: new(false)}}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
@@ -153,13 +144,9 @@ func TestTrace(t *testing.T) {
 	c.Trace.Pods = 2
 	windows := map[string]bool{}
 	e, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for seed := range uint64(40) {
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Reset(seed))
 		if len(e.arrivals.pods) != 2 || e.arrivals.at[0] != 0 {
 			t.Fatalf("%+v", e.arrivals)
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -30,12 +31,8 @@ func config() Config {
 
 func newEnv(t testing.TB, c Config, seed uint64) *Env {
 	e, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Reset(seed); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, e.Reset(seed))
 	return e
 }
 
@@ -90,12 +87,8 @@ func TestEpisode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		e, err := New(drawConfig(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, e.Reset(seed))
 		rng := rand.New(rand.NewPCG(seed, 7))
 		for !e.Done() {
 			pod, rows := e.Pending(), e.Candidates()
@@ -163,16 +156,12 @@ func TestSeedDecides(t *testing.T) {
 	if ob, _ := play(b, first); cmp.Equal(oa, ob) {
 		t.Error("seeds 5 and 6 give the same episode")
 	}
-	if err := b.Reset(5); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.Reset(5))
 	ob, rb := play(b, first)
 	if d := cmp.Diff(oa, ob) + cmp.Diff(ra, rb); d != "" {
 		t.Errorf("seed 5 again:\n%s", d)
 	}
-	if err := b.Reset(5); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.Reset(5))
 	oc, _ := play(b, last)
 	if cmp.Equal(oa, oc) {
 		t.Error("the choices make no difference")
@@ -276,9 +265,7 @@ func benchmark(b *testing.B, c Config) {
 	for i := 0; b.Loop(); i++ {
 		if e.Done() {
 			seed++
-			if err := e.Reset(seed); err != nil {
-				b.Fatal(err)
-			}
+			fatal.If(b, e.Reset(seed))
 		}
 		e.Step(i % len(e.Candidates()))
 	}

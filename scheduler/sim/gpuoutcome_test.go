@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // The state at a load is the one at the end of an episode that ends there.
@@ -16,12 +17,8 @@ func TestGPULoads(t *testing.T) {
 		cfg := openbConfig(new(testing.T), factor)
 		cfg.OpenB.Loads = loads
 		e, err := New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, e.Reset(seed))
 		for !e.Done() {
 			e.Step(0)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -26,9 +27,7 @@ var rules = []string{"mig:first-fit", "mig:best-fit", "mig:placements", "mig:blo
 func contender(t rapid.TB, name string) eval.Contender {
 	t.Helper()
 	h, err := heuristic.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return eval.Contender{Name: name, New: h.New, RandomTies: h.RandomTies}
 }
 
@@ -116,9 +115,7 @@ func TestPartitionsDoNotOverlap(t *testing.T) {
 			end += rapid.Float64Range(0, 2).Draw(t, "gap")
 		}
 		env, err := given(c.m, c.all, end+10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		p := contender(t, rapid.SampledFrom(names).Draw(t, "policy")).New(policy.Setting{Seed: 1, Typical: env.Typical()})
 		if rapid.Bool().Draw(t, "first fit") {
 			p = policy.FirstFit(p)
@@ -137,9 +134,7 @@ func TestPartitionsDoNotOverlap(t *testing.T) {
 			used += float64(a.Pod.Partition.Compute()) * (min(env.Now()+a.Lifetime, end+10) - env.Now())
 			return choice, err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c.check(env, len(c.all))
 		if want := used / (end + 10) / float64(len(c.m.Models)*c.m.Machines*c.m.GPUs*mig.Compute); math.Abs(got.Partitions.Allocation-want) > 1e-9 {
 			t.Fatalf("allocation %v, want %v", got.Partitions.Allocation, want)
@@ -151,23 +146,17 @@ func TestPartitionsDoNotOverlap(t *testing.T) {
 func TestCopyOfPartitions(t *testing.T) {
 	m := sim.MIG{Models: []string{"A100", "H100"}, Machines: 2, GPUs: 2, Mix: "uniform", Load: 1}
 	env, err := given(m, m.Arrivals(1)[:100], 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var copied sim.Env
 	var want sim.Outcome
 	for _, at := range []int{-1, 0, 20, 60} {
 		decide := eval.Deciding(contender(t, "mig:best-fit").New(policy.Setting{Typical: env.Typical()}), nil)
 		step := func(e *sim.Env) {
 			c, err := decide(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			e.StepAt(c.Candidate, c.Devices, c.Start)
 		}
-		if err := env.Reset(1); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, env.Reset(1))
 		for i := 0; i != at && !env.Done(); i++ {
 			step(env)
 		}
@@ -195,14 +184,10 @@ func TestMIGSteady(t *testing.T) {
 	for _, load := range []float64{0.3, 1.5} {
 		m := sim.MIG{Machines: 4, GPUs: 8, Mix: "uniform", Load: load}
 		env, err := sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		x := contender(t, "mig:value")
 		o, err := x.Episode(t.Context(), env, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := x.Episode(t.Context(), env, 7)
 		if d := cmp.Diff(o, again); err != nil || d != "" {
 			t.Errorf("again %s, %v", d, err)
@@ -221,16 +206,12 @@ func TestLearnedValuesAreAheadOfFGD(t *testing.T) {
 	for _, x := range sim.MIGMixes {
 		m := sim.MIG{Machines: 8, GPUs: 8, Mix: x.Name, Loads: []float64{1.1}}
 		env, err := sim.New(sim.Config{MIG: &m, Preferences: preference.Off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var gain float64
 		for seed := range uint64(6) {
 			for name, sign := range map[string]float64{"mig:value": 1, "mig:fgd": -1} {
 				o, err := contender(t, name).Episode(t.Context(), env, 100+seed)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				gain += sign * 100 * o.Partitions.Loads[0].Allocation / 6
 			}
 		}

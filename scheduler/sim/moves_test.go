@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fatal"
 )
 
 // partitioned has GPUs with MIG partitions.
@@ -169,12 +170,8 @@ func TestMove(t *testing.T) {
 			c = talks
 		}
 		e, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, e.Reset(seed))
 		empty := map[string]*cluster.Node{}
 		for i, n := range clone(e.snapshot.Nodes) {
 			if c.Given != nil {
@@ -268,14 +265,10 @@ func TestMovedWork(t *testing.T) {
 			t.Error("a pod moved twice, or before it came")
 		}
 		m.Row = 1 - m.Row
-		if err := e.Move(m); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Move(m))
 		at = append(at, e.now)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for !e.Done() {
 		e.Step(0)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 	"gnnsched/workload/trace/openb"
@@ -19,9 +20,7 @@ import (
 func openbConfig(t testing.TB, factor float64) Config {
 	t.Helper()
 	pack, err := objective.Parse("pack")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pod := func(name string, cpu, gpus, milli int64, created, deleted float64, models ...string) openb.Pod {
 		return openb.Pod{Name: name, MilliCPU: cpu, MemoryMiB: 1024, GPUs: gpus, GPUMilli: milli, Models: models, Created: created,
 			Deleted: deleted}
@@ -71,9 +70,7 @@ func TestValidateOpenB(t *testing.T) {
 	cpuOnly := openbConfig(t, 1.3)
 	cpuOnly.OpenB.Pods = cpuOnly.OpenB.Pods[3:4]
 	e, err := New(cpuOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if err := e.Reset(1); err == nil || !e.Done() {
 		t.Errorf("a trace without GPUs: %v", err)
 	}
@@ -84,15 +81,11 @@ func TestValidateOpenB(t *testing.T) {
 // unscheduled pods add up, and so do the GPUs.
 func TestInflation(t *testing.T) {
 	e, err := New(openbConfig(t, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	orders := map[string]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Reset(seed))
 		var names []string
 		for _, n := range e.Snapshot().Nodes {
 			names = append(names, n.Name)
@@ -147,12 +140,8 @@ func TestInflationIsSeeded(t *testing.T) {
 	var plans [2][]Arrival
 	for i := range plans {
 		e, err := New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Reset(7); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, e.Reset(7))
 		plans[i] = e.Plan()
 		if n := e.Snapshot().Nodes; n[0].Name != "a" || n[1].Name != "b" || n[2].GPUModel != "T4" {
 			t.Errorf("nodes %v", n)
@@ -190,14 +179,10 @@ func TestGPUOutcome(t *testing.T) {
 func TestTraceOfShares(t *testing.T) {
 	recorded, _ := openbConfig(t, 0).Resampled(false)
 	e, err := New(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Reset(seed))
 		if plan := e.Plan(); len(plan) != 7 || plan[1].At != 5 || plan[1].Lifetime != 85 {
 			t.Fatalf("%+v", plan)
 		}
@@ -235,14 +220,10 @@ func TestGeneratedShares(t *testing.T) {
 		{Name: "v100", Weight: 1, Requests: cluster.Resources{MilliCPU: 2000, Memory: 4 << 30, GPU: 2, Pods: 1}, GPUModels: []string{"V100"}},
 	}
 	e, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	shares, models := 0, 0
 	for seed := range uint64(5) {
-		if err := e.Reset(seed); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Reset(seed))
 		for !e.Done() {
 			if e.Pending().Requests.GPUMilli > 0 {
 				shares++

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // Pods arrive in the order of the plan. A placed pod that is in none of the environment's lists has
@@ -12,12 +14,8 @@ func TestPlan(t *testing.T) {
 	c := config()
 	c.Turnover, c.Initial = 1, 0
 	env, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(3); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(3))
 	plan := env.Plan()
 	running := map[int]bool{}
 	for !env.Done() {

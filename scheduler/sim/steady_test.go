@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 func steadyConfig(t testing.TB, load float64) Config {
@@ -24,9 +25,7 @@ type record struct{ at, until float64 }
 // may fit. It returns when each arrival got a node.
 func playSteady(t *testing.T, e *Env, seed uint64) map[int]record {
 	t.Helper()
-	if err := e.Reset(seed); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, e.Reset(seed))
 	plan, out := e.Plan(), map[int]record{}
 	for !e.Done() {
 		pod := e.Next()
@@ -49,9 +48,7 @@ func playSteady(t *testing.T, e *Env, seed uint64) map[int]record {
 func TestSteadyOutcome(t *testing.T) {
 	for _, load := range []float64{0.6, 1.3} {
 		e, err := New(steadyConfig(t, load))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for seed := range uint64(5) {
 			placed := playSteady(t, e, seed)
 			o, plan, fill := e.Outcome(), e.Plan(), e.arrivals.fill
@@ -111,9 +108,7 @@ func TestTypicalRunning(t *testing.T) {
 	c := steadyConfig(t, 1)
 	c.OpenB.Pods[4].Deleted = 1e6 // two devices
 	e, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if pods := e.TypicalRunning().Pods(); len(pods) != 1 || pods[0].Devices != 2 {
 		t.Errorf("the pods that run are %+v", pods)
 	}
@@ -125,9 +120,7 @@ func TestTypicalRunning(t *testing.T) {
 // The seed alone decides on arrivals, and a copy made on the way ends like its original.
 func TestSteadyRepeats(t *testing.T) {
 	e, err := New(steadyConfig(t, 1.1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	playSteady(t, e, 3)
 	want := e.Outcome()
 	if e.FixedWorkload() {
@@ -135,9 +128,7 @@ func TestSteadyRepeats(t *testing.T) {
 	}
 	var c Env
 	for _, steps := range []int{0, 5, 60} {
-		if err := e.Reset(3); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Reset(3))
 		for range steps {
 			e.Step(0)
 		}

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/workload"
 )
@@ -25,21 +26,15 @@ func TestPodListIsATrace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pods.csv")
 	err := os.WriteFile(file, []byte("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n"+
 		"late,1000,1024,1,600,T4,50,90\nearly,1000,1024,1,700,,10,40\nelsewhere,1000,1024,1,100,G2,20,30\n"), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := Config{
 		Nodes: Exactly(1), Sizes: []NodeSize{{Weight: 1, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 8 << 30, GPU: 1, Pods: 10},
 			GPUModel: "T4"}},
 		Trace: &Trace{File: file, Resampling: Resampling{Resample: new(false)}}, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 	}
 	e, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, e.Reset(1))
 	var order []string
 	for !e.Done() {
 		order = append(order, e.Pending().Name)
@@ -165,10 +160,8 @@ func TestResampledBlocks(t *testing.T) {
 // FixedWorkload tells whether seeds differ in their pods.
 func TestFixedWorkload(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(file, []byte("arrival,cpu_request,mem_request,lifetime\n0,1,1Gi,5\n1,2,1Gi,5\n3,1,2Gi,9\n4,3,1Gi,2\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte("arrival,cpu_request,mem_request,lifetime\n0,1,1Gi,5\n1,2,1Gi,5\n3,1,2Gi,9\n4,3,1Gi,2\n"),
+		0o600))
 	for _, c := range []struct {
 		name  string
 		trace Trace
@@ -185,17 +178,13 @@ func TestFixedWorkload(t *testing.T) {
 			Trace: &c.trace, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 		}
 		e, err := New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if e.FixedWorkload() != c.fixed {
 			t.Errorf("%s: fixed is %v", c.name, e.FixedWorkload())
 		}
 		workloads := map[string]bool{}
 		for seed := range uint64(20) {
-			if err := e.Reset(seed); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, e.Reset(seed))
 			workloads[fmt.Sprint(e.arrivals.at, e.arrivals.pods, e.arrivals.deployments)] = true
 		}
 		if c.fixed != (len(workloads) == 1) {
@@ -221,9 +210,7 @@ func TestFixedWorkload(t *testing.T) {
 func TestBlocksOfTime(t *testing.T) {
 	all := bursty()
 	part, err := Trace{From: 7200 + 10, To: 5 * 3600, Resampling: Resampling{BlockSeconds: 3600}}.part(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ran, others := split(part)
 	for _, a := range ran {
 		if a.At != -1 || a.Lifetime <= 0 || a.Lifetime > 6000 {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/sim"
@@ -14,9 +15,7 @@ import (
 func BenchmarkUsage(b *testing.B) {
 	for _, name := range []string{"harvest", "blind"} {
 		s, err := eval.Find(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		without := s.Config
 		without.Usage, without.Objective = nil, objective.Mix{{Term: objective.Balance{}, Weight: 1}}
 		without.Shapes = slices.Clone(without.Shapes)
@@ -34,14 +33,10 @@ func BenchmarkUsage(b *testing.B) {
 
 func benchmarkSteps(b *testing.B, c sim.Config) {
 	e, err := sim.New(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	steps := 0
 	for seed := uint64(0); b.Loop(); seed++ { // whole episodes: the fill has no usage
-		if err := e.Reset(seed); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, e.Reset(seed))
 		for ; !e.Done(); steps++ {
 			e.Step(steps % len(e.Candidates()))
 		}

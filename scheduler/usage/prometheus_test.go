@@ -24,6 +24,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 )
 
@@ -81,9 +82,7 @@ func start(t *testing.T, c Config, s *httptest.Server) (*poller, *clocktesting.F
 	c.Source, c.Address = PrometheusSource, s.URL
 	clk := clocktesting.NewFakeClock(time.Unix(100_000, 0))
 	p, err := newPoller(c, nil, webPods, clk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return p, clk
 }
 
@@ -170,9 +169,7 @@ func TestPrometheusHangs(t *testing.T) {
 	defer server.CloseClientConnections() // ends the handlers, even if the client does not
 	clk := clocktesting.NewFakeClock(time.Unix(100_000, 0))
 	p, err := newPoller(Config{Source: PrometheusSource, Address: server.URL}, nil, webPods, clk)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	failed := polled(t, "error")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -200,9 +197,7 @@ func TestPrometheusHangs(t *testing.T) {
 func polled(t *testing.T, result string) float64 {
 	t.Helper()
 	n, err := testutil.GetCounterMetricValue(polls.WithLabelValues(result))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 
@@ -213,9 +208,7 @@ func TestPrometheusTLSAndToken(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	ca := write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))

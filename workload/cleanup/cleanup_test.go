@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver/fakecluster"
@@ -90,9 +91,7 @@ func everything(t *testing.T, c *fakecluster.Cluster) []string {
 		out = append(out, fmt.Sprintf("%s %s/%s", kind, m.Namespace, m.Name))
 	}
 	d, err := c.Client.AppsV1().Deployments("").List(ctx, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, o := range d.Items {
 		add("deployment", o.ObjectMeta)
 	}
@@ -167,16 +166,10 @@ func checkRemoval(t *testing.T, scope cleanup.Scope, gone, kept []string) {
 	before := everything(t, c)
 	cl := client(t, c)
 	ctx := context.Background()
-	if err := cl.Remove(ctx, scope, nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cl.Remove(ctx, scope, nil))
 	list, err := cl.Namespaces(ctx, scope)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cl.RemoveNamespaces(ctx, list); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, cl.RemoveNamespaces(ctx, list))
 	if d := cmp.Diff(without(before, gone...), everything(t, c)); d != "" {
 		t.Errorf("%+v:\n%s", scope, d)
 	}
@@ -196,9 +189,7 @@ func checkRemoval(t *testing.T, scope cleanup.Scope, gone, kept []string) {
 func TestNamespacesSayWhy(t *testing.T) {
 	c := inhabited()
 	list, err := client(t, c).Namespaces(context.Background(), cleanup.Scope{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got := map[string]string{}
 	for _, n := range list {
 		got[n.Name] = n.Keep
@@ -236,9 +227,7 @@ func TestNamespacesStayInDoubt(t *testing.T) {
 
 func TestFindGroups(t *testing.T) {
 	f, err := client(t, inhabited()).Find(context.Background(), cleanup.Scope{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	one := cleanup.Counts{Deployments: 1, ReplicaSets: 1, Pods: 2}
 	want := []cleanup.Group{
 		{Namespace: "b-only", Run: "b", Counts: one}, {Namespace: "gnnsched-sim", Run: "a", Counts: one},
@@ -267,9 +256,7 @@ func TestRemoveTriesAgain(t *testing.T) {
 		return nil
 	}
 	var last cleanup.Counts
-	if err := client(t, c).Remove(context.Background(), cleanup.Scope{Run: "b"}, func(left cleanup.Counts) { last = left }); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, client(t, c).Remove(context.Background(), cleanup.Scope{Run: "b"}, func(left cleanup.Counts) { last = left }))
 	if calls < 3 || last.Total() != 0 {
 		t.Errorf("%d calls, %+v left", calls, last)
 	}

@@ -17,6 +17,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver/fakecluster"
@@ -75,9 +76,7 @@ func TestClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 		pods, err := c.Client.CoreV1().Pods(DefaultNamespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var got, want []string
 		for i := range pods.Items {
 			got = append(got, describe(&pods.Items[i]))
@@ -90,9 +89,7 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: %s", test.how, d)
 		}
 		list, err := c.Client.ResourceV1().ResourceClaims(DefaultNamespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var claims []string
 		for _, claim := range list.Items {
 			claims = append(claims, claim.Name+" of "+claim.Labels[workload.LabelRun])

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/play"
 	"gnnsched/workload/trace"
@@ -113,9 +114,7 @@ func columnsOf(row reflect.Type) map[string]bool {
 // documentedColumns returns the cells of the table in docs/reference/record-format.md, by column.
 func documentedColumns(t *testing.T) map[string][2]string {
 	text, err := os.ReadFile("../../docs/reference/record-format.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, table, found := strings.Cut(string(text), "| column of `pods` | `runsim --replay` | scenario |\n|---|---|---|\n")
 	if !found {
 		t.Fatal("docs/reference/record-format.md has no table of the columns that are read")
@@ -146,9 +145,7 @@ func played(t *testing.T, change func(*record.Pod)) [2]string {
 	late.UID, late.Name, late.Arrived, late.Bound, late.Ended = "2", "late", 20_000, 21_000, 50_000
 	dir := filepath.Join(t.TempDir(), "a.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.Run(record.Run{ID: "1", Source: "live", From: 3000, To: 90_000})
 	for _, p := range []*record.Pod{&early, &late} {
 		change(p)
@@ -158,30 +155,22 @@ func played(t *testing.T, change func(*record.Pod)) [2]string {
 		t.Fatal(err)
 	}
 	read, err := trace.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return [2]string{staged(t, dir), describeJSON(t, read.Arrivals)}
 }
 
 // staged returns what runsim creates for a record.
 func staged(t *testing.T, dir string) string {
 	replay, err := play.LoadReplay(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "y"}})
 	c := Config{Client: client, SchedulerName: "gnn", Namespace: "live", RunID: "1", Simulated: true, Image: DefaultImage}
 	Replayed(replay, 1, 0).Pace(&c)
 	c.Plan = replay.Trace.Plan()
 	s, err := c.prepareStage(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	classes, err := client.SchedulingV1().PriorityClasses().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := []any{classes.Items}
 	for _, step := range c.Plan.Steps {
 		out = append(out, step.At, step.Action, s.pod(step.Deployment.Name))
@@ -191,8 +180,6 @@ func staged(t *testing.T, dir string) string {
 
 func describeJSON(t *testing.T, of any) string {
 	text, err := json.Marshal(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return string(text)
 }

@@ -24,6 +24,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver/fakecluster"
@@ -62,9 +63,7 @@ func TestRunFillsAndResets(t *testing.T) {
 	cfg.Record = func(s workload.Step) error { recorded = append(recorded, s); return nil }
 	cfg.Progress = func(p Progress) { seen = append(seen, p) }
 	sum, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := Summary{RunID: "test", Scheduler: "gnn", Namespace: DefaultNamespace, NamespaceCreated: true, Fills: []FillSummary{
 		{Deployments: 2, Pods: 5, Created: 5, Bound: 5, Arrived: 5, Placed: 5, Load: workload.Load{CPU: 0.35, Memory: 0.05, Pods: 0.07}},
 		{Deployments: 2, Deleted: 1, Pods: 3, Created: 3, Bound: 3, Arrived: 4, Placed: 4, Left: 1,
@@ -121,9 +120,7 @@ func TestPendingPodsAreReported(t *testing.T) {
 	cfg := config(t, c)
 	cfg.Settle = 2 * time.Minute
 	sum, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(sum.Fills) != 2 {
 		t.Fatalf("%d fills", len(sum.Fills))
 	}
@@ -350,9 +347,7 @@ func TestMeasure(t *testing.T) {
 	)
 	tolerations := workload.Tolerations([]workload.Shape{{Tolerations: []cluster.Toleration{{Key: "mine", Exists: true}}}})
 	got, err := Measure(context.Background(), c.Client, tolerations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := Room{
 		Nodes: 4, Excluded: 2, Allocatable: cluster.Resources{MilliCPU: 16_000, Memory: 32 << 30, Pods: 440},
 		Used: cluster.Resources{MilliCPU: 200, Memory: 2 << 20, Pods: 2},

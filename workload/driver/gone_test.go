@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/driver/fakecluster"
 	"gnnsched/workload/record"
@@ -25,13 +26,9 @@ type stepper struct {
 
 func stepped(t *testing.T, c *fakecluster.Cluster, cfg Config) stepper {
 	t.Helper()
-	if err := cfg.complete(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cfg.complete())
 	r := &runner{Config: cfg, fills: cfg.Plan.Fills(), start: cfg.Clock.Now(), pods: newPodWatch(cfg.Replay != nil)}
-	if err := r.prepare(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, r.prepare(context.Background()))
 	r.begin()
 	return stepper{r, t, c}
 }

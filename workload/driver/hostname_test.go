@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/workload/driver/fakecluster"
 	"gnnsched/workload/record"
@@ -19,22 +20,16 @@ import (
 func TestHostnameOfARecord(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	now := int64(1_795_651_200_000) // 2026-11-26
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return now }})
 	known := observe.NewKnown()
 	for _, name := range []string{"1.json", "2.json"} {
 		file, err := os.Open(filepath.Join("testdata", "hostname-label-short", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer file.Close() //nolint:errcheck // it is only read
 		o, err := observe.ReadObjects(file, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		known.Look([]observe.File{{Objects: o, Path: name, At: now}})
 		known.Tell(f)
 		now += 3_600_000
@@ -43,13 +38,9 @@ func TestHostnameOfARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	pools, _, err := nodepool.Recorded(record.Moment{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	played, err := play.LoadReplay(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cfg := config(t, fakecluster.New())
 	cfg.Replay, cfg.Namespace = &played, "sim"
 	s := &stage{Config: cfg, spaces: map[string]string{}, classes: map[priority]string{}, nodes: map[string]string{}}

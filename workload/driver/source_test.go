@@ -6,6 +6,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -13,14 +14,10 @@ import (
 func TestInflated(t *testing.T) {
 	pods, err := openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\nc,500,1024,0,0,5,20\n"), "pods.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	source := Inflated(pods, 1.3, 42, 0)
 	plan, err := source.Plan(Room{Allocatable: cluster.Resources{GPU: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f := plan.Fills()[0]
 	if f.Deleted != 0 || f.Requests.TotalGPUMilli() < 5200 || f.Requests.TotalGPUMilli() >= 6200 {
 		t.Errorf("got %+v", f)
@@ -37,9 +34,7 @@ func TestInflated(t *testing.T) {
 func TestTraced(t *testing.T) {
 	pods, err := openb.ReadPods(strings.NewReader("name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n"+
 		"b,500,1024,1,250,9,12\na,500,1024,1,1000,4,10\n"), "pods.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	source := Traced(openb.Trace(pods), 60, 1, nil)
 	plan, err := source.Plan(Room{})
 	if err != nil || !source.Fixed {

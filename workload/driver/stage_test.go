@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/driver/fakecluster"
 	"gnnsched/workload/record"
@@ -108,9 +109,7 @@ func TestReplayCountsRefusals(t *testing.T) {
 	}
 	cfg := replayOf(t, c, append(parts, named("last"))...)
 	sum, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f := sum.Fills[0]
 	want := []Reason{
 		{2, `admission webhook "a.b" denied the request: pod POD has no owner`}, {2, "exceeded quota: q"},
@@ -215,9 +214,7 @@ func TestReplayPriorities(t *testing.T) {
 			t.Fatal(err)
 		}
 		classes, err := c.Client.SchedulingV1().PriorityClasses().List(context.Background(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got := map[string]played{}
 		pods, _ := c.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
 		for _, p := range pods.Items {
@@ -248,9 +245,7 @@ func TestReplayNamespaces(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	list, err := c.Client.CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got := map[string]map[string]string{}
 	for _, n := range list.Items {
 		got[n.Name] = n.Labels
@@ -280,9 +275,7 @@ func TestReplayNodes(t *testing.T) {
 	cfg := replayOf(t, c, part{row: record.Pod{Name: "same"}, node: "real.example"}, part{row: record.Pod{Name: "simulated"}, node: "a.b"},
 		part{row: record.Pod{Name: "moved"}, node: "gone"}, daemon("agent", "a.b"), daemon("lost", "gone"))
 	sum, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if f := sum.Fills[0]; f.Arrived != 4 || f.Placed != 3 || f.Left != 1 || f.Lost != 0 || f.Pending != 1 {
 		t.Errorf("%+v", f)
 	}

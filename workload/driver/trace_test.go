@@ -15,6 +15,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/driver/fakecluster"
 )
@@ -48,9 +49,7 @@ func TestTraceInTime(t *testing.T) {
 		return nil
 	}
 	sum, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff([]string{"add a", "add b", "delete a", "delete b", "add c"}, names); d != "" {
 		t.Error(d)
 	}
@@ -88,9 +87,7 @@ func TestGPUSummary(t *testing.T) {
 	cfg.Interval, cfg.Settle = 0, time.Minute
 	cfg.Room.Allocatable.GPU = 2
 	sum, err := Run(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := &GPUSummary{Capacity: 2000, Asked: 4700, Allocated: 2700, AllocatedAtFull: 2000, UnscheduledCPU: 1, UnscheduledWhole: 1}
 	if d := cmp.Diff(want, sum.Fills[0].GPU); d != "" {
 		t.Error(d)
@@ -113,9 +110,7 @@ func TestGPUsOnPods(t *testing.T) {
 		for _, spec := range []corev1.PodTemplateSpec{cfg.deployment(d, 1).Spec.Template, {ObjectMeta: pods[0].ObjectMeta, Spec: pods[0].Spec}} {
 			r := spec.Spec.Containers[0].Resources
 			got, err := kube.GPURequestOf(spec.Annotations, kube.AmountsIn(r.Requests))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if d := cmp.Diff(want, got); d != "" {
 				t.Error(d)
 			}
@@ -198,17 +193,13 @@ func TestTraceSummary(t *testing.T) {
 			cfg.Bare = true
 			cfg.Speed, cfg.Interval, cfg.Settle = 60, 0, 2*time.Second
 			sum, err := Run(context.Background(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if got := sum.Fills[0]; got.Arrived != 3 || got.Left != 2 || got.Placed != c.placed || got.Pending != c.pending ||
 				got.Created != c.created {
 				t.Errorf("%+v", got)
 			}
 			var b bytes.Buffer
-			if err := (Report{Summary: sum}).Write(&b, "table"); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, (Report{Summary: sum}).Write(&b, "table"))
 			if !strings.Contains(b.String(), "FILL   PODS   PLACED   UNPLACED   LEFT ") || !strings.Contains(b.String(), c.row) ||
 				!strings.Contains(b.String(), c.why) ||
 				strings.Contains(b.String(), "DEPLOYMENTS") || strings.Contains(b.String(), "without ever") != (c.why != "") {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -50,9 +51,7 @@ func TestWorkloadOnACluster(t *testing.T) {
 func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	client := bed.Client
 	cleaner, err := cleanup.New(bed.REST)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	nodes, err := cleaner.Nodes(ctx)
 	if err != nil || !nodes.Simulated() {
 		t.Fatalf("nodes %+v, %v: want simulated ones alone", nodes, err)
@@ -70,15 +69,11 @@ func fillAndClean(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 		Seed: 1, Shapes: workload.DefaultShapes(), ReplicasMin: 5, ReplicasMax: 15, Fills: 2,
 		Target: workload.Load{CPU: 0.1, Memory: 0.1, Pods: 0.1}, Capacity: room.Allocatable, Used: room.Used,
 	}.Plan()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sum, err := driver.Run(ctx, driver.Config{
 		Client: client, Cleaner: cleaner, Plan: plan, Room: room, SchedulerName: "test-binder", RunID: "it",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, f := range plan.Fills() {
 		if s := sum.Fills[i]; s.Deployments != f.Deployments || s.Created != f.Pods || s.Bound != f.Pods || s.Pending != 0 {
 			t.Errorf("fill %d: %+v, planned %+v", i+1, s, f)
@@ -137,9 +132,7 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 	t.Helper()
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := client.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName="})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -168,9 +161,7 @@ func bindAll(ctx context.Context, t *testing.T, client kubernetes.Interface) (st
 func checkPods(ctx context.Context, t *testing.T, client kubernetes.Interface, want int) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods(driver.DefaultNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, p := range pods.Items {
 		if p.Labels[workload.LabelManagedBy] != workload.ManagedBy || p.Labels[workload.LabelRun] != "it" || p.Labels[workload.LabelFill] != "2" {
 			t.Fatalf("pod %s has the labels %v", p.Name, p.Labels)
@@ -189,28 +180,20 @@ func clean(ctx context.Context, t *testing.T, client kubernetes.Interface, clean
 		t.Fatal(err)
 	}
 	scope := cleanup.Scope{Run: "it"}
-	if err := cleaner.Remove(ctx, scope, nil); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cleaner.Remove(ctx, scope, nil))
 	spaces, err := cleaner.Namespaces(ctx, scope)
 	if err != nil || len(spaces) != 1 || spaces[0].Keep != "it holds other objects: configmaps/mine" {
 		t.Fatalf("namespaces %+v, %v", spaces, err)
 	}
-	if err := cleaner.RemoveNamespaces(ctx, spaces); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cleaner.RemoveNamespaces(ctx, spaces))
 	if _, err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Get(ctx, "mine", metav1.GetOptions{}); err != nil {
 		t.Errorf("the other object in the run's namespace: %v", err)
 	}
-	if err := client.CoreV1().ConfigMaps(driver.DefaultNamespace).Delete(ctx, "mine", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, client.CoreV1().ConfigMaps(driver.DefaultNamespace).Delete(ctx, "mine", metav1.DeleteOptions{}))
 	if spaces, err = cleaner.Namespaces(ctx, scope); err != nil || len(spaces) != 1 || spaces[0].Keep != "" {
 		t.Fatalf("namespaces %+v, %v", spaces, err)
 	}
-	if err := cleaner.RemoveNamespaces(ctx, spaces); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, cleaner.RemoveNamespaces(ctx, spaces))
 	if _, err := client.CoreV1().Namespaces().Get(ctx, driver.DefaultNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the run's namespace: %v", err)
 	}

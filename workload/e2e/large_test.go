@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -48,9 +49,7 @@ func removeManyPods(ctx context.Context, t *testing.T, bed *testbed.Bed) {
 	rc := rest.CopyConfig(bed.REST)
 	rc.Wrap(flaky.wrap)
 	cleaner, err := cleanup.New(rc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cleaner.Force = true
 	var first, last cleanup.Counts
 	err = cleaner.Remove(ctx, cleanup.Scope{Run: "large"}, func(left cleanup.Counts) {
@@ -94,9 +93,7 @@ func createPods(ctx context.Context, t *testing.T, client kubernetes.Interface, 
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, group.Wait())
 }
 
 // flakyTransport counts the requests that delete pods. It loses the answer to the first of them.

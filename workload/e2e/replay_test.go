@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -74,9 +75,7 @@ func constrained(ctx context.Context, t *testing.T, b *testbed.Bed) int {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	for _, ns := range []string{"shop", "db"} {
 		_, err := b.Client.CoreV1().Namespaces().Create(ctx,
@@ -135,9 +134,7 @@ func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (d
 	waitForPods(ctx, t, b, pods)
 	dir = filepath.Join(t.TempDir(), "r.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	from := time.Now().Add(time.Second).UnixMilli() // the API's times are whole seconds
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return max(from, time.Now().UnixMilli()) }})
 	running, stop := context.WithCancel(ctx)
@@ -149,9 +146,7 @@ func recordUntil(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) (d
 		pause(ctx, t)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-ended)
 	w.Run(record.Run{ID: "1", Source: "live", From: from, To: max(from+1, time.Now().UnixMilli())})
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -163,9 +158,7 @@ func waitForPods(ctx context.Context, t *testing.T, b *testbed.Bed, pods int) {
 	t.Helper()
 	for {
 		list, err := b.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if len(list.Items) == pods {
 			return
 		}
@@ -185,13 +178,9 @@ func pause(ctx context.Context, t *testing.T) {
 func rowsOf(t *testing.T, dir string) map[string]record.Pod {
 	t.Helper()
 	r, err := record.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pods, err := r.Pods()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := map[string]record.Pod{}
 	for _, p := range pods {
 		out[p.Namespace+"/"+p.Name] = p
@@ -203,13 +192,9 @@ func rowsOf(t *testing.T, dir string) map[string]record.Pod {
 func playAgain(ctx context.Context, t *testing.T, b *testbed.Bed, dir string) (played map[string]string, before map[string]record.Pod) {
 	t.Helper()
 	r, err := play.LoadReplay(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cleaner, err := cleanup.New(b.REST)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	source := driver.Replayed(r, 1000, 0)
 	log := &lines{}
 	c := driver.Config{
@@ -270,9 +255,7 @@ func constraints(t *testing.T, p record.Pod, was bool) map[string]any {
 func removePlayed(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	cleaner, err := cleanup.New(b.REST)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	cleaner.Force = true
 	found, err := cleaner.Inventory(ctx, cleanup.Scope{})
 	if n := found.Counts(); err != nil || n.Pods != 4 || n.Classes != 1 || len(found.Namespaces) != 2 {
@@ -298,8 +281,6 @@ func decoded[T any](t *testing.T, text string) (out T) {
 	if text == "" {
 		return out
 	}
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, json.Unmarshal([]byte(text), &out))
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/usage"
@@ -18,9 +19,7 @@ import (
 func read(t *testing.T, o Options, texts ...string) *Workload {
 	t.Helper()
 	w, err := Read(o, named(texts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return w
 }
 
@@ -145,9 +144,7 @@ func TestShapesFollowTheTimeOfDay(t *testing.T) {
 	m := Machine{Name: "vm-a", Cores: 288, Memory: 1 << 30, Step: 300, First: 7 * 3600}
 	m.Used[usage.CPU] = values
 	shapes, err := (&Workload{Machines: []Machine{m}}).Shapes(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s := shapes[0]
 	if s.Requests.MilliCPU != 288_000 || s.Requests.Memory != 1<<30 {
 		t.Errorf("requests %+v", s.Requests)
@@ -170,9 +167,7 @@ func TestShapesRequestAPercentile(t *testing.T) {
 	w := read(t, Options{Step: 300}, gwaText) // uses 1, 2, 2, 2 and 4 cores
 	for percentile, want := range map[float64]int64{0: 4000, 1: 1000, 20: 1000, 21: 2000, 80: 2000, 81: 4000, 100: 4000} {
 		shapes, err := w.Shapes(percentile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if r := shapes[0].Requests; r.MilliCPU != want {
 			t.Errorf("the %vth percentile is %d, want %d", percentile, r.MilliCPU, want)
 		}
@@ -186,17 +181,11 @@ func TestShapesRequestAPercentile(t *testing.T) {
 func TestShapesFileRoundTrip(t *testing.T) {
 	w := read(t, Options{Step: 300}, gwaText, strings.Replace(gwaText, "2500.0", "0.0", 1))
 	shapes, err := w.Shapes(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var file bytes.Buffer
-	if err := workload.WriteShapes(&file, shapes); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, workload.WriteShapes(&file, shapes))
 	back, err := workload.ReadShapes("out.yaml", file.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range shapes {
 		for age := 0.0; age < 1500; age += 300 {
 			if a, b := shapes[i].Usage.At(1, age, age), back[i].Usage.At(1, age, age); a != b {
@@ -213,9 +202,7 @@ func TestArrivalsOfJobs(t *testing.T) {
 		t.Fatalf("jobs %+v, notes %q", w.Jobs, w.Notes)
 	}
 	arrivals, err := w.Arrivals(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	first, second := arrivals[0], arrivals[1]
 	if first.Deployment.Name != "job-1" || first.At != 0 || second.At != 60 || second.Lifetime != 7200 {
 		t.Errorf("arrivals %+v and %+v", first, second)
@@ -385,9 +372,7 @@ func FuzzRead(f *testing.F) {
 		shapes, err := w.Shapes(0)
 		if err == nil && len(w.Machines) > 0 {
 			var file bytes.Buffer
-			if err := workload.WriteShapes(&file, shapes); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, workload.WriteShapes(&file, shapes))
 		}
 		_, _ = w.Arrivals(true)
 	})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"gnnsched/internal/fatal"
 )
 
 // After anonymisation no name is left, selectors still match the labels that they matched, and the same key gives the same
@@ -36,9 +38,7 @@ func TestAnonymise(t *testing.T) {
 	broken := Pod{UID: "secret", Affinity: `{"secret": nonsense`}
 	key := []byte("0123456789abcdef")
 	a, err := NewAnonymiser(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	again := p
 	Anonymise(a, &p)
 	Anonymise(a, &n)
@@ -48,18 +48,14 @@ func TestAnonymise(t *testing.T) {
 	Anonymise(a, &sample)
 	Anonymise(a, &broken)
 	all, err := json.Marshal([]any{p, n, budget, space, class, sample, broken})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if i := strings.Index(strings.ToLower(string(all)), secret); i >= 0 {
 		t.Errorf("a name is left: ...%s", all[max(0, i-60):min(len(all), i+60)])
 	}
 	var labels, nodeLabels map[string]string
 	var affinity corev1.Affinity
-	if err := errors.Join(json.Unmarshal([]byte(p.Labels), &labels), json.Unmarshal([]byte(n.Labels), &nodeLabels),
-		json.Unmarshal([]byte(p.Affinity), &affinity)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(json.Unmarshal([]byte(p.Labels), &labels), json.Unmarshal([]byte(n.Labels), &nodeLabels),
+		json.Unmarshal([]byte(p.Affinity), &affinity)))
 	term := affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
 	node := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
 	switch {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 // However rows are divided into flushes, and whenever files are merged, a reader sees the last row of each pod, and all samples.
@@ -19,14 +21,10 @@ func TestMergeKeepsTheRecord(t *testing.T) {
 	defer func() { mergeSizes = sizes }()
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "record")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer os.RemoveAll(dir)
 		w, err := Create(dir, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer w.lock.Close()
 		want, samples := map[string]Pod{}, 0
 		for i := range rapid.IntRange(1, 8).Draw(t, "flushes") {
@@ -41,22 +39,14 @@ func TestMergeKeepsTheRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rapid.Bool().Draw(t, "merge") {
-				if err := w.Merge(0); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, w.Merge(0))
 			}
 		}
-		if err := w.Merge(0); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, w.Merge(0))
 		r, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		all, err := r.Pods()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got := map[string]Pod{}
 		for _, p := range all {
 			got[p.UID] = p
@@ -77,9 +67,7 @@ func TestMergeMakesFewFiles(t *testing.T) {
 		w.Pod(pod(fmt.Sprint(i), int64(i+1)))
 		flush(t, w)
 	}
-	if err := w.Merge(0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Merge(0))
 	parts, replaced, err := list(dir)
 	if err != nil || len(replaced) > 0 || len(parts) != 2+6 || parts[0].file() != "pods-000001-000012.parquet" {
 		t.Errorf("parts %v, replaced %v, %v: want two hours and six flushes", parts, replaced, err)
@@ -94,9 +82,7 @@ func TestMergeLeavesDamageAlone(t *testing.T) {
 		w.Pod(pod(fmt.Sprint(i), int64(i+1)))
 		flush(t, w)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "pods-000003.parquet"), []byte("PAR1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "pods-000003.parquet"), []byte("PAR1"), 0o600))
 	if err := w.Merge(0); err == nil || !strings.Contains(err.Error(), "pods-000003.parquet") {
 		t.Errorf("%v", err)
 	}
@@ -118,17 +104,11 @@ func TestKilledWhileMerging(t *testing.T) {
 	w.Sample(Sample{Time: 2, Name: "n"})
 	flush(t, w)
 	keep, err := os.ReadFile(filepath.Join(dir, "usage-000001.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	group := []part{{"usage", 1, 1}, {"usage", 2, 2}}
-	if err := mergeParts[Sample](dir, group, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, mergeParts[Sample](dir, group, 0))
 	for file, data := range map[string][]byte{"usage-000001.parquet": keep, ".part-123": []byte("PAR1")} {
-		if err := os.WriteFile(filepath.Join(dir, file), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(filepath.Join(dir, file), data, 0o600))
 	}
 	r, err := Open(dir)
 	n := 0
@@ -159,9 +139,7 @@ func TestCutoff(t *testing.T) {
 	w.Sample(Sample{Time: 1500, Name: "n"})
 	flush(t, w)
 	long := int64(4e12) // after the file was written
-	if err := w.Merge(long); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Merge(long))
 	if d := cmp.Diff([]Pod{running}, pods(t, dir)); d != "" {
 		t.Error(d)
 	}
@@ -181,9 +159,7 @@ func TestCutoffOverParts(t *testing.T) {
 	gone.Ended, gone.End = 2000, Deleted
 	w.Pod(gone)
 	flush(t, w)
-	if err := w.Merge(4e12); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, w.Merge(4e12))
 	if d := cmp.Diff([]Pod{running}, pods(t, dir)); d != "" {
 		t.Error(d)
 	}

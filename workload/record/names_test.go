@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 // A record accepts the same names as Kubernetes.
@@ -44,16 +46,10 @@ func TestRefusedRows(t *testing.T) {
 			t.Errorf("%s: %+v", what, f)
 		}
 		p := part{"pods", 1, 1}
-		if err := os.Remove(filepath.Join(dir, p.file())); err != nil {
-			t.Fatal(err)
-		}
-		if err := write(dir, p, func(put func([]Pod) error) error { return put([]Pod{bad, pod("a", 1)}) }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.Remove(filepath.Join(dir, p.file())))
+		fatal.If(t, write(dir, p, func(put func([]Pod) error) error { return put([]Pod{bad, pod("a", 1)}) }))
 		r, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := r.Pods()
 		if err != nil || len(got) != 1 || got[0].UID != "a" {
 			t.Errorf("%s: %d pods, %v", what, len(got), err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/fatal"
 )
 
 func TestMain(m *testing.M) {
@@ -26,9 +28,7 @@ func pod(uid string, arrived int64) Pod {
 func create(t testing.TB, dir string, o Options) *Writer {
 	t.Helper()
 	w, err := Create(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() { w.lock.Close() })
 	return w
 }
@@ -36,22 +36,16 @@ func create(t testing.TB, dir string, o Options) *Writer {
 func flush(t testing.TB, w *Writer) Flushed {
 	t.Helper()
 	f, err := w.Flush()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return f
 }
 
 func pods(t testing.TB, dir string) []Pod {
 	t.Helper()
 	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out, err := r.Pods()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return out
 }
 
@@ -83,18 +77,14 @@ func TestRoundTrip(t *testing.T) {
 	}
 
 	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	gotPods, err1 := r.Pods()
 	gotNodes, err2 := r.Nodes()
 	gotObjects, err3 := r.Objects()
 	gotRuns, err4 := r.Runs()
 	var gotSamples []Sample
 	err5 := r.Samples(func(s Sample) error { gotSamples = append(gotSamples, s); return nil })
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(err1, err2, err3, err4, err5))
 	for _, d := range []string{
 		cmp.Diff([]Pod{a, b}, gotPods), cmp.Diff([]Node{n}, gotNodes), cmp.Diff([]Object{o}, gotObjects), cmp.Diff([]Run{run}, gotRuns),
 		cmp.Diff([]Sample{s}, gotSamples),
@@ -116,9 +106,7 @@ func TestRoundTrip(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r")
 	w := create(t, dir, Options{Limit: 8})
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.RemoveAll(dir))
 	for i := range 9 {
 		w.Pod(pod(fmt.Sprint(i), int64(i+1)))
 		w.Sample(Sample{Time: int64(i), Name: "n"})
@@ -129,9 +117,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%+v, %v: want an error, and 3 of 9 rows lost in each of two tables", f, err)
 	}
 	w.Pod(pod("8", 99)) // known and pending
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.Mkdir(dir, 0o700))
 	if f := flush(t, w); f.Rows != 13 || f.Pending != 0 || f.Lost != 6 {
 		t.Errorf("%+v", f)
 	}
@@ -159,9 +145,7 @@ func TestCreateRefuses(t *testing.T) {
 	} else {
 		w.lock.Close()
 	}
-	if err := os.WriteFile(filepath.Join(dir, "photo.jpg"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, "photo.jpg"), nil, 0o600))
 	if _, err := Create(dir, Options{}); err == nil || !strings.Contains(err.Error(), "photo.jpg") {
 		t.Errorf("a folder of other files: %v", err)
 	}
@@ -177,17 +161,11 @@ func TestDamagedParts(t *testing.T) {
 	flush(t, w)
 	path := filepath.Join(dir, "pods-000002.parquet")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for cut := 0; cut < len(whole); cut += 97 {
-		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, whole[:cut], 0o600))
 		r, err := Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := r.Pods()
 		if err != nil || len(got) != 1 || got[0].UID != "a" || len(r.Damaged()) != 1 || !strings.Contains(r.Damaged()[0], "pods-000002.parquet") {
 			t.Fatalf("cut to %d bytes: %d pods, %v, damaged %v", cut, len(got), err, r.Damaged())
@@ -217,13 +195,9 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		p := part{"pods", 1, 1}
-		if err := write(dir, p, func(put func([]Pod) error) error { return put([]Pod{c.row}) }); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, write(dir, p, func(put func([]Pod) error) error { return put([]Pod{c.row}) }))
 		data, err := os.ReadFile(filepath.Join(dir, p.file()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if c.edit != nil {
 			data = c.edit(data)
 		}
@@ -244,9 +218,7 @@ func FuzzRead(f *testing.F) {
 	w.Pod(b)
 	flush(f, w)
 	data, err := os.ReadFile(filepath.Join(dir, "pods-000001.parquet"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(data)
 	f.Add(data[:len(data)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {

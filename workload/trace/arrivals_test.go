@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/usage"
 )
@@ -38,9 +39,7 @@ func TestWriteArrivals(t *testing.T) {
 			Shape: workload.Shape{Requests: cluster.Resources{Memory: 1 << 30, Pods: 1}}}},
 	}
 	var file bytes.Buffer
-	if err := WriteArrivals(&file, want); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteArrivals(&file, want))
 	const text = `name,arrival,lifetime,pod_count,cpu_request,mem_request,gpu_request,usage
 batch,0,1234567.25,1,1500m,,1,"{""cpu"":{""bursts"":{""low"":0,""high"":3,""every"":60,""length"":20}},""work"":3600}"
 idle,10000000,,3,,1Gi,,
@@ -49,9 +48,7 @@ idle,10000000,,3,,1Gi,,
 		t.Error(d)
 	}
 	got, err := read(&file, "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -66,9 +63,7 @@ func TestReadArrivals(t *testing.T) {
 		return workload.Shape{Requests: cluster.Resources{MilliCPU: milliCPU, Memory: mem << 20, GPU: gpu, Pods: 1}}
 	}
 	got, err := read(strings.NewReader(exampleTrace), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := workload.Trace{
 		{At: 0, Lifetime: 3600, Deployment: workload.Deployment{Name: "train", Replicas: 1, Shape: pod(4000, 16<<10, 1)}},
 		{At: 10.5, Lifetime: math.Inf(1), Deployment: workload.Deployment{Name: "pod-0", Replicas: 1, Shape: pod(250, 512, 0)}},
@@ -109,9 +104,7 @@ c,1,100m,,128Mi,,add
 ,,,,,,reset
 d,1,100m,,128Mi,,add
 `), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var at, lifetimes []float64
 	for _, a := range got {
 		at, lifetimes = append(at, a.At), append(lifetimes, a.Lifetime)

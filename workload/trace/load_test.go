@@ -6,15 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/record"
 )
 
 func TestLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.Pod(record.Pod{UID: "1", Name: "a", MilliCPU: 100, Arrived: 5000, Bound: 5000, Ended: 9000, Claims: `["data"]`})
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -25,9 +24,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	csv := filepath.Join(t.TempDir(), "a.csv")
-	if err := os.WriteFile(csv, []byte("arrival,cpu_request,mem_request\n0,1,1Gi\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(csv, []byte("arrival,cpu_request,mem_request\n0,1,1Gi\n"), 0o600))
 	if f, err := Load(csv); err != nil || len(f.Arrivals) != 1 {
 		t.Errorf("%+v, %v", f, err)
 	}

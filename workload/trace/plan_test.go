@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 )
 
@@ -48,9 +49,7 @@ func TestReadPlanOfExampleFiles(t *testing.T) {
 		},
 	} {
 		f, err := os.Open(filepath.Join("testdata", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := ReadPlan(f, file)
 		f.Close()
 		if err != nil || len(got.Notes) > 0 {
@@ -88,9 +87,7 @@ func TestReadPlanIsLiberal(t *testing.T) {
 
 func TestReadPlanNumbersDoubledNames(t *testing.T) {
 	got, err := ReadPlan(strings.NewReader("a,1,1,,1Gi,,add\na,2,1,,1Gi,,add\na,2,1,,1Gi,,delete\na,1,1,,1Gi,,delete\n"), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var names []string
 	for _, s := range got.Steps {
 		names = append(names, fmt.Sprint(s.Action, " ", s.Deployment.Name))
@@ -145,17 +142,11 @@ func TestPlanRoundTrip(t *testing.T) {
 			Fills: rapid.IntRange(1, 3).Draw(t, "fills"), Target: workload.Load{CPU: 0.5, Memory: 0.5, Pods: 0.5},
 			Capacity: cluster.Resources{MilliCPU: 64_000, Memory: 256 << 30, Pods: 110},
 		}.Plan()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var b bytes.Buffer
-		if err := WritePlan(&b, p); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, WritePlan(&b, p))
 		got, err := ReadPlan(&b, "f")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range p.Steps {
 			p.Steps[i].Deployment.Shape.Name, p.Steps[i].Deployment.Shape.Weight = "", 0
 		}
@@ -181,9 +172,7 @@ func TestLost(t *testing.T) {
 func FuzzReadPlan(f *testing.F) {
 	for _, file := range []string{"aaml.csv", "aaml-deletes.csv", "runsim.csv"} {
 		data, err := os.ReadFile(filepath.Join("testdata", file))
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(data)
 	}
 	f.Add([]byte("a,1,1,,1Gi,,add\na,2,1,,1.1Gi,,add\na,2,1,,1Gi,,delete\n,,,,,,reset"))
@@ -200,9 +189,7 @@ func FuzzReadPlan(f *testing.F) {
 			t.Fatalf("accepted a plan that is not valid: %v", err)
 		}
 		var b bytes.Buffer
-		if err := WritePlan(&b, p.Plan); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, WritePlan(&b, p.Plan))
 		again, err := ReadPlan(&b, "f")
 		if err != nil || !cmp.Equal(p.Plan, again.Plan) {
 			t.Fatalf("not the same after a round trip: %v\n%s", err, cmp.Diff(p.Plan, again.Plan))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 // everything has a curve of each kind.
@@ -18,9 +20,7 @@ const everything = `{"cpu":{"walk":{"low":"100m","high":2,"deviation":"500m"}},"
 func parse(t testing.TB, text string) *Model {
 	t.Helper()
 	m, err := ParseAnnotation(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return m
 }
 
@@ -35,9 +35,7 @@ func TestParse(t *testing.T) {
 		t.Error(d)
 	}
 	text, err := FormatAnnotation(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff(got, parse(t, text)); d != "" {
 		t.Errorf("%s reads back as another model: %s", text, d)
 	}
@@ -230,14 +228,6 @@ func FuzzParseAnnotation(f *testing.F) {
 			t.Fatal(d)
 		}
 	})
-}
-
-func BenchmarkAt(b *testing.B) {
-	m := parse(b, everything)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		m.At(uint64(i), float64(i), 20_000)
-	}
 }
 
 // AtFor returns the same as At for any recalled state, and its promised validity holds.

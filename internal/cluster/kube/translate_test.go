@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 var (
@@ -97,9 +98,7 @@ func TestPodRoundTrip(t *testing.T) {
 			},
 		}
 		got, err := Pod(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 			t.Fatal(d)
 		}
@@ -110,9 +109,7 @@ func TestPodRoundTrip(t *testing.T) {
 		}
 		object.Annotations[GPUIndexAnnotation] = FormatDevices(devices)
 		running, err := Running(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if want.Requests.TotalGPUMilli() == 0 {
 			devices = 0 // a pod without GPUs has none, even if its annotation names some
 		}
@@ -171,9 +168,7 @@ func TestPodDropsOtherTolerations(t *testing.T) {
 		{Key: "level", Operator: "Gt", Value: "3"},
 		{Key: "plain", Value: "1"}, // no operator means Equal
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if d := cmp.Diff([]cluster.Toleration{{Key: "plain", Value: "1"}}, p.Tolerations); d != "" {
 		t.Error(d)
 	}

@@ -12,14 +12,13 @@ import (
 	"go.uber.org/zap"
 	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // has the logger under test
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/internal/etcdlog"
 )
 
 func TestRoute(t *testing.T) {
 	log, err := logutil.CreateDefaultZapLogger(zap.InfoLevel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	log.Warn("to nobody")
 	var out bytes.Buffer
 	to := zerolog.New(&out)
@@ -40,9 +39,7 @@ func TestIsInitialisedFirst(t *testing.T) {
 	c.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Run())
 	us := strings.Index(stderr.String(), "init gnnsched/kwok/internal/etcdlog @")
 	them := strings.Index(stderr.String(), "init k8s.io/apiserver/pkg/storage/storagebackend/factory @")
 	if us < 0 || them < 0 || us > them {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/policy"
 )
@@ -50,9 +51,7 @@ func TestRoundTrip(t *testing.T) {
 		Really: "b"}, {Pod: d.Pod, At: d.At, Nodes: 2, Failure: "0/2 nodes are available", Nominated: "a"}} {
 		want := Of(&d)
 		text, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := Parse(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -145,9 +144,7 @@ func TestHostileTexts(t *testing.T) {
 	b.Decided(d)
 	r := b.Last(Query{})[0]
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if len(text) > 200_000 || bytes.ContainsAny(text, "\n\x1b") || strings.Contains(string(text), "\u202e") {
 		t.Errorf("%d bytes: %.300q", len(text), text)
 	}
@@ -188,9 +185,7 @@ func TestServe(t *testing.T) {
 			continue
 		}
 		var got page
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal(w.Body.Bytes(), &got))
 		if len(got.Records) != c.length || got.Held != 150 || got.Total != 150 {
 			t.Errorf("%s: %d records, %d held of %d", c.query, len(got.Records), got.Held, got.Total)
 		}
@@ -217,9 +212,7 @@ func (f *faulty) Close() error { return nil }
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer f.Close()
 	disk := &faulty{File: f}
 	var said []string
@@ -237,9 +230,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d are in memory", held)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var read []string
 	for line := range strings.Lines(string(text)) {
 		r, err := Parse([]byte(line))
@@ -258,9 +249,7 @@ func TestFullDisk(t *testing.T) {
 func TestJournalAfterAKill(t *testing.T) {
 	d := chosen(0)
 	record, err := json.Marshal(Of(&d))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	whole := string(record)
 	for name, c := range map[string]struct{ before, kept string }{
 		"new":            {"", ""},
@@ -275,26 +264,18 @@ func TestJournalAfterAKill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "decisions.jsonl")
-			if err := os.WriteFile(path, []byte(c.before), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, os.WriteFile(path, []byte(c.before), 0o600))
 			cut := uint64(0)
 			j, err := OpenJournal(path, func(err error, lost uint64) {
 				if cut += lost; err != nil {
 					t.Error(err)
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			NewBook(1, j).Decided(chosen(1))
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, j.Close())
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			added, is := strings.CutPrefix(string(text), c.kept)
 			if r, err := Parse([]byte(added)); !is || err != nil || r.Pod != "web-1" || (cut == 1) != (len(c.kept) < len(c.before)) {
 				t.Errorf("%d cut off, %.300q: %v", cut, text, err)
@@ -330,9 +311,7 @@ func TestParseRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, d := range []decision.Decision{chosen(1), {Failure: "0/2 nodes"}} {
 		text, err := json.Marshal(Of(&d))
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -341,9 +320,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := Parse(again); err != nil {
 			t.Errorf("%s: %v", again, err)
 		}

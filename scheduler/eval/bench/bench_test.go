@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/bench"
 	"gnnsched/scheduler/eval/contender"
@@ -32,17 +33,11 @@ func TestResults(t *testing.T) {
 		t.Error("the training split can be played")
 	}
 	s, err := bench.Tasks[1].ScenarioOf("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	all, err := contender.List([]string{"kube-scheduler", "random"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c, err := eval.Compare(t.Context(), s, all, bench.Test.Seeds(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rows, err := bench.RowsOf(c)
 	if err != nil || len(rows) != 3 || rows[0].Difference != nil || rows[1].Mark == "" || rows[2].Kind != eval.Bound ||
 		rows[1].Cost <= rows[2].Cost {
@@ -51,12 +46,8 @@ func TestResults(t *testing.T) {
 	folder := t.TempDir()
 	write := func(r bench.Results) {
 		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, "a.json"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
+		fatal.If(t, os.WriteFile(filepath.Join(folder, "a.json"), text, 0o600))
 	}
 	good := bench.Results{Set: frozen, Split: bench.Test, Rows: rows}
 	write(good)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/bound"
 	"gnnsched/scheduler/eval/rollout"
@@ -15,17 +16,13 @@ import (
 func started(t *testing.T, name string) *sim.Env {
 	t.Helper()
 	s, err := eval.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := s.Config
 	if c.Nodes.Min > 8 {
 		c.Nodes = sim.IntRange{Min: 6, Max: 6}
 	}
 	env, err := sim.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return env
 }
 
@@ -41,9 +38,7 @@ func total(t *testing.T, env *sim.Env, seed uint64, decide eval.Decide) float64 
 		first = false
 		return decide(env)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return sum + o.Cost
 }
 

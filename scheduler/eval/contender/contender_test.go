@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -28,9 +29,7 @@ var weights = filepath.Join("..", "..", "policy", "linear", "linear.json")
 
 func TestListNamesEveryPolicyOnce(t *testing.T) {
 	all, err := contender.List(nil, []string{"mine=" + weights})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var names []string
 	for _, x := range all {
 		names = append(names, x.Name)
@@ -73,17 +72,11 @@ func TestListNamesEveryPolicyOnce(t *testing.T) {
 func TestWithProfiles(t *testing.T) {
 	files := []string{"mine=" + weights}
 	all, err := contender.List([]string{contender.Kubernetes, "best-fit", "gnn"}, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	with, err := contender.WithProfiles(all, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	path, err := filepath.Abs(weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := []server.Profile{
 		{SchedulerName: "kube-scheduler", Args: server.Args{Variant: server.DefaultProfile}},
 		{SchedulerName: "best-fit", Args: server.Args{Policy: "best-fit"}},
@@ -102,21 +95,13 @@ func TestStock(t *testing.T) {
 	profile := stock.Default()
 	profile.Strategy = stock.MostAllocated
 	text, err := stockconfig.Write(profile, "a test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	file := filepath.Join(t.TempDir(), "s.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, text, 0o600))
 	all, err := contender.List([]string{"stock:" + file}, []string{file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	with, err := contender.WithProfiles(all, []string{file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, name := range []string{"stock:" + file, "s"} {
 		want := server.Profile{SchedulerName: name, Stock: &profile, Args: server.Args{Variant: server.DefaultProfile}}
 		if d := cmp.Diff(want, with[i].Profile); d != "" || with[i].Name != name || !with[i].RandomTies {
@@ -144,9 +129,7 @@ func TestRunning(t *testing.T) {
 	nodes := &cluster.Snapshot{Nodes: []*cluster.Node{node(4), node(3)}}
 	best := func(s policy.Setting) int {
 		scores := make([]float32, 2)
-		if err := x.New(s).Score(nodes, pod, []int32{0, 1}, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, x.New(s).Score(nodes, pod, []int32{0, 1}, scores))
 		return policy.Best(scores)
 	}
 	if got := best(policy.Setting{Typical: typical(1), Running: typical(4)}); got != 1 {
@@ -162,9 +145,7 @@ func TestRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := server.Profile{SchedulerName: "running-gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" || !with[0].Running {
 		t.Errorf("%v: %s", with[0].Running, d)
@@ -176,9 +157,7 @@ func TestFilesWherePodsLeave(t *testing.T) {
 	file := filepath.Join("..", "..", "..", "gnn", "checkpoint", "shipped", "gpu-gnn.safetensors")
 	files := []string{"running:mine=" + file, "running:" + file}
 	all, err := contender.List([]string{"fgd"}, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i, want := range []string{"fgd", "running:mine", "running:gpu-gnn"} {
 		if all[i].Name != want {
 			t.Errorf("%s, not %s", all[i].Name, want)
@@ -197,34 +176,24 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
 	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
 	file := filepath.Join(t.TempDir(), "many.safetensors")
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(file))
 	all, err := contender.List([]string{"acdqn"}, []string{file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if all[0].Wish != nil || all[1].Wish == nil {
 		t.Fatal("the wrong network serves many objectives")
 	}
 	s, err := eval.Find("small8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	played := func(x eval.Contender, text string) float64 {
 		if s.Objective, err = objective.Parse(text); err != nil {
 			t.Fatal(err)
 		}
 		r, err := eval.Compare(t.Context(), s, []eval.Contender{x}, []uint64{1}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return r.Results[0].Outcomes[0].Imbalance
 	}
 	energy, err := objective.Parse("energy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	told, err := all[1].Wish(energy)
 	if err != nil || told.Wish != nil {
 		t.Fatal("the told one", err)
@@ -238,9 +207,7 @@ func TestNetworkOfManyObjectives(t *testing.T) {
 		t.Errorf("imbalance %v: with an objective that it does not know, it should serve its own", zones)
 	}
 	pack, err := objective.Parse("pack")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := all[1].Wish(pack); err == nil || !strings.Contains(err.Error(), "it knows balance, energy") {
 		t.Error(err)
 	}
@@ -254,9 +221,7 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 		t.Fatalf("%+v, %v", x, err)
 	}
 	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25",
 		Args: server.Args{Variant: "wishes", Objective: "balance=0.5,energy=1.25"}}
 	if d := cmp.Diff(want, with[0].Profile); d != "" {
@@ -274,16 +239,12 @@ func TestObjectiveOfShippedNetwork(t *testing.T) {
 func TestDefrag(t *testing.T) {
 	find := func(name string) eval.Scenario {
 		s, err := eval.Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return s
 	}
 	play := func(s eval.Scenario, names ...string) (*eval.Comparison, error) {
 		all, err := contender.List(names, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return eval.Compare(t.Context(), s, all, []uint64{1}, nil)
 	}
 	wishes := find("small8")
@@ -293,9 +254,7 @@ func TestDefrag(t *testing.T) {
 		policy   string
 	}{{find("small8"), "linear"}, {find("small8"), "gnn"}, {find("pack"), "greedy:pack"}, {wishes, "wishes"}} {
 		r, err := play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		still, local, greedy := r.Results[0].Outcomes[0], r.Results[1].Outcomes[0], r.Results[2].Outcomes[0]
 		if still.Moves != nil || greedy.Moves == nil || local.Moves.Moved == 0 || local.Moves.Work == 0 || local.MeanCost >= still.MeanCost {
 			t.Errorf("%s: cost %v, %v with moves, %v with single moves: %+v, %+v", r.Results[1].Name, still.MeanCost, local.MeanCost,
@@ -342,9 +301,7 @@ func TestUnknownNames(t *testing.T) {
 // Another process finds the file of a policy whose pods move.
 func TestOriginOfDefrag(t *testing.T) {
 	x, err := contender.Named("defrag=2%/1h:linear:" + weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if o := x.Origin; o.File != weights || o.Policy != "defrag=2%/1h:linear:" {
 		t.Errorf("%+v", o)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/eval"
 	sources "gnnsched/scheduler/eval/contender"
@@ -60,9 +61,7 @@ func trace(t *testing.T) eval.Scenario {
 	}
 	o := &sim.OpenB{NodesFile: filepath.Join(dir, "nodes.csv"), PodsFile: filepath.Join(dir, "pods.csv"), Factor: 1.3, InOrder: true}
 	nodes := "sn,cpu_milli,memory_mib,gpu,model\nnode-0,16000,65536,4,T4\nnode-1,8000,32768,2,G2\nnode-2,12000,65536,4,A10\n"
-	if err := errors.Join(os.WriteFile(o.NodesFile, []byte(nodes), 0o600), os.WriteFile(o.PodsFile, []byte(pods.String()), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, errors.Join(os.WriteFile(o.NodesFile, []byte(nodes), 0o600), os.WriteFile(o.PodsFile, []byte(pods.String()), 0o600)))
 	return eval.Scenario{Name: "trace", About: "a small trace", Config: sim.Config{
 		OpenB: o, Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
 	}}
@@ -74,9 +73,7 @@ const seed = 14
 func contender(t *testing.T, name string, p server.Profile) live.Contender {
 	t.Helper()
 	h, err := heuristic.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p.SchedulerName = name
 	return live.Contender{Contender: eval.Contender{Name: h.Name, New: h.New, RandomTies: h.RandomTies}, Profile: p}
 }
@@ -93,9 +90,7 @@ func TestClusterAgreesWithSimulator(t *testing.T) {
 // The same with GPU devices, which a policy and a network choose and the pods' annotations record, on a trace.
 func TestClusterAgreesOnDevices(t *testing.T) {
 	network, err := sources.Named("gpu-gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got := agrees(t, live.Config{Scenario: trace(t), Contenders: []live.Contender{
 		contender(t, "fgd", server.Profile{Args: server.Args{Policy: "fgd"}}),
 		{Contender: network, Profile: server.Profile{SchedulerName: "gpu-gnn", Args: server.Args{Variant: "gpu-gnn"}}},
@@ -129,21 +124,13 @@ func stockContenders(t *testing.T) (contenders []live.Contender) {
 	packed.Strategy, packed.NoDefaultSpread, packed.Weights.Balanced = stock.MostAllocated, true, 0
 	for name, profile := range map[string]stock.Profile{"least": p, "shaped": shaped, "packed": packed} {
 		text, err := stockconfig.Write(profile, "a test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		path := filepath.Join(t.TempDir(), name+".yaml")
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, text, 0o600))
 		read, err := stockconfig.Read(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		ours, err := stock.New(name, read)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		contenders = append(contenders, live.Contender{
 			Contender: eval.Contender{Name: name, New: func(policy.Setting) policy.Policy { return ours }, RandomTies: true},
 			Profile:   server.Profile{SchedulerName: name, Stock: &read, Args: server.Args{Variant: server.DefaultProfile}},
@@ -157,9 +144,7 @@ func agrees(t *testing.T, c live.Config) []live.Trial {
 	c.Seeds, c.Launcher = []uint64{seed}, inprocess.Launcher{}
 	c.Progress = func(float64, string) {}
 	r, err := live.Run(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, got := range r.Trials {
 		if got.Placed < 10 || got.Best != got.Placed || got.Simulated.Unscheduled == 0 {
 			t.Errorf("%s: %+v", got.Policy, got)
@@ -197,9 +182,7 @@ func TestReportGolden(t *testing.T) {
 	}
 	for file, markdown := range map[string]bool{"report.txt": false, "report.md": true} {
 		var b bytes.Buffer
-		if err := r.Write(&b, markdown); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, r.Write(&b, markdown))
 		golden.Check(t, file, b.String())
 	}
 }

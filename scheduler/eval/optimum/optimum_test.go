@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/optimum"
 	"gnnsched/scheduler/objective"
@@ -21,9 +22,7 @@ import (
 
 func env(t rapid.TB, c sim.Config) *sim.Env {
 	e, err := sim.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return e
 }
 
@@ -55,17 +54,13 @@ func TestNoPolicyBeatsIt(t *testing.T) {
 		seed := rapid.Uint64Range(0, 1000).Draw(t, "seed")
 		e := env(t, c)
 		best, err := optimum.Of(e, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for _, h := range heuristic.List() {
 			if h.GPU {
 				continue
 			}
 			o, err := eval.Play(e, seed, h.New(policy.Setting{Seed: seed}), rand.New(rand.NewPCG(seed, 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if o.Arrived != best.Arrived || o.Unscheduled < best.Unscheduled || o.Unscheduled == best.Unscheduled && o.Cost < best.Cost-1e-12 {
 				t.Fatalf("%s: %+v, the optimum is %+v", h.Name, o, best)
 			}
@@ -80,9 +75,7 @@ func TestAgainstEveryPlacement(t *testing.T) {
 		c.Nodes, c.Load = sim.Exactly(2), sim.FloatRange{Min: 0.6, Max: 1}
 		e := env(t, c)
 		got, err := optimum.Of(e, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		nodes, plan := e.Snapshot().Nodes, e.Plan()
 		out, cost := len(plan), math.Inf(1)
 		var place func(i, left int)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/eval/python"
@@ -34,9 +35,7 @@ func needNumPy(t *testing.T) {
 func find(t *testing.T, name string) eval.Scenario {
 	t.Helper()
 	s, err := eval.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -44,13 +43,9 @@ func find(t *testing.T, name string) eval.Scenario {
 func policy(t *testing.T, text string) eval.Contender {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.py")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
 	x, err := python.Contender(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return x
 }
 
@@ -58,21 +53,15 @@ func policy(t *testing.T, text string) eval.Contender {
 func TestAgrees(t *testing.T) {
 	needNumPy(t)
 	weights := filepath.Join(t.TempDir(), "least.json")
-	if err := os.WriteFile(weights, []byte(`{"name": "least", "weights": {"used": -1}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(weights, []byte(`{"name": "least", "weights": {"used": -1}}`), 0o600))
 	all, err := contender.List([]string{"python:testdata/least.py", "linear:" + weights}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, name := range []string{"small8", "mixed", "lossy"} {
 		s := find(t, name)
 		done, watched := 0, 0
 		all[0].Observe = func(uint64) eval.Observer { return count{&watched} }
 		c, err := eval.Compare(t.Context(), s, all, []uint64{1, 2, 3}, func(n, _ int) { done = n })
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(c.Results[1].Outcomes, c.Results[0].Outcomes); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}

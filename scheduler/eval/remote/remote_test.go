@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
@@ -40,22 +41,14 @@ func TestWorldOfEveryScenario(t *testing.T) {
 			*p = ""
 		}
 		w, err := encodeWorld(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		w.Files = make([]*File, len(c.Files()))
 		data, err := json.Marshal(w)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var read world
-		if err := json.Unmarshal(data, &read); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, json.Unmarshal(data, &read))
 		got, err := read.config(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		want, _ := json.Marshal(c)
 		if again, _ := json.Marshal(got); string(again) != string(want) {
 			t.Errorf("%s:\n%s\n%s", s.Name, again, want)
@@ -67,14 +60,10 @@ func TestWorldOfEveryScenario(t *testing.T) {
 // networks of many objectives.
 func TestSameAsHere(t *testing.T) {
 	server, err := workers.Serve(workers.Serving{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer server.Close()
 	queue, err := server.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer queue.Close()
 	path, _ := os.Executable()
 	w := workers.Worker{Queue: queue, Name: "w", Slots: 2, Command: []string{"env", "REMOTE_TEST=child", path}, Limit: 10 * time.Minute,
@@ -92,18 +81,12 @@ func TestSameAsHere(t *testing.T) {
 	weights := filepath.Join("..", "..", "policy", "linear", "linear.json")
 	all, err := contender.List([]string{"kube-scheduler", "gnn", "defrag=1%/1:best-fit", "linear:" + weights, "random"},
 		[]string{"mine=" + weights})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	few := all[:2:2]
 	others, err := contender.List([]string{"clairvoyant:best-fit"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	wishing, err := contender.List([]string{"greedy:balance", "acdqn-energy"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pod := &cluster.Pod{Name: "p", Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}}
 	program := eval.Scenario{Name: "program", Config: sim.Config{
 		Objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}},
@@ -129,9 +112,7 @@ func TestSameAsHere(t *testing.T) {
 	}{{find(t, "mixed"), all}, {find(t, "tiny"), append(few, others...)}, {program, few}, {trace, few}, {find(t, "family-power"), wishing}} {
 		play := func(ctx context.Context) *eval.Comparison {
 			got, err := eval.Compare(ctx, c.s, c.with, eval.Seeds(3, 2), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			return got
 		}
 		played := 0
@@ -151,22 +132,16 @@ func TestSameAsHere(t *testing.T) {
 
 func find(t *testing.T, name string) eval.Scenario {
 	s, err := eval.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
 // readScenario reads a scenario that lies beside another file.
 func readScenario(t *testing.T, text, name, content string) eval.Scenario {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	all, err := eval.Read(filepath.Join(dir, "s.yaml"), []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return all[0]
 }
 
@@ -175,13 +150,9 @@ func TestHostileTasks(t *testing.T) {
 	dir := t.TempDir()
 	put := func(v any) string {
 		data, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		f, err := os.CreateTemp(dir, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := f.Write(data); err != nil {
 			t.Fatal(err)
 		}
@@ -189,9 +160,7 @@ func TestHostileTasks(t *testing.T) {
 	}
 	blob := func(name string) (string, error) { return filepath.Join(dir, name), nil }
 	small, err := encodeWorld(find(t, "tiny").Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	secret := filepath.Join("..", "..", "policy", "linear", "linear.json")
 	fine := put(small)
 	traced := world{Config: json.RawMessage(`{"trace":{"file":"/etc/passwd"}}`)}
@@ -212,9 +181,7 @@ func TestHostileTasks(t *testing.T) {
 		"empty":     {episode{World: put(world{Config: json.RawMessage("{}")})}, "nodes"},
 	} {
 		task, err := json.Marshal(c.task)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_, err = (&Player{Contender: contender.Of}).Play(t.Context(), task, blob)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -226,9 +193,7 @@ func FuzzPlay(f *testing.F) {
 	f.Add([]byte(`{"World":"w","Seed":1}`), []byte(`{"Config":{"nodes":3},"Files":[]}`))
 	f.Fuzz(func(t *testing.T, task, data []byte) {
 		path := filepath.Join(t.TempDir(), "blob")
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, data, 0o600))
 		var e episode
 		if json.Unmarshal(task, &e) != nil {
 			return

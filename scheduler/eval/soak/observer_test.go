@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // startEtcd starts an etcd in a folder as kwokcluster does.
@@ -38,9 +39,7 @@ func startEtcd(t *testing.T, dir string) (stop func(), socket string) {
 	c.TickMs, c.ElectionMs = 10, 100 // it elects itself sooner
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	e, err := embed.StartEtcd(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-time.After(time.Minute):
@@ -53,9 +52,7 @@ func startEtcd(t *testing.T, dir string) (stop func(), socket string) {
 // with those before it came.
 func TestObserver(t *testing.T) {
 	dir, err := os.MkdirTemp("", "soak") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer os.RemoveAll(dir)
 	stop, socket := startEtcd(t, dir)
 	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
@@ -63,26 +60,20 @@ func TestObserver(t *testing.T) {
 	node := machine{cluster.Resources{MilliCPU: 1e6, Memory: 1 << 50, Pods: 100}, 8}
 	b := newBook(map[string]machine{"n": node, "m": node})
 	o, err := newObserver(b, socket, "soak")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	put := func(name, node string) {
 		b, err := runtime.Encode(encoder, pod(name, core, node, ""))
 		if err == nil {
 			_, err = o.client.Put(t.Context(), "/registry/pods/soak/"+name, string(b))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	putClaim := func(c *resourceapi.ResourceClaim) {
 		b, err := runtime.Encode(claimEncoder, c)
 		if err == nil {
 			_, err = o.client.Put(t.Context(), "/registry/resourceclaims/soak/"+c.Name, string(b))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 	}
 	put("before", "n")
 	for _, key := range []string{"/registry/pods/other/pod", "/registry/podtemplates/soak/x", "/registry/resourceclaims/other/c",

@@ -11,6 +11,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -76,13 +77,9 @@ func TestPodsFit(t *testing.T) {
 func TestPools(t *testing.T) {
 	for _, nodes := range []int{4, 5, 20, 77} {
 		text, err := poolFile(nodes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		parsed, err := nodepool.Parse("pools.yaml", text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		want := machines(pools(nodes))
 		if n := nodepool.Nodes(parsed); n != nodes || len(want) != nodes {
 			t.Errorf("%d and %d nodes, want %d", n, len(want), nodes)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/server"
 )
@@ -153,9 +154,7 @@ func program(t *testing.T, up string) testbed.Program {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kwokcluster")
 	script := "#!/bin/sh\n[ \"$1\" = up ] || exit 0\necho \"$@\"\n" + up + "\n"
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(script), 0o700))
 	return testbed.Program(path)
 }
 
@@ -173,9 +172,7 @@ func TestProgram(t *testing.T) {
 		dir := t.TempDir()
 		folder, log := filepath.Join(dir, "c"), filepath.Join(dir, "log")
 		cluster, err := p.Launch(t.Context(), c.nodes, folder, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if err := cluster.Stop(); err != nil {
 			t.Error(err)
 		}
@@ -225,9 +222,7 @@ func TestProgramsLinkNoCluster(t *testing.T) {
 	list := exec.Command("go", "list", "-tags", "torch", "-deps", "gnnsched/cmd/gnnsched", "gnnsched/cmd/gnntrain")
 	list.Env = append(os.Environ(), "CGO_ENABLED=1") // gotch has no files without cgo
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	linked := strings.Fields(string(out))
 	if !slices.Contains(linked, "gnnsched/scheduler/eval/testbed") {
 		t.Error("gnnsched does not link this package: the list is wrong")

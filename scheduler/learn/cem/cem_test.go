@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -30,9 +31,7 @@ func TestMinimise(t *testing.T) {
 	var first []float64
 	for range 2 {
 		w, err := p.Minimise(context.Background(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range w {
 			if math.Abs(w[i]-bottom[i]) > 0.05 || first != nil && w[i] != first[i] {
 				t.Fatalf("found %v, at first %v, want %v", w, first, bottom)
@@ -68,9 +67,7 @@ func TestTuneLinear(t *testing.T) {
 		Spread: 1, Seed: 1}}
 	var last Generation
 	p, err := l.Tune(context.Background(), "tuned", func(g Generation) { last = g })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if last.Number != 8 || last.Elite > 0.9 || p.Name() != "tuned" {
 		t.Errorf("ended with %+v", last)
 	}

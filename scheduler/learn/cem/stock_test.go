@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -32,9 +33,7 @@ func TestStockSpace(t *testing.T) {
 		s := drawSpace(t)
 		vector := rapid.SliceOfN(rapid.Float64(), s.size(), s.size()).Draw(t, "vector")
 		p := s.profile(vector)
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.Validate())
 		w, requests := p.Weights, p.Weights.Fit+p.Weights.Balanced
 		if 2*w.NodeAffinity != 2*requests || w.PodAffinity != w.NodeAffinity || 2*w.ImageLocality != requests {
 			t.Errorf("%+v: what is not played has another ratio than by default", w)
@@ -81,9 +80,7 @@ func TestStockSpaceOfScenario(t *testing.T) {
 		e.Preferences = mode
 		tuner := StockTuner{Search: Search{Env: e, Episodes: 4}}
 		tried, err := newTrials(tuner.Search, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got, err := tuner.space(tried.envs[0])
 		if err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", mode, got, err, want)

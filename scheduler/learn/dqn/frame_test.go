@@ -111,30 +111,3 @@ func TestMemoryHoldsWhatItCounts(t *testing.T) {
 	}
 	runtime.KeepAlive(r)
 }
-
-// BenchmarkRemember packs states and reports the bytes that a transition takes, beside those of a whole graph.
-func BenchmarkRemember(b *testing.B) {
-	for name, nodes := range map[string]int{"100": 100, "1000": 1000} {
-		b.Run(name, func(b *testing.B) {
-			var states []*graph.Graph
-			visited(b, nodes, 200, func(g *graph.Graph) { states = append(states, g) })
-			whole := newLedger()
-			for _, g := range states {
-				whole.hold(pack(g, nil))
-			}
-			b.ResetTimer()
-			var r *memory
-			var last *frame
-			for i := range b.N {
-				if i%len(states) == 0 {
-					r, last = sized(len(states), 1<<40, 0), nil
-				}
-				state := pack(states[i%len(states)], last)
-				r.add(transition{state: last, next: state})
-				last = state
-			}
-			b.ReportMetric(float64(r.ledger.bytes)/float64(r.size), "bytes/transition")
-			b.ReportMetric(float64(whole.bytes)/float64(len(states)), "bytes/whole-state")
-		})
-	}
-}

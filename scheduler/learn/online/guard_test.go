@@ -8,8 +8,8 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
-	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -37,18 +37,14 @@ func packs(t *testing.T, sign float32) *checkpoint.Checkpoint {
 func guard(t *testing.T, tolerance float64) *Guard {
 	t.Helper()
 	held, err := run.NewHeldOut(learntest.Env(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return &Guard{Exam: HeldOut{held, 1}, Tolerance: tolerance}
 }
 
 func total(t *testing.T, g *Guard, c *checkpoint.Checkpoint) float64 {
 	t.Helper()
 	got, err := g.Exam.Total(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return got
 }
 
@@ -61,9 +57,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 	if high < 1.5*low {
 		t.Fatalf("totals %v and %v are too near each other for this test", high, low)
 	}
-	if err := strict.begin(worse); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, strict.begin(worse))
 	for i, c := range []struct {
 		network *checkpoint.Checkpoint
 		passes  bool
@@ -77,9 +71,7 @@ func TestGuardComparesWithTheBest(t *testing.T) {
 		}
 	}
 	loose := guard(t, (high-low)/strict.Default+0.01)
-	if err := loose.begin(better); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, loose.begin(better))
 	if _, fault, err := loose.judge(worse, better, nil); err != nil || fault != nil {
 		t.Errorf("within the tolerance: fault %v, error %v", fault, err)
 	}
@@ -106,9 +98,7 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 		}
 	}
 	with := guard(t, 1e9)
-	if err := with.begin(packs(t, -1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, with.begin(packs(t, -1)))
 	for name, c := range map[string]struct {
 		guard   *Guard
 		network *checkpoint.Checkpoint
@@ -123,31 +113,6 @@ func TestGuardWantsFiniteScores(t *testing.T) {
 	} {
 		if _, fault, err := c.guard.judge(c.network, packs(t, -1), c.seen); err != nil || (fault == nil) != c.passes {
 			t.Errorf("%s: fault %v, error %v", name, fault, err)
-		}
-	}
-}
-
-// BenchmarkGuard measures one judgement, on the scenario that the shipped networks for balance were
-// chosen on.
-func BenchmarkGuard(b *testing.B) {
-	scenario, err := eval.Find("hetero80")
-	if err != nil {
-		b.Fatal(err)
-	}
-	g := Guard{Tolerance: 1}
-	held, err := run.NewHeldOut(scenario.Config, 8)
-	if err != nil {
-		b.Fatal(err)
-	}
-	g.Exam = HeldOut{held, 1}
-	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 32},
-		rand.New(rand.NewPCG(1, 1)))
-	if err := g.begin(c); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, fault, err := g.judge(c, c, nil); fault != nil || err != nil {
-			b.Fatal(fault, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/partition"
 )
@@ -23,9 +24,7 @@ func brief() Config {
 func TestTrain(t *testing.T) {
 	c, generations := brief(), 0
 	v, weights, err := Train(t.Context(), c, func(cem.Generation) { generations++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if again, _, err := Train(t.Context(), c, nil); err != nil || *again != *v || generations != c.Generations {
 		t.Errorf("%d generations, two runs differ: %v, %v", generations, *again != *v, err)
 	}
@@ -40,9 +39,7 @@ func TestTrain(t *testing.T) {
 	for seed := uint64(1 << 40); seed < 1<<40+60; seed++ {
 		for values, sum := range map[*partition.Values]*float64{v: &ours, partition.Weighted(first): &fgd} {
 			loss, err := c.loss(t.Context(), values, seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			*sum += loss / 60
 		}
 	}

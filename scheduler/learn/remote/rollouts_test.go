@@ -18,6 +18,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
 	world "gnnsched/scheduler/eval/remote"
 	"gnnsched/scheduler/eval/rollout"
@@ -61,14 +62,10 @@ func on(t testing.TB, n int) *Rollouts { return working(t, n, "child") }
 func working(t testing.TB, n int, how string) *Rollouts {
 	t.Helper()
 	server, err := workers.Serve(workers.Serving{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(server.Close)
 	queue, err := server.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(queue.Close)
 	path, _ := os.Executable()
 	child := []string{"env", "REMOTE_TEST=" + how, "GOMAXPROCS=1", path}
@@ -96,19 +93,13 @@ type clusters struct {
 func begin(t testing.TB, file string, count int, names ...string) *clusters {
 	t.Helper()
 	data, err := os.ReadFile("../runs/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	job, err := learn.ReadJob(file, data, "gnn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := &clusters{}
 	for _, name := range names {
 		net, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c.nets = append(c.nets, net)
 	}
 	settings := run.Settings{Seed: 7, Wishes: job.Wishes, Reward: run.Reward{Kind: run.PlacementReward, Scale: 10}}
@@ -117,9 +108,7 @@ func begin(t testing.TB, file string, count int, names ...string) *clusters {
 	if c.Environments, err = run.NewEnvironments(settings, configs, layout, a, &run.Figures{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Begin(c.nets[0]); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Begin(c.nets[0]))
 	return c
 }
 
@@ -127,15 +116,11 @@ func begin(t testing.TB, file string, count int, names ...string) *clusters {
 func (c *clusters) play(t testing.TB, placements, candidates int) (tried [][]int32) {
 	t.Helper()
 	c.next++
-	if err := c.Follow(c.nets[c.next%len(c.nets)]); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Follow(c.nets[c.next%len(c.nets)]))
 	for _, env := range c.All {
 		for range placements {
 			if _, last := env.Step(c.Rand.IntN(env.Candidates())); last {
-				if err := env.Begin(); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, env.Begin())
 			}
 		}
 		var few []int32
@@ -152,9 +137,7 @@ func (c *clusters) here(t testing.TB, tried [][]int32, horizon int) (costs [][]f
 	t.Helper()
 	for i, env := range c.All {
 		of, err := env.Costs(&rollout.Rollout{Horizon: horizon, WaitCost: 0.3}, tried[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		costs = append(costs, of)
 	}
 	return costs
@@ -180,9 +163,7 @@ func TestSameAsHere(t *testing.T) {
 				tried[1] = nil // nothing to compare there
 				want := c.here(t, tried, horizon)
 				got, err := away.Costs(c.Rollouts(tried, horizon, 0.3))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				if !slices.EqualFunc(got, want, slices.Equal[[]float64]) {
 					t.Fatalf("round %d: %v, want %v", round, got, want)
 				}
@@ -205,28 +186,18 @@ func FuzzPlay(f *testing.F) {
 		if err == nil {
 			err = net.Save(filepath.Join(dir, name))
 		}
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 	}
 	small, err := learn.EnvironmentByName("tiny")
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	config, err := json.Marshal(small)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	for name, text := range map[string]string{"world": fmt.Sprintf(`{"Config":%s}`, config), "empty": `{"Config":{}}`, "broken": "{"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	good := []byte(`{"Net":"gnn","World":"world","Horizon":3,"WaitCost":0.3,"Env":1,"Seed":7,"Before":[0,1],"Tried":[0,1]}`)
 	want, err := (&Player{}).Play(f.Context(), good, blob)
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(good)
 	for _, other := range []string{`"dqn"`, `"gpu-gnn"`, `"broken"`, `"none"`} {
 		f.Add(bytes.Replace(good, []byte(`"gnn"`), []byte(other), 1))
@@ -257,9 +228,7 @@ func FuzzPlay(f *testing.F) {
 func FuzzCosts(f *testing.F) {
 	for _, costs := range [][]float64{nil, {0.5}, {1, 2}, {math.NaN(), 1}, {math.Inf(1), 1}} {
 		var b bytes.Buffer
-		if err := gob.NewEncoder(&b).Encode(costs); err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, gob.NewEncoder(&b).Encode(costs))
 		f.Add(b.Bytes(), len(costs))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, rollouts int) {
@@ -310,20 +279,14 @@ func BenchmarkRollouts(b *testing.B) {
 		})
 		c := begin(b, "balance.yaml", 16, "gnn")
 		net, err := infer.New(c.nets[0])
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		for range b.N {
 			r := c.Rollouts(c.play(b, 8, 6), horizon, waitCost)
 			for _, d := range r.Decisions {
 				env, err := run.NewReplay(r.Configs[d.Config], nil, r.Net.Manifest.Architecture)
-				if err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, err)
 				begin := time.Now()
-				if err := env.Reach(d, net); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, env.Reach(d, net))
 				replay += time.Since(begin)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
 )
@@ -16,32 +17,22 @@ import (
 // leave. With the other methods it sees no others.
 func TestMaskLeavesThePreferred(t *testing.T) {
 	s, err := eval.Find("small8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, err := infer.New(checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
 		rand.New(rand.NewPCG(1, 1))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, byRollouts := range []bool{false, true} {
 		all, err := NewEnvironments(Settings{Seed: 1, Reward: Reward{Kind: PlacementReward, Scale: 1}}, []sim.Config{s.Config},
 			Layout{1, 1, byRollouts}, checkpoint.Architecture{}, &Figures{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		e := all.All[0]
-		if err := e.Begin(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Begin())
 		e.follow(net)
 		excluded := 0
 		for range 200 {
 			e.Observe()
 			out, err := e.Score()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			scores := slices.Clone(out.Scores)
 			e.Mask(scores)
 			var left []int32

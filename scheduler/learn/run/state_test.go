@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"gnnsched/internal/fatal"
 )
 
 // agent has the kinds of fields that the methods' states have.
@@ -28,13 +30,9 @@ func FuzzDecodeState(f *testing.F) {
 		{Weights: map[string][]float32{"a": {1, 2}}, Source: []byte("pcg:"), Steps: []struct{ Reward float64 }{{1}, {2}}, Full: true},
 	} {
 		path := filepath.Join(f.TempDir(), "state")
-		if err := WriteFile(path, State{Stored: []byte("{}"), Step: 7, Elapsed: time.Minute, Best: []byte("best")}, x); err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, WriteFile(path, State{Stored: []byte("{}"), Step: 7, Elapsed: time.Minute, Best: []byte("best")}, x))
 		b, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(b)
 		f.Add(b[:len(b)/2])
 	}
@@ -45,12 +43,8 @@ func FuzzDecodeState(f *testing.F) {
 			return
 		}
 		path := filepath.Join(t.TempDir(), "state")
-		if err := WriteFile(path, s, own); err != nil {
-			t.Fatal(err)
-		}
-		if err := ReadFile(path, &again, &ownAgain); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, WriteFile(path, s, own))
+		fatal.If(t, ReadFile(path, &again, &ownAgain))
 		for _, d := range []string{same(s, again), same(own, ownAgain)} {
 			if d != "" {
 				t.Errorf("not the same after a round trip: %s", d)
@@ -66,9 +60,7 @@ func same(a, b any) string {
 // A state file without the learner's values, such as an earlier version's, says so.
 func TestIncompleteState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := WriteFile(path, State{Step: 7}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, WriteFile(path, State{Step: 7}))
 	s, err := LoadState(path)
 	if err != nil || s.Step != 7 {
 		t.Fatal(s, err)

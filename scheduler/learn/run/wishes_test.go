@@ -7,6 +7,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/wish"
@@ -18,9 +19,7 @@ var wishSets = []string{"base", "whole", "wishes"}
 func mix(t *testing.T, text string) objective.Mix {
 	t.Helper()
 	m, err := objective.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return m
 }
 
@@ -74,14 +73,10 @@ func TestEpisodesDrawTheirObjective(t *testing.T) {
 	c := BalanceEnv()
 	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: wishSets}
 	envs, err := NewEnvironments(s, []sim.Config{c}, Layout{Count: 1, Group: 1}, a, &Figures{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	e, seen := envs.All[0], map[feature.Wishes]bool{}
 	for range 10 {
-		if err := e.Begin(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, e.Begin())
 		want := wish.Draw(e.Seed, s.Wishes)
 		name := wish.Mix(want).Name()
 		if e.wishes != want || e.env.Config().Objective.Name() != name || e.teacher.Name() != "greedy:"+strings.ReplaceAll(name, ",", "+") {
@@ -94,9 +89,7 @@ func TestEpisodesDrawTheirObjective(t *testing.T) {
 		t.Errorf("%d objectives in ten episodes", len(seen))
 	}
 	before := e.progress
-	if err := e.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, e.Begin())
 	if err := e.restore(before); err != nil || e.wishes != wish.Draw(before.Seed, s.Wishes) {
 		t.Errorf("restored with %v: %v", e.wishes, err)
 	}
@@ -117,9 +110,7 @@ func (*listener) Score(*cluster.Snapshot, *cluster.Pod, []int32, []float32) erro
 // Held-out episodes have the objectives of their seeds, and tell them to the network.
 func TestHeldOutWishes(t *testing.T) {
 	h, err := NewHeldOut(BalanceEnv(), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	h.Wishing([]string{"balance", "energy"})
 	l := &listener{}
 	if _, err := h.Evaluate(l, false); err != nil {

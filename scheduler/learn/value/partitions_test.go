@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/partition"
 )
@@ -78,9 +79,7 @@ func partitionTargetsTell(t *testing.T, c Config) {
 	t.Helper()
 	rule := func(name string) func(policy.Setting) policy.Policy {
 		find, _, err := partition.Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return func(s policy.Setting) policy.Policy { return find(name, partition.MixOf(s.Typical), nil) }
 	}
 	var costs, allocated [3]float64
@@ -93,9 +92,7 @@ func partitionTargetsTell(t *testing.T, c Config) {
 				r.player.random = 1
 			}
 			taken, allocation, err := r.play(w, seed, of)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			if len(taken) < 3 || len(taken[0].Targets) != w.Machines || len(taken[0].Nodes) != w.Machines {
 				t.Fatalf("%d snapshots, %d targets of %d machines", len(taken), len(taken[0].Targets), w.Machines)
 			}
@@ -117,9 +114,7 @@ func TestPartitionTargetsOfEqualMachines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 2))
 	r := partitionRecorder{config: c, rng: rng, player: &wanderer{rng: rng, wandering: true}}
 	taken, allocation, err := r.play(w, 3, partitionFGD)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	last := r.states[len(taken)-1]
 	for j := range last.idle {
 		if last.idle[j] != last.all/float64(w.Machines) {

@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
@@ -41,13 +42,9 @@ func configurations(t *testing.T) map[string]Config {
 	out := map[string]Config{"default": Defaults()}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c, err := Read(file, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		out[strings.TrimSuffix(filepath.Base(file), ".yaml")] = c
 	}
 	return out
@@ -104,9 +101,7 @@ func TestReserveCoversLowLoads(t *testing.T) {
 		clear(w.Data) // all values are 0, so that the scores are the reserve's
 	}
 	net, err := infer.New(blank)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const lean = 0.1
 	for seed := range uint64(signalSeeds) {
 		var at [3]float64

@@ -13,6 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
@@ -114,15 +115,11 @@ func record(t *testing.T, c Config) ([]snapshot, *sim.Env, float64) {
 	t.Helper()
 	nodes, w := trace()
 	env, err := (&player{c, nodes}).env(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := newRecorder(c, env, rand.New(rand.NewPCG(1, 2)), heuristic.NewFGD(env.Typical()))
 	r.teacher = true
 	o, err := eval.Episode(env, 5, r.decide)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return r.end(), env, o.GPU.Allocation
 }
 

@@ -25,6 +25,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -54,9 +55,7 @@ func newHandle(annotation string) handle {
 func newSplit(t *testing.T, h handle, active <-chan struct{}) *Split {
 	t.Helper()
 	args := Args{Of: 1}
-	if err := args.Default(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, args.Default())
 	s := New(context.Background(), args, h, active, logr.Discard())
 	t.Cleanup(s.Close)
 	return s
@@ -74,9 +73,7 @@ func until(t *testing.T, what string, is func() bool) {
 func annotation(t *testing.T, h handle) string {
 	t.Helper()
 	lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.ShareLeaseOf(profile), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return lease.Annotations[StoppedAnnotation]
 }
 
@@ -201,9 +198,7 @@ func TestCloseKeepsTheStop(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			args := Args{Of: 1}
-			if err := args.Default(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, args.Default())
 			s := New(ctx, args, h, nil, logr.Discard())
 			synctest.Wait()
 			failing = away
@@ -273,9 +268,7 @@ func TestCloseEnds(t *testing.T) {
 				return away, nil, errors.New("away")
 			})
 			args := Args{Of: 1}
-			if err := args.Default(); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, args.Default())
 			s := New(t.Context(), args, h, nil, funcr.New(func(_, line string) { fmt.Fprintln(log, line) }, funcr.Options{}))
 			synctest.Wait()
 			away = true
@@ -361,9 +354,7 @@ func TestKilled(t *testing.T) {
 			synctest.Wait()
 			leases := func(h handle) *coordinationv1.Lease {
 				lease, err := h.client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), userconfig.ShareLeaseOf(profile), metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				return lease
 			}
 			later := handle{client: fake.NewClientset(leases(h)), events: events.NewFakeRecorder(10)}
@@ -393,8 +384,6 @@ func TestKilled(t *testing.T) {
 func stoppedBy(t *testing.T, reason string) bool {
 	t.Helper()
 	v, err := testutil.GetGaugeMetricValue(stopped.WithLabelValues(profile, reason))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v == 1
 }

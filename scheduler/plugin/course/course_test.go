@@ -16,6 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // metric returns a metric with labels given as name, value.
@@ -128,9 +130,7 @@ func TestClockSetBack(t *testing.T) {
 	c.samples.add(40, map[string]map[string]float64{"gnn": {"sent": 2}})
 	c.samples.add(101, map[string]map[string]float64{"gnn": {"sent": 3}})
 	text, err := json.Marshal(c.Samples())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if s, err := Parse(text); err != nil || !slices.Equal(s.Times, []int64{100, 100, 101}) || len(s.Profiles["gnn"]) != 2 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -194,13 +194,9 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		once, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := Parse(once)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if twice, err := json.Marshal(again); err != nil || string(twice) != string(once) {
 			t.Errorf("%s became %s, %v", once, twice, err)
 		}

@@ -22,6 +22,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/cards"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fatal"
 )
 
 const driver = "gpu.example.com"
@@ -58,14 +59,12 @@ func (c classes) List() ([]*resourceapi.DeviceClass, error) {
 }
 
 // allocate returns the devices that upstream's allocator takes for a number of devices with 100 shares each.
-func allocate(t failer, in []*resourceapi.ResourceSlice, state *structured.AllocatedState, count int64) (out []string) {
+func allocate(t fatal.TB, in []*resourceapi.ResourceSlice, state *structured.AllocatedState, count int64) (out []string) {
 	class := classes{&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}}
 	a, err := structured.NewAllocator(context.Background(),
 		structured.Features{ConsumableCapacity: true, PartitionableDevices: true, DeviceTaints: true, PrioritizedList: true},
 		*state, class, in, cel.NewCache(10, cel.Features{EnableConsumableCapacity: true}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	claim := &resourceapi.ResourceClaim{}
 	claim.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{
 		DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count,
@@ -73,9 +72,7 @@ func allocate(t failer, in []*resourceapi.ResourceSlice, state *structured.Alloc
 	}}}
 	results, err := a.Allocate(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}},
 		[]*resourceapi.ResourceClaim{claim})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, r := range results {
 		for _, d := range r.Devices.Results {
 			out = append(out, d.Device)
@@ -148,9 +145,6 @@ func TestPartitionComesFirst(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
-
-// failer is a test, or one of rapid.
-type failer interface{ Fatal(...any) }
 
 // A pool whose slices contradict each other, or are not all there, has no devices for policies, as for upstream.
 func TestContradictions(t *testing.T) {

@@ -18,6 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/fatal"
 )
 
 // claimEvents is an informer whose events a test sends.
@@ -34,13 +36,9 @@ func upstreamLedger(t testing.TB, in ...*resourceapi.ResourceSlice) (*Ledger, *c
 	ctx, factory := t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	tracked, err := resourceslicetracker.StartTracker(ctx,
 		resourceslicetracker.Options{SliceInformer: factory.Resource().V1().ResourceSlices()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, s := range in {
-		if err := factory.Resource().V1().ResourceSlices().Informer().GetIndexer().Add(s); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, factory.Resource().V1().ResourceSlices().Informer().GetIndexer().Add(s))
 	}
 	events := &claimEvents{}
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), events, "ResourceClaim", "", nil)
@@ -73,13 +71,9 @@ func TestSharesCountOnce(t *testing.T) {
 	check := func(when string, want ...int64) {
 		t.Helper()
 		view, err := l.View(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		state, err := profile.ResourceClaims().GatherAllocatedState()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if got := view.Node("n").used; !slices.Equal(got, want) {
 			t.Errorf("%s, %v thousandths are used, want %v", when, got, want)
 		}
@@ -91,17 +85,13 @@ func TestSharesCountOnce(t *testing.T) {
 	check("before", 100, 0)
 	claim := shareClaim("new", "gpu-0", "460")
 	events.OnAdd(unallocated(claim), false)
-	if err := profile.ResourceClaims().SignalClaimPendingAllocation(claim.UID, claim); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, profile.ResourceClaims().SignalClaimPendingAllocation(claim.UID, claim))
 	check("in flight", 560, 0)
 	events.OnUpdate(unallocated(claim), claim)
 	check("while it is bound", 560, 0)
 	others := shareClaim("theirs", "gpu-1", "300") // allocated by another plugin of the process
 	events.OnAdd(unallocated(others), false)
-	if err := l.manager.ResourceClaims().SignalClaimPendingAllocation(others.UID, others); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, l.manager.ResourceClaims().SignalClaimPendingAllocation(others.UID, others))
 	events.OnUpdate(unallocated(others), others)
 	check("while another plugin's is bound", 560, 300)
 	for _, c := range []*resourceapi.ResourceClaim{claim, others} {

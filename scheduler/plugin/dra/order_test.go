@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/fatal"
 )
 
 // wholeClaim returns a claim with whole devices of node n.
@@ -192,13 +194,9 @@ func TestGivenBackOnce(t *testing.T) {
 	taken := func() (upstreams, here bool) {
 		t.Helper()
 		theirs, err := l.manager.ResourceClaims().GatherAllocatedState()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		state, err := l.gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		id := structured.MakeDeviceID(driver, "n", "gpu-0")
 		return theirs.AllocatedDevices.Has(id), state.AllocatedDevices.Has(id)
 	}

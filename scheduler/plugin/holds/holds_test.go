@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -33,9 +34,7 @@ func node(name, annotation string, pods ...*v1.Pod) fwk.NodeInfo {
 func TestFor(t *testing.T) {
 	text := func(list ...Hold) string {
 		b, err := json.Marshal(list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return string(b)
 	}
 	one := Hold{Owner: "a", Pods: 1, Until: start.Add(time.Minute)}
@@ -117,9 +116,7 @@ func TestKeeps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text, err := json.Marshal([]Hold{c.hold})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			held := node("held", string(text), c.on...).(*framework.NodeInfo)
 			held.Node().Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"),
 				"pods": resource.MustParse("10")}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/testutil"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"gnnsched/internal/fatal"
 )
 
 // bed returns a ledger of a node n with 4 cores, 2 devices and 3 pods, for the scheduler ours.
@@ -23,9 +25,7 @@ func bed(t *testing.T) (*ledger, *clocktesting.FakePassiveClock) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	n.Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("8Gi"),
 		"pods": resource.MustParse("3"), "example.com/device": resource.MustParse("2")}
-	if err := nodes.Add(n); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, nodes.Add(n))
 	c := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	return newLedger(map[string]bool{"ours": true}, corelisters.NewNodeLister(nodes), c, logr.Discard()), c
 }
@@ -209,9 +209,7 @@ func TestOvercommitsCount(t *testing.T) {
 	l, _ := bed(t)
 	set.Register()
 	before, err := testutil.GetCounterMetricValue(overcommits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l.set(bound(pod("a", "other", 1, "cpu", "3")), true)
 	l.set(bound(pod("b", "other", 2, "memory", "1Gi")), false)
 	l.set(bound(pod("c", "ours", 3, "cpu", "2")), false)

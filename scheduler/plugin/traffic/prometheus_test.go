@@ -18,6 +18,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // sample is an answer's line about two workloads of the namespace shop.
@@ -41,14 +42,10 @@ func TestMeasuredTraffic(t *testing.T) {
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
 	w := newWorld(t, logger, 3)
 	c := Config{Network: links, Measured: &Measured{Address: server.URL}}
-	if err := c.Default(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Default())
 	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
 	p, err := newPoller(*c.Measured, w.view.sizes, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	w.view.poller = p
 	for i, x := range []struct{ owner, text string }{{"web", "api=60,db=8"}, {"api", ""}, {"db", ""}} {
 		w.create(w.pod("shop", x.owner, x.text))
@@ -101,9 +98,7 @@ func TestMeasuredTraffic(t *testing.T) {
 func ignoredCount(t *testing.T, why ignored) float64 {
 	t.Helper()
 	n, err := testutil.GetCounterMetricValue(ignoredSamples.WithLabelValues(string(why)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return n
 }
 

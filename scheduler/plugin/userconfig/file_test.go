@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 )
 
@@ -21,9 +22,7 @@ const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerC
 func file(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -32,9 +31,7 @@ func file(t *testing.T, content string) string {
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"full.yaml", "smallest.yaml"} {
 		b, err := os.ReadFile(filepath.Join("..", "..", "server", "testdata", name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		fatal.If(f, err)
 		f.Add(b)
 	}
 	f.Add([]byte(header))
@@ -49,9 +46,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		text, err := file.YAMLFor("/given")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, err := parse("f", text)
 		if err != nil || again.Kubeconfig() != "/given" || !slices.Equal(again.SchedulerNames(), file.SchedulerNames()) {
 			t.Fatalf("not the same after a round trip: %v\n%s", err, text)
@@ -89,17 +84,11 @@ func TestRead(t *testing.T) {
 func TestFileTurnsProfilingOff(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "enableProfiling: false\n": false, "enableProfiling: true\n": true} {
 		f, err := parse("f", []byte(header+text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		y, err := f.YAMLFor("/given")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var k schedulerconfig.KubeSchedulerConfiguration
-		if err := yaml.UnmarshalStrict(y, &k); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, yaml.UnmarshalStrict(y, &k))
 		if k.EnableProfiling == nil || *k.EnableProfiling != want {
 			t.Errorf("%q: profiling in\n%s", text, y)
 		}
@@ -158,17 +147,11 @@ func TestElection(t *testing.T) {
 		"leaderElection: {leaderElect: true, resourceName: mine}\n": {true, "mine"},
 	} {
 		f, err := parse("f", []byte(header+text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		y, err := f.YAMLFor("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		var k schedulerconfig.KubeSchedulerConfiguration
-		if err := yaml.UnmarshalStrict(y, &k); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, yaml.UnmarshalStrict(y, &k))
 		if f.Elects() != want.elects || k.LeaderElection.ResourceName != want.lease {
 			t.Errorf("%q: elects %v, lease %q, want %+v", text, f.Elects(), k.LeaderElection.ResourceName, want)
 		}

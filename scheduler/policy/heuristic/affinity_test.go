@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 )
@@ -38,21 +39,15 @@ func TestAffinity(t *testing.T) {
 		"zone": {200, 200, 200, 200, 0, 0},
 	} {
 		h, err := Find("affinity:" + topology)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		p, s := h.New(policy.Setting{}), talking()
 		if _, upstream := p.(policy.Upstream); !upstream || p.Name() != h.Name {
 			t.Errorf("%s is %v, upstream: %v", h.Name, p.Name(), upstream)
 		}
 		pod, rows := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30}}, []int32{0, 1, 2, 3, 4, 5}
 		base, got := make([]float32, 6), make([]float32, 6)
-		if err := (Kubernetes{}).Score(s, pod, rows, base); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Score(s, pod, rows, got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, (Kubernetes{}).Score(s, pod, rows, base))
+		fatal.If(t, p.Score(s, pod, rows, got))
 		for i := range got {
 			got[i] -= base[i]
 		}
@@ -72,9 +67,7 @@ func TestAffinity(t *testing.T) {
 // Greedy for traffic scores a candidate by what the cost falls if the pod is placed there, and changes nothing.
 func TestGreedySeesTheMatrix(t *testing.T) {
 	mix, err := objective.Parse("traffic=1,overload=0.5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, r := talking(), rand.New(rand.NewPCG(1, 1))
 	rows := []int32{0, 1, 2, 3, 4, 5}
 	before := s.Nodes[0].Traffic.Flows
@@ -83,9 +76,7 @@ func TestGreedySeesTheMatrix(t *testing.T) {
 		for i := range s.Peers {
 			s.Peers[i].Rate = float64(r.IntN(50))
 		}
-		if err := (&greedy{objective: mix}).Score(s, &cluster.Pod{}, rows, scores); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, (&greedy{objective: mix}).Score(s, &cluster.Pod{}, rows, scores))
 		for i, row := range rows {
 			var moved cluster.Traffic
 			s.Nodes[0].Traffic.CopyTo(&moved)

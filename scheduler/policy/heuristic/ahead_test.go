@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 )
 
@@ -15,16 +16,12 @@ func TestAhead(t *testing.T) {
 	scores := func(name string, s *cluster.Snapshot) []float32 {
 		t.Helper()
 		h, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		p, out := h.New(policy.Setting{}), make([]float32, len(rows))
 		if p.Name() != name || h.Name != name {
 			t.Errorf("%s is called %s and %s", name, h.Name, p.Name())
 		}
-		if err := p.Score(s, pod, rows, out); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.Score(s, pod, rows, out))
 		return out
 	}
 	s := talking()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 )
@@ -22,12 +23,8 @@ func TestGreedyForBalance(t *testing.T) {
 	pod, rows := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1500, Memory: 4 << 30}}, []int32{0, 1, 2, 3, 4}
 	before := s.Nodes[3].Requested
 	a, b := make([]float32, 5), make([]float32, 5)
-	if err := (&greedy{objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}}).Score(&s, pod, rows, a); err != nil {
-		t.Fatal(err)
-	}
-	if err := (mostEven{}).Score(&s, pod, rows, b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, (&greedy{objective: objective.Mix{{Term: objective.Balance{}, Weight: 1}}}).Score(&s, pod, rows, a))
+	fatal.If(t, (mostEven{}).Score(&s, pod, rows, b))
 	for i := range a {
 		if math.Abs(float64(2*a[i]-b[i])) > 1e-5 {
 			t.Errorf("node %d: %v, want half of %v", i, a[i], b[i])
@@ -61,14 +58,10 @@ func TestGreedyGoesByExpectedUsage(t *testing.T) {
 	}
 	s := cluster.Snapshot{Nodes: []*cluster.Node{machine(100), machine(40)}}
 	energy, err := objective.Parse("energy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	scores := make([]float32, 2)
-	if err := (&greedy{objective: energy}).Score(&s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000}}, []int32{0, 1},
-		scores); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, (&greedy{objective: energy}).Score(&s, &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000}}, []int32{0, 1},
+		scores))
 	// 2 of 10 cores: 18 and 6 of 140 W; the score is for each of two nodes.
 	for i, want := range []float64{-2 * 18. / 140, -2 * 6. / 140} {
 		if math.Abs(float64(scores[i])-want) > 1e-6 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
@@ -55,9 +56,7 @@ func TestPWRMixedWithFGD(t *testing.T) {
 	pod := &cluster.Pod{Requests: policytest.Share(400)}
 	scores := func(name string) []float32 {
 		h, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if h.New(setting).Name() != name || !h.TypicalPods && name != "pwr" {
 			t.Errorf("%+v", h)
 		}
@@ -70,9 +69,7 @@ func TestPWRMixedWithFGD(t *testing.T) {
 		}
 	}
 	h, err := Find("pwr+fgd:0.25")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if got, want := policy.Devices(h.New(setting), s.Nodes[1], pod), NewFGD(setting.Typical).Devices(s.Nodes[1], pod); got != want {
 		t.Errorf("devices %b, FGD's are %b", got, want)
 	}
@@ -93,9 +90,7 @@ func TestNetworkWithPower(t *testing.T) {
 	var scores [][]float32
 	for _, name := range []string{"power+gpu-gnn:0", "power+gpu-gnn:1000"} {
 		h, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if h.Network != "gpu-gnn" || !h.TypicalPods || h.RandomTies {
 			t.Errorf("%+v", h)
 		}
@@ -130,9 +125,7 @@ func TestPowerFirst(t *testing.T) {
 	pod := &cluster.Pod{Requests: policytest.Whole(1)}
 	scores := func(name string) []float32 {
 		h, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return slices.Clone(policytest.Scores(t, h.New(setting), s, pod, policytest.Rows(4)))
 	}
 	network := scores("power+gpu-gnn:0")

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/linear"
@@ -14,9 +15,7 @@ import (
 
 func greedy(t rapid.TB, name string) policy.Policy {
 	h, err := heuristic.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return h.New(policy.Setting{})
 }
 
@@ -25,9 +24,7 @@ func TestLinearZonesIsGreedy(t *testing.T) {
 	weights := make([]float64, len(linear.Features))
 	weights[9] = 1
 	p, err := linear.New("x", weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var s cluster.Snapshot
 	for i, zone := range []string{"a", "a", "b", "b", "c", ""} {
 		n := &cluster.Node{Zone: zone, Allocatable: cluster.Resources{MilliCPU: 8000, Memory: 32 << 30, Pods: 110}}
@@ -36,12 +33,8 @@ func TestLinearZonesIsGreedy(t *testing.T) {
 	}
 	pod, rows := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 2000, Memory: 1 << 30}}, []int32{0, 1, 2, 3, 4, 5}
 	a, b := make([]float32, len(rows)), make([]float32, len(rows))
-	if err := p.Score(&s, pod, rows, a); err != nil {
-		t.Fatal(err)
-	}
-	if err := greedy(t, "greedy:zones").Score(&s, pod, rows, b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.Score(&s, pod, rows, a))
+	fatal.If(t, greedy(t, "greedy:zones").Score(&s, pod, rows, b))
 	for i := range a {
 		if math.Abs(float64(a[i]-b[i])) > 1e-5 {
 			t.Errorf("node %d: %v, greedy %v", i, a[i], b[i])
@@ -54,9 +47,7 @@ func TestLinearBalanceIsGreedy(t *testing.T) {
 	weights := make([]float64, len(linear.Features))
 	weights[0] = 1
 	p, err := linear.New("x", weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rapid.Check(t, func(t *rapid.T) {
 		var s cluster.Snapshot
 		var rows []int32
@@ -69,12 +60,8 @@ func TestLinearBalanceIsGreedy(t *testing.T) {
 		}
 		pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 500, Memory: 2 << 30, Pods: 1}}
 		a, b := make([]float32, len(rows)), make([]float32, len(rows))
-		if err := p.Score(&s, pod, rows, a); err != nil {
-			t.Fatal(err)
-		}
-		if err := greedy(t, "greedy-balance").Score(&s, pod, rows, b); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.Score(&s, pod, rows, a))
+		fatal.If(t, greedy(t, "greedy-balance").Score(&s, pod, rows, b))
 		for i := range a {
 			if math.Abs(float64(a[i]-b[i])) > 1e-5 {
 				t.Fatalf("candidate %d: %v, greedy %v", i, a[i], b[i])

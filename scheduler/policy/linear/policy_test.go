@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/gnn/feature"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // The features of two nodes are computed by hand.
@@ -59,13 +60,9 @@ func TestEnergyFeature(t *testing.T) {
 	weights := make([]float64, len(Features))
 	weights[energyFeature] = 1
 	p, err := New("energy", weights)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	scores := make([]float32, 2)
-	if err := p.Score(s, pod, []int32{0, 1}, scores); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.Score(s, pod, []int32{0, 1}, scores))
 	if want := []float32{-(28 - 5) / 200., -20 / 200.}; math.Abs(float64(scores[0]-want[0])) > 1e-6 ||
 		math.Abs(float64(scores[1]-want[1])) > 1e-6 {
 		t.Errorf("scores %v, want %v", scores, want)
@@ -118,9 +115,7 @@ func TestLinearFile(t *testing.T) {
 		FirstSeed: 1, Episodes: 20, Means: map[string]map[string]float64{"tuned": {"cost": 0.5}},
 	}}
 	text, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	again, err := parse(text)
 	if err != nil || again.Name() != "linear" {
 		t.Fatal(again, err)
@@ -152,9 +147,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if _, err := parse(again); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}

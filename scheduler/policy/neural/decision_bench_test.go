@@ -3,13 +3,13 @@ package neural
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 )
 
@@ -80,9 +80,7 @@ func BenchmarkDecision(b *testing.B) {
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					pod := pods[i%len(pods)]
-					if err := p.Score(s, pod, candidates, out); err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, p.Score(s, pod, candidates, out))
 					changed := s.Nodes[(i*7919)%n]
 					if changed.Requested.Pods < 100 {
 						changed.Add(pod.Requests)
@@ -118,13 +116,9 @@ func BenchmarkMixedDecision(b *testing.B) {
 	var policies [2]Policy
 	for i, name := range []string{"acdqn", "mixed"} {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		net, err := infer.New(c)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, err)
 		policies[i] = New(name, net, fragmentation.NewTypical(gpuDemand))
 	}
 	fastest := [2]time.Duration{time.Hour, time.Hour}
@@ -135,9 +129,7 @@ func BenchmarkMixedDecision(b *testing.B) {
 				drawGPUs(10 * rng.IntN(nodes/10))
 				s.Nodes[10*rng.IntN(nodes/10)+1].Version = cluster.NextVersion()
 				began := time.Now()
-				if err := p.Score(s, shape(j%5), candidates, out); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, p.Score(s, shape(j%5), candidates, out))
 				took += time.Since(began)
 			}
 			fastest[i] = min(fastest[i], took)
@@ -146,54 +138,4 @@ func BenchmarkMixedDecision(b *testing.B) {
 	b.ReportMetric(float64(fastest[0].Nanoseconds())/1000/decisions, "µs-acdqn/op")
 	b.ReportMetric(float64(fastest[1].Nanoseconds())/1000/decisions, "µs-mixed/op")
 	b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "ratio")
-}
-
-// BenchmarkUsageCost measures a decision at 1,000 nodes with the set usage against one without it, turn by turn in
-// one run. It reports the ratio of the fastest turns. One node changes before each decision. Every tenth turn begins
-// with a new measurement of all nodes: twenty decisions for each measurement are far fewer than on a busy cluster.
-// The usage of the pods is known in all dimensions, or their workload is new.
-func BenchmarkUsageCost(b *testing.B) {
-	const nodes, decisions, measureEvery = 1000, 20, 10
-	for _, c := range []struct {
-		sets []string
-		pod  string
-	}{{[]string{"base"}, "known"}, {[]string{"base"}, "new"}, {[]string{"base", "whole"}, "known"}, {[]string{"base", "whole"}, "new"}} {
-		sets := c.sets
-		b.Run(strings.Join(sets, "+")+"/pod="+c.pod, func(b *testing.B) {
-			var pods [5]*cluster.Pod
-			for i := range pods {
-				if pods[i] = shape(i); c.pod == "known" {
-					known(pods[i])
-				}
-			}
-			policies := [2]Policy{New("without", network(b, checkpoint.GNN, sets...), nil),
-				New("with", network(b, checkpoint.GNN, append(sets, "usage")...), nil)}
-			s, rng, fastest := busy(nodes), rand.New(rand.NewPCG(2, 3)), [2]time.Duration{time.Hour, time.Hour}
-			candidates, out := make([]int32, nodes), make([]float32, nodes)
-			for i := range candidates {
-				candidates[i] = int32(i)
-			}
-			for turn := 0; b.Loop(); turn++ {
-				if turn%measureEvery == 0 {
-					for _, n := range s.Nodes {
-						n.Usage = measured(rng)
-					}
-				}
-				for i, p := range policies {
-					began := time.Now()
-					for j := range decisions {
-						if err := p.Score(s, pods[j%5], candidates, out); err != nil {
-							b.Fatal(err)
-						}
-						changed := s.Nodes[rng.IntN(nodes)]
-						changed.Version = cluster.NextVersion()
-					}
-					fastest[i] = min(fastest[i], time.Since(began))
-				}
-			}
-			b.ReportMetric(float64(fastest[0].Microseconds())/decisions, "µs-without/op")
-			b.ReportMetric(float64(fastest[1].Microseconds())/decisions, "µs-with/op")
-			b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "ratio")
-		})
-	}
 }

@@ -7,19 +7,16 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 )
 
 // BenchmarkPeers measures a decision of gnn-traffic among 1,000 candidates in 36 racks, with so many nodes that run peers of the pending
 // pod, and as many with pods two steps away.
 func BenchmarkPeers(b *testing.B) {
 	c, err := checkpoint.Shipped("gnn-traffic")
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	net, err := infer.New(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	for _, peers := range []int{0, 10, 64} {
 		b.Run(fmt.Sprintf("peers=%d", peers), func(b *testing.B) {
 			s, rows := &cluster.Snapshot{}, []int32{}
@@ -42,9 +39,7 @@ func BenchmarkPeers(b *testing.B) {
 			p, scores := New("gnn-traffic", net, nil), make([]float32, len(rows))
 			pod := &cluster.Pod{Requests: cluster.Resources{MilliCPU: 1000, Memory: 2 << 30}}
 			for b.Loop() {
-				if err := p.Score(s, pod, rows, scores); err != nil {
-					b.Fatal(err)
-				}
+				fatal.If(b, p.Score(s, pod, rows, scores))
 			}
 		})
 	}

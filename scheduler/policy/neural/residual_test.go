@@ -7,6 +7,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
@@ -20,9 +21,7 @@ func TestUntrainedResidualIsTheRule(t *testing.T) {
 		a := checkpoint.Architecture{Encoder: encoder, Head: checkpoint.DQN, Hidden: 16, Features: []string{"base", "whole", "rule"},
 			Residual: true}
 		c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
-		if err := c.FollowRule(linear.Tuned("linear").ByName()); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, c.FollowRule(linear.Tuned("linear").ByName()))
 		for _, scenario := range []string{"small8", "lossy", "jobs", "large500"} {
 			if part := followed(t, c, scenario); part != 1 {
 				t.Errorf("%s: the scores are the rule's in %v of the decisions", scenario, part)
@@ -35,9 +34,7 @@ func TestUntrainedResidualIsTheRule(t *testing.T) {
 func TestShippedNetworksFollowTheRuleOnLargeClusters(t *testing.T) {
 	for _, name := range []string{"gnn", "dqn", "acgnn", "acdqn"} {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for scenario, want := range map[string]float64{"large500": 1, "jobs": 0} {
 			if part := followed(t, c, scenario); part != want {
 				t.Errorf("%s on %s: the scores are the rule's in %v of the decisions, want %v", name, scenario, part, want)
@@ -51,20 +48,12 @@ func followed(t *testing.T, c *checkpoint.Checkpoint, scenario string) float64 {
 	t.Helper()
 	rule := linear.Tuned("linear")
 	net, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	s, err := eval.Find(scenario)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	env, err := sim.New(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(1); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(1))
 	p := neural.New("residual", net, nil)
 	same, all := 0., 0.
 	for step := 0; !env.Done() && step < 1500; step++ {
@@ -74,12 +63,8 @@ func followed(t *testing.T, c *checkpoint.Checkpoint, scenario string) float64 {
 			continue
 		}
 		want, got := make([]float32, len(rows)), make([]float32, len(rows))
-		if err := rule.Score(env.Snapshot(), env.Pending(), rows, want); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Score(env.Snapshot(), env.Pending(), rows, got); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, rule.Score(env.Snapshot(), env.Pending(), rows, want))
+		fatal.If(t, p.Score(env.Snapshot(), env.Pending(), rows, got))
 		all++
 		differs := false
 		for i := range want {

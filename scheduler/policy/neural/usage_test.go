@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy/policytest"
 )
@@ -34,9 +35,7 @@ func TestKeptUsageIsExact(t *testing.T) {
 					encoder.Encode(s, pod, candidates) // as a learner between two decisions
 				}
 				got := encoder.EncodeSplit(s, pod, candidates)
-				if err := got.Validate(); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, got.Validate())
 				whole := encode.New(layout).Encode(s, pod, candidates)
 				width := layout.Split.Width()
 				for i, v := range candidates {
@@ -45,9 +44,7 @@ func TestKeptUsageIsExact(t *testing.T) {
 					}
 				}
 				out, err := net.NewSession().Score(whole, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				kept := policytest.Scores(t, old, s, pod, candidates)
 				policytest.Near(t, kept, policytest.Scores(t, New("new", net, nil), s, pod, candidates))
 				nearWithin(t, kept, out.Scores, 5e-5*largest(whole.CandidateX))

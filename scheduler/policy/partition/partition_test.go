@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/policytest"
 )
@@ -15,9 +16,7 @@ import (
 func named(t *testing.T, rule string, m Mix) *Policy {
 	t.Helper()
 	f, _, err := Find(rule)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return f("mig:"+rule, m, nil)
 }
 
@@ -101,13 +100,9 @@ func TestFragmentation(t *testing.T) {
 // A file of values can be read again, and gives the same policy.
 func TestFile(t *testing.T) {
 	b, err := learned().Marshal("again")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	path := filepath.Join(t.TempDir(), "mine.json")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, b, 0o600))
 	if got, want := named(t, path, MixOf(nil)), named(t, "value", MixOf(nil)); got.best != want.best {
 		t.Error("the choices differ")
 	}

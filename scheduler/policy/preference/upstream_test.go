@@ -24,6 +24,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/preference"
 )
 
@@ -37,9 +38,7 @@ const ownerLabel = "app"
 func upstream(t *testing.T, sees fwk.SharedLister) framework.Framework {
 	metrics.Register()
 	cfg, err := configlatest.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	profile := cfg.Profiles[0]
 	weights := map[string]int32{}
 	for _, p := range profile.Plugins.MultiPoint.Enabled {
@@ -59,15 +58,11 @@ func upstream(t *testing.T, sees fwk.SharedLister) framework.Framework {
 	for _, owner := range []string{"web", "db"} {
 		s := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: owner, Namespace: "default"},
 			Spec: v1.ServiceSpec{Selector: map[string]string{ownerLabel: owner}}}
-		if err := services.Add(s); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, services.Add(s))
 	}
 	f, err := fwkruntime.NewFramework(t.Context(), plugins.NewInTreeRegistry(), &profile,
 		fwkruntime.WithClientSet(client), fwkruntime.WithInformerFactory(informed), fwkruntime.WithSnapshotSharedLister(sees))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return f
 }
 
@@ -155,9 +150,7 @@ func TestSumsAreUpstreams(t *testing.T) {
 		var infos []fwk.NodeInfo
 		for _, row := range d.candidates {
 			info, err := sees.NodeInfos().Get(d.nodes[row].Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			infos = append(infos, info)
 		}
 		var want []int64

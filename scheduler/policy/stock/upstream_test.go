@@ -24,6 +24,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/policytest"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/stock/stocktest"
@@ -34,9 +35,7 @@ import (
 // file that we write for the profile: read and validated by upstream's loader.
 func upstream(t rapid.TB, p stock.Profile) framework.Framework {
 	text, err := stockconfig.Write(p, "a test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -63,9 +62,7 @@ func upstream(t rapid.TB, p stock.Profile) framework.Framework {
 	f, err := fwkruntime.NewFramework(context.Background(), plugins.NewInTreeRegistry(), &profile,
 		fwkruntime.WithClientSet(client), fwkruntime.WithInformerFactory(informers.NewSharedInformerFactory(client, 0)),
 		fwkruntime.WithSharedDRAManager(noDRA{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return f
 }
 
@@ -146,9 +143,7 @@ func TestSameAsUpstream(t *testing.T) {
 	}
 	for i, p := range profiles {
 		ours, err := stock.New("p", p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		their := upstream(t, p)
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/sim"
@@ -19,18 +20,14 @@ import (
 func scenario(t testing.TB, name string) sim.Config {
 	t.Helper()
 	s, err := eval.Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s.Config
 }
 
 func layout(t testing.TB, sets ...string) *feature.Layout {
 	t.Helper()
 	l, err := feature.NewLayout(sets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return l
 }
 
@@ -45,9 +42,7 @@ func arrays(n int, w feature.Widths, slots, rows int, graph bool) *vector.Arrays
 func open(t testing.TB, c sim.Config, o vector.Options) *vector.Vector {
 	t.Helper()
 	v, err := vector.New(c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return v
 }
 
@@ -77,18 +72,14 @@ func TestAgreesWithTheSimulator(t *testing.T) {
 			for _, s := range seeds {
 				singles = append(singles, newSingle(t, cfg, l, s))
 			}
-			if err := v.Reset(vector.Start{Seeds: seeds}, a); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, v.Reset(vector.Start{Seeds: seeds}, a))
 			rng, actions := rand.New(rand.NewPCG(1, 2)), make([]int64, n)
 			for range 150 {
 				for i, s := range singles {
 					s.compare(t, a, i, l.Widths)
 					actions[i] = s.choose(rng)
 				}
-				if err := v.Step(actions, a); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, v.Step(actions, a))
 				for i, s := range singles {
 					if reward := s.step(int(actions[i])); reward != a.Reward[i] {
 						t.Fatalf("reward %v, want %v", a.Reward[i], reward)
@@ -107,12 +98,8 @@ type single struct {
 
 func newSingle(t *testing.T, c sim.Config, l *feature.Layout, seed uint64) *single {
 	env, err := sim.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.Reset(seed); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, env.Reset(seed))
 	s := &single{env, encode.New(l)}
 	s.encoder.Know(env.Typical())
 	return s
@@ -201,18 +188,14 @@ func equal[T any](t *testing.T, what string, got, want []T) {
 func TestAutoreset(t *testing.T) {
 	v := open(t, scenario(t, "tiny"), vector.Options{Count: 3, Autoreset: true})
 	a, actions := arrays(3, feature.Widths{}, 0, 3*v.Slots(), false), make([]int64, 3)
-	if err := v.Reset(vector.Start{Seeds: []uint64{10, 20, 30}}, a); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, v.Reset(vector.Start{Seeds: []uint64{10, 20, 30}}, a))
 	episodes, before := 0, slices.Clone(a.Terminated)
 	for range 200 {
 		for i := range actions {
 			actions[i] = int64(slices.Index(a.Mask[a.CandidateOffsets[i]:a.CandidateOffsets[i+1]], 1))
 		}
 		seed := slices.Clone(a.Seed)
-		if err := v.Step(actions, a); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, v.Step(actions, a))
 		for i, over := range before {
 			if over == 1 && (a.Reward[i] != 0 || a.Decisions[i] != 0 || a.Seed[i] <= seed[i]) {
 				t.Fatalf("environment %d after its end: %+v", i, a.Results)
@@ -246,9 +229,7 @@ func TestErrors(t *testing.T) {
 	}
 	want(v.Step([]int64{0, 0}, a), "call reset first")
 	want(v.Reset(vector.Start{}, a), "needs a seed")
-	if err := v.Reset(vector.Start{Seeds: []uint64{1, 2}}, a); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, v.Reset(vector.Start{Seeds: []uint64{1, 2}}, a))
 	want(v.Step([]int64{0}, a), "1 actions for 2")
 	want(v.Step([]int64{0, 99}, a), "environment 1: seed 2: action 99 is none of")
 	want(v.Step([]int64{-1, 0}, a), "none of")
@@ -259,9 +240,7 @@ func TestErrors(t *testing.T) {
 	}
 	a.CandidateX = a.CandidateX[:7]
 	want(v.Observe(a), "candidate_x has 7 elements, want")
-	if err := v.Close(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, v.Close())
 	want(v.Close(), "closed")
 	want(v.Observe(a), "closed")
 }
@@ -282,16 +261,12 @@ func BenchmarkStep(b *testing.B) {
 					for i := range seeds {
 						seeds[i] = uint64(i+1) << 32
 					}
-					if err := v.Reset(vector.Start{Seeds: seeds, Skip: true}, a); err != nil {
-						b.Fatal(err)
-					}
+					fatal.If(b, v.Reset(vector.Start{Seeds: seeds, Skip: true}, a))
 					for b.Loop() {
 						for i := range actions {
 							actions[i] = int64(slices.Index(a.Mask[i*a.Slots:(i+1)*a.Slots], 1))
 						}
-						if err := v.Step(actions, a); err != nil {
-							b.Fatal(err)
-						}
+						fatal.If(b, v.Step(actions, a))
 					}
 					b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "steps/s")
 				})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
@@ -213,9 +214,7 @@ func beginOf(i int) time.Time { return t0.Add(time.Duration(i) * 2 * time.Hour) 
 func summary(t *testing.T, dir string, begin time.Time) (out []string) {
 	t.Helper()
 	r, err := record.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	sec := func(ms int64) int64 { return ms/1000 - begin.Unix() }
 	pods, err := r.Pods()
 	for _, p := range pods {
@@ -254,9 +253,7 @@ func checkCases(t *testing.T, client *promapi.Client) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "r.record")
 			w, err := record.Create(dir, record.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			conf := config(client, w)
 			conf.From, conf.To = beginOf(i), beginOf(i).Add(10*time.Minute)
 			if c.chunk > 0 {
@@ -272,9 +269,7 @@ func checkCases(t *testing.T, client *promapi.Client) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			rows := summary(t, dir, beginOf(i))
 			if d := cmp.Diff(soundRecord, rows); c.same && d != "" {
 				t.Error(d)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 )
@@ -36,13 +37,9 @@ func TestHistoryErrors(t *testing.T) {
 			_, _ = w.Write([]byte(answer.body))
 		}))
 		client, err := promapi.New(promapi.Server{Address: s.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		w, err := record.Create(t.TempDir(), record.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		c := config(client, w)
 		c.Usage = 0
 		_, err = Read(t.Context(), c)
@@ -61,9 +58,7 @@ func TestHistoryErrors(t *testing.T) {
 	}))
 	defer silent.Close()
 	client, err := promapi.New(promapi.Server{Address: silent.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer client.HTTP.CloseIdleConnections()
 	late := config(client, nil)
 	late.Patience = time.Millisecond

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/history/historytest"
@@ -65,9 +66,7 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "r.record")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	got, err := Read(t.Context(), config(client, w))
 	if err != nil || got.Nodes != 2 || got.Pods != 5 {
 		t.Fatalf("%+v, %v", got, err)
@@ -77,9 +76,7 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 	}
 	checkRows(t, dir)
 	r, err := record.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	runs, err := r.Runs()
 	if d := cmp.Diff([]record.Run{{ID: "1", Source: "prometheus", From: ms(0), To: ms(3600), Program: "test"}}, runs,
 		cmpopts.IgnoreFields(record.Run{}, "Missing")); err != nil || d != "" {
@@ -95,9 +92,7 @@ func checkRecord(t *testing.T, client *promapi.Client) {
 func checkRows(t *testing.T, dir string) {
 	t.Helper()
 	r, err := record.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pods, err := r.Pods()
 	if d := cmp.Diff(wantPods(), pods, cmpopts.SortSlices(func(a, b record.Pod) bool { return a.UID < b.UID })); err != nil || d != "" {
 		t.Errorf("%v: %s", err, d)
@@ -152,9 +147,7 @@ func TestHistoryIsCutOff(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "r.record")
 		leg := func(change func(*Config)) error {
 			w, err := record.Create(dir, record.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			conf := config(clientOf(t, s.URL), w)
 			change(&conf)
 			_, err = Read(t.Context(), conf)
@@ -181,9 +174,7 @@ func TestHistoryIsCutOff(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", c.query, earlier, err)
 		}
 		r, err := record.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		runs, err := r.Runs()
 		if err != nil || len(runs) != 1 || runs[0].To != ms(c.reached) || !strings.HasPrefix(runs[0].Missing, "affinity") {
 			t.Errorf("%s: runs %+v, %v", c.query, runs, err)
@@ -213,9 +204,7 @@ func (f *full) Flush() (record.Flushed, error) {
 // A full disk is not reported as Prometheus' fault.
 func TestHistoryOnAFullDisk(t *testing.T) {
 	w, err := record.Create(filepath.Join(t.TempDir(), "r.record"), record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	_, err = Read(t.Context(), config(clientOf(t, historytest.Server(t, nil).URL), &full{w, 1}))
 	var unanswered Unanswered
 	if !errors.Is(err, errFull) || errors.As(err, &unanswered) ||
@@ -235,9 +224,7 @@ func TestResumeRefuses(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "r.record")
 		w, err := record.Create(dir, record.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		w.Pod(record.Pod{UID: "u"})
 		if run.ID != "" {
 			w.Run(run)

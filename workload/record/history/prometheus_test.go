@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record/history/historytest"
@@ -157,9 +158,7 @@ func program(t *testing.T, name string) string {
 		return path
 	}
 	path, err := filepath.Abs("../../../.cache/prometheus/usr/bin/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("prometheus is not installed: run make prometheus, or install Debian's package")
 	}
@@ -175,9 +174,7 @@ func installed(t *testing.T, past exposition) string {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	data := filepath.Join(dir, "data")
@@ -188,12 +185,8 @@ func installed(t *testing.T, past exposition) string {
 	c := exec.Command(program(t, "prometheus"), "--config.file="+write("c.yml", ""),
 		"--storage.tsdb.path="+data, "--storage.tsdb.retention.time=100y", "--web.listen-address=127.0.0.1:0")
 	log, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, c.Start())
 	t.Cleanup(func() {
 		_ = c.Process.Signal(os.Interrupt)
 		_ = c.Wait()
@@ -223,9 +216,7 @@ func awaitReady(t *testing.T, address string) {
 	defer client.CloseIdleConnections()
 	for {
 		r, err := client.Get(address + "/-/ready")
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusOK {
 			return
@@ -308,9 +299,7 @@ func (k *tape) check(t *testing.T, file string) {
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
-	if err := e.Encode(k.kept); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, e.Encode(k.kept))
 	golden.Check(t, file, oneLineASeries(out.String()))
 }
 
@@ -323,9 +312,7 @@ func oneLineASeries(text string) string {
 func clientOf(t *testing.T, url string) *promapi.Client {
 	t.Helper()
 	client, err := promapi.New(promapi.Server{Address: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	return client
 }

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/logging"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/scheduler/eval/testbed/inprocess"
@@ -67,9 +68,7 @@ var (
 func rulesOf(t *testing.T, role []byte) []rbacv1.PolicyRule {
 	t.Helper()
 	var r rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict(role, &r); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, yaml.UnmarshalStrict(role, &r))
 	return r.Rules
 }
 
@@ -110,13 +109,9 @@ func as(t *testing.T, b *testbed.Bed, may []rbacv1.PolicyRule, w *record.Writer)
 	config := rest.CopyConfig(b.REST)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guard{may, next} })
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	usage, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	said := &warnings{}
 	f := observe.NewFollower(observe.Config{Out: w, Now: func() int64 { return time.Now().UnixMilli() }})
 	return New(Config{Client: client, Usage: MetricsAPI(usage), Interval: time.Second, Follower: f, Warn: said.say, Sample: w.Sample}), said
@@ -166,9 +161,7 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "r")
 	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r, said := as(t, b, recorder, w)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -190,22 +183,14 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 		bind := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: nodes.Items[0].Name},
 		}
-		if err := pods.Bind(ctx, bind, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, pods.Bind(ctx, bind, metav1.CreateOptions{}))
 	}
 	until(ctx, t, "bindings", func() bool { return counts().Bound == 2 && counts().Waiting == 1 })
-	if err := pods.Delete(ctx, "goes", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Client.CoreV1().Nodes().Delete(ctx, nodes.Items[1].Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, pods.Delete(ctx, "goes", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}))
+	fatal.If(t, b.Client.CoreV1().Nodes().Delete(ctx, nodes.Items[1].Name, metav1.DeleteOptions{}))
 	until(ctx, t, "departures", func() bool { return counts().Ended == 1 && counts().Nodes == 2 })
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, <-ended)
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,13 +203,9 @@ func recordPods(ctx context.Context, t *testing.T, b *testbed.Bed) {
 func checkRecord(t *testing.T, dir, node, gone string) {
 	t.Helper()
 	r, err := record.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pods, err := r.Pods()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got []string
 	for _, p := range pods {
 		if p.Namespace == "default" {
@@ -252,9 +233,7 @@ func checkRecord(t *testing.T, dir, node, gone string) {
 func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	t.Helper()
 	w, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer w.Close() //nolint:errcheck // nothing is read
 	r, said := as(t, b, narrow, w)
 	running, stop := context.WithCancel(ctx)

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/promapi"
 	"gnnsched/scheduler/eval/testbed"
 	"gnnsched/workload/record"
@@ -57,9 +58,7 @@ func asking(t *testing.T, anonymise *record.Anonymiser, names ...string) (r *Rec
 func source(t *testing.T, url string) Prometheus {
 	t.Helper()
 	client, err := promapi.New(promapi.Server{Address: url})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(client.HTTP.CloseIdleConnections)
 	return Prometheus{Ask: client, Now: func() time.Time { return measured }}
 }
@@ -70,9 +69,7 @@ func never(t *testing.T) func() {
 
 func TestPrometheusMeasures(t *testing.T) {
 	names, err := record.NewAnonymiser(make([]byte, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := source(t, historytest.Server(t, nil).URL)
 	web := []record.Sample{
 		{Time: measured.UnixMilli(), Namespace: "shop", Name: "web", MilliCPU: 500, Memory: 1 << 20},

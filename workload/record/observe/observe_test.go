@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/record"
 )
 
@@ -132,9 +133,7 @@ func TestAbsurdAmounts(t *testing.T) {
 		"cpu": resource.MustParse("9E"), "memory": resource.MustParse("9E"), "nvidia.com/gpu": resource.MustParse("9E"),
 	}
 	w, err := record.Create(t.TempDir()+"/r", record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	f := NewFollower(Config{Out: w, Now: func() int64 { return 5 * second }})
 	f.Pod(p, true)
 	n := &corev1.Node{
@@ -306,9 +305,7 @@ const printed = `{"apiVersion":"v1","kind":"List","items":[
 func read(t *testing.T, text string, at int64) File {
 	t.Helper()
 	o, err := ReadObjects(strings.NewReader(text), "f")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return File{Objects: o, Path: "f", At: at}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload"
 	"gnnsched/workload/record"
 )
@@ -22,9 +23,7 @@ func TestArrivals(t *testing.T) {
 		{UID: "4", Name: "Never.Ran_", GPU: 2, Arrived: 40_000, Ended: 45_000, End: record.Deleted},
 	}
 	got, lacks, err := arrivals(pods)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	want := workload.Trace{
 		{At: 0, Lifetime: 60.5, Deployment: workload.Deployment{Name: "web", Replicas: 1, Shape: workload.Shape{
 			Requests: cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1}, Limits: cluster.Resources{MilliCPU: 1000},
@@ -78,9 +77,7 @@ func TestArrivalsWithAffinity(t *testing.T) {
 			map[string]string{"disk": "ssd"}, 1},
 	} {
 		got, lacks, err := arrivals([]record.Pod{{UID: "1", Name: "web", NodeSelector: `{"disk":"ssd"}`, Affinity: c.affinity}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(c.want, got[0].Deployment.Shape.NodeSelector); d != "" || lacks["node affinity"] != c.lacks {
 			t.Errorf("%s: lacks %v: %s", c.affinity, lacks, d)
 		}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/workload/trace/openb"
 	"gnnsched/workload/trace/openb/openbtest"
 )
@@ -86,17 +87,11 @@ func TestBoundHolds(t *testing.T) {
 func TestBoundOnTheTrace(t *testing.T) {
 	dir := openbtest.Dir(t)
 	nodes, err := openb.LoadNodes(filepath.Join(dir, openb.NodesFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	pods, err := openb.LoadPods(openb.PodsFile(dir, "default"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	arrivals, err := openb.Inflate(pods, 1.3, openb.GPUMilli(nodes), 42)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if b := openb.Bound(nodes, arrivals); b < 0.965 || b > 0.98 {
 		t.Errorf("%v", b)
 	} else {

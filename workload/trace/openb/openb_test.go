@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/workload"
 	"gnnsched/workload/trace/openb/openbtest"
@@ -21,22 +22,16 @@ import (
 func check(t *testing.T, name string, got any) {
 	t.Helper()
 	b, err := json.MarshalIndent(got, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	golden.Check(t, name, string(b)+"\n")
 }
 
 func TestGolden(t *testing.T) {
 	pods, err := LoadPods("testdata/pods.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	check(t, "pods.json", pods)
 	nodes, err := LoadNodes("testdata/nodes.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	check(t, "nodes.json", nodes)
 	if got := GPUMilli(nodes); got != 10_000 {
 		t.Errorf("the nodes have %d thousandths of a GPU", got)
@@ -131,9 +126,7 @@ func TestErrors(t *testing.T) {
 
 func TestTrace(t *testing.T) {
 	pods, err := LoadPods("testdata/pods.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	type row struct {
 		name         string
 		at, lifetime float64
@@ -191,9 +184,7 @@ func TestInflate(t *testing.T) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		again, _ := Inflate(pods, 1.3, capacity, seed)
 		if !slices.EqualFunc(got, again, func(a, b Pod) bool { return a.Name == b.Name }) {
 			t.Fatal("the same seed gave other arrivals")
@@ -258,9 +249,7 @@ func TestSample(t *testing.T) {
 // The published trace has the published numbers of nodes, GPUs and pods.
 func TestPublishedTrace(t *testing.T) {
 	nodes, err := LoadNodes(openbtest.File(t, "openb_node_list_gpu_node.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var cores int64
 	for _, n := range nodes {
 		cores += n.MilliCPU
@@ -300,9 +289,7 @@ func checkPlan(t workload.Trace) error {
 // name.
 func FuzzPods(f *testing.F) {
 	b, err := os.ReadFile("testdata/pods.csv")
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(string(b))
 	f.Add("name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,500,1024,1,250\n\"")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -314,9 +301,7 @@ func FuzzPods(f *testing.F) {
 			return
 		}
 		trace := Trace(pods)
-		if err := checkPlan(trace); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, checkPlan(trace))
 		for i, a := range trace {
 			if !(a.Lifetime > 0) || a.At < 0 || i > 0 && a.At < trace[i-1].At {
 				t.Fatalf("arrival %d is %+v", i, a)
@@ -328,9 +313,7 @@ func FuzzPods(f *testing.F) {
 // FuzzNodes checks that accepted nodes can hold pods, and that errors begin with the file name.
 func FuzzNodes(f *testing.F) {
 	b, err := os.ReadFile("testdata/nodes.csv")
-	if err != nil {
-		f.Fatal(err)
-	}
+	fatal.If(f, err)
 	f.Add(string(b), 2)
 	f.Fuzz(func(t *testing.T, text string, count int) {
 		nodes, err := readNodes(strings.NewReader(text), "f")

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 // lived returns a pod with one GPU and the given lifetime in seconds.
@@ -21,9 +23,7 @@ func TestDrawSteadyMeetsItsMeans(t *testing.T) {
 	pods := []Pod{lived("short", 100), lived("long", 900)}
 	const load, gpus, seconds = 0.8, 10_000, 2000
 	s, err := DrawSteady(pods, load, gpus*1000, seconds, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	near := func(what string, got, want, tolerance float64) {
 		t.Helper()
 		if math.Abs(got-want) > tolerance {
@@ -58,9 +58,7 @@ func TestDrawSteady(t *testing.T) {
 		}
 		seed, seconds := rapid.Uint64().Draw(t, "seed"), float64(rapid.IntRange(1, 300).Draw(t, "for"))
 		s, err := DrawSteady(pods, 1.05, 20_000, seconds, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if again, _ := DrawSteady(pods, 1.05, 20_000, seconds, seed); !reflect.DeepEqual(s, again) {
 			t.Fatal("the same seed gave another workload")
 		}
