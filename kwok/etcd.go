@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
 )
 
 const (
@@ -61,7 +60,7 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	e, err := openEtcd(c)
 	if err != nil {
 		cleanup()
-		hint := "if its data is damaged, delete it with `kwokcluster down --purge --dir " + quote.Shell(cl.dir.path) + "`"
+		hint := "if its data is damaged, delete it with `kwokcluster down --purge --dir " + exit.ShellLine(cl.dir.path) + "`"
 		if left := spaceLeft(cl.dir.path); left < etcdSpace { // etcd's own error does not say so
 			err = fmt.Errorf("no space left: %d MiB are free, %d are needed: %w", left>>20, etcdSpace>>20, err)
 			hint = "free some space, or choose another directory with --dir"

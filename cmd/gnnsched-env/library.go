@@ -19,7 +19,6 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy/wish"
@@ -138,9 +137,9 @@ func guarded(f func() error) (err error) {
 // episodeOf returns the seed of the first episode of an environment.
 func episodeOf(seed uint64, what int32) (uint64, error) {
 	if what == resetEvaluation {
-		return seed, seeds.CheckEvaluation(seed, 1)
+		return seed, sim.CheckEvaluationSeeds(seed, 1)
 	}
-	return seeds.TrainingEpisode(seed+1, 1), seeds.CheckTraining(seed + 1)
+	return sim.TrainingEpisode(seed+1, 1), sim.CheckTrainingSeed(seed + 1)
 }
 
 // request is a question to gnnsched_env_call.

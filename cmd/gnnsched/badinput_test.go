@@ -23,7 +23,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/server"
 )
@@ -269,7 +269,7 @@ func TestConfigExcludesFlags(t *testing.T) {
 	file := write(t, "config.yaml", []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"))
 	beside := []string{"config", "print-config", "bind-address", "port", "feature-gates"}
 	for _, variant := range server.Variants {
-		for _, f := range slices.Concat(runFlags(variant), flags.Scheduler(variant)) {
+		for _, f := range slices.Concat(runFlags(variant), learn.SchedulerFlags(variant)) {
 			name := f.Names()[0]
 			if slices.Contains(beside, name) {
 				continue

@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
@@ -52,13 +51,13 @@ func cleanCluster(c *ucli.Context) error {
 	r := &removal{
 		approval: approvalFor(c), scope: cleanup.Scope{Run: c.String("run"), Namespace: c.String("namespace")}, dryRun: c.Bool("dry-run"),
 		format: format, timeout: c.Duration("timeout"),
-		out: c.App.Writer, err: c.App.ErrWriter, terminal: progress.OnTerminal(),
+		out: c.App.Writer, err: c.App.ErrWriter, terminal: cli.OnTerminal(),
 	}
 	if err := r.validate(); err != nil {
 		return err
 	}
 	var closer io.Closer
-	if r.log, closer, err = cli.Log(c, "cleancluster", progress.OnTerminal()); err != nil {
+	if r.log, closer, err = cli.Log(c, "cleancluster", cli.OnTerminal()); err != nil {
 		return err
 	}
 	defer closer.Close()
@@ -118,7 +117,7 @@ func (r *removal) run(ctx context.Context) error {
 	}
 	r.cleaner.Force = nodes.Simulated()
 	start := time.Now()
-	view := progress.New(r.err, r.terminal, r.log)
+	view := cli.NewBar(r.err, r.terminal, r.log)
 	found.Namespaces, err = removeAll(ctx, r.cleaner, r.scope, patience{r.timeout, "--timeout"}, view)
 	view.Close()
 	if err != nil {
@@ -156,7 +155,7 @@ type patience struct {
 }
 
 // removeAll removes the scope and shows its progress. It gives up when nothing was removed for the limit.
-func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, p patience, view *progress.Bar) ([]cleanup.Namespace, error) {
+func removeAll(ctx context.Context, c *cleanup.Client, s cleanup.Scope, p patience, view *cli.Bar) ([]cleanup.Namespace, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(p.limit, func() { cancel(fmt.Errorf("nothing was removed for %s %v", p.name, p.limit)) })

@@ -18,8 +18,8 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -89,7 +89,7 @@ func runKtop(c *ucli.Context) error {
 		cfg.Out = os.Stdout // the view draws in ASCII itself
 	}
 	cfg.Log = klog.Background()
-	cfg.Explain = func(r record.Record) (string, error) {
+	cfg.Explain = func(r decision.Record) (string, error) {
 		var text strings.Builder
 		err := explain.Write(&text, r, "")
 		return text.String(), err
@@ -160,10 +160,12 @@ func ktopAsk(c *ucli.Context, cfg *top.Config) error {
 type noAsker struct{ err error }
 
 // Last implements state.Asker.
-func (a noAsker) Last(context.Context, record.Query) ([]record.Record, error) { return nil, a.err }
+func (a noAsker) Last(context.Context, decision.Query) ([]decision.Record, error) { return nil, a.err }
 
 // Learning implements state.Asker.
-func (a noAsker) Learning(context.Context) (course.Samples, error) { return course.Samples{}, a.err }
+func (a noAsker) Learning(context.Context) (learningcurve.Samples, error) {
+	return learningcurve.Samples{}, a.err
+}
 
 // Shadow implements state.Asker.
 func (a noAsker) Shadow(context.Context) (shadow.Live, error) { return shadow.Live{}, a.err }

@@ -9,7 +9,6 @@ import (
 
 	"gnnsched/cmd/internal/compare"
 	"gnnsched/cmd/internal/convert"
-	"gnnsched/cmd/internal/doctor"
 	"gnnsched/cmd/internal/plan"
 	"gnnsched/cmd/internal/trial"
 	"gnnsched/cmd/internal/work"
@@ -23,7 +22,7 @@ func init() {
 	laboratory = func() []*ucli.Command {
 		return []*ucli.Command{
 			trial.Eval(), work.Command(episodes), trial.Bench(version), trial.Tune(version), compare.Command(), convert.Command(),
-			plan.Command(), trial.Demo(), deployCommand(), cli.Manual(), doctor.Command(),
+			plan.Command(), trial.Demo(), deployCommand(), cli.Manual(), doctorCommand(),
 			soakCommand(),
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/server"
@@ -46,7 +45,7 @@ func (w initialWeights) save() error {
 // learning makes a profile learn if the flags ask for it. It returns the weights to save before the scheduler starts, or nil if their file
 // exists.
 func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeights, error) {
-	if err := flags.CheckScheduler(c, variant); err != nil || !c.Bool(flags.Learn) {
+	if err := learn.CheckScheduler(c, variant); err != nil || !c.Bool(learn.Learn) {
 		return nil, err
 	}
 	if p.Policy != "" {
@@ -58,7 +57,7 @@ func learning(c *ucli.Context, p *server.Profile, variant string) (*initialWeigh
 		}
 		p.Checkpoint = filepath.Join(c.String("log-dir"), "run"+p.Variant+"-learned.safetensors")
 	}
-	start, fresh, err := flags.Start(c, p.Checkpoint, p.Variant)
+	start, fresh, err := learn.StartFromFlags(c, p.Checkpoint, p.Variant)
 	if hinted := new(exit.Error); err != nil && !errors.As(err, &hinted) || err == nil && !fresh {
 		_, err = neural.Load(p.Checkpoint)
 	}
@@ -93,5 +92,5 @@ func trainerCommand(c *ucli.Context, p *server.Profile, variant string) ([]strin
 	if dir := c.String("log-dir"); dir != "" {
 		out = append(out, "--events", filepath.Join(dir, "run"+p.Variant+"-online"))
 	}
-	return append(out, flags.TrainerArguments(c, variant)...), nil
+	return append(out, learn.TrainerArguments(c, variant)...), nil
 }

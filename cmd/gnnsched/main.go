@@ -11,20 +11,17 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/defrag"
+	"gnnsched/cmd/internal/convert"
 	"gnnsched/cmd/internal/explain"
-	"gnnsched/cmd/internal/record"
-	"gnnsched/cmd/internal/serve"
 	"gnnsched/cmd/internal/shadow"
 	"gnnsched/cmd/internal/web"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
-	usageflags "gnnsched/scheduler/usage/flags"
 )
 
 // version is set by the linker.
@@ -42,8 +39,8 @@ var laboratory = func() []*ucli.Command { return nil }
 func commands() []*ucli.Command {
 	return slices.Concat(runCommands(),
 		[]*ucli.Command{
-			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), record.Command(), serve.Command(), shadow.Command(),
-			defrag.Command(),
+			ktopCommand(), runsimCommand(), cleanclusterCommand(), explain.Command(), convert.RecordCommand(), serveCommand(), shadow.Command(),
+			defragCommand(),
 		},
 		laboratory(), []*ucli.Command{healthcheckCommand(), completionCommand()})
 }
@@ -101,8 +98,8 @@ func runCommands() []*ucli.Command {
 				"   run" + v + " --blend PodTopologySpread=2,NodeAffinity=2 # add scores of upstream plugins\n" +
 				"   run" + v + " --policy crane-dynamic --usage metrics.k8s.io # score by measured usage\n" +
 				"   run" + v + " --policy greedy:traffic --traffic network.yaml # near the pods that a pod talks to",
-			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageflags.Flags(),
-				shadow.Flags(), shareFlags(), web.Flags(), flags.Scheduler(v), cli.LogFlags())...),
+			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageFlags(),
+				shadow.Flags(), shareFlags(), web.Flags(), learn.SchedulerFlags(v), cli.LogFlags())...),
 				cli.Group{Flags: "shadow share learn"},
 				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score " +
 					"kube-api-qps feature-gates"},
@@ -110,7 +107,7 @@ func runCommands() []*ucli.Command {
 				cli.Group{Heading: "GPUs and traffic", Flags: "workload traffic"},
 				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
 				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-default decision-events"},
-				cli.Group{Heading: "measured usage", Flags: cli.Names(usageflags.Flags())}),
+				cli.Group{Heading: "measured usage", Flags: cli.Names(usageFlags())}),
 			Action: cli.FlagsOnly(func(c *ucli.Context) error { return runScheduler(c, v) }),
 		})
 	}

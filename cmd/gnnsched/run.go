@@ -21,7 +21,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/traffic"
@@ -30,7 +30,6 @@ import (
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/server"
 	watcher "gnnsched/scheduler/shadow"
-	usageflags "gnnsched/scheduler/usage/flags"
 	"gnnsched/workload/trace/openb"
 )
 
@@ -71,7 +70,7 @@ func runScheduler(c *ucli.Context, variant string) error {
 		return err
 	}
 	defer done()
-	endpoint.Recording.Course, endpoint.Recording.Canaries = plugin.NewCourse(clock.RealClock{}), &canary.Reports{}
+	endpoint.Recording.Curves, endpoint.Recording.Canaries = plugin.NewCurveSampler(clock.RealClock{}), &canary.Reports{}
 	stop, err := web.Serve(c, web.Shown{Title: r.title(rest.Host), Client: client, Recording: endpoint.Recording})
 	if err != nil {
 		return err
@@ -140,7 +139,7 @@ func (r request) begins() string {
 var configFlags = append([]string{
 	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "traffic", "deadline",
 	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
-}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageflags.Flags(), shareFlags()))), flags.SchedulerNames())...)
+}, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageFlags(), shareFlags()))), learn.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
 	r := request{target: cli.Target(c)}
@@ -207,7 +206,7 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	if cfg.Profiles, err = profiles(c, variant); err != nil {
 		return cfg, err
 	}
-	measured, err := usageflags.Config(c)
+	measured, err := usageConfig(c)
 	if err != nil {
 		return cfg, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/cluster"
@@ -124,14 +123,14 @@ func runSim(c *ucli.Context) error {
 		}
 		return printPlan(c, source, plan, driver.Room{})
 	}
-	log, closer, err := cli.Log(c, "runsim", progress.OnTerminal())
+	log, closer, err := cli.Log(c, "runsim", cli.OnTerminal())
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
 	s := &simulation{
 		seed: source.Seed, csv: csv, csvNamed: c.IsSet("csv"), format: format, cleanup: c.Bool("cleanup"),
-		approval: approvalFor(c), terminal: progress.OnTerminal(),
+		approval: approvalFor(c), terminal: cli.OnTerminal(),
 		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
 			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),

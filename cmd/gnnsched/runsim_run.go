@@ -11,7 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/workload/cleanup"
 	"gnnsched/workload/driver"
@@ -52,7 +52,7 @@ func (s *simulation) run(ctx context.Context) (err error) {
 		s.log.Warn().Err(err).Msg("what is deployed is not recorded; choose a file with --csv")
 		s.csv = ""
 	}
-	view := progress.New(s.err, s.terminal, s.log)
+	view := cli.NewBar(s.err, s.terminal, s.log)
 	s.config.Progress = func(p driver.Progress) {
 		view.Show(p.Done, fmt.Sprint(p.Fill, p.Phase), p.String())
 	}
@@ -104,7 +104,7 @@ func (s *simulation) after(ctx context.Context, sum driver.Summary) error {
 		return nil
 	}
 	// Clean up after Ctrl-C too. A second Ctrl-C ends the program.
-	view := progress.New(s.err, s.terminal, s.log)
+	view := cli.NewBar(s.err, s.terminal, s.log)
 	defer view.Close()
 	scope := cleanup.Scope{Run: s.config.RunID, Namespace: s.config.Namespace}
 	if s.config.Replay != nil { // it has several namespaces, and priority classes

@@ -11,7 +11,6 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy/linear"
 )
@@ -296,7 +295,7 @@ func TestTuneOnRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+quote.Shell(dir)) || strings.Contains(c, "--scenario") {
+	if c := p.Tuning.Command; !strings.Contains(c, "--trace "+exit.ShellLine(dir)) || strings.Contains(c, "--scenario") {
 		t.Errorf("command %s", c)
 	}
 	if code, _, errs := run(t, "gnnsched", "tune", "linear", "--trace", dir, "--scenario", "mixed"); code != exit.Usage ||

@@ -9,7 +9,7 @@ import (
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/tensorboard"
-	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/value"
 )
 
@@ -49,9 +49,9 @@ func onlineFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "init", Usage: "`FILE` with the weights to start from; learned weights go into the same file, " +
 			"or that of --out, where a later start goes on. Default: --out, at first the shipped network of --variant"},
 	}
-	out = append(out, flags.Online()...)
+	out = append(out, learn.OnlineFlags()...)
 	for _, f := range out {
-		flags.Group(f, "with --online")
+		learn.GroupFlag(f, "with --online")
 	}
 	return out
 }

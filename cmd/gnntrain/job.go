@@ -11,7 +11,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
 	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -21,7 +20,7 @@ func newJob(c *ucli.Context) (learn.Job, error) {
 	if err != nil {
 		return j, exit.New(exit.Usage, err, "see gnntrain --help, and gnntrain --print-config for a file to start from")
 	}
-	flags.Apply(c, &j.Config)
+	learn.ApplyFlags(c, &j.Config)
 	if name := c.String("scenario"); name != "" {
 		if j.Environment, err = learn.EnvironmentByName(name); err != nil {
 			return j, exit.New(exit.Usage, fmt.Errorf("--scenario: %w", err), "")
@@ -69,7 +68,7 @@ func read(c *ucli.Context) (learn.Job, error) {
 
 // resumedJob returns the run of a state file and its job. Flags must not change the job.
 func resumedJob(c *ucli.Context, path string) (*run.State, learn.Job, error) {
-	s, err := loadState(c, path, append(flags.Names(), "config", "scenario", "trace", "start"))
+	s, err := loadState(c, path, append(learn.FlagNames(), "config", "scenario", "trace", "start"))
 	if err != nil {
 		return nil, learn.Job{}, err
 	}

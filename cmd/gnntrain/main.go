@@ -13,7 +13,7 @@ import (
 	"gnnsched/cmd/internal/work"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn"
 )
 
 // commit is set by the linker.
@@ -38,7 +38,7 @@ func app() *ucli.App {
 			"   gnntrain --print-config >my.yaml && gnntrain --config my.yaml --out my.safetensors\n" +
 			"   rungnn --checkpoint my.safetensors        # schedules with the trained network",
 		Commands: append(commands(), cli.Manual()),
-		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), flags.All()),
+		Flags: cli.Grouped(slices.Concat(runFlags(), work.Flags(), onlineFlags(), learn.Flags()),
 			cli.Group{Flags: "steps seed teacher online"},
 			cli.Group{Heading: "files and progress", Flags: "events progress log-scrolling"},
 			cli.Group{Heading: "on several processes or machines", Flags: work.FlagNames},

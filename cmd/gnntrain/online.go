@@ -21,10 +21,9 @@ import (
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn"
-	"gnnsched/scheduler/learn/flags"
 	"gnnsched/scheduler/learn/online"
 	"gnnsched/scheduler/learn/run"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/policy/neural"
 )
 
@@ -68,7 +67,7 @@ func learnOnline(c *ucli.Context) (err error) {
 	}
 	t.Note = func(line string) { fmt.Fprintln(os.Stderr, line) }
 	t.State = out + ".online"
-	t.Guard = online.Guard{Tolerance: c.Float64(flags.Tolerance), Patience: guardPatience}
+	t.Guard = online.Guard{Tolerance: c.Float64(learn.Tolerance), Patience: guardPatience}
 	if t.Guard.Exam, err = guardExam(c, job); err != nil {
 		return err
 	}
@@ -149,7 +148,7 @@ func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, jo
 	if err != nil {
 		return nil, learn.Job{}, err
 	}
-	job, err = flags.OnlineJob(c, start)
+	job, err = learn.OnlineJobFromFlags(c, start)
 	if err != nil {
 		return nil, job, exit.New(exit.Usage, err, "see gnntrain --help; or train a network with this version's gnntrain")
 	}
@@ -158,13 +157,13 @@ func onlineStart(c *ucli.Context, from string) (start *checkpoint.Checkpoint, jo
 
 // guardExam returns the episodes on which the guard judges networks; nil for none.
 func guardExam(c *ucli.Context, job learn.Job) (online.Exam, error) {
-	n := c.Int(flags.GuardEpisodes)
+	n := c.Int(learn.GuardEpisodes)
 	if n == 0 {
 		return nil, nil
 	}
 	held, err := run.NewHeldOut(job.Evaluation(), n)
 	if err != nil {
-		return nil, exit.New(exit.Usage, err, fmt.Sprintf("switch the episodes off with --%s 0", flags.GuardEpisodes))
+		return nil, exit.New(exit.Usage, err, fmt.Sprintf("switch the episodes off with --%s 0", learn.GuardEpisodes))
 	}
 	return online.HeldOut{HeldOut: held, Unscheduled: job.Unscheduled}, nil
 }
@@ -188,10 +187,10 @@ func (r *onlineReport) progress(p online.Progress) {
 		tag   string
 		value float64
 	}{
-		{course.Reward, p.Reward}, {course.Cost, p.Cost}, {course.Loss, p.Loss}, {course.GradientNorm, p.Norm},
+		{learningcurve.Reward, p.Reward}, {learningcurve.Cost, p.Cost}, {learningcurve.Loss, p.Loss}, {learningcurve.GradientNorm, p.Norm},
 		{"missing_steps", float64(p.Lost)}, {"stale_steps", float64(p.Stale)},
 		{"overruled_steps", float64(p.Overruled)},
-		{course.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
+		{learningcurve.Passed, float64(p.Passed)}, {"kept_back", float64(p.KeptBack)}, {"eval_total", p.Score}, {"eval_limit", p.Limit},
 	} {
 		r.run.Scalar("online/"+s.tag, step, s.value)
 	}
@@ -208,14 +207,14 @@ func reportOf(p online.Progress) experience.Report {
 		Figures: map[string]float64{},
 	}
 	if p.Steps > 1 { // a step's reward is known when the next one comes
-		r.Figures[course.Reward], r.Figures[course.Cost] = p.Reward, p.Cost
+		r.Figures[learningcurve.Reward], r.Figures[learningcurve.Cost] = p.Reward, p.Cost
 	}
 	if p.Updates > 0 {
-		r.Figures[course.Loss], r.Figures[course.GradientNorm] = p.Loss, p.Norm
+		r.Figures[learningcurve.Loss], r.Figures[learningcurve.GradientNorm] = p.Loss, p.Norm
 		maps.Copy(r.Figures, p.Figures)
 	}
 	if p.Score != 0 { // it is 0 without episodes, and of a network that is not finite
-		r.Figures[course.Score], r.Figures[course.ScoreLimit] = p.Score, p.Limit
+		r.Figures[learningcurve.Score], r.Figures[learningcurve.ScoreLimit] = p.Score, p.Limit
 	}
 	return r
 }

@@ -22,7 +22,7 @@ import (
 	"gnnsched/internal/tensorboard"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/learn/flags"
+	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 )
@@ -78,7 +78,7 @@ func trainOnline(t *testing.T, stream []byte, args ...string) (code int, stderr 
 	var errs bytes.Buffer
 	app := &ucli.App{
 		Name: "gnntrain", ErrWriter: &errs, Action: learnOnline,
-		Flags: slices.Concat(runFlags(), onlineFlags(), flags.All()),
+		Flags: slices.Concat(runFlags(), onlineFlags(), learn.Flags()),
 	}
 	code = cli.RunContext(context.Background(), app, append([]string{"gnntrain", "--online"}, args...))
 	return code, errs.String()
@@ -139,7 +139,7 @@ func TestOnlineStopsAtSignal(t *testing.T) {
 		signal()
 	}()
 	var errs bytes.Buffer
-	app := &ucli.App{Name: "gnntrain", ErrWriter: &errs, Action: learnOnline, Flags: slices.Concat(runFlags(), onlineFlags(), flags.All())}
+	app := &ucli.App{Name: "gnntrain", ErrWriter: &errs, Action: learnOnline, Flags: slices.Concat(runFlags(), onlineFlags(), learn.Flags())}
 	if code := cli.RunContext(ctx, app, []string{"gnntrain", "--online", "--init", file, "--batch-size", "16", "--update-frequency",
 		"2"}); code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs.String())

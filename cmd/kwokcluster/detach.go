@@ -8,7 +8,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 )
 
@@ -58,7 +57,7 @@ func openOutput(c *ucli.Context) (*os.File, error) {
 // downLine is the command that stops the cluster.
 func downLine(c *ucli.Context) string {
 	if d := c.String("dir"); d != "" {
-		return "kwokcluster down --dir " + quote.Shell(d)
+		return "kwokcluster down --dir " + exit.ShellLine(d)
 	}
 	return "kwokcluster down"
 }

@@ -18,7 +18,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/golden"
-	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 )
 
@@ -217,9 +216,9 @@ func TestDetached(t *testing.T) {
 	logs, copies := filepath.Join(t.TempDir(), "logs"), filepath.Join(t.TempDir(), "copies")
 	code, stdout, stderr := runProcess(t, "up", "--dir", dir, "--nodes", "3", "--detach", "--log-dir", logs, "--kubeconfig-out",
 		filepath.Join(copies, "a"), "--kubeconfig-out", filepath.Join(copies, "b"))
-	if code != exit.OK || stdout != "export KUBECONFIG="+quote.Shell(filepath.Join(dir, "kubeconfig"))+
+	if code != exit.OK || stdout != "export KUBECONFIG="+exit.ShellLine(filepath.Join(dir, "kubeconfig"))+
 		"\n" || !strings.Contains(stderr, "4 nodes") ||
-		!strings.Contains(stderr, "`kwokcluster down --dir "+quote.Shell(dir)+"` stops it") ||
+		!strings.Contains(stderr, "`kwokcluster down --dir "+exit.ShellLine(dir)+"` stops it") ||
 		!strings.Contains(stderr, "context gnnsched-kwok-cluster-") {
 		t.Fatalf("up: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 )
 
@@ -53,7 +52,7 @@ func notReady(s kwok.State) error {
 	unreachable := func(hint, format string, a ...any) error {
 		return exit.New(exit.Unreachable, fmt.Errorf(format, a...), hint)
 	}
-	in := quote.Shell(s.Dir)
+	in := exit.ShellLine(s.Dir)
 	switch s.Phase {
 	case kwok.Ready:
 		return nil

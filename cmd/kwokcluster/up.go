@@ -18,7 +18,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
-	"gnnsched/internal/quote"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/workload/record"
@@ -320,7 +319,7 @@ func (m readyMessage) print(c *ucli.Context, next string) {
 
 // exportKubeconfig prints a command for the shell to evaluate.
 func exportKubeconfig(c *ucli.Context, path string) {
-	fmt.Fprintf(cli.Aside(c), "export KUBECONFIG=%s\n", quote.Shell(path))
+	fmt.Fprintf(cli.Aside(c), "export KUBECONFIG=%s\n", exit.ShellLine(path))
 }
 
 // logPath returns the path of a file in the log directory of a cluster in the background.

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/layer"
 )
 
 // Encoder is how node states become embeddings.
@@ -149,30 +148,30 @@ func (a Architecture) Validate() error {
 
 // Layers lists the layers of the network; of one on GPUGraph with actor and critic those of the critic. The architecture must
 // be valid.
-func (a Architecture) Layers() []layer.Layer {
+func (a Architecture) Layers() []Layer {
 	switch {
 	case a.Graph != GPUGraph:
-		w, parts := a.widths(), layer.Parts{Messages: a.Encoder == GNN}
-		parts.Paths = w[layer.Path] > 0
+		w, parts := a.widths(), parts{Messages: a.Encoder == GNN}
+		parts.Paths = w[Path] > 0
 		if a.Residual {
-			parts.Residual = w[layer.Candidate]
+			parts.Residual = w[Candidate]
 		}
-		return layer.Candidates(a.Hidden, parts)
+		return candidateLayers(a.Hidden, parts)
 	case a.Encoder == Linear:
-		return layer.Linear("")
+		return linearLayers("")
 	}
-	return layer.Nodes(a.Hidden, a.Encoder == GNN, "")
+	return nodeLayers(a.Hidden, a.Encoder == GNN, "")
 }
 
 // Actor lists the layers of the actor in a network on GPUGraph with actor and critic; none in other networks.
-func (a Architecture) Actor() []layer.Layer {
+func (a Architecture) Actor() []Layer {
 	switch {
 	case a.Graph != GPUGraph || a.Head != ActorCritic:
 		return nil
 	case a.Encoder == Linear:
-		return layer.Linear(ActorPrefix)
+		return linearLayers(ActorPrefix)
 	}
-	return layer.Nodes(a.Hidden, a.Encoder == GNN, ActorPrefix)
+	return nodeLayers(a.Hidden, a.Encoder == GNN, ActorPrefix)
 }
 
 // ActorPrefix begins the names of the actor's parameters in a network on the GPU graph with actor and
@@ -180,27 +179,27 @@ func (a Architecture) Actor() []layer.Layer {
 const ActorPrefix = "actor."
 
 // Params lists the parameters in a fixed order. The architecture must be valid.
-func (a Architecture) Params() []layer.Param {
+func (a Architecture) Params() []Param {
 	w := a.widths()
-	return append(layer.Params(a.Layers(), w), layer.Params(a.Actor(), w)...)
+	return append(params(a.Layers(), w), params(a.Actor(), w)...)
 }
 
 // Inputs returns the features that the network reads, by the kind of vertex. The architecture must be valid.
-func (a Architecture) Inputs() map[layer.Kind][]feature.Feature {
+func (a Architecture) Inputs() map[Kind][]feature.Feature {
 	l, err := a.Layout()
 	if err != nil {
 		panic(err)
 	}
-	return map[layer.Kind][]feature.Feature{
-		layer.Node: feature.List(l.Node), layer.Group: feature.List(l.Group), layer.Pod: feature.List(l.Pod),
-		layer.Cluster: feature.List(l.Cluster), layer.Candidate: feature.List(l.Candidate), layer.Path: feature.List(l.Path),
-		layer.Device: make([]feature.Feature, feature.DeviceKnots), // only on GPUGraph
+	return map[Kind][]feature.Feature{
+		Node: feature.List(l.Node), Group: feature.List(l.Group), Pod: feature.List(l.Pod),
+		Cluster: feature.List(l.Cluster), Candidate: feature.List(l.Candidate), Path: feature.List(l.Path),
+		Device: make([]feature.Feature, feature.DeviceKnots), // only on GPUGraph
 	}
 }
 
 // widths returns the numbers of features.
-func (a Architecture) widths() layer.Widths {
-	w := layer.Widths{}
+func (a Architecture) widths() widths {
+	w := widths{}
 	for kind, list := range a.Inputs() {
 		w[kind] = len(list)
 	}

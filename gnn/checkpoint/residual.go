@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/layer"
 )
 
 // ruleWeights names the weights of the rule that a residual is.
@@ -23,7 +22,7 @@ func (c *Checkpoint) FollowRule(weights map[string]float64) error {
 	if !c.Manifest.Architecture.Residual {
 		return fmt.Errorf("the network has no residual")
 	}
-	features := c.Manifest.Architecture.Inputs()[layer.Candidate]
+	features := c.Manifest.Architecture.Inputs()[Candidate]
 	for name, w := range c.Weights {
 		if name == "score.weight" || strings.HasPrefix(name, "trust.") || inRule(name) {
 			clear(w.Data)

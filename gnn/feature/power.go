@@ -2,7 +2,6 @@ package feature
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 func init() { Register(powers) }
@@ -20,15 +19,15 @@ var powers = &Set{
 // machineBlocks describe the power model of a machine.
 var machineBlocks = []NodeBlock{
 	One("log_watts", "log2(watts of a core at full load / 3.3), within ±4", func(n *Node) float32 {
-		m := power.Machine(n.State)
+		m := cluster.MachinePower(n.State)
 		return float32(logRatio(m.Full*1000/max(float64(n.State.Allocatable.MilliCPU), 1), 3.3))
 	}),
 	inDomain(Fraction, One("idle_watts", "watts while nothing runs / watts at full load", func(n *Node) float32 {
-		m := power.Machine(n.State)
+		m := cluster.MachinePower(n.State)
 		return float32(quotient(m.Idle, m.Full))
 	})),
 	inDomain(Flag, One("sleeps", "1 if the machine sleeps without pods, else 0",
-		func(n *Node) float32 { return flag(power.Machine(n.State).Sleep != nil) })),
+		func(n *Node) float32 { return flag(cluster.MachinePower(n.State).Sleep != nil) })),
 }
 
 // unusedBlock describes how many machines are empty.
@@ -46,9 +45,9 @@ func fillPower(c *Candidates, out Rows) {
 	full, expected := c.fullPower(), c.Pod.Expected(cluster.UsedCPU)
 	for i, v := range c.Rows {
 		n := c.Nodes[v]
-		m := power.Machine(n)
+		m := cluster.MachinePower(n)
 		copy(out.Row(i), []float32{
-			clamp(float32(quotient(power.Rise(n, expected), full.mean))),
+			clamp(float32(quotient(cluster.PowerRise(n, expected), full.mean))),
 			float32(logRatio(m.Full, full.core*float64(n.Allocatable.MilliCPU))),
 			flag(m.Sleep != nil && n.Requested.Pods == 0),
 		})

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 func init() { Register(wishes) }
@@ -110,10 +109,10 @@ func fillWishes(c *Candidates, out Rows) {
 		size, empty := sizes.of(n.Allocatable, a), flag(n.Requested.Pods == 0)
 		gains := [len(WishTerms)]float32{
 			balanceTerm: -(cpu.by(x, s.AddCPU) + memory.by(y, s.AddMemory)) / 2,
-			energyTerm:  -float32(quotient(power.Rise(n, expected), full.mean)),
+			energyTerm:  -float32(quotient(cluster.PowerRise(n, expected), full.mean)),
 			packTerm:    -empty,
 		}
-		watts := float32(logRatio(power.Machine(n).Full, full.core*float64(n.Allocatable.MilliCPU)))
+		watts := float32(logRatio(cluster.MachinePower(n).Full, full.core*float64(n.Allocatable.MilliCPU)))
 		values := [multiplied]float32{
 			wattsAt: watts, loadAt: (x + y) / 2,
 			overAt:  clamp(cpuOver.by(s.CPU, s.AddCPU) + memoryOver.by(s.Memory, s.AddMemory)),
@@ -146,8 +145,8 @@ func (c *Candidates) fullPower() fullPower {
 	for _, n := range c.Nodes {
 		if n.Available() {
 			nodes++
-			watts += power.Full(n)
-			machines += power.Machine(n).Full
+			watts += cluster.FullPower(n)
+			machines += cluster.MachinePower(n).Full
 			milliCPU += float64(n.Allocatable.MilliCPU)
 		}
 	}

@@ -42,7 +42,7 @@
 //	cluster  ψ   = O' ReLU(C u)                      H
 //	value    v   = φ · ψ
 //
-// The MLP encoder lacks the devices' messages; the linear encoder is v = n · x. See layer.Nodes.
+// The MLP encoder lacks the devices' messages; the linear encoder is v = n · x. See checkpoint.NodeLayers.
 //
 // Two inner loops, a row of x W and the last layer, are also written in assembly for amd64
 // processors with AVX2 and FMA: a decision then takes a quarter of the time. A test compares the

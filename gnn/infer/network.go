@@ -6,7 +6,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
-	"gnnsched/gnn/layer"
 )
 
 // Network is the weights of a network, ready to multiply. A Session runs one that scores candidates, a NodeSession one on
@@ -83,8 +82,8 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 	}
 	n.program = newProgram(c, a.Layers())
 	n.sort()
-	n.trust = n.program[n.find(layer.Score)].terms[0].scale
-	if rule := n.of(&n.program[n.find(layer.Score)], 0); len(rule) > 0 {
+	n.trust = n.program[n.find(checkpoint.Score)].terms[0].scale
+	if rule := n.of(&n.program[n.find(checkpoint.Score)], 0); len(rule) > 0 {
 		n.rule = &rule[0]
 	}
 	if s := layout.Split; s != nil {
@@ -95,22 +94,22 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 
 // sort finds the layers by when they run: for each changed node, for each decision, and for each candidate.
 func (n *Network) sort() {
-	score, value := &n.program[n.find(layer.Score)], &n.program[n.find(layer.Value)]
+	score, value := &n.program[n.find(checkpoint.Score)], &n.program[n.find(checkpoint.Value)]
 	last := score.terms[0].from[0]
 	candidate := &n.program[last]
 	n.value, n.hidden = *value, n.program[value.terms[0].from[0]]
 	for i := range n.program[:last] {
 		switch o := &n.program[i]; o.Of {
-		case layer.Node:
+		case checkpoint.Node:
 			n.node = i
-		case layer.Pod, layer.Cluster, layer.Zone:
+		case checkpoint.Pod, checkpoint.Cluster, checkpoint.Zone:
 			n.context = append(n.context, i)
-		case layer.Path:
-			n.path.nodes, n.path.own = n.of(o, layer.Node), n.of(o, 0)
+		case checkpoint.Path:
+			n.path.nodes, n.path.own = n.of(o, checkpoint.Node), n.of(o, 0)
 		}
 	}
-	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, layer.Node), n.of(candidate, layer.Zone),
-		n.of(candidate, layer.Path)
-	n.candidate.shared = append(n.of(candidate, layer.Cluster), n.of(candidate, layer.Pod)...)
+	n.candidate.nodes, n.candidate.zones, n.candidate.paths = n.of(candidate, checkpoint.Node), n.of(candidate, checkpoint.Zone),
+		n.of(candidate, checkpoint.Path)
+	n.candidate.shared = append(n.of(candidate, checkpoint.Cluster), n.of(candidate, checkpoint.Pod)...)
 	n.own = newScorer(n.of(candidate, 0)[0].dense, score.terms[0].wT)
 }

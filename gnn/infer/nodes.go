@@ -3,7 +3,6 @@ package infer
 import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // tower is the layers of one value: the critic's or the actor's.
@@ -12,9 +11,9 @@ type tower struct {
 	node, cluster int // the layers whose product is the value; cluster is -1 if the value does not depend on the cluster
 }
 
-func newTower(c *checkpoint.Checkpoint, layers []layer.Layer) *tower {
+func newTower(c *checkpoint.Checkpoint, layers []checkpoint.Layer) *tower {
 	p := newProgram(c, layers)
-	return &tower{program: p, node: p.find(layer.NodeValue), cluster: p.find(layer.ClusterValue)}
+	return &tower{program: p, node: p.find(checkpoint.NodeValue), cluster: p.find(checkpoint.ClusterValue)}
 }
 
 // width is the length of the vectors whose product is the value.
@@ -61,7 +60,7 @@ func (s *NodeSession) Cluster(out, x []float32) {
 	}
 	for i := range s.program {
 		o := &s.program[i]
-		if o.Of != layer.Cluster {
+		if o.Of != checkpoint.Cluster {
 			continue
 		}
 		y := grow(s.vectors[i], o.Width)

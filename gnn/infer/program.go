@@ -2,7 +2,6 @@ package infer
 
 import (
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/layer"
 )
 
 // program is a list of layers with their weights, ready to run.
@@ -10,21 +9,21 @@ type program []op
 
 // op is a layer with its weights.
 type op struct {
-	layer.Layer
+	checkpoint.Layer
 	terms        []term
 	normW, normB []float32
 }
 
 // term is a term with its weights.
 type term struct {
-	layer.Term
+	checkpoint.Term
 	dense       // in is 0 for a term without a matrix
 	from  []int // places of the layers that it reads; none for features
 	scale int   // place of the layer that scales it; -1 for none
 }
 
 // newProgram returns layers with the weights of a checkpoint that has them.
-func newProgram(c *checkpoint.Checkpoint, layers []layer.Layer) program {
+func newProgram(c *checkpoint.Checkpoint, layers []checkpoint.Layer) program {
 	p, place := make(program, len(layers)), map[string]int{}
 	for i, l := range layers {
 		place[l.Name] = i
@@ -58,7 +57,7 @@ func (p program) find(name string) int {
 }
 
 // source returns the kind of vertex whose vectors a term reads; 0 for the features of its own.
-func (p program) source(t *term) layer.Kind {
+func (p program) source(t *term) checkpoint.Kind {
 	if len(t.from) == 0 {
 		return 0
 	}
@@ -66,7 +65,7 @@ func (p program) source(t *term) layer.Kind {
 }
 
 // of returns the terms of a layer that read vectors of a kind; its own features for 0.
-func (p program) of(o *op, kind layer.Kind) (terms []term) {
+func (p program) of(o *op, kind checkpoint.Kind) (terms []term) {
 	for i := range o.terms {
 		if p.source(&o.terms[i]) == kind {
 			terms = append(terms, o.terms[i])

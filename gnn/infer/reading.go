@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // Reading returns what the last Score of the same graph read of candidate i: the features of its node (Widths.Node),
@@ -20,9 +20,9 @@ func (s *Session) Reading(g *graph.Graph, i int) []float32 {
 	s.star.run(surroundings{x: g.NodeRow(v), groups: g.Groups[v]})
 	for i := range n.program[:n.node+1] {
 		o := &n.program[i]
-		for _, t := range n.of(o, layer.Group) {
+		for _, t := range n.of(o, checkpoint.Group) {
 			message := make([]float32, t.in)
-			if in := (surroundings{groups: g.Groups[v]}); in.rows(layer.Group) > 0 {
+			if in := (surroundings{groups: g.Groups[v]}); in.rows(checkpoint.Group) > 0 {
 				copy(message, s.star.collect(&t, &in))
 			}
 			out = append(out, message...)
@@ -138,7 +138,7 @@ func (n *Network) fits(reading []float32) error {
 // messages returns how many numbers the nodes' layers read of the groups.
 func (n *Network) messages() (width int) {
 	for i := range n.program {
-		for _, t := range n.of(&n.program[i], layer.Group) {
+		for _, t := range n.of(&n.program[i], checkpoint.Group) {
 			width += t.in
 		}
 	}
@@ -185,7 +185,7 @@ func (n *Network) score(x, gradient []float64) (score float64) {
 		all = append(all, peers)
 		t.add(k, added, peers)
 	}
-	trust, open := &cell{make([]float64, 1), make([]float64, 1)}, t.finish(&op{Layer: layer.Layer{ReLU: true}}, k)
+	trust, open := &cell{make([]float64, 1), make([]float64, 1)}, t.finish(&op{Layer: checkpoint.Layer{ReLU: true}}, k)
 	if n.rule != nil {
 		trust = next(1)
 		emphasis := next(n.layout.Widths.Candidate)

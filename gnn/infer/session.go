@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // The errors of a pass, which then gives no scores.
@@ -147,7 +147,7 @@ func (s *Session) context(g *graph.Graph) {
 	n, h := s.net, s.net.h
 	for _, i := range n.context {
 		o, rows := &n.program[i], 1
-		if o.Of == layer.Zone {
+		if o.Of == checkpoint.Zone {
 			rows = g.Zones
 		}
 		y := grow(s.vectors[i], rows*o.Width)
@@ -180,16 +180,16 @@ func (s *Session) context(g *graph.Graph) {
 // input returns what a term of a layer of the pod, the cluster or the zones reads, for zone r.
 func (s *Session) input(g *graph.Graph, o *op, t *term, r int) []float32 {
 	switch from := s.net.source(t); {
-	case from == 0 && t.FeaturesOf(o.Layer) == layer.Pod:
+	case from == 0 && t.FeaturesOf(o.Layer) == checkpoint.Pod:
 		return g.PodX
 	case from == 0:
 		return g.ClusterX
-	case from == layer.Node && o.Of == layer.Zone:
+	case from == checkpoint.Node && o.Of == checkpoint.Zone:
 		for j, v := range s.zoneSum[r] {
 			s.mean[j] = float32(v / float64(max(s.zoneCount[r], 1)))
 		}
 		return s.mean
-	case from == layer.Node:
+	case from == checkpoint.Node:
 		for j := range s.mean {
 			var sum float64
 			for _, z := range s.zoneSum[:g.Zones] {
@@ -295,7 +295,7 @@ func (s *Session) value(c int) float32 {
 	hidden, out, at := &s.net.hidden.terms[0], &s.net.value.terms[0], 0
 	s.valueIn, s.valueH = grow(s.valueIn, hidden.in), grow(s.valueH, hidden.out)
 	for _, i := range hidden.from {
-		if s.net.program[i].Of != layer.Candidate {
+		if s.net.program[i].Of != checkpoint.Candidate {
 			at += copy(s.valueIn[at:], s.vectors[i])
 			continue
 		}

@@ -1,8 +1,8 @@
 package infer
 
 import (
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // star runs the layers of a node and of what is on it. It is not safe for concurrent use.
@@ -22,13 +22,13 @@ type surroundings struct {
 func newStar(p program) star { return star{program: p, vectors: make([][]float32, len(p))} }
 
 // rows returns the number of vertices of a kind; 0 for kinds that are not on a node.
-func (in *surroundings) rows(kind layer.Kind) int {
+func (in *surroundings) rows(kind checkpoint.Kind) int {
 	switch kind {
-	case layer.Node:
+	case checkpoint.Node:
 		return 1
-	case layer.Group:
+	case checkpoint.Group:
 		return len(in.groups.Weight)
-	case layer.Device:
+	case checkpoint.Device:
 		return len(in.free)
 	}
 	return 0
@@ -56,15 +56,15 @@ func (s *star) run(in surroundings) {
 func (s *star) add(y []float32, o *op, t *term, in *surroundings) {
 	from, rows := s.source(t), in.rows(o.Of)
 	switch {
-	case from == 0 && o.Of == layer.Node:
+	case from == 0 && o.Of == checkpoint.Node:
 		t.add(y, in.x, 1)
-	case from == 0 && o.Of == layer.Group:
+	case from == 0 && o.Of == checkpoint.Group:
 		t.add(y, in.groups.X, rows)
 	case from == 0:
 		t.addKnots(y, in.free)
 	case from == o.Of:
 		t.add(y, s.vectors[t.from[0]], rows)
-	case from == layer.Node: // to each vertex on the node
+	case from == checkpoint.Node: // to each vertex on the node
 		for r := range rows {
 			t.add(y[r*o.Width:(r+1)*o.Width], s.vectors[t.from[0]], 1)
 		}
@@ -78,7 +78,7 @@ func (s *star) collect(t *term, in *surroundings) []float32 {
 	x, width := s.vectors[t.from[0]], s.program[t.from[0]].Width
 	s.message = grow(s.message, width)
 	clear(s.message)
-	if s.source(t) == layer.Device {
+	if s.source(t) == checkpoint.Device {
 		for len(x) > 0 {
 			for j, v := range x[:width] {
 				s.message[j] += v

@@ -3,9 +3,9 @@ package infer
 import (
 	"math"
 
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // cell is a vector with its gradient.
@@ -133,9 +133,9 @@ func (t *tape) node(p program, in leaves, last int) *cell {
 		o := &p[i]
 		rows := 0
 		switch o.Of {
-		case layer.Node:
+		case checkpoint.Node:
 			rows = 1
-		case layer.Device:
+		case checkpoint.Device:
 			rows = len(in.free)
 		}
 		for r := range rows {
@@ -143,16 +143,16 @@ func (t *tape) node(p program, in leaves, last int) *cell {
 			for j := range o.terms {
 				x := &o.terms[j]
 				switch from := p.source(x); {
-				case from == 0 && o.Of == layer.Device:
+				case from == 0 && o.Of == checkpoint.Device:
 					t.addKnots(y, x, in.free[r])
 				case from == 0:
 					t.add(y, x, in.x)
-				case from == layer.Group:
+				case from == checkpoint.Group:
 					t.add(y, x, in.messages[0])
 					in.messages = in.messages[1:]
-				case from == layer.Device && len(in.free) > 0:
+				case from == checkpoint.Device && len(in.free) > 0:
 					t.add(y, x, t.sum(vectors[x.from[0]]))
-				case from == layer.Node:
+				case from == checkpoint.Node:
 					t.add(y, x, vectors[x.from[0]][0])
 				}
 			}

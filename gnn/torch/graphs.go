@@ -3,40 +3,41 @@
 package torch
 
 import (
+	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // graphs are the rows that layers read of a batch of graphs. Pods and the cluster have one for each graph.
 type graphs struct{ *graph.Batch }
 
 // count returns the number of vertices of a kind.
-func (b graphs) count(kind layer.Kind) int {
+func (b graphs) count(kind checkpoint.Kind) int {
 	switch kind {
-	case layer.Node:
+	case checkpoint.Node:
 		return b.Nodes()
-	case layer.Group:
+	case checkpoint.Group:
 		return len(b.GroupNode)
-	case layer.Device:
+	case checkpoint.Device:
 		return len(b.DeviceNode)
-	case layer.Zone:
+	case checkpoint.Zone:
 		return len(b.ZoneGraph)
-	case layer.Candidate:
+	case checkpoint.Candidate:
 		return len(b.CandidateNode)
-	case layer.Path:
+	case checkpoint.Path:
 		return len(b.PathNode)
 	}
 	return b.Size
 }
 
 // features returns the features of all vertices of a kind, a row each.
-func (b graphs) features(s *Scope, kind layer.Kind) *Tensor {
-	x := map[layer.Kind][]float32{
-		layer.Node: b.NodeX, layer.Group: b.GroupX, layer.Pod: b.PodX, layer.Cluster: b.ClusterX, layer.Candidate: b.CandidateX,
-		layer.Path: b.PathX,
+func (b graphs) features(s *Scope, kind checkpoint.Kind) *Tensor {
+	x := map[checkpoint.Kind][]float32{
+		checkpoint.Node: b.NodeX, checkpoint.Group: b.GroupX, checkpoint.Pod: b.PodX, checkpoint.Cluster: b.ClusterX,
+		checkpoint.Candidate: b.CandidateX,
+		checkpoint.Path:      b.PathX,
 	}[kind]
-	if kind == layer.Device {
+	if kind == checkpoint.Device {
 		x = interpolate(b.DeviceFree)
 	}
 	rows := b.count(kind)
@@ -45,34 +46,34 @@ func (b graphs) features(s *Scope, kind layer.Kind) *Tensor {
 
 // collect makes one row for each vertex of kind to from the rows of kind from: a mean or a sum. collects is false if each vertex of to
 // belongs to one of from instead: see lookup.
-func (b graphs) collect(s *Scope, from, to layer.Kind, x *Tensor) (y *Tensor, collects bool) {
+func (b graphs) collect(s *Scope, from, to checkpoint.Kind, x *Tensor) (y *Tensor, collects bool) {
 	switch {
-	case from == layer.Device:
+	case from == checkpoint.Device:
 		return s.segmentSum(x, s.Int64(b.DeviceNode, len(b.DeviceNode)), b.Nodes()), true
-	case from == layer.Group && to == layer.Node:
+	case from == checkpoint.Group && to == checkpoint.Node:
 		return b.groupMessages(s, x), true
-	case from == layer.Node && (to == layer.Zone || to == layer.Cluster):
+	case from == checkpoint.Node && (to == checkpoint.Zone || to == checkpoint.Cluster):
 		return b.nodeMeans(s, x, to), true
-	case from == layer.Path:
+	case from == checkpoint.Path:
 		return s.segmentSum(s.Mul(x, s.Float32(b.PathWeight, len(b.PathWeight), 1)), s.Int64(b.PathCandidate, len(b.PathCandidate)),
 			len(b.CandidateNode)), true
-	case from == layer.Candidate && to == layer.Cluster:
+	case from == checkpoint.Candidate && to == checkpoint.Cluster:
 		return segmentMean(s, x, s.Int64(b.CandidateGraph, len(b.CandidateGraph)), b.CandidateGraph, b.Size), true
 	}
 	return nil, false
 }
 
 // lookup returns, for each vertex of kind to, the row of kind from that it belongs to.
-func (b graphs) lookup(s *Scope, from, to layer.Kind, x *Tensor) *Tensor {
-	index := map[[2]layer.Kind][]int64{
-		{layer.Cluster, layer.Zone}:      b.ZoneGraph,
-		{layer.Cluster, layer.Candidate}: b.CandidateGraph,
-		{layer.Zone, layer.Candidate}:    b.CandidateZone,
-		{layer.Node, layer.Candidate}:    b.CandidateNode,
-		{layer.Node, layer.Path}:         b.PathNode,
-		{layer.Node, layer.Device}:       b.DeviceNode,
-		{layer.Cluster, layer.Node}:      b.PlaceZone, // a graph of stars has one zone
-	}[[2]layer.Kind{from, to}]
+func (b graphs) lookup(s *Scope, from, to checkpoint.Kind, x *Tensor) *Tensor {
+	index := map[[2]checkpoint.Kind][]int64{
+		{checkpoint.Cluster, checkpoint.Zone}:      b.ZoneGraph,
+		{checkpoint.Cluster, checkpoint.Candidate}: b.CandidateGraph,
+		{checkpoint.Zone, checkpoint.Candidate}:    b.CandidateZone,
+		{checkpoint.Node, checkpoint.Candidate}:    b.CandidateNode,
+		{checkpoint.Node, checkpoint.Path}:         b.PathNode,
+		{checkpoint.Node, checkpoint.Device}:       b.DeviceNode,
+		{checkpoint.Cluster, checkpoint.Node}:      b.PlaceZone, // a graph of stars has one zone
+	}[[2]checkpoint.Kind{from, to}]
 	return s.Rows(x, s.Int64(index, len(index)))
 }
 
@@ -90,18 +91,18 @@ func (b graphs) groupMessages(s *Scope, x *Tensor) *Tensor {
 }
 
 // nodeMeans returns the means of the nodes' vectors over each zone, or over each graph; zero for a zone without nodes.
-func (b graphs) nodeMeans(s *Scope, x *Tensor, to layer.Kind) *Tensor {
+func (b graphs) nodeMeans(s *Scope, x *Tensor, to checkpoint.Kind) *Tensor {
 	if b.PlaceNode != nil {
 		x = s.Rows(x, s.Int64(b.PlaceNode, len(b.PlaceNode)))
 	}
 	zones := len(b.ZoneGraph)
 	sum := s.segmentSum(x, s.Int64(b.PlaceZone, len(b.PlaceZone)), zones)
 	count := make([]float32, zones)
-	if to == layer.Cluster {
+	if to == checkpoint.Cluster {
 		sum, count = s.segmentSum(sum, s.Int64(b.ZoneGraph, zones), b.Size), make([]float32, b.Size)
 	}
 	for _, z := range b.PlaceZone {
-		if to == layer.Cluster {
+		if to == checkpoint.Cluster {
 			z = b.ZoneGraph[z]
 		}
 		count[z]++

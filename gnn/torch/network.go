@@ -7,7 +7,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
-	"gnnsched/gnn/layer"
 )
 
 // Network is infer.Network with gradients, over batches. The layers are those of package layer; the
@@ -55,7 +54,7 @@ func (n *Network) Checkpoint() (*checkpoint.Checkpoint, error) { return n.save(n
 // Forward runs a network that scores candidates over a batch in the scope s. Check s.Err before you use the outputs.
 func (n *Network) Forward(s *Scope, b *graph.Batch) Outputs {
 	vectors := n.run(s, graphs{b}, n.manifest.Architecture.Layers())
-	return Outputs{Scores: vectors[layer.Score], Value: vectors[layer.Value]}
+	return Outputs{Scores: vectors[checkpoint.Score], Value: vectors[checkpoint.Value]}
 }
 
 // Values returns the value v of every node, [n, 1]: the critic's, or the actor's if the network has one and actor is true.
@@ -65,9 +64,9 @@ func (n *Network) Values(s *Scope, batch *graph.Batch, actor bool) *Tensor {
 		layers = n.manifest.Architecture.Actor()
 	}
 	vectors := n.run(s, b, layers)
-	v := vectors[layer.NodeValue]
-	if psi := vectors[layer.ClusterValue]; psi != nil {
-		v = s.sumAlong(s.Mul(v, b.lookup(s, layer.Cluster, layer.Node, psi)), 1)
+	v := vectors[checkpoint.NodeValue]
+	if psi := vectors[checkpoint.ClusterValue]; psi != nil {
+		v = s.sumAlong(s.Mul(v, b.lookup(s, checkpoint.Cluster, checkpoint.Node, psi)), 1)
 	}
 	return b.withDevices(s, v)
 }
@@ -77,13 +76,13 @@ type pass struct {
 	*Network
 	s       *Scope
 	batch   graphs
-	vectors map[string]*Tensor    // by layer; those of kinds without vertices are missing
-	kinds   map[string]layer.Kind // by layer
+	vectors map[string]*Tensor         // by layer; those of kinds without vertices are missing
+	kinds   map[string]checkpoint.Kind // by layer
 }
 
 // run computes the vectors of all layers, by name.
-func (n *Network) run(s *Scope, batch graphs, layers []layer.Layer) map[string]*Tensor {
-	p := pass{n, s, batch, map[string]*Tensor{}, map[string]layer.Kind{}}
+func (n *Network) run(s *Scope, batch graphs, layers []checkpoint.Layer) map[string]*Tensor {
+	p := pass{n, s, batch, map[string]*Tensor{}, map[string]checkpoint.Kind{}}
 	for _, l := range layers {
 		p.kinds[l.Name] = l.Of
 		if batch.count(l.Of) > 0 {
@@ -94,16 +93,16 @@ func (n *Network) run(s *Scope, batch graphs, layers []layer.Layer) map[string]*
 }
 
 // layer computes the vectors of a layer. Rows of other kinds, of which there are fewer, are added up before they are looked up.
-func (p *pass) layer(l layer.Layer) *Tensor {
+func (p *pass) layer(l checkpoint.Layer) *Tensor {
 	var own, y *Tensor
-	others, order := map[layer.Kind]*Tensor{}, []layer.Kind{}
+	others, order := map[checkpoint.Kind]*Tensor{}, []checkpoint.Kind{}
 	for _, t := range l.Terms {
 		x, at := p.input(l, t)
 		if x == nil {
 			continue
 		}
 		if t.Scale != "" {
-			x = p.s.Add(x, p.s.Mul(x, p.batch.lookup(p.s, layer.Cluster, l.Of, p.vectors[t.Scale])))
+			x = p.s.Add(x, p.s.Mul(x, p.batch.lookup(p.s, checkpoint.Cluster, l.Of, p.vectors[t.Scale])))
 		}
 		if p.ValueApart && len(t.From) > 1 && strings.HasPrefix(t.Weight, ValueLayers) {
 			x = p.s.Detach(x)
@@ -131,7 +130,7 @@ func (p *pass) layer(l layer.Layer) *Tensor {
 }
 
 // input returns what a term reads, and of which kind its rows are; nil if there are no such vertices.
-func (p *pass) input(l layer.Layer, t layer.Term) (x *Tensor, at layer.Kind) {
+func (p *pass) input(l checkpoint.Layer, t checkpoint.Term) (x *Tensor, at checkpoint.Kind) {
 	if len(t.From) == 0 {
 		if at = t.FeaturesOf(l); at == l.Of {
 			return p.batch.features(p.s, at), at
@@ -156,9 +155,9 @@ func (p *pass) input(l layer.Layer, t layer.Term) (x *Tensor, at layer.Kind) {
 }
 
 // asCluster returns the kind whose rows stand for those of a kind: the pod has a row for each graph, as the cluster has.
-func asCluster(of layer.Kind) layer.Kind {
-	if of == layer.Pod {
-		return layer.Cluster
+func asCluster(of checkpoint.Kind) checkpoint.Kind {
+	if of == checkpoint.Pod {
+		return checkpoint.Cluster
 	}
 	return of
 }
@@ -175,7 +174,7 @@ func plus(s *Scope, a, b *Tensor) *Tensor {
 }
 
 // affine applies a term's matrix and bias.
-func (n *Network) affine(s *Scope, t layer.Term, x *Tensor) *Tensor {
+func (n *Network) affine(s *Scope, t checkpoint.Term, x *Tensor) *Tensor {
 	switch {
 	case t.Weight == "":
 		return x

@@ -9,7 +9,7 @@ import (
 
 	"github.com/xrash/smetrics"
 
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // Names returns the names of all.
@@ -35,7 +35,7 @@ func Text[T ~string](x T) string { return string(x) }
 // Unknown returns the error for an unknown name. what is the kind of thing, such as "policy". The error names the most similar known name,
 // if one is similar, and then all known names.
 func Unknown(what, name string, known []string) error {
-	return errors.New("no " + what + " is called " + quote.Value(name) + Among(name, known))
+	return errors.New("no " + what + " is called " + exit.Quote(name) + Among(name, known))
 }
 
 // Among returns the end of an error about a name that is not among the known ones: " (did you mean X?); there are X, Y, Z".

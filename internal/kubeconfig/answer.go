@@ -19,15 +19,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/reach"
 )
 
 // settings names the fields of a kubeconfig that determine the way to the API server.
-var settings = reach.Settings{
+var settings = TLSSettings{
 	Address: "`server` of the kubeconfig's cluster", Authority: "`certificate-authority-data` of the kubeconfig's cluster",
 	ServerName:        "`server` or `tls-server-name` of the kubeconfig's cluster",
 	ClientCertificate: "`client-certificate-data` of the kubeconfig's user",
-	Proxy:             "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
+	proxy:             "`proxy-url` of the kubeconfig's cluster and $HTTPS_PROXY",
 }
 
 // Explain adds an exit code and the next step to an error of a request to the API server: exit.Kubeconfig if the kubeconfig does not fit
@@ -136,7 +135,7 @@ func unready(c *rest.Config, answer []byte, err error, now time.Time) error {
 		return exit.New(exit.Kubeconfig, fmt.Errorf("no API server answers at %s: %w", c.Host, err),
 			"check host, port and path in "+settings.Address)
 	case http.StatusProxyAuthRequired:
-		return exit.New(exit.Kubeconfig, fmt.Errorf("a proxy answers for %s: %w", c.Host, err), "write user and password into "+settings.Proxy)
+		return exit.New(exit.Kubeconfig, fmt.Errorf("a proxy answers for %s: %w", c.Host, err), "write user and password into "+settings.proxy)
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return exit.New(exit.Unreachable, fmt.Errorf("a proxy or load balancer answers at %s, but no API server: %w", c.Host, err),
 			"check that the API server behind it is up")

@@ -10,7 +10,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/slowclient"
 )
 
 // Serve serves /metrics, and /healthz with the error of healthy, at an address until ctx ends.
@@ -28,7 +27,7 @@ func Serve(ctx context.Context, address string, healthy func() error) error {
 		}
 		_, _ = w.Write([]byte("ok\n"))
 	})
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: slowclient.Within, ReadTimeout: slowclient.Within}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: SlowClientLimit, ReadTimeout: SlowClientLimit}
 	defer context.AfterFunc(ctx, func() { s.Close() })()
 	if err := s.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err

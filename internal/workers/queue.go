@@ -11,8 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
-
-	"gnnsched/internal/bus"
 )
 
 // Queue is a connection to a server, with all streams in place. It is safe for concurrent use.
@@ -37,14 +35,14 @@ const (
 // ackWait is the time after which the unit of a silent worker goes to another.
 var ackWait = 10 * time.Second
 
-// Connect connects to the servers at a URL, as bus.Connect does, and creates what is missing.
+// Connect connects to the servers at a URL, as connectNATS does, and creates what is missing.
 func Connect(ctx context.Context, url string, options ...nats.Option) (*Queue, error) {
 	b, err := thisBuild()
 	if err != nil {
 		return nil, err
 	}
 	q := &Queue{build: b.exact()}
-	q.nc, err = bus.Connect(ctx, url, func(ctx context.Context, nc *nats.Conn) error {
+	q.nc, err = connectNATS(ctx, url, func(ctx context.Context, nc *nats.Conn) error {
 		q.nc = nc
 		return q.prepare(ctx)
 	}, options...)
@@ -69,20 +67,20 @@ func (q *Queue) prepare(ctx context.Context) (err error) {
 	// A full stream refuses what is new: by default it would lose what is old.
 	stream := jetstream.StreamConfig{MaxBytes: maxStream, MaxAge: keep, Discard: jetstream.DiscardNew}
 	stream.Name, stream.Subjects, stream.Retention = unitsName, []string{unitPrefix + ">"}, jetstream.WorkQueuePolicy
-	if q.unitStream, err = bus.Stream(ctx, q.js, stream); err != nil {
+	if q.unitStream, err = Stream(ctx, q.js, stream); err != nil {
 		return err
 	}
 	stream.Name, stream.Subjects, stream.Retention = "gnnsched-results", []string{resultPrefix + ">"}, jetstream.LimitsPolicy
-	if q.resultStream, err = bus.Stream(ctx, q.js, stream); err != nil {
+	if q.resultStream, err = Stream(ctx, q.js, stream); err != nil {
 		return err
 	}
-	q.blobs, err = bus.Objects(ctx, q.js, jetstream.ObjectStoreConfig{Bucket: "gnnsched-blobs", MaxBytes: 4 * maxStream, TTL: keep})
+	q.blobs, err = objects(ctx, q.js, jetstream.ObjectStoreConfig{Bucket: "gnnsched-blobs", MaxBytes: 4 * maxStream, TTL: keep})
 	return err
 }
 
 // consumer returns the queue of the units for this build.
 func (q *Queue) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := bus.Soon(ctx)
+	ctx, cancel := soon(ctx)
 	defer cancel()
 	return q.unitStream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: "build-" + q.build, FilterSubject: unitPrefix + q.build + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
@@ -110,7 +108,7 @@ func (q *Queue) get(ctx context.Context, name string) ([]byte, error) {
 	var data []byte
 	var err error
 	for range 20 { // a replica of the server may not have them yet
-		if data, err = q.blobs.GetBytes(ctx, name); !errors.Is(err, jetstream.ErrObjectNotFound) || !bus.Pause(ctx, 150*time.Millisecond) {
+		if data, err = q.blobs.GetBytes(ctx, name); !errors.Is(err, jetstream.ErrObjectNotFound) || !pause(ctx, 150*time.Millisecond) {
 			break
 		}
 	}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"gnnsched/internal/bus"
 )
 
 // Result holds the data of a unit, and says who computed them.
@@ -112,7 +110,7 @@ func (r *run) round(ctx context.Context, first bool, done func(int, Result) erro
 		}
 	}
 	if err != nil && ctx.Err() == nil { // the server is away, or the queue is full
-		bus.Pause(ctx, time.Second)
+		pause(ctx, time.Second)
 		err = nil
 	}
 	return err
@@ -120,7 +118,7 @@ func (r *run) round(ctx context.Context, first bool, done func(int, Result) erro
 
 // earlier returns the time in which the results of an earlier run of the same units come.
 func (r *run) earlier(ctx context.Context) time.Duration {
-	ctx, cancel := bus.Soon(ctx)
+	ctx, cancel := soon(ctx)
 	defer cancel()
 	info, err := r.resultStream.Info(ctx, jetstream.WithSubjectFilter(resultPrefix+r.name+".*"))
 	if err == nil && len(info.State.Subjects) == 0 {
@@ -131,7 +129,7 @@ func (r *run) earlier(ctx context.Context) time.Duration {
 
 // news delivers the results of the run, those that are there and those to come.
 func (r *run) news(ctx context.Context) (<-chan jetstream.Msg, error) {
-	short, cancel := bus.Soon(ctx)
+	short, cancel := soon(ctx)
 	defer cancel()
 	c, err := r.resultStream.OrderedConsumer(short, jetstream.OrderedConsumerConfig{FilterSubjects: []string{resultPrefix + r.name + ".*"}})
 	if err != nil {
@@ -180,14 +178,14 @@ func (r *run) accept(ctx context.Context, m jetstream.Msg, done func(int, Result
 
 // failed forgets the failure, so that the same run may be tried again after what caused it is repaired.
 func (r *run) failed(ctx context.Context, subject string, failure error) error {
-	ctx, cancel := bus.Soon(ctx)
+	ctx, cancel := soon(ctx)
 	defer cancel()
 	return errors.Join(failure, r.resultStream.Purge(ctx, jetstream.WithPurgeSubject(subject)))
 }
 
 // lost returns the units that have no result yet and are not in the queue. The results of some are still to be read.
 func (r *run) lost(ctx context.Context) (out []string, err error) {
-	ctx, cancel := bus.Soon(ctx)
+	ctx, cancel := soon(ctx)
 	defer cancel()
 	prefix := unitPrefix + r.build + "." + r.name + "."
 	info, err := r.unitStream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
@@ -241,7 +239,7 @@ func (r *run) enqueue(ctx context.Context, names []string) error {
 // clear takes the units that nobody has begun out of the queue, else workers compute them in vain, and the results of a run that is
 // complete.
 func (r *run) clear(ctx context.Context) {
-	ctx, cancel := bus.Soon(context.WithoutCancel(ctx))
+	ctx, cancel := soon(context.WithoutCancel(ctx))
 	defer cancel()
 	if r.waiting > 0 {
 		_ = r.unitStream.Purge(ctx, jetstream.WithPurgeSubject(unitPrefix+r.build+"."+r.name+".*"))

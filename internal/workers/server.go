@@ -15,8 +15,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-
-	"gnnsched/internal/bus"
 )
 
 // Serving configures a Server.
@@ -60,7 +58,7 @@ func Serve(s Serving) (*Server, error) {
 		return nil, fmt.Errorf("%s: %w", s.Dir, ErrInUse)
 	}
 	if s.TLS == nil { // else the certificate is the proof
-		out.token, err = ownToken(filepath.Join(s.Dir, bus.TokenFile))
+		out.token, err = ownToken(filepath.Join(s.Dir, tokenFile))
 		o.Authorization = out.token
 	}
 	if err == nil {
@@ -108,7 +106,7 @@ func (s Serving) address(o *server.Options) error {
 		o.Port = server.RANDOM_PORT
 	}
 	o.Host, o.TLSConfig, o.TLS = host, s.TLS, s.TLS != nil
-	if s.TLS == nil && !bus.Loopback("//"+s.Listen) {
+	if s.TLS == nil && !Loopback("//"+s.Listen) {
 		return fmt.Errorf("%s is not a loopback address such as 127.0.0.1: it needs certificates", s.Listen)
 	}
 	return nil

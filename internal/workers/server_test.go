@@ -21,7 +21,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"gnnsched/internal/bus"
 	"gnnsched/internal/fatal"
 )
 
@@ -34,15 +33,15 @@ func TestServe(t *testing.T) {
 	if _, err := Connect(t.Context(), ours.URL(), nats.Token("guess")); !errors.Is(err, nats.ErrAuthorization) {
 		t.Error("a wrong token:", err)
 	}
-	token, err := bus.Token(dir)
+	token, err := Token(dir)
 	fatal.If(t, err)
 	q, err := Connect(t.Context(), ours.URL(), token)
 	fatal.If(t, err)
 	q.Close()
-	if i, err := os.Stat(filepath.Join(dir, bus.TokenFile)); err != nil || i.Mode().Perm() != 0o600 {
+	if i, err := os.Stat(filepath.Join(dir, tokenFile)); err != nil || i.Mode().Perm() != 0o600 {
 		t.Error(i.Mode(), err)
 	}
-	if bus.Loopback("nats://192.0.2.1:4222") || bus.Loopback("nats://127.0.0.1.example:1") || !bus.Loopback("nats://[::1]:4222") {
+	if Loopback("nats://192.0.2.1:4222") || Loopback("nats://127.0.0.1.example:1") || !Loopback("nats://[::1]:4222") {
 		t.Error("the token would be shown to others, or not to this machine")
 	}
 	for address, want := range map[string]string{"0.0.0.0:0": "certificates", ":4222": "certificates", "localhost": "port",
@@ -57,7 +56,7 @@ func TestServe(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	ours, theirs := newAuthority(t, dir, "ours"), newAuthority(t, dir, "theirs")
-	tlsOf := func(c bus.Certificates) *tls.Config {
+	tlsOf := func(c Certificates) *tls.Config {
 		config, err := c.TLS()
 		fatal.If(t, err)
 		return config
@@ -80,7 +79,7 @@ func TestCertificates(t *testing.T) {
 		t.Error("not connected")
 	}
 	foreign := theirs.sign("worker")
-	for name, c := range map[string]bus.Certificates{"a foreign client": {Cert: foreign.Cert, Key: foreign.Key, CA: ours.ca},
+	for name, c := range map[string]Certificates{"a foreign client": {Cert: foreign.Cert, Key: foreign.Key, CA: ours.ca},
 		"a foreign server": theirs.sign("other")} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		if _, err := Connect(ctx, url, nats.Secure(tlsOf(c))); err == nil {
@@ -95,7 +94,7 @@ func TestCertificates(t *testing.T) {
 	if after, err := config.GetClientCertificate(nil); err != nil || bytes.Equal(before.Certificate[0], after.Certificate[0]) {
 		t.Error("a renewed certificate is not used:", err)
 	}
-	if _, err := (bus.Certificates{Cert: "none"}).TLS(); err == nil {
+	if _, err := (Certificates{Cert: "none"}).TLS(); err == nil {
 		t.Error("a missing certificate is no error")
 	}
 }
@@ -133,7 +132,7 @@ func (a *authority) write(path, kind string, der []byte) {
 	}
 }
 
-func (a *authority) sign(name string) bus.Certificates {
+func (a *authority) sign(name string) Certificates {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		a.t.Fatal(err)
@@ -143,7 +142,7 @@ func (a *authority) sign(name string) bus.Certificates {
 		a.t.Fatal(err)
 	}
 	path := filepath.Join(a.dir, a.cert.Subject.CommonName+"-"+name)
-	c := bus.Certificates{Cert: path + ".crt", Key: path + ".key", CA: a.ca}
+	c := Certificates{Cert: path + ".crt", Key: path + ".key", CA: a.ca}
 	a.write(c.Key, "PRIVATE KEY", der)
 	a.write(c.Cert, "CERTIFICATE", a.create(&x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),

@@ -17,7 +17,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"github.com/rs/zerolog"
 
-	"gnnsched/internal/bus"
 	"gnnsched/internal/metric"
 )
 
@@ -67,7 +66,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { bus.Pause(hard, w.Grace); cancel() })()
+	defer context.AfterFunc(ctx, func() { pause(hard, w.Grace); cancel() })()
 	var slots sync.WaitGroup
 	for range w.Slots {
 		slots.Go(func() { w.slot(ctx, hard) })
@@ -82,7 +81,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // rest calls end after the worker had nothing to do for a while.
 func (w *Worker) rest(ctx context.Context, end func()) {
-	for bus.Pause(ctx, min(w.Idle/4, time.Second)) {
+	for pause(ctx, min(w.Idle/4, time.Second)) {
 		if w.busy.Load() == 0 && time.Since(time.Unix(0, w.ended.Load())) > w.Idle {
 			w.Log.Info().Dur("idle", w.Idle).Msg("no units come")
 			end()
@@ -103,7 +102,7 @@ func (w *Worker) slot(ctx, hard context.Context) {
 		if queue == nil {
 			if queue, err = w.Queue.consumer(ctx); err != nil {
 				queue = nil
-				bus.Pause(ctx, time.Second)
+				pause(ctx, time.Second)
 				continue
 			}
 		}
@@ -121,7 +120,7 @@ func (w *Worker) slot(ctx, hard context.Context) {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(err, jetstream.ErrNoMessages):
 		default: // the server is away, or has lost the consumer
 			queue = nil
-			bus.Pause(ctx, 200*time.Millisecond)
+			pause(ctx, 200*time.Millisecond)
 		}
 	}
 }
@@ -173,7 +172,7 @@ var errAgain = errors.New("not the unit's fault")
 func (w *Worker) hold(m jetstream.Msg) (stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.Limit+ackWait)
 	go func() {
-		for bus.Pause(ctx, ackWait/3) {
+		for pause(ctx, ackWait/3) {
 			_ = m.InProgress()
 		}
 	}()
@@ -225,7 +224,7 @@ func (w *Worker) store(ctx context.Context, subject string, data []byte, took ti
 		}
 		m.Header.Set(headerBlob, blob)
 	}
-	short, cancel := bus.Soon(ctx)
+	short, cancel := soon(ctx)
 	defer cancel()
 	_, err := w.Queue.js.PublishMsg(short, m, absent, jetstream.WithRetryAttempts(3))
 	if errors.Is(err, errExists) {
@@ -239,7 +238,7 @@ func (w *Worker) store(ctx context.Context, subject string, data []byte, took ti
 
 // same logs an error if the result of a unit that was computed twice is another one. The first stays.
 func (w *Worker) same(ctx context.Context, subject string, m *nats.Msg) error {
-	ctx, cancel := bus.Soon(ctx)
+	ctx, cancel := soon(ctx)
 	defer cancel()
 	first, err := w.Queue.resultStream.GetLastMsgForSubject(ctx, subject)
 	if err != nil {
@@ -256,8 +255,8 @@ func (w *Worker) same(ctx context.Context, subject string, m *nats.Msg) error {
 
 // lookAround says it if units wait that are for other builds.
 func (w *Worker) lookAround(ctx context.Context) {
-	for said := ""; !w.Queue.nc.IsClosed() && bus.Pause(ctx, 5*time.Second); {
-		short, cancel := bus.Soon(ctx)
+	for said := ""; !w.Queue.nc.IsClosed() && pause(ctx, 5*time.Second); {
+		short, cancel := soon(ctx)
 		info, err := w.Queue.unitStream.Info(short, jetstream.WithSubjectFilter(unitPrefix+">"))
 		cancel()
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/internal/power"
 	"gnnsched/workload/usage"
 )
 
@@ -161,7 +160,7 @@ func (b *builder) measure(n *nodeSample, now time.Time) {
 		n.throttled += p.throttled
 	}
 	n.plain.Requested.Pods = int64(len(n.pods))
-	n.watts = power.Draw(&n.plain, 1000*n.rate[usage.CPU]/float64(max(n.plain.Allocatable.MilliCPU, 1)))
+	n.watts = cluster.CPUDraw(&n.plain, 1000*n.rate[usage.CPU]/float64(max(n.plain.Allocatable.MilliCPU, 1)))
 }
 
 // begin counts the usage of a pod that started after the last snapshot.

@@ -21,7 +21,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/scheduler/plan"
-	"gnnsched/scheduler/plugin/holds"
+	"gnnsched/scheduler/plugin/nodereservation"
 )
 
 // Mover makes the moves of a plan.
@@ -259,7 +259,7 @@ func (x *run) hold(ctx context.Context, m plan.Move, pod *v1.Pod, done *bool) er
 	}
 	*done = true
 	owner := ownerOf(pod)
-	h := holds.Hold{
+	h := nodereservation.Hold{
 		Owner: owner, Pods: 1 + x.pods.on(m.To, owner), Until: x.Clock.Now().Add(2 * x.Wait),
 		Room: resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), Priority: ptr.Deref(pod.Spec.Priority, 0),
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/scheduler/plugin/holds"
+	"gnnsched/scheduler/plugin/nodereservation"
 )
 
 // emptied is the value of kube.DefragAnnotation on the nodes that a Mover cordoned and emptied.
@@ -22,8 +22,8 @@ const emptied = "emptied"
 // nodes are the nodes that a run cordons, and those that it holds for the pods that move.
 type nodes struct {
 	client kubernetes.Interface
-	closed []string                // by this run
-	held   map[string][]holds.Hold // by node
+	closed []string                          // by this run
+	held   map[string][]nodereservation.Hold // by node
 }
 
 // Release gives nodes back that a run cordoned or held which was killed, and returns the names of the cordoned ones.
@@ -32,7 +32,7 @@ func Release(ctx context.Context, c kubernetes.Interface) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	n := nodes{client: c, held: map[string][]holds.Hold{}}
+	n := nodes{client: c, held: map[string][]nodereservation.Hold{}}
 	for i := range list.Items {
 		name, marks := list.Items[i].Name, list.Items[i].Annotations
 		if marks[kube.DefragAnnotation] == kube.DefragMoving {
@@ -82,9 +82,9 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 }
 
 // hold keeps a node for one more pod of an owner than before, or for as many as h says if it is the first.
-func (n *nodes) hold(ctx context.Context, name string, h holds.Hold) error {
+func (n *nodes) hold(ctx context.Context, name string, h nodereservation.Hold) error {
 	list := slices.Clone(n.held[name])
-	if i := slices.IndexFunc(list, func(x holds.Hold) bool { return x.Owner == h.Owner }); i >= 0 {
+	if i := slices.IndexFunc(list, func(x nodereservation.Hold) bool { return x.Owner == h.Owner }); i >= 0 {
 		list[i].Pods, list[i].Until, list[i].GPUs = list[i].Pods+1, h.Until, slices.Concat(list[i].GPUs, h.GPUs)
 	} else {
 		list = append(list, h)
@@ -94,7 +94,7 @@ func (n *nodes) hold(ctx context.Context, name string, h holds.Hold) error {
 		return err
 	}
 	if n.held == nil {
-		n.held = map[string][]holds.Hold{}
+		n.held = map[string][]nodereservation.Hold{}
 	}
 	n.held[name] = list
 	return n.patch(ctx, name, map[string]any{kube.HoldsAnnotation: string(text)}, nil)

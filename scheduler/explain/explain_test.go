@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/fragmentation"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
@@ -37,13 +36,13 @@ func snapshot() *cluster.Snapshot {
 }
 
 // recorded lets a policy decide, and returns the record.
-func recorded(t *testing.T, p policy.Reader, fingerprint uint64) record.Record {
+func recorded(t *testing.T, p policy.Reader, fingerprint uint64) decision.Record {
 	t.Helper()
 	return recordedOn(t, p, fingerprint, snapshot(), cluster.Resources{MilliCPU: 500, Memory: 1 << 30, Pods: 1})
 }
 
 // recordedOn is recorded for a pod with some requests that fits on the first four nodes.
-func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Snapshot, requests cluster.Resources) record.Record {
+func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Snapshot, requests cluster.Resources) decision.Record {
 	t.Helper()
 	pod, rows := &cluster.Pod{Requests: requests}, []int32{0, 1, 2, 3}
 	scores := make([]float32, len(rows))
@@ -58,10 +57,10 @@ func recordedOn(t *testing.T, p policy.Reader, fingerprint uint64, s *cluster.Sn
 	}
 	d.Node = d.Best[0].Node
 	d.Default = &decision.Default{Candidate: d.Best[2], Ties: 2, Preferred: true}
-	return record.Of(&d)
+	return decision.RecordOf(&d)
 }
 
-func text(t *testing.T, r record.Record, net *infer.Network) string {
+func text(t *testing.T, r decision.Record, net *infer.Network) string {
 	t.Helper()
 	var b strings.Builder
 	fatal.If(t, Write(&b, r, net))
@@ -79,7 +78,7 @@ func network(t *testing.T) (*infer.Network, policy.Reader) {
 
 func TestText(t *testing.T) {
 	golden.Check(t, "linear.txt", text(t, recorded(t, linear.Tuned("linear"), 0), nil))
-	golden.Check(t, "unschedulable.txt", text(t, record.Of(&decision.Decision{
+	golden.Check(t, "unschedulable.txt", text(t, decision.RecordOf(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{
 			{Plugin: "TaintToleration", Reason: "node(s) had untolerated taint(s)", Nodes: 3},
@@ -88,7 +87,7 @@ func TestText(t *testing.T) {
 		Failure: "0/5 nodes are available", Nominated: "node-a",
 	}), nil))
 	watched := recorded(t, linear.Tuned("linear"), 0)
-	watched.Outcome, watched.Really = record.Shadow, watched.Best[3].Node
+	watched.Outcome, watched.Really = decision.Shadow, watched.Best[3].Node
 	golden.Check(t, "shadow.txt", text(t, watched, nil))
 	for really, want := range map[string]string{watched.Node: "would go to " + watched.Node + ", where it really is.",
 		"node-z": "and is really on node-z."} {
@@ -97,7 +96,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	golden.Check(t, "shadow-unschedulable.txt", text(t, record.Of(&decision.Decision{
+	golden.Check(t, "shadow-unschedulable.txt", text(t, decision.RecordOf(&decision.Decision{
 		Profile: "gnn", Pod: decision.Pod{Namespace: "shop", Name: "web-0"}, At: time.Unix(1_700_000_000, 0), Nodes: 5,
 		Refused: []decision.Refusal{{Plugin: "NodeResourcesFit", Reason: "Insufficient cpu", Nodes: 5}}, Failure: "0/5 nodes are available",
 		Really: "node-b",
@@ -211,7 +210,7 @@ func TestGPUParts(t *testing.T) {
 }
 
 // addsUp compares the chosen node with another one, and fails unless the parts add up to the difference of the scores.
-func addsUp(t *testing.T, r record.Record, other decision.Candidate, net *infer.Network) *comparison {
+func addsUp(t *testing.T, r decision.Record, other decision.Candidate, net *infer.Network) *comparison {
 	t.Helper()
 	c, err := compare(r.Best[0], other, net)
 	fatal.If(t, err)
@@ -228,7 +227,7 @@ func addsUp(t *testing.T, r record.Record, other decision.Candidate, net *infer.
 // The parts add up to the difference of the scores, and a flip that is named flips the choice.
 func TestPartsAddUp(t *testing.T) {
 	net, p := network(t)
-	for _, r := range []record.Record{recorded(t, linear.Tuned("linear"), 0), recorded(t, p, net.Fingerprint())} {
+	for _, r := range []decision.Record{recorded(t, linear.Tuned("linear"), 0), recorded(t, p, net.Fingerprint())} {
 		for _, other := range r.Best[1:] {
 			c := addsUp(t, r, other, net)
 			if c.flip == nil {

@@ -15,11 +15,10 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 )
 
 // Write writes why the pod of a record got its node, or none. For a decision in the shadow it writes where the pod would go.
-func Write(w io.Writer, r record.Record, net *infer.Network) error {
+func Write(w io.Writer, r decision.Record, net *infer.Network) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Pod %s/%s, %s, scheduler %s%s.\n", r.Namespace, r.Pod, r.Time.UTC().Format("2006-01-02 15:04:05 UTC"),
 		r.Profile, inShadow(r))
@@ -41,17 +40,17 @@ func Write(w io.Writer, r record.Record, net *infer.Network) error {
 }
 
 // tense returns what to say of a decision, or would if it was made in the shadow of another scheduler.
-func tense(r record.Record, did, would string) string {
-	if r.Outcome == record.Shadow {
+func tense(r decision.Record, did, would string) string {
+	if r.Outcome == decision.Shadow {
 		return would
 	}
 	return did
 }
 
 // inShadow says of a decision in the shadow that it placed nothing.
-func inShadow(r record.Record) string {
+func inShadow(r decision.Record) string {
 	switch {
-	case r.Outcome != record.Shadow:
+	case r.Outcome != decision.Shadow:
 		return ""
 	case r.Really == "" && r.Node == "":
 		return " in the shadow: it places nothing. The pod really got no node either"
@@ -66,7 +65,7 @@ func inShadow(r record.Record) string {
 }
 
 // choice writes what was chosen, and how clearly.
-func choice(b *strings.Builder, r record.Record) {
+func choice(b *strings.Builder, r decision.Record) {
 	if len(r.Best) == 0 {
 		fmt.Fprintf(b, "%s %s the only feasible node, so nothing %s scored.\n", r.Node, tense(r, "was", "would be"), tense(r, "was", "would be"))
 	} else {
@@ -94,14 +93,14 @@ func choice(b *strings.Builder, r record.Record) {
 		fmt.Fprintf(b, "The default profile would have chosen %s%s.\n", d.Node, ties(d.Ties))
 	}
 	devices(b, r)
-	if r.Outcome != record.Bound && r.Outcome != record.Shadow {
+	if r.Outcome != decision.Bound && r.Outcome != decision.Shadow {
 		b.WriteString("The scheduler had not heard that the pod was bound.\n")
 	}
 }
 
 // devices writes which devices the pod got, and which GPUs it would have got on the runner-up.
-func devices(b *strings.Builder, r record.Record) {
-	if len(r.Claimed) == 0 && len(r.Devices) > 0 && r.Outcome == record.Bound {
+func devices(b *strings.Builder, r decision.Record) {
+	if len(r.Claimed) == 0 && len(r.Devices) > 0 && r.Outcome == decision.Bound {
 		fmt.Fprintf(b, "The pod has the GPU devices %s.\n", strings.Trim(fmt.Sprint(r.Devices), "[]"))
 	}
 	if chosen, known := r.Find(r.Node); known && len(chosen.Cards) > 0 {
@@ -116,7 +115,7 @@ func devices(b *strings.Builder, r record.Record) {
 		return
 	}
 	verb := "gave the pod"
-	if r.Outcome != record.Bound {
+	if r.Outcome != decision.Bound {
 		verb = "would have given the pod"
 	}
 	fmt.Fprintf(b, "Its claims %s\n", verb)
@@ -136,7 +135,7 @@ func shareText(milli int64) string {
 	return strconv.FormatFloat(float64(milli)/cluster.DeviceMilli, 'f', -1, 64)
 }
 
-func by(r record.Record) string {
+func by(r decision.Record) string {
 	if r.Group == "rest" {
 		return "The default profile's scoring, which decides for the rest of the share,"
 	}
@@ -160,7 +159,7 @@ func ties(n int) string {
 }
 
 // refused writes why nodes were refused.
-func refused(b *strings.Builder, r record.Record) {
+func refused(b *strings.Builder, r decision.Record) {
 	if len(r.Refused) == 0 {
 		return
 	}
@@ -173,7 +172,7 @@ func refused(b *strings.Builder, r record.Record) {
 }
 
 // candidates writes the best nodes.
-func candidates(b *strings.Builder, r record.Record) {
+func candidates(b *strings.Builder, r decision.Record) {
 	if len(r.Best) == 0 {
 		return
 	}
@@ -204,7 +203,7 @@ func table(b *strings.Builder, columns ...string) *tabwriter.Writer {
 }
 
 // differences writes the comparisons with the runner-up and with the default's choice.
-func differences(b *strings.Builder, r record.Record, chosen decision.Candidate, net *infer.Network) {
+func differences(b *strings.Builder, r decision.Record, chosen decision.Candidate, net *infer.Network) {
 	var others []string
 	if r.RunnerUp != "" {
 		others = append(others, r.RunnerUp)

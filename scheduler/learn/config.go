@@ -8,20 +8,19 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/scheduler/learn/dqn"
-	"gnnsched/scheduler/learn/es"
 	"gnnsched/scheduler/learn/ppo"
 	"gnnsched/scheduler/learn/rollouts"
 	"gnnsched/scheduler/learn/run"
 )
 
 // Config holds every hyperparameter of a training run. The zero value is not valid; start from
-// Defaults. Its JSON form is stored in the checkpoint, and is the form of a job's YAML file.
+// defaultConfig. Its JSON form is stored in the checkpoint, and is the form of a job's YAML file.
 type Config struct {
 	run.Settings
-	DQN      dqn.Config      `json:"dqn"`
-	PPO      ppo.Config      `json:"ppo"`
-	Rollouts rollouts.Config `json:"rollouts"`
-	ES       es.Config       `json:"es"`
+	DQN      dqn.Config         `json:"dqn"`
+	PPO      ppo.Config         `json:"ppo"`
+	Rollouts rollouts.Config    `json:"rollouts"`
+	ES       rollouts.Evolution `json:"es"`
 	run.Selection
 }
 
@@ -61,8 +60,8 @@ var variants = []struct {
 	{"acgnn", checkpoint.GNN, checkpoint.ActorCritic}, {"acdqn", checkpoint.MLP, checkpoint.ActorCritic},
 }
 
-// Variants returns the names of the networks that can be trained.
-func Variants() (names []string) {
+// variantNames returns the names of the networks that can be trained.
+func variantNames() (names []string) {
 	for _, v := range variants {
 		names = append(names, v.name)
 	}
@@ -88,9 +87,9 @@ func (c Config) Architecture() checkpoint.Architecture {
 	return a
 }
 
-// Defaults returns the hyperparameters that a variant starts from. The shipped networks are trained
+// defaultConfig returns the hyperparameters that a variant starts from. The shipped networks are trained
 // with the files in the folder runs.
-func Defaults(variant string) (Config, error) {
+func defaultConfig(variant string) (Config, error) {
 	c := Config{
 		Settings: run.Settings{
 			Variant: variant, Method: byDQN, Hidden: 32, Seed: 1, Steps: 60_000,
@@ -98,7 +97,7 @@ func Defaults(variant string) (Config, error) {
 			Reward:    run.Reward{Kind: run.PlacementReward, Scale: 10},
 			Imitation: run.Imitation{Teacher: "greedy-balance", Share: 1, Margin: 0.1, MarginWeight: 1},
 		},
-		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(), ES: es.Defaults(),
+		DQN: dqn.Defaults(), PPO: ppo.Defaults(), Rollouts: rollouts.Defaults(), ES: rollouts.EvolutionDefaults(),
 		Selection: run.Selection{EvaluateEvery: 5_000, EvaluateSeeds: 100, Unscheduled: 1},
 	}
 	if err := checkVariant(variant); err != nil {
@@ -114,8 +113,8 @@ func Defaults(variant string) (Config, error) {
 }
 
 func checkVariant(variant string) error {
-	if !slices.Contains(Variants(), variant) {
-		return choice.Unknown("variant", variant, Variants())
+	if !slices.Contains(variantNames(), variant) {
+		return choice.Unknown("variant", variant, variantNames())
 	}
 	return nil
 }

@@ -27,20 +27,20 @@ func TestConfigValidate(t *testing.T) {
 
 // The defaults of every variant are valid, and each variant has a method.
 func TestDefaults(t *testing.T) {
-	for _, v := range Variants() {
-		c, err := Defaults(v)
+	for _, v := range variantNames() {
+		c, err := defaultConfig(v)
 		if err != nil || c.Validate() != nil || c.Chosen() == nil {
 			t.Errorf("%s: %v, %v, method %v", v, err, c.Validate(), c.Chosen())
 		}
 	}
-	if _, err := Defaults("cnn"); err == nil {
+	if _, err := defaultConfig("cnn"); err == nil {
 		t.Error("an unknown variant has defaults")
 	}
 }
 
 func defaults(t *testing.T, variant string) Config {
 	t.Helper()
-	c, err := Defaults(variant)
+	c, err := defaultConfig(variant)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 //
 // A Job says which network learns, by which method and on what. It comes from a YAML file
 // (ReadJob), from defaults (NewJob) or from the checkpoint of a network that is to learn on with a
-// running scheduler (OnlineJob). NewTrainer makes a run of it in the simulator, NewOnlineTrainer one
+// running scheduler (onlineJob). NewTrainer makes a run of it in the simulator, NewOnlineTrainer one
 // on a scheduler's steps.
 //
 // The packages below hold what a job is made of:

@@ -35,7 +35,7 @@ type Job struct {
 
 // NewJob returns the default job of a variant.
 func NewJob(variant string) (Job, error) {
-	c, err := Defaults(variant)
+	c, err := defaultConfig(variant)
 	return Job{Config: c, Environment: run.BalanceEnv()}, err
 }
 

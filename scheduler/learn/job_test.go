@@ -21,7 +21,7 @@ func TestReadJob(t *testing.T) {
 	j, err := ReadJob("f", []byte("variant: acdqn\nsteps: 123\nppo: {envs: 16}\nenvironment: {scenario: mixed, load: {min: 0.5, max: "+
 		"0.6}}\nheldOut: {scenario: training}"), "gnn")
 	fatal.If(t, err)
-	want, err := Defaults("acdqn")
+	want, err := defaultConfig("acdqn")
 	fatal.If(t, err)
 	want.Steps, want.PPO.Envs = 123, 16
 	if !reflect.DeepEqual(j.Config, want) {
@@ -68,7 +68,7 @@ func TestJobNamesFeatures(t *testing.T) {
 
 // ReadJob reads what YAML writes.
 func TestJobRoundTrip(t *testing.T) {
-	for _, v := range Variants() {
+	for _, v := range variantNames() {
 		j, err := NewJob(v)
 		fatal.If(t, err)
 		y, err := j.YAML()

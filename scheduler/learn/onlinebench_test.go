@@ -131,7 +131,7 @@ func BenchmarkOnline(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, variant := range Variants() {
+	for _, variant := range variantNames() {
 		b.Run(variant, func(b *testing.B) {
 			if b.N == 1 {
 				return // the trial run of the testing package
@@ -150,7 +150,7 @@ func BenchmarkOnline(b *testing.B) {
 			want := cost(shipped).MeanCost
 			start := learntest.Weights(Architecture(variant, 32), 1)
 			start.Manifest.Objective = "balance"
-			job, err := OnlineJob(start)
+			job, err := onlineJob(start)
 			if err != nil {
 				b.Fatal(err)
 			}

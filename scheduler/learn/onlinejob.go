@@ -13,7 +13,7 @@ import (
 // onlineHalfLife is the half-life, in placements, with which learning from a stream discounts rewards by default.
 const onlineHalfLife = 30
 
-// OnlineJob returns the job with which the network of c continues to learn from a running scheduler:
+// onlineJob returns the job with which the network of c continues to learn from a running scheduler:
 // the job of its training, with changes. What its manifest does not say has the variant's default
 // and the checkpoint's objective.
 //
@@ -25,7 +25,7 @@ const onlineHalfLife = 30
 // judged before the scheduler gets it.
 //
 // A network that checkpoint.Checkpoint.CheckOnline refuses is an error.
-func OnlineJob(c *checkpoint.Checkpoint) (Job, error) {
+func onlineJob(c *checkpoint.Checkpoint) (Job, error) {
 	a := c.Manifest.Architecture
 	if err := c.CheckOnline(); err != nil {
 		return Job{}, exit.New(exit.Usage, err, "run it without --learn")

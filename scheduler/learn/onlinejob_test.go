@@ -39,7 +39,7 @@ func TestPeersNeedGraphsThatHoldThem(t *testing.T) {
 		{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}},
 		{Graph: checkpoint.GPUGraph, Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8},
 	} {
-		if _, err := OnlineJob(checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))); exit.Code(err) != exit.Usage {
+		if _, err := onlineJob(checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))); exit.Code(err) != exit.Usage {
 			t.Errorf("learning from a running scheduler, %v: %v", a, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestOnlineJob(t *testing.T) {
 		t.Helper()
 		c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 1)))
 		c.Manifest.Objective, c.Manifest.Config, c.Manifest.Training = objective, []byte(config), training
-		j, err := OnlineJob(c)
+		j, err := onlineJob(c)
 		if err != nil || j.Validate() != nil {
 			t.Fatal(err, j.Validate())
 		}
@@ -79,7 +79,7 @@ func TestOnlineJob(t *testing.T) {
 	}
 
 	slots := checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: featuretest.Names}
-	if j, err := OnlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err != nil ||
+	if j, err := onlineJob(&checkpoint.Checkpoint{Manifest: checkpoint.Manifest{Architecture: slots}}); err != nil ||
 		!slices.Equal(j.Features, featuretest.Names) {
 		t.Errorf("a network with other feature sets goes on with %v: %v", j.Features, err)
 	}

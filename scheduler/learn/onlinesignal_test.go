@@ -28,7 +28,7 @@ import (
 // reward they do not: its returns telescope, and a stream has no end.
 func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
 	networks := map[string]*checkpoint.Checkpoint{}
-	for _, variant := range Variants() {
+	for _, variant := range variantNames() {
 		networks["random "+variant] = learntest.Weights(Architecture(variant, 8), 1)
 	}
 	for _, name := range checkpoint.ShippedFor(checkpoint.ClusterGraph) {
@@ -42,7 +42,7 @@ func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
 	}
 	played := map[string]streams{}
 	for name, start := range networks {
-		j, err := OnlineJob(start)
+		j, err := onlineJob(start)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestOnlineReturnsTellThrottledWorkApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := OnlineJob(start)
+	j, err := onlineJob(start)
 	if err != nil {
 		t.Fatal(err)
 	}

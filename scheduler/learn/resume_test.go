@@ -26,7 +26,7 @@ func TestResumeEndsWhereTheUnbrokenRunDoes(t *testing.T) {
 	residual := evolved
 	residual.Method, residual.Steps, residual.EvaluateEvery, residual.Imitation.Share = byRollouts, 1200, 300, 0
 	runs := map[string]Config{"rollouts": rolled, "mixed": mixed, "es": evolved, "residual": residual}
-	for _, variant := range Variants() {
+	for _, variant := range variantNames() {
 		runs[variant] = tiny(t, variant)
 	}
 	for name, c := range runs {

@@ -63,7 +63,7 @@ func ResumedJob(s *run.State) (j Job, err error) {
 	return j, err
 }
 
-// NewOnlineTrainer returns a run of a job that OnlineJob made. The caller sets the other fields of the
+// NewOnlineTrainer returns a run of a job that onlineJob made. The caller sets the other fields of the
 // trainer.
 func NewOnlineTrainer(j Job) (*online.Trainer, error) {
 	if err := j.Config.Validate(); err != nil {

@@ -32,7 +32,6 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/plugin/refusals"
 )
 
 // Config describes a Cluster.
@@ -95,7 +94,7 @@ func New(ctx context.Context, c Config) (*Cluster, error) {
 	}
 	filters := profile
 	if c.Recording.Book != nil {
-		filters = refusals.Counting(profile)
+		filters = plugin.CountRefusals(profile)
 	}
 	// The scheduler's own cache follows the informers. This one follows the events in their order.
 	return &Cluster{
@@ -236,14 +235,14 @@ func (c *Cluster) decision(state fwk.CycleState, pod *v1.Pod, ch Choice) *decisi
 	if !scored {
 		d = decision.Decision{
 			Profile: c.profile.ProfileName(), Pod: decision.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
-			Refused: refusals.Of(state), Feasible: ch.Feasible, Preferred: ch.Feasible,
+			Refused: plugin.RefusalsOf(state), Feasible: ch.Feasible, Preferred: ch.Feasible,
 		}
 	}
 	d.Node, d.Nodes = ch.Node, ch.Feasible+len(ch.Refused)
 	if ch.Node == "" {
 		d.Failure = fmt.Sprintf(framework.NoNodeAvailableMsg, d.Nodes)
 		if len(d.Refused) == 0 {
-			d.Refused = refusals.ByReason(ch.Refused)
+			d.Refused = plugin.RefusalsByReason(ch.Refused)
 		}
 	}
 	return &d

@@ -2,7 +2,6 @@ package objective
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 // energy measures the nodes' present power as a fraction of their power at full load. A node's CPU in use is the measured CPU plus the
@@ -23,7 +22,7 @@ func (energy) Cost(nodes []*cluster.Node) float64 {
 	for _, n := range nodes {
 		if n.Available() {
 			watts += Watts(n)
-			full += power.Full(n)
+			full += cluster.FullPower(n)
 		}
 	}
 	if full == 0 {
@@ -36,7 +35,7 @@ func (energy) Cost(nodes []*cluster.Node) float64 {
 func Watts(n *cluster.Node) float64 {
 	capacity := n.Capacity(cluster.UsedCPU)
 	if capacity <= 0 {
-		return power.Draw(n, 0)
+		return cluster.CPUDraw(n, 0)
 	}
-	return power.Draw(n, n.Used(cluster.UsedCPU).Mean/capacity)
+	return cluster.CPUDraw(n, n.Used(cluster.UsedCPU).Mean/capacity)
 }

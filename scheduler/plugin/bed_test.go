@@ -32,7 +32,6 @@ import (
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/preference"
 )
@@ -76,7 +75,7 @@ func newBedWith(t testing.TB, client kubernetes.Interface, profile string, args 
 	catch := func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		recording, listeners := Recording{DefaultShare: 1}, listeners
 		if len(listeners) > 0 {
-			if book, is := listeners[0].(*record.Book); is {
+			if book, is := listeners[0].(*decision.Book); is {
 				recording.Book, listeners = book, nil
 			}
 		}

@@ -26,7 +26,7 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fatal"
-	"gnnsched/scheduler/plugin/holds"
+	"gnnsched/scheduler/plugin/nodereservation"
 )
 
 // gpuNode returns a node with shared devices.
@@ -329,7 +329,7 @@ func TestNodeBeforeItsSlices(t *testing.T) {
 func TestHeldDevices(t *testing.T) {
 	const profile = "held"
 	n := gpuNode("n", "T4", 2)
-	text, err := json.Marshal([]holds.Hold{{
+	text, err := json.Marshal([]nodereservation.Hold{{
 		Owner: "set", Pods: 2, Until: time.Now().Add(time.Hour), GPUs: []string{"1", "0"}, GPU: share(600),
 	}})
 	fatal.If(t, err)

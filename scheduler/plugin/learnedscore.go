@@ -13,7 +13,7 @@ import (
 
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/holds"
+	"gnnsched/scheduler/plugin/nodereservation"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/usage"
 )
@@ -29,7 +29,7 @@ type learnedScore struct {
 	canary   *canary.Split // nil if the decider decides about all pods
 
 	preferences *preferences // nil if the plugin does not look at them
-	holds       *holds.Nodes
+	holds       *nodereservation.Nodes
 	learns      bool // the decider scores only the nodes that the preferences leave
 
 	mu sync.Mutex // scheduling cycles come one at a time; this keeps it so
@@ -83,7 +83,7 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	if p.preferences, err = newPreferences(ctx, args.Preferences, up, h); err != nil {
 		return nil, err
 	}
-	if p.holds, err = holds.Watch(h.SharedInformerFactory().Core().V1().Nodes().Informer(), clock.RealClock{}); err != nil {
+	if p.holds, err = nodereservation.Watch(h.SharedInformerFactory().Core().V1().Nodes().Informer(), clock.RealClock{}); err != nil {
 		return nil, err
 	}
 	logger(ctx).Info("Preferences of manifests", "profile", profile, "preferences", args.Preferences)

@@ -336,7 +336,7 @@ func TestReportsBecomeMetrics(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
-	course := NewCourse(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	course := NewCurveSampler(clocktesting.NewFakeClock(time.Unix(1000, 0)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	course.Run(ctx) // takes one sample

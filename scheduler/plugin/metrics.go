@@ -13,7 +13,7 @@ import (
 	"gnnsched/internal/logging"
 	"gnnsched/internal/metric"
 	"gnnsched/scheduler/experience"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 )
 
 // set holds the plugin's metrics, and learningSet those of profiles that learn.
@@ -126,9 +126,9 @@ var (
 // anyLearns tells that a profile of this process learns.
 var anyLearns atomic.Bool
 
-// NewCourse returns a course of the profiles of this process that learn. Without any it takes no samples, and costs nothing.
-func NewCourse(c clock.WithTicker) *course.Course {
-	return course.New(func() ([]*dto.MetricFamily, error) {
+// NewCurveSampler returns a sampler of the profiles of this process that learn. Without any it takes no samples, and costs nothing.
+func NewCurveSampler(c clock.WithTicker) *learningcurve.Sampler {
+	return learningcurve.New(func() ([]*dto.MetricFamily, error) {
 		if !anyLearns.Load() {
 			return nil, nil
 		}
@@ -150,10 +150,12 @@ func learnMetricsOf(profile string) *learnMetrics {
 	learningSet.Register()
 	anyLearns.Store(true)
 	return &learnMetrics{
-		profile: profile,
-		sent:    learningSteps.WithLabelValues(profile, course.Sent), dropped: learningSteps.WithLabelValues(profile, course.Dropped),
-		unbound: learningSteps.WithLabelValues(profile, course.Unbound), overruled: learningSteps.WithLabelValues(profile, course.Overruled),
-		explored: exploredTotal.WithLabelValues(profile), waited: waitedTotal.WithLabelValues(profile),
+		profile:   profile,
+		sent:      learningSteps.WithLabelValues(profile, learningcurve.Sent),
+		dropped:   learningSteps.WithLabelValues(profile, learningcurve.Dropped),
+		unbound:   learningSteps.WithLabelValues(profile, learningcurve.Unbound),
+		overruled: learningSteps.WithLabelValues(profile, learningcurve.Overruled),
+		explored:  exploredTotal.WithLabelValues(profile), waited: waitedTotal.WithLabelValues(profile),
 		restarts: trainerRestarts.WithLabelValues(profile), epsilon: epsilonNow.WithLabelValues(profile),
 	}
 }
@@ -168,12 +170,12 @@ func (m *learnMetrics) reported(r experience.Report) {
 			c.Add(float64(now - before))
 		}
 	}
-	add(trainerPlacements.WithLabelValues(m.profile, course.Read), r.Read, m.last.Read)
-	add(trainerPlacements.WithLabelValues(m.profile, course.Missing), r.Missing, m.last.Missing)
-	add(trainerPlacements.WithLabelValues(m.profile, course.Stale), r.Stale, m.last.Stale)
+	add(trainerPlacements.WithLabelValues(m.profile, learningcurve.Read), r.Read, m.last.Read)
+	add(trainerPlacements.WithLabelValues(m.profile, learningcurve.Missing), r.Missing, m.last.Missing)
+	add(trainerPlacements.WithLabelValues(m.profile, learningcurve.Stale), r.Stale, m.last.Stale)
 	add(trainerUpdates.WithLabelValues(m.profile), r.Updates, m.last.Updates)
-	add(trainerNetworks.WithLabelValues(m.profile, course.Passed), r.Passed, m.last.Passed)
-	add(trainerNetworks.WithLabelValues(m.profile, course.Refused), r.Refused, m.last.Refused)
+	add(trainerNetworks.WithLabelValues(m.profile, learningcurve.Passed), r.Passed, m.last.Passed)
+	add(trainerNetworks.WithLabelValues(m.profile, learningcurve.Refused), r.Refused, m.last.Refused)
 	for name := range m.last.Figures {
 		if _, still := r.Figures[name]; !still {
 			m.forget(name)

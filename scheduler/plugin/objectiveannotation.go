@@ -13,7 +13,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 	"gnnsched/scheduler/policy/wish"
 )
 
@@ -82,7 +82,7 @@ func (r *objectiveReader) Of(pod *v1.Pod, known []checkpoint.Wish, usual feature
 	if now := r.clock.Now(); r.logged.IsZero() || now.Sub(r.logged) >= logRefusalAgain {
 		r.logged = now
 		r.log.Info("An annotation with an objective is ignored; the profile's objective counts", "profile", r.profile, "pod", klog.KObj(pod),
-			"annotation", annotation, "reason", quote.Message(a.err.Error(), 300))
+			"annotation", annotation, "reason", exit.Clean(a.err.Error(), 300))
 	}
 	return usual
 }

@@ -9,7 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/holds"
+	"gnnsched/scheduler/plugin/nodereservation"
 )
 
 // profile lets the plugins of one profile find each other.
@@ -20,7 +20,7 @@ type profile struct {
 }
 
 // held returns the holds of nodes; nil without LearnedScore.
-func (p *profile) held() *holds.Nodes {
+func (p *profile) held() *nodereservation.Nodes {
 	if p.scores == nil {
 		return nil
 	}

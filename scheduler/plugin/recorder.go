@@ -14,7 +14,6 @@ import (
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
-	"gnnsched/scheduler/plugin/refusals"
 	"gnnsched/scheduler/policy"
 )
 
@@ -99,7 +98,7 @@ func (r *recorder) scored(s *scoring) {
 		Pod:     podOf(s.pod), At: s.view.began,
 		Group: string(s.group), Policy: s.decider.policyName(), Fingerprint: s.decider.fingerprint(),
 		Fallback: s.reason, Latency: time.Since(s.view.began),
-		Nodes: len(r.mirror.infos), Refused: refusals.Of(s.state),
+		Nodes: len(r.mirror.infos), Refused: RefusalsOf(s.state),
 		Feasible: len(s.feasible), Preferred: len(s.nodes), Best: s.candidates(best),
 	}}
 	if s.group == canary.Rest {
@@ -238,7 +237,7 @@ func (r *recorder) Reserve(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	if p == nil { // the only feasible node, which kube-scheduler does not score
 		p = &pending{decision: decision.Decision{
 			Profile: r.profile, Group: string(r.groupOf(pod)), Pod: podOf(pod), At: time.Now(),
-			Refused: refusals.Of(state), Feasible: 1, Preferred: 1,
+			Refused: RefusalsOf(state), Feasible: 1, Preferred: 1,
 		}}
 		decisionKey.Write(state, p)
 	}

@@ -13,36 +13,34 @@ import (
 
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/refusals"
 )
 
 // recordedBed is newBed with a book, and with upstream's refusals counted.
-func recordedBed(t *testing.T, profile string, args Args) (*bed, *record.Book) {
+func recordedBed(t *testing.T, profile string, args Args) (*bed, *decision.Book) {
 	t.Helper()
 	if args.Deadline.Duration == 0 {
 		args.Deadline = duration(time.Hour)
 	}
-	book := record.NewBook(100, nil)
+	book := decision.NewBook(100, nil)
 	b := newBedWith(t, fake.NewClientset(), profile, args, book)
-	refusals.Watch(b.sched, book.Decided)
+	WatchFailures(b.sched, book.Decided)
 	return b, book
 }
 
 // decided places a pod and returns its record.
-func (b *bed) decided(t *testing.T, profile string, book *record.Book, pod *v1.Pod) record.Record {
+func (b *bed) decided(t *testing.T, profile string, book *decision.Book, pod *v1.Pod) decision.Record {
 	t.Helper()
 	bound, state, err := b.attempt(t, profile, pod)
 	fatal.If(t, err)
 	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, state, bound, bound.Spec.NodeName)
 	for range 1000 {
-		if found := book.Last(record.Query{Namespace: pod.Namespace, Pod: pod.Name}); len(found) > 0 {
+		if found := book.Last(decision.Query{Namespace: pod.Namespace, Pod: pod.Name}); len(found) > 0 {
 			return found[0]
 		}
 		time.Sleep(time.Millisecond) // the queue's goroutine
 	}
 	t.Fatal("no record")
-	return record.Record{}
+	return decision.Record{}
 }
 
 // fail lets an attempt to place a pod fail.
@@ -71,7 +69,7 @@ func TestRecordedDecision(t *testing.T) {
 		b.sched.Cache.AddNode(b.log, n)
 	}
 	r := b.decided(t, profile, book, benchPod(1, 0, ""))
-	if r.Nodes != 8 || r.Feasible != 5 || r.Outcome != record.Bound {
+	if r.Nodes != 8 || r.Feasible != 5 || r.Outcome != decision.Bound {
 		t.Errorf("%+v", r)
 	}
 	if len(r.Refused) != 1 || r.Refused[0].Plugin != "TaintToleration" || r.Refused[0].Nodes != 3 ||
@@ -118,14 +116,14 @@ func TestRecordedFailure(t *testing.T) {
 	b, book := recordedBed(t, profile, Args{Policy: "linear"})
 	pod := benchPod(1, 0, "")
 	b.fail(t, profile, pod)
-	r := book.Last(record.Query{})
-	if len(r) != 1 || r[0].Outcome != record.Unschedulable || r[0].Failure != "no nodes available to schedule pods" {
+	r := book.Last(decision.Query{})
+	if len(r) != 1 || r[0].Outcome != decision.Unschedulable || r[0].Failure != "no nodes available to schedule pods" {
 		t.Errorf("without nodes: %+v", r)
 	}
 	b.alike(t, profile, 4)
 	pod.Spec.NodeSelector = map[string]string{"disk": "none"}
 	b.fail(t, profile, pod)
-	r = book.Last(record.Query{})
+	r = book.Last(decision.Query{})
 	if len(r) != 2 || r[0].Nodes != 4 || len(r[0].Refused) != 1 || r[0].Refused[0].Plugin != "NodeAffinity" || r[0].Refused[0].Nodes != 4 ||
 		r[0].Profile != profile {
 		t.Errorf("%+v", r[0])
@@ -174,12 +172,12 @@ func TestAllowance(t *testing.T) {
 func TestAnnouncement(t *testing.T) {
 	margin := 0.25
 	long := strings.Repeat("a", 253)
-	r := record.Record{Policy: long, Node: long, Feasible: 12, Best: []decision.Candidate{{}, {}}, RunnerUp: long, Margin: &margin,
+	r := decision.Record{Policy: long, Node: long, Feasible: 12, Best: []decision.Candidate{{}, {}}, RunnerUp: long, Margin: &margin,
 		Default: &decision.Default{Candidate: decision.Candidate{Node: "x"}}, Fallback: "panic"}
 	if text := announcement(r); len(text) > 1024 || !strings.HasSuffix(text, "the default profile would have chosen x") {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
-	if got := announcement(record.Record{Node: "n"}); got != "n was the only feasible node" {
+	if got := announcement(decision.Record{Node: "n"}); got != "n was the only feasible node" {
 		t.Error(got)
 	}
 }

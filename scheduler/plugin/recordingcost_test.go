@@ -14,19 +14,17 @@ import (
 
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/refusals"
 )
 
 // costModes are ways to record; the first one is not to.
 var costModes = []string{"off", "ring", "lines"}
 
 // journalOf opens the file of a mode; nil if it has none.
-func journalOf(b *testing.B, mode string) *record.Journal {
+func journalOf(b *testing.B, mode string) *decision.Journal {
 	if mode != "lines" {
 		return nil
 	}
-	j, err := record.OpenJournal(filepath.Join(b.TempDir(), "d.jsonl"), func(err error, _ uint64) { b.Error(err) })
+	j, err := decision.OpenJournal(filepath.Join(b.TempDir(), "d.jsonl"), func(err error, _ uint64) { b.Error(err) })
 	fatal.If(b, err)
 	b.Cleanup(func() {
 		if err := j.Close(); err != nil {
@@ -39,7 +37,7 @@ func journalOf(b *testing.B, mode string) *record.Journal {
 // attempts returns a function that makes the attempt of a number: the filters, the choice, and the end of binding.
 func attempts(b *testing.B, nodes int, mode string) func(i int) {
 	profile := fmt.Sprint("cost-", nodes, mode)
-	book := record.NewBook(record.DefaultSize, journalOf(b, mode))
+	book := decision.NewBook(decision.DefaultBookSize, journalOf(b, mode))
 	var listeners []decision.Listener
 	if mode != costModes[0] {
 		listeners = append(listeners, book)
@@ -47,7 +45,7 @@ func attempts(b *testing.B, nodes int, mode string) func(i int) {
 	bed := newBedWith(b, fake.NewClientset(), profile, Args{Checkpoint: untrained(b, 1, nil), Deadline: duration(time.Hour)}, listeners...)
 	if mode != costModes[0] {
 		bed.recorder.asks.share = 0.01
-		refusals.Watch(bed.sched, book.Decided)
+		WatchFailures(bed.sched, book.Decided)
 	}
 	bed.alike(b, profile, nodes)
 	return func(i int) {

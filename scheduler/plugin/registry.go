@@ -15,10 +15,9 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/mig"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin/canary"
-	"gnnsched/scheduler/plugin/course"
 	"gnnsched/scheduler/plugin/dra"
+	"gnnsched/scheduler/plugin/learningcurve"
 )
 
 // Registry returns the plugins of this package. A scheduler with our profiles needs all of them. active is
@@ -95,14 +94,14 @@ func (host) Taken(h fwk.Handle, view *dra.View) map[string][]int64 {
 
 // Recording says what becomes of the decisions of all profiles.
 type Recording struct {
-	Book *record.Book // keeps them; nil: nobody does
+	Book *decision.Book // keeps them; nil: nobody does
 	// DefaultShare is the share of the time, in 0 to 1, that may be spent on finding out what the default profile would
 	// have chosen. Decisions beyond it lack that.
 	DefaultShare float64
 	Events       bool            // each pod that gets a node gets an event that says why
 	Canaries     *canary.Reports // gets the profiles' canaries; may be nil
-	// Course takes samples of how learning goes; nil: nobody does.
-	Course *course.Course
+	// Curves takes samples of how learning goes; nil: nobody does.
+	Curves *learningcurve.Sampler
 }
 
 // listen makes the book, and the events, hear of r's decisions.
@@ -139,11 +138,11 @@ func (a announcer) Decided(d decision.Decision) {
 		return
 	}
 	pod := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: d.Pod.Namespace, Name: d.Pod.Name, UID: types.UID(d.Pod.UID)}
-	a.events.Eventf(pod, nil, v1.EventTypeNormal, "Decided", "Scheduling", "%s", announcement(record.Of(&d)))
+	a.events.Eventf(pod, nil, v1.EventTypeNormal, "Decided", "Scheduling", "%s", announcement(decision.RecordOf(&d)))
 }
 
 // announcement is the text of a decision's event. Kubernetes allows 1,024 bytes.
-func announcement(r record.Record) string {
+func announcement(r decision.Record) string {
 	text := fmt.Sprintf("%s was the only feasible node", r.Node)
 	if len(r.Best) > 0 {
 		by := r.Policy

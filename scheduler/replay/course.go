@@ -10,7 +10,7 @@ const (
 	Waiting   Metric = iota // pods without a node
 	Nodes                   // nodes in use
 	Imbalance               // standard deviation of the requested fraction of CPU over the nodes
-	Watts                   // the nodes' power by their requests (package internal/power)
+	Watts                   // the nodes' power by their requests (cluster.Watts)
 	Price                   // of the nodes in use, an hour
 	Cost                    // of the objective
 	metrics

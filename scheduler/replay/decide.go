@@ -9,7 +9,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/memcluster"
 	"gnnsched/scheduler/plugin"
 )
@@ -45,7 +44,7 @@ func Decide(ctx context.Context, s Source, row int, profile config.KubeScheduler
 	s.From, s.To = when-1, when
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the plugins
-	p, err := really(ctx, s, Config{Profile: profile, recording: plugin.Recording{Book: record.NewBook(1, nil), DefaultShare: 1}})
+	p, err := really(ctx, s, Config{Profile: profile, recording: plugin.Recording{Book: decision.NewBook(1, nil), DefaultShare: 1}})
 	if err != nil {
 		return nil, nil, err
 	}

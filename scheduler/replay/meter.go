@@ -2,7 +2,6 @@ package replay
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 // state holds the metrics while nothing changes.
@@ -12,7 +11,7 @@ type state [metrics]float64
 func stateOf(nodes []*cluster.Node, used map[string]int, prices map[string]float64) (out state) {
 	var load cluster.Sums
 	for _, v := range nodes {
-		out[Watts] += power.Watts(v)
+		out[Watts] += cluster.Watts(v)
 		if used[v.Name] > 0 {
 			out[Nodes]++
 			out[Price] += prices[v.Name]

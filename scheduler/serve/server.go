@@ -19,7 +19,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
-	"gnnsched/internal/slowclient"
+	"gnnsched/internal/metric"
 	"gnnsched/scheduler/advise"
 )
 
@@ -178,7 +178,7 @@ func (s *Server) handler() http.Handler {
 		}
 		mux.Handle(r.method+" "+r.path, h)
 	}
-	return slowclient.Guard(mux, slowclient.Within)
+	return metric.GuardSlowClients(mux, metric.SlowClientLimit)
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }

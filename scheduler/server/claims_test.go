@@ -16,7 +16,7 @@ import (
 
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
 )
 
@@ -107,7 +107,7 @@ func choices(t *testing.T, profile string) map[string]int {
 // Claims of every kind are filtered by upstream and placed by the profile's policy, and the devices that
 // upstream allocates are those that the policy chose.
 func TestClaims(t *testing.T) {
-	l, book := newLabOn(t, claimPools()), record.NewBook(100, nil)
+	l, book := newLabOn(t, claimPools()), decision.NewBook(100, nil)
 	l.recording = plugin.Recording{Book: book}
 	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
 		Profile{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/usage"
 )
 
@@ -27,7 +27,7 @@ var doors = []struct {
 	{method: http.MethodGet, path: "/configz"},
 	{method: http.MethodGet, path: "/flagz"},
 	{method: http.MethodGet, path: "/statusz"},
-	{method: http.MethodGet, path: course.Path},
+	{method: http.MethodGet, path: learningcurve.Path},
 	{method: http.MethodGet, path: usage.Path},
 	{method: http.MethodGet, path: "/debug/pprof/", profiling: true},
 	{method: http.MethodGet, path: "/debug/pprof/heap", profiling: true},

@@ -28,9 +28,9 @@ import (
 	conversion "k8s.io/kubernetes/pkg/scheduler/apis/config/v1"
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
 
-	"gnnsched/internal/slowclient"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/internal/metric"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/usage"
 )
 
@@ -64,7 +64,7 @@ func serveOn(c *schedulerserver.Config, paths http.Handler) (stop func(), err er
 		return func() {}, nil
 	}
 	ended := make(chan struct{})
-	done, _, err := c.SecureServing.Serve(slowclient.Guard(guarded(c, paths), slowclient.Within), endpointStop, ended)
+	done, _, err := c.SecureServing.Serve(metric.GuardSlowClients(guarded(c, paths), metric.SlowClientLimit), endpointStop, ended)
 	if err != nil {
 		close(ended)
 		return nil, fmt.Errorf("start the endpoint: %w", err)
@@ -120,9 +120,9 @@ func (p *process) paths(ctx context.Context) http.Handler {
 	m.Handle("/metrics", legacyregistry.HandlerWithReset())
 	m.HandleFunc("/metrics/resources", p.serveResources)
 	if p.records.Book != nil {
-		m.Handle(record.Path, p.records.Book)
+		m.Handle(decision.DebugPath, p.records.Book)
 	}
-	m.Handle(course.Path, p.records.Course) // a nil one answers that nothing learns
+	m.Handle(learningcurve.Path, p.records.Curves) // a nil one answers that nothing learns
 	m.HandleFunc(usage.Path, usage.ServeReports)
 	slis.SLIMetricsWithReset{}.Install(m)
 	if k := p.config.ComponentConfig; k.EnableProfiling {

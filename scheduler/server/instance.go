@@ -19,8 +19,7 @@ import (
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
-	"gnnsched/scheduler/plugin/refusals"
-	"gnnsched/scheduler/plugin/room"
+	"gnnsched/scheduler/plugin/overcommit"
 )
 
 // instance is a kube-scheduler with its informers. It schedules once; a process that loses its lease
@@ -65,12 +64,12 @@ func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.
 		return nil, err
 	}
 	timeAttempts(i.sched)
-	if err := room.Guard(i.ctx, i.sched, clock.RealClock{}); err != nil {
+	if err := overcommit.Guard(i.ctx, i.sched, clock.RealClock{}); err != nil {
 		i.end()
 		return nil, err
 	}
 	if records.Book != nil {
-		refusals.Watch(i.sched, records.Failed(i.ctx, slices.Collect(maps.Keys(i.sched.Profiles))))
+		plugin.WatchFailures(i.sched, records.Failed(i.ctx, slices.Collect(maps.Keys(i.sched.Profiles))))
 	}
 	return i, nil
 }

@@ -133,12 +133,12 @@ func (p *process) run(ctx context.Context) error {
 
 // sampleLearning takes samples of how learning goes until ctx ends or stop is called, which waits for the end.
 func (p *process) sampleLearning(ctx context.Context) (stop func()) {
-	if p.records.Course == nil {
+	if p.records.Curves == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var sampling sync.WaitGroup
-	sampling.Go(func() { p.records.Course.Run(ctx) })
+	sampling.Go(func() { p.records.Curves.Run(ctx) })
 	return func() { cancel(); sampling.Wait() }
 }
 

@@ -22,7 +22,6 @@ import (
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/wish"
-	"gnnsched/scheduler/server/stockconfig"
 )
 
 // DefaultProfile is the name of upstream's own profile, which scores as upstream ships it.
@@ -82,7 +81,7 @@ func ProfileNamed(name string) (Profile, error) {
 	case slices.Contains(ProfileNames(), name):
 		p.Variant = name
 	case prefix == "stock":
-		s, err := stockconfig.Read(of)
+		s, err := ReadStockConfig(of)
 		p.Variant, p.Stock = DefaultProfile, &s
 		return p, err
 	case prefix == "running":
@@ -186,7 +185,7 @@ func (p Profile) build() (schedulerconfig.KubeSchedulerProfile, error) {
 		if p.Stock == nil {
 			return out, nil
 		}
-		return out, stockconfig.AddTo(&out, *p.Stock)
+		return out, addStockProfile(&out, *p.Stock)
 	}
 	raw, err := yaml.Marshal(p.arguments())
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/explain"
 )
 
 // The record of a pod with claims names its claims and devices as the API server has them, and the GPUs that the policy
 // chose on both best nodes.
-func (l *lab) testRecordedClaims(t *testing.T, book *record.Book) {
+func (l *lab) testRecordedClaims(t *testing.T, book *decision.Book) {
 	ns := l.claimNamespace(t)
 	shared := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "for-two"},
 		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
@@ -80,7 +80,7 @@ func (l *lab) testRecordedClaims(t *testing.T, book *record.Book) {
 }
 
 // checkCards checks which GPUs the policy chose on the best nodes of a record, and that the explanation says so.
-func (l *lab) checkCards(t *testing.T, r record.Record, held []string, runnerUp string) {
+func (l *lab) checkCards(t *testing.T, r decision.Record, held []string, runnerUp string) {
 	t.Helper()
 	if runnerUp == "" {
 		return
@@ -102,10 +102,10 @@ func (l *lab) checkCards(t *testing.T, r record.Record, held []string, runnerUp 
 }
 
 // recorded waits for the record of a pod's decision.
-func (l *lab) recorded(t *testing.T, book *record.Book, namespace, pod string) (r record.Record) {
+func (l *lab) recorded(t *testing.T, book *decision.Book, namespace, pod string) (r decision.Record) {
 	t.Helper()
 	l.until(t, "the record of "+pod, func() error {
-		found := book.Last(record.Query{Namespace: namespace, Pod: pod})
+		found := book.Last(decision.Query{Namespace: namespace, Pod: pod})
 		if len(found) == 0 {
 			return errors.New("there is none")
 		}

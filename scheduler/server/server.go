@@ -22,7 +22,7 @@ import (
 // self-signed certificate. Everybody may read /healthz, /livez and /readyz. Every other path needs a
 // token that the API server knows, of a user whom it authorizes for the path.
 //
-// The decisions that Recording.Book keeps are served at record.Path, the samples of Recording.Course at course.Path,
+// The decisions that Recording.Book keeps are served at decision.DebugPath, the samples of Recording.Curves at learningcurve.Path,
 // and the state of measured usage at usage.Path.
 type Endpoint struct {
 	Address   string

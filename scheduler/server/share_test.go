@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/userconfig"
@@ -33,7 +33,7 @@ func (l *lab) testShare(t *testing.T) {
 	file := network(t, "gnn", nil)
 	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience},
 		Canary: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
-	book := record.NewBook(1000, nil)
+	book := decision.NewBook(1000, nil)
 	stop := l.share(t, p, book)
 	l.untilShare(t, 0.5)
 	const namespaces, each = 8, 4
@@ -90,7 +90,7 @@ func (l *lab) testShare(t *testing.T) {
 	}
 	stop()
 
-	stop = l.share(t, p, record.NewBook(1, nil))
+	stop = l.share(t, p, decision.NewBook(1, nil))
 	l.until(t, "the earlier stop to be found", func() error {
 		if m := l.metrics(t); m.sum("gnnsched_share_stopped", "reason", "earlier") != 1 || m.sum("gnnsched_share") != 0 {
 			return errors.New("it is not")
@@ -107,7 +107,7 @@ func (l *lab) testShare(t *testing.T) {
 		"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer l.share(t, p, record.NewBook(1, nil))()
+	defer l.share(t, p, decision.NewBook(1, nil))()
 	l.untilShare(t, 0.5)
 }
 
@@ -116,11 +116,11 @@ func (l *lab) testShare(t *testing.T) {
 func (l *lab) testShareIsStoppedByEvictions(t *testing.T) {
 	p := Profile{SchedulerName: DefaultProfile,
 		Args: Args{Policy: "best-fit", Canary: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
-	stop := l.share(t, p, record.NewBook(1, nil))
+	stop := l.share(t, p, decision.NewBook(1, nil))
 	l.untilShare(t, 1)
 	l.place(t, "old", 1, 20)
 	stop()
-	stop = l.share(t, p, record.NewBook(1, nil))
+	stop = l.share(t, p, decision.NewBook(1, nil))
 	l.untilShare(t, 1)
 	l.evict(t, "old-0", 20)
 	counted := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound")
@@ -155,7 +155,7 @@ func (l *lab) evict(t *testing.T, namespace string, number int) {
 }
 
 // share runs the scheduler with one profile, whose decisions are recorded.
-func (l *lab) share(t *testing.T, p Profile, book *record.Book) (stop func()) {
+func (l *lab) share(t *testing.T, p Profile, book *decision.Book) (stop func()) {
 	t.Helper()
 	l.recording = plugin.Recording{Book: book}
 	stop = l.schedule(t, p)
@@ -189,11 +189,11 @@ func (l *lab) place(t *testing.T, prefix string, namespaces, each int) {
 }
 
 // records returns the records of the pods in namespaces with a prefix, once there are so many.
-func (l *lab) records(t *testing.T, book *record.Book, prefix string, want int) (out []record.Record) {
+func (l *lab) records(t *testing.T, book *decision.Book, prefix string, want int) (out []decision.Record) {
 	t.Helper()
 	l.until(t, "the records", func() error {
 		out = nil
-		for _, r := range book.Last(record.Query{}) {
+		for _, r := range book.Last(decision.Query{}) {
 			if strings.HasPrefix(r.Namespace, prefix) {
 				out = append(out, r)
 			}

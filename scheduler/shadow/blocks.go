@@ -5,8 +5,6 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"gnnsched/internal/blocks"
 )
 
 // Block holds the means of a stretch of time.
@@ -50,7 +48,7 @@ func (b *timeline) add(of Block) {
 		}
 		b.full, b.last = append(b.full, b.last), Block{}
 		if len(b.full) == maxBlocks {
-			b.full, b.length = blocks.Pairs(b.full), 2*b.length
+			b.full, b.length = pairBlocks(b.full), 2*b.length
 		}
 	}
 }

@@ -40,7 +40,7 @@ import (
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
@@ -91,8 +91,8 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		}
 		return nil
 	})
-	for _, d := range w.config.Recording.Book.Last(record.Query{}) {
-		if d.Outcome != record.Shadow || d.Policy != "acgnn-pack" || d.Fingerprint == "" || d.Really == "" {
+	for _, d := range w.config.Recording.Book.Last(decision.Query{}) {
+		if d.Outcome != decision.Shadow || d.Policy != "acgnn-pack" || d.Fingerprint == "" || d.Really == "" {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -159,14 +159,14 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	t.Cleanup(o.Close)
 	pack, err := objective.Parse("pack")
 	fatal.If(t, err)
-	book := record.NewBook(record.DefaultSize, nil)
+	book := decision.NewBook(decision.DefaultBookSize, nil)
 	w, err = New(plugins, Config{
 		Client: o.Client, Dynamic: dynamic.NewForConfigOrDie(o.REST), Profile: o.Scheduler.Profiles[0], Name: "acgnn-pack",
 		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{},
 		Recording: plugin.Recording{Book: book},
 	})
 	fatal.If(t, err)
-	end, err := o.Serve(w.Ready, map[string]http.Handler{Path: w, record.Path: book})
+	end, err := o.Serve(w.Ready, map[string]http.Handler{Path: w, decision.DebugPath: book})
 	fatal.If(t, err)
 	t.Cleanup(end)
 	reports := make(chan Report, 1)
@@ -189,7 +189,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 		}
 		return nil
 	})
-	for _, path := range []string{"/metrics", Path, record.Path} {
+	for _, path := range []string{"/metrics", Path, decision.DebugPath} {
 		if resp, err := insecure.Get(fmt.Sprintf("https://127.0.0.1:%d%s", port, path)); err != nil ||
 			resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %v, %v", path, resp, err)

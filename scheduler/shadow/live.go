@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"gnnsched/internal/blocks"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/advise"
 )
@@ -75,7 +74,7 @@ func (w *Watcher) live() Live {
 	slices.Reverse(l.Recent)
 	l.Batches = nil
 	for len(l.Course) > mostCourse {
-		l.Course = blocks.Pairs(l.Course)
+		l.Course = pairBlocks(l.Course)
 	}
 	return l
 }

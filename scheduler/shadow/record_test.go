@@ -7,27 +7,26 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/plugin"
 )
 
 // The book has the decision about each compared pod: the profile's node, the real node, and the features that the policy read of both. The
 // choices of the cluster in memory are not in it.
 func TestRecords(t *testing.T) {
-	book := record.NewBook(10, nil)
+	book := decision.NewBook(10, nil)
 	b := recordingBench(t, plugin.Recording{Book: book, DefaultShare: 1}, "linear", "a", "b", "c", "d", "e", "f", "g")
 	b.binds(pod("first").Obj(), "a")
 	b.binds(pod("apart").Obj(), "a")
 	b.binds(pod("pinned").NodeSelector(map[string]string{v1.LabelHostname: "c"}).Obj(), "c")
 	b.binds(pod("nowhere").NodeSelector(map[string]string{v1.LabelHostname: "none"}).Obj(), "b")
-	list := book.Last(record.Query{})
+	list := book.Last(decision.Query{})
 	if len(list) != 4 {
 		t.Fatalf("%d records: %+v", len(list), list)
 	}
 	slices.Reverse(list)
 	for i, r := range list {
 		want := []string{"a", "a", "c", "b"}[i]
-		if r.Outcome != record.Shadow || r.Really != want || r.Profile != "linear" || r.Nodes != 7 || r.UID != r.Pod ||
+		if r.Outcome != decision.Shadow || r.Really != want || r.Profile != "linear" || r.Nodes != 7 || r.UID != r.Pod ||
 			!r.Time.Equal(b.clock.Now()) {
 			t.Errorf("%+v, want it really on %s", r, want)
 		}

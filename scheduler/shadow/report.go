@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"gnnsched/internal/blocks"
 	"gnnsched/internal/exit"
 )
 
@@ -114,7 +113,7 @@ func (w *Watcher) Report() Report {
 	if n := len(w.ours.Running); n > 0 {
 		r.Placed = float64(len(w.ours.Chosen)) / float64(n)
 	}
-	if list, lag := blocks.Join(w.blocks.full, gained); len(list) >= blocks.Min {
+	if list, lag := JoinBlocks(w.blocks.full, gained); len(list) >= Min {
 		gain, more := estimate(list, gained), estimate(list, waitedLonger)
 		r.Batches, r.Correlation, r.Gain, r.MoreWaiting = list, lag, &gain, &more
 	}

@@ -3,8 +3,6 @@ package shadow
 import (
 	"fmt"
 	"math"
-
-	"gnnsched/internal/blocks"
 )
 
 // Answer is the advice whether to switch.
@@ -105,10 +103,10 @@ func lacking(r Report) (why []string) {
 		why = append(why, fmt.Sprintf("%d of %d pods were compared", n, r.Limits.Pods))
 	}
 	if r.Gain == nil {
-		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", blocks.Min))
-	} else if r.Correlation > blocks.MaxLag {
+		why = append(why, fmt.Sprintf("there are fewer than %d blocks of time", Min))
+	} else if r.Correlation > MaxLag {
 		why = append(why, fmt.Sprintf("the %d stretches of time still depend on each other (correlation %.2f, at most %.2f): more time is needed",
-			len(r.Batches), r.Correlation, blocks.MaxLag))
+			len(r.Batches), r.Correlation, MaxLag))
 	}
 	if share(r.Counts.Skewed, r.Counts.Compared) > maxSkewed {
 		why = append(why,

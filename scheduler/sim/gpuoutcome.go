@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 	"gnnsched/scheduler/objective"
 )
 
@@ -210,7 +209,7 @@ func (e *Env) newPowerMeter() (m powerMeter) {
 	}
 	m.nodes = e.source.nodes(e.seed)
 	for _, n := range m.nodes {
-		m.watts += power.Watts(n)
+		m.watts += cluster.Watts(n)
 	}
 	return m
 }
@@ -221,9 +220,9 @@ func (m *powerMeter) place(row int32, r cluster.Resources, on cluster.DeviceSet)
 		return
 	}
 	n := m.nodes[row]
-	m.watts -= power.Watts(n)
+	m.watts -= cluster.Watts(n)
 	n.AddOn(r, on)
-	m.watts += power.Watts(n)
+	m.watts += cluster.Watts(n)
 }
 
 // pass lets the time pass in which so much was requested.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"gnnsched/internal/poll"
+	"gnnsched/internal/promapi"
 )
 
 // poller asks a source again and again, and keeps the answers in a store.
@@ -18,7 +18,7 @@ type poller struct {
 	source    source
 	directory objects
 	store     *store
-	asks      poll.Poll
+	asks      promapi.Poll
 }
 
 // newPoller returns a poller of a configuration's source. It reads the configuration's files. api reaches the cluster's API server.
@@ -38,7 +38,7 @@ func newPoller(c Config, api *rest.Config, directory objects, clk clock.WithTick
 	}
 	set.Register()
 	return &poller{config: c, source: from, directory: directory, store: newStore(c),
-		asks: poll.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}}, nil
+		asks: promapi.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}}, nil
 }
 
 // Run measures at once and then at every interval, until ctx is done.

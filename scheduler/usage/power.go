@@ -6,7 +6,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 const (
@@ -181,7 +180,7 @@ func (s *store) judgePower(n nodeInfo, now float64, otherwise degradation, out *
 
 // machine returns the power model of a node's machine without measurements.
 func (n nodeInfo) machine() cluster.PowerModel {
-	return power.Machine(&cluster.Node{Allocatable: n.Allocatable, Power: n.Power})
+	return cluster.MachinePower(&cluster.Node{Allocatable: n.Allocatable, Power: n.Power})
 }
 
 // powerFit is the line of least squares through watts over use, each sample weighted by its age.

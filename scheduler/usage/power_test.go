@@ -17,7 +17,6 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/internal/power"
 )
 
 // poweredNodes has the node a with 4 cores and a model of its own.
@@ -73,7 +72,7 @@ func (r *machineRoom) model() cluster.PowerModel {
 	if u != nil && r.now-u.At > r.config.MaxAge.Seconds() {
 		u = nil // as a view does
 	}
-	return power.Machine(&cluster.Node{Allocatable: cluster.Resources{MilliCPU: 4000}, Power: r.poweredNodes.model, Usage: u})
+	return cluster.MachinePower(&cluster.Node{Allocatable: cluster.Resources{MilliCPU: 4000}, Power: r.poweredNodes.model, Usage: u})
 }
 
 func same(a, b float64) bool { return math.Abs(a-b) < 1e-6*max(1, math.Abs(b)) }
@@ -224,7 +223,7 @@ func TestPowerIsDeclaredAnew(t *testing.T) {
 			if gathering := out.Power.Nodes[powerGathering] == 1; gathering != c.anew {
 				t.Fatalf("states %v", out.Power.Nodes)
 			}
-			want := power.Machine(&cluster.Node{Allocatable: cluster.Resources{MilliCPU: 4000}, Power: c.declared})
+			want := cluster.MachinePower(&cluster.Node{Allocatable: cluster.Resources{MilliCPU: 4000}, Power: c.declared})
 			if m := r.model(); m.Equal(&want) != c.anew {
 				t.Errorf("got %+v, declared %+v", m, want)
 			}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // Annotation is the annotation of a pod with its model as JSON.
@@ -26,7 +26,7 @@ func ParseAnnotation(value string) (*Model, error) {
 	}
 	m := &Model{}
 	if err := m.UnmarshalJSON([]byte(value)); err != nil {
-		return nil, errors.New("annotation " + Annotation + ": " + quote.Message(err.Error(), maxMessage))
+		return nil, errors.New("annotation " + Annotation + ": " + exit.Clean(err.Error(), maxMessage))
 	}
 	return m, nil
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	strictjson "sigs.k8s.io/json"
 
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // modelEntry is the JSON form of a Model. Each dimension is a number or a quantity in Kubernetes' notation
@@ -93,7 +93,7 @@ func (a amount) number() (float64, error) {
 			return q.AsApproximateFloat64(), nil
 		}
 	}
-	return 0, fmt.Errorf("%s is not an amount; write a number, or a quantity such as 250m, 512Mi or 10M", quote.Value(string(a)))
+	return 0, fmt.Errorf("%s is not an amount; write a number, or a quantity such as 250m, 512Mi or 10M", exit.Quote(string(a)))
 }
 
 // fields reads amounts and collects the faults, each with its field.

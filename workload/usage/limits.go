@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // LimitsAnnotation is the annotation of a node with its Limits as JSON, such as {"network": "1250M", "disk": 500000000}.
@@ -49,7 +49,7 @@ func ParseLimits(value string) (out Limits, err error) {
 		})
 	}
 	if err := errors.Join(f.errs...); err != nil {
-		return Limits{}, errors.New("annotation " + LimitsAnnotation + ": " + quote.Message(err.Error(), maxMessage))
+		return Limits{}, errors.New("annotation " + LimitsAnnotation + ": " + exit.Clean(err.Error(), maxMessage))
 	}
 	return out, nil
 }

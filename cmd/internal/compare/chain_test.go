@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	recordcommand "gnnsched/cmd/internal/record"
+	"gnnsched/cmd/internal/convert"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/logging"
@@ -84,7 +84,7 @@ type chain struct {
 func (c *chain) follow(kubeconfig string) (stop func()) {
 	ctx, cancel := context.WithCancel(c.ctx)
 	var errs bytes.Buffer
-	app := &ucli.App{Name: "gnnsched", Writer: &errs, ErrWriter: &errs, Commands: []*ucli.Command{recordcommand.Command()}}
+	app := &ucli.App{Name: "gnnsched", Writer: &errs, ErrWriter: &errs, Commands: []*ucli.Command{convert.RecordCommand()}}
 	ended := make(chan int, 1)
 	go func() {
 		ended <- cli.RunContext(ctx, app, []string{

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/work"
@@ -77,12 +76,12 @@ func run(c *ucli.Context) error {
 	if err != nil {
 		return err
 	}
-	log, closer, err := cli.Log(c, "compare", progress.OnTerminal())
+	log, closer, err := cli.Log(c, "compare", cli.OnTerminal())
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	p.bar, p.log = progress.New(c.App.ErrWriter, progress.OnTerminal(), log), log
+	p.bar, p.log = cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log), log
 	defer p.bar.Close()
 	page, err := report.Begin(c, "compare on "+filepath.Base(c.Args().First()), p.seeds, work.FlagNames+" log-dir log-level")
 	if err != nil {
@@ -158,7 +157,7 @@ type player struct {
 	journal *journal               // nil without --html
 	crew    *work.Crew             // nil: all is played here
 	played  map[turn]replay.Course // by the crew
-	bar     *progress.Bar
+	bar     *cli.Bar
 	log     zerolog.Logger
 	seeds   []uint64
 	courses int // contenders

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	joined "gnnsched/internal/blocks"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/replay"
+	"gnnsched/scheduler/shadow"
 )
 
 // unrecorded explains why the row of the real placements is missing.
@@ -154,7 +154,7 @@ func compare(s *replay.Source, names []string, courses []runs, seeds []uint64) r
 // stretch is a stretch of time of two contenders, by seed. One course stands for all seeds.
 type stretch struct{ a, b []replay.Block }
 
-// Plus implements blocks.Block.
+// Plus implements shadow.Summable.
 func (s stretch) Plus(o stretch) stretch { return stretch{plus(s.a, o.a), plus(s.b, o.b)} }
 
 func plus(a, b []replay.Block) []replay.Block {
@@ -203,14 +203,14 @@ func differ(a, b runs, f figure, rng *rand.Rand) difference {
 		}
 	}
 	out := difference{Mean: value(whole)}
-	list, lag := joined.Join(list, value)
+	list, lag := shadow.JoinBlocks(list, value)
 	both := 0
 	for _, s := range list {
 		if f.amount(total(s.a)) > 0 && f.amount(total(s.b)) > 0 {
 			both++
 		}
 	}
-	if both < joined.Min || lag > joined.MaxLag {
+	if both < shadow.Min || lag > shadow.MaxLag {
 		return out
 	}
 	draws := make([]float64, resamples)

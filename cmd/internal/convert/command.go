@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -162,7 +161,7 @@ func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Wo
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "name CSV files, or folders that have some")
 	}
-	view := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
+	view := cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
 	defer view.Close()
 	o.Progress = func(bytes int64) error {
 		if bytes > 256<<20 { // less takes seconds

@@ -9,8 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
-	"gnnsched/cmd/internal/promflags"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/promapi"
 	"gnnsched/workload/record"
@@ -27,7 +26,7 @@ func prometheusFlags() []ucli.Flag {
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
 		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute,
 			Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
-	}, promflags.Flags("")...)
+	}, promapi.Flags("")...)
 }
 
 // historyToRecord makes a record of Prometheus' data, or continues the record of an earlier call.
@@ -39,7 +38,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	client, err := promflags.Client(c, "", log)
+	client, err := promapi.ClientFromFlags(c, "", log)
 	if err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 		}
 		log.Info().Time("from", conf.From).Msg("going on with the record")
 	}
-	view := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
+	view := cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
 	defer view.Close()
 	conf.Ask, conf.Out = client, out
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
@@ -88,7 +87,7 @@ func historyError(ctx context.Context, address string, err error) error {
 	case errors.As(err, &refused):
 		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps"+again)
 	case errors.As(err, &unanswered):
-		known := promflags.Explain(fmt.Errorf("%s: %w", address, err), "")
+		known := promapi.Explain(fmt.Errorf("%s: %w", address, err), "")
 		known.Hint += again
 		return known
 	}

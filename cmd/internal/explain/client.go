@@ -21,10 +21,9 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
-	"gnnsched/internal/quote"
-	"gnnsched/internal/reach"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/internal/kubeconfig"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 	"gnnsched/scheduler/usage"
 )
@@ -50,7 +49,7 @@ func access() []ucli.Flag {
 	return []ucli.Flag{
 		&ucli.StringFlag{Name: "ca-file", Usage: "PEM `FILE` with the CA of the scheduler's certificate; without it, " +
 			"the certificate is not verified, and only a scheduler on this machine is asked"},
-		&ucli.StringFlag{Name: "token-file", Usage: "`FILE` with a bearer token that may get " + record.Path +
+		&ucli.StringFlag{Name: "token-file", Usage: "`FILE` with a bearer token that may get " + decision.DebugPath +
 			"; default: the kubeconfig's token"},
 	}
 }
@@ -104,7 +103,7 @@ func (c *Client) Host() string { return strings.TrimPrefix(c.server, "https://")
 
 // Last returns the scheduler's last decisions that the query matches, the newest first. Without a limit, the scheduler chooses their
 // number. Texts in them are safe to print. Errors have exit codes.
-func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, error) {
+func (c *Client) Last(ctx context.Context, q decision.Query) ([]decision.Record, error) {
 	values := url.Values{}
 	if q.Pod != "" {
 		values.Set("pod", q.Namespace+"/"+q.Pod)
@@ -112,15 +111,15 @@ func (c *Client) Last(ctx context.Context, q record.Query) ([]record.Record, err
 	if q.Limit > 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))
 	}
-	return ask(ctx, c, question{record.Path, values, exit.New(exit.Usage, errors.New("the scheduler records no decisions"),
+	return ask(ctx, c, question{decision.DebugPath, values, exit.New(exit.Usage, errors.New("the scheduler records no decisions"),
 		"it was started with --decisions 0, or is an older version")},
-		func(body []byte) ([]record.Record, error) { return parseDecisions(body, q.Limit) })
+		func(body []byte) ([]decision.Record, error) { return parseDecisions(body, q.Limit) })
 }
 
 // Learning returns samples of the scheduler's learning; they are empty if no profile learns. It returns the same errors as Last.
-func (c *Client) Learning(ctx context.Context) (course.Samples, error) {
-	return ask(ctx, c, question{course.Path, nil, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"),
-		"it is an older version, or places nothing (--shadow)")}, ofThisVersion("course of learning", course.Parse))
+func (c *Client) Learning(ctx context.Context) (learningcurve.Samples, error) {
+	return ask(ctx, c, question{learningcurve.Path, nil, exit.New(exit.Usage, errors.New("the scheduler does not say how its learning goes"),
+		"it is an older version, or places nothing (--shadow)")}, ofThisVersion("course of learning", learningcurve.Parse))
 }
 
 // Usage returns the measurements of the scheduler's sources of usage; nil if it has no source. It returns the same errors as Last.
@@ -202,14 +201,14 @@ func (c *Client) get(ctx context.Context, path string, values url.Values) ([]byt
 		return nil, exit.New(exit.Usage, fmt.Errorf("the scheduler refuses the token: %s", resp.Status),
 			"the user of the token needs the verb get on the path "+path)
 	default:
-		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, quote.Message(string(body), 200)), "")
+		return nil, exit.New(exit.Unreachable, fmt.Errorf("the scheduler answers %s: %s", resp.Status, exit.Clean(string(body), 200)), "")
 	}
 	return body, nil
 }
 
 // unanswered gives the error of a request its exit code and next step.
 func unanswered(err error) error {
-	fault, _ := reach.Settings{Address: "--server", Authority: "--ca-file"}.Explain(err)
+	fault, _ := kubeconfig.TLSSettings{Address: "--server", Authority: "--ca-file"}.Explain(err)
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		err = u.Err // without the address, which --server says
 	}
@@ -221,7 +220,7 @@ func unanswered(err error) error {
 }
 
 // parseDecisions reads an answer, and at most limit records of it, or all if limit is 0.
-func parseDecisions(body []byte, limit int) ([]record.Record, error) {
+func parseDecisions(body []byte, limit int) ([]decision.Record, error) {
 	var page struct {
 		Records []json.RawMessage `json:"records"`
 	}
@@ -232,10 +231,10 @@ func parseDecisions(body []byte, limit int) ([]record.Record, error) {
 	if limit > 0 && len(page.Records) > limit {
 		page.Records = page.Records[:limit] // a scheduler would not send more
 	}
-	records := make([]record.Record, len(page.Records))
+	records := make([]decision.Record, len(page.Records))
 	for i, text := range page.Records {
 		var err error
-		if records[i], err = record.Parse(text); err != nil {
+		if records[i], err = decision.ParseRecord(text); err != nil {
 			return nil, exit.New(exit.Unreachable, err, "are both programs of the same version?")
 		}
 	}
@@ -293,7 +292,7 @@ func tokenOf(c *ucli.Context) (func() (string, error), error) {
 		}
 		if c.String("ca-file") == "" && !onThisMachine(rest.Host) {
 			return nil, exit.New(exit.Usage, fmt.Errorf("the token for %s is not given to a scheduler whose certificate is not verified", rest.Host),
-				"name its CA with --ca-file, or another token, which may only get "+record.Path+", with --token-file")
+				"name its CA with --ca-file, or another token, which may only get "+decision.DebugPath+", with --token-file")
 		}
 		path = rest.BearerTokenFile // it comes before the token, which client-go has read from it
 		if path == "" && rest.BearerToken != "" {

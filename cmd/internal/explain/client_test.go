@@ -15,12 +15,11 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/shadow"
 )
 
 // last asks a server with the flags of a command line.
-func last(q record.Query, args ...string) (records []record.Record, err error) {
+func last(q decision.Query, args ...string) (records []decision.Record, err error) {
 	app := &ucli.App{Flags: serverFlags(), ExitErrHandler: func(*ucli.Context, error) {}, Action: func(c *ucli.Context) error {
 		client, err := newClient(c)
 		if err == nil {
@@ -36,7 +35,7 @@ func TestLast(t *testing.T) {
 	if err := os.WriteFile(token, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	book := record.NewBook(100, nil)
+	book := decision.NewBook(100, nil)
 	for i := range 5 {
 		book.Decided(decision.Decision{
 			Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a\x1b[2J",
@@ -45,13 +44,13 @@ func TestLast(t *testing.T) {
 	s := httptest.NewTLSServer(book)
 	defer s.Close()
 	for _, c := range []struct {
-		q    record.Query
+		q    decision.Query
 		want []string
 	}{
-		{record.Query{}, []string{"p-4", "p-3", "p-2", "p-1", "p-0"}},
-		{record.Query{Limit: 2}, []string{"p-4", "p-3"}},
-		{record.Query{Namespace: "shop", Pod: "p-1"}, []string{"p-1"}},
-		{record.Query{Namespace: "shop", Pod: "none"}, nil},
+		{decision.Query{}, []string{"p-4", "p-3", "p-2", "p-1", "p-0"}},
+		{decision.Query{Limit: 2}, []string{"p-4", "p-3"}},
+		{decision.Query{Namespace: "shop", Pod: "p-1"}, []string{"p-1"}},
+		{decision.Query{Namespace: "shop", Pod: "none"}, nil},
 	} {
 		got, err := last(c.q, "--server", s.URL+"/", "--token-file", token)
 		if err != nil || len(got) != len(c.want) {
@@ -67,16 +66,16 @@ func TestLast(t *testing.T) {
 	defer other.Close()
 	for address, code := range map[string]int{strings.Replace(other.URL, "http", "https", 1): exit.Usage,
 		"https://127.0.0.1:1": exit.Unreachable} {
-		if _, err := last(record.Query{}, "--server", address, "--token-file", token); exit.Code(err) != code {
+		if _, err := last(decision.Query{}, "--server", address, "--token-file", token); exit.Code(err) != code {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	s.Config.Handler = http.NotFoundHandler()
-	if _, err := last(record.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Usage {
+	if _, err := last(decision.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Usage {
 		t.Errorf("a scheduler without a book: %v", err)
 	}
 	s.Close()
-	if _, err := last(record.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Unreachable {
+	if _, err := last(decision.Query{}, "--server", s.URL, "--token-file", token); exit.Code(err) != exit.Unreachable {
 		t.Errorf("no scheduler: %v", err)
 	}
 }
@@ -90,7 +89,7 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 		}
 	}
 	write("first")
-	book := record.NewBook(100, nil)
+	book := decision.NewBook(100, nil)
 	for i := range 50 {
 		book.Decided(decision.Decision{
 			Number: uint64(i), Pod: decision.Pod{Namespace: "shop", Name: fmt.Sprint("p-", i)}, At: time.Unix(int64(i), 0), Node: "a",
@@ -109,7 +108,7 @@ func TestHostileAnswerAndNewToken(t *testing.T) {
 			return err
 		}
 		for _, next := range []string{"second", "third"} {
-			found, err := client.Last(c.Context, record.Query{Limit: 3})
+			found, err := client.Last(c.Context, decision.Query{Limit: 3})
 			if err != nil || len(found) != 3 {
 				t.Errorf("%d records, %v", len(found), err)
 			}

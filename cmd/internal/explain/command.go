@@ -17,8 +17,7 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/explain"
 )
 
@@ -54,8 +53,8 @@ func run(c *ucli.Context) error {
 	if !is || name == "" || c.NArg() != 1 {
 		return exit.New(exit.Usage, errors.New("say which pod, as pod/NAME"), "for example gnnsched explain -n default pod/web-0")
 	}
-	q := record.Query{Namespace: c.String("namespace"), Pod: name, Limit: 1}
-	var r *record.Record
+	q := decision.Query{Namespace: c.String("namespace"), Pod: name, Limit: 1}
+	var r *decision.Record
 	var err error
 	moved := ""
 	switch dir, path := c.String("record"), c.String("trace"); {
@@ -80,8 +79,8 @@ func run(c *ucli.Context) error {
 		return err
 	}
 	if r == nil {
-		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", quote.Message(q.Namespace, 253),
-			quote.Message(q.Pod, 253)),
+		return exit.New(exit.Usage, fmt.Errorf("there is no decision about pod %s/%s", exit.Clean(q.Namespace, 253),
+			exit.Clean(q.Pod, 253)),
 			"the scheduler keeps the last ones only, see its flag --decisions; --decision-log keeps more for --trace. "+
 				"Profiles without a network or policy, such as default-scheduler, record only pods that find no node")
 	}
@@ -89,7 +88,7 @@ func run(c *ucli.Context) error {
 }
 
 // whyMoved returns what gnnsched defrag tells of a pod that it moved, as a line; "" if it tells nothing.
-func whyMoved(ctx context.Context, c kubernetes.Interface, q record.Query) string {
+func whyMoved(ctx context.Context, c kubernetes.Interface, q decision.Query) string {
 	list, err := c.CoreV1().Events(q.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + q.Pod})
 	if err != nil {
 		return "" // a user may not read events
@@ -103,12 +102,12 @@ func whyMoved(ctx context.Context, c kubernetes.Interface, q record.Query) strin
 	if last.Message == "" {
 		return ""
 	}
-	return quote.Message(last.Message, 400) + "\n"
+	return exit.Clean(last.Message, 400) + "\n"
 }
 
 // Write explains why a record's pod got its node, or none. It looks for the deciding weights in the file, or among the shipped ones if file
 // is empty. It returns an error if the file has other weights.
-func Write(w io.Writer, r record.Record, file string) error {
+func Write(w io.Writer, r decision.Record, file string) error {
 	var net *infer.Network
 	if r.Fingerprint != "" { // else upstream's scoring decided, or a policy without weights
 		var err error
@@ -120,8 +119,8 @@ func Write(w io.Writer, r record.Record, file string) error {
 }
 
 // fromTrace returns the newest record of a file that the query matches; nil if none does.
-func fromTrace(path string, q record.Query) (newest *record.Record, err error) {
-	err = record.ReadFile(path, func(r record.Record) {
+func fromTrace(path string, q decision.Query) (newest *decision.Record, err error) {
+	err = decision.ReadRecords(path, func(r decision.Record) {
 		if r.Namespace == q.Namespace && r.Pod == q.Pod && (newest == nil || !r.Time.Before(newest.Time)) {
 			newest = &r
 		}
@@ -133,7 +132,7 @@ func fromTrace(path string, q record.Query) (newest *record.Record, err error) {
 }
 
 // fromServer asks the running scheduler.
-func fromServer(c *ucli.Context, q record.Query) (*record.Record, error) {
+func fromServer(c *ucli.Context, q decision.Query) (*decision.Record, error) {
 	client, err := newClient(c)
 	if err != nil {
 		return nil, err
@@ -154,7 +153,7 @@ func networkOf(path, fingerprint string) (*infer.Network, error) {
 		}
 		if got := fmt.Sprintf("%016x", c.Fingerprint()); got != fingerprint {
 			return nil, exit.New(exit.Checkpoint, fmt.Errorf("--checkpoint %s has the fingerprint %s, but %s decided",
-				path, got, quote.Message(fingerprint, 40)), "name the file with the weights that decided")
+				path, got, exit.Clean(fingerprint, 40)), "name the file with the weights that decided")
 		}
 		return infer.New(c)
 	}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 )
 
 func call(args ...string) (string, error) {
@@ -42,7 +41,7 @@ func TestTrace(t *testing.T) {
 	var text []byte
 	for i, node := range []string{"a", "b"} {
 		d := only(node, int64(1000+i))
-		line, err := json.Marshal(record.Of(&d))
+		line, err := json.Marshal(decision.RecordOf(&d))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,11 +80,11 @@ func TestTrace(t *testing.T) {
 func TestTraceOfFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "decisions.jsonl")
 	for i, node := range []string{"a", "b", "c"} {
-		j, err := record.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
+		j, err := decision.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		record.NewBook(1, j).Decided(only(node, int64(1000+i)))
+		decision.NewBook(1, j).Decided(only(node, int64(1000+i)))
 		if err := j.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -115,11 +114,11 @@ func TestServer(t *testing.T) {
 	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	book := record.NewBook(3, nil)
+	book := decision.NewBook(3, nil)
 	book.Decided(only("a", 1000))
 	answer := http.HandlerFunc(book.ServeHTTP)
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer secret" || r.URL.Path != record.Path {
+		if r.Header.Get("Authorization") != "Bearer secret" || r.URL.Path != decision.DebugPath {
 			t.Errorf("%s with %q", r.URL, r.Header.Get("Authorization"))
 		}
 		answer(w, r)
@@ -157,7 +156,7 @@ func TestWhyMoved(t *testing.T) {
 	c := fake.NewClientset(event("web-0", "Moved", "old", 1), event("web-0", "Moved", "new\x1b", 2), event("web-0", "Scheduled", "other", 3),
 		event("web-1", "Moved", "else", 4))
 	for pod, want := range map[string]string{"web-0": "new", "web-1": "else\n", "web-2": ""} {
-		got := whyMoved(t.Context(), c, record.Query{Namespace: "shop", Pod: pod})
+		got := whyMoved(t.Context(), c, decision.Query{Namespace: "shop", Pod: pod})
 		if !strings.HasPrefix(got, want) || strings.Contains(got, "\x1b") || (got == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", pod, got, want)
 		}

@@ -8,14 +8,13 @@ import (
 
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/replay"
 	"gnnsched/scheduler/server"
 )
 
 // fromRecord returns the decision that the profile of the flags would have made about a pod of a recorded cluster.
-func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, error) {
+func fromRecord(c *ucli.Context, dir string, q decision.Query) (*decision.Record, error) {
 	for _, flag := range []string{"trace", "server", "ca-file", "token-file", "kubeconfig", "context"} {
 		if c.IsSet(flag) {
 			return nil, exit.Usagef("--%s has no effect with --record", flag)
@@ -35,12 +34,12 @@ func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, er
 	}
 	row := source.Newest(q.Namespace, q.Pod)
 	if row < 0 {
-		return nil, exit.New(exit.Usage, fmt.Errorf("%s has no pod %s/%s", dir, quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253)),
+		return nil, exit.New(exit.Usage, fmt.Errorf("%s has no pod %s/%s", dir, exit.Clean(q.Namespace, 253), exit.Clean(q.Pod, 253)),
 			"-n NAMESPACE names its namespace")
 	}
 	d, notes, err := replay.Decide(c.Context, source, row, config.Profiles[0])
 	if err != nil {
-		return nil, exit.New(exit.Usage, fmt.Errorf("pod %s/%s: %w", quote.Message(q.Namespace, 253), quote.Message(q.Pod, 253), err), "")
+		return nil, exit.New(exit.Usage, fmt.Errorf("pod %s/%s: %w", exit.Clean(q.Namespace, 253), exit.Clean(q.Pod, 253), err), "")
 	}
 	if d == nil {
 		return nil, exit.New(exit.Usage, errors.New("the profile has no network or policy whose scores could be explained"),
@@ -56,7 +55,7 @@ func fromRecord(c *ucli.Context, dir string, q record.Query) (*record.Record, er
 	for _, n := range notes {
 		fmt.Fprintf(c.App.ErrWriter, "note: %s\n", n)
 	}
-	r := record.Of(d)
-	r.Outcome = record.Shadow // also for a pod without a node
+	r := decision.RecordOf(d)
+	r.Outcome = decision.Shadow // also for a pod without a node
 	return &r, nil
 }

@@ -9,14 +9,14 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
 )
 
 // RecordingFlags returns the flags that configure a scheduler's records of decisions.
 func RecordingFlags() []ucli.Flag {
 	return []ucli.Flag{
-		&ucli.IntFlag{Name: "decisions", Value: record.DefaultSize,
+		&ucli.IntFlag{Name: "decisions", Value: decision.DefaultBookSize,
 			Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
 		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines; " +
 			"renamed at 100 MB, the last four are kept"},
@@ -46,10 +46,10 @@ func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done fu
 		}
 		return r, func() {}, nil
 	}
-	var journal *record.Journal
+	var journal *decision.Journal
 	done = func() {}
 	if path := c.String("decision-log"); path != "" {
-		journal, err = record.OpenJournal(path, func(err error, lost uint64) {
+		journal, err = decision.OpenJournal(path, func(err error, lost uint64) {
 			if err == nil {
 				log.Warn().Uint64("lost", lost).Str("file", path).Msg("decisions are written again; the lost ones were in memory only")
 				return
@@ -65,5 +65,5 @@ func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done fu
 			}
 		}
 	}
-	return plugin.Recording{Book: record.NewBook(size, journal), DefaultShare: share / 100, Events: c.Bool("decision-events")}, done, nil
+	return plugin.Recording{Book: decision.NewBook(size, journal), DefaultShare: share / 100, Events: c.Bool("decision-events")}, done, nil
 }

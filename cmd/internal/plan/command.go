@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -116,12 +115,12 @@ func run(c *ucli.Context) error {
 	if err := check(c); err != nil {
 		return err
 	}
-	log, closer, err := cli.Log(c, "plan", progress.OnTerminal())
+	log, closer, err := cli.Log(c, "plan", cli.OnTerminal())
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	bar := progress.New(c.App.ErrWriter, progress.OnTerminal(), log)
+	bar := cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
 	defer bar.Close()
 	if c.IsSet("without") {
 		return runWithout(c, bar)
@@ -130,7 +129,7 @@ func run(c *ucli.Context) error {
 }
 
 // runMoves looks for moves that empty nodes.
-func runMoves(c *ucli.Context, bar *progress.Bar) error {
+func runMoves(c *ucli.Context, bar *cli.Bar) error {
 	limits, err := limitsOf(c)
 	if err != nil {
 		return err

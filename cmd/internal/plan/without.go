@@ -11,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
@@ -62,7 +61,7 @@ func nodesOf(values []string) (func(*record.Node) bool, error) {
 }
 
 // runWithout plays the loss of nodes.
-func runWithout(c *ucli.Context, bar *progress.Bar) error {
+func runWithout(c *ucli.Context, bar *cli.Bar) error {
 	values := *c.Generic("without").(*texts)
 	gone, err := nodesOf(values)
 	if err != nil {

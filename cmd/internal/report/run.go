@@ -12,7 +12,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
-	"gnnsched/internal/quote"
 	"gnnsched/scheduler/eval"
 )
 
@@ -136,7 +135,7 @@ func Begin(c *ucli.Context, title string, seeds []uint64, without string) (Run, 
 			command = append(command, "--"+name+"="+value)
 		}
 	}
-	r.Command = quote.Shell(append(command, c.Args().Slice()...)...)
+	r.Command = exit.ShellLine(append(command, c.Args().Slice()...)...)
 	to := c.String("html")
 	if !c.IsSet("html") {
 		return r, nil

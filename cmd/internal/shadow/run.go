@@ -21,7 +21,7 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/internal/files"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/defrag"
 	"gnnsched/scheduler/moves"
 	"gnnsched/scheduler/objective"
@@ -183,7 +183,7 @@ func (s Scheduler) watch(c *ucli.Context, config shadow.Config, log zerolog.Logg
 	}
 	paths := map[string]http.Handler{shadow.Path: w, usage.Path: http.HandlerFunc(usage.ServeReports)}
 	if s.Recording.Book != nil {
-		paths[record.Path] = s.Recording.Book
+		paths[decision.DebugPath] = s.Recording.Book
 	}
 	stop, err := o.Serve(w.Ready, paths)
 	if err != nil {

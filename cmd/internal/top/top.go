@@ -25,7 +25,7 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/locale"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // DefaultInterval is the time between two redraws unless told otherwise.
@@ -47,7 +47,7 @@ type Config struct {
 	Log      logr.Logger    // client-go's messages; the zero value drops them
 
 	// Explain says in sentences and tables why a pod got its node; nil if nothing is explained.
-	Explain func(record.Record) (string, error)
+	Explain func(decision.Record) (string, error)
 
 	in  io.Reader // keys; nil means the terminal
 	Out io.Writer // screen or file; nil means stdout

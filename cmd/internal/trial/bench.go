@@ -13,11 +13,9 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/quote"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/bench"
 	"gnnsched/scheduler/eval/contender"
@@ -64,7 +62,7 @@ func runBench(c *ucli.Context, version string) error {
 	}
 	out := bench.Results{
 		Set: set, Split: split, By: c.String("by"), Version: c.App.Version, Commit: version,
-		Command: quote.Shell(append([]string{"gnnsched"}, os.Args[1:]...)...),
+		Command: exit.ShellLine(append([]string{"gnnsched"}, os.Args[1:]...)...),
 		Date:    time.Now().UTC().Format(time.DateOnly), Machine: machine(),
 	}
 	tasks, err := tasksOf(c)
@@ -128,7 +126,7 @@ func playTask(c *ucli.Context, t bench.Task, split bench.Split) ([]bench.Row, er
 	if err != nil {
 		return nil, err
 	}
-	view := progress.Stderr(c.App.ErrWriter)
+	view := cli.StderrBar(c.App.ErrWriter)
 	defer view.Close()
 	r, err := eval.Compare(c.Context, s, all, split.Seeds(), view.Episodes(0, 1, s.Name))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	page "gnnsched/cmd/internal/report"
 	"gnnsched/cmd/internal/work"
 	"gnnsched/gnn/checkpoint"
@@ -239,7 +238,7 @@ func preferFlag(c *ucli.Context, scenarios []eval.Scenario) error {
 
 // compare runs every scenario and shows the progress. With --html, each is watched.
 func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
-	view := progress.Stderr(c.App.ErrWriter)
+	view := cli.StderrBar(c.App.ErrWriter)
 	defer view.Close()
 	crew, err := work.Begin(c, view)
 	if err != nil {

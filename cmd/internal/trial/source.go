@@ -6,7 +6,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
@@ -50,7 +49,7 @@ func runLive(c *ucli.Context) error {
 	}
 	defer closer.Close()
 	log.Info().Strs("scenarios", c.StringSlice("scenario")).Msg("repeating on clusters")
-	view := progress.Stderr(c.App.ErrWriter)
+	view := cli.StderrBar(c.App.ErrWriter)
 	defer view.Close()
 	var reports []*live.Report
 	for i, s := range e.scenarios {

@@ -6,8 +6,8 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/exit"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
+	"gnnsched/scheduler/sim"
 )
 
 // seedsOf reads --seeds, which is least or more, and --seed.
@@ -16,7 +16,7 @@ func seedsOf(c *ucli.Context, least int) ([]uint64, error) {
 	if n < least || n > 100_000 {
 		return nil, exit.Usagef("--seeds %d is outside %d to 100000", n, least)
 	}
-	if err := seeds.CheckEvaluation(first, n); err != nil {
+	if err := sim.CheckEvaluationSeeds(first, n); err != nil {
 		return nil, exit.New(exit.Usage, err, "")
 	}
 	return eval.Seeds(first, n), nil

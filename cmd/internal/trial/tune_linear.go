@@ -10,7 +10,6 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
@@ -36,7 +35,7 @@ func tuneLinear(c *ucli.Context, s tuning, version string) error {
 	record := linear.Tuning{Command: tuneCommandLine(c, linearFlags), Version: version, Scenario: s.learn.Name, Seed: l.Seed}
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
-	var left progress.Left
+	var left cli.TimeLeft
 	left.After(0)
 	p, err := l.Tune(ctx, c.String("name"), func(g cem.Generation) {
 		if record.Generations = g.Number; g.Number == c.Int("stop-after") {

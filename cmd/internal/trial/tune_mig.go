@@ -6,13 +6,12 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
 	"gnnsched/internal/cli"
 	migslices "gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/learn/cem"
 	learn "gnnsched/scheduler/learn/partition"
+	"gnnsched/scheduler/sim"
 )
 
 // tuneMIGCommand returns the command tune mig.
@@ -30,14 +29,14 @@ func tuneMIGCommand() *ucli.Command {
 func tuneMIG(c *ucli.Context) error {
 	cfg := learn.DefaultConfig()
 	cfg.Seed, cfg.Generations, cfg.Population, cfg.Episodes = c.Uint64("seed"), c.Int("generations"), c.Int("population"), c.Int("episodes")
-	if err := seeds.CheckTraining(cfg.Seed); err != nil {
+	if err := sim.CheckTrainingSeed(cfg.Seed); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--seed: %w", err), "")
 	}
 	out := c.String("out")
 	if err := cli.Writable(out); err != nil {
 		return err
 	}
-	var left progress.Left
+	var left cli.TimeLeft
 	left.After(0)
 	v, weights, err := learn.Train(c.Context, cfg, func(g cem.Generation) {
 		fmt.Fprintf(c.App.ErrWriter, "generation %d: the elite leaves %.3f%% idle%s\n",

@@ -8,13 +8,13 @@ import (
 
 	ucli "github.com/urfave/cli/v2"
 
-	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/cli"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/stock"
-	"gnnsched/scheduler/server/stockconfig"
+	"gnnsched/scheduler/server"
 )
 
 // tunedStock is the name of the result in tables.
@@ -29,7 +29,7 @@ func searchStock(c *ucli.Context, t cem.StockTuner, s tuning, out, version strin
 	search, stop := context.WithCancel(c.Context)
 	defer stop()
 	done := 0
-	var left progress.Left
+	var left cli.TimeLeft
 	left.After(0)
 	found, err := t.Tune(search, func(s stock.Strategy, g cem.Generation) {
 		if done++; done == c.Int("stop-after") {
@@ -57,7 +57,7 @@ func searchStock(c *ucli.Context, t cem.StockTuner, s tuning, out, version strin
 	if n := c.Int("held-out"); err == nil && n > 0 {
 		header.judged, err = judgeStock(c, s.judge, found[0].Profile, n)
 	}
-	text, failed := stockconfig.Write(found[0].Profile, header.text())
+	text, failed := server.WriteStockConfig(found[0].Profile, header.text())
 	if failed == nil {
 		failed = os.WriteFile(out, text, 0o644)
 	}

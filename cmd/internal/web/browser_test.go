@@ -269,7 +269,7 @@ func clean(t *testing.T, tab *chromiumtest.Tab) {
 // In a browser, the page of learning has a curve for each figure.
 func TestLearningInChromium(t *testing.T) {
 	tab := chromiumtest.Open(t)
-	s := newTestServer(t, config{Course: taught(t, 12)}, frozen{frame: frameOf(3)})
+	s := newTestServer(t, config{Curves: taught(t, 12)}, frozen{frame: frameOf(3)})
 	tab.Do(chromedp.EmulateViewport(360, 740), chromedp.Navigate(s.http.URL+"/?key=sesame"))
 	tab.Do(chromedp.Navigate(s.http.URL + "/#learning"))
 	tab.Becomes(`document.querySelectorAll("main svg.chart").length > 0`)
@@ -448,7 +448,7 @@ func lively(t *testing.T, nodes int) *testServer {
 	for i := range frame.Nodes {
 		frame.Nodes[i].Used = &state.Measured{CPU: int64(i%65) * 700, Memory: int64(i%257) << 29}
 	}
-	s := newTestServer(t, config{Clock: clock.RealClock{}, Course: taught(t, 30), Shadow: watched}, frozen{frame: frame})
+	s := newTestServer(t, config{Clock: clock.RealClock{}, Curves: taught(t, 30), Shadow: watched}, frozen{frame: frame})
 	for i := range 30 {
 		d := decided(i, fmt.Sprint("web-", i))
 		d.Profile = []string{"gnn", "default-scheduler"}[i%2]

@@ -10,7 +10,7 @@ import (
 
 	"gnnsched/cmd/internal/explain"
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // The rows of an answer are bounded, as the page shows them.
@@ -71,7 +71,7 @@ func (s *server) node(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.ask(w, r, state.Ask{Node: name}, func(d state.Details) any {
-		var chosen []record.Record
+		var chosen []decision.Record
 		if s.config.Book != nil {
 			last, _ := s.config.Book.After(0, searched)
 			for _, r := range last {
@@ -151,7 +151,7 @@ type placed struct {
 func (s *server) placements(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Placed: true}, func(d state.Details) any {
 		return listOf(d.Placed, mostPlaced, func(p *state.Placed) placed {
-			last := make([]record.Record, min(len(p.Last), lastPlaced))
+			last := make([]decision.Record, min(len(p.Last), lastPlaced))
 			for i := range last {
 				last[i] = p.Last[i].Record
 			}
@@ -211,8 +211,8 @@ func (s *server) decision(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.answer(w, r, func() (any, error) {
-		found := s.config.Book.Last(record.Query{UID: uid})
-		at := slices.IndexFunc(found, func(d record.Record) bool { return d.Time.Format(time.RFC3339Nano) == r.URL.Query().Get("time") })
+		found := s.config.Book.Last(decision.Query{UID: uid})
+		at := slices.IndexFunc(found, func(d decision.Record) bool { return d.Time.Format(time.RFC3339Nano) == r.URL.Query().Get("time") })
 		if at < 0 {
 			return nil, errors.New("the scheduler does not keep this decision any more")
 		}
@@ -226,7 +226,7 @@ type reason struct {
 }
 
 // why explains a decision.
-func (s *server) why(r record.Record) string {
+func (s *server) why(r decision.Record) string {
 	var text bytes.Buffer
 	if explain.Write(&text, r, s.config.Checkpoint) != nil { // the file has other weights by now
 		text.Reset()

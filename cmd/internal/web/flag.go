@@ -57,7 +57,7 @@ func Serve(c *ucli.Context, of Shown) (stop func(), err error) {
 		return nil, err
 	}
 	return start(c.Context, config{
-		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Course: of.Recording.Course, Shadow: of.Shadow,
+		Address: address, Title: of.Title, Client: of.Client, Book: of.Recording.Book, Curves: of.Recording.Curves, Shadow: of.Shadow,
 		Usage: measured.Reports, Checkpoint: c.String("checkpoint"),
 		Log: klog.Background(), Out: c.App.ErrWriter,
 	})

@@ -1,6 +1,6 @@
 package web
 
-import "gnnsched/scheduler/plugin/course"
+import "gnnsched/scheduler/plugin/learningcurve"
 
 // learning describes the profiles that learn.
 type learning struct {
@@ -10,15 +10,15 @@ type learning struct {
 
 // learned describes a profile that learns.
 type learned struct {
-	Name     string         `json:"name"`
-	Reported bool           `json:"reported"` // by the trainer
-	Totals   []course.Total `json:"totals"`   // since the scheduler began
-	Curves   []course.Curve `json:"curves"`
+	Name     string                `json:"name"`
+	Reported bool                  `json:"reported"` // by the trainer
+	Totals   []learningcurve.Total `json:"totals"`   // since the scheduler began
+	Curves   []learningcurve.Curve `json:"curves"`
 }
 
 // publishLearning publishes how the profiles learn, if one does.
 func (s *server) publishLearning() {
-	samples := s.config.Course.Samples()
+	samples := s.config.Curves.Samples()
 	if len(samples.Times) == 0 {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 )
 
 // metrics returns the metrics of a learning scheduler that has sent the given number of steps.
@@ -35,12 +35,12 @@ func metrics(sent float64) []*dto.MetricFamily {
 	}
 }
 
-// taught is a course with n samples; each sent ten steps more.
-func taught(t *testing.T, n int) *course.Course {
+// taught is a sampler with n samples; each sent ten steps more.
+func taught(t *testing.T, n int) *learningcurve.Sampler {
 	t.Helper()
 	clock := clocktesting.NewFakeClock(noon)
 	sent := 0.0
-	c := course.New(func() ([]*dto.MetricFamily, error) { sent += 10; return metrics(sent), nil }, clock)
+	c := learningcurve.New(func() ([]*dto.MetricFamily, error) { sent += 10; return metrics(sent), nil }, clock)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { c.Run(ctx) })
@@ -57,8 +57,8 @@ func taught(t *testing.T, n int) *course.Course {
 
 // A scheduler that does not learn says nothing of it.
 func TestNotLearning(t *testing.T) {
-	for name, c := range map[string]*course.Course{"none": nil, "without samples": course.New(nil, nil)} {
-		s := newServer(config{Course: c})
+	for name, c := range map[string]*learningcurve.Sampler{"none": nil, "without samples": learningcurve.New(nil, nil)} {
+		s := newServer(config{Curves: c})
 		s.publishLearning()
 		if fresh, _ := s.feed.since(map[string]int{}); len(fresh) != 0 {
 			t.Errorf("%s: %q", name, fresh)

@@ -18,9 +18,9 @@ import (
 
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/slowclient"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/internal/metric"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/learningcurve"
 	measured "gnnsched/scheduler/usage"
 )
 
@@ -29,10 +29,10 @@ type config struct {
 	Address    string // HOST:PORT, of addressOf
 	Title      string // names the cluster
 	Client     kubernetes.Interface
-	Book       *record.Book                          // the scheduler's decisions; nil if it keeps none
+	Book       *decision.Book                        // the scheduler's decisions; nil if it keeps none
 	Shadow     inShadow                              // nil for a scheduler that places pods
 	Checkpoint string                                // file with the deciding weights; empty: the shipped ones
-	Course     *course.Course                        // of the scheduler's learning; nil if it has none
+	Curves     *learningcurve.Sampler                // of the scheduler's learning; nil if it has none
 	Usage      func() []measured.Report              // of the scheduler's sources of usage; nil if it has none
 	Log        logr.Logger                           // client-go's messages; the zero value drops them
 	Out        io.Writer                             // gets the line with the address and its key
@@ -160,7 +160,7 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /api/sandbox", s.sandboxOptions)
 	mux.HandleFunc("POST /api/sandbox", s.play)
 	mux.HandleFunc("POST /api/sandbox/scenario", s.scenario)
-	return s.requests.counted(slowclient.Guard(s.door.guard(mux), slowclient.Within))
+	return s.requests.counted(metric.GuardSlowClients(s.door.guard(mux), metric.SlowClientLimit))
 }
 
 // requests counts the requests that are being answered. Closing an HTTP server does not wait for them.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 // decisions are the decisions since the last message.
 type decisions struct {
 	Total   uint64            `json:"total"`   // of the scheduler since it began
-	Records []json.RawMessage `json:"records"` // record.Record without readings, the newest first
+	Records []json.RawMessage `json:"records"` // decision.Record without readings, the newest first
 }
 
 // stream sends events until the client or the server is gone.
@@ -111,7 +111,7 @@ func (s *server) decisionsAfter(n uint64) *decisions {
 
 // plain encodes records without the features that the policies read, which the page does not show in lists. It drops records with scores
 // that JSON cannot hold.
-func plain(records []record.Record) []json.RawMessage {
+func plain(records []decision.Record) []json.RawMessage {
 	out := make([]json.RawMessage, 0, len(records))
 	for i := range records {
 		r := &records[i]

@@ -21,7 +21,6 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 	"gnnsched/scheduler/policy"
 )
 
@@ -137,14 +136,14 @@ type testServer struct {
 	*server
 	http  *httptest.Server
 	clock *clocktesting.FakeClock
-	book  *record.Book
+	book  *decision.Book
 }
 
 func newTestServer(t *testing.T, c config, src source) *testServer {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
-	out := &testServer{clock: clocktesting.NewFakeClock(noon), book: record.NewBook(1000, nil)}
+	out := &testServer{clock: clocktesting.NewFakeClock(noon), book: decision.NewBook(1000, nil)}
 	d := doorWith("sesame")
 	c.Title, c.Book, c.door = "test", out.book, &d
 	if c.Clock == nil {
@@ -415,8 +414,8 @@ func TestManyPending(t *testing.T) {
 func stock(name string) state.Placed {
 	p := state.Placed{Scheduler: name, Bound: 400, Nodes: 7, Most: 90}
 	for i := range 200 {
-		d := state.Decision{Counted: true, Record: record.Record{
-			Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: record.Bound,
+		d := state.Decision{Counted: true, Record: decision.Record{
+			Profile: name, Namespace: "shop", Pod: fmt.Sprint(hostile, i), Node: "node-1", Outcome: decision.Bound,
 		}}
 		if i < 3 {
 			d.Time = noon

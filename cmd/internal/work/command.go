@@ -14,7 +14,6 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
-	"gnnsched/cmd/internal/queue"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/metric"
@@ -38,7 +37,7 @@ func Command(p Program) *ucli.Command {
 			&ucli.StringFlag{Name: "metrics-address", Usage: "serve /metrics and /healthz at this `ADDRESS`, such as 127.0.0.1:9090"},
 			&ucli.StringFlag{Name: "child", Hidden: true},
 			approximate(),
-		}, queue.Flags(), cli.LogFlags()),
+		}, queueFlags(), cli.LogFlags()),
 			cli.Group{Heading: "certificates, with --listen on other hosts and with tls:// URLs",
 				Flags: "tls-cert-file tls-private-key-file client-ca-file"}),
 		Action: cli.FlagsOnly(p.run),
@@ -83,7 +82,7 @@ func (p Program) run(c *ucli.Context) error {
 
 // serve starts the queue of --listen; "" listens nowhere.
 func serve(c *ucli.Context, listen string) (*workers.Server, error) {
-	tls, err := queue.TLS(c)
+	tls, err := queueTLS(c)
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +98,13 @@ func serve(c *ucli.Context, listen string) (*workers.Server, error) {
 
 // dial connects to the queue at a URL.
 func dial(c *ucli.Context, url string) (*workers.Queue, error) {
-	options, err := queue.Options(c, url)
+	options, err := queueOptions(c, url)
 	if err != nil {
 		return nil, err
 	}
 	q, err := workers.Connect(c.Context, url, options...)
 	if err != nil {
-		return nil, queue.Unreachable(err)
+		return nil, unreachable(err)
 	}
 	return q, nil
 }

@@ -15,8 +15,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 	"golang.org/x/time/rate"
 
-	"gnnsched/cmd/internal/progress"
-	"gnnsched/cmd/internal/queue"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/workers"
 	"gnnsched/scheduler/eval"
@@ -29,7 +28,7 @@ func Flags() []ucli.Flag {
 		&ucli.StringFlag{Name: "workers", Value: auto,
 			Usage: "who plays: auto (this process), `N` processes, or the workers of the queue at a URL; see the command work"},
 		approximate(),
-	}, queue.Flags())
+	}, queueFlags())
 }
 
 func approximate() ucli.Flag {
@@ -43,7 +42,7 @@ const FlagNames = "workers approximate queue tls-cert-file tls-private-key-file 
 const auto = "auto"
 
 // Begin lets the command's context play episodes where --workers says, until the workers are closed. bar tells of them; nil for auto.
-func Begin(c *ucli.Context, bar *progress.Bar) (*Crew, error) {
+func Begin(c *ucli.Context, bar *cli.Bar) (*Crew, error) {
 	crew, err := Enlist(c, bar.Note)
 	if err == nil && crew != nil {
 		c.Context = eval.Within(crew.Until(c.Context), &remote.Players{Queue: crew.Queue, Waiting: crew.Waiting, Played: crew.Result})

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
-	"gnnsched/cmd/internal/progress"
+	"gnnsched/internal/cli"
 	"gnnsched/internal/workers"
 )
 
@@ -19,7 +19,7 @@ func TestBarOfWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
 		asked, answer := 0, make(chan error)
-		bar := progress.New(nil, false, zerolog.New(&said))
+		bar := cli.NewBar(nil, false, zerolog.New(&said))
 		c := &Crew{
 			close: func() {}, note: bar.Note,
 			took: map[string]time.Duration{}, played: map[string]int{}, asks: rate.Sometimes{Interval: 5 * time.Second},

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // GPURequest is a pod's request for GPUs.
@@ -111,7 +111,7 @@ func parseAmount(name, value string, missing, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("annotation %s is %s, not a whole number from 0 to %d", name, quote.Value(value), most)
+		return 0, fmt.Errorf("annotation %s is %s, not a whole number from 0 to %d", name, exit.Quote(value), most)
 	}
 	return n, nil
 }

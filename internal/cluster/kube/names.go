@@ -21,7 +21,7 @@ const (
 	// GPUIndexAnnotation lists the devices that a pod runs on, separated by -.
 	GPUIndexAnnotation = "alibabacloud.com/gpu-index"
 
-	// HoldsAnnotation of a node says for which pods it is held; see package scheduler/plugin/holds.
+	// HoldsAnnotation of a node says for which pods it is held; see package scheduler/plugin/nodereservation.
 	HoldsAnnotation = "gnnsched.io/holds"
 	// DefragAnnotation of a node is DefragMoving while pods are moved away from it.
 	DefragAnnotation = "gnnsched.io/defrag"

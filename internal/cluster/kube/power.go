@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // PowerAnnotation is a node's annotation with the power of its machine in watts, as JSON:
@@ -34,7 +34,7 @@ func Power(n *corev1.Node) (*cluster.PowerModel, error) {
 		err = m.Validate()
 	}
 	if err != nil {
-		return nil, errors.New("annotation " + PowerAnnotation + ": " + quote.Message(strings.ReplaceAll(err.Error(), "\n", "; "), 300))
+		return nil, errors.New("annotation " + PowerAnnotation + ": " + exit.Clean(strings.ReplaceAll(err.Error(), "\n", "; "), 300))
 	}
 	return m, nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // TrafficAnnotation is a pod's annotation with its traffic to other workloads of its namespace, such as "api=3e6,db=1e6"; see Traffic.
@@ -48,7 +48,7 @@ func Traffic(text string) (flows []Flow, err error) {
 			err = fmt.Errorf("all up to here have more than %g bytes a second", maxTrafficRate)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("annotation %s: entry %s: %w", TrafficAnnotation, quote.Value(entry), err)
+			return nil, fmt.Errorf("annotation %s: entry %s: %w", TrafficAnnotation, exit.Quote(entry), err)
 		}
 		seen[f.To] = true
 		flows = append(flows, f)

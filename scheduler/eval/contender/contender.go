@@ -24,7 +24,7 @@ import (
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/policy/wish"
-	"gnnsched/scheduler/server/stockconfig"
+	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 )
 
@@ -205,7 +205,7 @@ const stockPrefix = "stock"
 // stockOf returns kube-scheduler with the score plugins of a file. Episodes can share the policy: it has no
 // state.
 func stockOf(name, file string) (eval.Contender, error) {
-	profile, err := stockconfig.Read(file)
+	profile, err := server.ReadStockConfig(file)
 	if err != nil {
 		return eval.Contender{}, err
 	}

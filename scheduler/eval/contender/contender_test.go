@@ -21,7 +21,6 @@ import (
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/server"
-	"gnnsched/scheduler/server/stockconfig"
 )
 
 // weights is a file of linear weights.
@@ -94,7 +93,7 @@ func TestWithProfiles(t *testing.T) {
 func TestStock(t *testing.T) {
 	profile := stock.Default()
 	profile.Strategy = stock.MostAllocated
-	text, err := stockconfig.Write(profile, "a test")
+	text, err := server.WriteStockConfig(profile, "a test")
 	fatal.If(t, err)
 	file := filepath.Join(t.TempDir(), "s.yaml")
 	fatal.If(t, os.WriteFile(file, text, 0o600))

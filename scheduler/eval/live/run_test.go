@@ -26,7 +26,6 @@ import (
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/server"
-	"gnnsched/scheduler/server/stockconfig"
 	"gnnsched/scheduler/sim"
 	"gnnsched/workload"
 )
@@ -123,11 +122,11 @@ func stockContenders(t *testing.T) (contenders []live.Contender) {
 		[]stock.Point{{Utilization: 0, Score: 4}, {Utilization: 50, Score: 10}, {Utilization: 100, Score: 1}}
 	packed.Strategy, packed.NoDefaultSpread, packed.Weights.Balanced = stock.MostAllocated, true, 0
 	for name, profile := range map[string]stock.Profile{"least": p, "shaped": shaped, "packed": packed} {
-		text, err := stockconfig.Write(profile, "a test")
+		text, err := server.WriteStockConfig(profile, "a test")
 		fatal.If(t, err)
 		path := filepath.Join(t.TempDir(), name+".yaml")
 		fatal.If(t, os.WriteFile(path, text, 0o600))
-		read, err := stockconfig.Read(path)
+		read, err := server.ReadStockConfig(path)
 		fatal.If(t, err)
 		ours, err := stock.New(name, read)
 		fatal.If(t, err)

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
@@ -40,7 +39,7 @@ func (s Search) validate(start []float64) error {
 	if !(s.WaitWeight >= 0) {
 		return fmt.Errorf("weight %v of waiting pods: want 0 or more", s.WaitWeight)
 	}
-	if err := seeds.CheckTraining(s.Seed); err != nil {
+	if err := sim.CheckTrainingSeed(s.Seed); err != nil {
 		return err
 	}
 	return s.from(start, nil).validate()

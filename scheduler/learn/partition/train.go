@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gnnsched/internal/cluster/mig"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/cem"
 	"gnnsched/scheduler/policy"
@@ -47,7 +46,7 @@ const mixStream = 0x6d6978
 // Train learns values. The same configuration gives the same values. After each generation it calls told, unless that is nil. A loss is
 // the mean share of the compute slices that were requested, exist, and are idle.
 func Train(ctx context.Context, c Config, told func(cem.Generation)) (*partition.Values, []float64, error) {
-	if err := seeds.CheckTraining(c.Seed); err != nil {
+	if err := sim.CheckTrainingSeed(c.Seed); err != nil {
 		return nil, nil, err
 	}
 	start := make([]float64, len(mig.Features))
@@ -69,7 +68,7 @@ func (c Config) losses(ctx context.Context, generation int, vectors [][]float64)
 		work.Go(func() error {
 			v := partition.Weighted(w)
 			for e := range c.Episodes {
-				loss, err := c.loss(ctx, v, seeds.TrainingEpisode(c.Seed, uint64(generation*c.Episodes+e+1)))
+				loss, err := c.loss(ctx, v, sim.TrainingEpisode(c.Seed, uint64(generation*c.Episodes+e+1)))
 				if err != nil {
 					return err
 				}

@@ -6,7 +6,6 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
-	"gnnsched/internal/seeds"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -76,7 +75,7 @@ func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Ar
 // nextSeed returns the seed of the next training episode. None is a held-out episode's.
 func (e *Environments) nextSeed() uint64 {
 	e.started++
-	return seeds.TrainingEpisode(e.seed, e.started)
+	return sim.TrainingEpisode(e.seed, e.started)
 }
 
 // Begin starts the first episode of every environment, with the network of c acting.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/internal/seeds"
+	"gnnsched/scheduler/sim"
 )
 
 // Settings are the hyperparameters that all methods have. Like those of every method, they are
@@ -83,7 +83,7 @@ func (s Settings) Validate() error {
 	if err := s.Reward.validate(); err != nil {
 		return err
 	}
-	if err := seeds.CheckTraining(s.Seed); err != nil {
+	if err := sim.CheckTrainingSeed(s.Seed); err != nil {
 		return err
 	}
 	i := s.Imitation

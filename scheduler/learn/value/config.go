@@ -10,7 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
-	"gnnsched/internal/seeds"
+	"gnnsched/scheduler/sim"
 )
 
 // Config holds every hyperparameter of training a network for GPU clusters. The zero value is not valid;
@@ -122,7 +122,7 @@ func (c Config) Validate() error {
 	if err := c.architecture().Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if err := seeds.CheckTraining(c.Seed); err != nil {
+	if err := sim.CheckTrainingSeed(c.Seed); err != nil {
 		errs = append(errs, err)
 	}
 	for _, x := range []struct {

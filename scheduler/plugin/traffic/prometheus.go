@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"gnnsched/internal/poll"
 	"gnnsched/internal/promapi"
 )
 
@@ -89,7 +88,7 @@ type poller struct {
 	config Measured
 	client *promapi.Client
 	sizes  *sizes
-	asks   poll.Poll
+	asks   promapi.Poll
 	told   map[ignored]bool // of what there was any in the last answer
 
 	mu   sync.Mutex
@@ -101,7 +100,7 @@ func newPoller(c Measured, s *sizes, clk clock.WithTicker) (*poller, error) {
 	if err != nil {
 		return nil, err
 	}
-	asks := poll.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}
+	asks := promapi.Poll{Interval: c.Interval.Duration, Timeout: c.Timeout.Duration, Clock: clk}
 	return &poller{config: c, client: client, sizes: s, asks: asks, told: map[ignored]bool{}}, nil
 }
 

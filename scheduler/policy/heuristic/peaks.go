@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 // peaksCurve is K2 of the power model in the plugin's sample.
@@ -71,6 +70,6 @@ func peaksPrediction(pod *cluster.Pod) float64 {
 
 // powerSlope returns the node's K1: with it P(100) - P(0) is the difference between a full and an idle CPU.
 func powerSlope(n *cluster.Node) float64 {
-	m := power.Machine(n)
+	m := cluster.MachinePower(n)
 	return (m.Full - m.Idle) / (math.Exp(percent*peaksCurve) - 1)
 }

@@ -9,7 +9,6 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 )
@@ -47,15 +46,15 @@ func (*leastPower) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet 
 
 // least returns the least that a pod that requests r adds to the draw of n, and the devices for it.
 func least(n *cluster.Node, r cluster.Resources) (watts float64, on cluster.DeviceSet) {
-	before := power.Watts(n)
+	before := cluster.Watts(n)
 	if r.GPUMilli == 0 {
 		on = n.ChooseDevices(r)
-		return power.After(n, r, on) - before, on
+		return cluster.WattsAfter(n, r, on) - before, on
 	}
 	watts = math.MaxInt32 // no device has room
 	for rest := n.DistinctDevices(r.GPUMilli); rest != 0; rest &= rest - 1 {
 		device := rest.First()
-		if x := power.After(n, r, device) - before; x < watts {
+		if x := cluster.WattsAfter(n, r, device) - before; x < watts {
 			watts, on = x, device
 		}
 	}

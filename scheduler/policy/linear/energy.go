@@ -2,7 +2,6 @@ package linear
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 )
 
 // energyView holds what the feature energy of all candidates has in common.
@@ -16,7 +15,7 @@ func newEnergyView(s *cluster.Snapshot, pod *cluster.Pod) *energyView {
 	var nodes, full float64
 	for _, n := range s.Nodes {
 		if n.Available() {
-			nodes, full = nodes+1, full+power.Full(n)
+			nodes, full = nodes+1, full+cluster.FullPower(n)
 		}
 	}
 	return &energyView{full / max(nodes, 1), pod.Expected(cluster.UsedCPU)}
@@ -27,5 +26,5 @@ func (v *energyView) gainOf(n *cluster.Node) float64 {
 	if v == nil || v.meanFull == 0 {
 		return 0
 	}
-	return -power.Rise(n, v.milliCPU) / v.meanFull
+	return -cluster.PowerRise(n, v.milliCPU) / v.meanFull
 }

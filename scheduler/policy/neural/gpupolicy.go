@@ -10,7 +10,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
-	"gnnsched/internal/power"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/policy"
 )
@@ -239,7 +238,7 @@ func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.Devic
 		p.encoder.Node(&p.node, seen, rest, at)
 		p.session.Node(embedding, &p.node)
 		p.states.held[id] = p.encoder.Held()
-		p.states.watts[id] = float32(power.After(n, r, on))
+		p.states.watts[id] = float32(cluster.WattsAfter(n, r, on))
 	}
 	return id
 }

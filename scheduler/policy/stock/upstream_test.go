@@ -27,14 +27,13 @@ import (
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/policy/policytest"
 	"gnnsched/scheduler/policy/stock"
-	"gnnsched/scheduler/policy/stock/stocktest"
-	"gnnsched/scheduler/server/stockconfig"
+	"gnnsched/scheduler/server"
 )
 
 // upstream returns kube-scheduler's own framework with the plugins that score requests, configured by the
 // file that we write for the profile: read and validated by upstream's loader.
 func upstream(t rapid.TB, p stock.Profile) framework.Framework {
-	text, err := stockconfig.Write(p, "a test")
+	text, err := server.WriteStockConfig(p, "a test")
 	fatal.If(t, err)
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
@@ -139,7 +138,7 @@ func TestSameAsUpstream(t *testing.T) {
 	metrics.Register()
 	profiles := []stock.Profile{stock.Default()}
 	for i := range 24 {
-		profiles = append(profiles, rapid.Custom(stocktest.Draw).Example(i))
+		profiles = append(profiles, rapid.Custom(policytest.DrawProfile).Example(i))
 	}
 	for i, p := range profiles {
 		ours, err := stock.New("p", p)

@@ -2,7 +2,6 @@ package meter
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/power"
 	"gnnsched/workload/usage"
 )
 
@@ -63,7 +62,7 @@ func (t *Totals) add(r *row, tick float64, s *Spread) {
 	t.Throttled += r.node.Usage.Throttled / 1000 * tick
 	t.CPU += r.used[usage.CPU] * tick
 	t.Capacity += r.capacity[usage.CPU] * tick
-	t.Joules += power.Draw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
+	t.Joules += cluster.CPUDraw(r.node, r.used[usage.CPU]/r.capacity[usage.CPU]) * tick
 }
 
 // End adds one tick of all nodes.

@@ -11,7 +11,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 )
 
 // maxQuantity is more than a cluster has of anything else than what most names, in cores, bytes or pieces.
@@ -35,7 +35,7 @@ func inRange(field string, l corev1.ResourceList) (first error) {
 			continue
 		}
 		if first == nil {
-			first = fmt.Errorf("%s.%s is %s, want 0 to %d", field, quote.Message(string(name), 100), quote.Message(q.String(), 40), limit)
+			first = fmt.Errorf("%s.%s is %s, want 0 to %d", field, exit.Clean(string(name), 100), exit.Clean(q.String(), 40), limit)
 		}
 	}
 	return first
@@ -50,10 +50,10 @@ func boundPod(p *corev1.Pod) error {
 		}
 	}
 	for c := range kube.Containers(p) {
-		both("container "+quote.Value(c.Name)+": resources", c.Resources)
+		both("container "+exit.Quote(c.Name)+": resources", c.Resources)
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		at := "the status of container " + quote.Value(c.Name) + ": "
+		at := "the status of container " + exit.Quote(c.Name) + ": "
 		if c.Resources != nil {
 			both(at+"resources", *c.Resources)
 		}

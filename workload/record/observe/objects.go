@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"gnnsched/internal/quote"
+	"gnnsched/internal/exit"
 	"gnnsched/workload/record"
 )
 
@@ -45,7 +45,7 @@ type Few struct {
 // add adds an object, and quotes its name.
 func (f *Few) add(name string, why error) {
 	if f.Objects++; f.Objects == 1 {
-		f.First = fmt.Sprintf("%s: %v", quote.Value(name), why)
+		f.First = fmt.Sprintf("%s: %v", exit.Quote(name), why)
 	}
 }
 
@@ -62,12 +62,12 @@ type Refusal struct{ metav1.Status }
 
 // Error implements error.
 func (r Refusal) Error() string {
-	out := fmt.Sprintf("the API server answered %s instead of objects", quote.Message(string(r.Reason), 100))
+	out := fmt.Sprintf("the API server answered %s instead of objects", exit.Clean(string(r.Reason), 100))
 	if r.Reason == "" {
-		out = fmt.Sprintf("it is a Status (%s), no list of objects", quote.Message(r.Status.Status, 100))
+		out = fmt.Sprintf("it is a Status (%s), no list of objects", exit.Clean(r.Status.Status, 100))
 	}
 	if r.Message != "" && r.Message != string(r.Reason) {
-		out += ": " + quote.Message(r.Message, 300)
+		out += ": " + exit.Clean(r.Message, 300)
 	}
 	return out
 }
@@ -143,7 +143,7 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 		Items json.RawMessage `json:"items"`
 	}
 	if json.Unmarshal(raw, &doc) != nil { // its message would be about Go
-		return fmt.Errorf("%w: %s is no object", errNoObjects, quote.Value(string(raw)))
+		return fmt.Errorf("%w: %s is no object", errNoObjects, exit.Quote(string(raw)))
 	}
 	switch {
 	case doc.Kind == "Status" && doc.group() == "":
@@ -151,7 +151,7 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 		_ = json.Unmarshal(raw, &s) // what cannot be read is not said
 		return Refusal{s}
 	case doc.Kind == "List" && doc.Version != "" && doc.Version != "v1":
-		return fmt.Errorf("%w: its apiVersion is %s, want v1", errBroken, quote.Value(doc.Version))
+		return fmt.Errorf("%w: its apiVersion is %s, want v1", errBroken, exit.Quote(doc.Version))
 	case doc.Kind == "" && doc.Items == nil:
 		return fmt.Errorf("%w: a document has no kind", errNoObjects)
 	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
@@ -206,7 +206,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 	case is.Kind == "":
 		err = errors.New("it has no kind")
 	case !known || is.Version != "" && is.group() != k.group:
-		o.Skipped[quote.Message(strings.TrimSuffix(is.Kind+"."+is.group(), "."), 100)]++
+		o.Skipped[exit.Clean(strings.TrimSuffix(is.Kind+"."+is.group(), "."), 100)]++
 		l.namespace(object.namespace)
 		return
 	case object.name == "":
@@ -215,7 +215,7 @@ func (o *Objects) add(raw json.RawMessage, of typed, l *listing) {
 		at, err = k.read(o, raw, is.Version)
 	}
 	if err != nil {
-		kind := cmp.Or(quote.Message(is.Kind, 100), "none")
+		kind := cmp.Or(exit.Clean(is.Kind, 100), "none")
 		few := o.LeftOut[kind]
 		few.add(strings.TrimPrefix(object.namespace+"/"+object.name, "/"), err)
 		o.LeftOut[kind] = few
@@ -264,7 +264,7 @@ func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string
 			return 0, err
 		}
 		if version != "" && !slices.Contains(versions, version) {
-			return 0, fmt.Errorf("its apiVersion is %s, want %s", quote.Value(version), strings.Join(versions, ", "))
+			return 0, fmt.Errorf("its apiVersion is %s, want %s", exit.Quote(version), strings.Join(versions, ", "))
 		}
 		x.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(version, ""))
 		if err := put(o, x); err != nil {
@@ -286,7 +286,7 @@ func (o *Objects) pod(p *corev1.Pod) error {
 		o.Bounded.add(p.Namespace+"/"+p.Name, bounded)
 	}
 	if row.Node != "" && row.Bound == 0 {
-		o.Undated.add(p.Namespace+"/"+p.Name, errors.New("it is on node "+quote.Value(row.Node)))
+		o.Undated.add(p.Namespace+"/"+p.Name, errors.New("it is on node "+exit.Quote(row.Node)))
 	}
 	o.Pods = append(o.Pods, p)
 	return nil

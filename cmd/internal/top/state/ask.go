@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -26,9 +26,9 @@ type Server struct {
 // Asker asks a scheduler.
 type Asker interface {
 	// Last returns the last decisions, the newest first.
-	Last(ctx context.Context, q record.Query) ([]record.Record, error)
+	Last(ctx context.Context, q decision.Query) ([]decision.Record, error)
 	// Learning returns samples of how its learning goes.
-	Learning(ctx context.Context) (course.Samples, error)
+	Learning(ctx context.Context) (learningcurve.Samples, error)
 	// Shadow returns its findings in the shadow of another scheduler.
 	Shadow(ctx context.Context) (shadow.Live, error)
 }
@@ -37,7 +37,7 @@ type Asker interface {
 type server struct {
 	name      string
 	decisions decisionLog
-	learning  answer[course.Samples]
+	learning  answer[learningcurve.Samples]
 	shadow    answer[shadow.Live]
 }
 
@@ -46,7 +46,7 @@ func serversOf(cfg Config) []*server {
 	for i, s := range cfg.Servers {
 		all[i] = &server{
 			name: s.Name, decisions: decisionLog{server: s.Name, asker: s.Asker},
-			learning: answer[course.Samples]{ask: s.Asker.Learning, every: learningInterval, now: cfg.Now},
+			learning: answer[learningcurve.Samples]{ask: s.Asker.Learning, every: learningInterval, now: cfg.Now},
 			shadow:   answer[shadow.Live]{ask: s.Asker.Shadow, every: shadowInterval, now: cfg.Now},
 		}
 	}
@@ -180,7 +180,7 @@ func (l *decisionLog) last(ctx context.Context) ([]Decision, error) {
 	defer l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 	defer cancel()
-	page, err := l.asker.Last(ctx, record.Query{Limit: askedDecisions})
+	page, err := l.asker.Last(ctx, decision.Query{Limit: askedDecisions})
 	if err != nil {
 		return l.kept, err
 	}
@@ -203,7 +203,7 @@ func (l *decisionLog) last(ctx context.Context) ([]Decision, error) {
 }
 
 // same tells whether two records are of one decision.
-func same(a, b *record.Record) bool {
+func same(a, b *decision.Record) bool {
 	return a.UID == b.UID && a.Time.Equal(b.Time) && a.Profile == b.Profile && a.Number == b.Number && a.Pod == b.Pod
 }
 
@@ -214,7 +214,7 @@ const podInterval = 5 * time.Second
 type podLog struct {
 	client  kubernetes.Interface
 	servers []*server
-	explain func(record.Record) (string, error)
+	explain func(decision.Record) (string, error)
 	now     func() time.Time
 
 	mu    sync.Mutex
@@ -275,15 +275,15 @@ func (l *podLog) decide(ctx context.Context, ask PodAsk) {
 
 // newest asks all schedulers for their last decision about a pod and returns the newest one. It returns an error only if no scheduler knows
 // a decision and one of them did not answer.
-func (l *podLog) newest(ctx context.Context, ask PodAsk) (newest *record.Record, err error) {
+func (l *podLog) newest(ctx context.Context, ask PodAsk) (newest *decision.Record, err error) {
 	if len(l.servers) == 0 {
 		return nil, errNoScheduler
 	}
-	lists, errs := make([][]record.Record, len(l.servers)), make([]error, len(l.servers))
+	lists, errs := make([][]decision.Record, len(l.servers)), make([]error, len(l.servers))
 	var asking sync.WaitGroup
 	for i, x := range l.servers {
 		asking.Go(func() {
-			lists[i], errs[i] = x.decisions.asker.Last(ctx, record.Query{Namespace: ask.Namespace, Pod: ask.Name, Limit: 1})
+			lists[i], errs[i] = x.decisions.asker.Last(ctx, decision.Query{Namespace: ask.Namespace, Pod: ask.Name, Limit: 1})
 		})
 	}
 	asking.Wait()

@@ -10,28 +10,27 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
 // bookAsker answers from a book, as a scheduler does, or with an error.
 type bookAsker struct {
-	book  *record.Book
+	book  *decision.Book
 	err   error
 	asked int // how often about learning
 }
 
-func (a *bookAsker) Last(_ context.Context, q record.Query) ([]record.Record, error) {
+func (a *bookAsker) Last(_ context.Context, q decision.Query) ([]decision.Record, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
 	return a.book.Last(q), nil
 }
 
-func (a *bookAsker) Learning(context.Context) (course.Samples, error) {
+func (a *bookAsker) Learning(context.Context) (learningcurve.Samples, error) {
 	a.asked++
-	return course.Samples{Times: []int64{int64(a.asked)}}, a.err
+	return learningcurve.Samples{Times: []int64{int64(a.asked)}}, a.err
 }
 
 func (a *bookAsker) Shadow(context.Context) (shadow.Live, error) {
@@ -42,7 +41,7 @@ func (a *bookAsker) Shadow(context.Context) (shadow.Live, error) {
 func TestAnswerIsKept(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	asker := &bookAsker{}
-	l := answer[course.Samples]{ask: asker.Learning, every: learningInterval, now: func() time.Time { return now }}
+	l := answer[learningcurve.Samples]{ask: asker.Learning, every: learningInterval, now: func() time.Time { return now }}
 	for i, c := range []struct {
 		after time.Duration
 		err   error
@@ -61,7 +60,7 @@ func TestAnswerIsKept(t *testing.T) {
 
 // TestDecisionsAreKept: every decision is kept once, newest first, over several answers and an outage, up to a limit.
 func TestDecisionsAreKept(t *testing.T) {
-	asker := &bookAsker{book: record.NewBook(askedDecisions, nil)}
+	asker := &bookAsker{book: decision.NewBook(askedDecisions, nil)}
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a")), Servers: []Server{{Asker: asker}}})
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +103,7 @@ func TestDecisionsAreKept(t *testing.T) {
 // Decisions of several schedulers are one list by time. A scheduler that does not answer is named, and the others' decisions stay.
 func TestSeveralServers(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	one, two := &bookAsker{book: record.NewBook(10, nil)}, &bookAsker{book: record.NewBook(10, nil)}
+	one, two := &bookAsker{book: decision.NewBook(10, nil)}, &bookAsker{book: decision.NewBook(10, nil)}
 	s, err := Start(t.Context(), Config{Client: fake.NewClientset(apiNode("a", nil)), Servers: []Server{{"one", one}, {"two", two}}})
 	if err != nil {
 		t.Fatal(err)

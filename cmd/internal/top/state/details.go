@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"gnnsched/scheduler/decision/record"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/decision"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -30,7 +30,7 @@ type Ask struct {
 // PodAsk selects a pod and the decision about it to explain. The zero value selects none.
 type PodAsk struct {
 	Namespace, Name string
-	Decision        *record.Record // nil for the newest one of any scheduler
+	Decision        *decision.Record // nil for the newest one of any scheduler
 }
 
 // Details holds the part of the cluster that few screens show. Only the requested fields are set.
@@ -50,8 +50,8 @@ type Details struct {
 	Events    []Event // the newest first
 	EventsErr error
 
-	Learning    course.Samples // no times: no profile of the scheduler learns
-	LearningErr error          // why there are none, or no newer ones
+	Learning    learningcurve.Samples // no times: no profile of the scheduler learns
+	LearningErr error                 // why there are none, or no newer ones
 
 	Shadow    shadow.Live // no version: nothing is known
 	ShadowErr error       // why nothing is known, or nothing newer
@@ -59,7 +59,7 @@ type Details struct {
 
 // Decision is a decision that a scheduler told, or a pod that the API says is bound.
 type Decision struct {
-	record.Record
+	decision.Record
 	Server  string // the scheduler that reported it; empty if there is only one
 	Counted bool   // reported by no scheduler: the pod is bound, and Profile is its schedulerName
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 func TestDetails(t *testing.T) {
@@ -74,7 +74,7 @@ func TestPlaced(t *testing.T) {
 	for _, p := range c.Placed() {
 		text := fmt.Sprint(p.Scheduler, " ", p.Bound, " ", p.Nodes, " ", p.Most)
 		for _, d := range p.Last {
-			if !d.Counted || d.Profile != p.Scheduler || d.Outcome != record.Bound || d.Namespace != "default" {
+			if !d.Counted || d.Profile != p.Scheduler || d.Outcome != decision.Bound || d.Namespace != "default" {
 				t.Errorf("%+v", d)
 			}
 			text += " " + d.Pod + ">" + d.Node

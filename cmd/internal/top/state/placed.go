@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // Placed sums up the bound pods of one scheduler. It comes from the API, so it also covers schedulers that cannot be asked for their
@@ -55,8 +55,8 @@ type placement struct {
 }
 
 func (p *placement) decision() Decision {
-	d := Decision{Counted: true, Record: record.Record{
-		Profile: p.Profile, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Outcome: record.Bound,
+	d := Decision{Counted: true, Record: decision.Record{
+		Profile: p.Profile, Namespace: p.Namespace, Pod: p.Name, Node: p.Node, Outcome: decision.Bound,
 	}}
 	if p.bound != 0 {
 		d.Time = time.Unix(0, p.bound)

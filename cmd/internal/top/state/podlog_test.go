@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 )
 
 // The details of a pod hold its place, its events, and the newest decision about it of all schedulers, or the decision that was
@@ -24,11 +23,11 @@ func TestPodDetails(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: "default"}, Reason: "Scheduled",
 		InvolvedObject: v1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "p"},
 	}
-	one, two, explained := &bookAsker{book: record.NewBook(10, nil)}, &bookAsker{book: record.NewBook(10, nil)}, 0
+	one, two, explained := &bookAsker{book: decision.NewBook(10, nil)}, &bookAsker{book: decision.NewBook(10, nil)}, 0
 	s, err := Start(t.Context(), Config{
 		Client: fake.NewClientset(apiNode("a", nil), apiPod("p", "a"), event), Servers: []Server{{"one", one}, {"two", two}},
 		Now:     func() time.Time { return now },
-		Explain: func(r record.Record) (string, error) { explained++; return fmt.Sprint("number ", r.Number), nil },
+		Explain: func(r decision.Record) (string, error) { explained++; return fmt.Sprint("number ", r.Number), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +48,7 @@ func TestPodDetails(t *testing.T) {
 			t.Errorf("%q, explained %d times", p.Explained, explained)
 		}
 	}
-	old := &record.Record{Number: 7, Namespace: "default", Pod: "p"}
+	old := &decision.Record{Number: 7, Namespace: "default", Pod: "p"}
 	if p := s.Details(Ask{Pod: PodAsk{Namespace: "default", Name: "p", Decision: old}}).Pod; p.Explained != "number 7" {
 		t.Errorf("of an older decision: %q", p.Explained)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // ListedPod is a pod that holds resources or waits for a node, with its requests.
@@ -34,9 +34,9 @@ type PodDetails struct {
 	Waits  string
 	Events []Event // about the pod, the newest first
 
-	Decision    *record.Record // that Explained explains; nil if none is known
-	Explained   string         // in sentences and tables
-	DecisionErr error          // why no decision is known, or why it is not explained
+	Decision    *decision.Record // that Explained explains; nil if none is known
+	Explained   string           // in sentences and tables
+	DecisionErr error            // why no decision is known, or why it is not explained
 	EventsErr   error
 }
 

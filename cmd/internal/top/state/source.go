@@ -25,7 +25,7 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // pageSize is the number of objects in one answer of the server: a few megabytes before they
@@ -44,7 +44,7 @@ type Config struct {
 	Selector string   // label selector of the nodes; empty means all
 	Servers  []Server // schedulers to ask for their decisions
 	// Explain says in sentences and tables why a pod got its node. It may be nil.
-	Explain func(record.Record) (string, error)
+	Explain func(decision.Record) (string, error)
 	Log     logr.Logger      // client-go's messages; the zero value drops them
 	Now     func() time.Time // nil means time.Now
 	retry   time.Duration    // first pause before reconnecting, doubled up to ten times as much; 0 means 500 ms

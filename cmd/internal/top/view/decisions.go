@@ -14,7 +14,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // decisionsScreen is the stream of the schedulers' decisions, the newest first.
@@ -58,11 +58,11 @@ func decisionTexts(r *state.Decision) []string {
 
 // decisionColumns are the columns of a list of decisions. A list of one node's decisions needs no column for the node.
 func decisionColumns(c *canvas, decisions []state.Decision, node bool) []column[state.Decision] {
-	of := func(cell func(r *record.Record) string) func(*state.Decision) string {
+	of := func(cell func(r *decision.Record) string) func(*state.Decision) string {
 		return func(d *state.Decision) string { return cell(&d.Record) }
 	}
 	failed := func(d *state.Decision) lipgloss.Style { return decidedStyle(c, &d.Record) }
-	shadow := slices.ContainsFunc(decisions, func(r state.Decision) bool { return r.Outcome == record.Shadow })
+	shadow := slices.ContainsFunc(decisions, func(r state.Decision) bool { return r.Outcome == decision.Shadow })
 	several := len(c.servers) > 1
 	differs := func(d *state.Decision) lipgloss.Style {
 		if d.Default != nil && d.Default.Node != d.Node {
@@ -112,10 +112,10 @@ func extraIf(less bool) int {
 	return 0
 }
 
-func decidedPod(r *record.Record) string { return r.Namespace + "/" + r.Pod }
+func decidedPod(r *decision.Record) string { return r.Namespace + "/" + r.Pod }
 
 // decidedAt is the time of a decision; a dash if it is not known.
-func (c *canvas) decidedAt(r *record.Record) string {
+func (c *canvas) decidedAt(r *decision.Record) string {
 	if r.Time.IsZero() {
 		return "-"
 	}
@@ -131,8 +131,8 @@ func nodeTitle(shadow bool) string {
 }
 
 // decidedStyle warns of decisions that gave the pod no node, or in the shadow would not have.
-func decidedStyle(c *canvas, r *record.Record) lipgloss.Style {
-	if r.Outcome == record.Bound || r.Outcome == record.Shadow && r.Node != "" {
+func decidedStyle(c *canvas, r *decision.Record) lipgloss.Style {
+	if r.Outcome == decision.Bound || r.Outcome == decision.Shadow && r.Node != "" {
 		return c.st.Plain
 	}
 	return c.st.Warn
@@ -140,18 +140,18 @@ func decidedStyle(c *canvas, r *record.Record) lipgloss.Style {
 
 // decidedNode is the chosen node, or the outcome if the pod is not bound to it. For a decision in the shadow it is the node to which the
 // pod would go; the column's title tells so.
-func decidedNode(r *record.Record) string {
+func decidedNode(r *decision.Record) string {
 	switch {
 	case r.Node == "":
 		return "none"
-	case r.Outcome != record.Bound && r.Outcome != record.Shadow:
+	case r.Outcome != decision.Bound && r.Outcome != decision.Shadow:
 		return r.Node + " (" + r.Outcome + ")"
 	}
 	return r.Node
 }
 
 // decidedDevices names the devices that the pod got: by its claims, or else by number. A part of a card is followed by its percentage.
-func decidedDevices(r *record.Record) string {
+func decidedDevices(r *decision.Record) string {
 	var all []string
 	for _, d := range r.Claimed {
 		name := d.Name
@@ -166,7 +166,7 @@ func decidedDevices(r *record.Record) string {
 	return orDash(strings.Join(all, ", "))
 }
 
-func marginText(r *record.Record) string {
+func marginText(r *decision.Record) string {
 	if r.Margin == nil {
 		return "-"
 	}
@@ -174,7 +174,7 @@ func marginText(r *record.Record) string {
 }
 
 // defaultText is the default profile's choice: a node, or that it agrees.
-func defaultText(r *record.Record) string {
+func defaultText(r *decision.Record) string {
 	switch {
 	case r.Default == nil:
 		return "-"
@@ -184,7 +184,7 @@ func defaultText(r *record.Record) string {
 	return r.Default.Node
 }
 
-func policyText(r *record.Record) string {
+func policyText(r *decision.Record) string {
 	switch {
 	case r.Fallback != "":
 		return "fallback: " + r.Fallback
@@ -195,7 +195,7 @@ func policyText(r *record.Record) string {
 }
 
 // failureText is the reason that refused most nodes, or what went wrong.
-func failureText(r *record.Record) string {
+func failureText(r *decision.Record) string {
 	if r.Node != "" {
 		return ""
 	}
@@ -272,7 +272,7 @@ func (d decider) compare(other decider) int { return strings.Compare(d.title(), 
 // tally sums up the decisions of a profile.
 type tally struct {
 	of                 decider
-	list               []*record.Record
+	list               []*decision.Record
 	asked, same        int // known choices of the default profile, and how many agree
 	none, fell         int
 	latencies, margins []float64      // of the decisions that have one
@@ -308,7 +308,7 @@ func tallies(list []state.Decision) (out []*tally) {
 	return out
 }
 
-func (t *tally) add(r *record.Record) {
+func (t *tally) add(r *decision.Record) {
 	t.list = append(t.list, r)
 	if r.Latency > 0 {
 		t.latencies = append(t.latencies, r.Latency)
@@ -325,11 +325,11 @@ func (t *tally) add(r *record.Record) {
 	if r.Fallback != "" {
 		t.fell++
 	}
-	t.shadow = t.shadow || r.Outcome == record.Shadow
+	t.shadow = t.shadow || r.Outcome == decision.Shadow
 	switch {
 	case r.Node == "":
 		t.none++
-	case r.Outcome == record.Bound || r.Outcome == record.Shadow:
+	case r.Outcome == decision.Bound || r.Outcome == decision.Shadow:
 		t.nodes[r.Node]++
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/decision"
-	"gnnsched/scheduler/decision/record"
 )
 
 // decided is n decisions of two profiles, the newest first: most with a runner-up, some without, two that failed.
@@ -46,7 +45,7 @@ func decided(n int) (out []state.Decision) {
 		case 7:
 			d.Latency = 12345 * time.Microsecond
 		}
-		out = append(out, state.Decision{Record: record.Of(&d)})
+		out = append(out, state.Decision{Record: decision.RecordOf(&d)})
 	}
 	return out
 }
@@ -54,7 +53,7 @@ func decided(n int) (out []state.Decision) {
 // inShadow turns the decisions into a shadow profile's.
 func inShadow(list []state.Decision) []state.Decision {
 	for i := range list {
-		list[i].Profile, list[i].Outcome, list[i].Really = "gnn", record.Shadow, fmt.Sprintf("node-%d", i*5%12+i%2)
+		list[i].Profile, list[i].Outcome, list[i].Really = "gnn", decision.Shadow, fmt.Sprintf("node-%d", i*5%12+i%2)
 	}
 	return list
 }

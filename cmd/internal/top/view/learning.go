@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 )
 
 // learningScreen shows how the profiles of a scheduler learn, each figure as a curve over time.
@@ -16,7 +16,7 @@ type learningScreen struct{ list[learningCurve] }
 // learningCurve is a curve of a profile.
 type learningCurve struct {
 	profile string // empty if only one profile learns
-	course.Curve
+	learningcurve.Curve
 }
 
 func (l *learningCurve) name() string {
@@ -98,13 +98,14 @@ func (s *learningScreen) summary(c *canvas) string {
 			v, _ := samples.Last(profile, name)
 			return strconv.FormatFloat(v, 'f', 0, 64)
 		}
-		parts = append(parts, c.st.Bold.Render(state.Printable(profile))+" "+count(course.Sent)+" placements")
+		parts = append(parts, c.st.Bold.Render(state.Printable(profile))+" "+count(learningcurve.Sent)+" placements")
 		if samples.Reported(profile) {
-			parts = append(parts, count(course.Updates)+" updates", "guard passed "+count(course.Passed)+", refused "+count(course.Refused))
+			parts = append(parts, count(learningcurve.Updates)+" updates",
+				"guard passed "+count(learningcurve.Passed)+", refused "+count(learningcurve.Refused))
 		} else {
 			parts = append(parts, "no report of the trainer yet")
 		}
-		for _, bad := range []struct{ name, says string }{{course.Dropped, "dropped "}, {course.Restarts, "trainer restarts "}} {
+		for _, bad := range []struct{ name, says string }{{learningcurve.Dropped, "dropped "}, {learningcurve.Restarts, "trainer restarts "}} {
 			if v, _ := samples.Last(profile, bad.name); v > 0 {
 				parts = append(parts, c.st.Warn.Render(bad.says+count(bad.name)))
 			}

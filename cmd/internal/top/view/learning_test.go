@@ -4,17 +4,17 @@ import (
 	"math"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 )
 
 // learned is n samples, every 10 s, of profiles that learn. The trainer reports from the sixth sample on.
-func learned(n int, profiles ...string) course.Samples {
-	s := course.Samples{Profiles: map[string]map[string]course.Column{}}
+func learned(n int, profiles ...string) learningcurve.Samples {
+	s := learningcurve.Samples{Profiles: map[string]map[string]learningcurve.Column{}}
 	for i := range n {
 		s.Times = append(s.Times, noon.Unix()-int64(10*(n-1-i)))
 	}
 	for k, profile := range profiles {
-		columns := map[string]course.Column{}
+		columns := map[string]learningcurve.Column{}
 		s.Profiles[profile] = columns
 		add := func(name string, from int, value func(i float64) float64) {
 			for i := range n {
@@ -54,7 +54,7 @@ func learned(n int, profiles ...string) course.Samples {
 }
 
 // teaching gives a view a scheduler's samples of learning.
-func teaching(s course.Samples, err error) func(*Config, *state.Frame) {
+func teaching(s learningcurve.Samples, err error) func(*Config, *state.Frame) {
 	return func(cfg *Config, _ *state.Frame) {
 		cfg.Details = func(state.Ask) state.Details { return state.Details{Learning: s, LearningErr: err} }
 	}

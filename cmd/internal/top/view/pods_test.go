@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // podDetails are the details of a pod, as the schedulers and the API server tell them.
@@ -62,7 +62,7 @@ func TestEnterLeadsOn(t *testing.T) {
 func TestPodWithoutAnswers(t *testing.T) {
 	c := sample(2, false)
 	m := model(t, c, terminal{full, 100, 30},
-		answering(c, []state.Decision{{Counted: true, Record: record.Record{Namespace: "default", Pod: "away"}}}))
+		answering(c, []state.Decision{{Counted: true, Record: decision.Record{Namespace: "default", Pod: "away"}}}))
 	press(m, "l", "enter")
 	screen := ansi.Strip(m.View().Content)
 	for _, want := range []string{"default/away", "not in the cluster any more", "connection refused", "is one running?",

@@ -12,7 +12,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -200,7 +200,7 @@ func (s *shadowScreen) latency(c *canvas) string {
 
 // gain draws the gain over time; nothing before the first block of time.
 func (s *shadowScreen) gain(c *canvas) []string {
-	var gain course.Column
+	var gain learningcurve.Column
 	seconds := 0.0
 	for _, b := range c.details.Shadow.Course {
 		gain, seconds = append(gain, b.Theirs-b.Ours), seconds+b.Seconds

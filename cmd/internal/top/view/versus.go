@@ -9,7 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/decision/record"
+	"gnnsched/scheduler/decision"
 )
 
 // versusScreen shows two profiles side by side, of one scheduler or of two: sums over their decisions, and below them each one's decisions,
@@ -20,7 +20,7 @@ type versusScreen struct {
 }
 
 // beside is a row: a decision of each side, nil after its last one.
-type beside [2]*record.Record
+type beside [2]*decision.Record
 
 func newVersusScreen() *versusScreen {
 	s := &versusScreen{}
@@ -168,7 +168,7 @@ func (s *versusScreen) columnsOf(c *canvas, side int) []column[beside] {
 	if t == nil {
 		return nil
 	}
-	of := func(cell func(r *record.Record) string) func(*beside) string {
+	of := func(cell func(r *decision.Record) string) func(*beside) string {
 		return func(x *beside) string {
 			if x[side] == nil {
 				return ""

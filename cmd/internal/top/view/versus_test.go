@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -98,7 +98,7 @@ func TestNextServer(t *testing.T) {
 	if press(m, "o"); m.server != 0 {
 		t.Error("o chooses a scheduler where all are shown")
 	}
-	one := model(t, sample(3, false), terminal{full, 80, 24}, teaching(course.Samples{}, nil))
+	one := model(t, sample(3, false), terminal{full, 80, 24}, teaching(learningcurve.Samples{}, nil))
 	if press(one, "t", "o"); one.server != 0 || strings.Contains(one.View().Content, "next of") {
 		t.Error("o chooses among one")
 	}

@@ -13,7 +13,7 @@ import (
 	"gnnsched/cmd/internal/top/state"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/golden"
-	"gnnsched/scheduler/plugin/course"
+	"gnnsched/scheduler/plugin/learningcurve"
 	"gnnsched/scheduler/shadow"
 )
 
@@ -233,7 +233,7 @@ func TestGolden(t *testing.T) {
 		{"learning-narrow", small, teaching(learned(100, "gnn"), nil), full, 40, 12, "t"},
 		{"learning-two", small, teaching(learned(60, "gnn", "acgnn"), errAway), full, 80, 24, "t / l o s s enter"},
 		{"learning-early", small, teaching(learned(3, "gnn"), nil), ascii, 80, 24, "t"},
-		{"learning-none", small, teaching(course.Samples{}, nil), full, 80, 24, "t"},
+		{"learning-none", small, teaching(learningcurve.Samples{}, nil), full, 80, 24, "t"},
 		{"shadow", small, shadowing(found(t, 40), nil), full, 80, 24, "s"},
 		{"shadow-200x50", small, shadowing(found(t, 40), nil), full, 200, 50, "s j"},
 		{"shadow-failures", small, shadowing(found(t, 40), nil), full, 80, 24, "s f"},

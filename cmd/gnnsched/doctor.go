@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	ucli "github.com/urfave/cli/v2"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"gnnsched/deploy"
+	"gnnsched/internal/choice"
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/kuberelease"
+	"gnnsched/scheduler/serve"
+	"gnnsched/workload/record/live"
+)
+
+// examinedProgram is a program or command whose rights are checked.
+type examinedProgram struct {
+	name  string
+	rules func() ([]deploy.Rule, error)
+	hint  string // what to do if a right is missing
+}
+
+var examinedPrograms = []examinedProgram{
+	{"rungnn", deployedRules(""), "bind the roles of `gnnsched deploy --print`, or use another user with --context"},
+	{"share", deployedRules("replacement"), "bind the roles of `gnnsched deploy --print --mode replacement`; docs/how-to/canary.md says why"},
+	{"record", everywhere(live.Rules(true)...), "bind the role of `gnnsched record --print-rbac`; without metrics.k8s.io, add --usage 0"},
+	{"shadow", everywhere(slices.Concat(serve.Rules(), serve.DelegatedRules())...), "bind the role of `gnnsched shadow --print-rbac`"},
+	{"serve", everywhere(serve.Rules()...), "bind the role of `gnnsched serve --print-rbac`"},
+	{"ktop", everywhere(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list", "watch"}}),
+		"give them to the user of the kubeconfig"},
+}
+
+// deployedRules returns the rules of the roles that `gnnsched deploy` prints in a mode.
+func deployedRules(mode string) func() ([]deploy.Rule, error) {
+	return func() ([]deploy.Rule, error) {
+		return deploy.Rules(deploy.Options{Name: "gnnsched", Namespace: "gnnsched", Mode: mode})
+	}
+}
+
+// everywhere returns rules for all namespaces.
+func everywhere(rules ...rbacv1.PolicyRule) func() ([]deploy.Rule, error) {
+	return func() (out []deploy.Rule, _ error) {
+		for _, r := range rules {
+			out = append(out, deploy.Rule{PolicyRule: r})
+		}
+		return out, nil
+	}
+}
+
+func examinedNames() (out []string) {
+	for _, p := range examinedPrograms {
+		out = append(out, p.name)
+	}
+	return out
+}
+
+// doctorCommand returns the command.
+func doctorCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:      "doctor",
+		Usage:     "check the cluster, its version and this user's rights there, and say what to do",
+		ArgsUsage: "[PROGRAM...]",
+		Description: "It changes nothing. The programs are " + strings.Join(examinedNames(), ", ") + "; without arguments rungnn. " +
+			"share is `rungnn --share`.\nThe exit code is that of the first failure.\n\nExamples:\n" +
+			"   gnnsched doctor                               # may this user schedule, and does the API server's version fit?\n" +
+			"   gnnsched doctor --context production record",
+		Flags:  cli.ClusterFlags(),
+		Action: runDoctor,
+	}
+}
+
+func runDoctor(c *ucli.Context) error {
+	asked := c.Args().Slice()
+	if len(asked) == 0 {
+		asked = []string{"rungnn"}
+	}
+	for _, name := range asked {
+		if !slices.Contains(examinedNames(), name) {
+			return exit.New(exit.Usage, choice.Unknown("program", name, examinedNames()), "")
+		}
+	}
+	e := examination{out: c.App.Writer}
+	target := cli.Target(c)
+	if rest, err := target.REST(); err == nil {
+		e.note("ok", "kubeconfig", fmt.Sprintf("context %q, server %s", target.Name(), rest.Host), "")
+	}
+	client, _, err := target.Connect(c.Context)
+	if err != nil {
+		e.fail("cluster", err, "")
+		return e.verdict()
+	}
+	e.cluster(c.Context, client, asked)
+	return e.verdict()
+}
+
+// examination prints one line for each check.
+type examination struct {
+	out   io.Writer
+	fault error // the first failure, or an error of out
+}
+
+// longestDetail bounds a detail in bytes, because details may quote text from outside, such as the API server's version.
+const longestDetail = 600
+
+func (e *examination) note(state, what, detail, hint string) {
+	text := fmt.Sprintf("%-4s  %-13s  %s\n", state, what, strings.ReplaceAll(exit.Clean(detail, longestDetail), "\n", " "))
+	if hint != "" {
+		text += fmt.Sprintf("%-4s  %-13s  -> %s\n", "", "", hint)
+	}
+	if _, err := io.WriteString(e.out, text); err != nil {
+		e.fault = cmp.Or(e.fault, err)
+	}
+}
+
+// fail prints an error with its own hint, or else with hint.
+func (e *examination) fail(what string, err error, hint string) {
+	if known := (*exit.Error)(nil); errors.As(err, &known) {
+		hint = cmp.Or(known.Hint, hint)
+	}
+	e.note("FAIL", what, err.Error(), hint)
+	if e.fault == nil {
+		e.fault = exit.New(exit.Code(err), fmt.Errorf("a check failed: %s", what), "the list above says what to do")
+	}
+}
+
+func (e *examination) verdict() error { return e.fault }
+
+// cluster checks the API server's version and the rights that programs need.
+func (e *examination) cluster(ctx context.Context, client kubernetes.Interface, asked []string) {
+	info, err := client.Discovery().ServerVersion()
+	if err != nil {
+		e.fail("cluster", kubeconfig.Explain(err), "")
+		return
+	}
+	switch fit, problem := kuberelease.Check(info.GitVersion); fit {
+	case kuberelease.Fits:
+		e.note("ok", "cluster", "Kubernetes "+info.GitVersion, "")
+	case kuberelease.TooNew:
+		e.fail("cluster", exit.New(exit.Unreachable, fmt.Errorf("Kubernetes %s", info.GitVersion), problem), "")
+	default:
+		e.note("no", "cluster", "Kubernetes "+info.GitVersion, problem)
+	}
+	for _, p := range examinedPrograms {
+		if slices.Contains(asked, p.name) {
+			e.rights(ctx, client, p)
+		}
+	}
+}
+
+// rights checks what a program needs.
+func (e *examination) rights(ctx context.Context, client kubernetes.Interface, p examinedProgram) {
+	what := p.name + " rights"
+	rules, err := p.rules()
+	var missing []string
+	total := 0
+	for _, r := range rules {
+		if err == nil {
+			var lacks []string
+			var asked int
+			lacks, asked, err = kubeconfig.Lacking(ctx, client, r.Namespace, r.PolicyRule)
+			missing, total = append(missing, lacks...), total+asked
+		}
+	}
+	switch {
+	case err != nil:
+		e.fail(what, kubeconfig.Explain(err), "every user may ask for their own rights (SelfSubjectAccessReview); does the cluster answer?")
+	case len(missing) > 0:
+		lack := fmt.Errorf("%d of %d are missing: %s", len(missing), total, strings.Join(missing, ", "))
+		e.fail(what, exit.New(exit.Kubeconfig, lack, p.hint), "")
+	default:
+		e.note("ok", what, fmt.Sprintf("all %d", total), "")
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"gnnsched/internal/exit"
+	"gnnsched/internal/kuberelease"
+)
+
+func TestCluster(t *testing.T) {
+	fits := "v" + kuberelease.Scheduler + ".3"
+	for name, c := range map[string]struct {
+		version string
+		denied  string // a resource
+		asked   []string
+		code    int
+		say     []string
+	}{
+		"healthy": {fits, "", examinedNames(), exit.OK, []string{"ok    cluster        Kubernetes " + fits, "ok    rungnn rights  all ", "ok    ktop rights    all 4"}},
+		"denied": {fits, "leases", []string{"rungnn", "share", "record"}, exit.Kubeconfig,
+			[]string{"FAIL  rungnn rights", "get leases.coordination.k8s.io/gnnsched-gnn", "-> bind the roles of `gnnsched deploy --print`,",
+				"FAIL  share rights", "update leases.coordination.k8s.io/gnnsched-default-scheduler", "ok    record rights  all 12"}},
+		"old server": {"v1.2.3", "", []string{"ktop"}, exit.Unreachable, []string{"FAIL  cluster        Kubernetes v1.2.3"}},
+		"hostile":    {"v1.36\x1b[2J\nFAIL everything", "", []string{"serve"}, exit.OK, []string{"v1.36[2J FAIL everything", "ok    serve rights"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset()
+			client.Discovery().(*fakediscovery.FakeDiscovery).FakedServerVersion = &apiversion.Info{GitVersion: c.version}
+			client.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview)
+				review.Status.Allowed = review.Spec.ResourceAttributes.Resource != c.denied
+				return true, review, nil
+			})
+			var out strings.Builder
+			e := examination{out: &out}
+			e.cluster(t.Context(), client, c.asked)
+			if code := exit.Code(e.verdict()); code != c.code || slices.ContainsFunc(c.say, func(s string) bool { return !strings.Contains(out.String(), s) }) {
+				t.Errorf("code %d, want %d with %q:\n%s", code, c.code, c.say, out.String())
+			}
+			if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\nFAIL everything") {
+				t.Errorf("text of the server reaches the terminal: %q", out.String())
+			}
+		})
+	}
+}

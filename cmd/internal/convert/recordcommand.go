@@ -1,0 +1,236 @@
+package convert
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	ucli "github.com/urfave/cli/v2"
+	"k8s.io/client-go/rest"
+	"k8s.io/metrics/pkg/client/clientset/versioned"
+
+	"gnnsched/internal/cli"
+	"gnnsched/internal/exit"
+	"gnnsched/internal/files"
+	"gnnsched/internal/promapi"
+	"gnnsched/workload/record"
+	"gnnsched/workload/record/live"
+)
+
+// RecordCommand returns the command.
+func RecordCommand() *ucli.Command {
+	return &ucli.Command{
+		Name:  "record",
+		Usage: "follow a cluster and write down its nodes and pods, where pods ran and what they used",
+		Description: "The record is a folder of Parquet files, which docs/reference/record-format.md describes. " +
+			"Recording needs read-only rights, goes on\nwith a record that is there, and ends with Ctrl-C. Whatever ends it, " +
+			"what was flushed can be read.\nIf the disk takes nothing, recording goes on in memory, drops the oldest rows in the " +
+			"end, and says so.\n\nExamples:\n" +
+			"   gnnsched record --out prod.record                        # until Ctrl-C\n" +
+			"   gnnsched record --print-rbac | kubectl apply -f -        # the rights that it needs\n" +
+			"   gnnsched record --out prod.record --keep 720h            # the last thirty days\n" +
+			"   gnnsched record --out prod.record --for 24h --usage 1m\n" +
+			"   gnnsched record --out prod.record --prometheus https://prometheus:9090 --prometheus-token-file token\n" +
+			"   gnnsched record --out public.record --anonymise          # names become pseudonyms; the key lies beside the folder",
+		Flags: cli.Grouped(append(append(cli.ClusterFlags(), recordFlags()...), cli.LogFlags()...),
+			cli.Group{Heading: "with --prometheus", Flags: "prometheus " + cli.Names(promapi.Flags(prometheusPrefix))}),
+		Action: runRecord,
+	}
+}
+
+// prometheusPrefix begins the names of the flags about Prometheus, because --key-file is the key of the pseudonyms.
+const prometheusPrefix = "prometheus-"
+
+func recordFlags() []ucli.Flag {
+	return append([]ucli.Flag{
+		&ucli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "write to the folder `DIR`; a record that is there is continued"},
+		&ucli.DurationFlag{Name: "flush", Value: 5 * time.Minute, Usage: "`TIME` between two writes to the disk; a crash loses so much at most"},
+		&ucli.DurationFlag{Name: "keep", Usage: "drop pods that ended, and samples that were taken, this `TIME` ago; 0 keeps all"},
+		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute,
+			Usage: "`TIME` between two measurements of what nodes and pods use, by metrics.k8s.io or --prometheus; 0 for none"},
+		&ucli.StringFlag{Name: "prometheus", Usage: "measure usage by the Prometheus server at `URL`, " +
+			"which scrapes the kubelets of this cluster, and not by metrics.k8s.io"},
+		&ucli.DurationFlag{Name: "for", Usage: "end after this `TIME`; 0: with Ctrl-C"},
+		&ucli.BoolFlag{Name: "anonymise", Usage: "replace every name by a pseudonym"},
+		&ucli.StringFlag{Name: "key-file", Usage: "`FILE` with the key of the pseudonyms; made if it is missing; default: DIR.key"},
+		&ucli.BoolFlag{Name: "print-rbac", Usage: "print the ClusterRole that recording needs, and end"},
+	}, promapi.Flags(prometheusPrefix)...)
+}
+
+func runRecord(c *ucli.Context) error {
+	if c.NArg() > 0 {
+		return exit.New(exit.Usage, fmt.Errorf("unexpected argument %q", c.Args().First()),
+			"gnnsched record takes flags only; name the folder with --out")
+	}
+	if c.Bool("print-rbac") {
+		return cli.Written(c)(live.RBAC(c.Duration("usage") > 0 && !c.IsSet("prometheus")))
+	}
+	if err := checkRecordFlags(c); err != nil {
+		return err
+	}
+	log, closer, err := cli.Log(c, "record", false)
+	if err != nil {
+		return err
+	}
+	defer closer.Close()
+	var asked *promapi.Client
+	if c.IsSet("prometheus") {
+		if asked, err = promapi.ClientFromFlags(c, prometheusPrefix, log); err != nil {
+			return err
+		}
+		defer asked.HTTP.CloseIdleConnections()
+	}
+	client, config, err := cli.Target(c).Connect(c.Context)
+	if err != nil {
+		return err
+	}
+	s, err := openRecording(c)
+	if err != nil {
+		return err
+	}
+	defer s.out.Close() //nolint:errcheck // a run that got that far has flushed and said what went wrong
+	s.log = log
+	cfg := live.Config{Client: client, Interval: c.Duration("usage"), Warn: func(text string) { log.Warn().Msg(text) }}
+	switch {
+	case asked != nil:
+		cfg.Usage = live.Prometheus{Ask: asked, Now: time.Now}
+	case cfg.Interval > 0:
+		metrics, err := metricsClient(config)
+		if err != nil {
+			return err
+		}
+		cfg.Usage = live.MetricsAPI(metrics)
+	}
+	return s.record(c.Context, cfg)
+}
+
+func metricsClient(c *rest.Config) (versioned.Interface, error) {
+	c = rest.CopyConfig(c)
+	c.ContentType = "application/json" // not every server of this API has protobuf
+	return versioned.NewForConfig(c)
+}
+
+func checkRecordFlags(c *ucli.Context) error {
+	if c.String("out") == "" {
+		return exit.New(exit.Usage, errors.New("--out is missing"), "name the folder of the record, for example --out prod.record")
+	}
+	if d := c.Duration("flush"); d < time.Second || d > 24*time.Hour {
+		return exit.Usagef("--flush %v is not 1s to 24h", d)
+	}
+	if d := c.Duration("usage"); d != 0 && (d < time.Second || d > 24*time.Hour) {
+		return exit.Usagef("--usage %v is not 0, and not 1s to 24h", d)
+	}
+	if d := c.Duration("keep"); d != 0 && d < time.Hour {
+		return exit.Usagef("--keep %v is less than an hour", d)
+	}
+	if c.Duration("for") < 0 {
+		return exit.Usagef("--for %v is negative", c.Duration("for"))
+	}
+	if c.IsSet("key-file") && !c.Bool("anonymise") {
+		return exit.Usagef("--key-file works with --anonymise only")
+	}
+	for _, f := range promapi.Flags(prometheusPrefix) {
+		if name := f.Names()[0]; c.IsSet(name) && !c.IsSet("prometheus") {
+			return exit.New(exit.Usage, fmt.Errorf("--%s works with --prometheus only", name),
+				"name the server, for example --prometheus https://prometheus:9090")
+		}
+	}
+	if c.IsSet("prometheus") && c.Duration("usage") == 0 {
+		return exit.New(exit.Usage, errors.New("--prometheus measures usage, and --usage 0 turns that off"), "leave out one of them")
+	}
+	return nil
+}
+
+// openRecording opens the record and reads the open state of an earlier run.
+func openRecording(c *ucli.Context) (*recordRun, error) {
+	dir := strings.TrimRight(c.String("out"), "/")
+	s := &recordRun{
+		flush: c.Duration("flush"), keep: c.Duration("keep"), length: c.Duration("for"), dir: dir, program: c.App.Version,
+		now: func() int64 { return time.Now().UnixMilli() },
+	}
+	if record.Is(dir) {
+		if err := s.resume(c.Bool("anonymise")); err != nil {
+			return nil, err
+		}
+	}
+	if c.Bool("anonymise") {
+		path := cmp.Or(c.String("key-file"), dir+".key")
+		key, err := keyOf(path, record.Is(dir))
+		if err == nil {
+			s.names, err = record.NewAnonymiser(key)
+		}
+		if err != nil {
+			return nil, exit.New(exit.Usage, fmt.Errorf("--anonymise: %s: %w", path, err), "name the key with --key-file")
+		}
+	}
+	out, err := record.Create(dir, record.Options{})
+	if err != nil {
+		hint := "name another folder with --out"
+		if errors.Is(err, record.ErrLocked) {
+			hint = "end the other process, or " + hint
+		}
+		return nil, exit.New(exit.Usage, err, hint)
+	}
+	s.out = out
+	return s, nil
+}
+
+// keyOf reads the key of the pseudonyms, or makes one. A record that goes on needs the key that it began with.
+func keyOf(path string, goesOn bool) ([]byte, error) {
+	text, err := files.Read(path, files.Text)
+	if err == nil {
+		return hex.DecodeString(strings.TrimSpace(string(text)))
+	}
+	if !errors.Is(err, os.ErrNotExist) || goesOn {
+		return nil, err
+	}
+	key := make([]byte, 32)
+	if _, err := rand.Read(key); err != nil {
+		return nil, err
+	}
+	return key, os.WriteFile(path, []byte(hex.EncodeToString(key)+"\n"), 0o600)
+}
+
+// resume reads the open state of an earlier run.
+func (s *recordRun) resume(anonymised bool) error {
+	old, err := record.Open(s.dir)
+	if err != nil {
+		return exit.New(exit.Usage, err, "")
+	}
+	runs, err1 := old.Runs()
+	open, err2 := old.Unfinished()
+	if err := errors.Join(err1, err2); err != nil {
+		return exit.New(exit.Usage, err, "name another folder with --out")
+	}
+	for _, r := range runs {
+		if r.Anonymised != anonymised {
+			return exit.New(exit.Usage, fmt.Errorf("%s: the record has names of another kind: anonymised %v, now %v",
+				s.dir, r.Anonymised, anonymised), "set --anonymise as before, or name another folder with --out")
+		}
+	}
+	s.open, s.damaged = open, old.Damaged()
+	return nil
+}
+
+// recordRun is one run of the command.
+type recordRun struct {
+	dir, program        string
+	out                 *record.Writer
+	names               *record.Anonymiser
+	open                record.State
+	damaged             []string
+	flush, keep, length time.Duration
+	now                 func() int64
+	log                 zerolog.Logger
+	failing             bool // the last flush failed
+	lost                int64
+	refused             int64
+	trouble             live.Trouble // that was logged
+	run                 record.Run   // the row about this run
+}

@@ -1,0 +1,167 @@
+package kubeconfig
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// TLSSettings holds, for hints, the names of the settings that determine the way to the server. An empty name means that there is no such
+// setting.
+type TLSSettings struct {
+	Address           string // the server's URL
+	Authority         string // the certificates that sign the server's certificate
+	ServerName        string // the name that the server's certificate must have
+	ClientCertificate string // the certificate that the client shows
+	proxy             string // the proxy's URL
+}
+
+// Fault is the reason why a request failed.
+type Fault struct {
+	Misfit bool   // the settings do not fit what answers; trying again does not help
+	Hint   string // the next step
+}
+
+// kind is one way in which a request fails.
+type kind struct {
+	is     func(error) bool
+	misfit bool
+	hint   func(TLSSettings, error) string
+}
+
+// kinds are tried in this order: a proxy fails in the ways of a server, too.
+var kinds = []kind{
+	{proxyFailed, false, func(s TLSSettings, _ error) string {
+		return "the proxy is the fault: check " + cmp.Or(s.proxy, "$HTTPS_PROXY") +
+			", or list the server in $NO_PROXY if it is reached without a proxy"
+	}},
+	{expired, false, func(TLSSettings, error) string {
+		return "compare this machine's clock with the certificate's dates; if the clock is right, the server needs a new certificate"
+	}},
+	{is[x509.UnknownAuthorityError], true, func(s TLSSettings, _ error) string {
+		return "the server's certificate is of another authority: put that authority's certificate into " + s.Authority +
+			"; a proxy that inspects TLS shows certificates of its own authority"
+	}},
+	{is[x509.HostnameError], true, func(s TLSSettings, _ error) string {
+		return "write one of the certificate's names into " + cmp.Or(s.ServerName, s.Address)
+	}},
+	{untrusted, true, func(s TLSSettings, _ error) string {
+		return "the server needs another certificate, or " + s.Authority + " another authority"
+	}},
+	{plainServer, true, func(s TLSSettings, _ error) string {
+		return "no TLS is spoken at this port: check the port in " + s.Address + ", or begin it with http://"
+	}},
+	{tlsServer, true, func(s TLSSettings, _ error) string {
+		return "TLS is spoken at this port: begin " + s.Address + " with https://"
+	}},
+	{alerted, true, func(s TLSSettings, _ error) string {
+		return "the server ended the TLS handshake: check " + cmp.Or(s.ClientCertificate, s.Address) + ", which it may not accept or may lack"
+	}},
+	{is[*net.DNSError], false, func(s TLSSettings, _ error) string {
+		return "check the name in " + s.Address + "; some names are known only in a VPN"
+	}},
+	{refused, false, func(s TLSSettings, _ error) string {
+		return "nothing listens there: check that the server is up, and host and port in " + s.Address
+	}},
+	{cut, false, func(s TLSSettings, _ error) string {
+		return "the connection was closed without an answer: check that the server behind a load balancer or tunnel is up, and the port in " +
+			s.Address
+	}},
+	{unreachable, false, func(s TLSSettings, _ error) string {
+		return "check host and port in " + s.Address + ", and whether a VPN or a firewall is in the way"
+	}},
+}
+
+// Explain returns the fault that the error of a request names. It returns false if the error is about something else, for example an
+// answer of the server itself.
+func (s TLSSettings) Explain(err error) (Fault, bool) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return Fault{}, false
+	}
+	for _, k := range kinds {
+		if k.is(err) {
+			return Fault{k.misfit, k.hint(s, err)}, true
+		}
+	}
+	return Fault{}, false
+}
+
+// is reports whether there is an error of a type in the chain.
+func is[T error](err error) bool {
+	var found T
+	return errors.As(err, &found)
+}
+
+// operation returns the network operation that failed, such as "dial"; "" if none did.
+func operation(err error) string {
+	var op *net.OpError
+	if !errors.As(err, &op) {
+		return ""
+	}
+	return op.Op
+}
+
+// proxyFailed recognises a proxy that cannot be reached or that refuses to connect. For a refusal net/http's error is only the text of
+// the proxy's status.
+func proxyFailed(err error) bool {
+	if op := operation(err); op == "proxyconnect" || strings.HasPrefix(op, "socks") {
+		return true
+	}
+	var request *url.Error
+	return errors.As(err, &request) && slices.Contains(refusals, request.Err.Error())
+}
+
+// refusals are the texts of statuses with which proxies refuse to connect.
+var refusals = []string{
+	http.StatusText(http.StatusProxyAuthRequired), http.StatusText(http.StatusBadRequest), http.StatusText(http.StatusForbidden),
+	http.StatusText(http.StatusNotFound),
+	http.StatusText(http.StatusMethodNotAllowed), http.StatusText(http.StatusInternalServerError), http.StatusText(http.StatusNotImplemented),
+	http.StatusText(http.StatusBadGateway), http.StatusText(http.StatusServiceUnavailable), http.StatusText(http.StatusGatewayTimeout),
+}
+
+func expired(err error) bool {
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &invalid) && invalid.Reason == x509.Expired
+}
+
+// untrusted recognises all other reasons why a certificate is not accepted.
+func untrusted(err error) bool {
+	return is[*tls.CertificateVerificationError](err) || is[x509.CertificateInvalidError](err) || is[x509.SystemRootsError](err)
+}
+
+func plainServer(err error) bool {
+	return errors.Is(err, http.ErrSchemeMismatch) || is[tls.RecordHeaderError](err)
+}
+
+// tlsServer recognises what Go's servers and nginx answer to HTTP without TLS.
+func tlsServer(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "HTTP request to an HTTPS server") || strings.Contains(text, "HTTP request was sent to HTTPS port")
+}
+
+// alerted recognises a handshake that one side ended because certificates, names or versions do not fit.
+func alerted(err error) bool {
+	var request *url.Error
+	return operation(err) == "remote error" || errors.As(err, &request) && strings.HasPrefix(request.Err.Error(), "tls: ")
+}
+
+func refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+// cut recognises the end of a connection. It requires a url.Error, because other ends may be a file's.
+func cut(err error) bool {
+	return is[*url.Error](err) && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE))
+}
+
+func unreachable(err error) bool {
+	return operation(err) == "dial" || strings.Contains(err.Error(), "TLS handshake timeout")
+}

@@ -1,0 +1,135 @@
+package nodereservation
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func podOf(uid, owner types.UID) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: ptr.To(true)}}}}
+}
+
+func node(name, annotation string, pods ...*v1.Pod) fwk.NodeInfo {
+	n := framework.NewNodeInfo(pods...)
+	n.SetNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{kube.HoldsAnnotation: annotation}}})
+	return n
+}
+
+func TestFor(t *testing.T) {
+	text := func(list ...Hold) string {
+		b, err := json.Marshal(list)
+		fatal.If(t, err)
+		return string(b)
+	}
+	one := Hold{Owner: "a", Pods: 1, Until: start.Add(time.Minute)}
+	two, other, over := one, one, one
+	two.Pods, other.Owner, over.Until = 2, "b", start.Add(time.Second)
+	first, second, going, bare := podOf("1", "a"), podOf("2", "a"), podOf("3", "a"), podOf("4", "a")
+	going.DeletionTimestamp, bare.OwnerReferences = &metav1.Time{Time: start}, nil
+	for _, c := range []struct {
+		name       string
+		annotation string
+		on         []*v1.Pod
+		pod        *v1.Pod
+		want       bool
+	}{
+		{"held", text(one), nil, first, true},
+		{"held for another owner too", text(other, one), nil, first, true},
+		{"another owner's", text(other), nil, first, false},
+		{"no controller", text(one), nil, bare, false},
+		{"a sibling that goes", text(one), []*v1.Pod{going}, second, true},
+		{"a pod of another owner", text(one), []*v1.Pod{podOf("5", "b")}, second, true},
+		{"taken", text(one), []*v1.Pod{first}, second, false},
+		{"taken once of twice", text(two), []*v1.Pod{first}, second, true},
+		{"over", text(over), nil, first, false},
+		{"broken", `[{"owner":`, nil, first, false},
+		{"of another type", `{"owner": 1}`, nil, first, false},
+		{"none", "", nil, first, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nodes := []fwk.NodeInfo{node("free", ""), node("held", c.annotation, c.on...)}
+			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), holds: map[string][]Hold{},
+				tried: map[types.UID]struct{}{}}
+			n.set("held", c.annotation)
+			if got := n.For(c.pod, nodes); slices.Equal(got, []int32{1}) != c.want || !c.want && len(got) > 0 {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+			if first, again := n.Once(c.pod, nodes), n.Once(c.pod, nodes); first.Has("held") != c.want || len(again) > 0 {
+				t.Errorf("once: %v, again: %v", first, again)
+			}
+			n.set("held", "")
+			if got := n.For(c.pod, nodes); len(got) > 0 {
+				t.Errorf("without the annotation: %v", got)
+			}
+		})
+	}
+}
+
+// Another pod gets the room of a held node that is left beside the pods that are to come, unless its priority is higher.
+func TestKeeps(t *testing.T) {
+	asks := func(p *v1.Pod, cpu string, priority int32) *v1.Pod {
+		p.Spec = v1.PodSpec{Priority: &priority,
+			Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}}}
+		return p
+	}
+	hold := Hold{Owner: "a", Pods: 2, Until: start.Add(time.Minute),
+		Room: v1.ResourceList{"cpu": resource.MustParse("3"), "memory": resource.MustParse("1Gi")}, Priority: 5}
+	ended, gpu, absurd := hold, hold, hold
+	absurd.Pods, absurd.Room = 2_000_000_000, v1.ResourceList{"cpu": resource.MustParse("1m")}
+	ended.Until, gpu.Room = start, v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	for _, c := range []struct {
+		name string
+		hold Hold
+		on   []*v1.Pod
+		pod  *v1.Pod
+		want bool
+	}{
+		{"beside both", hold, nil, asks(podOf("1", "b"), "2", 0), false},
+		{"in the room of one", hold, nil, asks(podOf("1", "b"), "2100m", 0), true},
+		{"one is there", hold, []*v1.Pod{asks(podOf("2", "a"), "3", 0)}, asks(podOf("1", "b"), "2", 0), false},
+		{"one is there, in the room of the other", hold, []*v1.Pod{asks(podOf("2", "a"), "3", 0)}, asks(podOf("1", "b"), "2100m", 0), true},
+		{"all are there", hold, []*v1.Pod{asks(podOf("2", "a"), "1", 0), asks(podOf("3", "a"), "1", 0)}, asks(podOf("1", "b"), "6", 0), false},
+		{"too many are there", hold, []*v1.Pod{asks(podOf("2", "a"), "1", 0), asks(podOf("3", "a"), "1", 0), asks(podOf("4", "a"), "1", 0)},
+			asks(podOf("1", "b"), "5", 0), false},
+		{"of the same priority", hold, nil, asks(podOf("1", "b"), "6", 5), true},
+		{"of a higher priority", hold, nil, asks(podOf("1", "b"), "6", 6), false},
+		{"a sibling", hold, nil, asks(podOf("1", "a"), "6", 0), false},
+		{"the hold has ended", ended, nil, asks(podOf("1", "b"), "6", 0), false},
+		{"for more pods than any node has", absurd, nil, asks(podOf("1", "b"), "6", 0), false},
+		{"of a resource that is not held", gpu, nil, asks(podOf("1", "b"), "8", 0), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text, err := json.Marshal([]Hold{c.hold})
+			fatal.If(t, err)
+			held := node("held", string(text), c.on...).(*framework.NodeInfo)
+			held.Node().Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"),
+				"pods": resource.MustParse("10")}
+			held.SetNode(held.Node())
+			n := &Nodes{clock: testingclock.NewFakePassiveClock(start.Add(2 * time.Second)), holds: map[string][]Hold{},
+				tried: map[types.UID]struct{}{}}
+			n.set("held", string(text))
+			if got := n.Keeps(c.pod, held); got != c.want {
+				t.Errorf("kept: %v, want %v", got, c.want)
+			}
+			if free := node("free", ""); n.Keeps(c.pod, free) {
+				t.Error("a node that nobody holds is kept")
+			}
+		})
+	}
+}

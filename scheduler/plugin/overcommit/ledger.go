@@ -1,0 +1,299 @@
+package overcommit
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/watched"
+)
+
+// amounts are requests or what a node offers, by resource: thousandths of cores, and bytes or pieces.
+type amounts map[v1.ResourceName]int64
+
+func amountsOf(list v1.ResourceList) amounts {
+	out := make(amounts, len(list)+1)
+	for name, q := range list {
+		if name == v1.ResourceCPU {
+			out[name] = q.MilliValue()
+		} else {
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
+
+// requests returns what a pod takes of a node, one of the node's pods included.
+func requests(p *v1.Pod) amounts {
+	out := amountsOf(kube.RequestList(p))
+	out[v1.ResourcePods] = 1
+	return out
+}
+
+func (a amounts) add(b amounts) {
+	for name, n := range b {
+		a[name] += n
+	}
+}
+
+// holder is a pod that has a node, or is announced for one.
+type holder struct {
+	name    string
+	by      string // its scheduler
+	node    string
+	bound   bool
+	at      int64 // the resource version with which it was first seen to have the node
+	newest  int64 // the last one
+	since   time.Time
+	amounts amounts
+}
+
+// flight is a pod of this scheduler that has a node in its cache, and is not yet seen to be bound.
+type flight struct {
+	uid     types.UID
+	node    string
+	number  int                // of the flights before
+	known   map[types.UID]bool // pods of other schedulers that counted when the node was chosen
+	told    bool               // it is announced, or soon will be
+	amounts amounts
+}
+
+const (
+	// recent is how long after a pod of another scheduler was pending or got a node the pods of this one are announced.
+	recent = time.Minute
+	// fresh is how long an announcement counts. Whoever announced the pod looks again before it binds.
+	fresh = 10 * time.Second
+)
+
+// ledger follows the pods of all schedulers. Its methods may be called from several goroutines.
+type ledger struct {
+	own   map[string]bool // scheduler names of this process
+	nodes corelisters.NodeLister
+	clock clock.PassiveClock
+	log   klog.Logger
+
+	mu      sync.Mutex
+	pods    map[types.UID]*holder
+	on      map[string]map[types.UID]*holder // by node
+	waiting watched.Waits
+	flights map[types.UID]*flight
+	number  int
+	foreign time.Time // when a pod of another scheduler was last pending or got a node
+}
+
+func newLedger(own map[string]bool, nodes corelisters.NodeLister, c clock.PassiveClock, log klog.Logger) *ledger {
+	return &ledger{
+		own: own, nodes: nodes, clock: c, log: log, pods: map[types.UID]*holder{}, on: map[string]map[types.UID]*holder{},
+		waiting: watched.Waits{}, flights: map[types.UID]*flight{},
+	}
+}
+
+// handler returns what has to hear of the pods.
+func (l *ledger) handler() cache.ResourceEventHandler {
+	return watched.Handler(func(was, is *v1.Pod, listed bool) {
+		if was != nil && (is == nil || is.UID != was.UID) {
+			l.drop(was.UID)
+		}
+		if is != nil {
+			l.set(is, listed)
+		}
+	})
+}
+
+// set notes a pod. listed says that it was there when the ledger began.
+func (l *ledger) set(p *v1.Pod, listed bool) {
+	if kube.Finished(p) {
+		l.drop(p.UID)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := &holder{
+		name: p.Namespace + "/" + p.Name, by: p.Spec.SchedulerName, node: p.Spec.NodeName, bound: p.Spec.NodeName != "",
+		at: watched.Version(p), newest: watched.Version(p),
+		since: l.clock.Now(), amounts: requests(p),
+	}
+	if !h.bound {
+		h.node = p.Status.NominatedNodeName
+	}
+	old := l.pods[p.UID]
+	if old != nil && old.node == h.node {
+		h.at, h.since = old.at, old.since
+	}
+	l.remove(p.UID)
+	l.pods[p.UID] = h
+	if h.node != "" {
+		if l.on[h.node] == nil {
+			l.on[h.node] = map[types.UID]*holder{}
+		}
+		l.on[h.node][p.UID] = h
+	}
+	if h.bound {
+		delete(l.flights, p.UID)
+	}
+	came := h.bound && !listed && (old == nil || !old.bound)
+	if !l.own[h.by] && (!h.bound || came) {
+		l.foreign = l.clock.Now()
+	}
+	l.waiting.Seen(p.UID, h.newest)
+	if came {
+		l.count(h)
+	}
+}
+
+// count counts a pod that was bound beyond its node's room. The caller holds the lock.
+func (l *ledger) count(h *holder) {
+	sum := amounts{}
+	for _, o := range l.on[h.node] {
+		if o.bound {
+			sum.add(o.amounts)
+		}
+	}
+	if name := l.short(h.node, sum, h.amounts); name != "" {
+		overcommits.Inc()
+		l.log.Info("A pod was bound to a node without room for it", "pod", h.name, "node", h.node, "scheduler", h.by, "resource", name,
+			"requested", sum[name], "thisScheduler", l.own[h.by])
+	}
+}
+
+// short returns a resource of which sum is more than the node has, and of which asked has any; "" if there is none. A resource that
+// the node does not list has no limit here: ResourceClaims may serve it.
+func (l *ledger) short(node string, sum, asked amounts) v1.ResourceName {
+	n, err := l.nodes.Get(node)
+	if err != nil {
+		return ""
+	}
+	has := amountsOf(n.Status.Allocatable)
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if most, limited := has[name]; limited && asked[name] > 0 && sum[name] > most {
+			return name
+		}
+	}
+	return ""
+}
+
+func (l *ledger) drop(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(uid)
+	delete(l.flights, uid)
+}
+
+// remove takes a pod out of the books. The caller holds the lock.
+func (l *ledger) remove(uid types.UID) {
+	h := l.pods[uid]
+	if h == nil {
+		return
+	}
+	delete(l.pods, uid)
+	delete(l.on[h.node], uid)
+	if len(l.on[h.node]) == 0 {
+		delete(l.on, h.node)
+	}
+}
+
+// shared reports whether another scheduler works on the cluster.
+func (l *ledger) shared() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.foreign.IsZero() && l.clock.Since(l.foreign) < recent
+}
+
+// begin notes that a pod was given a node on which pods of other schedulers count already.
+func (l *ledger) begin(p *v1.Pod, node string, known map[types.UID]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.number++
+	l.flights[p.UID] = &flight{uid: p.UID, node: node, number: l.number, known: known, amounts: requests(p)}
+}
+
+// announced notes that a pod is going to be announced.
+func (l *ledger) announced(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.flights[uid]; f != nil {
+		f.told = true
+	}
+}
+
+// end notes that a pod has lost its node before it was bound. told says whether it may be announced.
+func (l *ledger) end(uid types.UID) (told bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.flights[uid]
+	delete(l.flights, uid)
+	return f != nil && f.told
+}
+
+// seen returns a channel that is closed as soon as the ledger has a pod in a resource version or a later one.
+func (l *ledger) seen(uid types.UID, version int64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seen := int64(-1)
+	if h := l.pods[uid]; h != nil {
+		seen = h.newest
+	}
+	return l.waiting.For(uid, version, seen)
+}
+
+// forget ends the wait for a pod that never came.
+func (l *ledger) forget(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, uid)
+}
+
+// lacks returns the resource that other schedulers have left too little of for a flight, though there was enough when its node was chosen;
+// "" if there is none.
+func (l *ledger) lacks(uid types.UID) v1.ResourceName {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.flights[uid]
+	if f == nil {
+		return ""
+	}
+	at := int64(math.MaxInt64) // others do not count on an announcement that is missing or old
+	if h := l.pods[uid]; h != nil && h.node == f.node && l.clock.Since(h.since) < fresh/2 {
+		at = h.at
+	}
+	sum, late := maps.Clone(f.amounts), amounts{}
+	for other, h := range l.on[f.node] {
+		if other == uid || !h.bound && (h.at > at || !l.counts(other, h)) {
+			continue
+		}
+		sum.add(h.amounts)
+		if !l.own[h.by] && !f.known[other] {
+			late.add(h.amounts)
+		}
+	}
+	for _, o := range l.flights { // the rest of those that have the node in this scheduler's cache
+		if o.node == f.node && o.number < f.number && l.on[f.node][o.uid] == nil {
+			sum.add(o.amounts)
+		}
+	}
+	asked := amounts{}
+	for name, n := range f.amounts {
+		asked[name] = min(n, late[name]) // what nobody took late is not short because of others
+	}
+	return l.short(f.node, sum, asked)
+}
+
+// counts reports whether the announcement of a pod counts that is not bound: of this scheduler as long as the pod is on its way, of others
+// while it is fresh. The caller holds the lock.
+func (l *ledger) counts(uid types.UID, h *holder) bool {
+	if l.own[h.by] {
+		f := l.flights[uid]
+		return f != nil && f.node == h.node
+	}
+	return l.clock.Since(h.since) < fresh
+}
