@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"pgregory.net/rapid"
 
 	"gnnsched/gnn/checkpoint"
@@ -246,4 +248,14 @@ func exploding(c *checkpoint.Checkpoint) {
 			w.Data[i] = 3e38
 		}
 	}
+}
+
+// benchPod returns a small pod with one of three requests.
+func benchPod(i, shape int, node string) *v1.Pod {
+	ask := [...]map[v1.ResourceName]string{
+		{v1.ResourceCPU: "500m", v1.ResourceMemory: "2Gi"}, {v1.ResourceCPU: "1", v1.ResourceMemory: "2Gi"},
+		{v1.ResourceCPU: "4", v1.ResourceMemory: "4Gi"},
+	}[shape%3]
+	name := fmt.Sprintf("pod-%d", i)
+	return st.MakePod().Namespace("default").Name(name).UID(name).Node(node).Req(ask).Obj()
 }

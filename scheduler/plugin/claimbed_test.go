@@ -3,8 +3,6 @@ package plugin
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/dynamic-resource-allocation/structured"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -79,73 +75,6 @@ func claimOf(name, node, device string) *resourceapi.ResourceClaim {
 	return c
 }
 
-// BenchmarkClaims measures PreFilter, Filter and Score of a pod with a claim on 200 nodes of eight devices: by upstream's
-// plugins, by LearnedDevices with upstream's scores, and with a network for GPUs. They take turns, so that all see the same load, and
-// the figures are processor time in milliseconds and its ratio to upstream's. Before each pod nothing changes, or an allocation of one
-// node, so that this node is counted anew.
-func BenchmarkClaims(b *testing.B) {
-	b.Run("nothing changes", func(b *testing.B) { benchmarkClaims(b, false) })
-	b.Run("an allocation changes", func(b *testing.B) { benchmarkClaims(b, true) })
-}
-
-func benchmarkClaims(b *testing.B, change bool) {
-	profiles := []string{defaultProfile, "devices", "gpu-gnn"}
-	client := fake.NewClientset(claimObjects()...)
-	bed := claimBed(b, client, profiles)
-	pod := pendingPod(b, bed)
-	took := map[string][]time.Duration{}
-	changes := 0
-	for b.Loop() {
-		for _, profile := range profiles {
-			if change {
-				changeAllocation(b, bed, client, changes)
-				changes++
-			}
-			p := pod.DeepCopy()
-			p.Spec.SchedulerName = profile
-			before := processorTime(b)
-			if r, err := bed.decide(profile, p); err != nil || r.FeasibleNodes != claimNodes {
-				b.Fatal(r, err)
-			}
-			took[profile] = append(took[profile], processorTime(b)-before)
-		}
-	}
-	upstream := median(took[defaultProfile])
-	for _, profile := range profiles {
-		b.ReportMetric(median(took[profile])*1e3, profile+"-ms")
-		b.ReportMetric(median(took[profile])/upstream, profile+"-ratio")
-	}
-}
-
-// changeAllocation frees a share of a node, a new node with each step, and in the next round allocates it again. It waits until the
-// scheduler's manager shows it. LearnedDevices counts the nodes anew that changed since it last did, the one before upstream's turn too.
-func changeAllocation(b *testing.B, bed *bed, client kubernetes.Interface, step int) {
-	b.Helper()
-	node, device := fmt.Sprint("n", step%claimNodes), "gpu-1"
-	claim := claimOf(node+"-1", node, device)
-	claim.ResourceVersion = strconv.Itoa(step + 2)
-	freed := step/claimNodes%2 == 0
-	if freed {
-		claim.Status.Allocation = nil
-	}
-	if _, err := client.ResourceV1().ResourceClaims(claim.Namespace).Update(b.Context(), claim, metav1.UpdateOptions{}); err != nil {
-		b.Fatal(err)
-	}
-	id := structured.MakeDeviceID(claimDriver, node, device)
-	for try := 0; ; try++ { // the manager follows the informer in goroutines of their own
-		state, err := bed.sched.Profiles[defaultProfile].SharedDRAManager().ResourceClaims().GatherAllocatedState()
-		if err == nil { // else claims change just now
-			if _, taken := state.AggregatedCapacity[id]; taken != freed {
-				return
-			}
-		}
-		if try == 10_000 {
-			b.Fatal("the change does not show", err)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // pendingPod returns a pod with the pending claim, once it fits on all nodes.
 func pendingPod(b testing.TB, bed *bed) *v1.Pod {
 	b.Helper()
@@ -161,18 +90,6 @@ func pendingPod(b testing.TB, bed *bed) *v1.Pod {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-func median(all []time.Duration) float64 {
-	slices.Sort(all)
-	return all[len(all)/2].Seconds()
-}
-
-// processorTime returns the processor time of this process.
-func processorTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	fatal.If(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // claimBed returns a scheduler of the nodes with upstream's profile, one with LearnedDevices, and one with a network, too.
