@@ -26,8 +26,10 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/resource/install" // defaults
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/internal/kuberelease"
+	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/plugin"
 )
 
@@ -75,6 +77,9 @@ func (o *memory) bind(a clienttesting.Action, b *corev1.Binding) (bool, runtime.
 	}
 	p := found.DeepCopyObject().(*corev1.Pod)
 	p.Spec.NodeName, p.ResourceVersion = b.Target.Name, strconv.Itoa(o.made)
+	for key, value := range b.Annotations {
+		metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value)
+	}
 	return true, b, o.client.Tracker().Update(a.GetResource(), p, a.GetNamespace())
 }
 
@@ -110,25 +115,18 @@ func (o *memory) patch(a clienttesting.Action) (bool, runtime.Object, error) {
 	return true, object, o.client.Tracker().Update(a.GetResource(), object, a.GetNamespace())
 }
 
-// newCaseBed is the lab of a case without an API server: upstream's controller of claims and the scheduler work on the objects in memory.
+// newBed is a lab without an API server: upstream's controller of claims and the scheduler work on the objects in memory.
 // A pod that a change may help is tried again at once.
-func newCaseBed(t *testing.T, c Configuration) *lab {
+func newBed(t *testing.T, pools []nodepool.Pool, c Configuration, r plugin.Recording) *lab {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	all := newMemory()
-	pools := casePools()
-	for i := range pools[0].Count {
-		if _, err := all.client.CoreV1().Nodes().Create(ctx, pools[0].Node(i), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	i := newMemoryInstance(ctx, t, all.client, c)
+	reconcile(t, all.client, pools)
+	i := newMemoryInstance(ctx, t, all.client, c, r)
 	informers := kuberelease.Informers(all.client)
 	claims, err := newClaimController(ctx, all.client, informers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	informers.Start(ctx.Done())
 	go claims.Run(ctx, 1)
 	i.startInformers()
@@ -139,37 +137,27 @@ func newCaseBed(t *testing.T, c Configuration) *lab {
 }
 
 // newMemoryInstance makes a scheduler from a configuration, with another client.
-func newMemoryInstance(ctx context.Context, t *testing.T, client kubernetes.Interface, c Configuration) *instance {
+func newMemoryInstance(ctx context.Context, t *testing.T, client kubernetes.Interface, c Configuration, r plugin.Recording) *instance {
 	t.Helper()
 	// Of this file, what would connect is replaced.
 	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
 	text := "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], " +
 		"clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]}"
-	if err := os.WriteFile(nowhere, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(nowhere, []byte(text), 0o600))
 	file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: nowhere})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer remove()
 	o, err := Endpoint{Address: "127.0.0.1"}.options(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if o.ComponentConfig, err = latest.Default(); err != nil {
 		t.Fatal(err)
 	}
 	k, err := o.Config(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	k.Client, k.ComponentConfig.PodInitialBackoffSeconds, k.ComponentConfig.PodMaxBackoffSeconds = client, 0, 0
-	enable(k.ComponentConfig.Profiles, false)
-	i, err := newInstance(ctx, k, plugin.Recording{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	enable(k.ComponentConfig.Profiles, r.Book != nil)
+	i, err := newInstance(ctx, k, r)
+	fatal.If(t, err)
 	return i
 }
 
@@ -180,18 +168,14 @@ func (o *memory) apply(t *testing.T, ns string, u *unstructured.Unstructured) {
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	gvr, _ := meta.UnsafeGuessKindToResource(u.GroupVersionKind())
 	object.(metav1.Object).SetNamespace(ns)
 	_, err = o.client.Invokes(clienttesting.NewCreateAction(gvr, ns, object), object)
 	if apierrors.IsAlreadyExists(err) {
 		_, err = o.client.Invokes(clienttesting.NewUpdateAction(gvr, ns, object), object)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 }
 
 // remove deletes an object and, as the garbage collector does, the claims that it owns.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kuberelease"
 )
 
@@ -49,15 +50,11 @@ func checkCatchesUp(t *testing.T, resource schema.GroupVersionResource, object r
 	i.informers = kuberelease.Informers(client)
 	var err error
 	i.sched, err = scheduler.New(ctx, client, i.informers, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	i.informers.Start(ctx.Done())
 	i.informers.WaitForCacheSync(ctx.Done())
 	i.catchUp(ctx, client) // nothing is bound or allocated
-	if err := client.Tracker().Add(object); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, client.Tracker().Add(object))
 	done := make(chan struct{})
 	go func() { defer close(done); i.catchUp(ctx, client) }()
 	select {

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/cluster/cards"
+	"gnnsched/internal/fatal"
+	"gnnsched/scheduler/plugin"
 )
 
 // driverCases are the slices of testdata/drivers, which have the form that published drivers give theirs, with pods that use
@@ -56,16 +58,14 @@ func testDrivers(t *testing.T) {
 	}
 	for _, c := range driverCases {
 		t.Run(c.file, func(t *testing.T) {
-			l := newCaseBed(t, caseConfig())
+			l := newBed(t, casePools(), caseConfig(), plugin.Recording{})
 			ns := l.caseNamespace(t, nil)
 			text, err := os.ReadFile("testdata/drivers/" + c.file + ".yaml")
 			var all []unstructured.Unstructured
 			if err == nil {
 				err = yaml.UnmarshalStrict(text, &all)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			defer checkOther(t, "best", c.other)()
 			l.applyAll(t, ns, "best", all)
 			for i, pod := range c.pods {
@@ -86,13 +86,9 @@ func testDrivers(t *testing.T) {
 func (l *lab) readCards(t *testing.T, ns string) (model, used string) {
 	t.Helper()
 	list, err := l.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	claims, err := l.client.ResourceV1().ResourceClaims(ns).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var in []*resourceapi.ResourceSlice
 	for i := range list.Items {
 		if cards.OfNode(&list.Items[i]) {
@@ -132,9 +128,7 @@ func (l *lab) testChangingSlices(t *testing.T) {
 	api := l.client.ResourceV1().ResourceSlices()
 	publish := func() {
 		made, err := api.Create(t.Context(), s, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		s = made
 	}
 	publish()
@@ -144,15 +138,11 @@ func (l *lab) testChangingSlices(t *testing.T) {
 		slices.Reverse(s.Spec.Devices)
 		if i%3 < 2 {
 			made, err := api.Update(t.Context(), s, metav1.UpdateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			s = made
 			continue
 		}
-		if err := api.Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, api.Delete(t.Context(), s.Name, metav1.DeleteOptions{}))
 		s.ResourceVersion, s.UID = "", ""
 		publish()
 	}

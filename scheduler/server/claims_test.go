@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/decision"
 	"gnnsched/scheduler/plugin"
@@ -58,9 +58,7 @@ func claimPod(name, scheduler, template, pool string) *corev1.Pod {
 func (l *lab) allocated(t *testing.T, namespace string) map[string]string {
 	t.Helper()
 	list, err := l.client.ResourceV1().ResourceClaims(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := map[string]string{}
 	for _, c := range list.Items {
 		if c.Status.Allocation == nil {
@@ -83,9 +81,7 @@ func (l *lab) allocated(t *testing.T, namespace string) map[string]string {
 func choices(t *testing.T, profile string) map[string]int {
 	t.Helper()
 	all, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := map[string]int{}
 	for _, family := range all {
 		if family.GetName() != "gnnsched_claim_choices_total" {
@@ -107,17 +103,6 @@ func choices(t *testing.T, profile string) map[string]int {
 // Claims of every kind are filtered by upstream and placed by the profile's policy, and the devices that
 // upstream allocates are those that the policy chose.
 func TestClaims(t *testing.T) {
-	l, book := newLabOn(t, claimPools()), decision.NewBook(100, nil)
-	l.recording = plugin.Recording{Book: book}
-	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
-		Profile{SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
-		Profile{SchedulerName: "net", Args: Args{Variant: "gpu-gnn"}})
-	defer stop()
-	profiles := []string{"best", "net"}
-	before := map[string]map[string]int{}
-	for _, profile := range profiles {
-		before[profile] = choices(t, profile)
-	}
 	for _, c := range []struct {
 		name string
 		pods []*corev1.Pod // created one after another
@@ -143,11 +128,14 @@ func TestClaims(t *testing.T) {
 			claimPod("b", "best", "whole-or-share", "shared"), claimPod("c", "net", "whole-or-share", "shared")}, "*/gpu-2 */gpu-2 */gpu-0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ns := l.claimNamespace(t)
+			l, ns := newClaimBed(t, nil)
+			best, net := choices(t, "best"), choices(t, "net")
+			count := map[string]int{}
 			var got []string
 			for i, p := range c.pods {
 				l.create(t, ns, p)
 				l.bound(t, ns, i+1)
+				count[p.Spec.SchedulerName]++
 				got = append(got, strings.ReplaceAll(l.allocated(t, ns)[p.Name], " ", "+"))
 			}
 			want := strings.Fields(c.want)
@@ -156,66 +144,28 @@ func TestClaims(t *testing.T) {
 					t.Errorf("pod %s has %s, want %s", c.pods[i].Name, got[i], want[i])
 				}
 			}
-		})
-	}
-	t.Run("recorded", func(t *testing.T) { l.testRecordedClaims(t, book) })
-	t.Run("at once", l.testClaimsAtOnce)
-	t.Run("nobody can serve", l.testImpossibleClaim)
-	t.Run("one ledger", l.testOneLedger)
-	t.Run("slices", l.testHostileSlices)
-	for _, profile := range profiles {
-		was, is := before[profile], choices(t, profile)
-		chose := slices.Contains(l.claimed, profile) // with -run, some subtests only
-		if is["other"] > was["other"] || is["taken"] > was["taken"] != chose {
-			t.Errorf("choices of %s: %v, before %v; it gave pods with claims a node: %v", profile, is, was, chose)
-		}
-	}
-}
-
-var claimNamespaces int
-
-// claimNamespace creates a namespace with the templates.
-func (l *lab) claimNamespace(t *testing.T) string {
-	t.Helper()
-	claimNamespaces++
-	ns := l.namespace(t, fmt.Sprint("claims-", claimNamespaces))
-	l.apply(t, ns, "claims.yaml")
-	t.Cleanup(func() { // before the namespace goes
-		l.noteClaimed(t, ns)
-		err := l.client.CoreV1().Pods(ns).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
-			metav1.ListOptions{})
-		if err != nil {
-			t.Error(err)
-		}
-		l.until(t, "the claims to go", func() error {
-			list, err := l.client.ResourceV1().ResourceClaims(ns).List(context.Background(), metav1.ListOptions{})
-			if err == nil && len(list.Items) > 0 {
-				err = fmt.Errorf("%d are left", len(list.Items))
+			for profile, was := range map[string]map[string]int{"best": best, "net": net} {
+				is := choices(t, profile)
+				if is["other"] > was["other"] || is["taken"] > was["taken"] != (count[profile] > 0) {
+					t.Errorf("choices of %s: %v, before %v; it placed %d pods", profile, is, was, count[profile])
+				}
 			}
-			return err
 		})
-	})
-	return ns
+	}
 }
 
-// noteClaimed notes the profiles that gave a node to a pod with a claim.
-func (l *lab) noteClaimed(t *testing.T, namespace string) {
+// newClaimBed is a bed with claimPools, and a namespace with the templates.
+func newClaimBed(t *testing.T, book *decision.Book) (l *lab, namespace string) {
 	t.Helper()
-	list, err := l.client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	for _, p := range list.Items {
-		if p.Spec.NodeName != "" && (len(p.Spec.ResourceClaims) > 0 || p.Status.ExtendedResourceClaimStatus != nil) {
-			l.claimed = append(l.claimed, p.Spec.SchedulerName)
-		}
-	}
+	l = newBed(t, claimPools(), caseConfig(), plugin.Recording{Book: book})
+	namespace = l.namespace(t, "claims")
+	l.apply(t, namespace, "claims.yaml")
+	return l, namespace
 }
 
 // Shares that fit only two by two come all at once through three profiles. Each device gets two.
-func (l *lab) testClaimsAtOnce(t *testing.T) {
-	ns := l.claimNamespace(t)
+func TestClaimsAtOnce(t *testing.T) {
+	l, ns := newClaimBed(t, nil)
 	const pods = 2 * 4 * 2
 	for i := range pods {
 		l.create(t, ns, claimPod(fmt.Sprint("p-", i), []string{"best", "net", DefaultProfile}[i%3], "share", "shared"))
@@ -236,18 +186,18 @@ func (l *lab) testClaimsAtOnce(t *testing.T) {
 }
 
 // A claim that no device satisfies keeps its pod pending, with an event, and others go on.
-func (l *lab) testImpossibleClaim(t *testing.T) {
-	ns := l.claimNamespace(t)
+func TestImpossibleClaim(t *testing.T) {
+	l, ns := newClaimBed(t, nil)
 	l.create(t, ns, claimPod("impossible", "best", "impossible", ""))
-	l.refused(t, ns, "impossible", "cannot allocate all claims")
+	l.untilOutcome(t, ns, "impossible", "pending: cannot allocate all claims")
 	l.create(t, ns, claimPod("possible", "best", "whole", "whole"))
 	l.bound(t, ns, 1)
 }
 
 // Pods with annotations and pods with claims share the devices of a node that offers them both ways, and none is used
 // twice. Each profile sees both.
-func (l *lab) testOneLedger(t *testing.T) {
-	ns := l.claimNamespace(t)
+func TestOneLedger(t *testing.T) {
+	l, ns := newClaimBed(t, nil)
 	annotated := func(name, scheduler string) *corev1.Pod {
 		p := claimPod(name, scheduler, "", "both")
 		p.Annotations = map[string]string{kube.GPUCountAnnotation: "1", kube.GPUMilliAnnotation: "1000"}
@@ -261,8 +211,8 @@ func (l *lab) testOneLedger(t *testing.T) {
 	}
 	l.create(t, ns, claimPod("claim-too-many", "best", "whole", "both"))
 	l.create(t, ns, annotated("annotated-too-many", "best"))
-	l.refused(t, ns, "claim-too-many", "cannot allocate all claims")
-	l.refused(t, ns, "annotated-too-many", "too few idle GPUs")
+	l.untilOutcome(t, ns, "claim-too-many", "pending: cannot allocate all claims")
+	l.untilOutcome(t, ns, "annotated-too-many", "pending: too few idle GPUs")
 	used := map[string]bool{}
 	for _, p := range l.bound(t, ns, 4) {
 		device := "both-0/gpu-" + p.Annotations[kube.GPUIndexAnnotation]
@@ -277,8 +227,8 @@ func (l *lab) testOneLedger(t *testing.T) {
 }
 
 // Slices that vanish or contradict themselves take their devices away until they are right again. Pods that wait say why.
-func (l *lab) testHostileSlices(t *testing.T) {
-	ns := l.claimNamespace(t)
+func TestHostileSlices(t *testing.T) {
+	l, ns := newClaimBed(t, nil)
 	slicesAPI := l.client.ResourceV1().ResourceSlices()
 	l.create(t, ns, claimPod("before", "best", "not-gpu-0", "whole"))
 	l.bound(t, ns, 1)
@@ -303,7 +253,7 @@ func (l *lab) testHostileSlices(t *testing.T) {
 			hostile = append(hostile, theirs.Name)
 		}
 		l.create(t, ns, claimPod(c.pod, "best", "whole", "whole"))
-		l.refused(t, ns, c.pod, c.reason)
+		l.untilOutcome(t, ns, c.pod, "pending: "+c.reason)
 	}
 	have, err := slicesAPI.Get(t.Context(), "whole-0-gpu.nvidia.com-0", metav1.GetOptions{})
 	for _, name := range append([]string{"whole-0-gpu.nvidia.com-0"}, hostile...) { // in this order, nothing is allocated meanwhile
@@ -311,11 +261,9 @@ func (l *lab) testHostileSlices(t *testing.T) {
 			err = slicesAPI.Delete(t.Context(), name, metav1.DeleteOptions{})
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l.create(t, ns, claimPod("vanished", "net", "whole", "whole"))
-	l.refused(t, ns, "vanished", "cannot allocate all claims")
+	l.untilOutcome(t, ns, "vanished", "pending: cannot allocate all claims")
 
 	have.ResourceVersion, have.UID = "", ""
 	have.Spec.Pool.Generation++

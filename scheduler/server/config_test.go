@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
 	"gnnsched/internal/exit"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/golden"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/policy/preference"
@@ -50,9 +51,7 @@ func TestYAML(t *testing.T) {
 		"smallest": {QPS: 50, Profiles: []Profile{{SchedulerName: "gnn", Args: Args{Variant: "gnn"}}}},
 	} {
 		got, err := c.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		golden.Check(t, name+".yaml", string(got))
 		upstreamAccepts(t, got)
 	}
@@ -63,9 +62,7 @@ func TestYAML(t *testing.T) {
 func upstreamAccepts(t *testing.T, y []byte) {
 	t.Helper()
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(y, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	k := obj.(*config.KubeSchedulerConfiguration)
 	if err := validation.ValidateKubeSchedulerConfiguration(k); err != nil {
 		t.Error(err)
@@ -128,9 +125,7 @@ func TestProfileNamed(t *testing.T) {
 		c.Profiles = append(c.Profiles, p)
 	}
 	y, err := c.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	upstreamAccepts(t, y)
 	if _, err := ProfileNamed("foo"); err == nil || !strings.Contains(err.Error(), "acgnn, acdqn, ") ||
 		!strings.Contains(err.Error(), "kube-scheduler, ") {
@@ -141,9 +136,7 @@ func TestProfileNamed(t *testing.T) {
 func file(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -152,9 +145,7 @@ const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerC
 // A user's mistake gives exit code 2 before the scheduler runs.
 func TestRunRefuses(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer busy.Close()
 	const cluster = `{"apiVersion":"v1","kind":"Config","current-context":"o","clusters":[{"name":"o","cluster":{"server":"https://127.0.0.1:1"}}],"users":[{"name":"o","user":{}}],"contexts":[{"name":"o","context":{"cluster":"o","user":"o"}}]}`
 	connection := "clientConnection: {kubeconfig: " + file(t, cluster) + "}\n"

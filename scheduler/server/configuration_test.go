@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/plugin/userconfig"
 )
@@ -19,14 +20,10 @@ func TestWriteTemporaryLeavesNoCredentials(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	path, remove, err := WriteTemporary(Config{Profiles: []Profile{{SchedulerName: "a", Args: Args{Policy: "best-fit"}}}, QPS: 1},
 		kubeconfig.Target{Kubeconfig: source})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer remove()
 	f, err := userconfig.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	b, err := os.ReadFile(f.Kubeconfig())
 	if err != nil || !strings.Contains(string(b), token) {
 		t.Errorf("the kubeconfig has not the token: %v\n%s", err, b)

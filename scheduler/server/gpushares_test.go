@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 )
 
 // The lab has shareNodes nodes with shared GPUs, each with shareDevices devices of the model T4.
@@ -56,9 +57,7 @@ func (l *lab) devices(t *testing.T, namespace string) (given int64) {
 			continue
 		}
 		r, err := kube.GPURequestOf(p.Annotations, kube.Requests(&p))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		on, milli := kube.Devices(p.Annotations), r.GPUMilli
 		if r.GPU > 0 {
 			milli = cluster.DeviceMilli
@@ -131,9 +130,7 @@ func (l *lab) testShares(t *testing.T) {
 		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-0", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
 		l.client.CoreV1().Pods(ns).Delete(t.Context(), "whole-1", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}),
 	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	l.until(t, "the refused pods to get the room", func() error {
 		n := 0
 		for _, p := range l.pods(t, ns) {

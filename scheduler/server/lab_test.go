@@ -15,52 +15,47 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/model"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/apiserver/pkg/util/compatibility"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/component-base/featuregate"
-	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/component-base/metrics/testutil"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/internal/kubeconfig"
+	"gnnsched/internal/logging"
 	"gnnsched/kwok"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/plugin"
 )
 
-// lab holds a simulated cluster, its clients, and the port of the scheduler's endpoint. It starts the
-// cluster itself because testbed imports this package, so a test inside this package cannot use it.
+// lab holds a cluster, its clients, and the port of the scheduler's endpoint.
 type lab struct {
 	cluster *kwok.Cluster
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
-	memory  *memory // in place of a cluster, of the cases of claims
+	memory  *memory // in place of a cluster
 	port    int
 
 	recording plugin.Recording // of the next scheduler
-	gates     []string         // feature gates of the next scheduler
-	claimed   []string         // schedulers that gave a node to a pod with a claim, in namespaces that are gone
 }
 
 // patience is the time limit of every wait. It is long because the machine may be busy, and no passing
 // test waits until it ends.
 const patience = time.Minute
 
-// pools returns two kinds of nodes in three zones, and some tainted ones for single tests.
+// pools returns two kinds of nodes in three zones, and two kinds with taints.
 func pools() []nodepool.Pool {
 	capacity := func(cpu, gpu string) corev1.ResourceList {
 		r := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("16Gi"),
@@ -79,50 +74,79 @@ func pools() []nodepool.Pool {
 		{Name: "ssd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "ssd"}, Zones: []string{"a", "b", "c"}},
 		{Name: "hdd", Count: 3, Capacity: capacity("16", ""), Labels: map[string]string{"disk": "hdd"}, Zones: []string{"a", "b", "c"}},
 		{Name: "gpu", Count: 2, Capacity: capacity("8", "4"), Taints: taint("dedicated", "gpu"), Zones: []string{"a"}},
-		{Name: "tight", Count: 1, Capacity: capacity("2", ""), Taints: taint("reserved", "tight"), Zones: []string{"a"}},
-		{Name: "ports", Count: 2, Capacity: capacity("8", ""), Taints: taint("reserved", "ports"), Zones: []string{"b"}},
 		{Name: "shared", Count: shareNodes, Capacity: shared, Labels: map[string]string{"shared": "yes", kube.GPUModelLabel: "T4"},
 			Taints: taint("reserved", "shared")},
 	}
 }
 
-// newLab starts a cluster that ends with the test.
-func newLab(t *testing.T) *lab {
-	t.Helper()
-	return newLabOn(t, pools())
-}
+// started is the cluster of all tests, which starts with the first of them that needs it.
+var started *kwok.Cluster
 
-// newLabOn is newLab with other nodes.
-func newLabOn(t *testing.T, pools []nodepool.Pool) *lab {
-	t.Helper()
-	return newLabWith(t, kwok.Config{Pools: pools})
-}
-
-// newLabWith is newLab on another cluster.
-func newLabWith(t *testing.T, c kwok.Config) *lab {
-	t.Helper()
-	c.Dir = t.TempDir()
-	// The test's own context would end before the clean-up.
-	cluster, err := kwok.Start(context.Background(), c)
+// startCluster starts the cluster. It has the gate of DeviceTaintRules, which Kubernetes 1.36 has off by default.
+var startCluster = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "scheduler-server")
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	t.Cleanup(func() {
-		if err := cluster.Stop(context.Background()); err != nil {
-			t.Error(err)
+	started, err = kwok.Start(context.Background(), kwok.Config{Dir: dir, FeatureGates: []string{"DRADeviceTaintRules=true"},
+		RuntimeConfig: []string{"resource.k8s.io/v1beta2=true"}})
+	return err
+})
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(trainerEnv); path != "" {
+		os.Exit(fakeTrainer(path))
+	}
+	logging.DropKlog() // a cluster and a scheduler in one process log a lot
+	code := m.Run()
+	if started != nil {
+		if err := errors.Join(started.Stop(context.Background()), os.RemoveAll(filepath.Dir(started.Kubeconfig()))); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the cluster:", err)
+			code = 1
 		}
-	})
-	l := &lab{cluster: cluster, client: kubernetes.NewForConfigOrDie(cluster.REST()), dynamic: dynamic.NewForConfigOrDie(cluster.REST()),
+	}
+	os.Exit(code)
+}
+
+// newLab gives the cluster the nodes of the pools, and takes them away after the test. It does not use testbed, which imports this package.
+func newLab(t *testing.T, pools []nodepool.Pool) *lab {
+	t.Helper()
+	fatal.If(t, startCluster())
+	l := &lab{cluster: started, client: kubernetes.NewForConfigOrDie(started.REST()), dynamic: dynamic.NewForConfigOrDie(started.REST()),
 		port: freePort(t)}
+	reconcile(t, l.client, pools)
+	t.Cleanup(func() { reconcile(t, l.client, nil) })
+	l.until(t, "the nodes to be ready", func() error {
+		list, err := l.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, n := range list.Items {
+			for _, x := range n.Spec.Taints {
+				if x.Key == corev1.TaintNodeNotReady {
+					return fmt.Errorf("%s is not", n.Name)
+				}
+			}
+		}
+		return nil
+	})
 	return l
+}
+
+// reconcile gives a cluster the nodes and devices of the pools, and takes all others away.
+func reconcile(t *testing.T, client kubernetes.Interface, pools []nodepool.Pool) {
+	t.Helper()
+	_, err := nodepool.Reconcile(context.Background(), client, pools)
+	if err == nil {
+		_, err = nodepool.Publish(context.Background(), client, pools)
+	}
+	fatal.If(t, err)
 }
 
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -157,14 +181,12 @@ func (l *lab) runOn(ctx context.Context, t *testing.T, c Config, config string) 
 func (l *lab) start(ctx context.Context, t *testing.T, c Configuration, config string) (stop func()) {
 	t.Helper()
 	file, remove, err := WriteTemporary(c, kubeconfig.Target{Kubeconfig: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording, FeatureGates: l.gates},
+		ended <- Run(ctx, file, Endpoint{Address: "127.0.0.1", Port: l.port, Recording: l.recording},
 			func() { remove(); close(ready) })
 	}()
 	stop = func() {
@@ -206,18 +228,31 @@ func network(t *testing.T, variant string, edit func(*checkpoint.Checkpoint)) st
 		edit(c)
 	}
 	file := filepath.Join(t.TempDir(), variant+".safetensors")
-	if err := c.Save(file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Save(file))
 	return file
 }
 
-// namespace creates a namespace, which is deleted with its content after the test.
-func (l *lab) namespace(t *testing.T, name string) string {
+// namespaces counts them, because one that is deleted may be there for a while.
+var namespaces int
+
+// namespace creates a namespace whose name begins with a prefix. It is deleted with its content after the test.
+func (l *lab) namespace(t *testing.T, prefix string) (name string) {
+	t.Helper()
+	namespaces++
+	name = fmt.Sprint(prefix, "-", namespaces)
+	l.namespaceNamed(t, name)
+	return name
+}
+
+func (l *lab) namespaceNamed(t *testing.T, name string) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	l.until(t, "an earlier namespace to be gone", func() error {
+		_, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+		return err
+	})
+	if l.memory != nil {
+		return
 	}
 	t.Cleanup(func() {
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
@@ -240,16 +275,13 @@ func (l *lab) namespace(t *testing.T, name string) string {
 			return nil
 		})
 	})
-	return name
 }
 
 // apply works like `kubectl apply -n namespace -f` with a file of testdata/manifests.
 func (l *lab) apply(t *testing.T, namespace, file string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "manifests", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	docs := kyaml.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096)
 	for {
 		var o unstructured.Unstructured
@@ -264,6 +296,10 @@ func (l *lab) apply(t *testing.T, namespace, file string) {
 
 func (l *lab) applyObject(t *testing.T, namespace string, o *unstructured.Unstructured) {
 	t.Helper()
+	if l.memory != nil {
+		l.memory.apply(t, namespace, o)
+		return
+	}
 	gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
 	var r dynamic.ResourceInterface = l.dynamic.Resource(gvr)
 	if o.GetKind() != "PriorityClass" {
@@ -277,9 +313,7 @@ func (l *lab) applyObject(t *testing.T, namespace string, o *unstructured.Unstru
 func (l *lab) pods(t *testing.T, namespace string) []corev1.Pod {
 	t.Helper()
 	list, err := l.client.CoreV1().Pods(namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return list.Items
 }
 
@@ -306,9 +340,7 @@ func (l *lab) bound(t *testing.T, namespace string, want int) []corev1.Pod {
 func (l *lab) events(t *testing.T, namespace, pod, reason string) []corev1.Event {
 	t.Helper()
 	list, err := l.client.CoreV1().Events(namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var out []corev1.Event
 	for _, e := range list.Items {
 		if e.Reason == reason && (pod == "" || e.InvolvedObject.Name == pod) {
@@ -348,9 +380,7 @@ func (l *lab) ask(t *testing.T, method, path, token string) (status int, body st
 		content = strings.NewReader("0")
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, fmt.Sprintf("https://127.0.0.1:%d%s", l.port, path), content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -358,14 +388,10 @@ func (l *lab) ask(t *testing.T, method, path, token string) (status int, body st
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return resp.StatusCode, string(b)
 }
 
@@ -379,9 +405,7 @@ func (l *lab) metrics(t *testing.T) samples {
 		t.Fatalf("metrics: status %d: %s", status, body)
 	}
 	all := testutil.NewMetrics()
-	if err := testutil.ParseMetrics(body, &all); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, testutil.ParseMetrics(body, &all))
 	return samples(all)
 }
 
@@ -408,22 +432,4 @@ func (l *lab) untilReady(t *testing.T) {
 	l.until(t, "the endpoint to be ready", func() error {
 		return CheckHealth(t.Context(), url, patience, io.Discard)
 	})
-}
-
-// switchGate switches a feature gate on for a test, and returns it as components take it.
-//
-// The process has one set of gates, and keeps the flags of every start: without the clean-up, the next scheduler or cluster of this
-// test binary would set this one again.
-func switchGate(t *testing.T, gate featuregate.Feature) []string {
-	t.Helper()
-	before := utilfeature.DefaultFeatureGate.Enabled(gate)
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, gate, true)
-	t.Cleanup(func() {
-		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-		compatibility.DefaultComponentGlobalsRegistry.AddFlags(flags)
-		if err := flags.Parse([]string{fmt.Sprintf("--feature-gates=%s=%t", gate, before)}); err != nil {
-			t.Error(err)
-		}
-	})
-	return []string{string(gate) + "=true"}
 }

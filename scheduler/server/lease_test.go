@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/plugin/userconfig"
 )
 
@@ -52,9 +53,7 @@ func stand(t *testing.T, client kubernetes.Interface, name string) *candidate {
 	}
 	announce(ctx, &e)
 	elector, err := leaderelection.NewLeaderElector(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	go func() {
 		defer close(c.done)
 		elector.Run(ctx)
@@ -92,15 +91,11 @@ func TestOneLease(t *testing.T) {
 		c := Config{QPS: 50, LeaderElect: true}
 		for _, n := range names {
 			p, err := ProfileNamed(n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			c.Profiles = append(c.Profiles, p)
 		}
 		y, err := c.YAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if !strings.Contains(string(y), "resourceName: gnnsched\n") {
 			t.Errorf("%v: %s", names, y)
 		}

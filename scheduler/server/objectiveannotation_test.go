@@ -17,7 +17,7 @@ import (
 // to the node that is awake for energy, and to one that sleeps for balance. What is outside of the limits, or no
 // objective, is refused and counted, and the profile's objective counts.
 func TestObjectiveAnnotation(t *testing.T) {
-	l := newLabOn(t, []nodepool.Pool{{Name: "worker", Count: 8, Capacity: corev1.ResourceList{
+	l := newLab(t, []nodepool.Pool{{Name: "worker", Count: 8, Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("16"), corev1.ResourceMemory: resource.MustParse("16Gi"),
 		corev1.ResourcePods: resource.MustParse("110"),
 	}}})

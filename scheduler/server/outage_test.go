@@ -3,23 +3,17 @@ package server
 import (
 	"context"
 	"fmt"
-	"io"
-	stdlog "log"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"gnnsched/internal/fatal"
 )
 
 // lines collects what a scheduler logs for its user.
@@ -63,17 +57,13 @@ func (l *lines) text() string {
 func (l *lab) through(t *testing.T, address string) string {
 	t.Helper()
 	k, err := clientcmd.LoadFromFile(l.cluster.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, c := range k.Clusters {
 		c.Server = "https://" + address
 		c.InsecureSkipTLSVerify, c.CertificateAuthority, c.CertificateAuthorityData = true, "", nil // a proxy's may be another
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*k, file); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, clientcmd.WriteToFile(*k, file))
 	return file
 }
 
@@ -81,100 +71,25 @@ func (l *lab) through(t *testing.T, address string) string {
 func (l *lab) proxy(t *testing.T) *tcpProxy {
 	t.Helper()
 	u, err := url.Parse(l.cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p, err := startProxy(u.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
+		if err := p.Refuse(); err != nil {
 			t.Error(err)
 		}
 	})
 	return p
 }
 
-// outageTakes is the length of an outage.
-const outageTakes = 13 * time.Second
-
-// unreliable is a way to the API server that can be cut off.
-type unreliable struct {
-	address    string
-	leave, end func() error
-}
-
-// failing returns a way that answers everything with status 503 while it is cut off.
-func (l *lab) failing(t *testing.T) unreliable {
-	t.Helper()
-	target, err := url.Parse(l.cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(l.cluster.REST())
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport: transport, FlushInterval: -1, ErrorLog: stdlog.New(io.Discard, "", 0),
-	}
-	var away atomic.Bool
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if away.Load() {
-			http.Error(w, "no server", http.StatusServiceUnavailable)
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return unreliable{
-		address: s.Listener.Addr().String(),
-		leave:   func() error { away.Store(true); s.CloseClientConnections(); return nil },
-		end:     func() error { away.Store(false); return nil },
-	}
-}
-
-// After an API server was away, whether it refused connections, hung or failed, new pods get a node.
-func (l *lab) testOutage(t *testing.T) {
-	refuses, hangs := l.proxy(t), l.proxy(t)
-	for name, way := range map[string]unreliable{
-		"refuses": {refuses.Address(), refuses.Refuse, refuses.Restore},
-		"hangs":   {hangs.Address(), func() error { hangs.Hang(); return nil }, hangs.Restore},
-		"fails":   l.failing(t),
-	} {
-		t.Run(name, func(t *testing.T) { l.testOutageOf(t, "outage-"+name, way) })
-	}
-}
-
-func (l *lab) testOutageOf(t *testing.T, name string, way unreliable) {
-	var log lines
-	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000}
-	defer l.runOn(log.context(context.Background()), t, c, l.through(t, way.address))()
-	first, second := l.namespace(t, name), l.namespace(t, name+"-after")
-	l.make(t, first, name, 1)
-	l.bound(t, first, 1)
-	if err := way.leave(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(outageTakes)
-	if err := way.end(); err != nil {
-		t.Fatal(err)
-	}
-	l.make(t, second, name, 1)
-	l.bound(t, second, 1)
-	l.untilReady(t)
-}
-
-// A leader that cannot renew its lease in an outage stands by again, and schedules after it.
+// A leader that cannot renew its lease, because the API server refuses connections or hangs, stands by again, and schedules after it.
 func (l *lab) testLeaseLost(t *testing.T) {
 	p := l.proxy(t)
 	var log lines
 	const name = "leader"
 	c := Config{Profiles: []Profile{{SchedulerName: name, Args: Args{Policy: "best-fit"}}}, QPS: 1000, LeaderElect: true}
-	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p.Address()))()
-	for i := range 2 {
+	defer l.runOn(log.context(context.Background()), t, c, l.through(t, p.address))()
+	for i, leave := range []func() error{p.Refuse, p.Hang, nil} {
 		l.until(t, "the scheduler to lead", func() error {
 			if n := log.count("This scheduler leads: it schedules"); n != i+1 {
 				return fmt.Errorf("it said so %d times", n)
@@ -194,17 +109,16 @@ func (l *lab) testLeaseLost(t *testing.T) {
 				t.Errorf("no metric %s", name)
 			}
 		}
-		if err := p.Refuse(); err != nil {
-			t.Fatal(err)
+		if leave == nil {
+			break
 		}
+		fatal.If(t, leave())
 		l.until(t, "the lease to be lost", func() error {
 			if n := log.count("Lost the lease: standing by again"); n != i+1 {
 				return fmt.Errorf("it was lost %d times", n)
 			}
 			return nil
 		})
-		if err := p.Restore(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.Restore())
 	}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,8 +17,9 @@ import (
 
 // The record of a pod with claims names its claims and devices as the API server has them, and the GPUs that the policy
 // chose on both best nodes.
-func (l *lab) testRecordedClaims(t *testing.T, book *decision.Book) {
-	ns := l.claimNamespace(t)
+func TestRecordedClaims(t *testing.T) {
+	book := decision.NewBook(100, nil)
+	l, ns := newClaimBed(t, book)
 	shared := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "for-two"},
 		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
 			Requests: []resourceapi.DeviceRequest{{Name: "one", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu.nvidia.com",
@@ -28,11 +28,6 @@ func (l *lab) testRecordedClaims(t *testing.T, book *decision.Book) {
 	if _, err := l.client.ResourceV1().ResourceClaims(ns).Create(t.Context(), shared, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := l.client.ResourceV1().ResourceClaims(ns).Delete(context.Background(), "for-two", metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
 	ofTwo := func(name string) *corev1.Pod {
 		p := claimPod(name, "best", "share", "whole")
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("for-two")}}

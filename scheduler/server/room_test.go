@@ -24,7 +24,7 @@ func TestTwoSchedulersShareNodes(t *testing.T) {
 	const nodes, pods = 6, 24 // of each scheduler, on nodes for 10 pods each
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("5"), corev1.ResourceMemory: resource.MustParse("16Gi"),
 		corev1.ResourcePods: resource.MustParse("110")}
-	l := newLabOn(t, []nodepool.Pool{{Name: "shared", Count: nodes, Capacity: capacity}})
+	l := newLab(t, []nodepool.Pool{{Name: "shared", Count: nodes, Capacity: capacity}})
 	ns := l.namespace(t, "shared")
 	names := []string{"one", "two"}
 	for _, name := range names {

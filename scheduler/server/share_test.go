@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -21,7 +19,7 @@ import (
 )
 
 func TestShare(t *testing.T) {
-	l := newLabOn(t, []nodepool.Pool{pools()[0], pools()[1]})
+	l := newLab(t, []nodepool.Pool{pools()[0], pools()[1]})
 	t.Run("network", l.testShare)
 	t.Run("evictions", l.testShareIsStoppedByEvictions)
 }
@@ -30,8 +28,7 @@ func TestShare(t *testing.T) {
 // default profile. When the network fails, the share stops, and stays stopped after a restart until a person says
 // otherwise.
 func (l *lab) testShare(t *testing.T) {
-	file := network(t, "gnn", nil)
-	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: file, Deadline: metav1.Duration{Duration: patience},
+	p := Profile{SchedulerName: DefaultProfile, Args: Args{Variant: "gnn", Checkpoint: network(t, "gnn", nil), Deadline: metav1.Duration{Duration: patience},
 		Canary: &canary.Args{Of: 0.5, By: canary.ByNamespace, Latency: metav1.Duration{Duration: patience}}}}
 	book := decision.NewBook(1000, nil)
 	stop := l.share(t, p, book)
@@ -60,7 +57,6 @@ func (l *lab) testShare(t *testing.T) {
 			t.Errorf("no attempt of the %s is timed", group)
 		}
 	}
-	l.testBrokenNetwork(t, file)
 	stop()
 
 	late := p
@@ -118,13 +114,13 @@ func (l *lab) testShareIsStoppedByEvictions(t *testing.T) {
 		Args: Args{Policy: "best-fit", Canary: &canary.Args{Of: 1, Latency: metav1.Duration{Duration: patience}}}}
 	stop := l.share(t, p, decision.NewBook(1, nil))
 	l.untilShare(t, 1)
-	l.place(t, "old", 1, 20)
+	old := l.place(t, "old", 1, 20)
 	stop()
 	stop = l.share(t, p, decision.NewBook(1, nil))
 	l.untilShare(t, 1)
-	l.evict(t, "old-0", 20)
+	l.evict(t, old, 20)
 	counted := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound")
-	l.place(t, "new", 1, 20)
+	fresh := l.place(t, "new", 1, 20)
 	l.until(t, "the bound pods to be counted", func() error { // after the API has the binding
 		if n := l.metrics(t).sum("gnnsched_share_pods_total", "result", "bound") - counted; n != 20 {
 			return fmt.Errorf("there are %v of 20", n)
@@ -134,7 +130,7 @@ func (l *lab) testShareIsStoppedByEvictions(t *testing.T) {
 	if n := l.metrics(t).sum("gnnsched_share_pods_total", "result", "lost"); n != 0 {
 		t.Errorf("%v pods of another process count as lost", n)
 	}
-	l.evict(t, "new-0", 10) // seven of twenty are no proof yet
+	l.evict(t, fresh, 10) // seven of twenty are no proof yet
 	l.untilShare(t, 0)
 	stop()
 	if why := l.stoppedBecause(t); !strings.Contains(why, "failures: 8 of the last 20 pods of the canary failed") {
@@ -173,19 +169,20 @@ func (l *lab) untilShare(t *testing.T, want float64) {
 	})
 }
 
-// place makes namespaces with pods of the default scheduler, and waits until all are bound.
-func (l *lab) place(t *testing.T, prefix string, namespaces, each int) {
+// place makes namespaces with pods of the default scheduler, waits until all are bound, and returns the last namespace.
+func (l *lab) place(t *testing.T, prefix string, namespaces, each int) (last string) {
 	t.Helper()
-	for i := range namespaces {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(prefix, "-", i)}}
-		if _, err := l.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		l.make(t, ns.Name, DefaultProfile, each)
+	var all []string
+	for i := range namespaces { // the names decide who is in the canary
+		last = fmt.Sprint(prefix, "-", i)
+		l.namespaceNamed(t, last)
+		all = append(all, last)
+		l.make(t, last, DefaultProfile, each)
 	}
-	for i := range namespaces {
-		l.bound(t, fmt.Sprint(prefix, "-", i), each)
+	for _, ns := range all {
+		l.bound(t, ns, each)
 	}
+	return last
 }
 
 // records returns the records of the pods in namespaces with a prefix, once there are so many.
@@ -204,31 +201,6 @@ func (l *lab) records(t *testing.T, book *decision.Book, prefix string, want int
 		return nil
 	})
 	return out
-}
-
-// testBrokenNetwork replaces the checkpoint by one whose scores are not finite. It is refused, and the network before it decides.
-func (l *lab) testBrokenNetwork(t *testing.T, file string) {
-	t.Helper()
-	loads := func(result string) float64 {
-		return l.metrics(t).sum("gnnsched_checkpoint_loads_total", "profile", DefaultProfile, "result", result)
-	}
-	ok, refused := loads("ok"), loads("refused")
-	if err := os.Rename(network(t, "gnn", exploding), file); err != nil {
-		t.Fatal(err)
-	}
-	l.until(t, "the broken network to be refused", func() error {
-		if loads("refused") != refused+1 {
-			return errors.New("it is not")
-		}
-		return nil
-	})
-	l.place(t, "broken", 4, 2)
-	if n := l.metrics(t).sum("gnnsched_fallbacks_total", "profile", DefaultProfile); n > 0 || loads("ok") != ok {
-		t.Errorf("%v decisions of upstream's scoring, %v networks loaded, before %v", n, loads("ok"), ok)
-	}
-	if err := os.Rename(network(t, "gnn", nil), file); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // stoppedBecause returns the annotation that keeps a stop.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 )
 
@@ -29,14 +30,15 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 	capacity := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi")}
 	offers := capacity.DeepCopy()
 	offers[kube.GPUResource] = resource.MustParse("8")
-	l := newLabOn(t, []nodepool.Pool{
+	l := newLab(t, []nodepool.Pool{
 		{Name: "offers", Count: 1, Capacity: offers},
 		{Name: "devices", Count: 1, Capacity: capacity, Devices: []nodepool.Devices{{Product: "V100", Count: 4}}},
 	})
 	defer l.start(t.Context(), t, withUpstream{Config{QPS: 1000, Profiles: []Profile{
 		{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}}, {SchedulerName: "best", Args: Args{Policy: "gpu-best-fit"}},
 	}}}, l.cluster.Kubeconfig())()
-	ns := l.claimNamespace(t)
+	ns := l.namespace(t, "stale")
+	l.apply(t, ns, "claims.yaml")
 	placed, kept := 0, false
 	for i, c := range []struct {
 		status, profile string
@@ -65,9 +67,7 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 			}
 			if c.classless {
 				err := l.client.ResourceV1().DeviceClasses().DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 			}
 			l.patchPod(t, ns, name, `{"spec": {"schedulingGates": null}}`)
 			if kept && c.status == extended && c.node == "offers" && !c.keeps {
@@ -91,8 +91,6 @@ func TestStatusNamesWhatIsGone(t *testing.T) {
 func (l *lab) patchPod(t *testing.T, ns, name, patch string, subresources ...string) *corev1.Pod {
 	t.Helper()
 	p, err := l.client.CoreV1().Pods(ns).Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return p
 }

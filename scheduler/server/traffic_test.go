@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-	"math"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,7 +11,6 @@ import (
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/preference"
 )
@@ -21,7 +18,7 @@ import (
 // Two Deployments that talk to each other, by an annotation of one: a profile greedy for traffic puts the pods of one onto
 // the node of the other, and those that have no room there into its zone. The default profile spreads them.
 func TestTraffic(t *testing.T) {
-	l := newLabOn(t, []nodepool.Pool{{Name: "worker", Count: 6, Zones: []string{"a", "b", "c"}, Capacity: corev1.ResourceList{
+	l := newLab(t, []nodepool.Pool{{Name: "worker", Count: 6, Zones: []string{"a", "b", "c"}, Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"),
 		corev1.ResourcePods: resource.MustParse("110"),
 	}}})
@@ -30,31 +27,26 @@ func TestTraffic(t *testing.T) {
 		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared,
 			Traffic: &traffic.Config{Network: links}}})
 	defer stop()
-	costs := map[string]float64{}
 	for _, scheduler := range []string{"near", DefaultProfile} {
 		ns := l.namespace(t, "talk-"+scheduler)
 		l.deploy(t, ns, deployment{"api", scheduler, 1, ""})
 		api := l.bound(t, ns, 1)[0]
 		l.deploy(t, ns, deployment{"web", scheduler, 5, "api=3e6"})
-		var web []string
-		beside := 0
+		beside, inZone := 0, 0
 		for _, p := range l.bound(t, ns, 6) {
 			if p.Name == api.Name {
 				continue
 			}
-			web = append(web, p.Spec.NodeName)
 			if p.Spec.NodeName == api.Spec.NodeName {
 				beside++
 			}
+			if l.zoneOf(t, p) == l.zoneOf(t, api) {
+				inZone++
+			}
 		}
-		costs[scheduler] = l.trafficCost(t, links, api.Spec.NodeName, web)
-		if scheduler == "near" && beside != 3 {
-			t.Errorf("%d of the pods that talk to api are on its node, want the 3 for which there is room: %v", beside, web)
+		if near := scheduler == "near"; near != (beside == 3) || near != (inZone == 5) {
+			t.Errorf("%s put %d pods on the node of api, which has room for 3, and %d of 5 into its zone", scheduler, beside, inZone)
 		}
-	}
-	// Three of five pods are on the node, and two in another one of the zone: 2/5 of the bytes go 0.1 of the farthest.
-	if got := costs["near"]; math.Abs(got-0.04) > 1e-9 || costs[DefaultProfile] < 0.3 {
-		t.Errorf("the mean distances of a byte are %v, want 0.04 and, with the default profile, at least 0.3", costs)
 	}
 	ns := l.namespace(t, "invalid")
 	l.deploy(t, ns, deployment{"web", "near", 2, "api=fast"})
@@ -94,32 +86,11 @@ func (l *lab) deploy(t *testing.T, namespace string, x deployment) {
 	}
 }
 
-// trafficCost returns the objective traffic, as the simulator counts it, of pods on the nodes of web that each send as much
-// to a pod on another node.
-func (l *lab) trafficCost(t *testing.T, links cluster.Links, api string, web []string) float64 {
+func (l *lab) zoneOf(t *testing.T, p corev1.Pod) string {
 	t.Helper()
-	term, err := objective.Parse("traffic")
+	n, err := l.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := l.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var nodes []*cluster.Node
-	row := map[string]int32{}
-	for i := range list.Items {
-		row[list.Items[i].Name] = int32(len(nodes))
-		nodes = append(nodes, kube.Node(&list.Items[i]))
-	}
-	all := cluster.NewTraffic(cluster.NewNetwork(links, nodes))
-	for _, node := range web {
-		at, known := row[node]
-		if !known {
-			t.Fatal(fmt.Errorf("no node %s", node))
-		}
-		all.Place(at, []cluster.Peer{{Row: row[api], Pods: 1, Rate: 1}})
-	}
-	nodes[0].Traffic = all
-	return term.Cost(nodes)
+	return n.Labels[corev1.LabelTopologyZone]
 }
