@@ -26,19 +26,19 @@ func handlers() map[string]workers.Handler {
 
 // elsewhere returns who plays the job's rollouts by --workers, until end is called; nil for this process.
 func elsewhere(c *ucli.Context, job learn.Job) (e run.Elsewhere, end func(), err error) {
-	crew, err := work.Enlist(c, tells(c))
-	if err != nil || crew == nil {
+	pool, err := work.Enlist(c, tells(c))
+	if err != nil || pool == nil {
 		return nil, func() {}, err
 	}
 	if _, rolls := job.Chosen().(rollouts.Config); !rolls {
-		crew.Close()
+		pool.Close()
 		return nil, nil, exit.New(exit.Usage, fmt.Errorf("--workers: they play rollouts, and this run learns by %s", job.Chosen().Name()),
 			"leave it out")
 	}
 	// When the command is told to end, the round may end before, so that its state is saved.
-	ctx, cancel := context.WithCancelCause(crew.Context)
+	ctx, cancel := context.WithCancelCause(pool.Context)
 	context.AfterFunc(c.Context, func() { time.AfterFunc(grace, func() { cancel(context.Cause(c.Context)) }) })
-	return &remote.Rollouts{Context: ctx, Queue: crew.Queue, Waiting: crew.Waiting}, crew.Close, nil
+	return &remote.Rollouts{Context: ctx, Queue: pool.Queue, Waiting: pool.Waiting}, pool.Close, nil
 }
 
 const grace = 20 * time.Second

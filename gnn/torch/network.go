@@ -154,7 +154,7 @@ func (p *pass) input(l checkpoint.Layer, t checkpoint.Term) (x *Tensor, at check
 	return x, at
 }
 
-// asCluster returns the kind whose rows stand for those of a kind: the pod has a row for each graph, as the cluster has.
+// asCluster replaces Pod by Cluster, since both have one row for each graph, and returns other kinds unchanged.
 func asCluster(of checkpoint.Kind) checkpoint.Kind {
 	if of == checkpoint.Pod {
 		return checkpoint.Cluster

@@ -13,7 +13,7 @@ import (
 // A worker keeps what its units need, and of the rest what it used last.
 func TestShelf(t *testing.T) {
 	fetched := 0
-	s := shelf{dir: t.TempDir(), used: map[string]int{}, get: func(_ context.Context, name string) ([]byte, error) {
+	s := fileCache{dir: t.TempDir(), used: map[string]int{}, get: func(_ context.Context, name string) ([]byte, error) {
 		if name == "lost" {
 			return nil, os.ErrNotExist
 		}

@@ -31,7 +31,7 @@ type Worker struct {
 	Idle    time.Duration // without a unit, after which Run ends; 0: never
 	Log     zerolog.Logger
 
-	shelf   shelf
+	files   fileCache
 	busy    atomic.Int32
 	ended   atomic.Int64 // when the last unit ended, in nanoseconds
 	refused atomic.Int64 // messages
@@ -50,7 +50,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return fmt.Errorf("folder for data: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	w.shelf = shelf{dir: dir, get: w.Queue.get, used: map[string]int{}}
+	w.files = fileCache{dir: dir, get: w.Queue.get, used: map[string]int{}}
 	measured.Register()
 	answering, err := micro.AddService(w.Queue.nc, micro.Config{
 		Name: service, Version: "1.0.0", Metadata: map[string]string{"build": w.Queue.build, "worker": w.Name, "slots": strconv.Itoa(w.Slots)},
@@ -94,7 +94,7 @@ const service = "gnnsched-worker"
 
 // slot computes one unit after another. It asks for one at a time: those that a client fetches ahead would wait for it.
 func (w *Worker) slot(ctx, hard context.Context) {
-	child := &child{command: slices.Concat(w.Command, []string{w.shelf.dir})}
+	child := &child{command: slices.Concat(w.Command, []string{w.files.dir})}
 	defer child.stop()
 	var queue jetstream.Consumer
 	for ctx.Err() == nil && !w.Queue.nc.IsClosed() {
@@ -181,10 +181,10 @@ func (w *Worker) hold(m jetstream.Msg) (stop func()) {
 
 // compute fetches the unit's data and lets the child compute it. A unit that ends its process three times has failed.
 func (w *Worker) compute(ctx context.Context, child *child, u Unit) ([]byte, error) {
-	if err := w.shelf.take(ctx, u.Blobs); err != nil {
+	if err := w.files.take(ctx, u.Blobs); err != nil {
 		return nil, fmt.Errorf("%w: data of the unit: %w", errAgain, err)
 	}
-	defer w.shelf.give(u.Blobs)
+	defer w.files.give(u.Blobs)
 	limited, cancel := context.WithTimeoutCause(ctx, w.Limit, fmt.Errorf("it took longer than %v", w.Limit))
 	defer cancel()
 	var crash error

@@ -55,7 +55,7 @@ func (b *blocked) Decided(d decision.Decision) {
 
 // A slow listener does not hold up Offer: decisions without room are dropped and counted, and the rest arrives in order.
 func TestQueueNeverWaits(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	const size = 3
 	l := &blocked{begun: make(chan struct{}, 100), release: make(chan struct{})}
 	dropped := 0
@@ -77,7 +77,7 @@ func TestQueueNeverWaits(t *testing.T) {
 
 // After Close nothing is delivered, and a second Close returns.
 func TestQueueAfterClose(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var heard []uint64
 	dropped := 0
 	q := decision.NewQueue(listenerFunc(func(d decision.Decision) { heard = append(heard, d.Number) }), 3,

@@ -24,7 +24,7 @@ import (
 
 // Look lists the nodes, pods, namespaces, budgets and devices of a cluster once. Without the right to see devices, pods with claims stay.
 func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.Source, error) {
-	seen := &sight{}
+	seen := &collector{}
 	f := observe.NewFollower(observe.Config{Out: seen, Now: func() int64 { return now.UnixMilli() }})
 	all := metav1.ListOptions{}
 	claims, unknown := c.ResourceV1().ResourceClaims("").List(ctx, all) // before the pods: a claim whose pod is gone is free
@@ -94,20 +94,20 @@ func pointers[T any](all []T) []*T {
 	return out
 }
 
-// sight holds the rows, each of which comes once. It implements observe.Sink.
-type sight struct{ replay.Source }
+// collector holds the rows, each of which comes once. It implements observe.Sink.
+type collector struct{ replay.Source }
 
 // Pod implements observe.Sink.
-func (s *sight) Pod(p record.Pod) { s.Pods = append(s.Pods, p) }
+func (s *collector) Pod(p record.Pod) { s.Pods = append(s.Pods, p) }
 
 // Node implements observe.Sink.
-func (s *sight) Node(n record.Node) { s.Nodes = append(s.Nodes, n) }
+func (s *collector) Node(n record.Node) { s.Nodes = append(s.Nodes, n) }
 
 // Object implements observe.Sink.
-func (s *sight) Object(o record.Object) { s.Objects = append(s.Objects, o) }
+func (s *collector) Object(o record.Object) { s.Objects = append(s.Objects, o) }
 
 // source returns the rows as the state at a time, or, if the API server's clock is ahead, at the time of the newest row.
-func (s *sight) source(at int64) replay.Source {
+func (s *collector) source(at int64) replay.Source {
 	slices.SortFunc(s.Pods, func(a, b record.Pod) int {
 		return cmp.Or(cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.UID, b.UID))
 	})

@@ -81,7 +81,7 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 	return errors.Join(errs...)
 }
 
-// hold keeps a node for one more pod of an owner than before, or for as many as h says if it is the first.
+// hold adds h to a node's reservations. If its owner has a reservation there, that grows by one pod.
 func (n *nodes) hold(ctx context.Context, name string, h nodereservation.Hold) error {
 	list := slices.Clone(n.held[name])
 	if i := slices.IndexFunc(list, func(x nodereservation.Hold) bool { return x.Owner == h.Owner }); i >= 0 {

@@ -8,8 +8,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// manner says how to empty nodes.
-type manner struct {
+// strategy says how to empty nodes.
+type strategy struct {
 	set    []int32
 	order  []int32
 	chains bool // pods of nodes that stay in use may make room for others
@@ -19,7 +19,7 @@ type manner struct {
 // attempt empties a set of nodes together, and then others one after another. A node is emptied whole or left as it is.
 type attempt struct {
 	*emptying
-	manner
+	strategy
 	given    *attempt         // whose steps come first
 	loose    bool             // the rules are not asked whether a node takes a pod
 	explains bool             // why needs all reasons

@@ -96,16 +96,16 @@ func Order(all []cluster.Move, home []int32) (out []Step) {
 	return out
 }
 
-func (e *emptying) attempt(m manner) *attempt {
+func (e *emptying) attempt(m strategy) *attempt {
 	n := len(e.nodes)
 	return &attempt{
-		emptying: e, manner: m, barred: make([]bool, n), takes: make([]bool, n), moved: make([]bool, len(e.all)), why: map[int32]string{},
+		emptying: e, strategy: m, barred: make([]bool, n), takes: make([]bool, n), moved: make([]bool, len(e.all)), why: map[int32]string{},
 	}
 }
 
 // try empties the nodes of a set together, and then others in an order. It reports whether that is better than all before. For a set,
 // requests alone say at first where there is room, and the rules are asked at the end: most sets have no room.
-func (e *emptying) try(m manner) bool {
+func (e *emptying) try(m strategy) bool {
 	for _, loose := range []bool{true, false} {
 		if loose && m.set == nil {
 			continue
@@ -130,7 +130,7 @@ func (e *emptying) try(m manner) bool {
 // explained makes an attempt again, and notes all reasons.
 func (e *emptying) explained(x *attempt) *attempt {
 	e.stop = never
-	y := e.attempt(manner{order: x.order[:x.tried], chains: x.chains})
+	y := e.attempt(strategy{order: x.order[:x.tried], chains: x.chains})
 	if y.explains = true; x.set != nil {
 		y.given, y.chains, y.order = x, false, x.order
 	}
@@ -201,7 +201,7 @@ func (e *emptying) greedy(share float64) {
 			return
 		}
 		e.progress(share * float64(i) / float64(tries))
-		e.try(manner{order: e.sorted(orders[i%len(orders)]), chains: i >= len(orders)})
+		e.try(strategy{order: e.sorted(orders[i%len(orders)]), chains: i >= len(orders)})
 	}
 }
 
@@ -213,14 +213,14 @@ const patience = 200_000
 func (Local) empty(e *emptying) {
 	e.greedy(0.2)
 	for i := range 2 * (len(orders) + 1) {
-		m := manner{order: e.sorted(append(orders, smallest)[i/2]), chains: e.limits.Chains, even: i%2 == 1}
+		m := strategy{order: e.sorted(append(orders, smallest)[i/2]), chains: e.limits.Chains, even: i%2 == 1}
 		rows := slices.DeleteFunc(slices.Clone(m.order), func(row int32) bool { return e.weights[row] == nil })
 		for more := true; more && !e.stop() && len(e.best.freed) < e.bound; {
 			m.set = rows[:min(len(e.best.freed)+1, len(rows))]
 			more = e.possible(m.set) && e.try(m)
 		}
 	}
-	draw, m := rand.New(rand.NewPCG(1, 1)), manner{order: e.sorted(smallest), chains: e.limits.Chains}
+	draw, m := rand.New(rand.NewPCG(1, 1)), strategy{order: e.sorted(smallest), chains: e.limits.Chains}
 	tries := min(patience/max(len(e.all), 1), 200)
 	for idle := 0; idle < tries && !e.stop(); idle++ {
 		e.progress(0.2 + 0.8*float64(idle)/float64(tries))

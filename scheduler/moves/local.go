@@ -8,9 +8,8 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// Local finds steps of several moves too, some of which raise the cost for themselves: pods that leave one node together, and a pod that
-// takes the place of another, which goes to a third node or to that of the first (an ejection chain, and a swap). The best step is the one
-// that lowers the cost most for each of its moves.
+// Local also finds steps of several moves, where a single move may raise the cost: draining a node, swapping two pods, and ejection chains,
+// where a pod takes the place of another, which goes to a third node. The best step lowers the cost most per move.
 type Local struct{}
 
 const (

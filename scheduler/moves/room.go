@@ -11,7 +11,7 @@ func Room(s *State, pod int, l Limits, progress func(done float64)) (steps []Ste
 	row, reasons = nowhere, map[string]int{}
 	for k := range int32(len(s.nodes)) {
 		progress(float64(k) / float64(len(s.nodes)))
-		x := e.attempt(manner{})
+		x := e.attempt(strategy{})
 		x.barred[k] = true
 		if why := x.clear(k, int32(pod)); why != "" {
 			reasons[why]++

@@ -21,9 +21,9 @@ import (
 
 // demandTracker determines the typical pods of a profile's workload, which deciders for GPUs need to
 // measure fragmentation. It reads them from a file, or begins with those of the network's training and
-// counts pods: heuristics go by those that arrive, networks by those that run. Where pods leave, the two differ: rare
-// pods that run for long hold more of the GPUs than they are of the arrivals. Neither the file nor the training says which taints pods
-// tolerate. The pods that arrive do: a shape of which some have arrived has their tolerations, another shape those of all.
+// counts pods. For heuristics it counts arriving pods, for networks running pods: rare pods that run for long use more GPUs
+// than their share of the arrivals. Tolerations come from the pods that arrive, since neither the file nor the training has them. A shape
+// without arrivals gets the tolerations of all arrivals.
 type demandTracker struct {
 	profile string
 	view    *dra.View              // of what claims use

@@ -33,7 +33,7 @@ type learnedScore struct {
 	learns      bool // the decider scores only the nodes that the preferences leave
 
 	mu sync.Mutex // scheduling cycles come one at a time; this keeps it so
-	sight
+	clusterView
 	raw        []float32            // reused
 	scored     uint64               // pods whose nodes were scored
 	asked      *dra.Ask             // with which the last one's were
@@ -71,8 +71,8 @@ func newLearnedScore(ctx context.Context, args Args, h fwk.Handle, reserved *res
 	}
 	p := &learnedScore{
 		profile: profile, upstream: up, metrics: metricsOf(profile), observer: nobody{},
-		sight:      sight{handle: h, ledger: dra.LedgerOf(ctx, h), mirror: mirror{reserved: reserved}},
-		complained: map[string]time.Time{},
+		clusterView: clusterView{handle: h, ledger: dra.LedgerOf(ctx, h), mirror: mirror{reserved: reserved}},
+		complained:  map[string]time.Time{},
 	}
 	if p.usage, err = usage.Start(ctx, args.Usage, h, logger(ctx)); err != nil {
 		return nil, err

@@ -53,8 +53,8 @@ type scoring struct {
 	group    canary.Group // of the pod; empty without a canary
 }
 
-// sight keeps what decisions see of the cluster. Not safe for concurrent use.
-type sight struct {
+// clusterView keeps what decisions see of the cluster. Not safe for concurrent use.
+type clusterView struct {
 	handle  fwk.Handle
 	ledger  *dra.Ledger
 	demand  *demandTracker
@@ -65,7 +65,7 @@ type sight struct {
 }
 
 // see makes the view of a decision: the pod and all nodes as plain values, with their measured usage and traffic.
-func (p *sight) see(ctx context.Context, s *scoring) error {
+func (p *clusterView) see(ctx context.Context, s *scoring) error {
 	pod := convertPod(s.pod)
 	s.view = view{pod: &pod, manifest: s.pod, began: time.Now(), claims: dra.Asked(s.state)}
 	if err := p.look(ctx, &s.view, s.state.IsPodGroupSchedulingCycle()); err != nil {
@@ -78,7 +78,7 @@ func (p *sight) see(ctx context.Context, s *scoring) error {
 }
 
 // look brings the mirror up to date for the claims of a view. trying says that kube-scheduler may be trying a group of pods.
-func (p *sight) look(ctx context.Context, v *view, trying bool) error {
+func (p *clusterView) look(ctx context.Context, v *view, trying bool) error {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return fmt.Errorf("read the snapshot: %w", err)
@@ -94,7 +94,7 @@ func (p *sight) look(ctx context.Context, v *view, trying bool) error {
 }
 
 // count adds the typical pods to a view if a decider needs them. arrives says that the pod counts for them.
-func (p *sight) count(v *view, by decider, arrives bool) {
+func (p *clusterView) count(v *view, by decider, arrives bool) {
 	if by.typicalPods() == noPods {
 		return
 	}
@@ -107,13 +107,13 @@ func (p *sight) count(v *view, by decider, arrives bool) {
 }
 
 // attach gives the mirror's nodes and the pod, of which plain is the copy, their measured usage and their traffic.
-func (p *sight) attach(pod *v1.Pod, plain *cluster.Pod) {
+func (p *clusterView) attach(pod *v1.Pod, plain *cluster.Pod) {
 	p.usage.Attach(&p.mirror.snapshot, p.mirror.infos, pod, plain)
 	p.traffic.Attach(&p.mirror.snapshot, p.mirror.infos, pod)
 }
 
 // forget drops what is kept between decisions, by the decider too, so that the next one starts afresh.
-func (p *sight) forget(by decider) {
+func (p *clusterView) forget(by decider) {
 	by.forget()
 	p.mirror = mirror{reserved: p.mirror.reserved}
 	p.traffic.Forget()

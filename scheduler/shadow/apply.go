@@ -220,15 +220,15 @@ func (w *Watcher) compare(ctx context.Context, p *v1.Pod) error {
 	return nil
 }
 
-// kept is the number of failures that a report names.
-const kept = 20
+// maxFailures is the number of failures that a report names.
+const maxFailures = 20
 
 func (w *Watcher) fail(p *v1.Pod, j judgement) {
 	w.failures = append(w.failures, Failure{
 		Pod: advise.Shorten(p.Namespace+"/"+p.Name, maxText), Theirs: advise.Shorten(p.Spec.NodeName, maxText),
 		What: j.outcome, Node: advise.Shorten(j.Node, maxText), Why: advise.Shorten(j.why, maxText),
 	})
-	if len(w.failures) > kept {
+	if len(w.failures) > maxFailures {
 		w.failures = w.failures[1:]
 	}
 }

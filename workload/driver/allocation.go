@@ -28,7 +28,7 @@ func (g GPUSummary) AllocationAtFull() float64 {
 	return cluster.Fraction(g.AllocatedAtFull, g.Capacity)
 }
 
-// Add adds a Deployment that arrived after those before, of whose pods so many have a node.
+// Add adds the next Deployment to arrive. bound is the number of its pods that have a node.
 func (s *GPUSummary) Add(d workload.Deployment, bound int) {
 	each := d.Shape.Requests.TotalGPUMilli()
 	s.Asked += each * int64(d.Replicas)

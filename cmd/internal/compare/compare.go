@@ -102,12 +102,12 @@ func run(c *ucli.Context) error {
 // result plays the profiles, on workers if there are some.
 func (p *player) result(c *ucli.Context) (r result, err error) {
 	ctx := c.Context
-	if p.crew, err = work.Enlist(c, p.bar.Note); err != nil {
+	if p.pool, err = work.Enlist(c, p.bar.Note); err != nil {
 		return r, err
 	}
-	if p.crew != nil {
-		defer p.crew.Close()
-		ctx = p.crew.Until(ctx)
+	if p.pool != nil {
+		defer p.pool.Close()
+		ctx = p.pool.Until(ctx)
 		if err := p.away(ctx, c); err != nil {
 			return r, err
 		}
@@ -155,8 +155,8 @@ type player struct {
 	chosen  []server.Profile // the present one first
 	config  replay.Config
 	journal *journal               // nil without --html
-	crew    *work.Crew             // nil: all is played here
-	played  map[turn]replay.Course // by the crew
+	pool    *work.Pool             // nil: all is played here
+	played  map[turn]replay.Course // by the pool
 	bar     *cli.Bar
 	log     zerolog.Logger
 	seeds   []uint64

@@ -46,13 +46,13 @@ type turn struct {
 func (p *player) away(ctx context.Context, c *ucli.Context) error {
 	t := task{Window: recording.Window(c), Objective: p.config.Objective.(objective.Mix), Prices: p.config.Prices}
 	var err error
-	if t.Record, err = remote.SendFile(ctx, p.crew.Queue, c.Args().First()); err != nil {
+	if t.Record, err = remote.SendFile(ctx, p.pool.Queue, c.Args().First()); err != nil {
 		return fmt.Errorf("send the record: %w", err)
 	}
 	var units []workers.Unit
 	var turns []turn
 	for i, profile := range p.chosen {
-		if err := t.give(ctx, p.crew.Queue, profile); err != nil {
+		if err := t.give(ctx, p.pool.Queue, profile); err != nil {
 			return fmt.Errorf("%s: %w", profile.SchedulerName, err)
 		}
 		for _, t.Seed = range p.seeds {
@@ -67,12 +67,12 @@ func (p *player) away(ctx context.Context, c *ucli.Context) error {
 		}
 	}
 	p.played = map[turn]replay.Course{}
-	return p.crew.Queue.Run(ctx, units, p.crew.Waiting, func(i int, r workers.Result) error {
+	return p.pool.Queue.Run(ctx, units, p.pool.Waiting, func(i int, r workers.Result) error {
 		var course replay.Course
 		if err := remote.Decode(r.Data, &course); err != nil {
 			return fmt.Errorf("course of %s: %w", units[i].About, err)
 		}
-		p.crew.Result(r)
+		p.pool.Result(r)
 		p.played[turns[i]] = course
 		p.done++
 		p.show(units[i].About, 0, units[i].About)

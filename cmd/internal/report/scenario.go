@@ -10,7 +10,7 @@ import (
 	"gnnsched/scheduler/eval"
 )
 
-// mostSpread is the number of metrics whose distributions, and of those whose differences are drawn.
+// mostSpread is the largest number of distribution plots, and of difference plots.
 const mostSpread = 4
 
 // scenario returns the section of a scenario.

@@ -240,11 +240,11 @@ func preferFlag(c *ucli.Context, scenarios []eval.Scenario) error {
 func (e evaluation) compare(c *ucli.Context) ([]*eval.Comparison, error) {
 	view := cli.StderrBar(c.App.ErrWriter)
 	defer view.Close()
-	crew, err := work.Begin(c, view)
+	pool, err := work.Begin(c, view)
 	if err != nil {
 		return nil, err
 	}
-	defer crew.Close()
+	defer pool.Close()
 	var out []*eval.Comparison
 	for i, s := range e.scenarios {
 		contenders, watching := e.contenders, (*eval.Watching)(nil)

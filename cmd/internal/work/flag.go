@@ -42,51 +42,51 @@ const FlagNames = "workers approximate queue tls-cert-file tls-private-key-file 
 const auto = "auto"
 
 // Begin lets the command's context play episodes where --workers says, until the workers are closed. bar tells of them; nil for auto.
-func Begin(c *ucli.Context, bar *cli.Bar) (*Crew, error) {
-	crew, err := Enlist(c, bar.Note)
-	if err == nil && crew != nil {
-		c.Context = eval.Within(crew.Until(c.Context), &remote.Players{Queue: crew.Queue, Waiting: crew.Waiting, Played: crew.Result})
+func Begin(c *ucli.Context, bar *cli.Bar) (*Pool, error) {
+	pool, err := Enlist(c, bar.Note)
+	if err == nil && pool != nil {
+		c.Context = eval.Within(pool.Until(c.Context), &remote.Players{Queue: pool.Queue, Waiting: pool.Waiting, Played: pool.Result})
 	}
-	return crew, err
+	return pool, err
 }
 
 // Enlist starts the processes of --workers, or connects to its queue. It returns nil for auto. note is told who works and who is slow, when
 // that changes, one call at a time.
-func Enlist(c *ucli.Context, note func(text string)) (*Crew, error) {
+func Enlist(c *ucli.Context, note func(text string)) (*Pool, error) {
 	text := c.String("workers")
 	if text == auto || text == "" {
 		return nil, nil
 	}
-	crew := &Crew{
+	pool := &Pool{
 		note: note, took: map[string]time.Duration{}, played: map[string]int{},
 		asks: rate.Sometimes{Interval: 5 * time.Second},
 	}
-	crew.ask = func() (string, error) { return present(crew.Queue) }
+	pool.ask = func() (string, error) { return present(pool.Queue) }
 	n, err := strconv.Atoi(text)
 	switch {
 	case err != nil:
-		crew.Queue, err = queueOf(c, text)
-		crew.Context, crew.close = context.WithoutCancel(c.Context), crew.Queue.Close
+		pool.Queue, err = queueOf(c, text)
+		pool.Context, pool.close = context.WithoutCancel(c.Context), pool.Queue.Close
 	case n < 1 || n > 1000:
 		err = exit.Usagef("--workers %d: choose 1 to 1000 processes, auto, or the URL of a queue", n)
 	default:
-		err = crew.start(c, n)
+		err = pool.start(c, n)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return crew, nil
+	return pool, nil
 }
 
 // Until returns a context that ends with the workers, or with another.
-func (c *Crew) Until(other context.Context) context.Context {
+func (c *Pool) Until(other context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(other)
 	context.AfterFunc(c.Context, func() { cancel(context.Cause(c.Context)) })
 	return ctx
 }
 
 // start starts n processes of this machine, over a queue that nobody else sees.
-func (c *Crew) start(command *ucli.Context, n int) error {
+func (c *Pool) start(command *ucli.Context, n int) error {
 	server, err := serve(command, "")
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ func (c *Crew) start(command *ucli.Context, n int) error {
 	return nil
 }
 
-// Crew are the workers of --workers. It counts what each of them played.
-type Crew struct {
+// Pool are the workers of --workers. It counts what each of them played.
+type Pool struct {
 	Queue   *workers.Queue
 	Context context.Context // ends when they do; not with the command's
 	close   func()
@@ -196,7 +196,7 @@ func number(n int, of string) string {
 }
 
 // Close ends the workers that Enlist started. There may be none.
-func (c *Crew) Close() {
+func (c *Pool) Close() {
 	if c != nil {
 		c.mu.Lock()
 		c.note = nil
@@ -206,12 +206,12 @@ func (c *Crew) Close() {
 }
 
 // mean returns how long a worker takes for a result.
-func (c *Crew) mean(worker string) time.Duration {
+func (c *Pool) mean(worker string) time.Duration {
 	return c.took[worker] / time.Duration(c.played[worker])
 }
 
 // Waiting asks who works, unless it did within the last five seconds. It does not wait for the answer.
-func (c *Crew) Waiting() {
+func (c *Pool) Waiting() {
 	c.asks.Do(func() {
 		go func() {
 			text, err := c.ask()
@@ -224,7 +224,7 @@ func (c *Crew) Waiting() {
 }
 
 // tell sets a part of the note.
-func (c *Crew) tell(part *string, text string) {
+func (c *Pool) tell(part *string, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	*part = text
@@ -235,7 +235,7 @@ func (c *Crew) tell(part *string, text string) {
 }
 
 // Result counts an episode, and names a worker that takes half as long again as all do.
-func (c *Crew) Result(r workers.Result) {
+func (c *Pool) Result(r workers.Result) {
 	c.Waiting()
 	c.took[r.Worker] += r.Took
 	c.played[r.Worker]++

@@ -20,7 +20,7 @@ func TestBarOfWorkers(t *testing.T) {
 		var said strings.Builder
 		asked, answer := 0, make(chan error)
 		bar := cli.NewBar(nil, false, zerolog.New(&said))
-		c := &Crew{
+		c := &Pool{
 			close: func() {}, note: bar.Note,
 			took: map[string]time.Duration{}, played: map[string]int{}, asks: rate.Sometimes{Interval: 5 * time.Second},
 			ask: func() (string, error) { asked++; return "2 workers with 8 slots", <-answer },

@@ -122,8 +122,8 @@ type Player struct {
 	envs    map[string]*run.Environment // by world and number
 }
 
-// kept is how many environments a Player keeps.
-const kept = 64
+// maxEnvironments is how many environments a Player keeps.
+const maxEnvironments = 64
 
 // Play is a workers.Handler.
 func (p *Player) Play(_ context.Context, data []byte, blob func(string) (string, error)) ([]byte, error) {
@@ -187,7 +187,7 @@ func (p *Player) environment(t task, blob world.Blob) (env *run.Environment, err
 		}
 		return err
 	})
-	if p.envs == nil || len(p.envs) >= kept {
+	if p.envs == nil || len(p.envs) >= maxEnvironments {
 		p.envs = map[string]*run.Environment{}
 	}
 	if err == nil {

@@ -117,8 +117,8 @@ func (a *Ask) alternatives(ctx context.Context, n *Node, on cluster.DeviceSet) (
 	return from
 }
 
-// levels returns the values of the attributes that say where the cards are, by card: first those that must be equal, then those of the
-// topology for k cards.
+// levels returns, for each attribute of the cards' location, its value for each card. The attributes in must come first, then the
+// topology's levels for k cards.
 func (s *shape) levels(must []string, k int) (out [][]string) {
 	for _, name := range must {
 		out = append(out, s.Values(name))

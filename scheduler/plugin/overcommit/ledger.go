@@ -166,8 +166,8 @@ func (l *ledger) count(h *holder) {
 	}
 }
 
-// short returns a resource of which sum is more than the node has, and of which asked has any; "" if there is none. A resource that
-// the node does not list has no limit here: ResourceClaims may serve it.
+// short returns a resource in asked whose sum exceeds the node's allocatable amount, or "". Resources that the node does not list
+// have no limit, since ResourceClaims may serve them.
 func (l *ledger) short(node string, sum, asked amounts) v1.ResourceName {
 	n, err := l.nodes.Get(node)
 	if err != nil {

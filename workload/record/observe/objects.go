@@ -255,8 +255,8 @@ type pointer[T any] interface {
 	runtime.Object
 }
 
-// reader returns how objects of one kind are read, whose fields are the same in some versions. An object of a list without a version
-// has none.
+// reader returns a function that decodes an object of one kind and passes it to put. versions are the API versions with the fields that
+// are read. An object without a version, as in some lists, is accepted.
 func reader[T any, P pointer[T]](put func(*Objects, P) error, versions ...string) func(*Objects, json.RawMessage, string) (int64, error) {
 	return func(o *Objects, raw json.RawMessage, version string) (int64, error) {
 		x := P(new(T))

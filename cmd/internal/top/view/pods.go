@@ -90,8 +90,8 @@ func podColumns(c *canvas, pods []state.ListedPod, ofNode bool) []column[state.L
 		column[state.ListedPod]{title: "SCHEDULER", extra: 4, cell: func(p *state.ListedPod) string { return p.Scheduler }})
 }
 
-// podScreen shows one pod: its figures, why it waits, why it got its node, and its events. Enter opens it from a list of pods, with
-// the newest decision about it, or from a decision, with that one.
+// podScreen shows one pod: its figures, why it waits, why it got its node, and its events. Enter on a list of pods opens it with the
+// newest decision about the pod, and Enter on a decision with that decision.
 type podScreen struct{ prose }
 
 func newPodScreen() *podScreen {

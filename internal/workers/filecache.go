@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// shelf keeps the data of units in a worker's folder, under their names.
-type shelf struct {
+// fileCache keeps the data of units in a worker's folder, under their names.
+type fileCache struct {
 	dir string
 	get func(ctx context.Context, name string) ([]byte, error)
 
@@ -22,7 +22,7 @@ type shelf struct {
 const spare = 256
 
 // take fetches data that are not there, and keeps all of them until give.
-func (s *shelf) take(ctx context.Context, names []string) error {
+func (s *fileCache) take(ctx context.Context, names []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, name := range names {
@@ -37,7 +37,7 @@ func (s *shelf) take(ctx context.Context, names []string) error {
 	return nil
 }
 
-func (s *shelf) fetch(ctx context.Context, name string) error {
+func (s *fileCache) fetch(ctx context.Context, name string) error {
 	path := filepath.Join(s.dir, name)
 	if _, err := os.Stat(path); err == nil {
 		return nil
@@ -53,13 +53,13 @@ func (s *shelf) fetch(ctx context.Context, name string) error {
 }
 
 // give says that a unit needs its data no more.
-func (s *shelf) give(names []string) {
+func (s *fileCache) give(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(names)
 }
 
-func (s *shelf) drop(names []string) {
+func (s *fileCache) drop(names []string) {
 	for _, name := range names {
 		if s.used[name]--; s.used[name] == 0 {
 			delete(s.used, name)
