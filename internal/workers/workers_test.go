@@ -433,38 +433,6 @@ func BenchmarkWorkers(b *testing.B) {
 	}
 }
 
-// BenchmarkQueue measures what the queue takes at most: units that take no time, and what each costs the server.
-func BenchmarkQueue(b *testing.B) {
-	const slots, each = 16, 2000
-	server, q := serveIn(b, Serving{Dir: b.TempDir()})
-	working(b, newWorker(q, slots))
-	play := func(n, round int) {
-		var units []Unit
-		for i := range n {
-			units = append(units, Unit{Kind: "sleep", Task: fmt.Appendf(nil, `{"D":0,"N":%d,"R":%d}`, i, round)})
-		}
-		if _, err := results(b.Context(), q, units); err != nil {
-			b.Fatal(err)
-		}
-	}
-	traffic := func() (messages, bytes int64) {
-		v, err := server.nats.Varz(nil)
-		fatal.If(b, err)
-		return v.InMsgs + v.OutMsgs, v.InBytes + v.OutBytes
-	}
-	play(slots, -1) // starts the children
-	messages, bytes := traffic()
-	b.ResetTimer()
-	for i := range b.N {
-		play(each, i)
-	}
-	n := float64(each * b.N)
-	after, sum := traffic()
-	b.ReportMetric(n/b.Elapsed().Seconds(), "units/s")
-	b.ReportMetric(float64(after-messages)/n, "messages/unit")
-	b.ReportMetric(float64(sum-bytes)/n, "bytes/unit")
-}
-
 // A unit whose data are gone is dropped: nobody waits for it, or its run sends the data and then the unit again.
 func TestDataAreGone(t *testing.T) {
 	_, q := serveIn(t, Serving{Dir: t.TempDir()})

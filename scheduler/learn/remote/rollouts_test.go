@@ -17,10 +17,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
-	world "gnnsched/scheduler/eval/remote"
 	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
@@ -34,32 +32,13 @@ func TestMain(m *testing.M) {
 	}
 	p := &Player{}
 	handlers := map[string]workers.Handler{RolloutsKind: p.Play}
-	if os.Getenv("REMOTE_TEST") == "waits" {
-		handlers[RolloutsKind] = p.wait
-	}
 	if err := workers.Child(context.Background(), os.Args[len(os.Args)-1], handlers, os.Stdin, os.Stdout); err != nil {
 		panic(err)
 	}
 }
 
-// wait takes a second for a decision, with what a worker does before rollouts: as many may do so as there are.
-func (p *Player) wait(_ context.Context, data []byte, blob func(string) (string, error)) ([]byte, error) {
-	begin := time.Now()
-	var t task
-	if err := json.Unmarshal(data, &t); err != nil {
-		return nil, err
-	}
-	if err := p.follow(t, blob); err != nil {
-		return nil, err
-	}
-	time.Sleep(time.Second - time.Since(begin))
-	return world.Encode(make([]float64, len(t.Tried)))
-}
-
 // on returns rollouts on n processes.
-func on(t testing.TB, n int) *Rollouts { return working(t, n, "child") }
-
-func working(t testing.TB, n int, how string) *Rollouts {
+func on(t testing.TB, n int) *Rollouts {
 	t.Helper()
 	server, err := workers.Serve(workers.Serving{Dir: t.TempDir()})
 	fatal.If(t, err)
@@ -68,7 +47,7 @@ func working(t testing.TB, n int, how string) *Rollouts {
 	fatal.If(t, err)
 	t.Cleanup(queue.Close)
 	path, _ := os.Executable()
-	child := []string{"env", "REMOTE_TEST=" + how, "GOMAXPROCS=1", path}
+	child := []string{"env", "REMOTE_TEST=child", "GOMAXPROCS=1", path}
 	w := workers.Worker{Queue: queue, Name: "w", Slots: n, Command: child, Limit: time.Minute, Log: zerolog.Nop()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -245,81 +224,4 @@ func FuzzCosts(f *testing.F) {
 			}
 		}
 	})
-}
-
-// BenchmarkRollouts measures rounds of gnn's job (16 decisions, 6 candidates, 150 placements): here on one processor, and on processes.
-// Efficiency is the rate for each process, relative to the rate here. The replay repeats an episode up to a decision; its figure is a
-// percentage of the rollouts' time. A worker that has the environment already repeats only the last few choices. This machine may have fewer
-// processors than workers, so workers also wait for a second in place of rollouts: the rest is the cost of the learner, the queue and new
-// weights. 64 workers have 64 environments.
-func BenchmarkRollouts(b *testing.B) {
-	const horizon, waitCost = 150, 0.3
-	round := func(b *testing.B, costs func(c *clusters, tried [][]int32)) float64 {
-		c := begin(b, "balance.yaml", 16, "gnn")
-		costs(c, c.play(b, 8, 6))
-		var took time.Duration
-		for b.Loop() {
-			tried := c.play(b, 8, 6)
-			begin := time.Now()
-			costs(c, tried)
-			took += time.Since(begin)
-		}
-		rate := float64(96*b.N) / took.Seconds()
-		b.ReportMetric(rate, "rollouts/s")
-		b.ReportMetric(1000*took.Seconds()/float64(b.N), "ms/round")
-		return rate
-	}
-	var one float64
-	b.Run("here", func(b *testing.B) {
-		var replay, play time.Duration
-		one = round(b, func(c *clusters, tried [][]int32) {
-			begin := time.Now()
-			c.here(b, tried, horizon)
-			play += time.Since(begin)
-		})
-		c := begin(b, "balance.yaml", 16, "gnn")
-		net, err := infer.New(c.nets[0])
-		fatal.If(b, err)
-		for range b.N {
-			r := c.Rollouts(c.play(b, 8, 6), horizon, waitCost)
-			for _, d := range r.Decisions {
-				env, err := run.NewReplay(r.Configs[d.Config], nil, r.Net.Manifest.Architecture)
-				fatal.If(b, err)
-				begin := time.Now()
-				fatal.If(b, env.Reach(d, net))
-				replay += time.Since(begin)
-			}
-		}
-		b.ReportMetric(100*replay.Seconds()/play.Seconds(), "%-replay")
-	})
-	for _, n := range []int{1, 2, 4} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			away := on(b, n)
-			rate := round(b, func(c *clusters, tried [][]int32) {
-				if _, err := away.Costs(c.Rollouts(tried, horizon, waitCost)); err != nil {
-					b.Fatal(err)
-				}
-			})
-			b.ReportMetric(100*rate/one/float64(n), "%-efficiency")
-		})
-	}
-	for _, n := range []int{1, 2, 4, 8, 64} {
-		b.Run(fmt.Sprint(n, "-waiting"), func(b *testing.B) {
-			away, envs := working(b, n, "waits"), max(16, n)
-			c := begin(b, "balance.yaml", envs, "gnn", "dqn")
-			var took time.Duration
-			for i := -1; i < b.N; i++ { // the first round starts the processes
-				tried, begin := c.play(b, 8, 6), time.Now()
-				if _, err := away.Costs(c.Rollouts(tried, horizon, waitCost)); err != nil {
-					b.Fatal(err)
-				}
-				if i >= 0 {
-					took += time.Since(begin)
-				}
-			}
-			rate := float64(envs*b.N) / took.Seconds()
-			b.ReportMetric(rate, "decisions/s")
-			b.ReportMetric(100*rate/float64(n), "%-efficiency")
-		})
-	}
 }

@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fatal"
-	"gnnsched/internal/fragmentation"
 )
 
 // busy returns a cluster of n nodes in three zones, each with about forty pods of five shapes.
@@ -91,51 +88,4 @@ func BenchmarkDecision(b *testing.B) {
 			})
 		}
 	}
-}
-
-// BenchmarkMixedDecision measures a decision of the shipped network for mixed clusters about a pod without GPUs, and one of the network
-// acdqn on the same cluster, turn by turn in one run. A tenth of the nodes has GPUs. Before each decision an ordinary node and one with
-// GPUs change.
-func BenchmarkMixedDecision(b *testing.B) {
-	const nodes, decisions = 1000, 20
-	s, rng := busy(nodes), rand.New(rand.NewPCG(2, 3))
-	drawGPUs := func(row int) {
-		n := s.Nodes[row]
-		n.GPUs, n.Allocatable.GPU, n.Version = make([]int64, 8), 8, cluster.NextVersion()
-		for i := range n.GPUs {
-			n.GPUs[i] = []int64{0, cluster.DeviceMilli / 2, cluster.DeviceMilli}[rng.IntN(3)]
-		}
-		n.Requested.MilliCPU = n.Allocatable.MilliCPU - 600 - rng.Int64N(8000) // CPU is scarce beside idle devices
-	}
-	candidates, out := make([]int32, nodes), make([]float32, nodes)
-	for i := range candidates {
-		if candidates[i] = int32(i); i%10 == 0 {
-			drawGPUs(i)
-		}
-	}
-	var policies [2]Policy
-	for i, name := range []string{"acdqn", "mixed"} {
-		c, err := checkpoint.Shipped(name)
-		fatal.If(b, err)
-		net, err := infer.New(c)
-		fatal.If(b, err)
-		policies[i] = New(name, net, fragmentation.NewTypical(gpuDemand))
-	}
-	fastest := [2]time.Duration{time.Hour, time.Hour}
-	for b.Loop() {
-		for i, p := range policies {
-			var took time.Duration
-			for j := range decisions {
-				drawGPUs(10 * rng.IntN(nodes/10))
-				s.Nodes[10*rng.IntN(nodes/10)+1].Version = cluster.NextVersion()
-				began := time.Now()
-				fatal.If(b, p.Score(s, shape(j%5), candidates, out))
-				took += time.Since(began)
-			}
-			fastest[i] = min(fastest[i], took)
-		}
-	}
-	b.ReportMetric(float64(fastest[0].Nanoseconds())/1000/decisions, "µs-acdqn/op")
-	b.ReportMetric(float64(fastest[1].Nanoseconds())/1000/decisions, "µs-mixed/op")
-	b.ReportMetric(float64(fastest[1])/float64(fastest[0]), "ratio")
 }
