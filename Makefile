@@ -81,7 +81,7 @@ trainer: toolchain ## Build gnntrain, the only program that links libtorch
 	@echo "building bin/gnntrain (minutes the first time: it compiles gotch)"
 	@$(TORCHENV) go build $(TORCHTAGS) -ldflags "-X main.commit=$(COMMIT)" -o bin/gnntrain ./cmd/gnntrain
 
-NETWORKS := gnn dqn acgnn acdqn acgnn-pack acgnn-zones acdqn-zones acdqn-usage acdqn-energy gnn-traffic wishes mixed gpu-mig
+NETWORKS := gnn dqn acgnn acdqn acdqn-energy gnn-traffic mixed
 JOBS     ?= 2
 SEEDS    ?= 1 2 3
 
@@ -92,7 +92,8 @@ train: trainer ## Train the shipped networks again, from each of SEEDS (1 2 3), 
 # The pod lists that the networks learn from. The evaluation plays the same lists, with other arrivals (seeds) and in other mixes, so none
 # is kept apart from training. docs/results/gpu.md says how networks do on a list that they did not learn from.
 GPU_FAMILY   := cpu100 default gpushare40 gpuspec10 multigpu20
-GPU_NETWORKS := gpu-gnn gpu-acgnn gpu-dqn gpu-linear
+GPU_LISTS     = --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv")
+GPU_NETWORKS := gpu-gnn
 
 .PHONY: train-gpu
 train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on the openb trace in OPENB=DIR
@@ -102,15 +103,18 @@ train-gpu: trainer ## Train the networks for GPU clusters again, likewise, on th
 .PHONY: typical-pods
 typical-pods: trainer ## Write the typical pods of the shipped networks for GPU clusters again, from the openb trace in OPENB=DIR
 	@test -n "$(OPENB)" || { echo "name the folder with the openb trace: make typical-pods OPENB=DIR; docs/results/gpu.md says where to get it" >&2; exit 2; }
-	@for n in $(GPU_NETWORKS); do bin/gnntrain gpu --data "$(OPENB)" $(foreach w,$(GPU_FAMILY),--pods "$(OPENB)/openb_pod_list_$(w).csv") \
+	@for n in $(GPU_NETWORKS); do bin/gnntrain gpu $(GPU_LISTS) \
 		--typical-only --out gnn/checkpoint/shipped/$$n.safetensors || exit 1; done
 
 .PHONY: ablation
-ablation: trainer ## Train the four variants without a rule to begin with into .cache/ablation; gnnsched eval --checkpoint compares them
+ablation: trainer ## Train the four variants without a rule to begin with into .cache/ablation, with OPENB=DIR those for GPUs that are not shipped; gnnsched eval --checkpoint compares them
 	@mkdir -p .cache/ablation
 	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
 		bin/gnntrain --variant {} --config scheduler/learn/runs/balance.yaml --residual= --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
+	@test -z '$(OPENB)' || printf '%s\n' 'gpu-dqn --encoder mlp' 'gpu-linear --encoder linear' 'gpu-acgnn --head actor-critic --iterations 45' | \
+		xargs -P $(JOBS) -L 1 sh -c 'n=$$0; echo "training $$n: logs/$$n/train.log"; mkdir -p logs/$$n; \
+		bin/gnntrain gpu $(GPU_LISTS) "$$@" --out .cache/ablation/$$n.safetensors --events logs/$$n --log-scrolling >logs/$$n/train.log 2>&1 && tail -n 1 logs/$$n/train.log'
 
 .PHONY: results
 results: build results-usage ## Evaluate the shipped networks and write docs/results: its data, tables and plots (an hour)

@@ -49,8 +49,8 @@ cpu() {
 	balance() { play cpu.csv scenarios meanCost,unscheduled,meanNodesInUse,zoneStd 'make results' "$@"; }
 	balance "$seeds" 101 --scenario aaml --policies $all
 	balance "$seeds" 101 --scenario 'hetero*' --policies $all,$rules
-	balance "$seeds" 101 --scenario pack --policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,greedy:pack,linear-pack,acgnn-pack
-	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones,acdqn-zones,acgnn-zones
+	balance "$seeds" 101 --scenario pack --policies kube-scheduler,most-allocated,requested-to-capacity-ratio,best-fit,dot-product,greedy:pack,linear-pack
+	balance "$seeds" 101 --scenario zonal --policies kube-scheduler,best-fit,greedy:pack=0.5+zones,linear-pack,linear-zones
 	for s in small8 lossy bursty diurnal heavytail foreign tiny; do balance "$seeds" 101 --scenario $s --policies $all; done
 	balance "$few" 101 --scenario large500 --policies $all
 	balance "$few" 101 --scenario large1000 --policies kube-scheduler,greedy-balance,linear,gnn,dqn
@@ -71,20 +71,18 @@ cpu() {
 	for s in hetero70 hetero95 foreign jobs; do
 		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario $s --policies linear,greedy-balance $(runs rule gnn dqn acgnn acdqn)
 	done
-	[ -z "$(runs acgnn-zones acdqn-zones)" ] ||
-		play cpu.csv runs meanCost 'make train && make results' "$seeds" 101 --scenario zonal --policies linear-zones $(runs acgnn-zones acdqn-zones)
 }
 usage() {
 	local seeds=${SEEDS:-20} published=target-load-packing,load-variation-risk-balancing,koordinator-load-aware,crane-dynamic s w load files
 	local sixty=$((3 * seeds)) by='make results-usage' features
 	for s in blind harvest apps; do for load in 50 65 80 95; do
 		bin/gnnsched eval --print-scenario $s | sed "s/^name: .*/name: $s-$load/; s/^load: .*/load: 0.$load/" >"$tmp/$s-$load.yaml"
-		play usage.csv scenarios meanCost,throttledPart "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage,acdqn-usage
+		play usage.csv scenarios meanCost,throttledPart "$by" "$seeds" 2001 --scenario "$tmp/$s-$load.yaml" --policies kube-scheduler,best-fit,$published,linear-usage
 	done; done
 	for s in blind harvest; do
 		tune throttled-$s --scenario $s --objective throttled --generations 16 --population 24 --episodes 12
 		tune throttled-$s-from --scenario $s --objective throttled --from linear-usage --generations 10 --spread 0.3 --population 24 --episodes 20
-		play usage.csv throttled throttledPart,batchSlowdown "$by" $sixty 2001 --scenario $s --policies acdqn-usage,kube-scheduler,best-fit,$published,linear,linear-usage \
+		play usage.csv throttled throttledPart,batchSlowdown "$by" $sixty 2001 --scenario $s --policies kube-scheduler,best-fit,$published,linear,linear-usage \
 			--checkpoint linear-throttled=$tuned/throttled-$s.json --checkpoint linear-throttled-from=$tuned/throttled-$s-from.json
 	done
 	bin/gnnsched eval --print-scenario energy | sed 's/^name: .*/name: energy-awake/; s/of which 20 may sleep/none of which may sleep/; s/, sleep: 1//' >"$tmp/energy-awake.yaml"
@@ -97,7 +95,7 @@ usage() {
 	for s in energy "$tmp/energy-awake.yaml"; do
 		files=()
 		for w in 5 10 20 80; do files+=(--checkpoint linear-$w="$tuned/$(basename $s .yaml)-$w.json"); done
-		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,wishes:balance,wishes:balance=0.75+energy=0.625,wishes:balance=0.5+energy=1.25,wishes:balance=0.25+energy=1.875,wishes:energy,acdqn-energy "${files[@]}"
+		play usage.csv energy joulesOfWork,throttledPart "$by" "$seeds" 2001 --scenario $s --policies round-robin,kube-scheduler,best-fit,most-allocated,peaks,greedy:energy,acdqn-energy "${files[@]}"
 		play usage.csv energy-network joulesOfWork,throttledPart,meanCost "$by" $sixty 2001 --scenario $s --objective energy=1,throttled=20 \
 			--policies linear-energy,kube-scheduler,acdqn-energy "${files[@]}" $(runs acdqn-energy)
 	done
@@ -124,9 +122,8 @@ gpu() {
 	openb curve "$(at allocation 60 80 90 95 100 110 130 150),$(at bound 95 100 130)" 10 'openb:*' $rules,gpu-gnn
 	openb claims "$(at allocation 60 80 90 95 100 110 130),$(at left 90 95)" 10 openb:default \
 		first-fit:kube-scheduler,kube-scheduler,fgd,first-fit:fgd,gpu-best-fit,first-fit:gpu-best-fit,gpu-gnn,first-fit:gpu-gnn
-	openb curve-others "$(at allocation 95 100 130)" 4 'openb:*' fgd,gpu-acgnn,gpu-dqn
-	openb curve-linear "$(at allocation 95 100 130)" 4 'openb:*' fgd,gpu-linear
-	openb runs allocation100 4 'openb:*' fgd $(runs gpu-gnn gpu-acgnn gpu-dqn gpu-linear)
+	openb ablation "$(at allocation 95 100 130)" 4 'openb:*' fgd $(for n in gpu-linear gpu-dqn gpu-acgnn; do echo --checkpoint $n=.cache/ablation/$n.safetensors; done) # make ablation OPENB=DIR
+	openb runs allocation100 4 'openb:*' fgd $(runs gpu-gnn)
 	for load in models20 models40 shares50 shares multi2 multi4 cpu3 all; do openb mixes "$(at allocation 60 80 95 100 130)" 4 openb:default+$load fgd,gpu-gnn; done
 	openb tainted "$(at allocation 90 100 130)" 4 openb:default,openb:default+tainted,openb:default+pools fgd,gpu-best-fit,gpu-gnn
 	openb power "$(at watts 40 80 100),meanWatts120,allocation120" 10 openb:default \
@@ -135,7 +132,7 @@ gpu() {
 	waiting() { openb "$1" allocation,gpuHours,waiting,rejected,moves "${@:2}"; }
 	for load in 60 85 95 105; do waiting day 10 openb:default@$load,openb:cpu100@$load,openb:gpushare40@$load,openb:gpuspec10@$load fgd,running:gpu-gnn; done
 	waiting day-120 4 openb:default@120,openb:gpushare40@120 fgd,running:gpu-gnn
-	waiting day-95 4 openb:default@95 fgd,gpu-best-fit,gpu-dqn,gpu-packing,gpu-gnn,gpu-acgnn,running:gpu-gnn,kube-scheduler
+	waiting day-95 4 openb:default@95 fgd,gpu-best-fit,gpu-packing,gpu-gnn,running:gpu-gnn,kube-scheduler
 	for load in 95 105; do # moves were chosen on seeds 42 to 45
 		FIRST=2042 waiting moves 6 openb:default@$load,openb:gpushare40@$load \
 			fgd,defrag=2%/24h:fgd,defrag=2%/1h:fgd,running:gpu-gnn,defrag=2%/24h:running:gpu-gnn,defrag=2%/1h:running:gpu-gnn
@@ -168,7 +165,7 @@ example() { # PPO from nothing on the scenario pack, by python/examples/ppo_gnn.
 			sed -nE "s/^step ([0-9]+) of [0-9]+: held-out cost ([0-9.]+), .*/example,pack,gnntrain-$s,,objective,\1,\2,,,,/p" $dir/gnntrain-$s.log
 		done
 	} | keep learning.csv example "$by" "see the run's number"
-	play learning.csv example-judged meanCost "$by" 100 101 --scenario pack --policies greedy:pack,best-fit,linear-pack,acgnn-pack "${networks[@]}"
+	play learning.csv example-judged meanCost "$by" 100 101 --scenario pack --policies greedy:pack,best-fit,linear-pack "${networks[@]}"
 }
 defrag() { # the nodes that searches for moves empty
 	go test ./scheduler/plan -run '^$' -bench Search -benchtime 1x -timeout 2h |

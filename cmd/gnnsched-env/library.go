@@ -21,7 +21,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/objective"
-	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/sim"
 	"gnnsched/scheduler/sim/vector"
 )
@@ -242,11 +241,6 @@ func (r *request) open() (*description, error) {
 	if len(r.Features) > 0 {
 		if o.Layout, err = feature.NewLayout(r.Features); err != nil {
 			return nil, err
-		}
-		if o.Layout.Wishes {
-			if o.Wishes, err = wish.Of(s.Objective); err != nil {
-				return nil, err
-			}
 		}
 		v.widths, d.Schema, d.Names = o.Layout.Widths, o.Layout.Hash(), o.Layout.Names()
 	}

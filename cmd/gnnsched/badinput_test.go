@@ -319,7 +319,6 @@ func TestUnderscores(t *testing.T) {
 func TestPolicyOfEval(t *testing.T) {
 	for policy, want := range map[string][]string{
 		"running:gpu-gnn":       {"schedulerName: running-gpu-gnn", "variant: gpu-gnn"},
-		"wishes:balance=0.5":    {"variant: wishes", "objective: balance=0.5"},
 		"greedy:pack=0.5+zones": {"policy: greedy:pack=0.5+zones"},
 	} {
 		code, stdout, stderr := run(t, "rungnn", "--policy", policy, "--print-config")

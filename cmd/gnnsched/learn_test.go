@@ -114,15 +114,6 @@ func TestLearnRefuses(t *testing.T) {
 	file := saved(t, gnn, "balance")
 	gnn.Head = checkpoint.ActorCritic
 	critic := saved(t, gnn, "balance")
-	many := checkpoint.Random(checkpoint.Architecture{
-		Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8, Features: []string{"base", "wishes"},
-	}, rand.New(rand.NewPCG(1, 1)))
-	many.Manifest.Objective, many.Manifest.Wishes = "balance,energy=2.5",
-		[]checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
-	wishes := filepath.Join(t.TempDir(), "many.safetensors")
-	if err := many.Save(wishes); err != nil {
-		t.Fatal(err)
-	}
 	peers := saved(t,
 		checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "traffic"}},
 		"balance")
@@ -134,7 +125,6 @@ func TestLearnRefuses(t *testing.T) {
 		want    string
 	}{
 		{"rungnn --learn", exit.Usage, "make trainer"},
-		{"rungnn --learn --checkpoint " + wishes, exit.Usage, "a network of many objectives cannot learn"},
 		{"runacgnn --learn --checkpoint " + peers, exit.Usage, "reads the peers of pods cannot learn"},
 		{"runacgnn --learn", exit.Usage, "make trainer"},
 		{"runacdqn --actor_learning_rate 0.002", exit.Usage, "add --learn"},

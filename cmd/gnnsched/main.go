@@ -103,7 +103,7 @@ func runCommands() []*ucli.Command {
 				cli.Group{Flags: "shadow share learn"},
 				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score " +
 					"kube-api-qps feature-gates"},
-				cli.Group{Heading: "preferences and objectives", Flags: "blend objective objective-limits"},
+				cli.Group{Heading: "preferences", Flags: "blend"},
 				cli.Group{Heading: "GPUs and traffic", Flags: "workload traffic"},
 				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
 				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-default decision-events"},
@@ -124,10 +124,6 @@ func runFlags(variant string) []ucli.Flag {
 			Usage: "run these `PROFILES` in one process, each under its own name, such as gnn,best-fit; --help-all lists them"},
 		&ucli.StringFlag{Name: "checkpoint", Usage: "`FILE` with the weights; default: those built into the program. " +
 			"A file that changes is loaded again"},
-		&ucli.StringFlag{Name: "objective", Usage: "`OBJECTIVE` that a network of many objectives serves, such as balance=1,energy=0.3; " +
-			"default: that of its training"},
-		&ucli.StringFlag{Name: "objective-limits", Usage: "let the annotation gnnsched.io/objective of pods and namespaces choose within " +
-			"these `LIMITS`, such as balance=0.5:1,energy=0:0.5; default: it has no effect"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; " +
 			"default: the pods seen so far"},
 		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; " +

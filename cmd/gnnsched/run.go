@@ -137,7 +137,7 @@ func (r request) begins() string {
 
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
 var configFlags = append([]string{
-	"scheduler-name", "policy", "profiles", "checkpoint", "objective", "objective-limits", "workload", "traffic", "deadline",
+	"scheduler-name", "policy", "profiles", "checkpoint", "workload", "traffic", "deadline",
 	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
 }, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageFlags(), shareFlags()))), learn.SchedulerNames())...)
 
@@ -217,7 +217,6 @@ func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	for i := range cfg.Profiles {
 		p := &cfg.Profiles[i]
 		p.Usage, p.Traffic, p.Deadline.Duration = measured, network, c.Duration("deadline")
-		p.Objective, p.ObjectiveLimits = cmp.Or(c.String("objective"), p.Objective), c.String("objective-limits")
 		p.Preferences, p.Blend = preference.Mode(c.String("preferences")), blend
 		if file := c.String("workload"); file != "" && p.Variant != server.DefaultProfile {
 			if p.Workload, err = workloadPath(file); err != nil {

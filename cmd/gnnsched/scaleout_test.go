@@ -225,7 +225,7 @@ profiles:
 	}
 }
 
-// An evaluation on two processes records the same as on one: frames, decisions and waiting times, of a network of many objectives, too.
+// An evaluation on two processes records the same as on one: frames, decisions and waiting times.
 func TestEvalHTMLOnWorkers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -39,7 +39,7 @@ func serveCommand() *ucli.Command {
 			"   gnnsched serve                                           # on the simulated cluster, for development\n" +
 			"   gnnsched serve --print-extender-config > scheduler.yaml  # what kube-scheduler --config reads\n" +
 			"   gnnsched serve --print-rbac | kubectl apply -f -         # the rights that it needs: it only reads\n" +
-			"   gnnsched serve --network acgnn-pack --preferences declared\n" +
+			"   gnnsched serve --policy linear-pack --preferences declared\n" +
 			"   gnnsched serve --bind-address 0.0.0.0 --tls-cert-file tls.crt --tls-private-key-file tls.key \\\n" +
 			"      --client-ca-file ca.crt --allowed-names system:kube-scheduler\n" +
 			"   kubectl create -f pod.yaml --dry-run=server -o json | curl --cacert DIR/ca.crt --cert DIR/client.crt --key DIR/client.key \\\n" +

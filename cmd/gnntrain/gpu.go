@@ -47,7 +47,7 @@ func trainGPU(c *ucli.Context) (err error) {
 func trainGPUConfig(c *ucli.Context, cfg value.Config, resume *run.State, f runFiles) (err error) {
 	t := value.Trainer{Config: cfg}
 	t.Resume, t.State = resume, f.state
-	if t.Nodes, t.Family, err = gpuFamily(c, cfg); err != nil {
+	if t.Nodes, t.Family, err = gpuFamily(c); err != nil {
 		return err
 	}
 	if start := c.String("start"); start != "" {
@@ -107,14 +107,11 @@ func gpuConfig(c *ucli.Context) (value.Config, error) {
 	return cfg, nil
 }
 
-// gpuFamily reads the nodes and the workloads that the flags name. A configuration with partitions needs none.
-func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []value.Workload, err error) {
-	nodesFile, podFiles, err := gpuFiles(c, cfg)
+// gpuFamily reads the nodes and the workloads that the flags name.
+func gpuFamily(c *ucli.Context) (nodes []openb.Node, family []value.Workload, err error) {
+	nodesFile, podFiles, err := gpuFiles(c)
 	if err != nil {
 		return nil, nil, err
-	}
-	if cfg.Partitions != nil {
-		return nil, []value.Workload{value.PartitionPods()}, nil
 	}
 	if nodes, err = openb.LoadNodes(nodesFile); err != nil {
 		return nil, nil, exit.New(exit.Usage, err, noTrace)
@@ -132,15 +129,9 @@ func gpuFamily(c *ucli.Context, cfg value.Config) (nodes []openb.Node, family []
 const noTrace = "name the trace's directory with --data, or files with --nodes and --pods; docs/results/gpu.md tells where to get the trace"
 
 // gpuFiles returns the files that the flags name.
-func gpuFiles(c *ucli.Context, cfg value.Config) (nodes string, pods []string, err error) {
+func gpuFiles(c *ucli.Context) (nodes string, pods []string, err error) {
 	nodes, pods = c.String("nodes"), c.StringSlice("pods")
 	dir := c.String("data")
-	if cfg.Partitions != nil {
-		if dir != "" || nodes != "" || len(pods) > 0 {
-			return "", nil, exit.Usagef("with partitions no trace is read: leave out --data, --nodes and --pods")
-		}
-		return "", nil, nil
-	}
 	if dir != "" {
 		if nodes == "" {
 			nodes = filepath.Join(dir, openb.NodesFile)

@@ -63,7 +63,6 @@ func (c *candidate) judge(episodes int) error {
 		return err
 	}
 	held.After(job.EvaluateSeeds)
-	held.Wishing(job.Wishes)
 	net, err := infer.New(c.Checkpoint)
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestPickJudgesAgain(t *testing.T) {
 	lucky := checkpoint.Random(learned.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
 	lucky.Manifest.Config, lucky.Manifest.Seed = learned.Manifest.Config, 77
 	lucky.Manifest.Training = map[string]float64{run.HeldOutScore: 0}
-	devices, err := checkpoint.Shipped("gpu-dqn")
+	devices, err := checkpoint.Shipped("gpu-gnn")
 	if err != nil {
 		t.Fatal(err)
 	}

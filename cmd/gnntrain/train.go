@@ -104,7 +104,6 @@ func learnJob(c *ucli.Context, job learn.Job, resume *run.State, f runFiles, eve
 	if err != nil {
 		return err
 	}
-	held.Wishing(job.Wishes)
 	baseline, err := held.Evaluate(heuristic.Kubernetes{}, true)
 	if err != nil {
 		return err

@@ -133,12 +133,8 @@ func (a Architecture) Validate() error {
 	if a.Hidden < 4 || a.Hidden > 1024 {
 		return fmt.Errorf("hidden size %d is outside 4 to 1024", a.Hidden)
 	}
-	l, err := a.Layout()
-	if err != nil || a.Graph == GPUGraph {
+	if _, err := a.Layout(); err != nil || a.Graph == GPUGraph {
 		return err
-	}
-	if l.Devices && l.Wishes {
-		return errors.New("the sets devices and wishes do not go together: a network for mixed clusters serves one objective")
 	}
 	if want := GraphOf(a.Features); a.Graph != want {
 		return fmt.Errorf("the sets of features %v are for the graph %q, not %q", a.Features, want, a.Graph)

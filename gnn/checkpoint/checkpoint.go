@@ -30,8 +30,6 @@ type Manifest struct {
 	Config       json.RawMessage    `json:"config"`   // the training configuration
 	Training     map[string]float64 `json:"training"` // figures of the training run: steps, seconds, …
 
-	// Wishes names the terms of the objectives that the network serves. None for a network of one objective.
-	Wishes []Wish `json:"wishes,omitempty"`
 }
 
 // Tensor is a dense float32 array, row-major.
@@ -81,9 +79,6 @@ func (c *Checkpoint) Validate() error {
 	}
 	if want := c.Manifest.Architecture.Schema(); c.Manifest.Schema != want {
 		return fmt.Errorf("%w: its feature schema is %q, this program's is %q", ErrSchema, c.Manifest.Schema, want)
-	}
-	if _, err := c.Manifest.wishes(); err != nil {
-		return err
 	}
 	params := c.Manifest.Architecture.Params()
 	for _, p := range params {

@@ -9,8 +9,6 @@ func TestCheckOnline(t *testing.T) {
 	of := func(graph Graph, features ...string) *Checkpoint {
 		return &Checkpoint{Manifest: Manifest{Architecture: Architecture{Graph: graph, Encoder: GNN, Head: DQN, Hidden: 8, Features: features}}}
 	}
-	many := of(ClusterGraph, "base", "wishes")
-	many.Manifest.Wishes = []Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
 	for _, c := range []struct {
 		network *Checkpoint
 		refused string // a part of the reason; empty for a network that can learn
@@ -19,7 +17,6 @@ func TestCheckOnline(t *testing.T) {
 		{of(ClusterGraph, "base", "whole"), ""},
 		{of(GPUGraph), `graph "gpu"`},
 		{of(ClusterGraph, "base", "traffic"), "peers"},
-		{many, "many objectives"},
 		{of(MixedGraph, "base", "devices"), `graph "mixed"`},
 	} {
 		err := c.network.CheckOnline()

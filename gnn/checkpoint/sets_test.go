@@ -15,13 +15,13 @@ import (
 	"gnnsched/internal/fatal"
 )
 
-// Another set leaves checkpoints that name no sets valid: gpu-dqn is one. The manifest of a checkpoint
+// Another set leaves checkpoints that name no sets valid: gpu-gnn is one. The manifest of a checkpoint
 // without named sets has no field for them.
 func TestOldCheckpointsStayValid(t *testing.T) {
 	for _, name := range ShippedNames() {
 		c, err := Shipped(name)
 		fatal.If(t, err)
-		if name == "gpu-dqn" && c.Manifest.Architecture.Features != nil {
+		if name == "gpu-gnn" && c.Manifest.Architecture.Features != nil {
 			t.Errorf("%s names the sets %v", name, c.Manifest.Architecture.Features)
 		}
 	}
@@ -70,7 +70,6 @@ func TestDevicesMakeTheGraphMixed(t *testing.T) {
 		{ClusterGraph, []string{"base", "devices"}, false},
 		{MixedGraph, []string{"base", "whole"}, false},
 		{ClusterGraph, []string{"base", "whole"}, true},
-		{MixedGraph, []string{"base", "devices", "wishes"}, false}, // its decider serves one objective
 	} {
 		a := Architecture{Graph: c.graph, Encoder: GNN, Head: ActorCritic, Hidden: 8, Features: c.features}
 		if err := a.Validate(); (err == nil) != c.valid {

@@ -2,7 +2,6 @@ package feature
 
 import (
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/mig"
 )
 
 // Node is the context of a node's features.
@@ -57,7 +56,6 @@ type Candidates struct {
 	LargestRunning cluster.Resources
 	Now            float64        // time of the decision in seconds, as cluster.Snapshot.Now
 	Peers          []cluster.Peer // of the pending pod, as cluster.Snapshot.Peers
-	Wishes         Wishes         // the objective
 	Preferred      int            // as cluster.Snapshot.Preferred
 	Stars          []Star         // of each candidate; none in a layout that does not read devices
 	GPUs           []float32      // features of the cluster in GPUBase; none in such a layout
@@ -128,7 +126,6 @@ type GPUNode struct {
 	Idle     float64 // free part of all devices together, in devices
 	Unusable float64 // thousandths of devices that are free but that typical pods cannot use
 	Hosts    Hosts
-	Slices   []mig.Slices // used memory slices of each device, as in cluster.Node; only in a layout with Partitions
 
 	Unused cluster.DeviceSet // idle devices; only in a layout with Topology
 	Taken  cluster.DeviceSet // devices that the placement takes; none for the node as it is
@@ -151,8 +148,6 @@ type Workload struct {
 	Multi      float64 // GPUs requested by pods of several / pods
 	Named      float64 // share of the pods that name GPU models
 	ShareSize  float64 // mean part of a device that sharing pods request
-
-	Partitions [mig.Count]float64 // share of each profile in the requests for partitions; see fragmentation.Typical.Partitions
 }
 
 // GPUCluster holds the inputs of the features of a cluster on the GPU graph: sums over the nodes that
@@ -165,8 +160,6 @@ type GPUCluster struct {
 	Idle, Unusable    int64 // free thousandths, and free ones that typical pods cannot use
 	CPU, Memory       int64 // free, in thousandths of a core and bytes
 	AllCPU, AllMemory int64 // allocatable
-
-	Partitions PartitionCounts // only in a layout with Partitions
 }
 
 // Add adds times the sums of o to those of c.
@@ -180,7 +173,6 @@ func (c *GPUCluster) Add(o *GPUCluster, times int64) {
 	c.Memory += times * o.Memory
 	c.AllCPU += times * o.AllCPU
 	c.AllMemory += times * o.AllMemory
-	c.Partitions.add(&o.Partitions, times)
 }
 
 // deviceCount returns the number of devices, at least 1.

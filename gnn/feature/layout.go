@@ -22,9 +22,7 @@ type Layout struct {
 	Path      []PathBlock
 	Racks     bool // each rack is a zone vertex
 	Devices   bool // some features depend on GPU devices
-	Wishes    bool // some features depend on the objective
-	// On the GPU graph, some features depend on the used memory slices of GPUs with MIG, or on where the devices are.
-	Partitions, Topology bool
+	Topology  bool // on the GPU graph, some features depend on where the devices are
 
 	Widths Widths
 	Split  *SplitLayout // of a split graph; nil if no block of Candidate can be split
@@ -50,8 +48,8 @@ func newLayout(names []string, usual *Set) (*Layout, error) {
 		l.Pod = append(l.Pod, s.Pod...)
 		l.Cluster, l.Candidate = append(l.Cluster, s.Cluster...), append(l.Candidate, s.Candidate...)
 		l.Path, l.Racks = append(l.Path, s.Path...), l.Racks || s.Racks
-		l.Wishes, l.Devices = l.Wishes || s.Wishes, l.Devices || s.Devices
-		l.Partitions, l.Topology = l.Partitions || s.Partitions, l.Topology || s.Topology
+		l.Devices = l.Devices || s.Devices
+		l.Topology = l.Topology || s.Topology
 		schema = s.appendSchema(schema)
 	}
 	l.Widths = Widths{len(List(l.Node)), len(List(l.Group)), len(List(l.Pod)), len(List(l.Cluster)), len(List(l.Candidate)), len(List(l.Path))}

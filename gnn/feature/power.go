@@ -1,12 +1,14 @@
 package feature
 
 import (
+	"math"
+
 	"gnnsched/internal/cluster"
 )
 
 func init() { Register(powers) }
 
-// powers describes what machines draw and what a placement adds, without the shares of an objective.
+// powers describes what machines draw and what a placement adds.
 var powers = &Set{
 	Name:      "power",
 	Doc:       "What the machines draw, which of them sleep, and by how much a placement raises it.",
@@ -52,4 +54,24 @@ func fillPower(c *Candidates, out Rows) {
 			flag(m.Sleep != nil && n.Requested.Pods == 0),
 		})
 	}
+}
+
+// fullPower is the draw of the available nodes at full load, in watts.
+type fullPower struct {
+	mean float64 // of a node
+	core float64 // of a thousandth of a core, over all nodes
+}
+
+// fullPower returns what the available nodes draw at full load.
+func (c *Candidates) fullPower() fullPower {
+	var nodes, watts, machines, milliCPU float64
+	for _, n := range c.Nodes {
+		if n.Available() {
+			nodes++
+			watts += cluster.FullPower(n)
+			machines += cluster.MachinePower(n).Full
+			milliCPU += float64(n.Allocatable.MilliCPU)
+		}
+	}
+	return fullPower{watts / max(nodes, 1), math.Max(quotient(machines, milliCPU), 1e-9)}
 }

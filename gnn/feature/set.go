@@ -170,10 +170,6 @@ type Set struct {
 	Racks bool
 	// Devices tells that the features depend on GPU devices and the typical pods (Node.Star, Candidates.Stars).
 	Devices bool
-	// Wishes tells that the features depend on the objective (Candidates.Wishes).
-	Wishes bool
-	// Partitions tells that features of the GPU graph depend on the used memory slices of GPUs with MIG (GPUNode.Slices).
-	Partitions bool
 	// Topology tells that features of the GPU graph depend on where the devices are (GPUNode.Unused and GPUNode.Taken).
 	Topology bool
 }

@@ -94,7 +94,7 @@ var fractions = []string{"cpu_off", "memory_off", "off_cpu", "off_memory", "rack
 // What is said to be 0 or 1 is a flag, what is a fraction, a share or an amount is never negative, and no value of another domain is
 // possible.
 func TestDomains(t *testing.T) {
-	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole", "wishes", "devices", "rule"})
+	l, err := feature.NewLayout([]string{"base", "power", "usage", "traffic", "whole", "devices", "rule"})
 	fatal.If(t, err)
 	for _, f := range append(feature.List(l.Node), feature.List(l.Candidate)...) {
 		if flag := strings.HasPrefix(f.Doc, "1 if "); flag != (f.In == feature.Flag) {
@@ -133,14 +133,14 @@ func TestDomains(t *testing.T) {
 
 // Every feature of the shipped sets has a name of its own and a doc.
 func TestFeaturesAreDocumented(t *testing.T) {
-	more, err := feature.NewGPULayout([]string{"base", "partitions", "topology"})
+	more, err := feature.NewGPULayout([]string{"base", "topology"})
 	fatal.If(t, err)
 	for kind, list := range map[string][]feature.Feature{
 		"node": feature.List(feature.Base.Node), "group": feature.List(feature.Base.Group), "pod": feature.List(feature.Base.Pod),
 		"cluster": feature.List(feature.Base.Cluster), "candidate": feature.List(feature.Base.Candidate),
 		"GPU node": feature.List(feature.GPUBase.Node), "GPU cluster": feature.List(feature.GPUBase.Cluster),
-		"GPU node with partitions": feature.List(more.Node)[len(feature.List(feature.GPUBase.Node)):],
-		"other GPU sets, cluster":  feature.List(more.Cluster)[len(feature.List(feature.GPUBase.Cluster)):],
+		"GPU node with topology":  feature.List(more.Node)[len(feature.List(feature.GPUBase.Node)):],
+		"other GPU sets, cluster": feature.List(more.Cluster)[len(feature.List(feature.GPUBase.Cluster)):],
 	} {
 		seen := map[string]bool{}
 		for _, f := range list {

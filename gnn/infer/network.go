@@ -15,8 +15,6 @@ type Network struct {
 	fingerprint uint64
 	layout      *feature.Layout
 	h           int // H
-	known       []checkpoint.Wish
-	wishes      feature.Wishes
 
 	critic, actor *tower // only on GPUGraph; the same in a network without an actor
 
@@ -43,12 +41,6 @@ func (n *Network) Layout() *feature.Layout { return n.layout }
 // ValuesNodes reports whether the network reads the GPU graph and values its nodes: see NodeSession. Others score candidates: see Session.
 func (n *Network) ValuesNodes() bool { return n.critic != nil }
 
-// Known returns the terms of the objectives that the network serves; none for a network of one objective.
-func (n *Network) Known() []checkpoint.Wish { return n.known }
-
-// Wishes returns the objective that the network serves where no other is given; zero for a network of one objective.
-func (n *Network) Wishes() feature.Wishes { return n.wishes }
-
 // Head returns how the network was trained, which decides what its scores mean.
 func (n *Network) Head() checkpoint.Head { return n.arch.Head }
 
@@ -72,7 +64,7 @@ func New(c *checkpoint.Checkpoint, of ...checkpoint.Graph) (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{arch: a, fingerprint: c.Fingerprint(), layout: layout, h: a.Hidden, known: c.Manifest.Wishes, wishes: c.Wishes()}
+	n := &Network{arch: a, fingerprint: c.Fingerprint(), layout: layout, h: a.Hidden}
 	if a.Graph == checkpoint.GPUGraph {
 		n.critic = newTower(c, a.Layers())
 		if n.actor = n.critic; a.Actor() != nil {

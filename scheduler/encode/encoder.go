@@ -45,9 +45,6 @@ func New(layout *feature.Layout) *Encoder {
 	return e
 }
 
-// Wish sets the objective that the features of later graphs depend on, in a layout with wishes.
-func (e *Encoder) Wish(w feature.Wishes) { e.candidates.Wishes = w }
-
 // Graph returns the graph that Encode returns. A caller may let its slices of pod, cluster and candidates refer to other memory, which
 // Encode then writes to if it is long enough.
 func (e *Encoder) Graph() *graph.Graph { return &e.g }

@@ -65,14 +65,10 @@ func (e *Stars) row(n *cluster.Node) starRow {
 
 // totals returns what one node that pods with GPUs may use adds to the features' sums.
 func (e *Stars) totals(n *cluster.Node) (s feature.GPUCluster) {
-	n, _, _ = e.Placed(n, cluster.Resources{}, 0)
 	free := n.Free()
 	s = feature.GPUCluster{
 		Devices: int64(len(n.GPUs)), Unusable: int64(e.typical.Fragmentation(n)),
 		CPU: max(free.MilliCPU, 0), Memory: max(free.Memory, 0), AllCPU: n.Allocatable.MilliCPU, AllMemory: n.Allocatable.Memory,
-	}
-	if e.layout.Partitions {
-		s.Partitions = feature.Count(n.Slices)
 	}
 	for _, used := range n.GPUs {
 		room := max(cluster.DeviceMilli-used, 0)

@@ -164,15 +164,9 @@ type Held struct {
 
 // Held returns the reserves on the node that Node encoded last.
 func (e *Stars) Held() Held {
-	c := &e.node
-	whole := int(c.Whole)
-	for _, used := range c.Slices { // of GPUs with MIG the network sees what fits
-		if used == 0 {
-			whole--
-		}
-	}
+	c, whole := &e.node, int(e.node.Whole)
 	return Held{
-		e.coming.slots(c.State, e.access, c.FreeCPU, int(c.Whole)), c.State.GPUModel, e.access, c.Idle,
+		e.coming.slots(c.State, e.access, c.FreeCPU, whole), c.State.GPUModel, e.access, c.Idle,
 		e.coming.hosts(c.State, e.access, c.FreeCPU, whole),
 	}
 }

@@ -21,7 +21,6 @@ type Stars struct {
 	node   feature.Node              // context of the features
 	access fragmentation.Access      // of the node
 	rooms  [cluster.MaxDevices]int64 // scratch: free thousandths of each device
-	placed placed                    // scratch
 
 	rows    []starRow
 	sums    feature.GPUCluster
@@ -44,7 +43,6 @@ func NewStars(layout *feature.Layout, typical *fragmentation.Typical) *Stars {
 		reserve: Reserve{models: map[string]float64{}, pools: map[fragmentation.Access]float64{}},
 	}
 	e.workload = workloadOf(e.pods)
-	e.workload.Partitions = typical.Partitions()
 	e.coming = comingOf(typical.Shapes())
 	e.node.GPUNode = &feature.GPUNode{}
 	e.sums.Workload, e.context.GPUCluster = &e.workload, &e.sums
@@ -86,7 +84,6 @@ func workloadOf(pods []fragmentation.Pod) (w feature.Workload) {
 // Node encodes the node with one more pod that requests r and runs on the given devices, or the present node if r and on are zero. It
 // writes to g.
 func (e *Stars) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) {
-	n, r, on = e.Placed(n, r, on)
 	free := n.Free().Minus(r)
 	e.access = e.Access(n)
 	e.node.State = n
@@ -96,9 +93,6 @@ func (e *Stars) Node(g *graph.GPUNode, n *cluster.Node, r cluster.Resources, on 
 	c.Whole, c.Shared, c.Idle = e.devices(n, r, on)
 	c.Unusable = e.typical.After(n, r, on)
 	c.Hosts = e.hosts(n, free.MilliCPU)
-	if e.layout.Partitions {
-		c.Slices = n.Slices
-	}
 	if e.layout.Topology {
 		c.Unused, c.Taken = e.idleDevices(len(n.GPUs)), on
 	}

@@ -80,7 +80,6 @@ func ChooseThresholds(texts []string, scenarios []Scenario, contenders []Contend
 
 // Forms are the forms of names besides those of heuristic.Forms. Of those from first-fit on there is no scheduler profile.
 var Forms = []heuristic.Form{
-	{Name: "NETWORK:OBJECTIVE", About: "a shipped network of many objectives that serves this one, such as wishes:balance=0.5+energy=1.25"},
 	{Name: "stock:FILE", About: "kube-scheduler's score plugins, as a KubeSchedulerConfiguration configures them"},
 	{Name: "running:POLICY", About: "POLICY, with typical pods " +
 		"counted by the time for which they run, for scenarios in which they come and go"},

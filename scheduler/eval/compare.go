@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"gnnsched/scheduler/eval/optimum"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -36,9 +35,6 @@ type Contender struct {
 	Observe func(seed uint64) Observer
 	// Moves lets running pods move in an episode: it is called when one begins, after sim.Env.Reset. nil: they stay. It goes with New.
 	Moves func(env *sim.Env) error
-	// Wish returns the policy for another objective; nil for a policy that serves one objective only. It returns an error, with the served
-	// objectives, for an objective that it does not serve.
-	Wish func(m objective.Mix) (Contender, error)
 	// Origin says how another process gets the contender; nil if none can.
 	Origin *Origin
 	// Network reports that the policy is a neural network. The other policies are its baselines.
@@ -47,10 +43,9 @@ type Contender struct {
 
 // Origin names a contender. Package contender makes one of it.
 type Origin struct {
-	Policy    string // as in --policies, without File
-	File      string // path that follows Policy; empty if there is none
-	Argument  bool   // Policy and File are as in --checkpoint
-	Objective string // for Contender.Wish; empty if it was not called
+	Policy   string // as in --policies, without File
+	File     string // path that follows Policy; empty if there is none
+	Argument bool   // Policy and File are as in --checkpoint
 }
 
 // Batch is the episodes that Contender.PlayAll plays.
@@ -182,7 +177,6 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 		return nil, errors.New("nothing to compare: no policy or no seed")
 	}
 	c := &Comparison{Scenario: s, Seeds: seeds}
-	contenders = told(contenders, s.Objective)
 	if s.Optimum {
 		contenders = append(contenders, Best())
 	}
@@ -230,21 +224,6 @@ func Compare(ctx context.Context, s Scenario, contenders []Contender, seeds []ui
 		return nil, err
 	}
 	return c, nil
-}
-
-// told returns the contenders; those with many objectives serve the given one if they can.
-func told(contenders []Contender, m objective.Mix) []Contender {
-	out := slices.Clone(contenders)
-	for i, x := range out {
-		if x.Wish == nil {
-			continue
-		}
-		if serving, err := x.Wish(m); err == nil {
-			serving.Observe = x.Observe
-			out[i] = serving
-		}
-	}
-	return out
 }
 
 // seed sets the outcomes of seed number i, of the contenders that play here. It calls played after each episode.

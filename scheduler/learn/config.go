@@ -1,7 +1,6 @@
 package learn
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -139,12 +138,6 @@ func (c Config) Validate() error {
 	}
 	if err := m.Validate(c.BatchSize); err != nil {
 		return err
-	}
-	if len(c.Wishes) > 0 && c.Method != byRollouts {
-		return fmt.Errorf("wishes: only rollouts draw objectives; set method: %s", byRollouts)
-	}
-	if len(c.Wishes) > 0 && c.Residual != "" {
-		return fmt.Errorf("residual %s: one rule does not serve many objectives; leave out wishes or residual", c.Residual)
 	}
 	return c.Selection.Validate()
 }

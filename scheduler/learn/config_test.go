@@ -14,7 +14,6 @@ func TestConfigValidate(t *testing.T) {
 		"NaN":     func(c *Config) { c.LearningRate = math.NaN() },
 		"method":  func(c *Config) { c.Method = "luck" },
 		"head":    func(c *Config) { c.Method = byPPO },
-		"wishes":  func(c *Config) { c.Features, c.Wishes = []string{"base", "wishes"}, []string{"balance"} },
 		"buffer":  func(c *Config) { c.DQN.ReplayBufferSize = c.BatchSize - 1 },
 	} {
 		c := defaults(t, "gnn")

@@ -196,10 +196,7 @@ func (j Job) Validate() error {
 	if err := errors.Join(j.Environment.Objective.Validate(), j.Environment.Validate()); err != nil {
 		return fmt.Errorf("environment: %w", err)
 	}
-	if _, _, err := j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
-		return err
-	}
-	if j.Imitation.Taught() && len(j.Wishes) == 0 && !run.IsNetwork(j.Teaching().Teacher) { // a run that began elsewhere may have had it
+	if j.Imitation.Taught() && !run.IsNetwork(j.Teaching().Teacher) { // a run that began elsewhere may have had it
 		if _, err := run.TeacherByName(j.Teaching().Teacher, nil); err != nil {
 			return err
 		}
@@ -253,7 +250,6 @@ func (j Job) Judgement(c *checkpoint.Checkpoint) (run.Judgement, error) {
 		return run.Judgement{}, fmt.Errorf("judge: %w", err)
 	}
 	held.After(j.EvaluateSeeds) // Judge may have the clusters and workloads on which the network was chosen
-	held.Wishing(j.Wishes)
 	return held.Judge(c, j.Teaching(), j.Unscheduled)
 }
 

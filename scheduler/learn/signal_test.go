@@ -15,7 +15,6 @@ import (
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
-	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/sim"
@@ -24,13 +23,9 @@ import (
 // ranked holds a good, a middling and a bad policy for each objective of the shipped networks.
 var ranked = map[string][3]string{
 	"balance": {"linear", "random", "most-allocated"},
-	"pack":    {"linear-pack", "best-fit", "kube-scheduler"},
 
-	"balance,energy=2.5":   {"greedy:balance+energy=2.5", "random", "best-fit"},
 	"ordinary,gpu-idle=10": {"mixed", "kube-scheduler", "requested-to-capacity-ratio"},
 	"energy,throttled=20":  {"linear-energy", "kube-scheduler", "best-fit"},
-	"pack=0.5,zones":       {"linear-zones", "best-fit", "kube-scheduler"},
-	"usage-balance":        {"linear-usage", "kube-scheduler", "most-allocated"},
 	"throttled":            {"linear-usage", "kube-scheduler", "most-allocated"},
 	"traffic,overload":     {"ahead:traffic+overload+balance=0.1", "affinity:node", "kube-scheduler"},
 }
@@ -122,9 +117,6 @@ func measured(t *testing.T, j Job, returns func(*testing.T, Job, *sim.Env, polic
 
 func named(t *testing.T, name string, s policy.Setting) policy.Policy {
 	t.Helper()
-	if name == "linear-pack" || name == "linear-zones" {
-		return linear.Tuned(name)
-	}
 	if h, err := heuristic.Find(name); err == nil {
 		return h.New(s)
 	}
@@ -132,9 +124,7 @@ func named(t *testing.T, name string, s policy.Setting) policy.Policy {
 	fatal.If(t, err)
 	net, err := infer.New(c)
 	fatal.If(t, err)
-	p := neural.New(name, net, s.Typical)
-	p.Wish(net.Wishes())
-	return p
+	return neural.New(name, net, s.Typical)
 }
 
 // begin makes the first n placements by a policy.

@@ -18,7 +18,6 @@ run() { # a network's name, a seed, and the network whose rule it begins with, i
 		return
 	fi
 	case $name in
-	gpu-mig) inputs=(gpu) job+=(--config "scheduler/learn/value/runs/$name.yaml") ;;
 	gpu-*)
 		inputs=(gpu --data "$OPENB") job+=(--config "scheduler/learn/value/runs/$name.yaml")
 		for w in $FAMILY; do inputs+=(--pods "$OPENB/openb_pod_list_$w.csv"); done

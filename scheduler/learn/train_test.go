@@ -13,9 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/feature/featuretest"
-	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/learntest"
@@ -110,44 +108,6 @@ func TestTrainingWithAnotherSet(t *testing.T) {
 		if err := trained.Validate(); err != nil {
 			t.Errorf("%s: %v", variant, err)
 		}
-	}
-}
-
-// A network of many objectives names them in its manifest, and its scores depend on them; the same seed gives the same
-// weights.
-func TestTrainingForManyObjectives(t *testing.T) {
-	c := tiny(t, "acdqn")
-	c.Method, c.Features, c.Wishes = byRollouts, []string{"base", "whole", "wishes"}, []string{"balance", "energy"}
-	c.Steps, c.EvaluateEvery, c.BatchSize, c.Imitation = 3_000, 1_500, 32, run.Imitation{Teacher: "greedy", Share: 0.5}
-	c.Rollouts.Envs, c.Rollouts.Horizon, c.Rollouts.Memory = 4, 8, 1_000
-	tr, _ := trainer(t, c)
-	first, _ := finish(t, tr)
-	again, _ := trainer(t, c)
-	if second, _ := finish(t, again); !bytes.Equal(first, second) {
-		t.Error("the same seed gave other weights")
-	}
-	trained, err := checkpoint.Read(bytes.NewReader(first))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff([]checkpoint.Wish{{Term: "balance", Share: 1, Most: 1}, {Term: "energy", Most: 1}}, trained.Manifest.Wishes); d != "" {
-		t.Error(d)
-	}
-	net, err := infer.New(trained)
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := learntest.Started(t, learntest.Env(), 3)
-	scores := func(w feature.Wishes) []float32 {
-		p, out := neural.New("many", net, nil), make([]float32, len(env.Candidates()))
-		p.Wish(w)
-		if err := p.Score(env.Snapshot(), env.Pending(), env.Candidates(), out); err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	if cmp.Equal(scores(feature.Wishes{1, 0, 0}), scores(feature.Wishes{0, 1, 0})) {
-		t.Error("the objective does not change the scores")
 	}
 }
 

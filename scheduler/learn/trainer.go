@@ -32,9 +32,6 @@ func NewTrainer(j Job, from *checkpoint.Checkpoint) (*run.Trainer, error) {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
 	start.Manifest.Seed, start.Manifest.Objective = j.Seed, j.Environment.Objective.Name()
-	if _, start.Manifest.Wishes, err = j.Wishing(j.Architecture(), j.Environment.Objective); err != nil {
-		return nil, fmt.Errorf("training configuration: %w", err)
-	}
 	return &run.Trainer{
 		Settings: j.Settings, Selection: j.Selection, Method: j.Chosen().(run.Method),
 		Environments: append([]sim.Config{j.Environment}, j.Also...), Start: start,

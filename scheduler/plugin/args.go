@@ -19,7 +19,6 @@ import (
 	"gnnsched/scheduler/plugin/userconfig"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
-	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/usage"
 )
 
@@ -54,11 +53,6 @@ type Args struct {
 	// Policy is the name of a heuristic that decides instead of a network. It
 	// excludes Variant and Checkpoint. Deadline and ReloadInterval are then ignored.
 	Policy string `json:"policy,omitempty"`
-	// Objective is the objective that a network of many serves, such as balance=1,energy=0.3. The default is that of its training.
-	Objective string `json:"objective,omitempty"`
-	// ObjectiveLimits are the shares of the terms within which annotations of pods and namespaces may choose another objective, such as
-	// balance=0.2:1,energy=0:0.8. By default annotations have no effect.
-	ObjectiveLimits string `json:"objectiveLimits,omitempty"`
 	// Workload is a pod list in the openb format, from which policies and networks for GPUs learn
 	// what pods typically request. Without it they count the pods that arrive; a network begins with
 	// the pods of its training.
@@ -130,15 +124,7 @@ func (a *Args) Default(profile string) error {
 // chooseDecider checks that the arguments name exactly one decider: a heuristic, a checkpoint file,
 // or a shipped checkpoint. It fills in the default variant.
 func (a *Args) chooseDecider(profile string) error {
-	if a.ObjectiveLimits != "" {
-		if _, err := wish.ParseLimits(a.ObjectiveLimits); err != nil {
-			return fmt.Errorf("objectiveLimits: %w", err)
-		}
-	}
 	if a.Policy != "" {
-		if a.Objective != "" || a.ObjectiveLimits != "" {
-			return fmt.Errorf("policy %q excludes objective and objectiveLimits, which are for networks of many objectives", a.Policy)
-		}
 		if a.Variant != "" || a.Checkpoint != "" {
 			return fmt.Errorf("policy %q excludes variant and checkpoint, which select a network; keep one of them", a.Policy)
 		}

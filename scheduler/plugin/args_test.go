@@ -62,11 +62,6 @@ func TestDecodeArgs(t *testing.T) {
 		{"no share", "gnn", `{"share":{}}`, Args{}, "share: of is 0"},
 		{"a share with a typo", "gnn", `{"share":{"of":0.05,"bye":"owner"}}`, Args{}, `unknown field "bye"`},
 		{"a share of blended scores", "gnn", `{"share":{"of":0.05},"preferences":"blend"}`, Args{}, "share: blended scores"},
-		{"an objective", "gnn", `{"objective":"energy","objectiveLimits":"balance=0.5:1,energy=0:0.5"}`, with(func(a *Args) {
-			a.Objective, a.ObjectiveLimits = "energy", "balance=0.5:1,energy=0:0.5"
-		}), ""},
-		{"limits without a term", "gnn", `{"objectiveLimits":"luck=0:1"}`, Args{}, "objectiveLimits: limits"},
-		{"a policy with an objective", "gnn", `{"policy":"best-fit","objective":"energy"}`, Args{}, "excludes objective and objectiveLimits"},
 		{"malformed", "gnn", `{"deadline":`, Args{}, "profile gnn"},
 		{"a list", "gnn", `[]`, Args{}, "profile gnn"},
 	} {

@@ -80,11 +80,7 @@ func (p *learnedScore) chooseDecider(ctx context.Context, args Args) (err error)
 			return err
 		}
 		p.demand.beginWith(ctx, args)
-		a, err := annotationsOf(ctx, args, p.profile, p.handle)
-		if err != nil {
-			return err
-		}
-		m := openModel(ctx, args, p.profile, &p.active, a)
+		m := openModel(ctx, args, p.profile, &p.active)
 		go m.watch(ctx, args.ReloadInterval.Duration)
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/fragmentation"
@@ -169,9 +168,6 @@ type networkDecider struct {
 	net      *infer.Network
 	made     neural.Policy          // nil until the first decision
 	typical  *fragmentation.Typical // for which it was made
-
-	objective feature.Wishes   // that it serves
-	annotated *objectiveReader // of annotations that choose another; nil for none
 }
 
 func (n *networkDecider) policyName() string { return n.name }
@@ -191,9 +187,7 @@ func (n *networkDecider) typicalPods() countedPods {
 }
 
 func (n *networkDecider) score(v view, scores []float32) error {
-	p := n.policy(v)
-	p.Wish(n.annotated.Of(v.manifest, n.net.Known(), n.objective))
-	return inTime(p.Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
+	return inTime(n.policy(v).Score(v.snapshot, v.pod, v.rows, scores), n.deadline)
 }
 
 func (n *networkDecider) devices(v view, scored bool) (cluster.DeviceSet, error) {
@@ -211,7 +205,6 @@ func (n *networkDecider) forget() { n.made = nil }
 func (n *networkDecider) policy(v view) neural.Policy {
 	if n.made == nil || n.typical != v.typical {
 		n.made, n.typical = neural.New(n.name, n.net, v.typical), v.typical
-		n.made.Wish(n.objective)
 	}
 	n.made.Until(v.after(n.deadline))
 	return n.made

@@ -37,10 +37,6 @@ var (
 		"Decisions dropped because a listener, such as the learner, was too slow.", "profile")
 	reloads = set.Counters("checkpoint_loads_total",
 		"Checkpoints read, by result: ok, error, or refused if the network failed in a trial decision.", "profile", "result")
-	objectiveAnnotations = set.Counters("objective_annotations_total",
-		"Decisions about pods with an objective in an annotation, by result: served, or refused because it is malformed, "+
-			"not known to the network, or outside of the limits.",
-		"profile", "result")
 	deviceConflicts = set.Counter("device_conflicts_total",
 		"Pods that were bound to GPU devices without room for them, for example by another scheduler.")
 )

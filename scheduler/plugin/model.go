@@ -8,13 +8,9 @@ import (
 	"os"
 	"time"
 
-	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/utils/clock"
-
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/policy/neural"
-	"gnnsched/scheduler/policy/wish"
 )
 
 // model loads a profile's network and makes it the active decider, again whenever its file changes.
@@ -26,17 +22,14 @@ type model struct {
 	seen     os.FileInfo // of the file when it was last read; nil if it never was
 	missing  bool        // whether the file was not there when it was last looked for
 
-	objective string           // that a network of many serves; empty for that of its training
-	annotated *objectiveReader // of annotations that choose another; nil for none
-	talks     bool             // the profile knows of traffic
+	talks bool // the profile knows of traffic
 }
 
 // openModel loads the checkpoint that args name and stores its decider in active. A checkpoint that
 // is missing or invalid is not an error: the profile starts with upstream's scoring, and the file
 // may come later.
-func openModel(ctx context.Context, args Args, profile string, active *activeDecider, a *objectiveReader) *model {
-	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint,
-		objective: args.Objective, annotated: a, talks: args.Traffic != nil}
+func openModel(ctx context.Context, args Args, profile string, active *activeDecider) *model {
+	m := &model{profile: profile, deadline: args.Deadline.Duration, active: active, file: args.Checkpoint, talks: args.Traffic != nil}
 	active.store(noDecider{})
 	if m.file != "" {
 		m.reload(ctx)
@@ -49,15 +42,6 @@ func openModel(ctx context.Context, args Args, profile string, active *activeDec
 	}
 	m.swap(ctx, c, err)
 	return m
-}
-
-// annotationsOf returns the reader of annotations with objectives; nil without limits.
-func annotationsOf(ctx context.Context, args Args, profile string, h fwk.Handle) (*objectiveReader, error) {
-	if args.ObjectiveLimits == "" {
-		return nil, nil
-	}
-	namespaces := h.SharedInformerFactory().Core().V1().Namespaces().Lister()
-	return newObjectiveReader(ctx, profile, args.ObjectiveLimits, namespaces, clock.RealClock{})
 }
 
 // watch looks for a changed file until ctx ends.
@@ -127,25 +111,11 @@ func (m *model) swap(ctx context.Context, c *checkpoint.Checkpoint, err error) {
 
 // use makes the checkpoint's network decide.
 func (m *model) use(c *checkpoint.Checkpoint) error {
-	if m.objective != "" {
-		if err := wish.Serves(c, m.objective); err != nil {
-			return err
-		}
-	}
 	n, err := infer.New(c)
 	if err != nil {
 		return err
 	}
-	d := &networkDecider{name: m.profile, deadline: m.deadline, net: n, objective: n.Wishes()}
-	if !d.readsDevices() {
-		d.annotated = m.annotated
-	}
-	if m.objective != "" {
-		if d.objective, err = wish.Parse(m.objective, n.Known()); err != nil {
-			return err
-		}
-	}
-	m.active.store(d)
+	m.active.store(&networkDecider{name: m.profile, deadline: m.deadline, net: n})
 	return nil
 }
 

@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
@@ -66,7 +61,7 @@ func TestModelFollowsItsFile(t *testing.T) {
 	countFromZero()
 	const profile = "reload"
 	file := filepath.Join(t.TempDir(), "net.safetensors")
-	m := openModel(context.Background(), Args{Checkpoint: file}, profile, new(activeDecider), nil)
+	m := openModel(context.Background(), Args{Checkpoint: file}, profile, new(activeDecider))
 	var last *infer.Network
 	expect := func(step string, fresh bool, ok, failed float64) {
 		t.Helper()
@@ -111,7 +106,7 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 	for _, f := range []string{file, other} {
 		fatal.If(t, os.Chtimes(f, when, when))
 	}
-	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time", new(activeDecider), nil)
+	m := openModel(context.Background(), Args{Checkpoint: file}, "same-time", new(activeDecider))
 	first := current(m)
 	rename(t, other, file)
 	m.reload(context.Background())
@@ -123,7 +118,7 @@ func TestModelSeesAFileOfTheSameTimeAndSize(t *testing.T) {
 // A shipped checkpoint never changes, so watch ends at once.
 func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 	set.Register()
-	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider), nil)
+	m := openModel(context.Background(), Args{Variant: "gnn"}, "shipped", new(activeDecider))
 	m.watch(context.Background(), time.Millisecond)
 }
 
@@ -131,7 +126,7 @@ func TestWatchOfAShippedCheckpointEnds(t *testing.T) {
 func TestModelChangesTheKindOfNetwork(t *testing.T) {
 	set.Register()
 	file := filepath.Join(t.TempDir(), "net.safetensors")
-	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider), nil)
+	m := openModel(context.Background(), Args{Checkpoint: file, Deadline: duration(time.Minute)}, "kinds", new(activeDecider))
 	for i, want := range []checkpoint.Graph{checkpoint.ClusterGraph, checkpoint.GPUGraph, checkpoint.MixedGraph, checkpoint.ClusterGraph} {
 		written := untrained(t, uint64(i), nil)
 		switch i {
@@ -153,41 +148,6 @@ func TestModelChangesTheKindOfNetwork(t *testing.T) {
 	}
 }
 
-// A profile serves its objective if its network knows it. Where it does not, upstream's scoring decides.
-func TestModelServesAnObjective(t *testing.T) {
-	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 32, Features: []string{"base", "wishes"}}
-	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
-	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
-	file := filepath.Join(t.TempDir(), "many.safetensors")
-	fatal.If(t, c.Save(file))
-	annotations, err := newObjectiveReader(t.Context(), "many", "balance=0:1,energy=0:1", nil, clock.RealClock{})
-	fatal.If(t, err)
-	asking := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"gnnsched.io/objective": "energy"}}}
-	scoredFor := func(objective string, pod *v1.Pod, a *objectiveReader) []float32 {
-		m := openModel(t.Context(), Args{Checkpoint: file, Objective: objective, Deadline: duration(time.Minute)}, "many", new(activeDecider), a)
-		v, scores := testView(nil), make([]float32, 2)
-		v.manifest = pod
-		if err := m.active.load().score(v, scores); err != nil {
-			return nil
-		}
-		return scores
-	}
-	scored := func(objective string) []float32 { return scoredFor(objective, asking, nil) } // without limits annotations have no effect
-	usual, energy := scored(""), scored("energy")
-	if got := scoredFor("", asking, annotations); !slices.Equal(got, energy) {
-		t.Errorf("scores %v for a pod that asks for energy, want %v", got, energy)
-	}
-	if usual == nil || energy == nil || slices.Equal(usual, energy) {
-		t.Errorf("scores %v, for energy %v", usual, energy)
-	}
-	if half := scored("balance=2,energy=5"); !slices.Equal(half, usual) {
-		t.Errorf("scores %v, for the same objective in words %v", usual, half)
-	}
-	if other := scored("pack"); other != nil {
-		t.Error("an objective that the network does not know is served")
-	}
-}
-
 // A network that reads traffic says so where its profile has none.
 func TestModelMissesTraffic(t *testing.T) {
 	for variant, want := range map[string][2]int{"gnn-traffic": {1, 0}, "gnn": {0, 0}} {
@@ -198,7 +158,7 @@ func TestModelMissesTraffic(t *testing.T) {
 					told++
 				}
 			}, funcr.Options{})
-			openModel(klog.NewContext(t.Context(), log), args, variant, new(activeDecider), nil)
+			openModel(klog.NewContext(t.Context(), log), args, variant, new(activeDecider))
 			if told != want[i] {
 				t.Errorf("%s: %d lines about traffic, want %d", variant, told, want[i])
 			}

@@ -218,8 +218,8 @@ func (s *suite) play(t *testing.T, b *bed, profile string, k kind) (out []int) {
 // suiteProfiles are the profiles that must satisfy preferences: networks and heuristics, for GPUs
 // too. random and gpu-clustering would break most preferences.
 var suiteProfiles = []Args{
-	{Variant: "gnn"}, {Variant: "dqn"}, {Variant: "acgnn"}, {Variant: "acgnn-pack"}, {Variant: "gpu-gnn"}, {Variant: "mixed"},
-	{Policy: "best-fit"}, {Policy: "kube-scheduler"}, {Policy: "random"}, {Policy: "fgd"}, {Policy: "gpu-clustering"},
+	{Variant: "gnn"}, {Variant: "dqn"}, {Variant: "acgnn"}, {Variant: "gpu-gnn"}, {Variant: "mixed"},
+	{Policy: "linear-pack"}, {Policy: "best-fit"}, {Policy: "kube-scheduler"}, {Policy: "random"}, {Policy: "fgd"}, {Policy: "gpu-clustering"},
 }
 
 // shortfalls plays every kind with a profile and returns by how much it falls short of the default

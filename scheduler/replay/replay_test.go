@@ -285,7 +285,7 @@ func TestDeterministic(t *testing.T) {
 		}))
 	}
 	s := source(pods, node("a"), node("b"), node("c"))
-	for _, policy := range []string{server.DefaultProfile, "acgnn-pack", "most-allocated"} {
+	for _, policy := range []string{server.DefaultProfile, "gnn", "most-allocated"} {
 		c := Config{Profile: profile(t, policy), Objective: objective.Balance{}, Blocks: 50, Seed: 7}
 		first, err := Run(t.Context(), s, c)
 		second, err2 := Run(t.Context(), s, c)

@@ -147,7 +147,7 @@ func newLab(t *testing.T) *lab {
 	return &lab{cluster: cluster, client: kubernetes.NewForConfigOrDie(cluster.REST())}
 }
 
-// advisor starts an advisor whose network packs. Its requests to the API server are recorded.
+// advisor starts an advisor whose policy packs. Its requests to the API server are recorded.
 func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 	t.Helper()
 	config := rest.CopyConfig(l.cluster.REST())
@@ -155,7 +155,7 @@ func (l *lab) advisor(t *testing.T, r *recorder) *advise.Advisor {
 	a, err := advise.New(t.Context(), advise.Config{
 		Client: kubernetes.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config), Clock: clock.RealClock{}, Promise: patience,
 		Profile: server.Profile{SchedulerName: server.DefaultProfile,
-			Args: server.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
+			Args: server.Args{Policy: "linear-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}},
 	})
 	fatal.If(t, err)
 	l.until(t, "the advisor to have read the cluster", func() error {

@@ -164,8 +164,8 @@ func TestRunRefuses(t *testing.T) {
 		"unknown argument": {ours("{deadlin: 1ms}"), 0, "deadlin"},
 		"unknown variant":  {ours("{variant: transformer}"), 0, "transformer"},
 		"unknown policy":   {ours("{policy: worst-fit}"), 0, "worst-fit"},
-		"learning of many": {ours("{checkpoint: " + manyObjectives(t) + ", learn: {trainer: [gnntrain], objective: balance, initEpsilon: " +
-			"0.1, epsilonDecay: 1}}"), 0, "a network of many objectives cannot learn"},
+		"learning of peers": {ours("{checkpoint: ../../gnn/checkpoint/shipped/gnn-traffic.safetensors, learn: {trainer: [gnntrain], " +
+			"objective: balance, initEpsilon: 0.1, epsilonDecay: 1}}"), 0, "reads the peers of pods cannot learn"},
 		"policy and variant":    {ours("{policy: best-fit, variant: gnn}"), 0, "excludes"},
 		"missing kubeconfig":    {header + "clientConnection: {kubeconfig: /does/not/exist}\n", 0, "/does/not/exist"},
 		"malformed":             {"{", 0, "config.yaml"},
@@ -186,8 +186,6 @@ func TestProfileOfPolicyOfEval(t *testing.T) {
 	for name, want := range map[string]Profile{
 		"greedy:pack+zones": {SchedulerName: "greedy:pack+zones", Args: Args{Policy: "greedy:pack+zones"}},
 		"running:gpu-gnn":   {SchedulerName: "running-gpu-gnn", Args: Args{Variant: "gpu-gnn"}},
-		"wishes:balance=0.5+energy=1.2": {SchedulerName: "wishes-balance-0.5-energy-1.2",
-			Args: Args{Variant: "wishes", Objective: "balance=0.5,energy=1.2"}},
 	} {
 		got, err := ProfileNamed(name)
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,15 +12,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/choice"
 	"gnnsched/scheduler/plugin"
 	"gnnsched/scheduler/plugin/dra"
 	"gnnsched/scheduler/policy/heuristic"
-	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/policy/stock"
-	"gnnsched/scheduler/policy/wish"
 )
 
 // DefaultProfile is the name of upstream's own profile, which scores as upstream ships it.
@@ -93,8 +89,6 @@ func ProfileNamed(name string) (Profile, error) {
 			return p, fmt.Errorf("%s has no profile on a cluster: schedulers count running pods for networks only", name)
 		}
 		p.Args, p.SchedulerName = network.Args, plain.Replace(name)
-	case slices.Contains(plugin.Networks(), prefix):
-		p.Variant, p.Objective, p.SchedulerName = prefix, strings.ReplaceAll(of, "+", ","), plain.Replace(name)
 	case simulated[kind] != "":
 		return p, fmt.Errorf("%s has no profile on a cluster: %s", name, simulated[kind])
 	case prefix == name:
@@ -138,16 +132,15 @@ func (p Profile) arguments() plugin.Args {
 	return a
 }
 
-// validate checks the arguments as the plugin does, that one way is chosen in which preferences count, and that the network serves
-// what is asked of it.
+// validate checks the arguments as the plugin does, and that one way is chosen in which preferences count.
 func (p Profile) validate() error {
 	upstreams := p.Variant == DefaultProfile && p.Policy == ""
 	switch {
 	case len(p.Blend) > 0 && p.preferences() != preference.Blend:
 		return fmt.Errorf("preferences %s and weights to blend exclude each other; choose preferences %s or leave the weights out",
 			p.Preferences, preference.Blend)
-	case upstreams && (p.Objective != "" || p.ObjectiveLimits != "" || p.Learn != nil || p.Canary != nil):
-		return fmt.Errorf("%s has no network or policy: leave objective, objectiveLimits, learn and share out", DefaultProfile)
+	case upstreams && (p.Learn != nil || p.Canary != nil):
+		return fmt.Errorf("%s has no network or policy: leave learn and share out", DefaultProfile)
 	case upstreams && p.Stock != nil:
 		return p.Stock.Validate()
 	case upstreams:
@@ -156,26 +149,7 @@ func (p Profile) validate() error {
 		return fmt.Errorf("only %s scores by upstream's score plugins", DefaultProfile)
 	}
 	a := p.arguments()
-	if err := a.Default(p.SchedulerName); err != nil {
-		return err
-	}
-	return validateObjective(a)
-}
-
-// validateObjective checks that the network serves the objective, or those within the limits.
-func validateObjective(a plugin.Args) error {
-	if a.Objective == "" && a.ObjectiveLimits == "" {
-		return nil
-	}
-	load, from := checkpoint.Shipped, a.Variant
-	if a.Checkpoint != "" {
-		load, from = neural.Load, a.Checkpoint
-	}
-	c, err := load(from)
-	if err != nil {
-		return err
-	}
-	return wish.Serves(c, cmp.Or(a.Objective, c.Manifest.Objective))
+	return a.Default(p.SchedulerName)
 }
 
 // build renders the profile.

@@ -92,7 +92,7 @@ func TestBesideTheDefaultScheduler(t *testing.T) {
 		return nil
 	})
 	for _, d := range w.config.Recording.Book.Last(decision.Query{}) {
-		if d.Outcome != decision.Shadow || d.Policy != "acgnn-pack" || d.Fingerprint == "" || d.Really == "" {
+		if d.Outcome != decision.Shadow || d.Policy != "linear-pack" || d.Really == "" {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -145,7 +145,7 @@ func small(i int) *v1.Pod {
 func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	t.Helper()
 	p := server.Profile{SchedulerName: server.DefaultProfile,
-		Args: plugin.Args{Variant: "acgnn-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}}
+		Args: plugin.Args{Policy: "linear-pack", Deadline: metav1.Duration{Duration: patience}, Preferences: preference.Declared}}
 	file, remove, err := server.WriteTemporary(server.Config{Profiles: []server.Profile{p}, QPS: 1000}, kubeconfig.Target{Kubeconfig: config})
 	fatal.If(t, err)
 	t.Cleanup(remove)
@@ -161,7 +161,7 @@ func watch(t *testing.T, config string) (w *Watcher, stop func() Report) {
 	fatal.If(t, err)
 	book := decision.NewBook(decision.DefaultBookSize, nil)
 	w, err = New(plugins, Config{
-		Client: o.Client, Dynamic: dynamic.NewForConfigOrDie(o.REST), Profile: o.Scheduler.Profiles[0], Name: "acgnn-pack",
+		Client: o.Client, Dynamic: dynamic.NewForConfigOrDie(o.REST), Profile: o.Scheduler.Profiles[0], Name: "linear-pack",
 		Of: []string{server.DefaultProfile}, Objective: pack, Block: time.Second, Limits: DefaultLimits, Clock: clock.RealClock{},
 		Recording: plugin.Recording{Book: book},
 	})

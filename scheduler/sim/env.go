@@ -78,9 +78,6 @@ func New(cfg Config) (*Env, error) {
 	return e, nil
 }
 
-// Aim makes m the objective of later episodes.
-func (e *Env) Aim(m objective.Mix) { e.cfg.Objective = m }
-
 // Config returns the configuration that the environment was made with.
 func (e *Env) Config() Config { return e.cfg }
 

@@ -232,6 +232,3 @@ func (m *powerMeter) pass(asked int64) {
 }
 
 func (m *powerMeter) mean() float64 { return m.energy / max(float64(m.time), 1) }
-
-// Row returns the row of the node that the arrival with an index in Plan runs on; -1 if it runs on none.
-func (e *Env) Row(arrival int) int32 { return e.on[arrival] }

@@ -152,7 +152,7 @@ func (m *MIG) given() *Given {
 // pod returns a pod that requests a profile of a model.
 func (m *MIG) pod(model int, p mig.Profile) cluster.Pod {
 	out := cluster.Pod{Partition: p, Requests: cluster.Resources{
-		MilliCPU: MIGMilliCPU(p), Memory: int64(p.Compute()) * sliceMemory, Pods: 1,
+		MilliCPU: int64(p.Compute()) * sliceMilliCPU, Memory: int64(p.Compute()) * sliceMemory, Pods: 1,
 	}}
 	if milli := p.Milli(); milli < cluster.DeviceMilli {
 		out.Requests.GPUMilli = milli
@@ -164,9 +164,6 @@ func (m *MIG) pod(model int, p mig.Profile) cluster.Pod {
 	}
 	return out
 }
-
-// MIGMilliCPU returns the thousandths of a core that a pod with a partition requests.
-func MIGMilliCPU(p mig.Profile) int64 { return int64(p.Compute()) * sliceMilliCPU }
 
 // Streams of random numbers that are drawn from a seed.
 const (

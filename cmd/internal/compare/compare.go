@@ -36,7 +36,7 @@ func Command() *ucli.Command {
 			"what the replay lacks.\n\n" +
 			"Examples:\n" +
 			"   gnnsched compare prod.record                                       # the default scheduler and gnn\n" +
-			"   gnnsched compare --profile acgnn-pack --profile most-allocated --objective pack prod.record\n" +
+			"   gnnsched compare --profile linear-pack --profile most-allocated --objective pack prod.record\n" +
 			"   gnnsched compare --checkpoint mine=my.safetensors --checkpoint stock.yaml prod.record\n" +
 			"   gnnsched compare --present now=scheduler.yaml prod.record          # the cluster's kube-scheduler has a configuration\n" +
 			"   gnnsched compare --prices prices.yaml prod.record                  # what the nodes in use cost\n" +

@@ -239,7 +239,7 @@ func TestFiles(t *testing.T) {
 	dir, folder := recorded(t), t.TempDir()
 	weights := filepath.Join("..", "..", "..", "scheduler", "policy", "linear", "linear.json")
 	own := filepath.Join(folder, "own.safetensors")
-	shipped, err := checkpoint.Shipped("acgnn-pack")
+	shipped, err := checkpoint.Shipped("gnn")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestFiles(t *testing.T) {
 	if strings.Count(out, "\n") != 6 {
 		t.Errorf("want five rows, without the default of --profile:\n%s", out)
 	}
-	if code, out, _ := execute(t, "--checkpoint", own, "--profile", "acgnn-pack", "-o", "json", dir); code != exit.OK {
+	if code, out, _ := execute(t, "--checkpoint", own, "--profile", "gnn", "-o", "json", dir); code != exit.OK {
 		t.Errorf("code %d", code)
 	} else {
 		var r result
@@ -267,7 +267,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		mine, theirs := r.Rows[3], r.Rows[2]
-		if mine.Name != "own" || theirs.Name != "acgnn-pack" || !maps.Equal(mine.Figures, theirs.Figures) {
+		if mine.Name != "own" || theirs.Name != "gnn" || !maps.Equal(mine.Figures, theirs.Figures) {
 			t.Errorf("a copy of the shipped network decides differently:\n%+v\n%+v", mine, theirs)
 		}
 	}

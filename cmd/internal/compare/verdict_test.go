@@ -80,7 +80,7 @@ func TestSeedsDoNotFlipVerdicts(t *testing.T) {
 			t.Errorf("seed %s says %s, another one %s: %s", seed, got, first, r.Verdicts[0].Text)
 		}
 	}
-	_, out, _ := execute(t, "--profile", "random", "--profile", "acgnn-pack", dir)
+	_, out, _ := execute(t, "--profile", "random", "--profile", "linear-pack", dir)
 	for _, line := range strings.Split(out, "\n") {
 		if n := utf8.RuneCountInString(line); n > 80 {
 			t.Errorf("%d columns: %s", n, line)

@@ -100,7 +100,7 @@ func (t *task) give(ctx context.Context, queue *workers.Queue, p server.Profile)
 // plain returns what a worker takes of a profile: names and numbers, and the one file at path. Others would be of the worker's machine.
 func plain(p server.Profile, path string) (server.Profile, error) {
 	out := server.Profile{SchedulerName: p.SchedulerName, Stock: p.Stock}
-	out.Variant, out.Policy, out.Objective, out.Deadline = p.Variant, p.Policy, p.Objective, p.Deadline
+	out.Variant, out.Policy, out.Deadline = p.Variant, p.Policy, p.Deadline
 	file, linear := strings.CutPrefix(p.Policy, heuristic.FromWeights(""))
 	switch {
 	case linear && file != path, p.Checkpoint != "" && p.Checkpoint != path:

@@ -53,7 +53,7 @@ func flags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "delete-emptydir-data", Usage: "move pods though their emptyDir volumes lose their data"},
 		&ucli.GenericFlag{Name: "without", Value: &texts{},
 			Usage: "lose the `NODES` node=NAME, zone=NAME or those that a selector of labels selects; may be given several times"},
-		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("default", "acgnn-pack"),
+		&ucli.StringSliceFlag{Name: "profile", Aliases: []string{"p"}, Value: ucli.NewStringSlice("default", "linear-pack"),
 			Usage: "`PROFILE` that places the pods; may be given several times"},
 		recording.CheckpointFlag(),
 		&ucli.StringFlag{Name: "at", Usage: "plan from the state at this `TIME`, such as 2026-03-01T12:00:00Z; default: the end of the record"},

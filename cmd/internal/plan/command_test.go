@@ -72,9 +72,9 @@ func TestOneInstant(t *testing.T) {
 func TestWithout(t *testing.T) {
 	dir := write(t, 60)
 	for _, by := range []string{"node=a", "zone=z-a", "disk in (ssd,nvme),topology.kubernetes.io/zone"} {
-		out, err := runPlan(t, "--without", by, "--profile", "default", "--profile", "acgnn-pack", dir)
+		out, err := runPlan(t, "--without", by, "--profile", "default", "--profile", "linear-pack", dir)
 		if err != nil || !strings.HasPrefix(out, "At 2023-11-14T22:14:20Z, the time of the plan, 1 of 2 nodes go: "+
-			"a\nPods that need another node: 1\n") || !strings.Contains(out, "acgnn-pack") {
+			"a\nPods that need another node: 1\n") || !strings.Contains(out, "linear-pack") {
 			t.Errorf("%s: %v\n%s", by, err, out)
 		}
 	}

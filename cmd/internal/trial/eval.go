@@ -77,8 +77,7 @@ func evalFlags() []ucli.Flag {
 		&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: all, as --help-all lists them"},
 		&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, linear weights from .json or a " +
 			"KubeSchedulerConfiguration from .yaml; NAME=FILE sets its name; repeatable"},
-		&ucli.StringFlag{Name: "objective", Usage: "judge by this `OBJECTIVE` instead of the scenarios', such as balance=1,energy=0.3; " +
-			"networks of many objectives serve it"},
+		&ucli.StringFlag{Name: "objective", Usage: "judge by this `OBJECTIVE` instead of the scenarios', such as balance=1,energy=0.3"},
 		&ucli.StringSliceFlag{Name: "threshold", Usage: "exit with code 99 unless the `CONDITION` holds; repeatable"},
 		&ucli.StringFlag{Name: "preferences",
 			Usage: "how preferences and the spreading of replicas count, instead of what the scenarios say: `MODE` " +

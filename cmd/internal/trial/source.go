@@ -150,7 +150,7 @@ func comparisonsOf(path string) ([]*eval.Comparison, error) {
 	return all, nil
 }
 
-// aim sets the objective of all scenarios, unless text is empty. It returns an error if a network of many objectives cannot serve it.
+// aim sets the objective of all scenarios, unless text is empty.
 func (e *evaluation) aim(text string) error {
 	if text == "" {
 		return nil
@@ -158,14 +158,6 @@ func (e *evaluation) aim(text string) error {
 	m, err := objective.Parse(text)
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--objective: %w", err), "docs/reference/objectives.md lists the terms")
-	}
-	for _, x := range e.contenders {
-		if x.Wish == nil {
-			continue
-		}
-		if _, err := x.Wish(m); err != nil {
-			return exit.New(exit.Usage, fmt.Errorf("--objective: %s: %w", x.Name, err), "leave the policy out, or choose another objective")
-		}
 	}
 	for i := range e.scenarios {
 		e.scenarios[i].Objective = m

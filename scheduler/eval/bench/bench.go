@@ -61,7 +61,7 @@ const mig = "mig-uniform"
 var Tasks = []Task{
 	{"balance", "family-wide", "hetero80", []string{"kube-scheduler", "best-fit", "greedy-balance", "linear", "gnn", "acgnn"}},
 	{"a few nodes, with a bound", "family", "tiny", []string{"kube-scheduler", "greedy-balance", "linear", "gnn"}},
-	{"packing", "family-pack", "pack", []string{"kube-scheduler", "best-fit", "linear-pack", "acgnn-pack"}},
+	{"packing", "family-pack", "pack", []string{"kube-scheduler", "best-fit", "linear-pack"}},
 	{"departures in bursts", "family-wide", "bursty", []string{"kube-scheduler", "greedy-balance", "linear", "gnn", "acgnn"}},
 	{"machines with and without GPUs", "family-mixed", "mixed-gpu95", []string{"kube-scheduler", "best-fit", "fgd", "mixed"}},
 	{"MIG partitions, 130 % requested", "mig-skew-small", mig,

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"gnnsched/gnn/checkpoint"
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
@@ -23,7 +22,6 @@ import (
 	"gnnsched/scheduler/policy/linear"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/policy/stock"
-	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/server"
 	"gnnsched/scheduler/sim"
 )
@@ -121,8 +119,6 @@ func named(name string) (eval.Contender, error) {
 			return python.Contender(of)
 		case prefix == stockPrefix:
 			return stockOf(name, of)
-		case slices.Contains(checkpoint.ShippedNames(), prefix):
-			return ofObjective(prefix, of)
 		}
 	}
 	h, err := heuristic.Find(name)
@@ -142,27 +138,6 @@ func named(name string) (eval.Contender, error) {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "train one with gnntrain and give it with --checkpoint")
 	}
 	return network(name, c)
-}
-
-// ofObjective returns the contender NETWORK:OBJECTIVE: a shipped network of many objectives that serves this objective instead of the
-// scenario's. A plus sign separates the terms.
-func ofObjective(network, text string) (eval.Contender, error) {
-	x, err := Named(network)
-	if err != nil {
-		return x, err
-	}
-	if x.Wish == nil {
-		return x, exit.Usagef("--policies: %s:%s: %s was trained for one objective and reads no other", network, text, network)
-	}
-	m, err := objective.Parse(strings.ReplaceAll(text, "+", ","))
-	if err == nil {
-		x, err = x.Wish(m)
-	}
-	if err != nil {
-		return x, exit.New(exit.Usage, fmt.Errorf("--policies: %s:%s: %w", network, text, err), "docs/reference/objectives.md lists the terms")
-	}
-	x.Name = network + ":" + text
-	return x, nil
 }
 
 // Prefixes of policies: whose devices upstream's allocator chooses, and that count typical pods by the time for which they run.
@@ -281,21 +256,7 @@ func network(name string, c *checkpoint.Checkpoint) (eval.Contender, error) {
 	if err != nil {
 		return eval.Contender{}, exit.New(exit.Checkpoint, err, "")
 	}
-	x := serving(name, net, net.Wishes())
-	if wish.Many(net.Known()) {
-		x.Wish = func(m objective.Mix) (eval.Contender, error) {
-			w, err := wish.Parse(m.Name(), net.Known())
-			return serving(name, net, w), err
-		}
-	}
-	return x, nil
-}
-
-// serving returns the policy of a network for one objective.
-func serving(name string, net *infer.Network, w feature.Wishes) eval.Contender {
 	return eval.Contender{Name: name, Network: true, New: func(s policy.Setting) policy.Policy {
-		p := neural.New(name, net, s.Typical)
-		p.Wish(w)
-		return p
-	}}
+		return neural.New(name, net, s.Typical)
+	}}, nil
 }

@@ -2,7 +2,6 @@ package contender_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,14 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/cluster"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/stock"
 	"gnnsched/scheduler/server"
@@ -169,70 +166,6 @@ func TestFilesWherePodsLeave(t *testing.T) {
 	}
 }
 
-// A network of many objectives serves the scenario's objective, or a given one, and refuses another.
-func TestNetworkOfManyObjectives(t *testing.T) {
-	a := checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.ActorCritic, Hidden: 8, Features: []string{"base", "wishes"}}
-	c := checkpoint.Random(a, rand.New(rand.NewPCG(1, 2)))
-	c.Manifest.Wishes = []checkpoint.Wish{{Term: "balance", Share: 0.5, Most: 1}, {Term: "energy", Share: 0.5, Most: 1}}
-	file := filepath.Join(t.TempDir(), "many.safetensors")
-	fatal.If(t, c.Save(file))
-	all, err := contender.List([]string{"acdqn"}, []string{file})
-	fatal.If(t, err)
-	if all[0].Wish != nil || all[1].Wish == nil {
-		t.Fatal("the wrong network serves many objectives")
-	}
-	s, err := eval.Find("small8")
-	fatal.If(t, err)
-	played := func(x eval.Contender, text string) float64 {
-		if s.Objective, err = objective.Parse(text); err != nil {
-			t.Fatal(err)
-		}
-		r, err := eval.Compare(t.Context(), s, []eval.Contender{x}, []uint64{1}, nil)
-		fatal.If(t, err)
-		return r.Results[0].Outcomes[0].Imbalance
-	}
-	energy, err := objective.Parse("energy")
-	fatal.If(t, err)
-	told, err := all[1].Wish(energy)
-	if err != nil || told.Wish != nil {
-		t.Fatal("the told one", err)
-	}
-	followed, fixed, balance := played(all[1], "energy"), played(told, "balance"), played(all[1], "balance")
-	if followed != fixed || followed == balance {
-		t.Errorf("imbalance %v where the scenario is about energy, %v where energy was told, %v where the scenario is about balance",
-			followed, fixed, balance)
-	}
-	if zones := played(all[1], "zones"); zones == followed || zones == balance {
-		t.Errorf("imbalance %v: with an objective that it does not know, it should serve its own", zones)
-	}
-	pack, err := objective.Parse("pack")
-	fatal.If(t, err)
-	if _, err := all[1].Wish(pack); err == nil || !strings.Contains(err.Error(), "it knows balance, energy") {
-		t.Error(err)
-	}
-}
-
-// NETWORK:OBJECTIVE serves its own objective instead of the scenario's. On a cluster its profile names it.
-func TestObjectiveOfShippedNetwork(t *testing.T) {
-	const name = "wishes:balance=0.5+energy=1.25"
-	x, err := contender.Named(name)
-	if err != nil || x.Name != name || !x.Network || x.Wish != nil {
-		t.Fatalf("%+v, %v", x, err)
-	}
-	with, err := contender.WithProfiles([]eval.Contender{x}, nil)
-	fatal.If(t, err)
-	want := server.Profile{SchedulerName: "wishes-balance-0.5-energy-1.25",
-		Args: server.Args{Variant: "wishes", Objective: "balance=0.5,energy=1.25"}}
-	if d := cmp.Diff(want, with[0].Profile); d != "" {
-		t.Error(d)
-	}
-	for bad, want := range map[string]string{"acdqn:balance": "one objective", "wishes:luck": "luck", "wishes:pack": "does not know pack"} {
-		if _, err := contender.Named(bad); exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", bad, err)
-		}
-	}
-}
-
 // Pods that move lower the cost over time, in the intervals and up to the number that the name says, whatever the objective. What the
 // simulator cannot do is an error.
 func TestDefrag(t *testing.T) {
@@ -246,12 +179,10 @@ func TestDefrag(t *testing.T) {
 		fatal.If(t, err)
 		return eval.Compare(t.Context(), s, all, []uint64{1}, nil)
 	}
-	wishes := find("small8")
-	wishes.Objective, _ = objective.Parse("balance=1,energy=0.5")
 	for _, c := range []struct {
 		scenario eval.Scenario
 		policy   string
-	}{{find("small8"), "linear"}, {find("small8"), "gnn"}, {find("pack"), "greedy:pack"}, {wishes, "wishes"}} {
+	}{{find("small8"), "linear"}, {find("small8"), "gnn"}, {find("pack"), "greedy:pack"}} {
 		r, err := play(c.scenario, c.policy, "defrag=5%/20:"+c.policy, "defrag=5%/20/greedy:"+c.policy)
 		fatal.If(t, err)
 		still, local, greedy := r.Results[0].Outcomes[0], r.Results[1].Outcomes[0], r.Results[2].Outcomes[0]
@@ -284,7 +215,6 @@ func TestUnknownNames(t *testing.T) {
 		{[]string{"greedy:balance", "pakc=2"}, `no policy is called "pakc=2"`, "greedy:balance+pakc=2"},
 		{[]string{"greedy:balence=0.5+energy", "pakc"}, `"balence"`, "greedy:balence=0.5+energy+pakc"},
 		{[]string{"greedy:balanse", "linear"}, "did you mean balance?", ""},
-		{[]string{"wishes:balance", "energy"}, `"energy"`, "wishes:balance+energy"},
 		{[]string{"linear", "energy"}, `no policy is called "energy"`, "--checkpoint"},
 		{[]string{"gready-balance"}, "did you mean greedy-balance?", "--checkpoint"},
 		{[]string{"greedy:balanse"}, "did you mean balance?", ""},

@@ -71,15 +71,6 @@ func defragmented(prefix string, x eval.Contender) (eval.Contender, error) {
 		return x, exit.New(exit.Usage, fmt.Errorf("--policies: %s:%s: %w", prefix, x.Name, err), "for example defrag=2%/1h:"+x.Name)
 	}
 	x.Moves = d.begin
-	if wish := x.Wish; wish != nil {
-		x.Wish = func(m objective.Mix) (eval.Contender, error) {
-			y, err := wish(m)
-			if err != nil {
-				return y, err
-			}
-			return defragmented(prefix, y)
-		}
-	}
 	x.Name = prefix + ":" + x.Name
 	return x, nil
 }

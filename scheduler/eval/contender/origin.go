@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/objective"
 )
 
 // withFile matches the names of policies that end in the path of a file.
@@ -33,15 +32,6 @@ func fromFile(x eval.Contender, argument string) eval.Contender {
 
 func known(x eval.Contender, o eval.Origin) eval.Contender {
 	x.Origin = &o
-	if wish := x.Wish; wish != nil {
-		x.Wish = func(m objective.Mix) (eval.Contender, error) {
-			serving, err := wish(m)
-			with := o
-			with.Objective = m.Name()
-			serving.Origin = &with
-			return serving, err
-		}
-	}
 	return x
 }
 
@@ -54,13 +44,5 @@ func Of(o eval.Origin) (eval.Contender, error) {
 	if o.Argument {
 		read = load
 	}
-	x, err := read(o.Policy + o.File)
-	if err != nil || o.Objective == "" || x.Wish == nil {
-		return x, err
-	}
-	m, err := objective.Parse(o.Objective)
-	if err != nil {
-		return x, err
-	}
-	return x.Wish(m)
+	return read(o.Policy + o.File)
 }

@@ -19,7 +19,6 @@ import (
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/sim"
 	"gnnsched/scheduler/sim/vector"
 )
@@ -136,11 +135,6 @@ func (r *round) open() (err error) {
 	if len(r.wants.Features) > 0 {
 		if r.layout, err = feature.NewLayout(r.wants.Features); err != nil {
 			return err
-		}
-		if r.layout.Wishes {
-			if o.Wishes, err = wish.Of(s.Objective); err != nil {
-				return err
-			}
 		}
 		o.Layout, r.shape.Widths = r.layout, r.layout.Widths
 	} else if r.wants.Graph {

@@ -56,8 +56,8 @@ func TestWorldOfEveryScenario(t *testing.T) {
 	}
 }
 
-// What workers play is the same to the last bit: drawn scenarios, a trace, a program's pods, the optimum, policies from files, bounds and
-// networks of many objectives.
+// What workers play is the same to the last bit: drawn scenarios, a trace, a program's pods, the optimum, policies from files and
+// bounds.
 func TestSameAsHere(t *testing.T) {
 	server, err := workers.Serve(workers.Serving{Dir: t.TempDir()})
 	fatal.If(t, err)
@@ -85,7 +85,7 @@ func TestSameAsHere(t *testing.T) {
 	few := all[:2:2]
 	others, err := contender.List([]string{"clairvoyant:best-fit"}, nil)
 	fatal.If(t, err)
-	wishing, err := contender.List([]string{"greedy:balance", "acdqn-energy"}, nil)
+	measuring, err := contender.List([]string{"greedy:balance", "acdqn-energy"}, nil)
 	fatal.If(t, err)
 	pod := &cluster.Pod{Name: "p", Requests: cluster.Resources{MilliCPU: 1000, Memory: 1 << 30, Pods: 1}}
 	program := eval.Scenario{Name: "program", Config: sim.Config{
@@ -109,7 +109,7 @@ func TestSameAsHere(t *testing.T) {
 	for _, c := range []struct {
 		s    eval.Scenario
 		with []eval.Contender
-	}{{find(t, "mixed"), all}, {find(t, "tiny"), append(few, others...)}, {program, few}, {trace, few}, {find(t, "family-power"), wishing}} {
+	}{{find(t, "mixed"), all}, {find(t, "tiny"), append(few, others...)}, {program, few}, {trace, few}, {find(t, "energy"), measuring}} {
 		play := func(ctx context.Context) *eval.Comparison {
 			got, err := eval.Compare(ctx, c.s, c.with, eval.Seeds(3, 2), nil)
 			fatal.If(t, err)

@@ -183,7 +183,7 @@ func (p *Player) environment(t task, blob world.Blob) (env *run.Environment, err
 	}
 	err = world.Visit(t.World, blob, func(c sim.Config) (err error) {
 		if err = c.Validate(); err == nil {
-			env, err = run.NewReplay(c, t.Wishes, p.of)
+			env, err = run.NewReplay(c, p.of)
 		}
 		return err
 	})

@@ -81,7 +81,7 @@ func begin(t testing.TB, file string, count int, names ...string) *clusters {
 		fatal.If(t, err)
 		c.nets = append(c.nets, net)
 	}
-	settings := run.Settings{Seed: 7, Wishes: job.Wishes, Reward: run.Reward{Kind: run.PlacementReward, Scale: 10}}
+	settings := run.Settings{Seed: 7, Reward: run.Reward{Kind: run.PlacementReward, Scale: 10}}
 	layout := run.Layout{Count: count, Group: 1, All: true}
 	configs, a := append([]sim.Config{job.Environment}, job.Also...), c.nets[0].Manifest.Architecture
 	if c.Environments, err = run.NewEnvironments(settings, configs, layout, a, &run.Figures{}); err != nil {
@@ -123,15 +123,15 @@ func (c *clusters) here(t testing.TB, tried [][]int32, horizon int) (costs [][]f
 }
 
 // Workers' rollouts cost what they cost here, to the last bit: in episodes that go on and in new ones, by networks that read messages,
-// devices, partners of pods and the episode's objective, and with several configurations.
+// devices, partners of pods and measured usage, and with several configurations.
 func TestSameAsHere(t *testing.T) {
 	away := on(t, 2)
 	for _, x := range []struct {
 		file string
 		nets []string
 	}{
-		{"balance.yaml", []string{"gnn", "dqn", "acgnn"}}, {"mixed.yaml", []string{"mixed"}}, {"wishes.yaml", []string{"wishes"}},
-		{"gnn-traffic.yaml", []string{"gnn-traffic"}}, {"acdqn-usage.yaml", []string{"acdqn-usage"}},
+		{"balance.yaml", []string{"gnn", "dqn", "acgnn"}}, {"mixed.yaml", []string{"mixed"}},
+		{"gnn-traffic.yaml", []string{"gnn-traffic"}}, {"acdqn-energy.yaml", []string{"acdqn-energy"}},
 	} {
 		t.Run(x.file, func(t *testing.T) {
 			const horizon = 12

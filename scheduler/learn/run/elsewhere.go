@@ -19,9 +19,8 @@ type Rollouts struct {
 
 // Rules are the same for all rollouts of a run.
 type Rules struct {
-	Wishes   []string // terms of the objectives that episodes draw; see Settings
-	Horizon  int      // placements
-	WaitCost float64  // of rollout.Rollout
+	Horizon  int     // placements
+	WaitCost float64 // of rollout.Rollout
 }
 
 // Decision is a decision in an episode, and the candidates to try there.
@@ -41,7 +40,7 @@ type Elsewhere interface {
 
 // Rollouts describes rollouts of the acting network from the decisions at hand. tried has the candidates of each environment.
 func (e *Environments) Rollouts(tried [][]int32, horizon int, waitCost float64) Rollouts {
-	r := Rollouts{Net: e.acting, Configs: e.configs, Rules: Rules{e.All[0].settings.Wishes, horizon, waitCost}}
+	r := Rollouts{Net: e.acting, Configs: e.configs, Rules: Rules{horizon, waitCost}}
 	for i, env := range e.All {
 		r.Decisions = append(r.Decisions, Decision{i / e.group % len(e.configs), i, env.Seed, env.Actions, tried[i]})
 	}
@@ -49,8 +48,8 @@ func (e *Environments) Rollouts(tried [][]int32, horizon int, waitCost float64) 
 }
 
 // NewReplay returns an environment for decisions of other processes, which networks of an architecture meet.
-func NewReplay(c sim.Config, wishes []string, a checkpoint.Architecture) (*Environment, error) {
-	all, err := NewEnvironments(Settings{Wishes: wishes}, []sim.Config{c}, Layout{Count: 1, Group: 1, All: true}, a, nil)
+func NewReplay(c sim.Config, a checkpoint.Architecture) (*Environment, error) {
+	all, err := NewEnvironments(Settings{}, []sim.Config{c}, Layout{Count: 1, Group: 1, All: true}, a, nil)
 	if err != nil {
 		return nil, err
 	}

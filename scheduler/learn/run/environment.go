@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
@@ -22,11 +21,10 @@ import (
 type Environment struct {
 	env      *sim.Env
 	settings Settings
-	wishes   feature.Wishes // the objective of the episode
-	teacher  policy.Policy  // nil for none
-	all      bool           // whether the network sees all feasible nodes; see Layout
-	groups   bool           // whether the network reads the groups of running pods
-	nextSeed func() uint64  // seed of the next episode
+	teacher  policy.Policy // nil for none
+	all      bool          // whether the network sees all feasible nodes; see Layout
+	groups   bool          // whether the network reads the groups of running pods
+	nextSeed func() uint64 // seed of the next episode
 	figures  *Figures
 
 	net     *infer.Network // the acting network
@@ -61,9 +59,6 @@ const emptyEpisodes = 100
 func (e *Environment) Begin() error {
 	for range emptyEpisodes {
 		e.progress = progress{Seed: e.nextSeed(), Actions: e.Actions[:0]}
-		if err := e.draw(); err != nil {
-			return err
-		}
 		if err := e.env.Reset(e.Seed); err != nil {
 			return fmt.Errorf("training episode %d: %w", e.Seed, err)
 		}
@@ -89,9 +84,6 @@ func (e *Environment) restore(p progress) error {
 // reset begins the episode of a seed.
 func (e *Environment) reset(seed uint64) error {
 	e.progress = progress{Seed: seed}
-	if err := e.draw(); err != nil {
-		return err
-	}
 	if err := e.env.Reset(seed); err != nil {
 		return fmt.Errorf("training episode %d: %w", seed, err)
 	}
@@ -121,7 +113,6 @@ func (e *Environment) follow(net *infer.Network) {
 	e.encoder, e.session = encode.New(net.Layout()), net.NewSession()
 	e.net = net
 	e.encoder.Know(e.env.Typical())
-	e.encoder.Wish(e.wishes)
 	e.copied = nil
 }
 
@@ -216,9 +207,7 @@ func (e *Environment) Play(net *infer.Network) (sim.Outcome, error) {
 
 // playerOf returns a network as a policy in the episode.
 func (e *Environment) playerOf(net *infer.Network) neural.Policy {
-	p := neural.New("learning", net, e.env.Typical())
-	p.Wish(e.wishes)
-	return p
+	return neural.New("learning", net, e.env.Typical())
 }
 
 // Costs returns what rollouts cost that begin with candidates. The acting network plays them.

@@ -43,10 +43,6 @@ type Layout struct {
 
 // NewEnvironments returns environments of the simulator's configurations, which they take in turn, before their first episode.
 func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Architecture, f *Figures) (*Environments, error) {
-	wishes, _, err := s.Wishing(a, configs[0].Objective)
-	if err != nil {
-		return nil, err
-	}
 	e := &Environments{Figures: f, configs: configs, group: l.Group, seed: s.Seed, source: rand.NewPCG(s.Seed, actingStream)}
 	e.Rand = rand.New(e.source)
 	for i := range l.Count {
@@ -57,7 +53,7 @@ func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Ar
 		}
 		var teacher policy.Policy
 		if s.Imitation.Taught() || s.Residual != "" {
-			if teacher, err = s.teacherOf(c.Objective, env.Typical()); err != nil {
+			if teacher, err = TeacherByName(s.Teaching().Teacher, env.Typical()); err != nil {
 				return nil, err
 			}
 		}
@@ -66,7 +62,7 @@ func NewEnvironments(s Settings, configs []sim.Config, l Layout, a checkpoint.Ar
 			next = func() uint64 { return e.All[first].Seed }
 		}
 		e.All = append(e.All, &Environment{
-			env: env, settings: s, wishes: wishes, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f,
+			env: env, settings: s, teacher: teacher, all: l.All, groups: readsGroups(a), nextSeed: next, figures: f,
 		})
 	}
 	return e, nil

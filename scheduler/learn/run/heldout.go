@@ -3,9 +3,9 @@ package run
 import (
 	"fmt"
 
+	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
-	"gnnsched/scheduler/policy/wish"
 	"gnnsched/scheduler/sim"
 )
 
@@ -17,7 +17,6 @@ type HeldOut struct {
 	env      *sim.Env
 	episodes int
 	first    uint64 // number of the first episode
-	wishes   []string
 }
 
 // Score is the result of an evaluation: means over the episodes. Less is better in all of them.
@@ -54,12 +53,14 @@ func NewHeldOut(c sim.Config, episodes int) (*HeldOut, error) {
 // After leaves out the first n episodes. A network that was chosen on them is judged without bias on those behind.
 func (h *HeldOut) After(n int) { h.first = uint64(n) }
 
-// Wishing makes each episode draw an objective of these terms, which networks of many wishes are told.
-func (h *HeldOut) Wishing(terms []string) { h.wishes = terms }
-
 // Episodes returns the configuration of the episodes and their number. Two evaluations that agree
 // in both, and leave out none, play the same episodes.
 func (h *HeldOut) Episodes() (sim.Config, int) { return h.env.Config(), h.episodes }
+
+// knower is a policy that reads the typical pods.
+type knower interface {
+	Know(t *fragmentation.Typical)
+}
 
 // Evaluate plays every episode with p, which takes the best-scored node at each decision.
 // Heuristics with integer scores tie often; randomTies draws among the best, as kube-scheduler
@@ -71,13 +72,6 @@ func (h *HeldOut) Evaluate(p policy.Policy, randomTies bool) (Score, error) {
 	}
 	for i := range uint64(h.episodes) {
 		seed := heldOutSeed + h.first + i
-		if len(h.wishes) > 0 {
-			w := wish.Draw(seed, h.wishes)
-			h.env.Aim(wish.Mix(w))
-			if q, reads := p.(wisher); reads {
-				q.Wish(w)
-			}
-		}
 		o, err := eval.Play(h.env, seed, p, eval.Contender{RandomTies: randomTies}.Ties(seed))
 		if err != nil {
 			return s, err

@@ -15,7 +15,7 @@ import (
 // Judgement is the result of a network on episodes that neither trained nor chose it, beside those of other policies on the same episodes.
 type Judgement struct {
 	Network, Default Score // Default is kube-scheduler's default scoring
-	// Teacher is the policy that the run imitated. TeacherName is empty if it imitated none, or, with wishes, another one in each episode.
+	// Teacher is the policy that the run imitated. TeacherName is empty if it imitated none.
 	Teacher     Score
 	TeacherName string
 	Total       float64 // of Network, as in HeldOutScore
@@ -34,7 +34,7 @@ func (h *HeldOut) Judge(c *checkpoint.Checkpoint, i Imitation, unscheduled float
 	if out.Default, err = h.Evaluate(heuristic.Kubernetes{}, true); err != nil {
 		return out, err
 	}
-	if !i.Taught() || len(h.wishes) > 0 {
+	if !i.Taught() {
 		return out, nil
 	}
 	out.TeacherName = i.Teacher

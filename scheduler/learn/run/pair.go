@@ -61,8 +61,8 @@ func newPair(name string, typical *fragmentation.Typical) (*pair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("teacher %s: %w", name, err)
 	}
-	if a := nodes.Manifest.Architecture; a.Graph != checkpoint.ClusterGraph || a.ReadsPeers() || len(nodes.Manifest.Wishes) > 0 {
-		return nil, fmt.Errorf("teacher %s: %s reads devices, traffic or an objective, which a pair does not show it; "+
+	if a := nodes.Manifest.Architecture; a.Graph != checkpoint.ClusterGraph || a.ReadsPeers() {
+		return nil, fmt.Errorf("teacher %s: %s reads devices or traffic, which a pair does not show it; "+
 			"name another after the +, such as acdqn", name, ofNodes)
 	}
 	net, err := infer.New(nodes)

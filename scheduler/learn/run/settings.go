@@ -22,10 +22,6 @@ type Settings struct {
 	// (checkpoint.Architecture.Residual). It must read the set rule.
 	Residual string `json:"residual,omitempty" flag:"residual" usage:"linear policy from which the network starts, and to whose scores it adds what it learns, and its teacher: linear, a .json file, or the .safetensors file of a network with a residual of its own"`
 
-	// Wishes names the terms of the objectives that the network is to serve. Each episode draws their shares
-	// (wish.Draw). Without them, the environment's objective is the only one.
-	Wishes []string `json:"wishes,omitempty"`
-
 	Gamma float64 `json:"gamma" flag:"gamma" usage:"discount of the next placement's reward"`
 	// HalfLife, if it is not 0, takes the place of Gamma: see Discount.
 	HalfLife     float64 `json:"halfLife,omitempty"` // placements after which a reward counts half

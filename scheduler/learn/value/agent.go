@@ -85,10 +85,7 @@ func (a *agent) Round(i, _ int) (int, error) {
 // then on.
 func (a *agent) episode(i, e int, net *infer.Network) ([]snapshot, float64, error) {
 	rng := a.config.rng(playing, i, e)
-	w := a.player.draw(rng, a.family[rng.IntN(len(a.family))])
-	if w.partitions != nil {
-		return a.partitions(rng, w.partitions, i, e, net)
-	}
+	w := a.config.draw(rng, a.family[rng.IntN(len(a.family))])
 	env, err := a.player.env(w)
 	if err != nil {
 		return nil, 0, err
@@ -109,22 +106,6 @@ func (a *agent) episode(i, e int, net *infer.Network) ([]snapshot, float64, erro
 		return nil, 0, err
 	}
 	return r.end(), o.GPU.Allocation, nil
-}
-
-// partitions plays an episode with MIG partitions as episode does.
-func (a *agent) partitions(rng *rand.Rand, w *partitioned, i, e int, net *infer.Network) ([]snapshot, float64, error) {
-	r := partitionRecorder{config: a.config, rng: rng, player: &wanderer{rng: rng, wandering: true}}
-	of := partitionFGD
-	switch {
-	case i >= a.config.Imitation:
-		of = learningPolicy(net)
-		if rng.Float64() < a.config.Disturbed {
-			r.player.random, r.player.until = rng.Float64(), 0.2+0.6*rng.Float64()
-		}
-	case e > 0:
-		r.player.random = a.config.Exploration * rng.Float64()
-	}
-	return r.play(w, uint64(trainingSeeds)+rng.Uint64N(trainingSeeds), of)
 }
 
 // learningPolicy returns a constructor of the policy of a network that learns.

@@ -47,10 +47,6 @@ type Config struct {
 	Spread         float64 `json:"spread"`         // standard deviation of the logarithms of the factors on kinds of pods
 	SpreadMultiple float64 `json:"spreadMultiple"` // the same for pods with several devices, whose number varies more between traces
 	Factor         float64 `json:"factor"`         // GPUs that an episode's pods request, over the cluster's
-	Fewest         float64 `json:"fewest"`         // the same at the earliest end that counts, up to 1, with partitions
-	Below          float64 `json:"below"`          // share of the ends under 1, with partitions; see ends
-
-	Partitions *Partitions `json:"partitions,omitempty"` // instead of pods of a trace; nil: none
 
 	EvaluateEvery     int `json:"evaluateEvery"`     // iterations between evaluations
 	EvaluateWorkloads int `json:"evaluateWorkloads"` // held-out workloads in an evaluation
@@ -64,7 +60,7 @@ func Defaults() Config {
 		Imitation: 3, Exploration: 0.3,
 		SnapshotEvery: 80, SnapshotNodes: 200, Placements: 32,
 		BatchSnapshots: 4, BatchNodes: 96, LearningRate: 1e-3, Averaging: 0.005, ClipNorm: 10, Temperature: 0.01,
-		Spread: 0.5, SpreadMultiple: 1, Factor: 1.3, Fewest: 0.6, Below: 0.3,
+		Spread: 0.5, SpreadMultiple: 1, Factor: 1.3,
 		EvaluateEvery: 5, EvaluateWorkloads: 12,
 	}
 }
@@ -101,9 +97,6 @@ func (c Config) layout() *feature.Layout {
 	}
 	return l
 }
-
-// ends returns the ends of episodes that count.
-func (c Config) ends() ends { return ends{c.Fewest, c.Factor, c.Below} }
 
 // loads returns the amounts of arrivals, over the cluster's GPUs, at which networks are compared.
 func (c Config) loads() (out []float64) {
@@ -150,10 +143,9 @@ func (c Config) Validate() error {
 			bad("%s: %v must be over 0 and at most %v", x.name, x.v, x.most)
 		}
 	}
-	if c.Factor < 1 || !(c.Fewest > 0 && c.Fewest <= 1) || !(c.Below >= 0 && c.Below <= 1) {
-		bad("factor: %v must be 1 or more, fewest: %v and below: %v must be 0 to 1", c.Factor, c.Fewest, c.Below)
+	if c.Factor < 1 {
+		bad("factor: %v must be 1 or more", c.Factor)
 	}
-	errs = append(errs, c.Partitions.validate(c))
 	if c.Imitation < 0 {
 		bad("imitation: %d must be 0 or more", c.Imitation)
 	}

@@ -1,17 +1,16 @@
 // Package value trains networks for GPU clusters: they learn the cost that is still to come, as a sum
 // over the nodes.
 //
-// The cost of an episode is the GPUs that are idle at the end, when more were requested than there are. With partitions it is the
-// mean over many ends, because nobody knows when arrivals end. Up to a load of 1 it is the GPUs of pods that were left out, above it the
-// idle GPUs. A placement changes one node, so the value of a cluster is learned as a sum over them,
+// The cost of an episode is the GPUs that are idle at the end, when more were requested than there are. A placement changes one node, so
+// the value of a cluster is learned as a sum over them,
 //
 //	V(cluster) = Σ_n v(node n, cluster)
 //
 // (value decomposition; Sunehag et al., Value-Decomposition Networks, AAMAS 2018). v(n) is the part of
 // the cost that the present policy will cause at node n, given the node, its devices and a few
-// features of the whole cluster: its devices that stay idle, or what it fails to serve of the pods that would otherwise be lost
-// (targets.go). Every node in every snapshot of an episode gives one target, without the noise of the
-// other nodes: Monte Carlo policy evaluation (Sutton and Barto 2018, chapter 5) of a thousand small
+// features of the whole cluster: its devices that stay idle (recorder.end). Every node in every snapshot of an
+// episode gives one target, without the noise of the other nodes: Monte
+// Carlo policy evaluation (Sutton and Barto 2018, chapter 5) of a thousand small
 // episodes in one. The next policy is the greedy one,
 //
 //	argmax over candidates of v(before the placement) - v(after it),

@@ -12,8 +12,6 @@ import (
 type Workload struct {
 	Name string
 	Pods []openb.Pod
-
-	partitions *partitioned // instead of pods, if they request MIG partitions
 }
 
 // within is the standard deviation of the logarithms of the factors on single shapes, beyond those on their
@@ -50,14 +48,6 @@ func (c Config) draw(rng *rand.Rand, w Workload) Workload {
 			return out
 		}
 	}
-}
-
-// draw makes another workload out of w, as Config.draw does, or one of Partitions.
-func (p *player) draw(rng *rand.Rand, w Workload) Workload {
-	if p.config.Partitions != nil {
-		return p.config.Partitions.draw(rng)
-	}
-	return p.config.draw(rng, w)
 }
 
 // shape is the request of a pod. Pods that differ only in the GPU models that they accept have the same

@@ -55,9 +55,6 @@ func configurations(t *testing.T) map[string]Config {
 // of the cluster empty. TestReserveCoversLowLoads shows what keeps networks from doing so.
 func TestLearningSignal(t *testing.T) {
 	for name, c := range configurations(t) {
-		if c.Partitions != nil {
-			continue // no episode is like these: see TestPartitionTargetsTellPoliciesApart
-		}
 		t.Run(name, func(t *testing.T) {
 			for _, load := range highLoads {
 				if told := seedsTold(t, c, []float64{load}, rankedHigh); told < signalSeeds {

@@ -20,7 +20,7 @@ import (
 type snapshot struct {
 	Cluster []float32       // features of the cluster
 	Nodes   []graph.GPUNode // some of the nodes
-	Targets []float32       // of each of them; see idleTargets and targets
+	Targets []float32       // of each of them; see recorder.end
 
 	Before, After []graph.GPUNode // nodes of some candidates, before and after the placement
 	Teacher       int             // index of FGD's choice among these candidates; -1 if it was not asked
@@ -55,7 +55,7 @@ type recorder struct {
 	scores  []float32
 	count   int // decisions
 	taken   []snapshot
-	states  []state // of each snapshot
+	rows    [][]int32 // of the nodes of each snapshot
 }
 
 // newRecorder returns a recorder whose policy is p and places no pod at random.
@@ -97,10 +97,10 @@ func (r *recorder) record(choice int) {
 	}
 	nodes := r.env.Snapshot().Nodes
 	s := snapshot{Cluster: append([]float32(nil), r.encoder.Features(nodes)...), Teacher: -1}
-	at := state{arrival: r.env.Next(), all: allIdle(r.env)}
+	var seen []int32
 	for range min(r.config.SnapshotNodes, len(nodes)) {
 		row := r.rng.IntN(len(nodes))
-		at.rows, at.idle = append(at.rows, int32(row)), append(at.idle, idle(nodes[row]))
+		seen = append(seen, int32(row))
 		s.Nodes = append(s.Nodes, r.encoder.Vertex(nodes[row], cluster.Resources{}, 0))
 	}
 	if r.config.actor() {
@@ -109,7 +109,7 @@ func (r *recorder) record(choice int) {
 			s.Teacher = 0
 		}
 	}
-	r.taken, r.states = append(r.taken, s), append(r.states, at)
+	r.taken, r.rows = append(r.taken, s), append(r.rows, seen)
 }
 
 // placements adds candidates to a snapshot: the choice, then its closest rivals, then random
@@ -155,21 +155,17 @@ func rivals(scores []float32, choice, n int) (out []int) {
 	return out
 }
 
-// allIdle returns the idle devices of all nodes.
-func allIdle(env *sim.Env) (sum float64) {
-	for _, n := range env.Snapshot().Nodes {
-		sum += idle(n)
-	}
-	return sum
-}
-
 // idle returns how many of a node's devices are idle, parts of them included.
 func idle(n *cluster.Node) float64 { return float64(n.IdleGPUMilli()) / cluster.DeviceMilli }
 
-// end returns the snapshots after the episode, with their targets.
+// end returns the snapshots after the episode, with their targets: the devices that are idle on each node at the end, the same for every
+// snapshot in which the node was seen.
 func (r *recorder) end() []snapshot {
-	for i, t := range idleTargets(r.env.Snapshot().Nodes, r.states) {
-		r.taken[i].Targets = t
+	atEnd := r.env.Snapshot().Nodes
+	for i, rows := range r.rows {
+		for _, row := range rows {
+			r.taken[i].Targets = append(r.taken[i].Targets, float32(idle(atEnd[row])))
+		}
 	}
 	return r.taken
 }

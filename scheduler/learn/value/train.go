@@ -157,20 +157,16 @@ func (t *Trainer) holdOut() error {
 	same := t.Config
 	same.Seed = heldOutSeed
 	return parallel(len(t.held), func(i int) (err error) {
-		w := t.player.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
+		w := t.Config.draw(same.rng(holding, 0, i), t.Family[i%len(t.Family)])
 		h := held{workload: w, seed: heldOutSeeds + uint64(i)}
-		h.fgd, err = t.play(h, partitionFGD, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
+		h.fgd, err = t.play(h, func(env *sim.Env) policy.Policy { return heuristic.NewFGD(env.Typical()) })
 		t.held[i] = h
 		return err
 	})
 }
 
-// play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload. on is the policy if pods
-// request partitions, else in.
-func (t *Trainer) play(h held, on func(policy.Setting) policy.Policy, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
-	if p := h.workload.partitions; p != nil {
-		return p.allocations(h.seed, t.Config.loads(), on)
-	}
+// play returns the fraction of the GPUs that a policy has allocated at each of the loads of a held-out workload.
+func (t *Trainer) play(h held, in func(*sim.Env) policy.Policy) (reached []float64, err error) {
 	env, err := t.player.env(h.workload)
 	if err != nil {
 		return nil, err
@@ -194,7 +190,7 @@ func (t *Trainer) evaluate(c *checkpoint.Checkpoint) (run.Evaluation, error) {
 	of := learningPolicy(net)
 	reached := make([][]float64, len(t.held))
 	if err := parallel(len(t.held), func(i int) (err error) {
-		reached[i], err = t.play(t.held[i], of, func(env *sim.Env) policy.Policy { return of(policy.Setting{Typical: env.Typical()}) })
+		reached[i], err = t.play(t.held[i], func(env *sim.Env) policy.Policy { return of(policy.Setting{Typical: env.Typical()}) })
 		return err
 	}); err != nil {
 		return run.Evaluation{}, err

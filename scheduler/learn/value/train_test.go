@@ -156,22 +156,3 @@ func TestTrainFromWeights(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// A network learns from partitions alone, without a trace, and alike on every run.
-func TestTrainOnPartitions(t *testing.T) {
-	train := func() (*checkpoint.Checkpoint, float64) {
-		tr := Trainer{Config: withPartitions(), Family: []Workload{PartitionPods()}}
-		c, s, err := tr.Train(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c, s.Figures["heldOutAllocation"]
-	}
-	c, allocation := train()
-	if allocation < 0.7 || allocation > 1 || !c.Manifest.Architecture.Equal(withPartitions().architecture()) {
-		t.Errorf("%v, %+v", allocation, c.Manifest.Architecture)
-	}
-	if again, _ := train(); again.Fingerprint() != c.Fingerprint() {
-		t.Error("the same configuration gives other weights")
-	}
-}

@@ -98,9 +98,6 @@ func (p *GPUPolicy) Name() string { return p.name }
 // Until implements Policy.
 func (p *GPUPolicy) Until(expired func() bool) { p.expired = expired }
 
-// Wish implements Policy. No network on this graph reads the objective.
-func (p *GPUPolicy) Wish(feature.Wishes) {}
-
 // checkEvery is the number of candidates that are scored between two checks of the deadline.
 const checkEvery = 64
 
@@ -230,12 +227,11 @@ func (p *GPUPolicy) firstWay(n *cluster.Node, r cluster.Resources, ways cluster.
 // state returns the number of the state of n after a pod that requests r is placed on the devices.
 // It embeds a state that is new.
 func (p *GPUPolicy) state(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet) int32 {
-	seen, rest, at := p.encoder.Placed(n, r, on)
-	state := stateOf(seen, rest, at, p.sees)
+	state := stateOf(n, r, on, p.sees)
 	state.access = p.encoder.Access(n)
 	id, embedding := p.states.find(state)
 	if embedding != nil {
-		p.encoder.Node(&p.node, seen, rest, at)
+		p.encoder.Node(&p.node, n, r, on)
 		p.session.Node(embedding, &p.node)
 		p.states.held[id] = p.encoder.Held()
 		p.states.watts[id] = float32(cluster.WattsAfter(n, r, on))

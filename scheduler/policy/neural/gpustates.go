@@ -6,7 +6,6 @@ import (
 	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/mig"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/encode"
 )
@@ -21,12 +20,10 @@ type gpuState struct {
 	// Where the network sees it: which devices are where, which of them are idle, and which the placement takes.
 	topology    *cluster.Topology
 	idle, taken cluster.DeviceSet
-
-	slices [cluster.MaxDevices]mig.Slices // used memory slices of each, if the network sees them
 }
 
 // stateOf returns the state of n after a pod that requests r is placed on the devices, without its access. It has what a network with the
-// layout sees; with partitions the used memory slices of n, which the pod must not change.
+// layout sees.
 func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet, sees *feature.Layout) gpuState {
 	s := gpuState{free: n.Free().Minus(r), allocatable: n.Allocatable, model: n.GPUModel}
 	s.free.Pods, s.free.GPU, s.free.GPUMilli = 0, 0, 0 // rooms describes the GPUs
@@ -42,14 +39,10 @@ func stateOf(n *cluster.Node, r cluster.Resources, on cluster.DeviceSet, sees *f
 		if s.topology != nil && room == cluster.DeviceMilli {
 			s.idle |= cluster.Device(i)
 		}
-		var in mig.Slices
-		if sees.Partitions && i < len(n.Slices) {
-			in = n.Slices[i]
+		for ; j > 0 && s.rooms[j-1] < room; j-- {
+			s.rooms[j] = s.rooms[j-1]
 		}
-		for ; j > 0 && (s.rooms[j-1] < room || s.rooms[j-1] == room && s.slices[j-1] < in); j-- {
-			s.rooms[j], s.slices[j] = s.rooms[j-1], s.slices[j-1]
-		}
-		s.rooms[j], s.slices[j] = room, in
+		s.rooms[j] = room
 	}
 	return s
 }

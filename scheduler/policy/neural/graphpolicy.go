@@ -1,7 +1,6 @@
 package neural
 
 import (
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/cluster"
@@ -24,12 +23,8 @@ type GraphPolicy struct {
 func newGraph(name string, net *infer.Network, typical *fragmentation.Typical) *GraphPolicy {
 	l := &GraphPolicy{name: name, encoder: encode.New(net.Layout()), session: net.NewSession()}
 	l.encoder.Know(typical)
-	l.Wish(net.Wishes())
 	return l
 }
-
-// Wish implements Policy.
-func (l *GraphPolicy) Wish(w feature.Wishes) { l.encoder.Wish(w) }
 
 // Devices implements policy.DeviceChooser.
 func (l *GraphPolicy) Devices(n *cluster.Node, pod *cluster.Pod) cluster.DeviceSet {

@@ -1,7 +1,6 @@
 package neural
 
 import (
-	"gnnsched/gnn/feature"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/fragmentation"
 	"gnnsched/scheduler/policy"
@@ -15,8 +14,6 @@ type Policy interface {
 	// Until makes every later Score fail with infer.ErrDeadline once expired returns true. nil means
 	// never.
 	Until(expired func() bool)
-	// Wish makes w the objective of later decisions. It has an effect on networks that read the objective.
-	Wish(w feature.Wishes)
 }
 
 // New returns a policy with the given name that runs net for a workload with the given typical pods, which are nil if they are not known:

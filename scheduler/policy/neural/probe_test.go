@@ -31,7 +31,6 @@ func TestTry(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		fresh := checkpoint.Random(c.Manifest.Architecture, rand.New(rand.NewPCG(1, 1)))
-		fresh.Manifest.Wishes = c.Manifest.Wishes
 		if err := Try(fresh); err != nil {
 			t.Errorf("%s, untrained: %v", name, err)
 		}

@@ -17,7 +17,6 @@ type Options struct {
 	Count   int             // environments
 	Threads int             // goroutines that work on a step; 0: as many as processors
 	Layout  *feature.Layout // features of observations; nil: none
-	Wishes  feature.Wishes  // the objective, for a layout that depends on it
 	// Feasible allows every candidate. Otherwise only those that the pod's preferences leave to a policy may be chosen, as in
 	// gnnsched eval.
 	Feasible bool

@@ -39,7 +39,6 @@ func newWorld(env *sim.Env, o Options, i int) *world {
 	if o.Layout != nil {
 		w.encoder = encode.New(o.Layout)
 		w.encoder.Know(env.Typical())
-		w.encoder.Wish(o.Wishes)
 		w.graph = w.encoder.Graph()
 	}
 	return w
