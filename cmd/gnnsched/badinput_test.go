@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -68,14 +67,7 @@ func TestBadInput(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Chdir(t.TempDir())
 
-	var good bytes.Buffer
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(1, 2)))
-	if err := c.Write(&good); err != nil {
-		t.Fatal(err)
-	}
-	nan := bytes.Clone(good.Bytes())
-	copy(nan[8+binary.LittleEndian.Uint64(nan):], []byte{0xff, 0xff, 0xff, 0xff})
-	schema := bytes.Replace(good.Bytes(), []byte(c.Manifest.Schema), []byte(strings.Repeat("0", len(c.Manifest.Schema))), 1)
 	for _, w := range c.Weights { // each is a number, and no score is
 		for i := range w.Data {
 			w.Data[i] = math.MaxFloat32
@@ -123,18 +115,11 @@ func TestBadInput(t *testing.T) {
 		{"policy and configuration", []string{"rungnn", "--policy", "best-fit", "--config", "x"}, exit.Usage, "--policy"},
 		{"profile twice", []string{"rungnn", "--profiles", "gnn,gnn"}, exit.Usage, "twice"},
 		{"blend without weight", []string{"rungnn", "--blend", "NodeAffinity"}, exit.Usage, "NAME=WEIGHT"},
-		{"unknown preferences", []string{"rungnn", "--preferences", "last"}, exit.Usage, "first, declared, blend, off"},
-		{"preferences first and blended", []string{"rungnn", "--preferences", "first", "--blend", "NodeAffinity=2"}, exit.Usage,
-			"leave the weights out"},
 		{"percentage", []string{"rungnn", "--percentage-of-nodes-to-score", "101"}, exit.Usage, "101"},
 		{"checkpoint missing", []string{"rungnn", "--checkpoint", "none"}, exit.Checkpoint, "none"},
 		{"checkpoint is a pipe", []string{"rungnn", "--checkpoint", pipe}, exit.Checkpoint, "not a regular file"},
-		{"checkpoint is a directory", []string{"rungnn", "--checkpoint", t.TempDir()}, exit.Checkpoint, "not a regular file"},
-		{"checkpoint truncated", []string{"rungnn", "--checkpoint", write(t, "t", good.Bytes()[:good.Len()/2])}, exit.Checkpoint, "truncated"},
-		{"checkpoint with NaN", []string{"rungnn", "--checkpoint", write(t, "n", nan)}, exit.Checkpoint, "not finite"},
 		{"checkpoint with absurd weights", []string{"rungnn", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
 		{"absurd weights in eval", []string{"gnnsched", "eval", "--checkpoint", absurd}, exit.Checkpoint, "fails in a trial decision"},
-		{"checkpoint of another schema", []string{"rungnn", "--checkpoint", write(t, "s", schema)}, exit.Checkpoint, "another graph"},
 		{"port in use", []string{"rungnn", "--kubeconfig", alive, "--port", port}, exit.Usage, "--port"},
 		{"log directory", []string{"rungnn", "--kubeconfig", alive, "--log-dir", notADir}, exit.Usage, "--log-dir"},
 		{"log level", []string{"rungnn", "--kubeconfig", alive, "--log-level", "loud"}, exit.Usage, "loud"},
@@ -156,36 +141,27 @@ func TestBadInput(t *testing.T) {
 		{"network missing", []string{"gnnsched", "eval", "--checkpoint", "none.safetensors"}, exit.Checkpoint,
 			"error: load checkpoint: open none.safetensors: no such file or directory\n"},
 		{"no share", []string{"rungnn", "--share", "0"}, exit.Usage, "--share is 0"},
-		{"a share of more than all", []string{"rungnn", "--share", "1.5"}, exit.Usage, "of is 1.5, want more than 0 and at most 1"},
-		{"a share that is no number", []string{"rungnn", "--share", "NaN"}, exit.Usage, "of is NaN"},
 		{"a share in the shadow", []string{"rungnn", "--share", "0.05", "--shadow"}, exit.Usage, "--share and --shadow exclude each other"},
 		{"a share that learns", []string{"rungnn", "--share", "0.05", "--learn"}, exit.Usage, "--share and --learn exclude each other"},
 		{"a share for several profiles", []string{"rungnn", "--share", "0.05", "--profiles", "gnn,dqn"}, exit.Usage,
 			"--share is for one profile"},
 		{"a share for the default profile", []string{"rungnn", "--share", "0.05", "--profiles", "default-scheduler"}, exit.Usage,
 			"has no network or policy"},
-		{"a share of blended scores", []string{"rungnn", "--share", "0.05", "--blend", "NodeAffinity=2"}, exit.Usage, "blended scores"},
-		{"a share of what", []string{"rungnn", "--share", "0.05", "--share-by", "pod"}, exit.Usage, "there are owner, namespace"},
-		{"a share that never fails", []string{"rungnn", "--share", "0.05", "--share-failures", "1"}, exit.Usage, "failures is 1"},
 		{"limits of a share without one", []string{"rungnn", "--share-latency", "1s"}, exit.Usage, "has no effect without --share"},
 		{"events of decisions in the shadow", []string{"rungnn", "--shadow", "--decision-events"}, exit.Usage,
 			"--decision-events has no effect with --shadow"},
 		{"learn in the shadow", []string{"rungnn", "--shadow", "--learn"}, exit.Usage, "--learn and --shadow exclude each other"},
 		{"several profiles in the shadow", []string{"rungnn", "--shadow", "--profiles", "gnn,dqn"}, exit.Usage, "one can be in the shadow"},
 		{"shadow by what nobody can measure", []string{"rungnn", "--shadow", "--shadow-objective", "hot"}, exit.Usage, "measured usage"},
-		{"shadow by an unknown objective", []string{"rungnn", "--shadow", "--shadow-objective", "joy"}, exit.Usage, "no term is called"},
 		{"limits of a shadow without one", []string{"rungnn", "--shadow-pods", "5"}, exit.Usage, "has no effect without --shadow"},
 		{"shadow without pods", []string{"rungnn", "--shadow", "--shadow-pods", "0"}, exit.Usage, "choose 1 or more"},
-		{"shadow of a cluster that does not answer", []string{"rungnn", "--shadow", "--kubeconfig", dead}, exit.Unreachable, "does not answer"},
 		{"a page for other machines", []string{"rungnn", "--http", "0.0.0.0:8080"}, exit.Usage, "is not loopback"},
 		{"a page at no port", []string{"rungnn", "--http", "web"}, exit.Usage, "the port must be 1 to 65535"},
-		{"a page of a shadow for other machines", []string{"rungnn", "--http", "0.0.0.0:8080", "--shadow"}, exit.Usage, "is not loopback"},
 		{"report of a shadow missing", []string{"gnnsched", "shadow", "none.json"}, exit.Usage, "none.json: no such file"},
 		{"report of a shadow in another form", []string{"gnnsched", "shadow", write(t, "r.json", []byte("{}"))}, exit.Usage, "its version is"},
 		{"report of a shadow not named", []string{"gnnsched", "shadow"}, exit.Usage, "--shadow-report"},
 		{"serve without a cluster", []string{"gnnsched", "serve"}, exit.Kubeconfig, "kwokcluster up"},
 		{"serve with a kubeconfig that is missing", []string{"gnnsched", "serve", "--kubeconfig", "none"}, exit.Kubeconfig, "none: no such file"},
-		{"serve a cluster that does not answer", []string{"gnnsched", "serve", "--kubeconfig", dead}, exit.Unreachable, "does not answer"},
 		{"serve on a port in use", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", port}, exit.Usage,
 			"choose another port with --port"},
 		{"serve with a CA that is missing", []string{"gnnsched", "serve", "--kubeconfig", alive, "--port", "0", "--tls-cert-file", "none",
@@ -214,7 +190,6 @@ func TestBadInput(t *testing.T) {
 		{"unknown command", []string{"gnnsched", "fly"}, exit.Usage, "fly"},
 		{"misspelt command", []string{"gnnsched", "evla"}, exit.Usage, "did you mean `gnnsched eval`?"},
 		{"misspelt flag under a link's name", []string{"rungnn", "--polcy", "fgd"}, exit.Usage, "did you mean --policy?"},
-		{"misspelt flag", []string{"gnnsched", "eval", "--polcies", "fgd"}, exit.Usage, "did you mean --policies?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := run(t, c.args...)

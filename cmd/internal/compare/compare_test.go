@@ -39,14 +39,19 @@ const t0 = 1_700_000_000_000
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // recorded writes a record of ten minutes: pods of one core, spread over three nodes though one would hold them.
-func recorded(t testing.TB) string {
+func recorded(t *testing.T) string {
+	return written(t, "prod", 3, 40_500, func(i int64) (cpu, node int64) { return 1000, i % 3 })
+}
+
+// written writes a record of ten minutes: 60 pods, each for some milliseconds, with the millicores and on the node that choose returns.
+func written(t *testing.T, name string, nodes int, stays int64, choose func(i int64) (cpu, node int64)) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "prod.record")
+	dir := filepath.Join(t.TempDir(), name+".record")
 	w, err := record.Create(dir, record.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
+	for i := range nodes {
 		name := fmt.Sprint("node-", i)
 		w.Node(record.Node{
 			Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110,
@@ -55,8 +60,9 @@ func recorded(t testing.TB) string {
 	}
 	for i := range int64(60) {
 		at := t0 + i*10_000
-		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("web-", i), MilliCPU: 1000, Memory: 1 << 30, Claims: `["data"]`,
-			Arrived: at, Bound: at + 500, Ended: at + 40_500, End: record.Succeeded, Node: fmt.Sprint("node-", i%3)})
+		cpu, node := choose(i)
+		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("web-", i), MilliCPU: cpu, Memory: 1 << 30, Claims: `["data"]`,
+			Arrived: at, Bound: at + 500, Ended: at + stays, End: record.Succeeded, Node: fmt.Sprint("node-", node)})
 	}
 	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + 600_000})
 	if _, err := w.Close(); err != nil {

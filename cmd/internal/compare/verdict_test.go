@@ -2,15 +2,12 @@ package compare
 
 import (
 	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"gnnsched/cmd/internal/report"
 	"gnnsched/internal/exit"
-	"gnnsched/workload/record"
 )
 
 // judged returns a result whose replay is off by a distance, and in which a profile's cost and waiting differ by intervals.
@@ -65,7 +62,8 @@ func TestVerdict(t *testing.T) {
 // Which seeds are drawn does not change a verdict, though a profile that draws among equal nodes places pods otherwise with each.
 // Every line fits 80 columns.
 func TestSeedsDoNotFlipVerdicts(t *testing.T) {
-	dir := drawing(t)
+	// draws decide the cost: few pods of many sizes on equal nodes
+	dir := written(t, "drawing", 4, 30_500, func(i int64) (cpu, node int64) { return 300 * (1 + i%7), i * i % 4 })
 	first := ""
 	for _, seed := range []string{"1", "7", "4711"} {
 		code, out, errs := execute(t, "--present", "round-robin", "--profile", "random", "--seed", seed, "-o", "json", dir)
@@ -89,30 +87,4 @@ func TestSeedsDoNotFlipVerdicts(t *testing.T) {
 	if code, _, errs := execute(t, "--seeds", "1", dir); code != exit.Usage || !strings.Contains(errs, "one seed cannot tell") {
 		t.Errorf("code %d: %s", code, errs)
 	}
-}
-
-// drawing writes a record in which draws decide the cost: few pods of many sizes on equal nodes.
-func drawing(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "drawing.record")
-	w, err := record.Create(dir, record.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		name := fmt.Sprint("node-", i)
-		w.Node(record.Node{
-			Name: name, From: t0, MilliCPU: 8000, Memory: 32 << 30, Pods: 110, Labels: `{"kubernetes.io/hostname":"` + name + `"}`,
-		})
-	}
-	for i := range int64(60) {
-		at := t0 + i*10_000
-		w.Pod(record.Pod{UID: fmt.Sprint(i), Namespace: "shop", Name: fmt.Sprint("web-", i), MilliCPU: 300 * (1 + i%7), Memory: 1 << 30,
-			Arrived: at, Bound: at + 500, Ended: at + 30_500, End: record.Succeeded, Node: fmt.Sprint("node-", i*i%4)})
-	}
-	w.Run(record.Run{ID: "1", Source: "live", From: t0, To: t0 + 600_000})
-	if _, err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

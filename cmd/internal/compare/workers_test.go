@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 )
 
 // sent returns the task of a course on a record, and its data.
-func sent(t testing.TB, dir string) (task, remote.Blob) {
+func sent(t *testing.T, dir string) (task, remote.Blob) {
 	t.Helper()
 	out := task{
 		Record:    &remote.File{Name: "prod.record", Blobs: map[string]string{}},
@@ -58,24 +57,4 @@ func TestHostileTasks(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-}
-
-func FuzzPlay(f *testing.F) {
-	x, blob := sent(f, recorded(f))
-	data, err := json.Marshal(x)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(data)
-	f.Add([]byte(`{"Record":null}`))
-	ended, cancel := context.WithCancel(context.Background())
-	cancel() // nothing is played
-	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = (&Player{}).Play(ended, data, func(name string) (string, error) {
-			if !filepath.IsLocal(name) {
-				return "", os.ErrNotExist
-			}
-			return blob(name)
-		})
-	})
 }

@@ -76,37 +76,6 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// The newest decision in a file is explained, also if the file is cut off behind it.
-func TestTraceOfFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "decisions.jsonl")
-	for i, node := range []string{"a", "b", "c"} {
-		j, err := decision.OpenJournal(path, func(err error, _ uint64) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		decision.NewBook(1, j).Decided(only(node, int64(1000+i)))
-		if err := j.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "c was the only feasible node") {
-		t.Errorf("%s: %v", out, err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, info.Size()-2); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := call("--trace", path, "-n", "shop", "pod/web-0"); err != nil || !strings.Contains(out, "b was the only feasible node") {
-		t.Errorf("cut off: %s: %v", out, err)
-	}
-	if _, err := call("--trace", path, "pod/none"); err == nil || !strings.Contains(err.Error(), "there is no decision about pod") {
-		t.Error(err)
-	}
-}
-
 // A running scheduler's book is requested with the token. The token is not sent after a redirect, and a huge or foreign answer does not
 // count as a decision.
 func TestServer(t *testing.T) {

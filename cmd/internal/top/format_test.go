@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/cmd/internal/top/state"
@@ -132,41 +131,6 @@ func TestSeveralFrames(t *testing.T) {
 		}
 		if n := c.read(b.Bytes()); n != 3 {
 			t.Errorf("%s: %d frames, want 3", c.format, n)
-		}
-	}
-}
-
-// TestSchema checks the field names that scripts rely on: decoding the JSON strictly and encoding it
-// again must lose nothing.
-func TestSchema(t *testing.T) {
-	f := fullFrame()
-	var b bytes.Buffer
-	if err := writeFrame(&b, JSON, &f); err != nil {
-		t.Fatal(err)
-	}
-	d := json.NewDecoder(bytes.NewReader(b.Bytes()))
-	d.DisallowUnknownFields()
-	var doc Document
-	if err := d.Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(documentOf(&f), doc); diff != "" {
-		t.Errorf("-written +read\n%s", diff)
-	}
-	if strings.Contains(b.String(), "null") {
-		t.Error("a list or figure is null")
-	}
-}
-
-func TestParseFormat(t *testing.T) {
-	for in, want := range map[string]Format{"": Table, "table": Table, "wide": Wide, "json": JSON, "yaml": YAML} {
-		if got, err := ParseFormat(in); err != nil || got != want {
-			t.Errorf("%q: %q, %v", in, got, err)
-		}
-	}
-	for _, in := range []string{"JSON", "xml", " "} {
-		if got, err := ParseFormat(in); err == nil {
-			t.Errorf("%q: read as %q", in, got)
 		}
 	}
 }

@@ -154,20 +154,6 @@ func TestRunWithoutACluster(t *testing.T) {
 	}
 }
 
-func TestOnce(t *testing.T) {
-	var out bytes.Buffer
-	if err := Once(context.Background(), Config{Client: client(), Out: &out, Sort: state.By(state.ByCPU)}, JSON); err != nil {
-		t.Fatal(err)
-	}
-	var doc Document
-	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
-	if len(doc.Nodes) != 2 || doc.Nodes[0].Name != "node-b" || doc.Nodes[0].CPU.Fraction != 0.25 || doc.Totals.CPU.Requested != 2000 {
-		t.Errorf("got %+v", doc)
-	}
-}
-
 func TestFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := newScreen()

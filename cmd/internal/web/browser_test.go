@@ -22,6 +22,12 @@ import (
 	measured "gnnsched/scheduler/usage"
 )
 
+// scored is a report of usage that lacks one node.
+var scored = []measured.Report{{
+	Source: "prometheus", Polled: noon.Unix(), Newest: noon.Unix() - 12, Measured: 2, Degraded: 1,
+	Named: []measured.Degraded{{Node: hostile, Reason: "stale"}},
+}}
+
 // In a browser the page shows the cluster and each decision as it is made, the keyboard opens a node, and no name runs
 // as a script.
 func TestInChromium(t *testing.T) {

@@ -1,13 +1,10 @@
 package state
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 var nodes = []Node{
@@ -82,52 +79,4 @@ func TestSelect(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, got, want)
 		}
 	}
-}
-
-func anyNodes(t *rapid.T) []Node {
-	n := rapid.IntRange(0, 30).Draw(t, "nodes")
-	out := make([]Node, n)
-	usage := func(label string) Usage {
-		return Usage{Requested: rapid.Int64Range(0, 5).Draw(t, label), Allocatable: rapid.Int64Range(0, 4).Draw(t, label)}
-	}
-	for i := range out {
-		out[i] = Node{
-			Name: fmt.Sprintf("node-%d", i), Status: rapid.SampledFrom([]string{"Ready", "NotReady"}).Draw(t, "status"),
-			Roles:   rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 2).Draw(t, "roles"),
-			Created: time.Unix(rapid.Int64Range(0, 3).Draw(t, "created"), 0),
-			CPU:     usage("cpu"), Memory: usage("memory"), GPU: usage("gpu"), Pods: usage("pods"),
-		}
-	}
-	return out
-}
-
-var anySort = rapid.Custom(func(t *rapid.T) Sort {
-	return Sort{Column: rapid.SampledFrom(Columns()).Draw(t, "column"), Desc: rapid.Bool().Draw(t, "desc")}
-})
-
-// TestSortPermutes: sorting keeps every node once, orders by the column, and gives the same result
-// for every initial order.
-func TestSortPermutes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		in, s := anyNodes(t), anySort.Draw(t, "sort")
-		out := slices.Clone(in)
-		s.Apply(out)
-		seen := map[string]bool{}
-		for i := range out {
-			seen[out[i].Name] = true
-			if i == 0 {
-				continue
-			}
-			if c := compare(s.Column, &out[i-1], &out[i]); s.Desc && c < 0 || !s.Desc && c > 0 {
-				t.Fatalf("%v: %s before %s", s, out[i-1].Name, out[i].Name)
-			}
-		}
-		if len(seen) != len(in) || len(out) != len(in) {
-			t.Fatalf("%d nodes became %d, %d of them different", len(in), len(out), len(seen))
-		}
-		again := rapid.Permutation(in).Draw(t, "permutation")
-		if s.Apply(again); names(again) != names(out) {
-			t.Fatalf("%v depends on the order before: %s and %s", s, names(again), names(out))
-		}
-	})
 }
