@@ -271,11 +271,6 @@ docs: ## Write the generated tables, plots, keys and flags of the docs anew
 bench: ## Time one decision of the network, the encoder and the simulator
 	$(GO) test -run '^$$' -bench . -benchmem ./gnn/... ./scheduler/... ./cmd/internal/top/...
 
-ONLINE ?= 8000
-.PHONY: bench-online
-bench-online: toolchain ## Learn from ONLINE (8000) placements on an endless stream of the scenario mixed, from random weights, and print the curves
-	@$(TORCHENV) go test $(TORCHTAGS) -run '^$$' -bench '^BenchmarkOnline$$' -benchtime $(ONLINE)x -timeout 0 ./scheduler/learn
-
 UPSTREAM := scheduler/schedbench/upstream
 UPBIN    := $(CURDIR)/.cache/upstream
 

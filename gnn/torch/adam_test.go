@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/fatal"
 )
 
 // A run that continues from exported moments and weights gives the same weights as an uninterrupted one.
@@ -13,9 +15,7 @@ func TestAdamGoesOn(t *testing.T) {
 	run := func(stop int) []Array {
 		n := newNetwork(t, 7, 4, 8)
 		adam, err := newAdam(&n.params, adamConfig{LearningRate: 1e-2, beta1: 0.9, beta2: 0.999})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range 20 {
 			if i == stop {
 				weights, moments := export(t, &n.params), adam.Export()
@@ -23,12 +23,8 @@ func TestAdamGoesOn(t *testing.T) {
 				if adam, err = newAdam(&n.params, adamConfig{LearningRate: 1e-2, beta1: 0.9, beta2: 0.999}); err != nil {
 					t.Fatal(err)
 				}
-				if err := n.params.Import(weights); err != nil {
-					t.Fatal(err)
-				}
-				if err := adam.Import(moments); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, n.params.Import(weights))
+				fatal.If(t, adam.Import(moments))
 			}
 			step(t, n, adam, uint64(i))
 		}
@@ -42,13 +38,9 @@ func TestAdamGoesOn(t *testing.T) {
 func TestAdamRefusesOthersMoments(t *testing.T) {
 	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 1, 3, 5)
 	from, err := newAdam(&a.params, usualAdam())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	to, err := newAdam(&b.params, usualAdam())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if to.Import(from.Export()) == nil || to.Import(nil) == nil {
 		t.Error("moments of another network were taken")
 	}
@@ -60,21 +52,15 @@ func TestAdamScale(t *testing.T) {
 	defer p.Drop()
 	still, moving := p.constant("head.w", 1, 1), p.constant("trunk.w", 1, 1)
 	adam, err := newAdam(&p, usualAdam())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := adam.Scale("head.", 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
+	fatal.If(t, adam.Scale("head.", 0))
 	if adam.Scale("head.", -1) == nil {
 		t.Error("a negative factor was taken")
 	}
 	var s Scope
 	defer s.Drop()
 	s.Backward(s.Sum(s.Square(s.Add(still, moving))))
-	if err := adam.Step(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, adam.Step())
 	if v := s.Float(still); v != 1 {
 		t.Errorf("the one at rest is %v", v)
 	}

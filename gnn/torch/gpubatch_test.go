@@ -11,6 +11,7 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 )
 
 // Plain Go and libtorch give the same values on the GPU graph, for every encoder and head, with one
@@ -38,14 +39,10 @@ func TestGPUParity(t *testing.T) {
 
 func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	net, err := NewNetwork(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer net.Drop()
 	plain, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var b graph.Batch
 	var critic, actor []float32
 	gpuWidths := plain.Layout().Widths
@@ -65,9 +62,7 @@ func compareGPU(t *testing.T, r *rand.Rand, c *checkpoint.Checkpoint) {
 	defer s.Drop()
 	acts := c.Manifest.Architecture.Head == checkpoint.ActorCritic
 	gotCritic, gotActor := s.Float32s(net.Values(&s, &b, false)), s.Float32s(net.Values(&s, &b, acts))
-	if err := s.Err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Err())
 	if d := distance(gotCritic, critic); d > tolerance {
 		t.Errorf("the values of plain Go and libtorch differ by %g", d)
 	}
@@ -81,9 +76,7 @@ func shipped(t *testing.T, g checkpoint.Graph) map[string]*checkpoint.Checkpoint
 	all := map[string]*checkpoint.Checkpoint{}
 	for _, name := range checkpoint.ShippedNames() {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if c.Manifest.Architecture.Graph == g {
 			all["shipped "+name] = c
 		}

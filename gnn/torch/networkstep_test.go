@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 )
 
 // BenchmarkNetworkStep measures a training step on 64 graphs with 50 nodes, with the features base alone and with those that the shipped
@@ -25,40 +26,28 @@ func networkSteps(b *testing.B, features []string) {
 	r := rand.New(rand.NewPCG(64, 50))
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 32, Features: features}, r)
 	layout, err := c.Manifest.Architecture.Layout()
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	var graphs []*graph.Graph
 	for range 64 {
 		graphs = append(graphs, randomGraph(r, layout.Widths, 50))
 	}
 	net, err := NewNetwork(c)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	defer net.Drop()
 	adam, err := newAdam(&net.Parameters, usualAdam())
-	if err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, err)
 	before := cpuSeconds(b)
 	for b.Loop() {
 		var s Scope
 		batch := graph.Concat(graphs)
 		loss := s.Mean(s.Square(net.Forward(&s, batch).Q(&s, batch)))
-		if err := net.zeroGrad(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, net.zeroGrad())
 		s.Backward(loss)
-		if err := s.Err(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, s.Err())
 		if _, err := net.clipGrad(10); err != nil {
 			b.Fatal(err)
 		}
-		if err := adam.Step(); err != nil {
-			b.Fatal(err)
-		}
+		fatal.If(b, adam.Step())
 		s.Drop()
 	}
 	b.ReportMetric(1000*(cpuSeconds(b)-before)/float64(b.N), "CPU-ms/op")
@@ -67,8 +56,6 @@ func networkSteps(b *testing.B, features []string) {
 // cpuSeconds returns the CPU time of this process, in user and system.
 func cpuSeconds(b *testing.B) float64 {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	fatal.If(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

@@ -10,14 +10,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gnnsched/internal/fatal"
 )
 
 func export(t *testing.T, p *Parameters) []Array {
 	t.Helper()
 	arrays, err := p.Export()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return arrays
 }
 
@@ -26,9 +26,7 @@ func TestInitialisation(t *testing.T) {
 	defer p.Drop()
 	NewLinear(&p, rand.New(rand.NewPCG(1, 2)), "a", 64, 128)
 	NewLayerNorm(&p, "b", 3, 1e-5)
-	if err := p.Err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.Err())
 	if d := cmp.Diff([]string{"a.weight", "a.bias", "b.gain", "b.bias"}, p.names); d != "" {
 		t.Errorf("names (-want +got):\n%s", d)
 	}
@@ -81,9 +79,7 @@ func TestExportImport(t *testing.T) {
 	shuffled := slices.Clone(want)
 	slices.Reverse(shuffled)
 	before := TensorCount()
-	if err := b.params.Import(shuffled); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, b.params.Import(shuffled))
 	if d := cmp.Diff(want, export(t, &b.params)); d != "" {
 		t.Errorf("after import (-want +got):\n%s", d)
 	}
@@ -129,9 +125,7 @@ func TestCopyAndBlend(t *testing.T) {
 	a, b := newNetwork(t, 1, 3, 4), newNetwork(t, 2, 3, 4)
 	c := newNetwork(t, 1, 3, 5)
 	old, source := export(t, &a.params), export(t, &b.params)
-	if err := a.params.Blend(&b.params, 0.25); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.params.Blend(&b.params, 0.25))
 	for i, got := range export(t, &a.params) {
 		for j := range got.Data {
 			want := old[i].Data[j] + 0.25*(source[i].Data[j]-old[i].Data[j])
@@ -140,9 +134,7 @@ func TestCopyAndBlend(t *testing.T) {
 			}
 		}
 	}
-	if err := a.params.CopyFrom(&b.params); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, a.params.CopyFrom(&b.params))
 	if d := cmp.Diff(source, export(t, &a.params)); d != "" {
 		t.Errorf("after copy (-want +got):\n%s", d)
 	}

@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
+	"gnnsched/internal/fatal"
 )
 
 // tolerance is the largest distance between the results of plain Go and libtorch.
@@ -43,9 +44,7 @@ func TestParity(t *testing.T) {
 	for name, c := range nets {
 		t.Run(name, func(t *testing.T) {
 			layout, err := c.Manifest.Architecture.Layout()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			var graphs []*graph.Graph
 			for _, n := range []int{1, 2, 10, 100, 1000} {
 				graphs = append(graphs, randomGraph(r, layout.Widths, n))
@@ -58,14 +57,10 @@ func TestParity(t *testing.T) {
 
 func compare(t *testing.T, c *checkpoint.Checkpoint, graphs []*graph.Graph) {
 	net, err := NewNetwork(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer net.Drop()
 	plain, err := infer.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for _, batch := range []*graph.Batch{graph.Concat(graphs), graph.ConcatShared(graphs)} {
 		compareBatch(t, net, plain, graphs, batch)
 	}
@@ -76,18 +71,12 @@ func compareBatch(t *testing.T, net *Network, plain *infer.Network, graphs []*gr
 	defer s.Drop()
 	out := net.Forward(&s, batch)
 	scores, values := s.Float32s(out.Scores), s.Float32s(out.Value)
-	if err := s.Err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Err())
 	var wantValues []float32
 	for i, g := range graphs {
-		if err := g.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, g.Validate())
 		want, err := plain.NewSession().Score(g, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		got := scores[batch.CandidateStart[i]:batch.CandidateStart[i+1]]
 		if len(got) != len(want.Scores) {
 			t.Fatalf("%d nodes: %d scores, want %d", g.Nodes(), len(got), len(want.Scores))
@@ -166,14 +155,10 @@ func uniform(r *rand.Rand, n int) []float32 {
 func TestCheckpointRoundTrip(t *testing.T) {
 	c := checkpoint.Random(checkpoint.Architecture{Encoder: checkpoint.GNN, Head: checkpoint.DQN, Hidden: 8}, rand.New(rand.NewPCG(3, 4)))
 	net, err := NewNetwork(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer net.Drop()
 	back, err := net.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, want := range c.Weights {
 		for i, v := range want.Data {
 			if back.Weights[name].Data[i] != v {

@@ -3,7 +3,6 @@
 package torch
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"gnnsched/internal/fatal"
 )
 
 // network is a small network with every kind of layer. It gives each vertex a value, from its features
@@ -31,9 +32,7 @@ func newNetwork(t testing.TB, seed uint64, in, width int) *network {
 	n.in = NewLinear(&n.params, rng, "in", in, width)
 	n.norm = NewLayerNorm(&n.params, "norm", width, 1e-5)
 	n.out = NewLinear(&n.params, rng, "out", 2*width, 1)
-	if err := n.params.Err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, n.params.Err())
 	t.Cleanup(n.params.Drop)
 	return n
 }
@@ -69,9 +68,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 	run := func() (first, last float64, weights []Array) {
 		n := newNetwork(t, 7, 4, 16)
 		adam, err := newAdam(&n.params, adamConfig{LearningRate: 1e-2, beta1: 0.9, beta2: 0.999})
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for i := range 200 {
 			loss := step(t, n, adam, uint64(i))
 			if i == 0 {
@@ -80,9 +77,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 			last = loss
 		}
 		weights, err = n.params.Export()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return first, last, weights
 	}
 	first, last, weights := run()
@@ -101,28 +96,20 @@ func step(t testing.TB, n *network, adam *Adam, seed uint64) float64 {
 	defer s.Drop()
 	loss := n.loss(&s, seed, 4, 25, 4)
 	value := s.Float(loss)
-	if err := n.params.zeroGrad(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, n.params.zeroGrad())
 	s.Backward(loss)
-	if err := s.Err(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, s.Err())
 	if _, err := n.params.clipGrad(10); err != nil {
 		t.Fatal(err)
 	}
-	if err := adam.Step(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, adam.Step())
 	return value
 }
 
 func residentMB(t *testing.T) float64 {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for line := range strings.Lines(string(status)) {
 		var kb float64
 		if n, _ := fmt.Sscanf(line, "VmRSS: %f kB", &kb); n == 1 {
@@ -136,9 +123,7 @@ func residentMB(t *testing.T) float64 {
 func TestTrainingKeepsNoMemory(t *testing.T) {
 	n := newNetwork(t, 1, 4, 16)
 	adam, err := newAdam(&n.params, usualAdam())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for i := range 500 {
 		step(t, n, adam, uint64(i))
 	}
@@ -176,22 +161,16 @@ func TestBackwardAgainstFiniteDifferences(t *testing.T) {
 		t.Fatal(s.Err())
 	}
 	gradients, err := gradientsOf(&n.params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	weights, err := n.params.Export()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	const h = 1e-2
 	checked := 0
 	for a := range weights {
 		for i, w := range weights[a].Data {
 			at := func(v float32) float64 {
 				weights[a].Data[i] = v
-				if err := n.params.Import(weights); err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, n.params.Import(weights))
 				return eval()
 			}
 			want := (at(w+h) - at(w-h)) / (2 * h)
@@ -230,17 +209,13 @@ func TestClipGrad(t *testing.T) {
 			r.Fatal(s.Err(), err)
 		}
 		got, err := n.params.clipGrad(limit)
-		if err != nil {
-			r.Fatal(err)
-		}
+		fatal.If(r, err)
 		want := norm(before)
 		if math.Abs(got-want) > 1e-4*want {
 			r.Errorf("norm %v, want %v", got, want)
 		}
 		after, err := gradientsOf(&n.params)
-		if err != nil {
-			r.Fatal(err)
-		}
+		fatal.If(r, err)
 		if v, most := norm(after), math.Min(want, limit); math.Abs(v-most) > 1e-4*most {
 			r.Errorf("norm after clipping %v to %v: %v, want %v", want, limit, v, most)
 		}
@@ -273,22 +248,16 @@ func TestAdamFollowsItsFormula(t *testing.T) {
 	defer p.Drop()
 	w := p.constant("w", 1, 1)
 	adam, err := newAdam(&p, adamConfig{LearningRate: 0.1, beta1: 0.9, beta2: 0.999})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var m, v float64 // moments
 	want, rate := 1.0, 0.1
 	for i := 1; i <= 5; i++ {
 		if i == 4 {
 			rate = 0.02
-			if err := adam.SetLearningRate(rate); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, adam.SetLearningRate(rate))
 		}
 		var s Scope
-		if err := p.zeroGrad(); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.zeroGrad())
 		s.Backward(s.Sum(s.Square(w)))
 		if err := adam.Step(); err != nil || s.Err() != nil {
 			t.Fatal(err, s.Err())
@@ -324,40 +293,4 @@ func TestAdamConfigValidate(t *testing.T) {
 	if err := usualAdam().Validate(); err != nil {
 		t.Error(err)
 	}
-}
-
-// BenchmarkOperation measures one small operation, from Go into libtorch and back.
-func BenchmarkOperation(b *testing.B) {
-	var s Scope
-	defer s.Drop()
-	x := s.Float32(bytesOfOnes(64), 64)
-	NoGrad(func() {
-		for b.Loop() {
-			var inner Scope
-			inner.relu(x)
-			inner.Drop()
-		}
-	})
-	if s.Err() != nil {
-		b.Fatal(s.Err())
-	}
-}
-
-func BenchmarkTrainingStep(b *testing.B) {
-	n := newNetwork(b, 1, 4, 64)
-	adam, err := newAdam(&n.params, usualAdam())
-	if err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		step(b, n, adam, 1)
-	}
-}
-
-func bytesOfOnes(n int) []float32 {
-	out := make([]float32, n)
-	for i, v := range bytes.Repeat([]byte{1}, n) {
-		out[i] = float32(v)
-	}
-	return out
 }

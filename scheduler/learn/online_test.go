@@ -10,6 +10,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/online"
@@ -27,9 +28,7 @@ func onlineScore(t *testing.T, c *checkpoint.Checkpoint) run.Score {
 	t.Helper()
 	_, held := trainer(t, onlineShort(t))
 	s, err := held.Evaluate(neural.New("x", learntest.Network(t, c), nil), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -90,9 +89,7 @@ func TestOnlinePPOLearns(t *testing.T) {
 			o := onlineTrainer(t, c)
 			o.Progress = func(p online.Progress) { progress = p }
 			o.Save = func(c *checkpoint.Checkpoint) error { saved++; return scheduler.save(c) }
-			if err := learnFrom(t, o, scheduler, start); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, learnFrom(t, o, scheduler, start))
 			if left := torch.TensorCount() - before; left != 0 {
 				t.Errorf("%d tensors are left over", left)
 			}
@@ -123,9 +120,7 @@ func TestOnlinePPOTakesTheRecordedProbabilities(t *testing.T) {
 	o := onlineTrainer(t, c)
 	o.Save = scheduler.save
 	o.Progress = func(p online.Progress) { worst, updates = max(worst, math.Abs(p.Figures["approx_kl"])), p.Updates }
-	if err := learnFrom(t, o, scheduler, start); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, learnFrom(t, o, scheduler, start))
 	if updates < 4 || worst > 1e-9 {
 		t.Errorf("after %d updates the divergence was %v at most", updates, worst)
 	}
@@ -135,9 +130,7 @@ func TestOnlinePPOTakesTheRecordedProbabilities(t *testing.T) {
 func onlineTrainer(t *testing.T, c Config) *online.Trainer {
 	t.Helper()
 	o, err := NewOnlineTrainer(Job{Config: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return o
 }
 
@@ -145,8 +138,6 @@ func onlineTrainer(t *testing.T, c Config) *online.Trainer {
 func learnFrom(t *testing.T, o *online.Trainer, stream io.Reader, start *checkpoint.Checkpoint) error {
 	t.Helper()
 	r, err := experience.NewReader(stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return o.Learn(r, start)
 }

@@ -11,6 +11,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/policy"
@@ -22,20 +23,14 @@ import (
 func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 	t.Helper()
 	env, err := sim.New(learntest.Env())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var b bytes.Buffer
 	w, err := experience.NewWriter(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	rng, number := rand.New(rand.NewPCG(1, 2)), uint64(0)
 	encoder := neural.New("encodes", learntest.Network(t, learntest.Weights(short(t, 1).Architecture(), 1)), nil).(*neural.GraphPolicy)
 	for episode := uint64(1); steps > 0; episode++ {
-		if err := env.Reset(episode); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, env.Reset(episode))
 		number++ // a gap, so that no transition reaches into the next episode
 		for ; !env.Done() && steps > 0; steps-- {
 			number++
@@ -43,9 +38,7 @@ func onlineStream(t *testing.T, steps int) *bytes.Buffer {
 			s := experience.Step{Number: number, Features: feature.Default().Hash(),
 				State: encoder.Graph(env.Snapshot(), env.Pending(), candidates).Clone(), Action: rng.IntN(len(candidates)), Before: env.Cost()}
 			s.After = s.Before - env.Step(s.Action)
-			if err := w.Write(s); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, w.Write(s))
 		}
 	}
 	return &b

@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/experience"
@@ -33,9 +34,7 @@ func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
 	}
 	for _, name := range checkpoint.ShippedFor(checkpoint.ClusterGraph) {
 		c, err := checkpoint.Shipped(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if c.CheckOnline() == nil {
 			networks[name] = c
 		}
@@ -43,13 +42,9 @@ func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
 	played := map[string]streams{}
 	for name, start := range networks {
 		j, err := onlineJob(start)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		objective, err := j.Environment.Objective.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		on := string(objective)
 		if _, found := played[on]; !found {
 			played[on] = rankedStreams(t, on)
@@ -76,13 +71,9 @@ func TestOnlineReturnsTellPoliciesApart(t *testing.T) {
 // The same holds for throttled work, which no shipped network has as its objective: its reward comes with the next measurement, too.
 func TestOnlineReturnsTellThrottledWorkApart(t *testing.T) {
 	start, err := checkpoint.Shipped("acdqn-energy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	j, err := onlineJob(start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	played := rankedStreams(t, "throttled")
 	if s := played.signal(t, j); !s.tells() {
 		t.Errorf("%+v", s)
@@ -106,13 +97,9 @@ var streamScenario = map[string]string{"balance": "mixed", "throttled": "blind",
 func rankedStreams(t *testing.T, objective string) (out streams) {
 	t.Helper()
 	scenario, err := eval.Find(streamScenario[objective])
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := scenario.Config
-	if err := c.Objective.UnmarshalText([]byte(objective)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.Objective.UnmarshalText([]byte(objective)))
 	if len(c.Pools) == 0 {
 		c.Nodes = sim.IntRange{Min: 32, Max: 32} // so that streams are long and their end has no weight
 	}
@@ -179,14 +166,10 @@ func (in streams) signal(t *testing.T, j Job) signal {
 func rewarded(t *testing.T, j Job, steps []experience.Step) []online.Step {
 	t.Helper()
 	o, err := NewOnlineTrainer(j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var l listening
 	o.Method = &l
-	if err := o.Learn(&recorded{steps}, learntest.Weights(Architecture(j.Variant, 8), 1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, o.Learn(&recorded{steps}, learntest.Weights(Architecture(j.Variant, 8), 1)))
 	return l.steps
 }
 

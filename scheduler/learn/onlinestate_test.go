@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/online"
@@ -24,9 +25,7 @@ import (
 func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 	t.Helper()
 	all, err := experience.NewReader(onlineStream(t, 800))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	out := [3]*bytes.Buffer{{}, {}, {}}
 	var writers [3]*experience.Writer
 	for i := range writers {
@@ -36,20 +35,14 @@ func halves(t *testing.T) (first, second, both *bytes.Buffer) {
 	}
 	for i := range 800 {
 		s, err := all.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		half := i / 400
 		s.Number += uint64(half) // the gap
-		if err := writers[2].Write(s); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, writers[2].Write(s))
 		if s.Number -= uint64(half * 400); s.Number == 0 {
 			t.Fatal("numbers begin with 1")
 		}
-		if err := writers[half].Write(s); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, writers[half].Write(s))
 	}
 	return out[0], out[1], out[2]
 }
@@ -64,9 +57,7 @@ func learned(t *testing.T, state string, stream *bytes.Buffer, start *checkpoint
 	o.State = state
 	o.Save = func(c *checkpoint.Checkpoint) error { last = c; return nil }
 	o.Note = func(line string) { notes += line + "\n" }
-	if err := learnFrom(t, o, stream, start); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, learnFrom(t, o, stream, start))
 	return last, notes
 }
 
@@ -100,9 +91,7 @@ func TestOnlineUselessState(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	learned(t, state, first, start)
 	whole, err := os.ReadFile(state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, c := range map[string]struct {
 		state []byte
 		start *checkpoint.Checkpoint
@@ -113,9 +102,7 @@ func TestOnlineUselessState(t *testing.T) {
 		"something else":     {[]byte("hello"), start, "cannot be used"},
 		"as it should be":    {whole, start, "continues from"},
 	} {
-		if err := os.WriteFile(state, c.state, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, os.WriteFile(state, c.state, 0o600))
 		first, _, _ := halves(t)
 		if _, notes := learned(t, state, first, c.start); !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q", name, notes)
@@ -128,9 +115,7 @@ func TestOnlineUselessState(t *testing.T) {
 func TestOnlineKeepsBadNetworksBack(t *testing.T) {
 	good, _ := learned(t, "", onlineStream(t, 1500), learntest.Weights(onlineShort(t).Architecture(), 1))
 	held, err := run.NewHeldOut(learntest.Env(), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := onlineShort(t)
 	c.LearningRate, c.ClipNorm = 0.5, 1e6 // which ruins any network
 	var saved []*checkpoint.Checkpoint
@@ -139,17 +124,13 @@ func TestOnlineKeepsBadNetworksBack(t *testing.T) {
 	o.Guard = online.Guard{Exam: online.HeldOut{HeldOut: held, Unscheduled: 1}, Tolerance: 0.1}
 	o.Save = func(c *checkpoint.Checkpoint) error { saved = append(saved, c); return nil }
 	o.Progress = func(p online.Progress) { progress = p }
-	if err := learnFrom(t, o, onlineStream(t, 800), good); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, learnFrom(t, o, onlineStream(t, 800), good))
 	if progress.KeptBack < 3 {
 		t.Errorf("%d networks were kept back, %d saved", progress.KeptBack, len(saved))
 	}
 	total := func(c *checkpoint.Checkpoint) float64 {
 		s, err := held.Evaluate(neural.New("x", learntest.Network(t, c), nil), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return s.Total(1)
 	}
 	best := total(good)
@@ -171,28 +152,20 @@ func TestOnlineReverts(t *testing.T) {
 		if err == nil {
 			err = l.Keep()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		defer l.Drop()
 		r, err := experience.NewReader(newWorking(t, start, 1000, 0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		for n, updates := 0, 0; updates == 0; n++ {
 			s, err := r.Next()
 			if err == nil {
 				updates, err = l.Take(online.Step{Step: s, Contiguous: n > 0, Reward: 1})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 		}
 		fingerprint := func() uint64 {
 			k, err := l.Checkpoint()
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			return k.Fingerprint()
 		}
 		if fingerprint() == start.Fingerprint() {
@@ -202,9 +175,7 @@ func TestOnlineReverts(t *testing.T) {
 			t.Errorf("%s: not where it was: %v", variant, err)
 		}
 		state, err := l.State()
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if s := state[0].(torch.TraineeState); s.Moments[0].Steps != 0 || s.Updates != 0 {
 			t.Errorf("%s: the optimiser is not where it was: %+v", variant, s.Moments)
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -97,9 +98,7 @@ func copyAfterEvaluation(t *testing.T, tr *run.Trainer, path string) func() stri
 func load(t *testing.T, path string) *run.State {
 	t.Helper()
 	s, err := run.LoadState(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -122,9 +121,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 	if _, err := run.LoadState(path + "x"); !errors.Is(err, run.ErrNoState) {
 		t.Errorf("error %v", err)
 	}
-	if err := os.WriteFile(path, []byte("no state"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, os.WriteFile(path, []byte("no state"), 0o600))
 	if _, err := run.LoadState(path); err == nil || errors.Is(err, run.ErrNoState) {
 		t.Errorf("a broken file gives %v", err)
 	}

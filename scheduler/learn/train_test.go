@@ -15,6 +15,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -42,13 +43,9 @@ func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 		env = manyShares(t)
 	}
 	held, err := run.NewHeldOut(env, c.EvaluateSeeds)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tr, err := NewTrainer(Job{Config: c, Environment: env}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	tr.HeldOut = held
 	return tr, held
 }
@@ -57,9 +54,7 @@ func trainer(t *testing.T, c Config) (*run.Trainer, *run.HeldOut) {
 func manyShares(t *testing.T) sim.Config {
 	t.Helper()
 	s, err := eval.Find("mixed-gpu95")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	c := s.Config
 	c.Pools, c.Load = slices.Clone(c.Pools[2:5]), sim.FloatRange{Min: 0.2, Max: 0.2}
 	for i := range c.Pools {
@@ -78,17 +73,13 @@ func finish(t *testing.T, tr *run.Trainer) ([]byte, run.Evaluation) {
 	t.Helper()
 	before := torch.TensorCount()
 	best, score, err := tr.Train(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if left := torch.TensorCount() - before; left != 0 {
 		t.Errorf("%d tensors are left over", left)
 	}
 	delete(best.Manifest.Training, "seconds")
 	var b bytes.Buffer
-	if err := best.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, best.Write(&b))
 	return b.Bytes(), score
 }
 
@@ -99,9 +90,7 @@ func TestTrainingWithAnotherSet(t *testing.T) {
 		c.Features = featuretest.Names
 		tr, _ := trainer(t, c)
 		trained, _, err := tr.Train(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		if d := cmp.Diff(featuretest.Names, trained.Manifest.Architecture.Features); d != "" {
 			t.Errorf("%s: %s", variant, d)
 		}
@@ -133,9 +122,7 @@ func TestTrainingLearnsAndRepeats(t *testing.T) {
 			untrained := learntest.Network(t, learntest.Weights(c.Architecture(), 9))
 			for _, p := range []policy.Policy{neural.New("untrained", untrained, nil), heuristic.NewRandom(rand.New(rand.NewPCG(1, 2)))} {
 				s, err := held.Evaluate(p, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				t.Logf("trained %+v, %s %+v", score, p.Name(), s)
 				if score.Figures["heldOutCost"] > 0.8*s.Cost {
 					t.Errorf("trained %v, %s %v", score, p.Name(), s)

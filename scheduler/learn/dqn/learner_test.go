@@ -10,6 +10,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
@@ -34,9 +35,7 @@ func weights(seed uint64) *checkpoint.Checkpoint { return learntest.Weights(arch
 func plain(t *testing.T, n *torch.Network) *infer.Network {
 	t.Helper()
 	c, err := n.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return learntest.Network(t, c)
 }
 
@@ -44,33 +43,21 @@ func plain(t *testing.T, n *torch.Network) *infer.Network {
 func TestTargets(t *testing.T) {
 	c := short(10)
 	d, err := newLearner(c, weights(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer d.Drop()
 	other, err := torch.NewNetwork(weights(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer other.Drop()
-	if err := d.Slow.CopyFrom(&other.Parameters); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, d.Slow.CopyFrom(&other.Parameters))
 	next := learntest.Graph(t)
 	y, err := d.targets([]transition{{ret: 2, next: pack(next, nil), discount: 0.5}, {ret: 3}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	net, target := plain(t, d.Net), plain(t, other)
 	a, err := net.NewSession().Score(next, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	choice := policy.Best(a.Scores)
 	b, err := target.NewSession().Score(next, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	mean := 0.0
 	for _, v := range b.Scores {
 		mean += float64(v) / float64(len(b.Scores))
@@ -87,9 +74,7 @@ func TestUpdatesFit(t *testing.T) {
 	c := short(400)
 	c.Imitation.Share, c.Imitation.Margin = 1, 0.5
 	d, err := newLearner(c, weights(3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	defer d.Drop()
 	g := learntest.Graph(t)
 	m, rng := sized(c.BatchSize, 1<<30, 0), rand.New(rand.NewPCG(5, 6))
@@ -98,9 +83,7 @@ func TestUpdatesFit(t *testing.T) {
 	}
 	var f run.Figures
 	loss := func(step int) float64 {
-		if err := d.update(m, rng, step, &f); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, d.update(m, rng, step, &f))
 		f.Report(step, nil)
 		return f.Last(tagTDLoss)
 	}
@@ -112,9 +95,7 @@ func TestUpdatesFit(t *testing.T) {
 		t.Errorf("loss %v at first, %v at last", first, last)
 	}
 	out, err := plain(t, d.Net).NewSession().Score(g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if policy.Best(out.Scores) != 2 {
 		t.Errorf("the teacher's choice does not lead: %v", out.Scores)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -70,10 +71,8 @@ func TestActorsAndEpochs(t *testing.T) {
 	var p Progress
 	trainer := Trainer{Settings: run.Settings{Reward: run.Reward{Kind: run.StepReward, Scale: 1 / float64(g.Nodes())}}, Method: &r,
 		Progress: func(now Progress) { p = now }}
-	if err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
-		1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
+		1)))
 	var got []bool
 	for _, s := range r.steps {
 		got = append(got, s.Contiguous)
@@ -98,10 +97,8 @@ func TestManyActors(t *testing.T) {
 	}
 	var r recorder
 	trainer := Trainer{Settings: run.Settings{Reward: run.Reward{Kind: run.StepReward, Scale: 1}}, Method: &r}
-	if err := trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
-		1)); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, trainer.Learn(&source, learntest.Weights(checkpoint.Architecture{Encoder: checkpoint.MLP, Head: checkpoint.DQN, Hidden: 8},
+		1)))
 	if len(trainer.last) != maxActors || r.forgot != 2 || len(r.steps) != 3*maxActors {
 		t.Errorf("%d actors are known, and the learner forgot %d times", len(trainer.last), r.forgot)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
@@ -25,21 +26,13 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 	start := weights(c, checkpoint.GNN)
 	var f run.Figures
 	envs, err := run.NewEnvironments(c.Settings, []sim.Config{env}, c.Layout(), start.Manifest.Architecture, &f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	made, err := c.NewAgent(c.Settings, envs, start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	p := made.(*agent)
-	if err := envs.Begin(start); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, envs.Begin(start))
 	defer p.Drop()
-	if err := p.playGroup(0, 0); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.playGroup(0, 0))
 	r := p.rollout
 	r.estimate(p.after, c.Gamma, c.Lambda)
 	ended, truncated := 0, 0
@@ -51,9 +44,7 @@ func TestTruncatedEpisodesAreBootstrapped(t *testing.T) {
 			truncated++
 			out, err := plain(t, p.Net).NewSession().Score(encode.New(feature.Default()).Encode(after.Snapshot(), after.Pending(),
 				after.Candidates()), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, err)
 			value = float64(out.Value)
 		}
 		if want := r[i].reward + c.Gamma*value; math.Abs(r[i].target-want) > 1e-4 {
@@ -79,9 +70,7 @@ func repeat(t *testing.T, c settings, env sim.Config, r rollout, last func(i int
 		}
 		if i%c.Rollout == 0 || r[i-1].last {
 			seed++
-			if err := twin.Reset(seed); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, twin.Reset(seed))
 		}
 		if twin.Step(r[i].action); r[i].last {
 			last(i, twin)

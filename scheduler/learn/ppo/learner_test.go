@@ -12,6 +12,7 @@ import (
 	"gnnsched/gnn/graph"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
@@ -34,18 +35,14 @@ func weights(c settings, e checkpoint.Encoder) *checkpoint.Checkpoint {
 func plain(t *testing.T, n *torch.Network) *infer.Network {
 	t.Helper()
 	c, err := n.Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return learntest.Network(t, c)
 }
 
 func learnerOf(t *testing.T, c settings) *learner {
 	t.Helper()
 	p, err := newLearner(c, weights(c, checkpoint.MLP))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(p.Net.Drop)
 	return p
 }
@@ -55,9 +52,7 @@ func learnerOf(t *testing.T, c settings) *learner {
 func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) rollout {
 	t.Helper()
 	out, err := plain(t, p.Net).NewSession().Score(g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	r := make(rollout, 64)
 	for i := range r {
 		s := &r[i]
@@ -74,9 +69,7 @@ func bandit(t *testing.T, p *learner, rng *rand.Rand, g *graph.Graph) rollout {
 func probability(t *testing.T, p *learner, g *graph.Graph, action int) (chance, value float64) {
 	t.Helper()
 	out, err := plain(t, p.Net).NewSession().Score(g, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	total := 0.0
 	for _, v := range out.Scores {
 		total += math.Exp(float64(v))
@@ -94,9 +87,7 @@ func TestPhasesOfPPO(t *testing.T) {
 	var f run.Figures
 	learn := func(step int) {
 		for range 10 {
-			if err := p.update(bandit(t, p, rng, g), rng, step, &f); err != nil {
-				t.Fatal(err)
-			}
+			fatal.If(t, p.update(bandit(t, p, rng, g), rng, step, &f))
 		}
 	}
 	learn(0)
@@ -127,9 +118,7 @@ func TestKLStops(t *testing.T) {
 	c.LearningRate, c.Epochs, c.TargetKL = 0.05, 50, 0.01
 	p, g, rng := learnerOf(t, c), learntest.Graph(t), rand.New(rand.NewPCG(5, 6))
 	var f run.Figures
-	if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, p.update(bandit(t, p, rng, g), rng, 0, &f))
 	looks, steps := f.Count(tagKL), p.Adam.Export()[0].Steps
 	if looks < 2 || looks > 50 || steps != looks-1 {
 		t.Errorf("%d measurements of the policy, %d steps; the last measurement must come before the step that it forbids", looks, steps)
@@ -144,13 +133,9 @@ func TestCriticDoesNotClipThePolicy(t *testing.T) {
 		c.CriticApart, c.ValueCoef = apart, weight
 		p, g, rng := learnerOf(t, c), learntest.Graph(t), rand.New(rand.NewPCG(5, 6))
 		var f run.Figures
-		if err := p.update(bandit(t, p, rng, g), rng, 0, &f); err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, p.update(bandit(t, p, rng, g), rng, 0, &f))
 		out, err := plain(t, p.Net).NewSession().Score(g, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		return slices.Clone(out.Scores)
 	}
 	if a, b := learned(true, 0.5), learned(true, 500); !slices.Equal(a, b) {

@@ -9,6 +9,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/graph"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/experience"
 	"gnnsched/scheduler/learn/learntest"
 	"gnnsched/scheduler/learn/online"
@@ -23,13 +24,9 @@ func newOnline(t *testing.T) (o *onlineLearner, mine uint64) {
 	start := weights(c, checkpoint.MLP)
 	var f run.Figures
 	made, err := c.NewLearner(c.Settings, start, rand.New(rand.NewPCG(1, 2)), &f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	t.Cleanup(made.Drop)
-	if err := made.Keep(); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, made.Keep())
 	return made.(*onlineLearner), start.Fingerprint()
 }
 
@@ -95,9 +92,7 @@ func TestOnlineActors(t *testing.T) {
 		}
 	}
 	r, err := o.rollout()
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	var got []uint64
 	var rewards []float64
 	var last []bool

@@ -14,6 +14,7 @@ import (
 
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -68,29 +69,19 @@ func finish(t *testing.T, tr *Trainer) []byte {
 	}
 	before := torch.TensorCount()
 	best, _, err := tr.Train(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	if left := torch.TensorCount() - before; left != 0 {
 		t.Errorf("%d tensors are left over", left)
 	}
 	delete(best.Manifest.Training, "seconds")
 	var b bytes.Buffer
-	if err := best.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, best.Write(&b))
 	var last torch.TraineeState
-	if err := run.ReadFile(tr.State, nil, &last); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, run.ReadFile(tr.State, nil, &last))
 	path := filepath.Join(t.TempDir(), "weights")
-	if err := run.WriteFile(path, last); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, run.WriteFile(path, last))
 	weights, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return slices.Concat(b.Bytes(), weights)
 }
 
@@ -118,9 +109,7 @@ func stopped(t *testing.T, c Config, iteration int) string {
 func load(t *testing.T, path string) *run.State {
 	t.Helper()
 	s, err := run.LoadState(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return s
 }
 
@@ -155,9 +144,7 @@ func TestResumeRefusesAnotherRun(t *testing.T) {
 func TestCheckSnapshots(t *testing.T) {
 	c := small()
 	taken, _, _ := record(t, c)
-	if err := c.check(taken); err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, c.check(taken))
 	for name, spoil := range map[string]func(*snapshot){
 		"no nodes":       func(s *snapshot) { s.Nodes, s.Targets = nil, nil },
 		"no targets":     func(s *snapshot) { s.Targets = nil },

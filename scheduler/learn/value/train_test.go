@@ -13,6 +13,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/feature/featuretest"
 	"gnnsched/gnn/torch"
+	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/workload/trace/openb"
 )
@@ -25,9 +26,7 @@ func learnSmall(t *testing.T, c Config) (*checkpoint.Checkpoint, map[string]floa
 	trainer.Nodes, w = trace()
 	trainer.Family = []Workload{w}
 	best, score, err := trainer.Train(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	return best, score.Figures, all
 }
 
@@ -45,9 +44,7 @@ func TestLearner(t *testing.T) {
 				}
 				taken, _, _ := record(t, c)
 				l, err := newLearner(c, checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(1, 2))))
-				if err != nil {
-					t.Fatal(err)
-				}
+				fatal.If(t, err)
 				defer l.Drop()
 				for _, imitate := range []bool{true, false} {
 					first, last := learnTwice(t, l, taken, imitate)
@@ -75,9 +72,7 @@ func learnTwice(t *testing.T, l *learner, taken []snapshot, imitate bool) (first
 	}
 	for i := range 300 {
 		sum, err := l.update(rng, all, 1e-2, 0.1, imitate)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fatal.If(t, err)
 		switch {
 		case i < 20:
 			first.value, first.actor = first.value+sum.value, first.actor+sum.actor
@@ -140,9 +135,7 @@ func TestTrainFromWeights(t *testing.T) {
 	start := checkpoint.Random(c.architecture(), rand.New(rand.NewPCG(7, 8)))
 	trainer := Trainer{Config: c, Nodes: nodes, Family: []Workload{w}, Start: start}
 	best, _, err := trainer.Train(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	fatal.If(t, err)
 	for name, x := range best.Weights {
 		for i, v := range x.Data {
 			if math.Abs(float64(v-start.Weights[name].Data[i])) > 1e-4 {
