@@ -44,8 +44,12 @@ const (
 	nodeIP  = "10.0.0.1"
 )
 
-// stages returns the rules, embedded in kwok's module, by which nodes and pods become ready immediately. It makes only the heartbeats
-// rarer.
+// stopTime is how long a deleted pod takes to end, as a jq expression: for the longest sleep of its containers' preStop hooks, within its
+// grace period.
+const stopTime = `([([.spec.containers[].lifecycle.preStop.sleep.seconds // 0] | max), .metadata.deletionGracePeriodSeconds // 0] | min | tostring) + "s"`
+
+// stages returns the rules, embedded in kwok's module, by which nodes and pods become ready immediately. It makes the heartbeats rarer, and
+// pods with preStop hooks that sleep end after that.
 func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, error) {
 	out := map[internalversion.StageResourceRef][]*internalversion.Stage{}
 	for _, text := range []string{
@@ -60,6 +64,11 @@ func stages() (map[internalversion.StageResourceRef][]*internalversion.Stage, er
 			st.Spec.Delay = &internalversion.StageDelay{
 				DurationMilliseconds:       new(heartbeatMin.Milliseconds()),
 				JitterDurationMilliseconds: new(heartbeatMax.Milliseconds()),
+			}
+		}
+		if text == podfast.DefaultPodDelete {
+			st.Spec.Delay = &internalversion.StageDelay{
+				DurationFrom: &internalversion.ExpressionFrom{JQ: &internalversion.ExpressionJQ{Expression: stopTime}},
 			}
 		}
 		out[st.Spec.ResourceRef] = append(out[st.Spec.ResourceRef], st)

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/clock"
@@ -22,6 +23,7 @@ import (
 	cmdplan "gnnsched/cmd/internal/plan"
 	"gnnsched/cmd/internal/recording"
 	"gnnsched/internal/cli"
+	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/exit"
 	"gnnsched/internal/metric"
 	"gnnsched/scheduler/defrag"
@@ -142,7 +144,7 @@ func runDefrag(c *ucli.Context) error {
 func sessionOf(c *ucli.Context) (*session, error) {
 	s := &session{Context: c, share: math.NaN(), limits: plan.Limits{
 		Chains: true, EmptyDirs: c.Bool("delete-emptydir-data"), Age: c.Duration("min-age"),
-		Priority: ptr.To(int32(min(c.Int("max-priority"), math.MaxInt32))),
+		Priority: ptr.To(int32(min(c.Int("max-priority"), math.MaxInt32))), Also: cmdplan.Also(c),
 	}}
 	if o := c.String("output"); o != "text" && o != "json" {
 		return nil, exit.Usagef("--output %q: choose text or json", o)
@@ -250,6 +252,9 @@ func (s *session) once(ctx context.Context) error {
 		return err
 	}
 	moves, err := s.plan(ctx, source)
+	if err == nil && !s.Bool("apply") && s.String("output") == "text" {
+		err = s.left(ctx)
+	}
 	if err != nil || !s.Bool("apply") || len(moves.Moves) == 0 {
 		return err
 	}
@@ -270,6 +275,21 @@ func (s *session) once(ctx context.Context) error {
 	if errors.Is(err, defrag.ErrStopped) {
 		return exit.New(exit.Internal, err, "look at the pods that it names, then run the command again: it looks at the cluster and plans anew")
 	}
+	return err
+}
+
+// left prints how to use the nodes again that a killed run left cordoned.
+func (s *session) left(ctx context.Context) error {
+	list, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	names := strings.Join(defrag.Left(list.Items), " ")
+	if names == "" {
+		return nil
+	}
+	_, err = fmt.Fprintf(s.App.Writer, "\nIf the run that cordoned these nodes was killed, the next one with --apply gives them back, or:\n"+
+		"    kubectl uncordon %[1]s\n    kubectl annotate node %[1]s %s- %s-\n", names, kube.DefragAnnotation, kube.HoldsAnnotation)
 	return err
 }
 

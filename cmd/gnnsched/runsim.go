@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	ucli "github.com/urfave/cli/v2"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
@@ -175,10 +177,14 @@ func (s *simulation) connect(c *ucli.Context) error {
 	return err
 }
 
-// noCluster reports whether err means that no cluster is there, and no flag names one.
+// noCluster reports whether err means that no cluster is there, and neither a flag nor KUBECONFIG names one. A kubeconfig that does not
+// work, as for a missing plugin, names one too.
 func noCluster(c *ucli.Context, err error) bool {
-	named := c.String("kubeconfig") != "" || c.String("context") != ""
-	return !named && (exit.Code(err) == exit.Kubeconfig || exit.Code(err) == exit.Unreachable)
+	if c.String("kubeconfig") != "" || c.String("context") != "" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+		return false
+	}
+	_, none := os.Stat(clientcmd.RecommendedHomeFile)
+	return exit.Code(err) == exit.Unreachable || exit.Code(err) == exit.Kubeconfig && none != nil
 }
 
 // defaultRoom is the room of an empty simulated cluster with the nodes that kwokcluster up makes.

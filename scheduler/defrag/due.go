@@ -52,11 +52,12 @@ type returns struct {
 	mu   sync.Mutex
 	seen map[types.UID]bool // pods that are not a moved pod's new one
 	due  []*due
+	ends map[types.UID]bool // evicted pods that are still there
 }
 
 // follow begins to follow the pods; ctx ends it. It returns when all present pods are known.
 func follow(ctx context.Context, c kubernetes.Interface) (*returns, error) {
-	r := &returns{client: c, changed: make(chan struct{}, 1), seen: map[types.UID]bool{}}
+	r := &returns{client: c, changed: make(chan struct{}, 1), seen: map[types.UID]bool{}, ends: map[types.UID]bool{}}
 	shared := informers.NewSharedInformerFactory(c, 0)
 	pods := shared.Core().V1().Pods().Informer()
 	handle, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -111,6 +112,10 @@ func (r *returns) gone(o any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.seen, p.UID)
+	if r.ends[p.UID] {
+		delete(r.ends, p.UID)
+		r.signal()
+	}
 	for _, d := range r.due {
 		if d.pod != nil && d.pod.UID == p.UID && !d.back() {
 			d.pod = nil
@@ -149,13 +154,22 @@ func (r *returns) expect(m plan.Move, old *v1.Pod) (cancel func()) {
 	defer r.mu.Unlock()
 	d := &due{move: m, old: old}
 	r.due = append(r.due, d)
+	r.ends[old.UID] = true
 	underWay.Inc()
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		underWay.Dec()
+		delete(r.ends, old.UID)
 		r.due = slices.DeleteFunc(r.due, func(x *due) bool { return x == d })
 	}
+}
+
+// ending returns the number of evicted pods that are still there.
+func (r *returns) ending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ends)
 }
 
 // away reports whether a pod of an owner, other than that of a move, is evicted and not back yet.

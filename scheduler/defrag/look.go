@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -17,12 +18,14 @@ import (
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/memcluster"
+	"gnnsched/scheduler/plugin/nodereservation"
 	"gnnsched/scheduler/replay"
 	"gnnsched/workload/record"
 	"gnnsched/workload/record/observe"
 )
 
-// Look lists the nodes, pods, namespaces, budgets and devices of a cluster once. Without the right to see devices, pods with claims stay.
+// Look lists the nodes, pods, namespaces, budgets, Jobs and devices of a cluster once. Without the right to see Jobs or devices, their pods
+// stay. A note names nodes that a run cordoned which has ended, or is at work.
 func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.Source, error) {
 	seen := &collector{}
 	f := observe.NewFollower(observe.Config{Out: seen, Now: func() int64 { return now.UnixMilli() }})
@@ -34,6 +37,10 @@ func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.So
 	}
 	for i := range nodes.Items {
 		f.Node(&nodes.Items[i])
+	}
+	if left := Left(nodes.Items); len(left) > 0 {
+		seen.Notes = append(seen.Notes, fmt.Sprintf("%d nodes are cordoned by a run of gnnsched defrag that was killed, or is at work: %s",
+			len(left), strings.Join(left, " ")))
 	}
 	pods, err := c.CoreV1().Pods("").List(ctx, all)
 	if err != nil {
@@ -56,6 +63,14 @@ func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.So
 	for i := range namespaces.Items {
 		f.Object(observe.Namespace(&namespaces.Items[i]))
 	}
+	jobs, err := c.BatchV1().Jobs("").List(ctx, all)
+	if err != nil { // pods of Jobs stay
+		seen.Notes = append(seen.Notes, fmt.Sprintf("pods of Jobs stay: %v", err))
+	} else {
+		for i := range jobs.Items {
+			f.Object(observe.Job(&jobs.Items[i]))
+		}
+	}
 	if unknown == nil && len(claims.Items) > 0 {
 		seen.Devices, unknown = devices(ctx, c, claims.Items, pods.Items)
 	}
@@ -63,6 +78,16 @@ func Look(ctx context.Context, c kubernetes.Interface, now time.Time) (replay.So
 		seen.Notes = append(seen.Notes, fmt.Sprintf("pods with ResourceClaims stay: %v", unknown))
 	}
 	return seen.source(now.UnixMilli()), context.Cause(ctx)
+}
+
+// Left returns the names of the nodes that a run cordoned which has ended, or is at work.
+func Left(nodes []v1.Node) (names []string) {
+	for i := range nodes {
+		if _, is := nodereservation.Cordoned(&nodes[i]); is {
+			names = append(names, nodes[i].Name)
+		}
+	}
+	return names
 }
 
 // devices lists the devices of a cluster with some claims and pods. The error says why they are not known.
@@ -118,5 +143,6 @@ func (s *collector) source(at int64) replay.Source {
 		at = max(at, n.From)
 	}
 	s.From, s.To = at, at+1
+	s.LeaveUnoffered()
 	return s.Source
 }

@@ -37,10 +37,11 @@ type Mover struct {
 
 // Outcome says which moves were made.
 type Outcome struct {
-	Moved   []Moved     `json:"moved"`
-	Stayed  []Stayed    `json:"stayed"`  // pods of the plan that did not move
-	Emptied []string    `json:"emptied"` // nodes of the plan that are empty now; they stay cordoned
-	Room    *plan.Place `json:"room,omitempty"`
+	Moved   []Moved        `json:"moved"`
+	Stayed  []Stayed       `json:"stayed"`         // pods of the plan that did not move
+	Emptied []string       `json:"emptied"`        // nodes of the plan that are empty now; they stay cordoned
+	Used    []plan.Blocked `json:"used,omitempty"` // nodes of the plan that are not empty
+	Room    *plan.Place    `json:"room,omitempty"`
 }
 
 // Moved is a pod that runs elsewhere now.
@@ -98,12 +99,12 @@ func (m *Mover) Run(ctx context.Context, p plan.Moves) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	x := &run{Mover: m, pods: pods, nodes: nodes{client: m.Client}, plan: p, stuck: map[string]string{}}
+	x := &run{Mover: m, pods: pods, nodes: nodes{client: m.Client, clock: m.Clock}, plan: p, stuck: map[string]string{}}
 	err = x.moves(ctx, p)
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	empty, err2 := x.nodes.empty(after, p.Freed)
-	x.out.Emptied = empty
+	empty, used, err2 := x.nodes.empty(after, p.Freed)
+	x.out.Emptied, x.out.Used = empty, used
 	return x.out, errors.Join(err, err2, x.nodes.open(after, empty))
 }
 
@@ -132,7 +133,8 @@ func (x *run) moves(ctx context.Context, p plan.Moves) error {
 	return x.arrives(ctx, p.Room.Pod)
 }
 
-// round makes moves together, and waits until their pods run again.
+// round makes moves together, and waits until their pods run again and the evicted ones have ended. Pods that take longer to end than
+// Wait keep their nodes in use.
 func (x *run) round(ctx context.Context, moves []plan.Move) error {
 	whys, err := x.recheck(ctx, moves)
 	if err != nil {
@@ -156,8 +158,11 @@ func (x *run) round(ctx context.Context, moves []plan.Move) error {
 	end := x.Clock.Now().Add(x.Wait)
 	for {
 		missing, err := x.collect(ctx)
-		if err != nil || len(missing) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(missing) == 0 {
+			break
 		}
 		if x.Clock.Now().After(end) {
 			return late(missing, x.Wait)
@@ -166,6 +171,12 @@ func (x *run) round(ctx context.Context, moves []plan.Move) error {
 			return err
 		}
 	}
+	for end = x.Clock.Now().Add(x.Wait); x.pods.ending() > 0 && !x.Clock.Now().After(end); {
+		if err := x.pause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // late says which pods did not come back.
@@ -299,6 +310,9 @@ func (x *run) collect(ctx context.Context) ([]due, error) {
 
 // pause waits for news of a pod, or a second.
 func (x *run) pause(ctx context.Context) error {
+	if err := x.nodes.renew(ctx); err != nil {
+		return err
+	}
 	timer := x.Clock.NewTimer(time.Second)
 	defer timer.Stop()
 	select {

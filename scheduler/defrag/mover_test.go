@@ -92,7 +92,8 @@ func podOf(app, pool, cpu string) v1.PodTemplateSpec {
 	return v1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
 		Spec: v1.PodSpec{NodeSelector: map[string]string{"pool": pool}, Containers: []v1.Container{{
-			Name: "c", Image: "c",
+			Name: "c", Image: "c", // ends a while after its successor runs, as within the usual grace period
+			Lifecycle: &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 2}}},
 			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("100Mi")}},
 		}}},
 	}
@@ -173,10 +174,10 @@ func (l *lab) find(ctx context.Context, pod string) plan.Moves {
 	state, err := plan.At(ctx, source, l.mover().Profile)
 	l.must(err)
 	find := func() (plan.Moves, error) {
-		return plan.Find(ctx, state, plan.Limits{}, plan.Search{By: moves.Local{}, Progress: func(float64) {}})
+		return plan.Find(ctx, state, l.mover().Limits, plan.Search{By: moves.Local{}, Progress: func(float64) {}})
 	}
 	if pod != "" {
-		find = func() (plan.Moves, error) { return plan.Room(ctx, state, pod, plan.Limits{}, func(float64) {}) }
+		find = func() (plan.Moves, error) { return plan.Room(ctx, state, pod, l.mover().Limits, func(float64) {}) }
 	}
 	m, err := find()
 	l.must(err)
@@ -188,7 +189,8 @@ func (l *lab) mover() *Mover {
 	upstreams := server.Profile{SchedulerName: server.DefaultProfile, Args: server.Args{Variant: server.DefaultProfile}}
 	decoded, err := server.Config{Profiles: []server.Profile{upstreams}, QPS: 1}.Decode()
 	l.must(err)
-	return &Mover{Client: l.c, Profile: decoded.Profiles[0], Wait: 30 * time.Second, Clock: clock.RealClock{}}
+	return &Mover{Client: l.c, Profile: decoded.Profiles[0], Wait: 30 * time.Second, Clock: clock.RealClock{},
+		Limits: plan.Limits{Also: []string{"ours", "ConfigMap"}}}
 }
 
 // cordoned returns the nodes that take no pods, and those with a mark.
@@ -364,7 +366,8 @@ func (l *lab) spread(ctx context.Context) {
 	l.must(wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		on := l.ready(ctx, "web")
 		slices.Sort(on)
-		return len(on) == 4 && len(slices.Compact(on)) == 4, nil
+		there, err := l.c.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
+		return len(on) == 4 && len(slices.Compact(on)) == 4 && err == nil && len(there.Items) == 4, nil
 	}))
 	l.allows(ctx, "web", 1)
 }
@@ -421,7 +424,10 @@ func (l *lab) nodes(ctx context.Context) {
 func (l *lab) killed(ctx context.Context) {
 	closed, _ := l.cordoned(ctx)
 	list := l.ready(ctx, "web")
-	l.must((&nodes{client: l.c}).close(ctx, list[:1]))
+	l.must((&nodes{client: l.c, clock: clock.RealClock{}}).close(ctx, list[:1]))
+	if source, err := Look(ctx, l.c, time.Now()); err != nil || !strings.Contains(strings.Join(source.Notes, "\n"), "is at work: "+list[0]) {
+		l.Errorf("a look notes %q, %v", source.Notes, err)
+	}
 	got, err := Release(ctx, l.c)
 	after, _ := l.cordoned(ctx)
 	if err != nil || !slices.Equal(got, list[:1]) || !slices.Equal(after, closed) {

@@ -6,23 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
 
 	"gnnsched/internal/cluster/kube"
+	"gnnsched/scheduler/plan"
 	"gnnsched/scheduler/plugin/nodereservation"
 )
-
-// emptied is the value of kube.DefragAnnotation on the nodes that a Mover cordoned and emptied.
-const emptied = "emptied"
 
 // nodes are the nodes that a run cordons, and those that it holds for the pods that move.
 type nodes struct {
 	client kubernetes.Interface
+	clock  clock.Clock
 	closed []string                          // by this run
+	marked time.Time                         // when the closed ones were marked last
 	held   map[string][]nodereservation.Hold // by node
 }
 
@@ -32,22 +33,12 @@ func Release(ctx context.Context, c kubernetes.Interface) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	n := nodes{client: c, held: map[string][]nodereservation.Hold{}}
-	for i := range list.Items {
-		name, marks := list.Items[i].Name, list.Items[i].Annotations
-		if marks[kube.DefragAnnotation] == kube.DefragMoving {
-			n.closed = append(n.closed, name)
-		}
-		if marks[kube.HoldsAnnotation] != "" {
-			n.held[name] = nil
-		}
-	}
-	names := n.closed
-	return names, n.open(ctx, nil)
+	return nodereservation.GiveBack(ctx, c, pointers(list.Items), func(time.Time) bool { return true })
 }
 
 // close cordons nodes. Those that are cordoned already stay as they are.
 func (n *nodes) close(ctx context.Context, names []string) error {
+	n.marked = n.clock.Now()
 	for _, name := range names {
 		node, err := n.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -57,7 +48,21 @@ func (n *nodes) close(ctx context.Context, names []string) error {
 			continue
 		}
 		n.closed = append(n.closed, name)
-		if err := n.cordon(ctx, name, kube.DefragMoving, true); err != nil {
+		if err := n.cordon(ctx, name, nodereservation.Moving(n.marked), true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew keeps the nodes closed for as long as the run goes on.
+func (n *nodes) renew(ctx context.Context) error {
+	if n.clock.Since(n.marked) < nodereservation.CordonTime/3 {
+		return nil
+	}
+	n.marked = n.clock.Now()
+	for _, name := range n.closed {
+		if err := n.cordon(ctx, name, nodereservation.Moving(n.marked), true); err != nil {
 			return err
 		}
 	}
@@ -69,7 +74,7 @@ func (n *nodes) open(ctx context.Context, keep []string) error {
 	var errs []error
 	for _, name := range n.closed {
 		if slices.Contains(keep, name) {
-			errs = append(errs, n.cordon(ctx, name, emptied, true))
+			errs = append(errs, n.cordon(ctx, name, nodereservation.Emptied, true))
 		} else {
 			errs = append(errs, n.cordon(ctx, name, nil, nil))
 		}
@@ -106,33 +111,28 @@ func (n *nodes) cordon(ctx context.Context, name string, value, closed any) erro
 }
 
 func (n *nodes) patch(ctx context.Context, name string, annotations, spec map[string]any) error {
-	change := map[string]any{"metadata": map[string]any{"annotations": annotations}}
-	if spec != nil {
-		change["spec"] = spec
-	}
-	patch, err := json.Marshal(change)
-	if err != nil {
-		return err
-	}
-	_, err = n.client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil && !passes(err) {
-		return fmt.Errorf("mark node %s: %w", name, err)
-	}
-	return nil
+	return nodereservation.Change{Node: name, Annotations: annotations, Spec: spec}.Patch(ctx, n.client)
 }
 
-// empty returns which of the nodes have no pods but those of DaemonSets, static pods and pods that have ended.
-func (n *nodes) empty(ctx context.Context, names []string) (out []string, err error) {
+// empty returns which of the nodes have no pods but those of DaemonSets, static pods and pods that have ended, and what the others have.
+func (n *nodes) empty(ctx context.Context, names []string) (out []string, used []plan.Blocked, err error) {
 	for _, name := range names {
 		pods, err := n.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + name})
 		if err != nil {
-			return out, fmt.Errorf("list the pods of node %s: %w", name, err)
+			return out, used, fmt.Errorf("list the pods of node %s: %w", name, err)
 		}
-		if !slices.ContainsFunc(pods.Items, counts) {
+		left := slices.DeleteFunc(pods.Items, func(p v1.Pod) bool { return !counts(p) })
+		if len(left) == 0 {
 			out = append(out, name)
+			continue
 		}
+		why := left[0].Namespace + "/" + left[0].Name + " is there"
+		if left[0].DeletionTimestamp != nil {
+			why = left[0].Namespace + "/" + left[0].Name + " is still being deleted"
+		}
+		used = append(used, plan.Blocked{Node: name, Pods: len(left), Why: why})
 	}
-	return out, nil
+	return out, used, nil
 }
 
 // counts reports whether a pod keeps its node in use.

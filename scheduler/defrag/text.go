@@ -16,6 +16,9 @@ func (o Outcome) WriteText(w io.Writer) error {
 	if len(o.Emptied) > 0 {
 		fmt.Fprintf(&b, "empty and cordoned: %s\nTo use them again: kubectl uncordon %[1]s\n", strings.Join(o.Emptied, " "))
 	}
+	for _, n := range o.Used {
+		fmt.Fprintf(&b, "not empty: %s, because %s\n", n.Node, n.Why)
+	}
 	if o.Room != nil {
 		fmt.Fprintf(&b, "%s has its place on %s\n", o.Room.Pod, o.Room.Node)
 	}

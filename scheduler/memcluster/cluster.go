@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -124,6 +125,28 @@ func (c *Cluster) Node(was, now *v1.Node) error {
 		}
 	}
 	return nil
+}
+
+// Cordon gives a node the taint of a cordoned one, as Kubernetes' node controller does, or takes it away. It reports whether that changes
+// the node.
+func (c *Cluster) Cordon(name string, closed bool) (changed bool, err error) {
+	if err := c.UpdateSnapshot(c.log, c.snapshot); err != nil {
+		return false, fmt.Errorf("update the snapshot: %w", err)
+	}
+	info, err := c.snapshot.Get(name)
+	if err != nil {
+		return false, nil // the node is gone
+	}
+	cordoned := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+	is := func(t v1.Taint) bool { return t.MatchTaint(&cordoned) }
+	if slices.ContainsFunc(info.Node().Spec.Taints, is) == closed {
+		return false, nil
+	}
+	now := info.Node().DeepCopy()
+	if now.Spec.Taints = slices.DeleteFunc(now.Spec.Taints, is); closed {
+		now.Spec.Taints = append(now.Spec.Taints, cordoned)
+	}
+	return true, c.Node(info.Node(), now)
 }
 
 // sync brings the snapshot and the ledger up to date with the cache.

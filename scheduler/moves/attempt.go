@@ -244,7 +244,7 @@ func (x *attempt) place(i int32) bool {
 
 // accepts reports whether the rules let a node take a pod that is on none.
 func (x *attempt) accepts(i, row int32) bool {
-	return x.loose || x.rules.Refusal(x.all[i].ID, row) == ""
+	return x.loose || x.rules.Refusal(x.all[i].ID, row, x.barred) == ""
 }
 
 // maxExchanges is how many pods are tried as the one that makes room for another.
@@ -333,7 +333,7 @@ func (x *attempt) replays() bool {
 		m := &steps[k]
 		i, p, n := int32(m.Pod), &x.all[m.Pod], x.nodes[m.Row]
 		x.put(i, nowhere, 0)
-		if n.Fit(p.Pod) != cluster.Fits || x.rules.Refusal(p.ID, m.Row) != "" {
+		if n.Fit(p.Pod) != cluster.Fits || x.rules.Refusal(p.ID, m.Row, x.barred) != "" {
 			x.put(i, x.home[i].Row, x.home[i].Devices)
 			x.restore(nil)
 			return false

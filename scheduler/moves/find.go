@@ -108,7 +108,7 @@ func (s *State) permits(together []cluster.Move) bool {
 	for _, m := range together {
 		i := int32(m.Pod)
 		s.put(i, nowhere, 0)
-		if s.rules.Refusal(s.all[i].ID, m.Row) != "" {
+		if s.rules.Refusal(s.all[i].ID, m.Row, nil) != "" {
 			s.denied[[2]int32{s.shapes[i], m.Row}] = true
 			return false
 		}

@@ -39,13 +39,13 @@ func (x *attempt) clear(row, waits int32) (why string) {
 			x.put(i, x.home[i].Row, x.home[i].Devices)
 		}
 	}()
-	if why := x.rules.Refusal(x.all[waits].ID, row); why != "" {
+	if why := x.rules.Refusal(x.all[waits].ID, row, nil); why != "" {
 		return why
 	}
 	x.put(waits, row, x.nodes[row].ChooseDevices(x.all[waits].Requests))
 	for _, i := range off {
 		p, on := &x.all[i], x.home[i].Devices
-		if n := x.nodes[row]; (on == 0 || n.FitsOn(p.Requests, on)) && x.rules.Refusal(p.ID, row) == "" {
+		if n := x.nodes[row]; (on == 0 || n.FitsOn(p.Requests, on)) && x.rules.Refusal(p.ID, row, nil) == "" {
 			x.put(i, row, on)
 			continue
 		}

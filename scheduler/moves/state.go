@@ -29,8 +29,8 @@ type Rules interface {
 	Stays(pod int) string
 	// Kept returns why a node stays in use even without pods; "" if it does not.
 	Kept(row int32) string
-	// Refusal returns why a node does not take a pod that is on no node; "" if it takes it.
-	Refusal(pod int, row int32) string
+	// Refusal returns why a node does not take a pod that is on no node; "" if it takes it. Rows that are barred are cordoned.
+	Refusal(pod int, row int32, barred []bool) string
 	// Refusals says why no node takes a pod, but for those that are barred.
 	Refusals(pod int, barred []bool) string
 	// Moved is called when a pod comes to a node, or leaves it for none.
@@ -40,11 +40,11 @@ type Rules interface {
 // free are the rules where requests decide alone.
 type free struct{}
 
-func (free) Stays(int) string            { return "" }
-func (free) Kept(int32) string           { return "" }
-func (free) Refusal(int, int32) string   { return "" }
-func (free) Refusals(int, []bool) string { return "" }
-func (free) Moved(cluster.Move)          {}
+func (free) Stays(int) string                  { return "" }
+func (free) Kept(int32) string                 { return "" }
+func (free) Refusal(int, int32, []bool) string { return "" }
+func (free) Refusals(int, []bool) string       { return "" }
+func (free) Moved(cluster.Move)                {}
 
 // State is the nodes and pods of a search.
 type State struct {

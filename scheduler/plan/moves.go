@@ -33,6 +33,8 @@ type Limits struct {
 	Priority *int32
 	// Chains lets pods of nodes that stay in use move, to make room for others. kubectl drain does not move it.
 	Chains bool
+	// Also names kinds of owners and schedulers beside Kubernetes' own, whose pods move too.
+	Also []string
 	// Age is how long a pod must have run to move.
 	Age time.Duration
 }
@@ -193,6 +195,7 @@ type view struct {
 	at      map[int]values.Move    // of pods that the search has moved since the cluster was brought up to date
 	typical *fragmentation.Typical // pods; nil without any
 	claims  map[types.UID][]string // devices of the plan, for pods with ResourceClaims
+	closed  []bool                 // by row: the search cordons it
 	err     error                  // of a plugin
 }
 
@@ -202,7 +205,7 @@ func (s *State) view(ctx context.Context, l Limits, lower *moves.Objective, wait
 		return nil, err
 	}
 	v, rows := &view{State: s, ctx: ctx, limits: l, on: make([]int, len(nodes)), at: map[int]values.Move{},
-		claims: map[types.UID][]string{}}, map[string]int32{"": -1}
+		claims: map[types.UID][]string{}, closed: make([]bool, len(nodes))}, map[string]int32{"": -1}
 	for i, n := range nodes {
 		rows[n.Name] = int32(i)
 		empty := *n
@@ -292,6 +295,8 @@ func (s *State) forbids(p *v1.Pod, l Limits) string {
 	switch age := time.UnixMilli(s.at).Sub(p.Status.StartTime.Time); {
 	case s.stays[p.UID] != "":
 		return s.stays[p.UID]
+	case s.foreign[p.UID].why != "" && !slices.Contains(l.Also, s.foreign[p.UID].name):
+		return s.foreign[p.UID].why
 	case s.empties[p.UID] && !l.EmptyDirs:
 		return "its emptyDir volumes would lose their data; --delete-emptydir-data allows that"
 	case l.Priority != nil && p.Spec.Priority != nil && *p.Spec.Priority > *l.Priority:
@@ -305,8 +310,17 @@ func (s *State) forbids(p *v1.Pod, l Limits) string {
 // Moved implements moves.Rules.
 func (v *view) Moved(to values.Move) { v.at[to.Pod] = to }
 
-// update brings the cluster up to date with the search. All pods leave before others come: upstream's nodes count a host port once.
-func (v *view) update() {
+// update brings the cluster up to date with the search. All pods leave before others come: upstream's nodes count a host port once. Barred
+// rows are cordoned, where that matters.
+func (v *view) update(barred []bool) {
+	for row, n := range v.nodes {
+		closed := v.honours && barred != nil && barred[row]
+		if closed == v.closed[row] {
+			continue
+		}
+		changed, err := v.cluster.Cordon(n.Name, closed)
+		v.closed[row], v.err = closed && changed, cmp.Or(v.err, err)
+	}
 	var back, come []*v1.Pod // back to their own devices, which are free then, and elsewhere
 	for _, pod := range slices.Sorted(maps.Keys(v.at)) {
 		to := v.at[pod]
@@ -335,8 +349,11 @@ func (v *view) update() {
 func gpus(p *v1.Pod) string { return p.Annotations[kube.GPUIndexAnnotation] }
 
 // Refusal implements moves.Rules.
-func (v *view) Refusal(pod int, row int32) string {
-	v.update()
+func (v *view) Refusal(pod int, row int32, barred []bool) string {
+	if why := v.dead[v.nodes[row].Name]; why != "" {
+		return why
+	}
+	v.update(barred)
 	why, err := v.cluster.Refusal(v.ctx, v.pods[pod], v.nodes[row].Name)
 	if v.err = cmp.Or(v.err, err); v.err != nil {
 		return v.err.Error()
@@ -346,7 +363,7 @@ func (v *view) Refusal(pod int, row int32) string {
 
 // Refusals implements moves.Rules.
 func (v *view) Refusals(pod int, barred []bool) string {
-	v.update()
+	v.update(barred)
 	now := v.cluster.Running[v.pods[pod].UID]
 	v.cluster.Remove(v.pods[pod].UID)
 	choice, err := v.cluster.Choose(v.ctx, v.pods[pod])

@@ -99,10 +99,18 @@ func check(t testing.TB, s replay.Source, m Moves) {
 			t.Fatalf("%+v: the pod is on %s, the round before was %d", x, p.Spec.NodeName, last)
 		}
 		last = x.Round
+		for _, name := range slices.Concat(m.Freed, m.Empty) {
+			if _, err := st.cluster.Cordon(name, true); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if s.Pods[i].Daemon || s.Pods[i].OwnerKind == "" || s.Pods[i].Claims != "" || strings.Contains(s.Pods[i].Holds, "hostPath") {
 			t.Errorf("%+v: this pod must stay", x)
 		}
 		for _, o := range s.Objects {
+			if o.Kind != record.KindBudget {
+				continue
+			}
 			b, err := readBudget(&o)
 			fatal.If(t, err)
 			if b.selects(p) {
@@ -173,6 +181,19 @@ func TestWhatStays(t *testing.T) {
 		{"a limit of pods", []record.Pod{pod("web-1", "a", 1), pod("web-2", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Pods: 1}, 0,
 			"2 pods would have to move"},
 		{"a limit of memory", []record.Pod{pod("web-1", "a", 1), pod("x-1", "b", 1, bare)}, nil, Limits{Memory: 1 << 20}, 0, "more memory"},
+		{"a Workflow's pod", []record.Pod{pod("x-1", "a", 1, owned("Workflow")), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0, "a Workflow, may not"},
+		{"a kind that the user knows", []record.Pod{pod("x-1", "a", 1, owned("CloneSet")), pod("x-2", "b", 1, bare)}, nil,
+			Limits{Also: []string{"CloneSet"}}, 1, "no controller"},
+		{"a Job of which nothing is known", []record.Pod{pod("x-1", "a", 1, owned("Job")), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0,
+			"is not known"},
+		{"a Job without tries", []record.Pod{pod("x-1", "a", 1, owned("Job")), pod("x-2", "b", 1, bare)}, jobOf("x", 0), Limits{}, 0, "no try left"},
+		{"a Job with tries", []record.Pod{pod("x-1", "a", 1, owned("Job")), pod("x-2", "b", 1, bare)}, jobOf("x", 1), Limits{}, 1, "no controller"},
+		{"a gang", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Group = "tr" }), pod("x-2", "b", 1, bare)}, nil, Limits{}, 0,
+			"the group tr"},
+		{"another scheduler", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Scheduler = "volcano" }), pod("x-2", "b", 1, bare)}, nil,
+			Limits{}, 0, "the scheduler volcano places it"},
+		{"a pod that ends for a day", []record.Pod{pod("x-1", "a", 1, func(p *record.Pod) { p.Health = record.Terminating }),
+			pod("x-2", "b", 1, bare)}, nil, Limits{}, 0, "it is being deleted, and is still there"},
 		{"an empty node takes nothing", []record.Pod{pod("web-1", "a", 1)}, nil, Limits{}, 0, "no other node in use takes it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -182,6 +203,39 @@ func TestWhatStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nodes without a kubelet neither become empty nor take pods, even those that tolerate it.
+func TestDeadNodes(t *testing.T) {
+	dead := node("b")
+	dead.Taints = `[{"key":"node.kubernetes.io/unreachable","effect":"NoSchedule"}]`
+	tolerant := func(p *record.Pod) { p.Tolerations = `[{"operator":"Exists"}]` }
+	m := find(t, replay.Source{Nodes: []record.Node{node("a"), dead}, Pods: []record.Pod{pod("x-1", "a", 1, tolerant), pod("x-2", "b", 1)}}, Limits{})
+	if len(m.Moves) > 0 || !strings.Contains(text(t, m), "b            │ 1    │ its kubelet does not answer") {
+		t.Errorf("%+v", m)
+	}
+}
+
+// With nodeTaintsPolicy Honor, nodes that are cordoned to become empty are no domains.
+func TestSpreadHonoursTaints(t *testing.T) {
+	for policy, want := range map[string]int{"Honor": 2, "Ignore": 0} {
+		s := replay.Source{Nodes: []record.Node{node("a"), node("b"), node("c")}}
+		for _, on := range []string{"a", "b", "c"} {
+			s.Pods = append(s.Pods, pod("web-"+on, on, 1, func(p *record.Pod) {
+				p.Spread = fmt.Sprintf(`[{"maxSkew":1,"topologyKey":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule",`+
+					`"labelSelector":{"matchLabels":{"app":"web"}},"nodeTaintsPolicy":%q}]`, policy)
+			}))
+		}
+		if m := find(t, s, Limits{}); len(m.Freed) != want {
+			t.Errorf("%s: %+v", policy, m)
+		}
+	}
+}
+
+func owned(kind string) func(*record.Pod) { return func(p *record.Pod) { p.OwnerKind = kind } }
+
+func jobOf(name string, tries int) []record.Object {
+	return []record.Object{{Kind: record.KindJob, Namespace: "shop", Name: name, From: t0, Spec: fmt.Sprint(tries)}}
 }
 
 func bare(p *record.Pod) { p.OwnerKind = "" }
@@ -235,7 +289,7 @@ func TestHealthOfTheTime(t *testing.T) {
 		{record.NotReady, t0, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 0, "1 of 2 pods are ready"},
 		{record.NotReady, t0 + 1000, []record.Object{budgetOf("web", `"minAvailable":1`)}, bare, 1,
 			"1 pods with a PodDisruptionBudget whether they are ready"},
-		{record.Terminating, t0, nil, func(*record.Pod) {}, 1, "1 pods are being deleted"},
+		{record.Terminating, t0, nil, func(*record.Pod) {}, 1, "shop/web-2: it is being deleted"},
 	} {
 		second := pod("web-2", "b", 1, c.change)
 		second.Health, second.HealthSince = c.health, c.since

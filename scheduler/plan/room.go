@@ -31,7 +31,7 @@ func Room(ctx context.Context, s *State, pod string, l Limits, progress func(don
 	at, found := choice.Node, moves.Emptied{}
 	if at == "" {
 		steps, row, reasons := moves.Room(v.state, len(v.pods)-1, l.moves(), progress)
-		v.update()
+		v.update(nil)
 		switch {
 		case v.err != nil:
 			return Moves{}, v.err

@@ -20,7 +20,7 @@ import (
 func (v *view) result(found moves.Emptied) (Moves, error) {
 	out := Moves{
 		Nodes: len(v.nodes), Empty: []string{}, Freed: []string{}, Moves: []Move{}, Stay: []Blocked{}, Bound: found.Bound,
-		Waiting: len(v.waiting), Effects: v.effects(found.Steps), Notes: v.notes,
+		Waiting: len(v.waiting), Effects: v.effects(found.Steps), Notes: slices.Concat(v.notes, v.strange()),
 	}
 	for row, n := range v.nodes {
 		switch why, stays := found.Why[int32(row)]; {
@@ -35,10 +35,15 @@ func (v *view) result(found moves.Emptied) (Moves, error) {
 	}
 	slices.Sort(out.Empty)
 	slices.SortFunc(out.Stay, func(a, b Blocked) int { return cmp.Or(cmp.Compare(a.Pods, b.Pods), cmp.Compare(a.Node, b.Node)) })
+	closed := make([]bool, len(v.nodes)) // as long as pods move
+	for row := range v.nodes {
+		_, stays := found.Why[int32(row)]
+		closed[row] = len(found.Freed) > 0 && !stays && (v.on[row] == 0 || slices.Contains(found.Freed, int32(row)))
+	}
 	rounds, err := v.rounds(found.Steps, false)
-	if err == nil && !v.holds(found.Steps, rounds) { // a pod needs another one to have moved before
+	if err == nil && !v.holds(found.Steps, rounds, closed) { // a pod needs another one to have moved before
 		rounds, err = v.rounds(found.Steps, true)
-		if err == nil && !v.holds(found.Steps, rounds) {
+		if err == nil && !v.holds(found.Steps, rounds, closed) {
 			err = errors.New("the moves that were found are not possible one after another; try another --search")
 		}
 	}
@@ -98,7 +103,7 @@ func (v *view) rounds(steps []moves.Step, inOrder bool) ([]int, error) {
 }
 
 // holds reports whether all nodes take their pods when the steps are made round by round. It restores the cluster at the end.
-func (v *view) holds(steps []moves.Step, rounds []int) bool {
+func (v *view) holds(steps []moves.Step, rounds []int, closed []bool) bool {
 	order := make([]int, len(rounds))
 	for i := range order {
 		order[i] = i
@@ -109,16 +114,16 @@ func (v *view) holds(steps []moves.Step, rounds []int) bool {
 		for _, s := range steps {
 			v.Moved(v.home[s.Pod])
 		}
-		v.update()
+		v.update(nil)
 	}()
 	for _, i := range order {
 		s := steps[i]
-		if v.Moved(values.Move{Pod: s.Pod, Row: -1}); v.Refusal(s.Pod, s.Row) != "" {
+		if v.Moved(values.Move{Pod: s.Pod, Row: -1}); v.Refusal(s.Pod, s.Row, closed) != "" {
 			return false
 		}
 		v.Moved(s.Move)
 		if uid := v.pods[s.Pod].UID; v.devices.Own(uid) {
-			v.update()
+			v.update(closed)
 			v.claims[uid] = v.cluster.DevicesOf(uid)
 		}
 	}
@@ -146,7 +151,7 @@ func (s *State) Recheck(ctx context.Context, l Limits, moves []Move) ([]string, 
 		case p.Spec.NodeName != m.From:
 			out[i] = "it is on " + p.Spec.NodeName + " now"
 		default:
-			out[i] = s.forbids(p, l)
+			out[i] = cmp.Or(s.forbids(p, l), s.dead[m.To])
 		}
 		if out[i] != "" {
 			continue

@@ -22,15 +22,18 @@ type State struct {
 	cluster  *memcluster.Placements
 	devices  *memcluster.Devices   // nil: not known
 	at       int64                 // milliseconds since 1970
-	own      map[types.UID]bool    // pods that belong to their node, or are going
+	own      map[types.UID]bool    // pods that belong to their node
 	stays    map[types.UID]string  // why a pod may not be moved
 	spent    map[types.UID]string  // why a pod may not be moved now: its budget allows no disruption
 	covers   map[types.UID]*budget // the budgets of evictable pods
 	empties  map[types.UID]bool    // pods with emptyDir volumes
 	kept     map[string]string     // why a node stays in use that has no pods
 	lacks    lacks
-	claiming []string // pods that stay for their ResourceClaims
-	going    int      // pods that are being deleted
+	dead     map[string]string     // why a node takes no pods: of its kubelet
+	foreign  map[types.UID]foreign // pods that others make anew, or place
+	honours  bool                  // a pod's topology spread leaves out nodes with taints
+	claiming []string              // pods that stay for their ResourceClaims
+	grouped  []string              // pods that stay for their group
 	waiting  []*v1.Pod
 	notes    []string
 }
@@ -46,13 +49,17 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 		cluster: cluster, devices: s.Devices, at: s.To - 1,
 		own: map[types.UID]bool{}, stays: map[types.UID]string{}, spent: map[types.UID]string{}, covers: map[types.UID]*budget{},
 		empties: map[types.UID]bool{},
-		kept:    map[string]string{}, notes: append(append([]string(nil), s.Notes...), notes...),
+		kept:    map[string]string{}, dead: map[string]string{}, foreign: map[types.UID]foreign{},
+		notes: append(append([]string(nil), s.Notes...), notes...),
 	}
 	budgets := st.budgetsAt(s)
 	if len(budgets) == 0 {
 		st.notes = append(st.notes, "the record has no PodDisruptionBudget at this time, so none is respected")
 	}
-	st.keep(s)
+	if err := st.keep(s); err != nil {
+		return nil, err
+	}
+	tries := triesAt(s)
 	covering := map[types.UID]cover{}
 	for i := range s.Pods {
 		r := &s.Pods[i]
@@ -60,26 +67,21 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 			continue
 		}
 		pod := cluster.Running[types.UID(r.UID)]
+		st.honours = st.honours || strings.Contains(r.Spread, `"nodeTaintsPolicy":"Honor"`)
 		if pod == nil {
 			st.waiting = append(st.waiting, replay.Pod(r))
 			if holds, _ := listOf(r.Holds); slices.Contains(holds, record.HoldsDevices) {
 				st.stays[types.UID(r.UID)] = st.devices.Keeps(types.UID(r.UID))
 			}
 		} else {
-			st.judge(r)
+			st.judge(r, tries)
 		}
 		if c := st.cover(budgets, r, pod); pod != nil && len(c.by) > 0 {
 			covering[pod.UID] = c
 		}
 	}
-	if st.going > 0 {
-		st.notes = append(st.notes,
-			fmt.Sprintf("%d pods are being deleted: they keep no node in use and are not moved, and what they request is taken until they are gone",
-				st.going))
-	}
-	if n := len(st.claiming); n > 0 {
-		st.notes = append(st.notes, fmt.Sprintf("%d pods with ResourceClaims stay: %s", n, strings.Join(st.claiming, ", ")))
-	}
+	st.notes = append(st.notes, named("pods with ResourceClaims stay", st.claiming)...)
+	st.notes = append(st.notes, named("pods stay with those of their groups", st.grouped)...)
 	st.notes = append(st.notes, st.lacks.notes()...)
 	return st, st.limit(covering)
 }
@@ -88,14 +90,28 @@ func At(ctx context.Context, s replay.Source, profile config.KubeSchedulerProfil
 func (s *State) Pods() int { return len(s.cluster.Running) - len(s.own) }
 
 // keep finds the nodes that stay in use whether they have pods or not.
-func (s *State) keep(source replay.Source) {
+func (s *State) keep(source replay.Source) error {
 	for i := range source.Nodes {
 		n := &source.Nodes[i]
 		if n.From >= source.To || n.To != 0 && n.To < source.To {
 			continue
 		}
+		if n.Unschedulable { // the taint comes a moment later
+			if _, err := s.cluster.Cordon(n.Name, true); err != nil {
+				return err
+			}
+		}
+		var taints []v1.Taint
+		_ = record.ReadColumn(n.Taints, &taints) // what cannot be read is noted already
+		for _, t := range taints {
+			if slices.Contains(kubeletGone, t.Key) {
+				s.dead[n.Name] = "its kubelet does not answer or is not ready, so pods neither end nor start there: " + t.Key
+			}
+		}
 		marks, known := listOf(n.DoNotDisrupt)
 		switch {
+		case s.dead[n.Name] != "":
+			s.kept[n.Name] = s.dead[n.Name]
 		case isControl(n):
 			s.kept[n.Name] = "it is a control-plane node"
 		case !known:
@@ -104,6 +120,24 @@ func (s *State) keep(source replay.Source) {
 			s.kept[n.Name] = leave + strings.Join(marks, ", ")
 		}
 	}
+	return nil
+}
+
+// kubeletGone are the taints of nodes whose kubelet is gone or not ready.
+var kubeletGone = []string{v1.TaintNodeUnreachable, v1.TaintNodeNotReady, v1.TaintNodeOutOfService,
+	"node.cloudprovider.kubernetes.io/shutdown"}
+
+// named returns a note that counts and names pods; none for none.
+func named(what string, pods []string) []string {
+	const most = 5
+	n := len(pods)
+	if n == 0 {
+		return nil
+	}
+	if n > most {
+		pods = append(slices.Clone(pods[:most]), "…")
+	}
+	return []string{fmt.Sprintf("%d %s: %s", n, what, strings.Join(pods, ", "))}
 }
 
 // leave begins the reason of objects that stay because their owner asks for it.
@@ -152,15 +186,14 @@ func (s *State) budgetsAt(source replay.Source) (out []*budget) {
 }
 
 // judge finds out whether a pod can be moved at all.
-func (s *State) judge(r *record.Pod) {
+func (s *State) judge(r *record.Pod, tries map[jobName]int32) {
 	uid := types.UID(r.UID)
 	marks, known := s.marks(r)
 	switch {
 	case r.Daemon:
 		s.own[uid] = true
 	case r.HealthAt(s.at) == record.Terminating:
-		s.own[uid] = true
-		s.going++
+		s.stays[uid] = "it is being deleted, and is still there"
 	case r.OwnerKind == "":
 		s.stays[uid] = "it has no controller that would make it anew"
 	case r.Claims != "":
@@ -171,9 +204,15 @@ func (s *State) judge(r *record.Pod) {
 		s.stays[uid] = leave + strings.Join(marks, ", ")
 	case r.Deadline > 0 && (s.at-r.Bound)/500 >= r.Deadline:
 		s.stays[uid] = "half of its activeDeadlineSeconds has passed, so a new pod could take longer than is left of this one"
+	case r.Group != "":
+		s.stays[uid] = "it runs together with the other pods of the group " + r.Group
+		s.grouped = append(s.grouped, r.Namespace+"/"+r.Name)
 	default:
 		if !known {
 			s.lacks.marks++
+		}
+		if f, is := foreignTo(r, tries); is {
+			s.foreign[uid] = f
 		}
 		s.judgeHolds(r)
 	}

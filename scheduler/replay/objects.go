@@ -26,7 +26,7 @@ func newObjects() *objects { return &objects{templates: map[record.Pod]*v1.Pod{}
 func (o *objects) pod(r *record.Pod) *v1.Pod {
 	key := *r
 	key.UID, key.Name, key.GPUIndex, key.Images, key.Claims, key.Holds, key.Workload = "", "", "", "", "", "", ""
-	key.DoNotDisrupt, key.Deadline, key.Health, key.HealthSince = "", 0, "", 0
+	key.DoNotDisrupt, key.Deadline, key.Group, key.Health, key.HealthSince = "", 0, "", "", 0
 	key.Arrived, key.Bound, key.Ended, key.End, key.Node = 0, 0, 0, "", ""
 	t := o.templates[key]
 	if t == nil {

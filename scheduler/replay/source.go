@@ -62,6 +62,7 @@ func Read(r *record.Record, w Window) (Source, error) {
 		return s, errors.New("the record has no pods")
 	}
 	s.correct()
+	s.LeaveUnoffered()
 	if err := s.limit(runs, w); err != nil {
 		return s, err
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +35,7 @@ func TestBadRows(t *testing.T) {
 	r, _ := write(t, func(w *record.Writer) {
 		w.Node(node("a"))
 		n := node("b")
-		n.To = t0 - 5
+		n.To, n.Extended = t0-5, `{"a":"1"}`
 		w.Node(n)
 		w.Pod(pod("back", 10, func(p *record.Pod) { p.Ended = p.Bound - 5000 }))
 		w.Pod(pod("nameless", 10, func(p *record.Pod) { p.Node = "" }))
@@ -141,5 +142,22 @@ func TestPrices(t *testing.T) {
 	}
 	if _, known := p.Of(&other); known {
 		t.Error("nothing prices it")
+	}
+}
+
+// Resources that no node offers do not keep pods from nodes if a pod that asks for them ran. Others do.
+func TestLeaveUnoffered(t *testing.T) {
+	s := Source{
+		Nodes: []record.Node{{Name: "a", Capacity: `{"example.com/down":"0"}`}},
+		Pods: []record.Pod{
+			{UID: "1", Node: "a", Extended: `{"example.com/down":"1","nvidia.com/gpumem":"4000"}`},
+			{UID: "2", Extended: `{"nvidia.com/gpumem":"4000"}`}, {UID: "3", Extended: `{"example.com/never":"1"}`},
+		},
+	}
+	s.LeaveUnoffered()
+	got := []string{s.Pods[0].Extended, s.Pods[1].Extended, s.Pods[2].Extended}
+	if want := []string{`{"example.com/down":"1"}`, "", `{"example.com/never":"1"}`}; !slices.Equal(got, want) || len(s.Notes) != 1 ||
+		!strings.Contains(s.Notes[0], `["nvidia.com/gpumem"], which 2 pods request`) {
+		t.Errorf("%q, %q", got, s.Notes)
 	}
 }

@@ -6,10 +6,14 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	schedulerserver "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
@@ -19,12 +23,14 @@ import (
 
 	"gnnsched/internal/kuberelease"
 	"gnnsched/scheduler/plugin"
+	"gnnsched/scheduler/plugin/nodereservation"
 	"gnnsched/scheduler/plugin/overcommit"
 )
 
 // instance is a kube-scheduler with its informers. It schedules once; a process that loses its lease
 // makes a new one.
 type instance struct {
+	client    kubernetes.Interface
 	sched     *scheduler.Scheduler
 	informers informers.SharedInformerFactory
 	dynamic   dynamicinformer.DynamicSharedInformerFactory
@@ -36,7 +42,7 @@ type instance struct {
 
 // newInstance makes a scheduler that ends with ctx.
 func newInstance(ctx context.Context, c *schedulerserver.Config, records plugin.Recording) (*instance, error) {
-	i := &instance{synced: make(chan struct{}), active: make(chan struct{})}
+	i := &instance{client: c.Client, synced: make(chan struct{}), active: make(chan struct{})}
 	i.ctx, i.end = context.WithCancel(ctx)
 	dynamicClient, err := dynamic.NewForConfig(c.KubeConfig)
 	if err != nil {
@@ -135,8 +141,22 @@ func (i *instance) schedules() bool {
 	}
 }
 
+// giveBack uncordons the nodes of runs of gnnsched defrag that were killed, when their time is over. Without the right to write nodes, they
+// stay cordoned until the next run.
+func (i *instance) giveBack(ctx context.Context) {
+	nodes, err := i.informers.Core().V1().Nodes().Lister().List(labels.Everything())
+	if err != nil {
+		return // a lister of a cache has none
+	}
+	names, err := nodereservation.GiveBack(ctx, i.client, nodes, func(until time.Time) bool { return time.Now().After(until) })
+	if len(names) > 0 {
+		klog.FromContext(ctx).Info("Gave nodes back that a killed run of gnnsched defrag had cordoned", "nodes", names, "err", err)
+	}
+}
+
 // schedule schedules until ctx ends, and then closes the plugins.
 func (i *instance) schedule(ctx context.Context) {
+	go wait.UntilWithContext(ctx, i.giveBack, time.Minute)
 	defer i.end()
 	close(i.active)
 	i.sched.Run(ctx)

@@ -121,6 +121,8 @@ func Anonymise[T row](a *Anonymiser, r *T) {
 			x.Name, x.Spec = a.name(x.Name), a.labels(x.Spec)
 		case KindPriorityClass:
 			x.Name = a.class(x.Name)
+		case KindJob:
+			x.Name = a.name(x.Name)
 		default:
 			x.Name = a.name(x.Name)
 			x.Spec = rewrite(x.Spec, func(s *policyv1.PodDisruptionBudgetSpec) { a.selector(s.Selector) })
@@ -133,7 +135,7 @@ func Anonymise[T row](a *Anonymiser, r *T) {
 }
 
 func (a *Anonymiser) pod(p *Pod) {
-	for _, f := range []*string{&p.UID, &p.Namespace, &p.Name, &p.OwnerName, &p.Node} {
+	for _, f := range []*string{&p.UID, &p.Namespace, &p.Name, &p.OwnerName, &p.Node, &p.Group} {
 		*f = a.name(*f)
 	}
 	if kind, name, ok := strings.Cut(p.Workload, "/"); ok {

@@ -58,6 +58,7 @@ type Pod struct {
 	// annotations with which its owner asks to leave it, as a list of key=value; null: not recorded
 	DoNotDisrupt string `parquet:"do_not_disrupt,optional,dict"`
 	Deadline     int64  `parquet:"deadline_s,optional,dict"` // spec.activeDeadlineSeconds; null: none
+	Group        string `parquet:"pod_group,optional,dict"`  // the group of pods with which it runs or falls; null: none, or not recorded
 
 	// Arrived is the time of its creation or of the loss of its last scheduling gate. If the recorder missed the loss, it is when the pod got
 	// its node, else when it was listed again; if this run never saw its gates, when it was created.
@@ -133,7 +134,7 @@ type Node struct {
 // Object is a row of the table objects: what pods refer to, from one change to the next. Its key is Kind, Namespace,
 // Name and From.
 type Object struct {
-	Kind string `parquet:"kind,dict"` // Namespace, PriorityClass or PodDisruptionBudget
+	Kind string `parquet:"kind,dict"` // Namespace, PriorityClass, PodDisruptionBudget or Job
 	// Namespace and Name are the object's namespace and name.
 	Namespace string `parquet:"namespace,optional,dict"`
 	Name      string `parquet:"name,dict"`
@@ -141,7 +142,8 @@ type Object struct {
 	From int64 `parquet:"from,timestamp(millisecond)"`
 	To   int64 `parquet:"to,optional,timestamp(millisecond)"`
 	Gone bool  `parquet:"gone"`
-	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget.
+	// Spec is the labels of a Namespace, the value of a PriorityClass, the spec of a PodDisruptionBudget, and how many more pods of a Job may
+	// be evicted before it fails.
 	Spec string `parquet:"spec,optional,dict"`
 	// Status is the disruption controller's status of a PodDisruptionBudget in this state: disruptionsAllowed, currentHealthy, desiredHealthy
 	// and expectedPods; null: not known.

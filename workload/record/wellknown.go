@@ -7,6 +7,7 @@ const (
 	KindNamespace     = "Namespace"
 	KindPriorityClass = "PriorityClass"
 	KindBudget        = "PodDisruptionBudget"
+	KindJob           = "Job"
 )
 
 // wellKnown are the keys of labels and taints that an Anonymiser keeps, because schedulers and controllers depend on them. The list is

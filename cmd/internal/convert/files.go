@@ -80,6 +80,9 @@ func dumped(path string) (out inside, err error) {
 	root := strings.TrimSuffix(path, "/") + "/" // the folder to which a link leads
 	read := map[string]bool{}
 	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.HasSuffix(p, "-preferredversion") {
+			return fs.SkipDir // Velero has the same objects beside it
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}

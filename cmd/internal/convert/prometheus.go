@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/rs/zerolog"
 	ucli "github.com/urfave/cli/v2"
 
@@ -26,6 +28,7 @@ func prometheusFlags() []ucli.Flag {
 		&ucli.DurationFlag{Name: "chunk", Value: time.Hour, Usage: "with --prometheus, `TIME` that one query covers"},
 		&ucli.DurationFlag{Name: "usage", Value: 5 * time.Minute,
 			Usage: "with --prometheus, `TIME` between two measurements of usage; 0 for none"},
+		&ucli.StringFlag{Name: "cluster-label", Usage: "with --prometheus, read the series with this `NAME=VALUE` only, as of one cluster of several"},
 	}, promapi.Flags("")...)
 }
 
@@ -63,7 +66,11 @@ func historyToRecord(c *ucli.Context, log zerolog.Logger) (err error) {
 	}
 	view := cli.NewBar(c.App.ErrWriter, cli.OnTerminal(), log)
 	defer view.Close()
-	conf.Ask, conf.Out = client, out
+	conf.Out = out
+	if conf.Ask = client; c.IsSet("cluster-label") {
+		label, value, _ := strings.Cut(c.String("cluster-label"), "=")
+		conf.Ask = history.Only(client, label, value)
+	}
 	conf.Progress = func(done float64, pods int) { view.Show(done, "reading", fmt.Sprintf("read %d pods", pods)) }
 	got, err := history.Read(c.Context, conf)
 	if err != nil {
@@ -81,9 +88,12 @@ func historyError(ctx context.Context, address string, err error) error {
 	const again = "; the same command goes on where it ended"
 	var refused promapi.Refused
 	var unanswered history.Unanswered
+	var several history.SeveralClusters
 	switch {
 	case ctx.Err() != nil:
 		return err
+	case errors.As(err, &several):
+		return exit.New(exit.Usage, err, fmt.Sprintf("choose one: --cluster-label %s=%s", several.Label, several.Values[0]))
 	case errors.As(err, &refused):
 		return exit.New(exit.Unreachable, err, "a shorter --chunk asks for less at once; --from must lie within what Prometheus keeps"+again)
 	case errors.As(err, &unanswered):
@@ -110,7 +120,10 @@ func historyConfig(c *ucli.Context) (history.Config, error) {
 		}
 		*t.to = at
 	}
+	label, _, given := strings.Cut(c.String("cluster-label"), "=")
 	switch {
+	case c.IsSet("cluster-label") && (!given || !model.LegacyValidation.IsValidLabelName(label)):
+		return conf, exit.Usagef("--cluster-label %q: write it as cluster=east", c.String("cluster-label"))
 	case conf.From.IsZero():
 		return conf, exit.Usagef("--prometheus needs --from, the time at which the record begins")
 	case !conf.To.After(conf.From):

@@ -68,9 +68,17 @@ func SearchFlags() []ucli.Flag {
 		names = append(names, s.Name)
 	}
 	return []ucli.Flag{
+		&ucli.StringSliceFlag{Name: "also-move", Usage: "move pods of owners of this `KIND` too, such as CloneSet, or of the scheduler of this name: " +
+			"evicted ones come back; repeatable"},
 		&ucli.StringFlag{Name: "search", Value: names[0], Usage: "look for moves by `NAME`: " + strings.Join(names, ", ")},
 		&ucli.DurationFlag{Name: "search-time", Value: time.Minute, Usage: "take the best moves found in this `TIME`"},
 	}
+}
+
+// Also returns the kinds of owners and the schedulers whose pods move beside Kubernetes' own: those of --also-move and gnnsched's
+// profiles.
+func Also(c *ucli.Context) []string {
+	return append(server.ProfileNames(), c.StringSlice("also-move")...)
 }
 
 // Search reads the flags of SearchFlags.
@@ -88,7 +96,7 @@ func Search(c *ucli.Context) (plan.Search, error) {
 
 // ofMoves are the flags without effect on losses, and ofLosses those without effect on moves.
 var (
-	ofMoves  = []string{"moves", "memory", "delete-emptydir-data", "search", "search-time"}
+	ofMoves  = []string{"moves", "memory", "delete-emptydir-data", "also-move", "search", "search-time"}
 	ofLosses = []string{"profile", "checkpoint"}
 )
 
@@ -181,7 +189,7 @@ func failed(c *ucli.Context, err error) error {
 }
 
 func limitsOf(c *ucli.Context) (plan.Limits, error) {
-	l := plan.Limits{Pods: c.Int("moves"), EmptyDirs: c.Bool("delete-emptydir-data")}
+	l := plan.Limits{Pods: c.Int("moves"), EmptyDirs: c.Bool("delete-emptydir-data"), Also: Also(c)}
 	if l.Pods < 0 {
 		return l, exit.Usagef("--moves %d is negative", l.Pods)
 	}

@@ -23,7 +23,7 @@ const (
 
 	// HoldsAnnotation of a node says for which pods it is held; see package scheduler/plugin/nodereservation.
 	HoldsAnnotation = "gnnsched.io/holds"
-	// DefragAnnotation of a node is DefragMoving while pods are moved away from it.
+	// DefragAnnotation of a node begins with DefragMoving while pods are moved away from it.
 	DefragAnnotation = "gnnsched.io/defrag"
 	DefragMoving     = "moving"
 )

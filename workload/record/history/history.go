@@ -120,6 +120,9 @@ func Read(ctx context.Context, c Config) (Result, error) {
 
 // read reads chunk after chunk, and returns the end of the last flushed chunk.
 func (r *reader) read(ctx context.Context) (reached time.Time, err error) {
+	if err := r.apart(ctx, r.From); err != nil {
+		return r.From, err
+	}
 	if err := r.readNodes(ctx, r.From); err != nil {
 		return r.From, err
 	}
@@ -147,6 +150,9 @@ func (r *reader) chunk(ctx context.Context, from, to time.Time) error {
 		return err
 	}
 	if err := r.readNodes(ctx, to); err != nil {
+		return err
+	}
+	if err := r.apart(ctx, to); err != nil {
 		return err
 	}
 	if found {

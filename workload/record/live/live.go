@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -97,6 +98,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		objects(f, record.KindPriorityClass, &schedulingv1.PriorityClass{}, &schedulingv1.PriorityClassList{}, observe.PriorityClass))
 	r.follow(ctx, &work, budgets, c.PolicyV1().RESTClient(),
 		objects(f, record.KindBudget, &policyv1.PodDisruptionBudget{}, &policyv1.PodDisruptionBudgetList{}, observe.Budget))
+	r.follow(ctx, &work, jobs, c.BatchV1().RESTClient(), objects(f, record.KindJob, &batchv1.Job{}, &batchv1.JobList{}, observe.Job))
 	if r.cfg.Usage != nil {
 		work.Go(func() { r.measure(ctx) })
 	}

@@ -239,16 +239,16 @@ func refused(ctx context.Context, t *testing.T, b *testbed.Bed) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
-	until(ctx, t, "refusals", func() bool { return len(said.said()) >= 4 && r.cfg.Follower.Counts().Nodes > 0 })
+	until(ctx, t, "refusals", func() bool { return len(said.said()) >= 5 && r.cfg.Follower.Counts().Nodes > 0 })
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
 	all := said.said()
 	slices.Sort(all)
-	for i, want := range []string{"nodes and pods.metrics.k8s.io", "namespaces", "poddisruptionbudgets.policy",
+	for i, want := range []string{"nodes and pods.metrics.k8s.io", "jobs.batch", "namespaces", "poddisruptionbudgets.policy",
 		"priorityclasses.scheduling.k8s.io"} {
-		if len(all) != 4 || !strings.HasPrefix(all[i], "may not ") || !strings.Contains(all[i], want) {
+		if len(all) != 5 || !strings.HasPrefix(all[i], "may not ") || !strings.Contains(all[i], want) {
 			t.Errorf("warnings %q, want one about %s", all, want)
 		}
 	}

@@ -19,6 +19,7 @@ var (
 	namespaces = target{name: "namespaces", loss: "labels of namespaces, by which affinity may choose"}
 	classes    = target{group: "scheduling.k8s.io", name: "priorityclasses", loss: "priority classes; pods have their priority all the same"}
 	budgets    = target{group: "policy", name: "poddisruptionbudgets", loss: "disruption budgets"}
+	jobs       = target{group: "batch", name: "jobs", loss: "whether Jobs make their pods anew"}
 	metrics    = target{group: "metrics.k8s.io", name: "nodes and pods", loss: "what nodes and pods use"}
 
 	prometheus = target{name: "Prometheus"}
@@ -42,7 +43,7 @@ func Rules(usage bool) []rbacv1.PolicyRule {
 	}
 	verbs := []string{"list", "watch"}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: core, Verbs: verbs}}
-	for _, r := range []target{classes, budgets} {
+	for _, r := range []target{classes, budgets, jobs} {
 		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.group}, Resources: []string{r.name}, Verbs: verbs})
 	}
 	if usage {

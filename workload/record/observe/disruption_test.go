@@ -1,11 +1,14 @@
 package observe
 
 import (
+	"math"
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"gnnsched/workload/record"
@@ -103,5 +106,57 @@ func TestBudgetStatus(t *testing.T) {
 	b.Status = policyv1.PodDisruptionBudgetStatus{}
 	if got := Budget(b).Status; got != "" {
 		t.Errorf("of nobody: %s", got)
+	}
+}
+
+// How many more pods of a Job may be evicted before it fails.
+func TestTriesLeft(t *testing.T) {
+	rules := func(all ...batchv1.PodFailurePolicyRule) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: all} }
+	}
+	disrupted := []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	code := func(codes ...int32) batchv1.PodFailurePolicyRule {
+		return batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
+			Operator: batchv1.PodFailurePolicyOnExitCodesOpIn, Values: codes,
+		}}
+	}
+	ignore := batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: disrupted}
+	for name, c := range map[string]struct {
+		change func(*batchv1.Job)
+		want   int32
+	}{
+		"by default":               {func(*batchv1.Job) {}, 6},
+		"none":                     {func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(0)) }, 0},
+		"spent":                    {func(j *batchv1.Job) { j.Spec.BackoffLimit, j.Status.Failed = new(int32(2)), 3 }, 0},
+		"for each index":           {func(j *batchv1.Job) { j.Spec.BackoffLimitPerIndex, j.Status.Failed = new(int32(2)), 1 }, 1},
+		"another controller":       {func(j *batchv1.Job) { j.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue") }, 0},
+		"evictions do not count":   {rules(code(42), ignore), math.MaxInt32},
+		"SIGTERM's code ends it":   {rules(code(143), ignore), 0},
+		"an eviction ends it":      {rules(batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionFailJob, OnPodConditions: disrupted}), 0},
+		"an eviction counts as is": {rules(batchv1.PodFailurePolicyRule{Action: batchv1.PodFailurePolicyActionCount, OnPodConditions: disrupted}), 6},
+	} {
+		j := &batchv1.Job{}
+		c.change(j)
+		if got := triesLeft(j); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// A pod names its group, an owner outside Kubernetes its API group, and a node's taints that its kubelet is gone.
+func TestWhoMakesPodsAnew(t *testing.T) {
+	group := "tr"
+	p := &corev1.Pod{Spec: corev1.PodSpec{SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: &group}}}
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "x", Controller: new(true)}}
+	if r := Pod(p); r.Group != "tr" || r.OwnerKind != "Job.batch.volcano.sh" {
+		t.Errorf("%+v", r)
+	}
+	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"scheduling.k8s.io/group-name": "v"}}}
+	if r := Pod(p); r.Group != "v" {
+		t.Errorf("%+v", r)
+	}
+	n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
+	if r := Node(n); !strings.Contains(r.Taints, corev1.TaintNodeUnreachable) {
+		t.Errorf("%+v", r)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"unicode/utf16"
 
 	"sigs.k8s.io/yaml"
@@ -44,11 +45,15 @@ func eachDocument(r io.Reader, f func(json.RawMessage) error) error {
 	return eachYAML(text, f)
 }
 
-// blank returns a text without the white space and byte order marks at its beginning. Files that were put together have marks
-// between them.
+// warnings are lines that kubectl writes to standard error, and that a redirection may put before the objects.
+var warnings = regexp.MustCompile(`\A(Warning: |[IWE]\d{4} \d\d:\d\d:)[^\n]*\n`)
+
+// blank returns a text without the white space, byte order marks and kubectl's warnings at its beginning. Files that were put together have
+// marks between them.
 func blank(text []byte) []byte {
 	for {
 		rest := bytes.TrimPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte(byteOrderMark))
+		rest = rest[len(warnings.Find(rest)):]
 		if len(rest) == len(text) {
 			return text
 		}
@@ -136,11 +141,20 @@ func eachJSON(text []byte, f func(json.RawMessage) error) error {
 	return nil
 }
 
+// kept matches the kinds of objects that a record holds, and of lists. What redaction or a chart's templates leave of other kinds may be no
+// YAML any more.
+var (
+	kept  = regexp.MustCompile(`(?m)^[ -]*"?kind"?: *"?(Pod|Node|Namespace|PriorityClass|PodDisruptionBudget|Job)?(List)?"?,?\r?$`)
+	alien = regexp.MustCompile(`(?m)^[ -]*"?kind"?: *"?\w`)
+)
+
 func eachYAML(text []byte, f func(json.RawMessage) error) error {
 	found := false
 	for n, part := range bytes.Split(append([]byte("\n"), text...), []byte("\n---")) {
 		raw, err := yaml.YAMLToJSON(part)
 		switch {
+		case err != nil && (bytes.Contains(part, []byte("{{")) || alien.Match(part) && !kept.Match(part)):
+			return fmt.Errorf("document %d: %w: %w", n+1, errNoObjects, err)
 		case err != nil:
 			return fmt.Errorf("document %d: %w: %w", n+1, errBroken, err)
 		case string(raw) == "null": // before the first ---

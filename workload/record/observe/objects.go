@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -140,7 +141,9 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 	}
 	var doc struct {
 		typed
-		Items json.RawMessage `json:"items"`
+		Items  json.RawMessage `json:"items"`
+		Type   string          `json:"type"` // of a watch event
+		Object json.RawMessage `json:"object"`
 	}
 	if json.Unmarshal(raw, &doc) != nil { // its message would be about Go
 		return fmt.Errorf("%w: %s is no object", errNoObjects, exit.Quote(string(raw)))
@@ -152,6 +155,8 @@ func (o *Objects) document(raw json.RawMessage, depth int) error {
 		return Refusal{s}
 	case doc.Kind == "List" && doc.Version != "" && doc.Version != "v1":
 		return fmt.Errorf("%w: its apiVersion is %s, want v1", errBroken, exit.Quote(doc.Version))
+	case doc.Kind == "" && doc.Type != "" && doc.Object != nil:
+		return fmt.Errorf("%w: it has watch events, as of kubectl get --output-watch-events; list the objects without --watch", errNoObjects)
 	case doc.Kind == "" && doc.Items == nil:
 		return fmt.Errorf("%w: a document has no kind", errNoObjects)
 	case doc.Items == nil && !strings.HasSuffix(doc.Kind, "List"):
@@ -241,6 +246,7 @@ var kinds = map[string]struct {
 	kindNode:                 {"", reader((*Objects).node, "v1")},
 	record.KindNamespace:     {"", reader(other(Namespace), "v1")},
 	record.KindPriorityClass: {schedulingv1.GroupName, reader(other(PriorityClass), classVersions...)},
+	record.KindJob:           {batchv1.GroupName, reader(other(Job), "batch/v1")},
 	record.KindBudget:        {policyv1.GroupName, reader(budget, "policy/v1", "policy/v1beta1")},
 }
 

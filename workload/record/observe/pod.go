@@ -30,6 +30,7 @@ func Pod(p *corev1.Pod) record.Pod {
 		Labels: record.Column(p.Labels), NodeSelector: record.Column(p.Spec.NodeSelector),
 		HostPorts: record.Column(hostPorts(p)), Claims: record.Column(claims(p)), Images: record.Column(images(p)), Holds: record.JSON(holds(p)),
 		DoNotDisrupt: record.JSON(doNotDisrupt(p.Annotations, podMarks)), Deadline: ptr.Deref(p.Spec.ActiveDeadlineSeconds, 0),
+		Group:  record.Word(group(p)),
 		Spread: record.Column(p.Spec.TopologySpreadConstraints), Tolerations: record.Column(tolerations(p)),
 		Arrived: millis(p.CreationTimestamp), Node: p.Spec.NodeName,
 	}
@@ -75,8 +76,37 @@ func owner(p *corev1.Pod, out *record.Pod) {
 	}
 	if o := metav1.GetControllerOfNoCopy(p); o != nil {
 		out.OwnerKind, out.OwnerName = record.Word(o.Kind), record.Word(o.Name)
+		if g := (typed{Version: o.APIVersion}).group(); slices.Contains(ownKinds, o.Kind) && !slices.Contains(ownGroups, g) {
+			out.OwnerKind = record.Word(o.Kind + "." + g) // such as Volcano's Job
+		}
 		out.Daemon = out.Daemon || o.Kind == "DaemonSet"
 	}
+}
+
+// ownKinds are kinds of Kubernetes' own controllers, of the groups ownGroups.
+var (
+	ownKinds  = []string{"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"}
+	ownGroups = []string{"", "apps", "batch", "extensions"}
+)
+
+// groupKeys are labels and annotations that name the group of pods with which schedulers and controllers start a pod or make it anew.
+var groupKeys = []string{
+	"scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "pod-group.scheduling.sigs.k8s.io/name", "pod-group-name",
+	"scheduling.k8s.io/group-name", "kueue.x-k8s.io/pod-group-name", "leaderworkerset.sigs.k8s.io/group-key",
+	"gang.scheduling.koordinator.sh/name", "yunikorn.apache.org/task-group-name",
+}
+
+// group returns the name of the pod's group; "" without one.
+func group(p *corev1.Pod) string {
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	for _, key := range groupKeys {
+		if name := cmp.Or(p.Labels[key], p.Annotations[key]); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // automatic are the tolerations that the API server and the DaemonSet controller add to pods.

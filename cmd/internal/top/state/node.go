@@ -47,7 +47,7 @@ func nodeOf(n *v1.Node) Node {
 	if out.Cordoned {
 		out.Status += ",SchedulingDisabled"
 	}
-	if n.Annotations[kube.HoldsAnnotation] != "" || n.Annotations[kube.DefragAnnotation] == kube.DefragMoving {
+	if n.Annotations[kube.HoldsAnnotation] != "" || strings.HasPrefix(n.Annotations[kube.DefragAnnotation], kube.DefragMoving) {
 		out.Status += Moving
 	}
 	for _, a := range n.Status.Addresses {
