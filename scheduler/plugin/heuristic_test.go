@@ -76,7 +76,7 @@ func (b *bed) alike(t testing.TB, profile string, n int) {
 	fatal.If(t, b.sched.Cache.UpdateSnapshot(b.log, b.sched.Profiles[profile].SnapshotSharedLister().(*cache.Snapshot)))
 }
 
-// best runs PreScore for one pod and returns the only node with 100.
+// best runs PreScore for one pod and returns the first node with 100.
 func (b *bed) best(profile string) (string, error) {
 	infos, err := b.sched.Profiles[profile].SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
