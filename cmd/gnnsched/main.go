@@ -17,7 +17,6 @@ import (
 	"gnnsched/cmd/internal/web"
 	"gnnsched/internal/choice"
 	"gnnsched/internal/cli"
-	"gnnsched/internal/kubeconfig"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/policy/preference"
@@ -101,12 +100,11 @@ func runCommands() []*ucli.Command {
 			Flags: cli.Grouped(append(append(cli.ClusterFlags(), runFlags(v)...), slices.Concat(explain.RecordingFlags(), usageFlags(),
 				shadow.Flags(), shareFlags(), web.Flags(), learn.SchedulerFlags(v), cli.LogFlags())...),
 				cli.Group{Flags: "shadow share learn"},
-				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline percentage-of-nodes-to-score " +
-					"kube-api-qps feature-gates"},
+				cli.Group{Heading: "configuration", Flags: "config print-config scheduler-name deadline feature-gates"},
 				cli.Group{Heading: "preferences", Flags: "blend"},
 				cli.Group{Heading: "GPUs and traffic", Flags: "workload traffic"},
-				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port profiling"},
-				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-default decision-events"},
+				cli.Group{Heading: "leader election, metrics and health", Flags: "leader-elect leader-elect-resource-name bind-address port"},
+				cli.Group{Heading: "recorded decisions", Flags: "decisions decision-log decision-events"},
 				cli.Group{Heading: "measured usage", Flags: cli.Names(usageFlags())}),
 			Action: cli.FlagsOnly(func(c *ucli.Context) error { return runScheduler(c, v) }),
 		})
@@ -134,12 +132,8 @@ func runFlags(variant string) []ucli.Flag {
 			strings.Join(choice.Names(preference.Modes, choice.Text), ", ") + "; default: first, or blend with --blend"},
 		&ucli.StringSliceFlag{Name: "blend", Usage: "add the scores of upstream plugins, as `NAME=WEIGHT`; " +
 			"the network or policy has weight 1. Implies --preferences blend"},
-		&ucli.IntFlag{Name: "percentage-of-nodes-to-score",
-			Usage: "search this `PERCENT` of the nodes for feasible ones; 0 adapts it to the cluster, as upstream does"},
-		&ucli.Float64Flag{Name: "kube-api-qps", Value: kubeconfig.UnlimitedQPS, Usage: "`REQUESTS` per second to the API server at most"},
 		&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1", Usage: "`ADDRESS` to serve metrics and health checks on"},
 		&ucli.IntFlag{Name: "port", Value: 10259, Usage: "`PORT` for metrics and health checks (HTTPS); 0 for none"},
-		&ucli.BoolFlag{Name: "profiling", Usage: "serve /debug/pprof and /debug/flags/v on the port too, to callers with a token"},
 		&ucli.BoolFlag{Name: "leader-elect", Usage: "schedule only while holding the lease, so that several replicas can run"},
 		&ucli.StringFlag{Name: "leader-elect-resource-name", Usage: "`NAME` of the lease in kube-system; kube-scheduler, " +
 			"to take turns with upstream's. Implies --leader-elect. Default: gnnsched"},

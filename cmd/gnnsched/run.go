@@ -138,7 +138,7 @@ func (r request) begins() string {
 // configFlags have a counterpart in the file of --config, and cannot be given together with it.
 var configFlags = append([]string{
 	"scheduler-name", "policy", "profiles", "checkpoint", "workload", "traffic", "deadline",
-	"preferences", "blend", "percentage-of-nodes-to-score", "kube-api-qps", "leader-elect", "leader-elect-resource-name", "profiling",
+	"preferences", "blend", "leader-elect", "leader-elect-resource-name",
 }, slices.Concat(strings.Fields(cli.Names(slices.Concat(usageFlags(), shareFlags()))), learn.SchedulerNames())...)
 
 func readRequest(c *ucli.Context, variant string) (request, error) {
@@ -195,8 +195,7 @@ func readRequest(c *ucli.Context, variant string) (request, error) {
 // the scheduler would only fall back to upstream's scores if it could not.
 func schedulerConfig(c *ucli.Context, variant string) (server.Config, error) {
 	cfg := server.Config{
-		QPS: float32(c.Float64("kube-api-qps")), PercentageOfNodesToScore: int32(c.Int("percentage-of-nodes-to-score")),
-		Profiling:   c.Bool("profiling"),
+		QPS:         kubeconfig.UnlimitedQPS,
 		LeaderElect: c.Bool("leader-elect") || c.IsSet("leader-elect-resource-name"), Lease: c.String("leader-elect-resource-name"),
 	}
 	blend, err := parseBlend(c.StringSlice("blend"))

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	ucli "github.com/urfave/cli/v2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"gnnsched/internal/exit"
@@ -24,12 +23,7 @@ func usageFlags() []ucli.Flag {
 		&ucli.StringFlag{Name: "usage-queries",
 			Usage: "YAML `FILE` with queries that replace the default ones, by name; see docs/reference/scheduler-config.md"},
 		&ucli.StringFlag{Name: "usage-ca-file", Usage: "PEM `FILE` with the certificates that sign Prometheus' certificate"},
-		&ucli.StringFlag{Name: "usage-cert-file", Usage: "PEM `FILE` with a client certificate for Prometheus"},
-		&ucli.StringFlag{Name: "usage-key-file", Usage: "PEM `FILE` with the key of the client certificate"},
-		&ucli.StringFlag{Name: "usage-server-name", Usage: "`NAME` in Prometheus' certificate, if it is not that of the address"},
 		&ucli.StringFlag{Name: "usage-token-file", Usage: "`FILE` with a bearer token for Prometheus"},
-		&ucli.DurationFlag{Name: "usage-interval", DefaultText: "15s", Usage: "`TIME` between two measurements"},
-		&ucli.DurationFlag{Name: "usage-max-age", DefaultText: "3m", Usage: "`AGE` from which a measurement is not used any more"},
 	}
 }
 
@@ -46,15 +40,13 @@ func usageConfig(c *ucli.Context) (*usage.Config, error) {
 		return nil, nil
 	}
 	out := &usage.Config{
-		Source: c.String("usage"), Address: c.String("usage-address"), ServerName: c.String("usage-server-name"),
-		Interval: metav1.Duration{Duration: c.Duration("usage-interval")}, MaxAge: metav1.Duration{Duration: c.Duration("usage-max-age")},
+		Source: c.String("usage"), Address: c.String("usage-address"),
 	}
 	for _, f := range []struct {
 		to   *string
 		name string
 	}{
-		{&out.CAFile, "usage-ca-file"}, {&out.CertFile, "usage-cert-file"}, {&out.KeyFile, "usage-key-file"},
-		{&out.TokenFile, "usage-token-file"},
+		{&out.CAFile, "usage-ca-file"}, {&out.TokenFile, "usage-token-file"},
 	} {
 		path, err := readableFile(c.String(f.name))
 		if err != nil {

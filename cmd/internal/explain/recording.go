@@ -20,26 +20,24 @@ func RecordingFlags() []ucli.Flag {
 			Usage: "keep the last `NUMBER` of decisions in memory, for gnnsched explain; 0 for none"},
 		&ucli.StringFlag{Name: "decision-log", Usage: "write every decision to `FILE` as JSON lines; " +
 			"renamed at 100 MB, the last four are kept"},
-		&ucli.Float64Flag{Name: "decision-default", Value: 1,
-			Usage: "spend at most this `PERCENT` of the time on asking what the default profile would choose; 100 asks always, 0 never"},
 		&ucli.BoolFlag{Name: "decision-events", Usage: "each pod that gets a node gets an event that says why"},
 	}
 }
+
+// defaultShare is the share of the time that may go into asking what the default profile would choose.
+const defaultShare = 0.01
 
 // maxDecisions bounds the memory to about 4 GB.
 const maxDecisions = 1_000_000
 
 // Recording reads the flags. The caller must call done when the scheduler has ended. Errors have the exit code exit.Usage.
 func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done func(), err error) {
-	size, share := c.Int("decisions"), c.Float64("decision-default")
+	size := c.Int("decisions")
 	if size < 0 || size > maxDecisions {
 		return r, nil, exit.Usagef("--decisions %d: choose 0 to %d", size, maxDecisions)
 	}
-	if !(share >= 0 && share <= 100) {
-		return r, nil, exit.Usagef("--decision-default %v: choose 0 to 100 percent", share)
-	}
 	if size == 0 {
-		for _, name := range []string{"decision-log", "decision-default", "decision-events"} {
+		for _, name := range []string{"decision-log", "decision-events"} {
 			if c.IsSet(name) {
 				return r, nil, exit.New(exit.Usage, fmt.Errorf("--%s and --decisions 0 exclude each other", name), "leave --decisions out")
 			}
@@ -65,5 +63,5 @@ func Recording(c *ucli.Context, log zerolog.Logger) (r plugin.Recording, done fu
 			}
 		}
 	}
-	return plugin.Recording{Book: decision.NewBook(size, journal), DefaultShare: share / 100, Events: c.Bool("decision-events")}, done, nil
+	return plugin.Recording{Book: decision.NewBook(size, journal), DefaultShare: defaultShare, Events: c.Bool("decision-events")}, done, nil
 }

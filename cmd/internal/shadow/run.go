@@ -60,12 +60,8 @@ func more() []ucli.Flag {
 			Usage: "`TIME` of a block; intervals come from the means of blocks, which are joined where they depend on each other"},
 		&ucli.IntFlag{Name: "shadow-pods", Category: category, Value: l.Pods,
 			Usage: "`NUMBER` of pods that must be compared before the verdict is other than \"not yet\""},
-		&ucli.Float64Flag{Name: "shadow-failures", Category: category, Value: l.Failures,
-			Usage: "`SHARE` of pods up to which failures are tolerated"},
 		&ucli.DurationFlag{Name: "shadow-latency", Category: category, Value: time.Duration(l.P99 * float64(time.Second)),
 			Usage: "`TIME` within which 99 of 100 decisions must be made, filters included"},
-		&ucli.Float64Flag{Name: "shadow-matters", Category: category, Value: l.Matters,
-			Usage: "`SHARE` of the real cost that the gain must exceed"},
 	}
 }
 
@@ -103,12 +99,9 @@ func configOf(c *ucli.Context) (shadow.Config, error) {
 	}
 	out := shadow.Config{
 		Of: c.StringSlice("shadow-of"), Objective: term, Block: c.Duration("shadow-block"), Clock: clock.RealClock{},
-		Seed: uint64(time.Now().UnixNano()),
-		Limits: shadow.Limits{
-			Pods: c.Int("shadow-pods"), Failures: c.Float64("shadow-failures"), P99: c.Duration("shadow-latency").Seconds(),
-			Matters: c.Float64("shadow-matters"),
-		},
+		Seed: uint64(time.Now().UnixNano()), Limits: shadow.DefaultLimits,
 	}
+	out.Limits.Pods, out.Limits.P99 = c.Int("shadow-pods"), c.Duration("shadow-latency").Seconds()
 	if err := out.Validate(); err != nil {
 		return out, exit.New(exit.Usage, err, "see --help")
 	}
