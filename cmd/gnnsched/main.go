@@ -124,7 +124,7 @@ func runFlags(variant string) []ucli.Flag {
 			"A file that changes is loaded again"},
 		&ucli.StringFlag{Name: "workload", Usage: "pod list `FILE` in openb format with the typical pods, which policies for GPUs need; " +
 			"default: the pods seen so far"},
-		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes, with which traffic between pods counts; " +
+		&ucli.StringFlag{Name: "traffic", Usage: "YAML `FILE` with the network between nodes and the Prometheus that measures traffic between pods; " +
 			"see docs/reference/scheduler-config.md"},
 		&ucli.DurationFlag{Name: "deadline", Value: 100 * time.Millisecond,
 			Usage: "`TIME` that one pass of the network may take; after it, upstream's scores decide"},

@@ -68,8 +68,8 @@ type Args struct {
 	// Usage says where measured usage comes from. By default nothing is measured, and networks and policies that
 	// look at usage see requests.
 	Usage *usage.Config `json:"usage,omitempty"`
-	// Traffic describes the network between the nodes, and makes the traffic count that annotations of pods or a Prometheus
-	// tell of. By default networks and policies that look at traffic see none.
+	// Traffic describes the network between the nodes, and makes the traffic count that a Prometheus tells of. By default networks
+	// and policies that look at traffic see none.
 	Traffic *traffic.Config `json:"traffic,omitempty"`
 	// Learn makes the profile explore and learn; it needs a Checkpoint. By default the profile does neither.
 	Learn *LearnArgs `json:"learn,omitempty"`

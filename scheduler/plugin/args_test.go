@@ -106,9 +106,9 @@ func FuzzDecodeArgs(f *testing.F) {
 func TestSpreadsBeforeTraffic(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"policy": "greedy:traffic"}`: false,
-		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}}`:                            true,
-		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}, "preferences": "declared"}`: false,
-		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}, "preferences": "off"}`:      false,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "measured": {"address": "https://p"}}}`:                            true,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "measured": {"address": "https://p"}}, "preferences": "declared"}`: false,
+		`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}, "measured": {"address": "https://p"}}, "preferences": "off"}`:      false,
 	} {
 		args, err := DecodeArgs(&runtime.Unknown{Raw: []byte(text)}, "talkers")
 		if err != nil {

@@ -2,6 +2,9 @@ package plugin
 
 import (
 	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -14,14 +17,13 @@ import (
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/preference"
 )
 
-// network is one of racks in zones, with little bandwidth: a link of a node carries what a pod of web declares.
+// network is one of racks in zones, with little bandwidth.
 var network = cluster.Links{
 	Node: cluster.Hop{Latency: 0.1, Bandwidth: 60}, Rack: cluster.Hop{Latency: 0.3, Bandwidth: 60},
 	Zone:    cluster.Hop{Latency: 1, Bandwidth: 70},
@@ -42,16 +44,27 @@ func racked(count int) (nodes []*v1.Node) {
 	return nodes
 }
 
-// talker returns a pod of a StatefulSet, with an annotation unless the text is empty.
-func talker(profile, owner string, i int, text string) *v1.Pod {
+// talker returns a pod of a StatefulSet.
+func talker(profile, owner string, i int) *v1.Pod {
 	p := st.MakePod().Namespace("shop").Name(fmt.Sprint(owner, "-", i)).UID(fmt.Sprint(owner, "-",
 		i)).SchedulerName(profile).Req(map[v1.ResourceName]string{"cpu": "1"}).Obj()
 	yes := true
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "StatefulSet", Name: owner, UID: types.UID(owner), Controller: &yes}}
-	if text != "" {
-		p.Annotations = map[string]string{kube.TrafficAnnotation: text}
-	}
 	return p
+}
+
+// measuring returns a Prometheus that has measured bytes a second between workloads of the namespace shop.
+func measuring(t *testing.T, rates map[[2]string]float64) traffic.Measured {
+	var samples []string
+	for names, rate := range rates {
+		samples = append(samples, fmt.Sprintf(`{"metric":{"source_workload":%q,"source_workload_namespace":"shop",
+			"destination_workload":%q,"destination_workload_namespace":"shop"},"value":[1,"%g"]}`, names[0], names[1], rate))
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, strings.Join(samples, ","))
+	}))
+	t.Cleanup(server.Close)
+	return traffic.Measured{Address: server.URL}
 }
 
 // recounted returns the nodes as the simulator would see them with these pods on them, where each web pod exchanges 60
@@ -78,17 +91,16 @@ func recounted(nodes []*v1.Node, pods []*v1.Pod) (out []*cluster.Node) {
 	return out
 }
 
-// A profile greedy for traffic puts every pod where the objective of the simulator is lowest, from annotations and labels of
-// nodes alone.
+// A profile greedy for traffic puts every pod where the objective of the simulator is lowest, from a Prometheus and labels of nodes.
 func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 	const profile, name = "by-traffic", "traffic+overload"
 	term, err := objective.Parse(strings.ReplaceAll(name, "+", ","))
 	fatal.If(t, err)
 	waiting, objects := []*v1.Pod{}, []runtime.Object{}
 	for i := range 6 {
-		waiting = append(waiting, talker(profile, "api", i, "db=40"), talker(profile, "web", i, "api=60"))
+		waiting = append(waiting, talker(profile, "api", i), talker(profile, "web", i))
 		if i < 2 {
-			waiting = append(waiting, talker(profile, "db", i, ""))
+			waiting = append(waiting, talker(profile, "db", i))
 		}
 	}
 	for _, p := range waiting {
@@ -96,7 +108,8 @@ func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 	}
 	nodes := racked(7)
 	args := Args{Policy: "greedy:" + name, Preferences: preference.Off,
-		Traffic: &traffic.Config{Network: network, RackLabel: "example.org/rack"}}
+		Traffic: &traffic.Config{Network: network, RackLabel: "example.org/rack",
+			Measured: measuring(t, map[[2]string]float64{{"web", "api"}: 6 * 60, {"api", "db"}: 6 * 40})}}
 	b := newBed(t, profile, args, objects...)
 	for _, n := range nodes {
 		b.sched.Cache.AddNode(b.log, n)
@@ -138,13 +151,21 @@ func TestGreedyForTrafficIsTheSimulators(t *testing.T) {
 	}
 }
 
-// countedAll waits until the profile has heard of all pods, on which the rates depend.
+// countedAll waits until the profile has measured and heard of all pods, on which the rates depend.
 func (b *bed) countedAll(t *testing.T, placed []*v1.Pod, pending *v1.Pod, profile string) {
 	t.Helper()
+	on := pending.DeepCopy()
+	on.Spec.NodeName = "n0"
+	nodes := racked(len(b.plugin.mirror.snapshot.Nodes))
+	want := []float64{cluster.TrafficOf(recounted(nodes, placed)).Rate, cluster.TrafficOf(recounted(nodes, append(slices.Clone(placed), on))).Rate}
 	for {
-		nodes := b.plugin.mirror.snapshot.Nodes
-		want := recounted(racked(len(nodes)), placed)
-		if d := cmp.Diff(cluster.TrafficOf(want).Rate, cluster.TrafficOf(nodes).Rate); d == "" {
+		s := b.plugin.mirror.snapshot
+		has := cluster.TrafficOf(s.Nodes).Rate
+		with := has
+		for _, p := range s.Peers {
+			with += p.Rate
+		}
+		if cmp.Equal(want, []float64{has, with}) {
 			return
 		}
 		if _, err := b.decide(profile, pending); err != nil {
@@ -157,25 +178,31 @@ func (b *bed) countedAll(t *testing.T, placed []*v1.Pod, pending *v1.Pod, profil
 func TestStepsCostTraffic(t *testing.T) {
 	const profile = "learns-traffic"
 	args := learning(t, 0)
-	args.Learn.Objective, args.Traffic = "traffic", &traffic.Config{Network: network}
+	args.Learn.Objective, args.Traffic = "traffic", &traffic.Config{Network: network,
+		Measured: measuring(t, map[[2]string]float64{{"web", "api"}: 30})}
 	nodes := racked(2)
 	b, finish := newLearningBed(t, profile, args)
 	for _, n := range nodes {
 		b.sched.Cache.AddNode(b.log, n)
 	}
-	for i, p := range []*v1.Pod{talker(profile, "web", 0, "api=30"), talker(profile, "api", 0, "")} {
+	for i, p := range []*v1.Pod{talker(profile, "web", 0), talker(profile, "api", 0)} {
 		p.Spec.NodeName = nodes[i].Name // in zones a and b, which are half as far apart as a and c
 		fatal.If(t, b.sched.Cache.AddPod(b.log, p))
 	}
-	pod := talker(profile, "web", 1, "api=90")
+	pod := talker(profile, "web", 1)
+	for len(b.learner.mirror.snapshot.Peers) == 0 { // until it has measured
+		if _, err := b.decide(profile, pod); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cycle, node, ok := b.cycle(t, profile, pod)
 	if !ok {
 		t.Fatal("no node")
 	}
 	b.sched.Profiles[profile].RunPostBindPlugins(b.ctx, cycle, pod, node)
 	waitSent(t, profile, 1)
-	after := map[string]float64{"n0": 0.5, "n1": 0.125}[node] // of 120 bytes a second, or of 30 of them
-	if steps := finish(); len(steps) != 1 || steps[0].Before != 0.5 || steps[0].After != after {
+	after := map[string]float64{"n0": 0.5, "n1": 0.5 * 2 / 3}[node] // of 45 bytes a second, or of 30 of them
+	if steps := finish(); len(steps) != 1 || steps[0].Before != 0.5 || math.Abs(steps[0].After-after) > 1e-6 {
 		t.Errorf("steps %+v, want one with the costs 0.5 and %v on %s", steps, after, node)
 	}
 	if got := b.learner.mirror.snapshot.Nodes[0].Traffic.Rate; got != 30 {
@@ -196,7 +223,8 @@ func TestArgsOfTraffic(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", raw, err, want)
 		}
 	}
-	a, err := DecodeArgs(&runtime.Unknown{Raw: []byte(`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}}}}`)}, "x")
+	a, err := DecodeArgs(&runtime.Unknown{Raw: []byte(`{"policy": "greedy:traffic", "traffic": {"network": {"zone": {"latency": 1}},
+		"measured": {"address": "https://p"}}}`)}, "x")
 	if err != nil || a.Traffic.RackLabel != "topology.kubernetes.io/rack" {
 		t.Errorf("arguments %+v, error %v", a.Traffic, err)
 	}

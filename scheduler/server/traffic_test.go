@@ -1,6 +1,11 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,13 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/kube"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/plugin/traffic"
 	"gnnsched/scheduler/policy/preference"
 )
 
-// Two Deployments that talk to each other, by an annotation of one: a profile greedy for traffic puts the pods of one onto
+// Two Deployments that talk to each other, as a Prometheus has measured: a profile greedy for traffic puts the pods of one onto
 // the node of the other, and those that have no room there into its zone. The default profile spreads them.
 func TestTraffic(t *testing.T) {
 	l := newLab(t, []nodepool.Pool{{Name: "worker", Count: 6, Zones: []string{"a", "b", "c"}, Capacity: corev1.ResourceList{
@@ -23,15 +27,30 @@ func TestTraffic(t *testing.T) {
 		corev1.ResourcePods: resource.MustParse("110"),
 	}}})
 	links := cluster.Links{Node: cluster.Hop{Latency: 0.1}, Rack: cluster.Hop{Latency: 0.3}, Zone: cluster.Hop{Latency: 1}}
+	var samples []string
+	for _, ns := range []string{"talk-near", "talk-" + DefaultProfile} {
+		samples = append(samples, fmt.Sprintf(`{"metric":{"source_workload":"web","source_workload_namespace":%q,
+			"destination_workload":"api","destination_workload_namespace":%q},"value":[1,"3e6"]}`, ns, ns))
+	}
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, strings.Join(samples, ","))
+	}))
+	t.Cleanup(prometheus.Close)
 	stop := l.schedule(t, Profile{SchedulerName: DefaultProfile, Args: Args{Variant: DefaultProfile}},
 		Profile{SchedulerName: "near", Args: Args{Policy: "greedy:traffic", Preferences: preference.Declared,
-			Traffic: &traffic.Config{Network: links}}})
+			Traffic: &traffic.Config{Network: links, Measured: traffic.Measured{Address: prometheus.URL}}}})
 	defer stop()
+	l.until(t, "a measurement", func() error {
+		if l.metrics(t).sum("gnnsched_traffic_polls_total", "result", "ok") == 0 {
+			return errors.New("none yet")
+		}
+		return nil
+	})
 	for _, scheduler := range []string{"near", DefaultProfile} {
 		ns := l.namespace(t, "talk-"+scheduler)
-		l.deploy(t, ns, deployment{"api", scheduler, 1, ""})
+		l.deploy(t, ns, deployment{"api", scheduler, 1})
 		api := l.bound(t, ns, 1)[0]
-		l.deploy(t, ns, deployment{"web", scheduler, 5, "api=3e6"})
+		l.deploy(t, ns, deployment{"web", scheduler, 5})
 		beside, inZone := 0, 0
 		for _, p := range l.bound(t, ns, 6) {
 			if p.Name == api.Name {
@@ -48,19 +67,12 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("%s put %d pods on the node of api, which has room for 3, and %d of 5 into its zone", scheduler, beside, inZone)
 		}
 	}
-	ns := l.namespace(t, "invalid")
-	l.deploy(t, ns, deployment{"web", "near", 2, "api=fast"})
-	l.bound(t, ns, 2)
-	if n := l.metrics(t).sum("gnnsched_traffic_annotations_refused_total", "profile", "near"); n != 1 {
-		t.Errorf("%v annotations are refused, want 1", n)
-	}
 }
 
 // deployment is a Deployment of pods with 1 CPU.
 type deployment struct {
 	name, scheduler string
 	replicas        int32
-	traffic         string // annotation of its pods; empty for none
 }
 
 func (l *lab) deploy(t *testing.T, namespace string, x deployment) {
@@ -77,9 +89,6 @@ func (l *lab) deploy(t *testing.T, namespace string, x deployment) {
 				}}},
 			},
 		},
-	}
-	if x.traffic != "" {
-		d.Spec.Template.Annotations = map[string]string{kube.TrafficAnnotation: x.traffic}
 	}
 	if _, err := l.client.AppsV1().Deployments(namespace).Create(t.Context(), d, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

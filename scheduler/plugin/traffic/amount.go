@@ -20,7 +20,7 @@ func units(rate float64) uint64 {
 }
 
 // amount is a number of units of 128 bits. Sums of it are exact in any order, and so is taking away what was added. The
-// largest that may be declared, by 2^24 pods to 2^24 others each, has less than 110 bits.
+// largest, of maxPairs pairs of workloads with maxRate each, has less than 80 bits.
 type amount struct{ high, low uint64 }
 
 // product returns a number of units for each of n.

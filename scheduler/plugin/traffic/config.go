@@ -23,11 +23,11 @@ type Config struct {
 	// RackLabel is the label of nodes that names their rack within their zone, which the label topology.kubernetes.io/zone
 	// names. The default is topology.kubernetes.io/rack.
 	RackLabel string `json:"rackLabel,omitempty"`
-	// Measured says where it is measured what workloads send each other. By default annotations alone count.
-	Measured *Measured `json:"measured,omitempty"`
+	// Measured says where it is measured what workloads send each other.
+	Measured Measured `json:"measured"`
 }
 
-// Default fills in what is left out, and returns what is wrong. It replaces Measured by a copy.
+// Default fills in what is left out, and returns what is wrong.
 func (c *Config) Default() error {
 	c.RackLabel = cmp.Or(c.RackLabel, defaultRackLabel)
 	if faults := validation.IsQualifiedName(c.RackLabel); len(faults) > 0 {
@@ -36,11 +36,8 @@ func (c *Config) Default() error {
 	if err := c.Network.Validate(nil); err != nil {
 		return fmt.Errorf("traffic: network: %w", err)
 	}
-	if c.Measured != nil {
-		c.Measured = new(*c.Measured)
-		if err := c.Measured.complete(); err != nil {
-			return fmt.Errorf("traffic: measured: %w", err)
-		}
+	if err := c.Measured.complete(); err != nil {
+		return fmt.Errorf("traffic: measured: %w", err)
 	}
 	return nil
 }
@@ -62,10 +59,8 @@ func Load(path string) (*Config, error) {
 	if err := checked.Default(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if c.Measured != nil {
-		if _, err := promapi.New(c.Measured.server()); err != nil {
-			return nil, fmt.Errorf("%s: measured: %w", path, err)
-		}
+	if _, err := promapi.New(c.Measured.server()); err != nil {
+		return nil, fmt.Errorf("%s: measured: %w", path, err)
 	}
 	return c, nil
 }

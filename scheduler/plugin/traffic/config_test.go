@@ -15,8 +15,9 @@ func TestConfigDefault(t *testing.T) {
 		config Config
 		err    string
 	}{
-		{config: Config{Network: links}},
-		{config: Config{Network: links, RackLabel: "example.org/rack"}},
+		{config: Config{Network: links, Measured: Measured{Address: source}}},
+		{config: Config{Network: links, Measured: Measured{Address: source}, RackLabel: "example.org/rack"}},
+		{config: Config{Network: links}, err: "traffic: measured: address must be a URL"},
 		{config: Config{}, err: "traffic: network: all distances are 0"},
 		{config: Config{Network: links, RackLabel: "no label"}, err: `traffic: rackLabel "no label" is not the key of a label`},
 		{config: Config{Network: cluster.Links{Zone: cluster.Hop{Latency: -1}}}, err: "zone.latency: -1 is not 0 to"},
@@ -29,14 +30,14 @@ func TestConfigDefault(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	for text, want := range map[string]string{
-		"network:\n  zone: {latency: 1}\n":      "",
-		"rackLabel: x\nnetwork: {}\n":           "all distances are 0",
-		"network: {zones: {latency: 1}}\n":      `unknown field "zones"`,
-		"network: {}\nnetwork: {}\n":            "already set",
-		"traffic: {network: {}}\n":              `unknown field "traffic"`,
-		"network: {distance: hops, node: {}}\n": `"hops" is not known`,
-		"network: {node: {latency: 1ms}}\n":     "latency",
-		"network: {zone: {latency: 1}}\n\x00":   "control characters",
+		"network:\n  zone: {latency: 1}\nmeasured: {address: 'https://p'}\n": "",
+		"rackLabel: x\nnetwork: {}\n":                                        "all distances are 0",
+		"network: {zones: {latency: 1}}\n":                                   `unknown field "zones"`,
+		"network: {}\nnetwork: {}\n":                                         "already set",
+		"traffic: {network: {}}\n":                                           `unknown field "traffic"`,
+		"network: {distance: hops, node: {}}\n":                              `"hops" is not known`,
+		"network: {node: {latency: 1ms}}\n":                                  "latency",
+		"network: {zone: {latency: 1}}\n\x00":                                "control characters",
 	} {
 		path := filepath.Join(t.TempDir(), "network.yaml")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -8,53 +8,35 @@ import (
 	"gnnsched/internal/cluster"
 )
 
-// each returns the rate of one pod of a flow with one other in units, for these sizes of the two workloads. What is measured
-// between two workloads, in either direction, counts instead of annotations.
-func (m *matrix) each(f *flow, of, to int32) uint64 {
-	switch {
-	case f.measured:
-		return units(f.rate / float64(of) / float64(to))
-	case len(m.measured) > 0 && (m.measured[pair{f.of.key, f.to.key}] != nil || m.measured[pair{f.to.key, f.of.key}] != nil):
-		return 0
-	}
-	return units(f.rate / float64(to))
-}
+// each returns the rate of one pod of a flow with one other in units, for these sizes of the two workloads.
+func each(f *flow, of, to int32) uint64 { return units(f.rate / float64(of) / float64(to)) }
 
-// peers appends what one more pod of a class exchanges with the running pods, by ascending row.
-func (m *matrix) peers(c *class, out []cluster.Peer) []cluster.Peer {
-	size := func(w *workload) int32 {
-		if w == c.of {
-			return max(w.size, w.pods+1) // it may not have heard of the pod yet
+// peers appends what one more pod of a workload exchanges with the running pods, by ascending row.
+func (m *matrix) peers(w *workload, out []cluster.Peer) []cluster.Peer {
+	size := func(x *workload) int32 {
+		if x == w {
+			return max(x.size, x.pods+1) // it may not have heard of the pod yet
 		}
-		return w.size
+		return x.size
 	}
-	add := func(f *flow, other *workload, at []place) {
-		each := m.each(f, size(f.of), size(f.to))
+	var known []*workload // whose pods count already
+	for f, other := range w.partners {
+		each := each(f, size(f.of), size(f.to))
 		if each == 0 {
-			return
+			continue
 		}
-		for _, a := range at {
+		for _, a := range other.at {
 			pods := a.pods
 			if other.counts {
 				pods = 0
 			}
 			m.sums.note(int(a.row), product(each, a.pods), pods)
 		}
+		other.counts = true
+		known = append(known, other)
 	}
-	var known []*workload // whose pods count already
-	for _, flows := range [][]*flow{c.flows, c.of.to} {
-		for _, f := range flows {
-			if add(f, f.to, f.to.at); m.each(f, size(f.of), size(f.to)) > 0 {
-				f.to.counts = true
-				known = append(known, f.to)
-			}
-		}
-	}
-	for _, f := range c.of.from {
-		add(f, f.of, f.pods.at)
-	}
-	for _, w := range known {
-		w.counts = false
+	for _, other := range known {
+		other.counts = false
 	}
 	return m.sums.peers(out)
 }
@@ -65,20 +47,17 @@ func (m *matrix) book(w *workload, change func(a, b amount) amount) {
 		return
 	}
 	var all, self amount
-	for _, f := range w.from {
-		if f.pods.pods == 0 {
+	for of, f := range w.from {
+		each := each(f, of.size, w.size)
+		if each == 0 || of.pods == 0 {
 			continue
 		}
-		each := m.each(f, f.of.size, w.size)
-		if each == 0 {
-			continue
-		}
-		for _, a := range f.pods.at {
+		for _, a := range of.at {
 			m.sums.spread(a.row, product(each, a.pods), 0)
 		}
-		sent := product(each, f.pods.pods)
+		sent := product(each, of.pods)
 		all = all.plus(sent)
-		if f.of == w { // no pod talks to itself
+		if of == w { // no pod talks to itself
 			self = self.plus(sent)
 		}
 	}
@@ -101,8 +80,8 @@ func (m *matrix) touch(w *workload) {
 // touchSize does so for all that depends on the size of a workload.
 func (m *matrix) touchSize(w *workload) {
 	m.touch(w)
-	for _, f := range w.to {
-		m.touch(f.to)
+	for to := range w.to {
+		m.touch(to)
 	}
 }
 
@@ -172,29 +151,15 @@ func (m *matrix) measure(rates map[pair]float64) {
 // set changes the measured rate of a pair; 0 for none.
 func (m *matrix) set(p pair, rate float64) {
 	a, b := m.workload(p.from), m.workload(p.to)
-	m.touch(a) // an annotation of b's pods may count, or count no more
 	m.touch(b)
-	f := m.measured[p]
-	switch {
-	case f == nil:
-		f = &flow{pods: &a.members, of: a, to: b, rate: rate, measured: true}
-		m.measured[p] = f
-		f.outOf = len(a.to)
-		a.to = append(a.to, f)
-		b.receive(f)
-	case rate == 0:
+	if rate == 0 {
 		delete(m.measured, p)
-		last := len(a.to) - 1
-		a.to[f.outOf] = a.to[last]
-		a.to[f.outOf].outOf = f.outOf
-		a.to = a.to[:last]
-		b.lose(f)
-	default:
-		f.rate = rate
+		delete(a.to, b)
+		delete(b.from, a)
+	} else {
+		f := &flow{of: a, to: b, rate: rate}
+		m.measured[p], a.to[b], b.from[a] = f, f, f
 	}
 	m.tidy(a)
 	m.tidy(b)
 }
-
-// pair is two workloads of which one sends to the other.
-type pair struct{ from, to key }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"gnnsched/internal/metric"
 	"gnnsched/internal/promapi"
 )
 
@@ -79,9 +80,18 @@ func (c *Measured) complete() error {
 
 // The bounds of a measurement.
 const (
-	maxPairs    = 20_000
-	maxMeasured = 1e13 // bytes a second of two workloads
+	maxPairs = 20_000
+	maxRate  = 1e13 // bytes a second of two workloads
 )
+
+var set metric.Set
+
+var polls = set.Counters("traffic_polls_total", "Measurements of traffic between workloads, by result: ok or error.", "result")
+
+var ignoredSamples = set.Counters("traffic_samples_ignored_total",
+	"Samples of measured traffic without effect, by reason: faulty, or unknown where a workload has no pods. "+
+		"Each measurement counts them again.",
+	"reason")
 
 // poller measures again and again. latest may be called while it does.
 type poller struct {
@@ -129,24 +139,21 @@ func (p *poller) poll(ctx context.Context, log klog.Logger) {
 	if ctx.Err() != nil {
 		return
 	}
-	result := "ok"
-	if err != nil {
-		result = "error"
-	}
-	polls.WithLabelValues(result).Inc()
 	switch {
 	case changed && err != nil:
-		log.Error(err, "Measuring traffic failed; annotations count once the last measurement is too old", "again", p.config.Interval.Duration)
+		log.Error(err, "Measuring traffic failed; none counts once the last measurement is too old", "again", p.config.Interval.Duration)
 	case changed:
 		log.Info("Measuring traffic works again", "pairs", len(rates))
 	}
 	if err != nil {
+		polls.WithLabelValues("error").Inc()
 		return
 	}
 	p.tell(without, log)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.last = &measurement{rates, p.asks.Clock.Now()}
+	p.mu.Unlock()
+	polls.WithLabelValues("ok").Inc()
 }
 
 // ignored says why a sample has no effect.
@@ -180,14 +187,14 @@ func (p *poller) read(samples model.Vector) (rates map[pair]float64, without map
 		x := pair{key{label(1), label(0)}, key{label(3), label(2)}}
 		rate := float64(s.Value)
 		// Also refuses NaN.
-		if s.Histogram != nil || label(0) == "" || label(1) == "" || label(2) == "" || label(3) == "" || !(rate > 0 && rate <= maxMeasured) {
+		if s.Histogram != nil || label(0) == "" || label(1) == "" || label(2) == "" || label(3) == "" || !(rate > 0 && rate <= maxRate) {
 			without[ignoredFaulty]++
 			continue
 		}
 		if p.sizes.of(x.from) == 0 || p.sizes.of(x.to) == 0 {
 			without[ignoredUnknown]++
 		}
-		rates[x] = min(rates[x]+rate, maxMeasured)
+		rates[x] = min(rates[x]+rate, maxRate)
 	}
 	if len(samples) > 0 && len(rates) == 0 {
 		return nil, nil, errors.New("no sample has the labels of two workloads and a rate above 0")

@@ -26,8 +26,7 @@ func sample(from, to, value string) string {
 	return fmt.Sprintf(`{"metric":{"source_workload":%q,"source_workload_namespace":"shop","destination_workload":%q,"destination_workload_namespace":"shop"},"value":[1,%q]}`, from, to, value)
 }
 
-// What a Prometheus measures counts instead of the annotations between the same workloads. When it fails, the last answer
-// counts until it is too old, and then annotations do.
+// What a Prometheus measures counts. When it fails, the last answer counts until it is too old, and then none does.
 func TestMeasuredTraffic(t *testing.T) {
 	answer, status := strings.Join([]string{sample("web", "api", "900"), sample("api", "db", "NaN"), sample("db", "api", "-5"),
 		sample("", "api", "7"), sample("web", "elsewhere", "10")}, ","), http.StatusOK
@@ -40,26 +39,24 @@ func TestMeasuredTraffic(t *testing.T) {
 	defer server.Close()
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
-	w := newWorld(t, logger, 3)
-	c := Config{Network: links, Measured: &Measured{Address: server.URL}}
-	fatal.If(t, c.Default())
-	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
-	p, err := newPoller(*c.Measured, w.view.sizes, clock)
-	fatal.If(t, err)
-	w.view.poller = p
-	for i, x := range []struct{ owner, text string }{{"web", "api=60,db=8"}, {"api", ""}, {"db", ""}} {
-		w.create(w.pod("shop", x.owner, x.text))
-		w.update(i, w.nodes[i].Name, x.text)
+	w := newWorldOf(t, Config{Network: links, Measured: Measured{Address: server.URL}}, logger, 3)
+	p := w.view.poller
+	clock := p.asks.Clock.(*testclock.FakeClock)
+	for i, owner := range []string{"web", "api", "db"} {
+		w.run("shop", owner, w.nodes[i].Name)
 	}
 	check := func(when string, toAPI float64) {
 		t.Helper()
-		pending := w.pod("shop", "web", "api=60,db=8")
-		if d := cmp.Diff([]cluster.Peer{{Row: 1, Pods: 1, Rate: toAPI}, {Row: 2, Pods: 1, Rate: 8}}, w.attach(pending).Peers); d != "" {
+		want := []cluster.Peer{{Row: 1, Pods: 1, Rate: toAPI}}
+		if toAPI == 0 {
+			want = []cluster.Peer{}
+		}
+		if d := cmp.Diff(want, w.attach(w.pod("shop", "web")).Peers); d != "" {
 			t.Errorf("%s: %s", when, d)
 		}
 	}
 	faulty, unknown := ignoredCount(t, ignoredFaulty), ignoredCount(t, ignoredUnknown)
-	check("before the first measurement", 60)
+	check("before the first measurement", 0)
 	p.poll(t.Context(), logger)
 	if asked != defaultQuery {
 		t.Errorf("asked %q", asked)
@@ -82,12 +79,12 @@ func TestMeasuredTraffic(t *testing.T) {
 	status = http.StatusInternalServerError
 	p.poll(t.Context(), logger)
 	check("failed", 1000)
-	clock.Step(c.Measured.MaxAge.Duration + time.Second)
-	check("too old", 60)
+	clock.Step(p.config.MaxAge.Duration + time.Second)
+	check("too old", 0)
 	status, answer = http.StatusOK, ""
 	p.poll(t.Context(), logger)
-	check("an answer without samples", 60)
-	for text, times := range map[string]int{"Measuring traffic failed": 1, "too old; annotations count": 1, "works again": 1,
+	check("an answer without samples", 0)
+	for text, times := range map[string]int{"Measuring traffic failed": 1, "too old; none counts": 1, "works again": 1,
 		`reason="faulty" samples=3`: 1, `reason="unknown" samples=1`: 1, "without effect": 2} {
 		if n := strings.Count(log.String(), text); n != times {
 			t.Errorf("the log says %d times %q, want %d:\n%s", n, text, times, log.String())
@@ -102,25 +99,19 @@ func ignoredCount(t *testing.T, why ignored) float64 {
 	return n
 }
 
-// What is measured between two large workloads is a small part for each pair of their pods. It counts nevertheless, and instead of the
-// annotation.
+// What is measured between two large workloads is a small part for each pair of their pods. It counts nevertheless.
 func TestSmallMeasuredRates(t *testing.T) {
 	w := newWorld(t, klog.Logger{}, 3)
 	for i := range 600 {
-		owner, text := "api", ""
-		if i%2 == 1 {
-			owner, text = "web", "api=60"
-		}
-		w.create(w.pod("shop", owner, text))
-		w.update(i, w.nodes[i%3].Name, text)
+		w.run("shop", []string{"api", "web"}[i%2], w.nodes[i%3].Name)
 	}
-	w.view.measure(map[pair]float64{{key{"shop", "web"}, key{"shop", "api"}}: 900})
-	s := w.attach(w.pod("other", "quiet", ""))
+	w.measure(map[pair]float64{{key{"shop", "web"}, key{"shop", "api"}}: 900})
+	s := w.attach(w.pod("other", "quiet"))
 	if rate := s.Nodes[0].Traffic.Rate; math.Abs(rate-900) > 10 {
 		t.Errorf("the running pods exchange %v, want about 900", rate)
 	}
 	var all float64
-	for _, p := range w.attach(w.pod("shop", "web", "api=60")).Peers {
+	for _, p := range w.attach(w.pod("shop", "web")).Peers {
 		all += p.Rate
 	}
 	if math.Abs(all-900./301) > 0.1 {
@@ -144,7 +135,7 @@ func TestMeasuredConfig(t *testing.T) {
 		{Measured{Address: "https://p", MaxAge: duration(time.Second)}, "maxAge is 1s, want at least interval (30s)"},
 		{Measured{Address: "https://p", Timeout: duration(-1)}, "timeout is -1ns, want more than 0"},
 	} {
-		config := Config{Network: links, Measured: &c.measured}
+		config := Config{Network: links, Measured: c.measured}
 		if err := config.Default(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%+v: error %v, want %q", c.measured, err, c.err)
 		}

@@ -20,10 +20,11 @@ const maxRacks = 1024
 // View attaches the traffic to the snapshots of one scheduler profile. It follows the nodes that change; the other
 // pods are not looked at. It is not safe for concurrent use. A nil View attaches nothing.
 type View struct {
-	config Config
-	log    klog.Logger
+	config  Config
+	profile string
+	log     klog.Logger
 	matrix
-	poller   *poller      // nil if nothing is measured
+	poller   *poller
 	used     *measurement // that counts; nil for none
 	rows     []row
 	nodes    []*cluster.Node // of each row at the last decision
@@ -40,37 +41,36 @@ type row struct {
 
 // known is a running pod.
 type known struct {
-	pod   *v1.Pod
-	class *class
+	pod *v1.Pod
+	of  *workload
 }
 
-// Start returns the view of a profile, and measures until ctx is done if the configuration says so. Without a
-// configuration, which must be valid, the view is nil.
+// Start returns the view of a profile, and measures until ctx is done. Without a configuration, which must be valid, the view is nil.
 func Start(ctx context.Context, c *Config, h fwk.Handle, log klog.Logger) (*View, error) {
 	if c == nil {
 		return nil, nil
 	}
-	s := newSizes()
-	if _, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(watched.Handler(s.change)); err != nil {
+	v, err := newView(*c, h.ProfileName(), log, clock.RealClock{})
+	if err != nil {
+		return nil, fmt.Errorf("traffic: %w", err)
+	}
+	if _, err := h.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(watched.Handler(v.sizes.change)); err != nil {
 		return nil, err
 	}
-	v := newView(*c, s, &annotations{profile: h.ProfileName(), log: log, clock: clock.RealClock{}})
-	if c.Measured != nil {
-		var err error
-		if v.poller, err = newPoller(*c.Measured, s, clock.RealClock{}); err != nil {
-			return nil, fmt.Errorf("traffic: %w", err)
-		}
-		go v.poller.run(ctx, log)
-	}
+	go v.poller.run(ctx, log)
 	return v, nil
 }
 
-func newView(c Config, s *sizes, a *annotations) *View {
+func newView(c Config, profile string, log klog.Logger, clk clock.WithTicker) (*View, error) {
 	set.Register()
-	a.most = c.Network.Node.Bandwidth
-	v := &View{config: c, log: a.log, matrix: matrix{annotations: a, sizes: s}}
+	s := newSizes()
+	p, err := newPoller(c.Measured, s, clk)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{config: c, profile: profile, log: log, matrix: matrix{sizes: s}, poller: p}
 	v.Forget()
-	return v
+	return v, nil
 }
 
 // Forget makes the next Attach look at all pods again.
@@ -79,9 +79,7 @@ func (v *View) Forget() {
 		return
 	}
 	v.rows, v.nodes, v.traffic, v.sums, v.touched = nil, nil, nil, nil, nil
-	v.workloads, v.classes = map[key]*workload{}, map[classKey]*class{}
-	v.measured, v.used = map[pair]*flow{}, nil
-	v.annotations.forget()
+	v.workloads, v.measured, v.used = map[key]*workload{}, map[pair]*flow{}, nil
 }
 
 // Attach sets the racks and the traffic of a snapshot's nodes, the peers of the pending pod and those beyond. infos are those that the
@@ -100,17 +98,15 @@ func (v *View) Attach(s *cluster.Snapshot, infos []fwk.NodeInfo, pending *v1.Pod
 		}
 		v.adapt()
 	}
-	if v.poller != nil {
-		v.use(v.poller.latest())
-	}
+	v.use(v.poller.latest())
 	v.settle()
-	c := v.acquire(pending)
+	w := v.acquire(pending)
 	if s.Peers == nil {
 		s.Peers = []cluster.Peer{} // known to be none
 	}
-	s.Peers = v.peers(c, s.Peers[:0])
-	s.Beyond = v.beyond(c, s.Beyond[:0])
-	v.release(c)
+	s.Peers = v.peers(w, s.Peers[:0])
+	s.Beyond = v.beyond(w, s.Beyond[:0])
+	v.release(w)
 }
 
 // use makes a measurement count; nil for none.
@@ -119,7 +115,7 @@ func (v *View) use(m *measurement) {
 	case m == v.used:
 		return
 	case m == nil:
-		v.log.Info("The last measurement of traffic is too old; annotations count", "profile", v.annotations.profile)
+		v.log.Info("The last measurement of traffic is too old; none counts", "profile", v.profile)
 		v.measure(nil)
 	default:
 		v.measure(m.rates)
@@ -155,14 +151,13 @@ func (v *View) moved(nodes []*cluster.Node) bool {
 	})
 }
 
-// begin begins with another list of nodes. The pods of nodes that were known keep their classes.
+// begin begins with another list of nodes. The pods of nodes that were known keep their workloads.
 func (v *View) begin(nodes []*cluster.Node, infos []fwk.NodeInfo) {
 	before := make(map[string][]known, len(v.rows))
 	for _, r := range v.rows {
 		before[r.name] = r.pods
 		for _, p := range r.pods {
-			p.class.clear()
-			p.class.of.clear()
+			p.of.clear()
 		}
 	}
 	v.sums, v.rows, v.nodes = nil, make([]row, len(nodes)), make([]*cluster.Node, len(nodes))
@@ -170,13 +165,13 @@ func (v *View) begin(nodes []*cluster.Node, infos []fwk.NodeInfo) {
 		v.rows[i] = row{name: n.Name, zone: n.Zone, rack: v.rackOf(n), pods: before[n.Name]}
 		delete(before, n.Name)
 		for _, p := range v.rows[i].pods {
-			v.move(p.class, int32(i), 1)
+			v.move(p.of, int32(i), 1)
 		}
 		v.follow(int32(i), infos[i].GetPods())
 	}
 	for _, gone := range before {
 		for _, p := range gone {
-			v.release(p.class)
+			v.release(p.of)
 		}
 	}
 	v.countRacks()
@@ -219,26 +214,25 @@ func (v *View) follow(at int32, pods []fwk.PodInfo) {
 		switch {
 		case j < 0 || stays[j]:
 		case old[j].pod == pod:
-			now[i].class, stays[j] = old[j].class, true
+			now[i].of, stays[j] = old[j].of, true
 		default: // the pod was updated
-			if c := v.acquire(pod); c == old[j].class {
-				now[i].class, stays[j] = c, true
-				v.release(c) // held twice
-			} else {
-				v.release(c)
+			w := v.acquire(pod)
+			if w == old[j].of {
+				now[i].of, stays[j] = w, true
 			}
+			v.release(w) // else acquired below
 		}
 	}
 	for j, k := range old {
 		if !stays[j] {
-			v.move(k.class, at, -1)
-			v.release(k.class)
+			v.move(k.of, at, -1)
+			v.release(k.of)
 		}
 	}
 	for i, k := range now {
-		if k.class == nil {
-			now[i].class = v.acquire(k.pod)
-			v.move(now[i].class, at, 1)
+		if k.of == nil {
+			now[i].of = v.acquire(k.pod)
+			v.move(now[i].of, at, 1)
 		}
 	}
 	v.rows[at].pods = now

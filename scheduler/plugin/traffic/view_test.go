@@ -3,6 +3,7 @@ package traffic
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/metrics/testutil"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -24,7 +24,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gnnsched/internal/cluster"
-	"gnnsched/internal/cluster/kube"
 	"gnnsched/internal/watched"
 )
 
@@ -42,27 +41,37 @@ type world struct {
 	made  int
 	late  map[types.UID]bool // of which the API server has not told yet
 
-	links    cluster.Links
 	measured map[pair]float64
 }
 
+// source is an address that nobody asks.
+const source = "http://127.0.0.1:9090"
+
 func newWorld(t testing.TB, log klog.Logger, nodes int) *world {
 	t.Helper()
-	return newWorldOf(t, links, log, nodes)
+	return newWorldOf(t, Config{Network: links, Measured: Measured{Address: source}}, log, nodes)
 }
 
-func newWorldOf(t testing.TB, l cluster.Links, log klog.Logger, nodes int) *world {
+func newWorldOf(t testing.TB, c Config, log klog.Logger, nodes int) *world {
 	t.Helper()
-	c := Config{Network: l}
 	if err := c.Default(); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{links: l, late: map[types.UID]bool{},
-		view: newView(c, newSizes(), &annotations{profile: t.Name(), log: log, clock: testclock.NewFakePassiveClock(time.Unix(1e9, 0))})}
+	v, err := newView(c, t.Name(), log, testclock.NewFakeClock(time.Unix(1e9, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{late: map[types.UID]bool{}, view: v}
 	for range nodes {
 		w.join(string("abc"[len(w.nodes)%3]), fmt.Sprint("rack-", len(w.nodes)/3%2))
 	}
 	return w
+}
+
+// measure makes the measured rates those given.
+func (w *world) measure(rates map[pair]float64) {
+	w.measured = rates
+	w.view.measure(rates)
 }
 
 func (w *world) join(zone, rack string) {
@@ -79,17 +88,14 @@ func (w *world) touch(name string) {
 	}
 }
 
-// pod returns a pod of a Deployment. An empty text is no annotation.
-func (w *world) pod(namespace, owner, text string) *v1.Pod {
+// pod returns a pod of a Deployment.
+func (w *world) pod(namespace, owner string) *v1.Pod {
 	w.made++
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(owner, "-5d4f-", w.made),
 		UID: types.UID(fmt.Sprint(w.made))}}
 	yes := true
 	p.Labels = map[string]string{"pod-template-hash": "5d4f"}
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner + "-5d4f", Controller: &yes}}
-	if text != "" {
-		p.Annotations = map[string]string{kube.TrafficAnnotation: text}
-	}
 	return p
 }
 
@@ -100,21 +106,35 @@ func (w *world) create(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// update replaces a pod; node is where it runs, or empty.
-func (w *world) update(i int, node string, text string) {
+// run creates a pod that runs.
+func (w *world) run(namespace, owner, node string) {
+	w.create(w.pod(namespace, owner))
+	w.update(len(w.pods)-1, node)
+}
+
+// update replaces a pod by one on a node.
+func (w *world) update(i int, node string) {
 	old := w.pods[i]
 	p := old.DeepCopy()
 	p.Spec.NodeName = node
-	delete(p.Annotations, kube.TrafficAnnotation)
-	if text != "" {
-		p.Annotations = map[string]string{kube.TrafficAnnotation: text}
-	}
+	w.replace(i, p)
+	w.touch(node)
+}
+
+// adopt gives a pod another owner.
+func (w *world) adopt(i int, owner string) {
+	p := w.pods[i].DeepCopy()
+	p.OwnerReferences[0].Name = owner + "-5d4f"
+	w.replace(i, p)
+}
+
+func (w *world) replace(i int, p *v1.Pod) {
+	old := w.pods[i]
 	w.pods[i] = p
 	if !w.late[p.UID] {
 		w.view.sizes.change(old, p, false)
 	}
 	w.touch(old.Spec.NodeName)
-	w.touch(node)
 }
 
 // remove deletes a pod; the API server tells of some of them late.
@@ -167,24 +187,9 @@ func (w *world) size(of *v1.Pod, more int) float64 {
 	return float64(max(running, exist))
 }
 
-// rate returns what p sends q as measured, or exchanges with it by p's annotation. ofP and ofQ are how many pods of their
-// workloads come.
+// rate returns what p sends q. ofP and ofQ are how many pods of their workloads come.
 func (w *world) rate(p, q *v1.Pod, ofP, ofQ int) float64 {
-	there, back := w.measured[pair{keyOf(p), keyOf(q)}], w.measured[pair{keyOf(q), keyOf(p)}]
-	if there+back > 0 {
-		return rounded(there / w.size(p, ofP) / w.size(q, ofQ))
-	}
-	flows, _ := kube.Traffic(p.Annotations[kube.TrafficAnnotation])
-	var all, to float64
-	for _, f := range flows {
-		if all += f.Rate; (key{p.Namespace, f.To}) == keyOf(q) {
-			to = f.Rate
-		}
-	}
-	if most := w.links.Node.Bandwidth; most > 0 && all > most {
-		to *= most / all
-	}
-	return rounded(to / w.size(q, ofQ))
+	return rounded(w.measured[pair{keyOf(p), keyOf(q)}] / w.size(p, ofP) / w.size(q, ofQ))
 }
 
 // rounded returns a rate in the parts that count.
@@ -201,7 +206,7 @@ func (w *world) row(p *v1.Pod) int32 {
 
 // count counts what the view should say, pair by pair.
 func (w *world) count(pending *v1.Pod) (peers []cluster.Peer, all *cluster.Traffic) {
-	all = cluster.NewTraffic(cluster.NewNetwork(w.links, w.nodes))
+	all = cluster.NewTraffic(cluster.NewNetwork(links, w.nodes))
 	peers = []cluster.Peer{}
 	for _, q := range w.pods {
 		if q.Spec.NodeName == "" {
@@ -257,23 +262,17 @@ func anyPair(t *rapid.T) pair {
 // Pods and nodes come, go and change in any order: peers, flows and loads are those of a naive recount, and nothing is
 // kept of pods that are gone.
 func TestViewCountsAsARecount(t *testing.T) {
-	texts := []string{"", "", "web=60,db=7", "db=1000", "api=120,web=12", "api=90", "nobody=5", "api=-1", "db=3,db=4", "web=1e12",
-		"api=4e11,db=5e11"}
-	unlimited := links // so that nothing is capped
-	unlimited.Node.Bandwidth = 0
 	rapid.Check(t, func(r *rapid.T) {
-		w := newWorldOf(t, rapid.SampledFrom([]cluster.Links{links, unlimited}).Draw(r, "links"), klog.Logger{},
-			rapid.IntRange(1, 7).Draw(r, "nodes"))
+		w := newWorld(t, klog.Logger{}, rapid.IntRange(1, 7).Draw(r, "nodes"))
 		someNode := func() string { return rapid.SampledFrom(w.nodes).Draw(r, "node").Name }
 		newPod := func() *v1.Pod {
 			return w.pod(rapid.SampledFrom([]string{"x", "x", "y"}).Draw(r, "namespace"),
-				rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "owner"), rapid.SampledFrom(texts).Draw(r, "text"))
+				rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "owner"))
 		}
 		for range rapid.IntRange(1, 25).Draw(r, "steps") {
 			switch step := rapid.IntRange(0, 10).Draw(r, "step"); {
 			case step == 10:
-				w.measured = rapid.MapOfN(rapid.Custom(anyPair), rapid.SampledFrom([]float64{0.01, 1, 500, 1e4, 3e5, 1e13}), 0, 4).Draw(r, "measured")
-				w.view.measure(w.measured)
+				w.measure(rapid.MapOfN(rapid.Custom(anyPair), rapid.SampledFrom([]float64{0.01, 1, 500, 1e4, 3e5, 1e13}), 0, 6).Draw(r, "measured"))
 			case step <= 3 || len(w.pods) == 0: // a pod comes, which waits or runs at once
 				if p := newPod(); rapid.IntRange(0, 3).Draw(r, "late") > 0 {
 					w.create(p)
@@ -282,17 +281,17 @@ func TestViewCountsAsARecount(t *testing.T) {
 					w.late[p.UID] = true
 				}
 				if step > 0 {
-					w.update(len(w.pods)-1, someNode(), w.pods[len(w.pods)-1].Annotations[kube.TrafficAnnotation])
+					w.update(len(w.pods)-1, someNode())
 				}
 			case step <= 5:
 				w.remove(rapid.IntRange(0, len(w.pods)-1).Draw(r, "pod"), step == 5)
-			case step == 6: // another annotation, and perhaps bound
+			case step == 6: // bound, or another owner
 				i := rapid.IntRange(0, len(w.pods)-1).Draw(r, "pod")
-				node := w.pods[i].Spec.NodeName
-				if node == "" {
-					node = someNode()
+				if w.pods[i].Spec.NodeName == "" {
+					w.update(i, someNode())
+				} else {
+					w.adopt(i, rapid.SampledFrom([]string{"web", "api", "db"}).Draw(r, "adopter"))
 				}
-				w.update(i, node, rapid.SampledFrom(texts).Draw(r, "text"))
 			case step == 7:
 				w.join(rapid.SampledFrom([]string{"a", "b"}).Draw(r, "zone"), "rack-1")
 			case step == 8: // a node moves
@@ -317,43 +316,38 @@ func TestViewCountsAsARecount(t *testing.T) {
 				w.check(r, w.attach(pending), pending)
 			}
 		}
-		w.view.measure(nil)
-		w.measured = nil
+		w.measure(nil)
 		for len(w.pods) > 0 {
 			w.remove(0, false)
 		}
 		pending := newPod()
 		s := w.attach(pending)
-		if v := w.view; len(v.workloads) > 0 || len(v.classes) > 0 || len(v.sizes.pods) > 0 || len(s.Peers) > 0 ||
+		if v := w.view; len(v.workloads) > 0 || len(v.sizes.pods) > 0 || len(s.Peers) > 0 ||
 			s.Nodes[0].Traffic.Flows != (cluster.Flows{}) {
-			r.Fatalf("left over: %d workloads, %d classes, %d sizes, peers %v, %+v", len(v.workloads), len(v.classes), len(v.sizes.pods), s.Peers,
-				s.Nodes[0].Traffic.Flows)
+			r.Fatalf("left over: %d workloads, %d sizes, peers %v, %+v", len(v.workloads), len(v.sizes.pods), s.Peers, s.Nodes[0].Traffic.Flows)
 		}
 	})
 }
 
-// Both ends know of an annotation, and each pod of the other end has a part of its rate, whether it runs yet or waits.
+// Both ends know of what one sends, and each pod of an end has a part of it, whether it runs yet or waits.
 func TestBothEndsCount(t *testing.T) {
 	w := newWorld(t, klog.Logger{}, 3)
-	for range 2 {
-		w.create(w.pod("shop", "api", ""))
-	}
-	w.create(w.pod("other", "api", ""))
-	w.create(w.pod("shop", "web", "api=60"))
-	w.update(0, "node-1", "")
-	w.update(2, "node-2", "")
-	w.update(3, "node-3", "api=60")
+	w.run("shop", "api", "node-1")
+	waits := w.create(w.pod("shop", "api"))
+	w.run("other", "api", "node-2")
+	w.run("shop", "web", "node-3")
+	alone := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one", UID: "one"}}
+	w.measure(map[pair]float64{{key{"shop", "web"}, key{"shop", "api"}}: 60, {keyOf(alone), key{"shop", "api"}}: 90,
+		{key{"shop", "web"}, keyOf(alone)}: 5})
 	for _, c := range []struct {
 		who  string
 		pod  *v1.Pod
 		want []cluster.Peer
 	}{
-		{"one more web", w.pod("shop", "web", "api=60"), []cluster.Peer{{Row: 0, Pods: 1, Rate: 30}}},
-		{"the api that waits", w.pods[1], []cluster.Peer{{Row: 2, Pods: 1, Rate: 30}}},
-		{"an api of another namespace", w.pod("other", "api", ""), []cluster.Peer{}},
-		{"a pod without a workload", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "one", UID: "one",
-			Annotations: map[string]string{kube.TrafficAnnotation: "web=5,api=60"}}},
-			[]cluster.Peer{{Row: 0, Pods: 1, Rate: 30}, {Row: 2, Pods: 1, Rate: 5}}},
+		{"one more web", w.pod("shop", "web"), []cluster.Peer{{Row: 0, Pods: 1, Rate: 15}}},
+		{"the api that waits", waits, []cluster.Peer{{Row: 2, Pods: 1, Rate: 30}}},
+		{"an api of another namespace", w.pod("other", "api"), []cluster.Peer{}},
+		{"a pod without a workload", alone, []cluster.Peer{{Row: 0, Pods: 1, Rate: 45}, {Row: 2, Pods: 1, Rate: 5}}},
 	} {
 		if d := cmp.Diff(c.want, w.attach(c.pod).Peers); d != "" {
 			t.Errorf("%s: %s", c.who, d)
@@ -364,87 +358,30 @@ func TestBothEndsCount(t *testing.T) {
 	}
 }
 
-// Annotations that nobody could have meant count as none. They are counted, and the log has at most one a minute.
-func TestHostileAnnotations(t *testing.T) {
-	var log bytes.Buffer
-	w := newWorld(t, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), 3)
-	w.create(w.pod("shop", "api", ""))
-	w.update(0, "node-1", "")
-	clock := w.view.annotations.clock.(*testclock.FakePassiveClock)
-	texts := []string{"api=1e300", "api=\x1b[31m", strings.Repeat("api=1,", 50_000), "api=NaN", "api"}
-	for range 3 {
-		for _, text := range texts {
-			if peers := w.attach(w.pod("shop", "web", text)).Peers; len(peers) > 0 {
-				t.Errorf("%.20q: peers %v", text, peers)
-			}
-		}
-	}
-	clock.SetTime(clock.Now().Add(2 * time.Minute))
-	w.attach(w.pod("shop", "web", "api=0"))
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 2 || len(log.String()) > 1000 || strings.Contains(log.String(), "\x1b") {
-		t.Errorf("the log has %d lines:\n%.2000s", len(lines), log.String())
-	}
-	if got, err := testutil.GetCounterMetricValue(refused.WithLabelValues(t.Name())); err != nil || got != float64(len(texts)+1) {
-		t.Errorf("%v are counted, want %d; %v", got, len(texts)+1, err)
-	}
-	for i := range 3 * maxKnown { // no bound is the number of texts that were ever seen
-		w.attach(w.pod("shop", "web", fmt.Sprint("api=-", i)))
-	}
-	v := w.view
-	if len(v.annotations.known) > maxKnown || len(v.classes) != 1 || len(v.workloads) != 1 {
-		t.Errorf("%d texts, %d classes and %d workloads are kept", len(v.annotations.known), len(v.classes), len(v.workloads))
-	}
-}
-
-// A pod counts with no more than its node's link carries. That is told, and the shares of its flows stay.
-func TestCappedAnnotations(t *testing.T) {
-	var log bytes.Buffer
-	w := newWorld(t, textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))), 3)
-	for i, x := range []string{"api", "db"} {
-		w.create(w.pod("shop", x, ""))
-		w.update(i, w.nodes[i].Name, "")
-	}
-	for range 2 {
-		if d := cmp.Diff([]cluster.Peer{{Row: 0, Pods: 1, Rate: 75}, {Row: 1, Pods: 1, Rate: 25}},
-			w.attach(w.pod("shop", "web", "api=3e11,db=1e11")).Peers); d != "" {
-			t.Error(d)
-		}
-	}
-	if strings.Count(log.String(), "4e+11 bytes a second are more than 100") != 1 {
-		t.Errorf("log %q", log.String())
-	}
-	if got, err := testutil.GetCounterMetricValue(capped.WithLabelValues(t.Name())); err != nil || got != 1 {
-		t.Errorf("%v are counted, want 1; %v", got, err)
-	}
-}
-
 // Whatever was added to the sums, and in whatever order, taking it away leaves exactly what there was: the rates of 10,000 pods
-// that declare the most there is are far beyond 2^53 bytes a second.
+// that exchange the most there is are far beyond 2^53 bytes a second.
 func TestSumsLoseNothing(t *testing.T) {
-	unlimited := links
-	unlimited.Node.Bandwidth = 0
-	w := newWorldOf(t, unlimited, klog.Logger{}, 3)
-	w.create(w.pod("shop", "api", ""))
-	w.update(0, "node-1", "")
-	w.create(w.pod("shop", "web", "api=7"))
-	w.update(1, "node-2", "api=7")
-	pending := w.pod("shop", "quiet", "")
+	w := newWorld(t, klog.Logger{}, 3)
+	w.run("shop", "api", "node-1")
+	w.run("shop", "web", "node-2")
+	rates := map[pair]float64{{key{"shop", "web"}, key{"shop", "api"}}: 7}
+	w.measure(rates)
+	pending := w.pod("shop", "quiet")
 	w.attach(pending)
 	before := w.nodes[0].Traffic.Flows
 	use := w.nodes[0].Traffic.Use(w.nodes[0].Traffic.Network.ZoneLink(0), 0)
-	hostile := w.view.acquire(w.pod("shop", "flood", "api=1e12"))
-	for row := range int32(3) {
-		w.view.move(hostile, row, 10_000)
+	flood := maps.Clone(rates)
+	for i := range 4000 {
+		from := key{"shop", fmt.Sprint("flood-", i)}
+		flood[pair{from, key{"shop", "api"}}] = maxRate
+		w.run(from.namespace, from.name, fmt.Sprint("node-", i%3+1))
 	}
+	w.measure(flood)
 	w.attach(pending)
-	if rate := w.nodes[0].Traffic.Rate; math.Abs(rate-3e16) > 1e3 {
-		t.Errorf("all exchange %v, want about 3e16", rate)
+	if rate := w.nodes[0].Traffic.Rate; math.Abs(rate-4e16) > 1e3 {
+		t.Errorf("all exchange %v, want about 4e16", rate)
 	}
-	for _, row := range []int32{2, 0, 1} {
-		w.view.move(hostile, row, -10_000)
-	}
-	w.view.release(hostile)
+	w.measure(rates)
 	w.attach(pending)
 	if after := w.nodes[0].Traffic; after.Flows != before || after.Use(after.Network.ZoneLink(0), 0) != use || before.Rate != 7 {
 		t.Errorf("%+v is left, want %+v", after.Flows, before)
@@ -459,7 +396,7 @@ func TestTooManyRacks(t *testing.T) {
 		w.join("a", fmt.Sprint("rack-", i))
 	}
 	for range 2 {
-		w.attach(w.pod("shop", "web", ""))
+		w.attach(w.pod("shop", "web"))
 		w.join("a", "one-more")
 	}
 	if w.nodes[0].Rack != "" || w.nodes[5].Traffic.Network.Rack(5) != 0 {
@@ -473,21 +410,20 @@ func TestTooManyRacks(t *testing.T) {
 // A profile that decides nothing does not remember every workload that ever was, and hears of all when it decides again.
 func TestManyChangesBetweenDecisions(t *testing.T) {
 	w := newWorld(t, klog.Logger{}, 3)
-	w.create(w.pod("shop", "api", ""))
-	w.update(0, "node-1", "")
-	w.create(w.pod("shop", "web", "api=60"))
-	w.update(1, "node-2", "api=60")
-	w.attach(w.pod("shop", "web", "api=60"))
-	w.create(w.pod("shop", "api", ""))
+	w.run("shop", "api", "node-1")
+	w.run("shop", "web", "node-2")
+	w.measure(map[pair]float64{{key{"shop", "web"}, key{"shop", "api"}}: 60})
+	w.attach(w.pod("shop", "web"))
+	w.create(w.pod("shop", "api"))
 	for i := range maxChanged + 1 {
-		p := w.pod("jobs", fmt.Sprint("job-", i), "")
+		p := w.pod("jobs", fmt.Sprint("job-", i))
 		w.view.sizes.change(nil, p, false)
 		w.view.sizes.change(p, nil, false)
 	}
 	if n := len(w.view.sizes.changed); n > maxChanged {
 		t.Errorf("%d changes are kept", n)
 	}
-	w.attach(w.pod("shop", "web", "api=60"))
+	w.attach(w.pod("shop", "web"))
 	if rate := w.nodes[0].Traffic.Rate; rate != 30 {
 		t.Errorf("the running pods exchange %v, want 30 of the 60: one of two pods of api waits", rate)
 	}
