@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gnnsched/internal/fatal"
 	"gnnsched/kwok/nodepool"
 	"gnnsched/scheduler/policy/preference"
 	"gnnsched/scheduler/usage"
@@ -112,7 +114,16 @@ func (l *lab) untilReport(t *testing.T, what string, is func(usage.Report) bool)
 // single pod: it is open from before the pods come until they all have a node. Its timeout is longer than the test.
 func TestMeasuredUsage(t *testing.T) {
 	l := newLab(t, twoWorkers())
-	l.createAsking(t, asking{namespace: l.namespace(t, "full"), name: "full", node: byUsage, cpu: "2"})
+	full := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "full"},
+		Spec: corev1.PodSpec{NodeName: byUsage, Containers: []corev1.Container{{
+			Name: "main", Image: "registry.k8s.io/pause:3.10", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("2Gi"),
+			}},
+		}}},
+	}
+	_, err := l.client.CoreV1().Pods(l.namespace(t, "full")).Create(t.Context(), full, metav1.CreateOptions{})
+	fatal.If(t, err)
 	s, source := startSwitched(t)
 	source.Timeout.Duration, source.MaxAge.Duration = 10*patience, 10*patience
 	s.closed.Lock()
