@@ -21,8 +21,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// DefaultUsageInterval is the time between two samples of the pods' usage, as in a kubelet.
-const DefaultUsageInterval = 10 * time.Second
+// defaultUsageInterval is the time between two samples of the pods' usage, as in a kubelet.
+const defaultUsageInterval = 10 * time.Second
 
 const minUsageInterval, maxUsageInterval = 100 * time.Millisecond, time.Hour
 
@@ -47,9 +47,6 @@ func (c *Config) Validate() error {
 	if h := c.AdvertiseHost; h != "" && net.ParseIP(h) == nil && len(validation.IsDNS1123Subdomain(h)) > 0 {
 		return exit.Usagef("advertised host %q is neither a host name nor an IP address", h)
 	}
-	if c.KubeconfigMode&^0o666 != 0 {
-		return exit.Usagef("kubeconfig mode %#o must have only bits for read and write", uint32(c.KubeconfigMode))
-	}
 	if c.UsageInterval != 0 && (c.UsageInterval < minUsageInterval || c.UsageInterval > maxUsageInterval) {
 		return exit.Usagef("usage interval %v is not %v to %v", c.UsageInterval, minUsageInterval, maxUsageInterval)
 	}
@@ -72,8 +69,7 @@ func (c *Config) complete() error {
 		}
 		c.Context = name
 	}
-	c.KubeconfigMode = cmp.Or(c.KubeconfigMode, 0o600)
-	c.UsageInterval = cmp.Or(c.UsageInterval, DefaultUsageInterval)
+	c.UsageInterval = cmp.Or(c.UsageInterval, defaultUsageInterval)
 	if c.Progress == nil {
 		c.Progress = func(string) {}
 	}

@@ -29,7 +29,6 @@ func TestValidate(t *testing.T) {
 		{"open", Config{Dir: "d", BindAddress: "0.0.0.0"}, "open to the network"},
 		{"not an address", Config{Dir: "d", BindAddress: "localhost"}, "not an IP address"},
 		{"not a host", Config{Dir: "d", AdvertiseHost: "a b"}, "a b"},
-		{"executable kubeconfig", Config{Dir: "d", KubeconfigMode: 0o700}, "0700"},
 		{"pools", Config{Dir: "d", Pools: []nodepool.Pool{{Name: "x"}}}, "capacity"},
 	} {
 		err := c.conf.Validate()

@@ -49,7 +49,7 @@ func (cl *Cluster) startEtcd(ctx context.Context) (socket string, err error) {
 	c.AdvertisePeerUrls = []url.URL{peer}
 	c.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
 	c.InitialCluster = c.Name + "=" + peer.String()
-	c.UnsafeNoFsync = !cl.config.Fsync
+	c.UnsafeNoFsync = true
 	c.QuotaBackendBytes = etcdQuota
 	c.MaxRequestBytes = etcdMaxRequest
 	c.WarningApplyDuration, c.WarningUnaryRequestDuration = etcdSlow, etcdSlow

@@ -23,10 +23,10 @@ func kubeconfig(context, url string, creds credentials) *clientcmdapi.Config {
 }
 
 // copyKubeconfig writes a kubeconfig to a file that the user chose.
-func copyKubeconfig(path string, b []byte, mode os.FileMode) error {
+func copyKubeconfig(path string, b []byte) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
 	if err == nil {
-		err = files.Write(path, b, mode)
+		err = files.Write(path, b, 0o600)
 	}
 	if err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("write the kubeconfig %s: %w", path, err),

@@ -44,12 +44,6 @@ type Config struct {
 	// KubeconfigCopies are files that get a copy of the kubeconfig, for example on a volume that
 	// another container reads.
 	KubeconfigCopies []string
-	// KubeconfigMode is the permission of the copies. Default: 0600. The kubeconfig in Dir
-	// always has 0600.
-	KubeconfigMode os.FileMode
-	// Fsync makes etcd wait for the disk at each write. Without it the cluster is faster, but a
-	// crash of the machine (not of the process) can lose data.
-	Fsync bool
 	// NoWait makes Start return once the nodes exist, without waiting until they are Ready.
 	NoWait bool
 	// UsageInterval is the time between two samples of the pods' usage. Default: 10 s.
@@ -265,7 +259,7 @@ func (cl *Cluster) writeKubeconfigs(creds credentials) error {
 		return err
 	}
 	for _, path := range cl.config.KubeconfigCopies {
-		if err := copyKubeconfig(path, publicYAML, cl.config.KubeconfigMode); err != nil {
+		if err := copyKubeconfig(path, publicYAML); err != nil {
 			return err
 		}
 	}

@@ -177,9 +177,9 @@ func checkOtherNodesAndName(t *testing.T, dir string) {
 	pools[1].Taints = []corev1.Taint{{Key: "new", Effect: corev1.TaintEffectNoSchedule}}
 	cl, _ := start(t, Config{
 		Dir: dir, Pools: pools, BindAddress: "0.0.0.0", AdvertiseHost: "localhost", Context: "named",
-		KubeconfigCopies: []string{copied}, KubeconfigMode: 0o640,
+		KubeconfigCopies: []string{copied},
 	})
-	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o640 {
+	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("copy: %v, %v", info.Mode(), err)
 	}
 	rules := clientcmd.ClientConfigLoadingRules{ExplicitPath: copied}

@@ -64,7 +64,7 @@ func runsimCommand() *ucli.Command {
 		Flags: cli.Grouped(append(append(cli.ClusterFlags(), runsimFlags()...), cli.LogFlags()...),
 			cli.Group{Heading: "random pods", Flags: "mem-load pod-load shapes replicas-min replicas-max interval"},
 			cli.Group{Heading: "a plan, record or trace", Flags: "format speed limit inflate claims extended-resources"},
-			cli.Group{Heading: "names and output", Flags: "namespace run image csv output settle"}),
+			cli.Group{Heading: "names and output", Flags: "namespace run csv output"}),
 		Action: func(c *ucli.Context) error { return kubeconfig.Explain(runSim(c)) },
 	}
 }
@@ -92,11 +92,9 @@ func runsimFlags() []ucli.Flag {
 		&ucli.BoolFlag{Name: "extended-resources", Usage: "like --claims, but ask for whole GPUs as nvidia.com/gpu, which a DeviceClass serves"},
 		&ucli.DurationFlag{Name: "interval", Value: 100 * time.Millisecond,
 			Usage: "`TIME` between two Deployments; with --trace or a record, none by default"},
-		&ucli.DurationFlag{Name: "settle", Value: driver.DefaultSettle, Usage: "stop waiting for pending pods if none was bound for this `TIME`"},
 		&ucli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Value: driver.DefaultNamespace,
 			Usage: "`NAMESPACE` to deploy to, created if it is missing; for a record, the beginning of its namespaces' names"},
 		&ucli.StringFlag{Name: "run", Usage: "`ID` of the run, a label of everything it creates; default: the time and random digits"},
-		&ucli.StringFlag{Name: "image", Value: driver.DefaultImage, Usage: "container `IMAGE`; only real nodes pull it"},
 		&ucli.StringFlag{Name: "csv", Usage: "write what was deployed to `FILE`; default: runsim-<run>.csv in the log directory, " +
 			"or none without one; empty for none"},
 		&ucli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "table", Usage: "print the summary as `FORMAT`: table or json"},
@@ -135,8 +133,8 @@ func runSim(c *ucli.Context) error {
 		approval: approvalFor(c), terminal: cli.OnTerminal(),
 		out: c.App.Writer, err: c.App.ErrWriter, log: log,
 		config: driver.Config{
-			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run, Image: c.String("image"),
-			Interval: interval(c), Settle: c.Duration("settle"),
+			Log: log, SchedulerName: c.String("scheduler-name"), Namespace: c.String("namespace"), RunID: run,
+			Interval: interval(c),
 		},
 	}
 	source.Pace(&s.config)

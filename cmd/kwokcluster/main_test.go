@@ -114,7 +114,6 @@ func TestWrongUseIsReported(t *testing.T) {
 		{"kubeconfig below a file", []string{"up", "--dir", fresh, "--detach", "--kubeconfig-out", filepath.Join(file, "x", "y")},
 			"choose a place that you can write to with --kubeconfig-out"},
 		{"somebody else's directory", []string{"up", "--dir", tmp}, "was not made by kwokcluster"},
-		{"kubeconfig mode", []string{"up", "--kubeconfig-mode", "rw"}, `"rw" is not an octal number`},
 		{"log level", []string{"up", "--dir", fresh, "--log-level", "loud"}, `"loud"`},
 		{"purge of somebody else's directory", []string{"down", "--purge", "--dir", tmp}, "was not made by kwokcluster"},
 		{"timeout", []string{"down", "--timeout", "0s"}, "--timeout 0s"},

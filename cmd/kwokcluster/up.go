@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -61,14 +60,10 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.StringFlag{Name: "context", DefaultText: "gnnsched-kwok; with --dir a name of its own",
 				Usage: "`NAME` of the context in the kubeconfig"},
 			&ucli.StringSliceFlag{Name: "kubeconfig-out", Usage: "also write the kubeconfig to `FILE`; may be repeated"},
-			&ucli.StringFlag{Name: "kubeconfig-mode", Value: "0600", Usage: "octal permissions of these copies"},
 			&ucli.StringFlag{Name: "bind-address", Value: "127.0.0.1",
 				Usage: "`IP` address to listen on; addresses other than loopback require --advertise-host"},
 			&ucli.StringFlag{Name: "advertise-host",
 				Usage: "`HOST` name under which others reach the cluster, for the certificate and the kubeconfig"},
-			&ucli.BoolFlag{Name: "fsync", Usage: "wait for the disk at each write, so that data survives a crash of the machine"},
-			&ucli.DurationFlag{Name: "usage-interval", Value: kwok.DefaultUsageInterval,
-				Usage: "time between two samples of what pods use, for kubectl top and Prometheus"},
 			&ucli.StringSliceFlag{Name: "feature-gates",
 				Usage: "feature gates of Kubernetes to set, as `NAME=BOOL`; may be repeated. rungnn has the same flag"},
 			&ucli.StringSliceFlag{Name: "runtime-config",
@@ -76,8 +71,8 @@ func upCommand(args []string) *ucli.Command {
 			&ucli.StringFlag{Name: "log-dir", Usage: "`DIR`ectory of the log file; default: the data directory"},
 			&ucli.StringFlag{Name: "log-level", Value: "info", Usage: "`LEVEL`: debug, info, warn or error"},
 		},
-			cli.Group{Heading: "access from elsewhere", Flags: "bind-address advertise-host kubeconfig-out kubeconfig-mode context"},
-			cli.Group{Heading: "Kubernetes", Flags: "feature-gates runtime-config usage-interval fsync"},
+			cli.Group{Heading: "access from elsewhere", Flags: "bind-address advertise-host kubeconfig-out context"},
+			cli.Group{Heading: "Kubernetes", Flags: "feature-gates runtime-config"},
 			cli.Group{Heading: "logs", Flags: "log-dir log-level"}),
 		Before: noArguments,
 		Action: func(c *ucli.Context) error { return up(c, args) },
@@ -125,15 +120,10 @@ func makeDirs(c *ucli.Context) error {
 func configFrom(c *ucli.Context) (kwok.Config, error) {
 	cfg := kwok.Config{
 		Dir: dir(c), Port: c.Int("port"), BindAddress: c.String("bind-address"), AdvertiseHost: c.String("advertise-host"),
-		Context: c.String("context"), KubeconfigCopies: c.StringSlice("kubeconfig-out"), Fsync: c.Bool("fsync"), NoWait: !c.Bool("wait"),
-		UsageInterval: c.Duration("usage-interval"), FeatureGates: c.StringSlice("feature-gates"), RuntimeConfig: c.StringSlice("runtime-config"),
+		Context: c.String("context"), KubeconfigCopies: c.StringSlice("kubeconfig-out"), NoWait: !c.Bool("wait"),
+		FeatureGates: c.StringSlice("feature-gates"), RuntimeConfig: c.StringSlice("runtime-config"),
 	}
-	mode, err := strconv.ParseUint(c.String("kubeconfig-mode"), 8, 32)
-	if err != nil {
-		return cfg, exit.New(exit.Usage, fmt.Errorf("--kubeconfig-mode %q is not an octal number", c.String("kubeconfig-mode")),
-			"for example, 0640 lets the group read it")
-	}
-	cfg.KubeconfigMode = os.FileMode(mode)
+	var err error
 	switch {
 	case c.IsSet("nodes") && c.IsSet("pools"):
 		return cfg, exit.New(exit.Usage, fmt.Errorf("--nodes and --pools exclude each other"), "set the number in the file, as count")

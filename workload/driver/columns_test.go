@@ -164,7 +164,7 @@ func staged(t *testing.T, dir string) string {
 	replay, err := play.LoadReplay(dir)
 	fatal.If(t, err)
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "y"}})
-	c := Config{Client: client, SchedulerName: "gnn", Namespace: "live", RunID: "1", Simulated: true, Image: DefaultImage}
+	c := Config{Client: client, SchedulerName: "gnn", Namespace: "live", RunID: "1", Simulated: true, Image: defaultImage}
 	Replayed(replay, 1, 0).Pace(&c)
 	c.Plan = replay.Trace.Plan()
 	s, err := c.prepareStage(t.Context())

@@ -23,9 +23,9 @@ import (
 // The defaults of Config.
 const (
 	DefaultNamespace = "gnnsched-sim"
-	DefaultSettle    = 30 * time.Second
-	// DefaultImage runs without doing anything. Simulated nodes pull no images.
-	DefaultImage = "registry.k8s.io/pause:3.10"
+	defaultSettle    = 30 * time.Second
+	// defaultImage runs without doing anything. Simulated nodes pull no images.
+	defaultImage = "registry.k8s.io/pause:3.10"
 )
 
 // Config is the setting of a run. Client, Cleaner, Plan, SchedulerName and RunID are required.
@@ -37,7 +37,7 @@ type Config struct {
 	SchedulerName string // of the pods
 	Namespace     string // created if it is missing; default: DefaultNamespace
 	RunID         string // a label value that no other run on the cluster has; see NewRunID
-	Image         string // of the pods' container; default: DefaultImage
+	Image         string // of the pods' container; default: defaultImage
 
 	// Room is the cluster's capacity, from Measure. Loads in progress and summary are fractions
 	// of it; they are 0 without it.
@@ -56,7 +56,7 @@ type Config struct {
 	Interval time.Duration
 	// Speed is the number of seconds of the plan that pass in one real second: each step then waits for its time. 0 ignores the steps' times.
 	Speed float64
-	// Settle limits how long a fill waits without any new binding before it reports the remaining pods as pending. Default: DefaultSettle.
+	// Settle limits how long a fill waits without any new binding before it reports the remaining pods as pending. Default: defaultSettle.
 	Settle time.Duration
 
 	// Progress, if not nil, is called from Run's goroutine, at least once a second and at most
@@ -136,8 +136,8 @@ func (c *Config) complete() error {
 		return err
 	}
 	c.Namespace = cmp.Or(c.Namespace, DefaultNamespace)
-	c.Image = cmp.Or(c.Image, DefaultImage)
-	c.Settle = cmp.Or(c.Settle, DefaultSettle)
+	c.Image = cmp.Or(c.Image, defaultImage)
+	c.Settle = cmp.Or(c.Settle, defaultSettle)
 	c.Clock = cmp.Or[clock.WithTicker](c.Clock, clock.RealClock{})
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
