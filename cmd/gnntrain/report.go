@@ -13,7 +13,7 @@ import (
 	ucli "github.com/urfave/cli/v2"
 
 	"gnnsched/internal/cli"
-	"gnnsched/internal/locale"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/learn/run"
 )
 
@@ -33,7 +33,7 @@ func newReporter(c *ucli.Context, unit string, steps int) *reporter {
 		bar = c.Bool("progress")
 	}
 	if bar {
-		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(locale.Writer(os.Stderr)), progressbar.OptionShowIts(),
+		r.bar = progressbar.NewOptions(steps, progressbar.OptionSetWriter(logging.Writer(os.Stderr)), progressbar.OptionShowIts(),
 			progressbar.OptionSetItsString(unit+"s"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
 			progressbar.OptionFullWidth())
 	}

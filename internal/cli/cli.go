@@ -19,7 +19,6 @@ import (
 
 	"gnnsched/internal/exit"
 	"gnnsched/internal/kubeconfig"
-	"gnnsched/internal/locale"
 	"gnnsched/internal/logging"
 )
 
@@ -88,7 +87,7 @@ func Log(c *cli.Context, component string, quiet bool) (zerolog.Logger, io.Close
 	})
 }
 
-// IsTerminal reports whether f is a terminal, such as os.Stdout or what locale.Writer makes of it.
+// IsTerminal reports whether f is a terminal, such as os.Stdout or what logging.Writer makes of it.
 func IsTerminal(f interface{ Fd() uintptr }) bool { return term.IsTerminal(int(f.Fd())) }
 
 // dashFlags replaces underscores by dashes in the names of long flags (--cpu_load), so that command
@@ -131,10 +130,10 @@ func RunContext(ctx context.Context, app *cli.App, args []string) int {
 	}
 	out := &output{file: os.Stdout}
 	if app.Writer == nil {
-		app.Writer = locale.Writer(out)
+		app.Writer = logging.Writer(out)
 	}
 	if app.ErrWriter == nil {
-		app.ErrWriter = locale.Writer(os.Stderr)
+		app.ErrWriter = logging.Writer(os.Stderr)
 	}
 	err := app.RunContext(ctx, flagsFirst(app, shortHelp(app, dashFlags(args))))
 	if topic, unknown := noTopic(err); unknown {

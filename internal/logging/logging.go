@@ -16,7 +16,6 @@ import (
 
 	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/locale"
 )
 
 // Config sets the place and the level of a process's log.
@@ -38,7 +37,7 @@ func Setup(c Config) (zerolog.Logger, io.Closer, error) {
 		return zerolog.Nop(), nil, exit.New(exit.Usage, choice.Unknown("log level", c.Level, []string{"debug", "info", "warn", "error"}), "")
 	}
 	if c.Stderr == nil {
-		c.Stderr = locale.Writer(os.Stderr)
+		c.Stderr = Writer(os.Stderr)
 	}
 	var writers []io.Writer
 	if !c.Quiet {

@@ -13,7 +13,7 @@ import gnnsched as g
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GNNSCHED = os.environ.get("GNNSCHED")
-sys.path += [str(ROOT / "scheduler/eval/python/testdata"), str(ROOT / "python/examples")]
+sys.path += [str(ROOT / "scheduler/eval/contender/testdata"), str(ROOT / "python/examples")]
 
 import least  # noqa: E402
 
@@ -43,7 +43,7 @@ class Evaluate(unittest.TestCase):
             folder = pathlib.Path(folder)
             weights, base, mine = folder / "least.json", folder / "base.json", folder / "mine.json"
             weights.write_text(json.dumps({"name": "least", "weights": {"used": -1}}))
-            policies = f"kube-scheduler,linear:{weights},python:{ROOT}/scheduler/eval/python/testdata/least.py"
+            policies = f"kube-scheduler,linear:{weights},python:{ROOT}/scheduler/eval/contender/testdata/least.py"
             played = gnnsched("eval", "--scenario", "small8", "--seeds", 6, "--policies", policies, "-o", "json")
             base.write_text(played.stdout)
             _, rule, asked = json.loads(played.stdout)[0]["policies"]

@@ -11,7 +11,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -177,7 +176,7 @@ func discounted(t *testing.T, j Job, env *sim.Env, p policy.Policy, s *signal) (
 // rolledOut is minus the cost of a rollout.
 func rolledOut(t *testing.T, j Job, env *sim.Env, p policy.Policy, s *signal) float64 {
 	t.Helper()
-	r := rollout.Rollout{Policy: p, Horizon: j.Rollouts.Horizon, WaitCost: j.Rollouts.WaitPlacements}
+	r := eval.Rollout{Policy: p, Horizon: j.Rollouts.Horizon, WaitCost: j.Rollouts.WaitPlacements}
 	cost, err := r.Cost(env, choiceOf(t, env, p))
 	fatal.If(t, err)
 	s.reward = max(s.reward, cost/float64(r.Horizon))

@@ -252,7 +252,7 @@ func TestFiles(t *testing.T) {
 	if err := shipped.Save(own); err != nil {
 		t.Fatal(err)
 	}
-	stock := filepath.Join("..", "..", "..", "scheduler", "server", "stockconfig", "testdata", "written.yaml")
+	stock := filepath.Join("..", "..", "..", "scheduler", "server", "testdata", "written.yaml")
 	code, out, errs := execute(t, "--checkpoint", own, "--checkpoint", "tuned="+weights, "--checkpoint", "weights="+stock, "-o", "csv", dir)
 	if code != exit.OK {
 		t.Fatalf("code %d: %s", code, errs)

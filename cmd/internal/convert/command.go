@@ -17,7 +17,6 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/workload"
-	"gnnsched/workload/measured"
 	"gnnsched/workload/trace"
 )
 
@@ -52,7 +51,7 @@ func Command() *ucli.Command {
 		Flags: cli.Grouped(append([]ucli.Flag{
 			&ucli.StringFlag{Name: "format", Usage: "`FORMAT` of the record; default: by the first line, which azure and alibaba do not have"},
 			&ucli.StringFlag{Name: "out", Usage: "write to `FILE`; default: standard output"},
-			&ucli.StringFlag{Name: "part", Value: string(measured.All),
+			&ucli.StringFlag{Name: "part", Value: string(All),
 				Usage: "`PART` of the machines or jobs: " + parts() + "; a quarter is for judging, by name"},
 			&ucli.Float64Flag{Name: "step", Value: 300, Usage: "`SECONDS` of one value; the mean of what was measured in them"},
 			&ucli.Float64Flag{Name: "days", Usage: "keep `NUMBER` days of each machine; 0 for all"},
@@ -69,13 +68,13 @@ func Command() *ucli.Command {
 // formats describes the formats, one a line.
 func formats() string {
 	var out strings.Builder
-	for _, f := range measured.Formats() {
+	for _, f := range measuredFormats() {
 		fmt.Fprintf(&out, "   %-20s %s\n", f.Name, f.About)
 	}
 	return out.String()
 }
 
-func parts() string { return strings.Join(choice.Names(measured.Parts(), choice.Text), ", ") }
+func parts() string { return strings.Join(choice.Names(seriesParts(), choice.Text), ", ") }
 
 func run(c *ucli.Context) error {
 	o, err := options(c)
@@ -133,21 +132,21 @@ func run(c *ucli.Context) error {
 	return nil
 }
 
-func options(c *ucli.Context) (measured.Options, error) {
-	o := measured.Options{Step: c.Float64("step"), Days: c.Float64("days"), Limit: c.Int("limit"), Part: measured.Part(c.String("part"))}
+func options(c *ucli.Context) (formatOptions, error) {
+	o := formatOptions{Step: c.Float64("step"), days: c.Float64("days"), Limit: c.Int("limit"), Part: Part(c.String("part"))}
 	switch {
-	case !slices.Contains(measured.Parts(), o.Part):
+	case !slices.Contains(seriesParts(), o.Part):
 		return o, exit.Usagef("--part %s: choose %s", o.Part, parts())
 	case !(o.Step >= 1 && o.Step <= 86400):
 		return o, exit.Usagef("--step %v is not 1 to 86400 seconds", o.Step)
-	case !(o.Days >= 0 && o.Days < 1e5) || o.Limit < 0:
+	case !(o.days >= 0 && o.days < 1e5) || o.Limit < 0:
 		return o, exit.Usagef("--days and --limit must be 0 or more")
 	case !(c.Float64("request-percentile") >= 0 && c.Float64("request-percentile") <= 100):
 		return o, exit.Usagef("--request-percentile %v is not 0 to 100", c.Float64("request-percentile"))
 	case c.String("format") == "":
 		return o, nil
 	}
-	f, err := measured.Named(c.String("format"))
+	f, err := formatNamed(c.String("format"))
 	if err != nil {
 		return o, exit.New(exit.Usage, fmt.Errorf("--format: %w", err), "")
 	}
@@ -156,7 +155,7 @@ func options(c *ucli.Context) (measured.Options, error) {
 }
 
 // read reads the files of the record and shows its progress.
-func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Workload, error) {
+func read(c *ucli.Context, o formatOptions, log zerolog.Logger) (*measuredWorkload, error) {
 	files, total, err := list(c.Args().Slice())
 	if err != nil {
 		return nil, exit.New(exit.Usage, err, "name CSV files, or folders that have some")
@@ -169,7 +168,7 @@ func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Wo
 		}
 		return c.Context.Err()
 	}
-	w, err := measured.Read(o, files...)
+	w, err := readFormat(o, files...)
 	if err != nil && c.Context.Err() == nil {
 		err = exit.New(exit.Usage, err, "gnnsched convert --help lists the formats")
 	}
@@ -177,7 +176,7 @@ func read(c *ucli.Context, o measured.Options, log zerolog.Logger) (*measured.Wo
 }
 
 // write writes shapes of machines, or a trace of jobs.
-func write(to io.Writer, w *measured.Workload, percentile float64, requests bool) error {
+func write(to io.Writer, w *measuredWorkload, percentile float64, requests bool) error {
 	if len(w.Jobs) == 0 {
 		shapes, err := w.Shapes(percentile)
 		if err != nil {

@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"gnnsched/workload/measured"
 )
 
 // list returns files, and the CSV files of folders in the order of their names. total is the approximate number of bytes.
-func list(paths []string) (files []measured.File, total int64, err error) {
+func list(paths []string) (files []measuredFile, total int64, err error) {
 	paths, err = inFolders(paths)
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -21,7 +19,7 @@ func list(paths []string) (files []measured.File, total int64, err error) {
 			return nil, 0, err
 		}
 		total += info.Size()
-		files = append(files, measured.File{Name: strings.TrimSuffix(path, ".gz"), Reader: &onDemand{path: path}})
+		files = append(files, measuredFile{Name: strings.TrimSuffix(path, ".gz"), Reader: &onDemand{path: path}})
 	}
 	return files, total, err
 }

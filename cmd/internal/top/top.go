@@ -24,7 +24,7 @@ import (
 	"gnnsched/cmd/internal/top/view"
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
-	"gnnsched/internal/locale"
+	"gnnsched/internal/logging"
 	"gnnsched/scheduler/decision"
 )
 
@@ -182,7 +182,7 @@ func lookOf(env []string) view.Look {
 		}
 		return ""
 	}
-	return view.Look{Color: get("NO_COLOR") == "", Unicode: locale.UTF8(env)}
+	return view.Look{Color: get("NO_COLOR") == "", Unicode: logging.UTF8(env)}
 }
 
 // IsScreen tells whether w is a terminal that the view can be drawn on.

@@ -17,13 +17,12 @@ import (
 	"gnnsched/internal/cli"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/bench"
 	"gnnsched/scheduler/eval/contender"
 )
 
 // Bench returns the command. version is the program's.
 func Bench(version string) *ucli.Command {
-	names := choice.Names(bench.Tasks, func(t bench.Task) string { return t.Scenario })
+	names := choice.Names(Tasks, func(t task) string { return t.Scenario })
 	return &ucli.Command{
 		Name:  "bench",
 		Usage: "play the frozen set of docs/leaderboard.md",
@@ -34,7 +33,7 @@ func Bench(version string) *ucli.Command {
 			"   gnnsched bench --policies kube-scheduler,linear,python:policy.py\n" +
 			"   gnnsched bench --split test --checkpoint mine=net.safetensors --by 'Your Name' --results mine.json",
 		Flags: []ucli.Flag{
-			&ucli.StringFlag{Name: "split", Value: string(bench.Validation), Usage: "`PART` of the set: validation or test"},
+			&ucli.StringFlag{Name: "split", Value: string(Validation), Usage: "`PART` of the set: validation or test"},
 			&ucli.StringSliceFlag{Name: "scenario", Usage: "only these `NAMES`: " + strings.Join(names, ", ")},
 			&ucli.StringSliceFlag{Name: "policies", Usage: "`NAMES` of policies, the baseline first; default: each scenario's usual ones"},
 			&ucli.StringSliceFlag{Name: "checkpoint", Usage: "add a network from a `FILE`, as gnnsched eval does; repeatable"},
@@ -47,7 +46,7 @@ func Bench(version string) *ucli.Command {
 }
 
 func runBench(c *ucli.Context, version string) error {
-	split := bench.Split(c.String("split"))
+	split := Split(c.String("split"))
 	switch {
 	case c.NArg() > 0:
 		return cli.UnknownCommand("gnnsched bench", c.Args().First(), nil)
@@ -56,11 +55,11 @@ func runBench(c *ucli.Context, version string) error {
 	case c.IsSet("results") && c.String("by") == "":
 		return exit.New(exit.Usage, errors.New("--results: nobody signs them off"), "add --by NAME")
 	}
-	set, err := bench.Version()
+	set, err := Version()
 	if err != nil {
 		return err
 	}
-	out := bench.Results{
+	out := Results{
 		Set: set, Split: split, By: c.String("by"), Version: c.App.Version, Commit: version,
 		Command: exit.ShellLine(append([]string{"gnnsched"}, os.Args[1:]...)...),
 		Date:    time.Now().UTC().Format(time.DateOnly), Machine: machine(),
@@ -90,17 +89,17 @@ func runBench(c *ucli.Context, version string) error {
 }
 
 // tasksOf returns the tasks that the flags choose.
-func tasksOf(c *ucli.Context) (out []bench.Task, err error) {
+func tasksOf(c *ucli.Context) (out []task, err error) {
 	chosen := c.StringSlice("scenario")
-	for _, t := range bench.Tasks {
+	for _, t := range Tasks {
 		at := slices.Index(chosen, t.Scenario)
 		switch {
 		case len(chosen) > 0 && at < 0:
 			continue
-		case t.Scenario == bench.OpenB && c.String("data") == "" && at >= 0:
+		case t.Scenario == openB && c.String("data") == "" && at >= 0:
 			return nil, exit.New(exit.Usage, errors.New("--scenario openb needs the trace"),
 				"name its folder with --data DIR; docs/results/gpu.md says where to get it")
-		case t.Scenario == bench.OpenB && c.String("data") == "":
+		case t.Scenario == openB && c.String("data") == "":
 			fmt.Fprintln(c.App.ErrWriter, "note: openb is left out; --data DIR adds it")
 			continue
 		}
@@ -113,7 +112,7 @@ func tasksOf(c *ucli.Context) (out []bench.Task, err error) {
 }
 
 // playTask plays a task, prints its table and returns its results.
-func playTask(c *ucli.Context, t bench.Task, split bench.Split) ([]bench.Row, error) {
+func playTask(c *ucli.Context, t task, split Split) ([]Row, error) {
 	s, err := t.ScenarioOf(c.String("data"))
 	if err != nil {
 		return nil, err
@@ -135,7 +134,7 @@ func playTask(c *ucli.Context, t bench.Task, split bench.Split) ([]bench.Row, er
 	if err := r.WriteSummary(c.App.Writer); err != nil {
 		return nil, err
 	}
-	return bench.RowsOf(r)
+	return RowsOf(r)
 }
 
 var model = regexp.MustCompile(`(?m)^model name\s*:\s*(.+)$`)

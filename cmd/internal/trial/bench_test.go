@@ -12,7 +12,6 @@ import (
 
 	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/exit"
-	"gnnsched/scheduler/eval/bench"
 )
 
 func run(t *testing.T, arguments ...string) (string, error) {
@@ -36,12 +35,12 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r bench.Results
+	var r trial.Results
 	if err := json.Unmarshal(text, &r); err != nil || r.Commit != "abc" || r.By != "a test" || r.Machine == "" ||
 		!strings.Contains(r.Command, "bench") && r.Command == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if all, err := bench.Read(folder); err != nil || len(all) != 1 || len(all[0].Rows) != 3 {
+	if all, err := trial.Read(folder); err != nil || len(all) != 1 || len(all[0].Rows) != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

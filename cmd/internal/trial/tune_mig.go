@@ -10,7 +10,6 @@ import (
 	migslices "gnnsched/internal/cluster/mig"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/learn/cem"
-	learn "gnnsched/scheduler/learn/partition"
 	"gnnsched/scheduler/sim"
 )
 
@@ -27,7 +26,7 @@ func tuneMIGCommand() *ucli.Command {
 
 // tuneMIG learns values for mig:FILE.json and writes them to the file of --out.
 func tuneMIG(c *ucli.Context) error {
-	cfg := learn.DefaultConfig()
+	cfg := defaultConfig()
 	cfg.Seed, cfg.Generations, cfg.Population, cfg.Episodes = c.Uint64("seed"), c.Int("generations"), c.Int("population"), c.Int("episodes")
 	if err := sim.CheckTrainingSeed(cfg.Seed); err != nil {
 		return exit.New(exit.Usage, fmt.Errorf("--seed: %w", err), "")
@@ -38,7 +37,7 @@ func tuneMIG(c *ucli.Context) error {
 	}
 	var left cli.TimeLeft
 	left.After(0)
-	v, weights, err := learn.Train(c.Context, cfg, func(g cem.Generation) {
+	v, weights, err := train(c.Context, cfg, func(g cem.Generation) {
 		fmt.Fprintf(c.App.ErrWriter, "generation %d: the elite leaves %.3f%% idle%s\n",
 			g.Number, 100*g.Elite, left.After(float64(g.Number)/float64(cfg.Generations)))
 	})

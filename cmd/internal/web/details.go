@@ -114,8 +114,8 @@ func podOf(p *state.ListedPod) pod {
 	return out
 }
 
-// workload is the sum over the pods of a controller.
-type workload struct {
+// workloadRow is the sum over the pods of a controller.
+type workloadRow struct {
 	Workload string `json:"workload"` // NAMESPACE/KIND/NAME
 	Bound    int    `json:"bound"`
 	Pending  int    `json:"pending"`
@@ -128,12 +128,12 @@ type workload struct {
 // workloads answers with the pods by workload.
 func (s *server) workloads(w http.ResponseWriter, r *http.Request) {
 	s.ask(w, r, state.Ask{Workloads: true}, func(d state.Details) any {
-		return listOf(d.Workloads, mostWorkloads, func(w *state.Workload) workload {
+		return listOf(d.Workloads, mostWorkloads, func(w *state.Workload) workloadRow {
 			name := w.Namespace + "/" + w.Name
 			if w.Name == "" {
 				name = w.Namespace + " (no controller)"
 			}
-			return workload{name, w.Bound, w.Pending, w.Nodes, w.CPU, w.Memory, w.GPU}
+			return workloadRow{name, w.Bound, w.Pending, w.Nodes, w.CPU, w.Memory, w.GPU}
 		})
 	})
 }

@@ -13,8 +13,6 @@ import (
 	"reflect"
 	"strings"
 	"time"
-
-	"gnnsched/cmd/internal/web/sandbox"
 )
 
 const (
@@ -27,11 +25,11 @@ const (
 )
 
 // sandboxOptions answers with the values that a sandbox request may have.
-func (s *server) sandboxOptions(w http.ResponseWriter, _ *http.Request) { respond(w, sandbox.List()) }
+func (s *server) sandboxOptions(w http.ResponseWriter, _ *http.Request) { respond(w, sandboxOptions()) }
 
 // scenario answers with a request as a scenario file of gnnsched eval.
 func (s *server) scenario(w http.ResponseWriter, r *http.Request) {
-	var request sandbox.Request
+	var request runRequest
 	if status, err := readJSON(w, r, &request); err != nil {
 		http.Error(w, err.Error(), status)
 		return
@@ -47,7 +45,7 @@ func (s *server) scenario(w http.ResponseWriter, r *http.Request) {
 
 // play answers with a run of the sandbox, a JSON object a line. There is one run at a time; it ends with its client.
 func (s *server) play(w http.ResponseWriter, r *http.Request) {
-	var request sandbox.Request
+	var request runRequest
 	if status, err := readJSON(w, r, &request); err != nil {
 		http.Error(w, err.Error(), status)
 		return
@@ -69,7 +67,7 @@ func (s *server) play(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := sink{w, http.NewResponseController(w), s.config.patience}
 	var text bytes.Buffer
-	err := sandbox.Run(r.Context(), s.config.Clock, request, func(line sandbox.Line) error {
+	err := runSandbox(r.Context(), s.config.Clock, request, func(line line) error {
 		if err := json.NewEncoder(&text).Encode(line); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy/heuristic"
 	"gnnsched/scheduler/sim"
 )
@@ -48,7 +47,7 @@ func TestLookaheadImproves(t *testing.T) {
 		env := started(t, name)
 		better := 0
 		for seed := range uint64(3) {
-			l := &contender.Lookahead{Rollout: rollout.Rollout{Policy: heuristic.Kubernetes{}, Horizon: 1 << 30}, Candidates: 3}
+			l := &contender.Lookahead{Rollout: eval.Rollout{Policy: heuristic.Kubernetes{}, Horizon: 1 << 30}, Candidates: 3}
 			base := total(t, env, seed, eval.Deciding(heuristic.Kubernetes{}, nil))
 			improved := total(t, env, seed, l.Decide)
 			if improved > base+1e-9 {

@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/choice"
 	"gnnsched/internal/exit"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/python"
 	"gnnsched/scheduler/objective"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/heuristic"
@@ -115,8 +114,8 @@ func named(name string) (eval.Contender, error) {
 				return x, err
 			}
 			return prefixed(prefix, x)
-		case prefix == python.Prefix:
-			return python.Contender(of)
+		case prefix == prefix:
+			return Contender(of)
 		case prefix == stockPrefix:
 			return stockOf(name, of)
 		}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -17,7 +16,7 @@ import (
 // Without futures the rollouts meet the episode's own arrivals and departures, which are
 // still to come. So it knows the future, and is no policy that could run on a cluster.
 type Lookahead struct {
-	rollout.Rollout
+	eval.Rollout
 	Candidates int // to try at a decision; at least 1
 
 	// futures is the number of futures drawn at each decision (sim.Env.DrawFuture). Each candidate meets all of them, and the least mean cost
@@ -32,12 +31,12 @@ type Lookahead struct {
 
 // newLookahead returns a lookahead that knows the future, with the settings of `gnnsched eval`.
 func newLookahead(p policy.Policy) *Lookahead {
-	return &Lookahead{Rollout: rollout.Rollout{Policy: p, Horizon: 200, WaitCost: 1}, Candidates: 8}
+	return &Lookahead{Rollout: eval.Rollout{Policy: p, Horizon: 200, WaitCost: 1}, Candidates: 8}
 }
 
 // NewExpecting returns a lookahead that draws futures, with the settings of `gnnsched eval`.
 func NewExpecting(p policy.Policy) *Lookahead {
-	return &Lookahead{Rollout: rollout.Rollout{Policy: p, Horizon: 100, WaitCost: 1}, Candidates: 5, futures: 8, margin: 1}
+	return &Lookahead{Rollout: eval.Rollout{Policy: p, Horizon: 100, WaitCost: 1}, Candidates: 5, futures: 8, margin: 1}
 }
 
 // Seed begins an episode: with the same seed, the same futures are drawn.
@@ -52,7 +51,7 @@ func (l *Lookahead) Decide(env *sim.Env) (eval.Choice, error) {
 	if err != nil {
 		return eval.Choice{}, err
 	}
-	tried := rollout.Best(scores, l.Candidates)
+	tried := eval.BestRollouts(scores, l.Candidates)
 	choice := tried[0]
 	if len(tried) > 1 {
 		if err := l.try(env, tried); err != nil {

@@ -11,8 +11,8 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/internal/workers"
+	"gnnsched/scheduler/eval"
 	world "gnnsched/scheduler/eval/remote"
-	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
 )
@@ -117,7 +117,7 @@ type Player struct {
 	net     string // blob of network
 	network *infer.Network
 	of      checkpoint.Architecture     // of network
-	rollout *rollout.Rollout            // by rules
+	rollout *eval.Rollout               // by rules
 	rules   run.Rules                   // of the environments
 	envs    map[string]*run.Environment // by world and number
 }
@@ -170,7 +170,7 @@ func (p *Player) follow(t task, blob world.Blob) error {
 	}
 	if !reflect.DeepEqual(p.rules, t.Rules) {
 		p.rules, p.envs = t.Rules, nil
-		p.rollout = &rollout.Rollout{Horizon: t.Horizon, WaitCost: t.WaitCost}
+		p.rollout = &eval.Rollout{Horizon: t.Horizon, WaitCost: t.WaitCost}
 	}
 	return nil
 }

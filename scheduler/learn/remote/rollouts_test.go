@@ -19,7 +19,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/internal/fatal"
 	"gnnsched/internal/workers"
-	"gnnsched/scheduler/eval/rollout"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/sim"
@@ -115,7 +115,7 @@ func (c *clusters) play(t testing.TB, placements, candidates int) (tried [][]int
 func (c *clusters) here(t testing.TB, tried [][]int32, horizon int) (costs [][]float64) {
 	t.Helper()
 	for i, env := range c.All {
-		of, err := env.Costs(&rollout.Rollout{Horizon: horizon, WaitCost: 0.3}, tried[i])
+		of, err := env.Costs(&eval.Rollout{Horizon: horizon, WaitCost: 0.3}, tried[i])
 		fatal.If(t, err)
 		costs = append(costs, of)
 	}

@@ -11,7 +11,7 @@ import (
 	"gnnsched/gnn/checkpoint"
 	"gnnsched/gnn/infer"
 	"gnnsched/gnn/torch"
-	"gnnsched/scheduler/eval/rollout"
+	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/learn/run"
 	"gnnsched/scheduler/policy"
 )
@@ -21,10 +21,10 @@ type agent struct {
 	*learner
 	envs     *run.Environments
 	memory   memory
-	scale    scale              // of the worths in memory
-	taught   scale              // of the teacher's scores
-	rollouts []*rollout.Rollout // by environment
-	imitated bool               // the last round learned the teacher's scores
+	scale    scale           // of the worths in memory
+	taught   scale           // of the teacher's scores
+	rollouts []*eval.Rollout // by environment
+	imitated bool            // the last round learned the teacher's scores
 }
 
 var _ run.Method = Config{}
@@ -43,7 +43,7 @@ func (c Config) NewAgent(s run.Settings, e *run.Environments, start *checkpoint.
 		a.taught = ownUnit
 	}
 	for range c.Envs {
-		a.rollouts = append(a.rollouts, &rollout.Rollout{Horizon: c.Horizon, WaitCost: c.WaitPlacements})
+		a.rollouts = append(a.rollouts, &eval.Rollout{Horizon: c.Horizon, WaitCost: c.WaitPlacements})
 	}
 	return a, nil
 }
@@ -164,7 +164,7 @@ func (a *agent) choose(scores []float32) (tried []int32) {
 			tried = append(tried, int32(i))
 		}
 	}
-	for _, i := range rollout.Best(scores, a.config.Candidates-a.config.Random) {
+	for _, i := range eval.BestRollouts(scores, a.config.Candidates-a.config.Random) {
 		add(i)
 	}
 	var all []int

@@ -2,7 +2,7 @@
 // Rollout sampling approximate policy iteration).
 //
 // At a decision, the agent tries several candidates: from each it plays on with the present network, in
-// copies of the simulator that meet the same arrivals and departures (package eval/rollout). What the
+// copies of the simulator that meet the same arrivals and departures (eval.Rollout). What the
 // candidates cost then differs only by the choice and by its consequences, so one decision tells more
 // than thousands of rewards, in which the luck of later arrivals hides what a placement did. The network
 // learns the differences as a regression. Since it sees the state and not the future, it learns their

@@ -9,7 +9,6 @@ import (
 	"gnnsched/gnn/infer"
 	"gnnsched/scheduler/encode"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/rollout"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/policy/neural"
 	"gnnsched/scheduler/sim"
@@ -211,7 +210,7 @@ func (e *Environment) playerOf(net *infer.Network) neural.Policy {
 }
 
 // Costs returns what rollouts cost that begin with candidates. The acting network plays them.
-func (e *Environment) Costs(r *rollout.Rollout, tried []int32) (costs []float64, err error) {
+func (e *Environment) Costs(r *eval.Rollout, tried []int32) (costs []float64, err error) {
 	r.Policy = e.playerOf(e.net)
 	for _, c := range tried {
 		cost, err := r.Cost(e.env, e.candidate(int(c)))

@@ -11,7 +11,7 @@ import (
 )
 
 // Values is a learned cost of a GPU's state: Values[p][s] is the part that pods of profile p have in the cost of state s. The cost under
-// a mix is the sum over profiles of their shares times their parts, so one table serves all mixes. Package learn/partition learns it.
+// a mix is the sum over profiles of their shares times their parts, so one table serves all mixes. `gnnsched tune mig` learns it.
 type Values [mig.Count][states]float64
 
 // potential returns the cost of states under a mix.

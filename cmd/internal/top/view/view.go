@@ -18,7 +18,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"gnnsched/cmd/internal/top/state"
-	"gnnsched/internal/locale"
+	"gnnsched/internal/logging"
 )
 
 // minRows is the number of rows that keep their place when the header is shortened.
@@ -58,7 +58,7 @@ func (m *Model) lines() []string {
 	lines = append(lines[:m.height-1], m.footer())
 	for i, l := range lines {
 		if !m.cfg.Look.Unicode { // text of others, such as an explanation
-			l = locale.ASCII(l)
+			l = logging.ASCII(l)
 			lines[i] = l
 		}
 		if ansi.StringWidth(l) > m.width {

@@ -1,4 +1,4 @@
-package sandbox
+package web
 
 import (
 	"context"
@@ -15,20 +15,20 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Line is a line of a run's output. One of its fields is set.
-type Line struct {
-	Start *Start `json:"start,omitempty"`
-	Step  *Step  `json:"step,omitempty"`
-	End   *End   `json:"end,omitempty"`
+// line is a line of a run's output. One of its fields is set.
+type line struct {
+	Start *runStart `json:"start,omitempty"`
+	Step  *runStep  `json:"step,omitempty"`
+	End   *runEnd   `json:"end,omitempty"`
 }
 
-// Start has the nodes. Later lines name them by their place in it.
-type Start struct {
-	Nodes []Node `json:"nodes"`
+// runStart has the nodes. Later lines name them by their place in it.
+type runStart struct {
+	Nodes []runNode `json:"nodes"`
 }
 
-// Node is a node of the simulated cluster.
-type Node struct {
+// runNode is a node of the simulated cluster.
+type runNode struct {
 	Name   string `json:"name"`
 	Zone   string `json:"zone"`
 	CPU    int64  `json:"cpu"`    // millicores
@@ -36,8 +36,8 @@ type Node struct {
 	GPU    int64  `json:"gpu"`    // thousandths of devices
 }
 
-// Step is a decision.
-type Step struct {
+// runStep is a decision.
+type runStep struct {
 	Pod    string `json:"pod"`
 	Number int    `json:"number"` // of the arrival, from 0
 	CPU    int64  `json:"cpu"`
@@ -60,16 +60,16 @@ type Step struct {
 	OtherCost *float64 `json:"otherCost"` // after the same number of decisions of the other policy in its own cluster; null if it had fewer
 }
 
-// End is the end of a run.
-type End struct {
+// runEnd is the end of a run.
+type runEnd struct {
 	Changed [][4]int64 `json:"changed"`
-	Policy  Result     `json:"policy"`
-	Other   Result     `json:"other"`         // of the other policy in its own cluster
+	Policy  runResult  `json:"policy"`
+	Other   runResult  `json:"other"`         // of the other policy in its own cluster
 	Cut     string     `json:"cut,omitempty"` // why the run ended before all pods had arrived; empty if it did not
 }
 
-// Result is the part of a sim.Outcome that the page shows.
-type Result struct {
+// runResult is the part of a sim.Outcome that the page shows.
+type runResult struct {
 	Name        string  `json:"name"`
 	Cost        float64 `json:"cost"`
 	Imbalance   float64 `json:"imbalance"`
@@ -90,7 +90,7 @@ type player struct {
 }
 
 // newPlayer returns a player at the beginning of the request's episode.
-func (r Request) newPlayer(config sim.Config, name string) (*player, error) {
+func (r runRequest) newPlayer(config sim.Config, name string) (*player, error) {
 	c, err := r.contender(name)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ type run struct {
 }
 
 // Validate returns an error if the request is invalid.
-func (r Request) Validate() error {
+func (r runRequest) Validate() error {
 	config, err := r.config()
 	if err != nil {
 		return err
@@ -134,15 +134,15 @@ func (r Request) Validate() error {
 	return config.Validate()
 }
 
-// Run plays the request and calls emit with each line, until the episode, ctx, or the run's time ends. It returns the first error, also
-// from emit.
-func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) error {
+// runSandbox plays the request and calls emit with each line, until the episode, ctx, or the run's time ends. It returns the first
+// error, also from emit.
+func runSandbox(ctx context.Context, c clock.Clock, r runRequest, emit func(line) error) error {
 	cut, pace := "", newPace(c)
 	x, err := r.begin(ctx, pace)
 	if err != nil {
 		return err
 	}
-	if err := emit(Line{Start: x.start()}); err != nil {
+	if err := emit(line{Start: x.start()}); err != nil {
 		return err
 	}
 	for n := 0; !x.own.env.Done(); n++ {
@@ -158,18 +158,18 @@ func Run(ctx context.Context, c clock.Clock, r Request, emit func(Line) error) e
 		if err != nil {
 			return err
 		}
-		if err := emit(Line{Step: step}); err != nil {
+		if err := emit(line{Step: step}); err != nil {
 			return err
 		}
 		if err := pace.rest(ctx); err != nil {
 			return err
 		}
 	}
-	return emit(Line{End: &End{Changed: x.changed(), Policy: x.own.result(), Other: x.other.result(), Cut: cut}})
+	return emit(line{End: &runEnd{Changed: x.changed(), Policy: x.own.result(), Other: x.other.result(), Cut: cut}})
 }
 
 // begin makes the policies with their clusters, at the pace of the run.
-func (r Request) begin(ctx context.Context, p *pace) (*run, error) {
+func (r runRequest) begin(ctx context.Context, p *pace) (*run, error) {
 	config, err := r.config()
 	if err != nil {
 		return nil, err
@@ -188,10 +188,10 @@ func (r Request) begin(ctx context.Context, p *pace) (*run, error) {
 	return x, p.rest(ctx)
 }
 
-func (x *run) start() *Start {
-	s := &Start{}
+func (x *run) start() *runStart {
+	s := &runStart{}
 	for _, n := range x.own.env.Snapshot().Nodes {
-		s.Nodes = append(s.Nodes, Node{n.Name, n.Zone, n.Allocatable.MilliCPU, n.Allocatable.Memory, n.Allocatable.TotalGPUMilli()})
+		s.Nodes = append(s.Nodes, runNode{n.Name, n.Zone, n.Allocatable.MilliCPU, n.Allocatable.Memory, n.Allocatable.TotalGPUMilli()})
 	}
 	x.known = make([]cluster.Resources, len(s.Nodes))
 	return s
@@ -210,10 +210,10 @@ func (x *run) changed() [][4]int64 {
 }
 
 // step makes a decision in both clusters.
-func (x *run) step() (*Step, error) {
+func (x *run) step() (*runStep, error) {
 	env := x.own.env
 	pod, rows := env.Pending(), slices.Clone(env.Candidates())
-	s := &Step{
+	s := &runStep{
 		Pod: pod.Name, Number: env.Next(), CPU: pod.Requests.MilliCPU, Memory: pod.Requests.Memory, GPU: pod.Requests.TotalGPUMilli(),
 		Changed: x.changed(), Waiting: len(env.Waiting()), Rows: rows,
 	}
@@ -266,9 +266,9 @@ func runnerUp(rows []int32, c eval.Choice) (row int32, margin float64) {
 	return rows[best], float64(c.Scores[c.Candidate]) - float64(c.Scores[best])
 }
 
-func (p *player) result() Result {
+func (p *player) result() runResult {
 	o := p.env.Outcome()
-	return Result{p.contender.Name, o.Cost, o.Imbalance, o.NodesInUse, o.Arrived, o.Unscheduled, o.Waited}
+	return runResult{p.contender.Name, o.Cost, o.Imbalance, o.NodesInUse, o.Arrived, o.Unscheduled, o.Waited}
 }
 
 // pace lets a run work half of the time.

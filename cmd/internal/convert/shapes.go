@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"fmt"
@@ -13,14 +13,14 @@ import (
 // levels is the number of different values in a series, so that it stays short as text.
 const levels = 1000
 
-// day is the number of seconds in a day.
-const day = 86400
+// secondsOfDay is the number of seconds in a day.
+const secondsOfDay = 86400
 
 // Shapes returns a shape for each machine: it requests the machine's size, and has the machine's usage at the same time of day. Each pod
 // begins on another day of the series; a series of more than a day is cut to whole days. If a day has no whole number of steps, or the
 // series is shorter than one, pods begin anywhere in it. With a percentile over 0 the shape requests that percentile of the machine's
 // usage, where it was measured.
-func (w *Workload) Shapes(percentile float64) ([]workload.Shape, error) {
+func (w *measuredWorkload) Shapes(percentile float64) ([]workload.Shape, error) {
 	out := make([]workload.Shape, 0, len(w.Machines))
 	for _, m := range w.Machines {
 		s := workload.Shape{
@@ -52,8 +52,8 @@ func (w *Workload) Shapes(percentile float64) ([]workload.Shape, error) {
 }
 
 // stepsOfDay returns the number of steps in a day; 0 if that is no whole number, or the series is shorter.
-func (m Machine) stepsOfDay() int {
-	steps := day / m.Step
+func (m measuredMachine) stepsOfDay() int {
+	steps := secondsOfDay / m.Step
 	longest := 0
 	for _, x := range m.Used {
 		longest = max(longest, len(x))
@@ -73,7 +73,7 @@ func percentileOf(values []float32, percent float64) float64 {
 
 // curve returns the curve of measured values; nil without any. A thousandth of full is one unit of the series; if full
 // is 0, a thousandth of the largest value.
-func (m Machine) curve(values []float32, full float64) usage.Curve {
+func (m measuredMachine) curve(values []float32, full float64) usage.Curve {
 	if n := m.stepsOfDay(); n > 0 {
 		values = values[:len(values)/n*n]
 	}
@@ -96,7 +96,7 @@ func (m Machine) curve(values []float32, full float64) usage.Curve {
 	if same {
 		return usage.Constant(float64(out[0]) * unit)
 	}
-	offset := math.Mod(day-math.Mod(m.First, day), day)
+	offset := math.Mod(secondsOfDay-math.Mod(m.First, secondsOfDay), secondsOfDay)
 	return &usage.Series{Step: m.Step, Scale: unit, Values: out, Offset: offset, Clock: true, RandomStart: true}
 }
 
@@ -105,7 +105,7 @@ const longestBurst = 3600
 
 // Arrivals returns an arrival for each job. A job requests its size, or nothing without requests. It has its recorded work, and its peak
 // usage in bursts, or an even usage if its mean is close to its peak.
-func (w *Workload) Arrivals(requests bool) (workload.Trace, error) {
+func (w *measuredWorkload) Arrivals(requests bool) (workload.Trace, error) {
 	out := make(workload.Trace, 0, len(w.Jobs))
 	for _, j := range w.Jobs {
 		d := workload.Deployment{Name: j.Name, Replicas: 1}

@@ -1,6 +1,4 @@
-// Package locale keeps the programs' output within ASCII where the locale is not UTF-8, as LC_ALL=C asks for. It replaces the few signs
-// that the programs use, one cell by one, so that tables stay aligned. Text from elsewhere, such as labels, stays unchanged.
-package locale
+package logging
 
 import (
 	"io"

@@ -1,12 +1,10 @@
-// Package rollout continues episodes of the simulator from a decision, to learn the cost of a choice.
-package rollout
+package eval
 
 import (
 	"cmp"
 	"math"
 	"slices"
 
-	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -45,16 +43,16 @@ func (r *Rollout) Cost(env *sim.Env, i int) (float64, error) {
 	}
 }
 
-// Scores returns the policy's scores of the candidates, after preferences (eval.Scores). They are valid
+// Scores returns the policy's scores of the candidates, after preferences (Scores). They are valid
 // until the next call of a method.
 func (r *Rollout) Scores(env *sim.Env) (scores []float32, err error) {
-	r.scores, err = eval.Scores(env, r.Policy, r.scores)
+	r.scores, err = Scores(env, r.Policy, r.scores)
 	return r.scores, err
 }
 
-// Best returns up to n candidates with the highest scores, the best first. Of nodes with equal scores, which are alike, it returns one, and
-// none that preferences exclude.
-func Best(scores []float32, n int) []int {
+// BestRollouts returns up to n candidates with the highest scores, the best first. Of nodes with equal scores, which are alike, it
+// returns one, and none that preferences exclude.
+func BestRollouts(scores []float32, n int) []int {
 	var order []int
 	for i, v := range scores {
 		if !math.IsInf(float64(v), -1) {

@@ -1,4 +1,4 @@
-package python
+package contender
 
 import (
 	"encoding/binary"

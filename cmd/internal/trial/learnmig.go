@@ -1,11 +1,4 @@
-// Package partition learns the cost of the states of a GPU with MIG, for the policy mig:value.
-//
-// The cost of a cluster is a sum over its GPUs, and a placement changes one of them. The cost of a GPU is linear in the features of its
-// state (package policy/partition) and in the workload's mix. The cross-entropy method searches for the weights with which the policy
-// allocates most, over loads around the full cluster. It begins with FGD.
-//
-// Workloads are drawn from a family: the shares of the profiles are uniform on the simplex.
-package partition
+package trial
 
 import (
 	"context"
@@ -24,8 +17,8 @@ import (
 	"gnnsched/scheduler/sim"
 )
 
-// Config describes a training.
-type Config struct {
+// config describes a training.
+type config struct {
 	MIG         sim.MIG // without a mix; an episode's allocation counts at its loads
 	Generations int
 	Population  int // vectors of weights in a generation
@@ -33,9 +26,9 @@ type Config struct {
 	Seed        uint64
 }
 
-// DefaultConfig returns the configuration of the shipped values.
-func DefaultConfig() Config {
-	return Config{
+// defaultConfig returns the configuration of the shipped values.
+func defaultConfig() config {
+	return config{
 		MIG:         sim.MIG{Machines: 8, GPUs: 8, Loads: []float64{0.7, 0.8, 0.9, 0.95, 1, 1.1, 1.3}},
 		Generations: 30, Population: 32, Episodes: 24, Seed: 1,
 	}
@@ -43,9 +36,9 @@ func DefaultConfig() Config {
 
 const mixStream = 0x6d6978
 
-// Train learns values. The same configuration gives the same values. After each generation it calls told, unless that is nil. A loss is
+// train learns values. The same configuration gives the same values. After each generation it calls told, unless that is nil. A loss is
 // the mean share of the compute slices that were requested, exist, and are idle.
-func Train(ctx context.Context, c Config, told func(cem.Generation)) (*partition.Values, []float64, error) {
+func train(ctx context.Context, c config, told func(cem.Generation)) (*partition.Values, []float64, error) {
 	if err := sim.CheckTrainingSeed(c.Seed); err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +53,7 @@ func Train(ctx context.Context, c Config, told func(cem.Generation)) (*partition
 }
 
 // losses plays the episodes of a generation with each vector, as many at a time as there are processors.
-func (c Config) losses(ctx context.Context, generation int, vectors [][]float64) ([]float64, error) {
+func (c config) losses(ctx context.Context, generation int, vectors [][]float64) ([]float64, error) {
 	out := make([]float64, len(vectors))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(runtime.GOMAXPROCS(0))
@@ -81,7 +74,7 @@ func (c Config) losses(ctx context.Context, generation int, vectors [][]float64)
 }
 
 // loss plays an episode.
-func (c Config) loss(ctx context.Context, v *partition.Values, seed uint64) (sum float64, err error) {
+func (c config) loss(ctx context.Context, v *partition.Values, seed uint64) (sum float64, err error) {
 	x := eval.Contender{Name: "mig:value", New: func(s policy.Setting) policy.Policy { return v.Policy(partition.MixOf(s.Typical)) }}
 	m := c.MIG
 	m.Weights = family(seed)

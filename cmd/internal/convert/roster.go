@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package sandbox
+package web
 
 import (
 	"encoding/json"
@@ -16,7 +16,7 @@ const weightsFile = "own.json"
 
 // Scenario returns the request as a scenario file of gnnsched eval. Comments at its top hold the command that compares the request's
 // policies on it, and the file with its own weights if a policy has them.
-func (r Request) Scenario() (string, error) {
+func (r runRequest) Scenario() (string, error) {
 	config, err := r.config()
 	if err != nil {
 		return "", err

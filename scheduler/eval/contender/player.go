@@ -1,8 +1,4 @@
-// Package python judges policies that are written in Python: it plays, masks, chooses and measures, and asks an interpreter for scores.
-//
-// All seeds advance together. Each round is one message to the interpreter with the decisions of all of them, because a round trip costs
-// more than a decision.
-package python
+package contender
 
 import (
 	"context"
@@ -23,15 +19,15 @@ import (
 	"gnnsched/scheduler/sim/vector"
 )
 
-// Prefix begins the names of these policies.
-const Prefix = "python"
+// prefix begins the names of these policies.
+const prefix = "python"
 
 // most is how many seeds advance together.
 const most = 256
 
 // Contender returns the policy in a file.
 func Contender(file string) (eval.Contender, error) {
-	name := Prefix + ":" + file
+	name := prefix + ":" + file
 	path, err := filepath.Abs(file)
 	if err == nil {
 		_, err = os.Stat(path)

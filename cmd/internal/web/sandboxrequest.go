@@ -1,4 +1,4 @@
-package sandbox
+package web
 
 import (
 	"errors"
@@ -35,15 +35,15 @@ const (
 	maxWeight    = 1000
 )
 
-// Request describes a simulation.
-type Request struct {
-	Nodes    []Group `json:"nodes"`
-	Zones    int     `json:"zones"`    // the nodes are in; 0 for none
-	Pods     string  `json:"pods"`     // one of List's kinds of pods
-	Load     float64 `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
-	Turnover int     `json:"turnover"` // rounds after the first: in each, as many pods arrive again while others leave
-	Spread   bool    `json:"spread"`   // replicas are spread first, as with --preferences first
-	Seed     uint64  `json:"seed"`
+// runRequest describes a simulation.
+type runRequest struct {
+	Nodes    []podGroup `json:"nodes"`
+	Zones    int        `json:"zones"`    // the nodes are in; 0 for none
+	Pods     string     `json:"pods"`     // one of List's kinds of pods
+	Load     float64    `json:"load"`     // fraction of the CPU, memory or pod slots that the pods request, over 0 and at most 1
+	Turnover int        `json:"turnover"` // rounds after the first: in each, as many pods arrive again while others leave
+	Spread   bool       `json:"spread"`   // replicas are spread first, as with --preferences first
+	Seed     uint64     `json:"seed"`
 
 	Objective map[string]float64 `json:"objective"` // weights of terms
 	Policy    string             `json:"policy"`    // decides
@@ -51,8 +51,8 @@ type Request struct {
 	Weights   map[string]float64 `json:"weights"`   // of the policy ownWeights, by feature; the rest is 0
 }
 
-// Group is a number of equal nodes.
-type Group struct {
+// podGroup is a number of equal nodes.
+type podGroup struct {
 	Count  int `json:"count"`
 	CPU    int `json:"cpu"`    // cores
 	Memory int `json:"memory"` // GiB
@@ -92,7 +92,7 @@ var (
 	}
 )
 
-var kinds = []kind{
+var podKinds = []kind{
 	{"mixed", "0.5 CPU and 1 GiB to 8 CPU and 32 GiB", ordinary},
 	{"small", "0.5 CPU and 1 GiB, or 1 CPU and 4 GiB", ordinary[:2]},
 	{"uneven", "much memory for its CPU, or much CPU for its memory", ordinary[2:4]},
@@ -131,17 +131,17 @@ type podKind struct {
 	About string `json:"about"`
 }
 
-// List returns the options. They take a second to find, because the networks are read.
-var List = sync.OnceValue(list)
+// sandboxOptions returns the options. They take a second to find, because the networks are read.
+var sandboxOptions = sync.OnceValue(makeOptions)
 
-func list() options {
+func makeOptions() options {
 	o := options{
 		Policies: append(contender.Names(), greedy, ownWeights), Terms: terms, Features: features,
 		Limits: limits{maxNodes, maxZones, maxTurnover, maxWeight}, Weights: map[string]float64{},
 		GPUPolicies: slices.Concat(heuristic.GPUNames(), checkpoint.ShippedFor(checkpoint.GPUGraph),
 			checkpoint.ShippedFor(checkpoint.MixedGraph)),
 	}
-	for _, k := range kinds {
+	for _, k := range podKinds {
 		o.Pods = append(o.Pods, podKind{k.name, k.about})
 	}
 	tuned := linear.Tuned("linear").Weights()
@@ -152,7 +152,7 @@ func list() options {
 }
 
 // config returns the simulator's configuration. All faults of the request are in the error.
-func (r Request) config() (sim.Config, error) {
+func (r runRequest) config() (sim.Config, error) {
 	var errs []error
 	check := func(ok bool, format string, a ...any) {
 		if !ok {
@@ -184,7 +184,7 @@ func (r Request) config() (sim.Config, error) {
 	check(r.Zones >= 0 && r.Zones <= maxZones, "zones: %d, want 0 to %d", r.Zones, maxZones)
 	check(r.Load > 0 && r.Load <= 1, "load: %v %%, want more than 0 and at most 100 %%", 100*r.Load)
 	check(r.Turnover >= 0 && r.Turnover <= maxTurnover, "turnover: %d, want 0 to %d", r.Turnover, maxTurnover)
-	found, unknown := choice.Find("kind of pods", r.Pods, kinds, func(k kind) string { return k.name })
+	found, unknown := choice.Find("kind of pods", r.Pods, podKinds, func(k kind) string { return k.name })
 	c.Shapes = found.shapes
 	var err error
 	c.Objective, err = r.mix()
@@ -192,7 +192,7 @@ func (r Request) config() (sim.Config, error) {
 }
 
 // mix returns the objective.
-func (r Request) mix() (objective.Mix, error) {
+func (r runRequest) mix() (objective.Mix, error) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.Objective)) {
 		w := r.Objective[name]
@@ -213,7 +213,7 @@ func (r Request) mix() (objective.Mix, error) {
 }
 
 // contender returns a policy by its name. Names of policies in files are not known here.
-func (r Request) contender(name string) (eval.Contender, error) {
+func (r runRequest) contender(name string) (eval.Contender, error) {
 	switch name {
 	case greedy:
 		m, err := r.mix()
@@ -236,7 +236,7 @@ func (r Request) contender(name string) (eval.Contender, error) {
 		own, err := linear.New(ownWeights, weights)
 		return eval.Contender{Name: ownWeights, New: func(policy.Setting) policy.Policy { return own }}, err
 	}
-	if o := List(); !slices.Contains(o.Policies, name) && !slices.Contains(o.GPUPolicies, name) {
+	if o := sandboxOptions(); !slices.Contains(o.Policies, name) && !slices.Contains(o.GPUPolicies, name) {
 		return eval.Contender{}, choice.Unknown("policy", name, slices.Concat(o.Policies, o.GPUPolicies))
 	}
 	return contender.Named(name)

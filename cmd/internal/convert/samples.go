@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"math"
@@ -94,9 +94,9 @@ func (s *samples) trim() {
 }
 
 // machine returns the machine with its values, at most the first days (0: all). ok is false if nothing was measured.
-func (s *samples) machine(name string, step, days float64) (m Machine, ok bool) {
+func (s *samples) machine(name string, step, days float64) (m measuredMachine, ok bool) {
 	s.trim()
-	m = Machine{Name: name, Cores: s.cores, Memory: s.memory, Step: step, First: s.first}
+	m = measuredMachine{Name: name, Cores: s.cores, Memory: s.memory, Step: step, First: s.first}
 	longest := s.longest()
 	if days > 0 {
 		longest = min(longest, max(int(days*86400/step), 1))

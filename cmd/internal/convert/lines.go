@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ type table struct {
 }
 
 // open returns the table of a file.
-func (r *reading) open(f File, comma string) *table {
+func (r *reading) open(f measuredFile, comma string) *table {
 	t := &table{r: r, file: f.Name, lines: bufio.NewScanner(f), comma: comma}
 	t.lines.Buffer(make([]byte, 0, 64<<10), maxLine)
 	return t

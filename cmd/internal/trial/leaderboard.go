@@ -1,9 +1,4 @@
-// Package bench is the frozen set of episodes behind docs/leaderboard.md, and the files that hold its results.
-//
-// Learners train on the family scenarios with the seeds of training. They choose among their networks on the episodes of Validation, and
-// are judged on those of Test, which nobody else plays. A change of what is played is a new version of the set, and results of different
-// versions are not compared.
-package bench
+package trial
 
 import (
 	"crypto/sha256"
@@ -43,41 +38,41 @@ func (s Split) Seeds() []uint64 {
 	return eval.Seeds(first, episodes)
 }
 
-// Task is one scenario of the set.
-type Task struct {
+// task is one scenario of the set.
+type task struct {
 	About    string
 	Train    string // the scenario to learn on, with seeds of training
 	Scenario string
 	Policies []string // the usual contenders, the baseline first
 }
 
-// OpenB is the scenario of the openb trace, which the user has to have.
-const OpenB = "openb"
+// openB is the scenario of the openb trace, which the user has to have.
+const openB = "openb"
 
-// mig is the scenario of MIG partitions.
-const mig = "mig-uniform"
+// migScenario is the scenario of MIG partitions.
+const migScenario = "mig-uniform"
 
 // Tasks lists the set.
-var Tasks = []Task{
+var Tasks = []task{
 	{"balance", "family-wide", "hetero80", []string{"kube-scheduler", "best-fit", "greedy-balance", "linear", "gnn", "acgnn"}},
 	{"a few nodes, with a bound", "family", "tiny", []string{"kube-scheduler", "greedy-balance", "linear", "gnn"}},
 	{"packing", "family-pack", "pack", []string{"kube-scheduler", "best-fit", "linear-pack"}},
 	{"departures in bursts", "family-wide", "bursty", []string{"kube-scheduler", "greedy-balance", "linear", "gnn", "acgnn"}},
 	{"machines with and without GPUs", "family-mixed", "mixed-gpu95", []string{"kube-scheduler", "best-fit", "fgd", "mixed"}},
-	{"MIG partitions, 130 % requested", "mig-skew-small", mig,
+	{"MIG partitions, 130 % requested", "mig-skew-small", migScenario,
 		[]string{"kube-scheduler", "gpu-best-fit", "mig:fgd", "mig:value", "gpu-gnn"}},
-	{"GPUs, openb trace, 130 % requested", "openb's other pod lists", OpenB, []string{"kube-scheduler", "best-fit", "fgd", "gpu-gnn"}},
+	{"GPUs, openb trace, 130 % requested", "openb's other pod lists", openB, []string{"kube-scheduler", "best-fit", "fgd", "gpu-gnn"}},
 }
 
-// ScenarioOf returns the scenario of a task. openb is the folder of the trace, which the task OpenB needs.
-func (t Task) ScenarioOf(openb string) (eval.Scenario, error) {
+// ScenarioOf returns the scenario of a task. openb is the folder of the trace, which the task openB needs.
+func (t task) ScenarioOf(openb string) (eval.Scenario, error) {
 	idle, err := objective.Parse("gpu-idle")
 	switch t.Scenario {
-	case OpenB:
+	case openB:
 	default:
 		return eval.Find(t.Scenario)
 	}
-	return eval.Scenario{Name: OpenB, About: t.About, Config: sim.Config{Objective: idle, OpenB: &sim.OpenB{
+	return eval.Scenario{Name: openB, About: t.About, Config: sim.Config{Objective: idle, OpenB: &sim.OpenB{
 		NodesFile: filepath.Join(openb, "openb_node_list_gpu_node.csv"), PodsFile: filepath.Join(openb, "openb_pod_list_default.csv"),
 		Factor: 1.3,
 	}}}, err
@@ -194,7 +189,7 @@ func (r Results) check() error {
 			return fmt.Errorf("%s was played with the seeds %d to %d, which are not those of %s", row.Scenario, row.Seeds[0], row.Seeds[1], r.Split)
 		}
 		s, err := eval.Find(row.Scenario)
-		if row.Scenario == OpenB {
+		if row.Scenario == openB {
 			continue // the user's data
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 // alibaba is the format of the containers in Alibaba's cluster-trace-v2018: container_meta.csv with a line for each change of a container,
 // and container_usage.csv with a line for each measurement. Neither has a header. Memory, network and disk are in thousandths of an
 // unpublished unit, so only CPU is read. Values of -1 and 101 per cent are marked as invalid by the record.
-var alibaba = &Format{Name: "alibaba-2018", About: "Alibaba's container_meta.csv, then container_usage.csv", read: readAlibaba}
+var alibaba = &measuredFormat{Name: "alibaba-2018", About: "Alibaba's container_meta.csv, then container_usage.csv", read: readAlibaba}
 
 // Columns of container_meta.csv, of container_usage.csv, and of batch_instance.csv.
 const (
@@ -20,7 +20,7 @@ const (
 	batchStart, batchEnd, batchMean, batchMost, batchAllColumns = 5, 6, 10, 11, 14
 )
 
-func readAlibaba(r *reading, files []File) error {
+func readAlibaba(r *reading, files []measuredFile) error {
 	known := newRoster("container", "container_meta.csv")
 	for _, f := range files {
 		t := r.open(f, ",")
@@ -52,9 +52,9 @@ func readAlibaba(r *reading, files []File) error {
 
 // alibabaBatch is the format of batch_instance.csv of cluster-trace-v2018, which has no header: a line for each instance of a task.
 // Instances that did not end, or whose times lie outside of the record, are left out. The file lacks the instances' requests.
-var alibabaBatch = &Format{Name: "alibaba-2018-batch", About: "Alibaba's batch_instance.csv", read: readAlibabaBatch}
+var alibabaBatch = &measuredFormat{Name: "alibaba-2018-batch", About: "Alibaba's batch_instance.csv", read: readAlibabaBatch}
 
-func readAlibabaBatch(r *reading, files []File) error {
+func readAlibabaBatch(r *reading, files []measuredFile) error {
 	left, n := 0, 0
 	for _, f := range files {
 		t := r.open(f, ",")
@@ -66,7 +66,7 @@ func readAlibabaBatch(r *reading, files []File) error {
 				continue
 			}
 			name := "instance-" + strconv.Itoa(n)
-			r.job(t.cells[batchJob], Job{Name: name, Arrival: begin, Lifetime: end - begin, Mean: mean, Max: max(mean, min(most, 1e4))})
+			r.job(t.cells[batchJob], measuredJob{Name: name, Arrival: begin, Lifetime: end - begin, Mean: mean, Max: max(mean, min(most, 1e4))})
 		}
 		if err := t.close(); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 
 // azure is the format of Azure's public dataset of virtual machines, versions 1 and 2: vmtable.csv with a line for each machine, and
 // vm_cpu_readings-file-*.csv with a line for each reading. Neither has a header. Memory is known only as the machine's size.
-var azure = &Format{Name: "azure", About: "Azure's vmtable.csv, then vm_cpu_readings-file-*.csv", read: readAzure}
+var azure = &measuredFormat{Name: "azure", About: "Azure's vmtable.csv, then vm_cpu_readings-file-*.csv", read: readAzure}
 
 // Columns of vmtable.csv and of the readings.
 const (
@@ -16,7 +16,7 @@ const (
 	azureTime, azureReading, azureMean, azureReadingColumn = 0, 1, 4, 5
 )
 
-func readAzure(r *reading, files []File) error {
+func readAzure(r *reading, files []measuredFile) error {
 	known := newRoster("machine", "vmtable.csv")
 	for _, f := range files {
 		t := r.open(f, ",")

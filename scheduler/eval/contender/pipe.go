@@ -1,4 +1,4 @@
-package python
+package contender
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 )
 
 //go:embed serve.py
-var server string
+var pipeProgram string
 
 // patience is how long the interpreter may take to start and to load the policy.
 const patience = 60 * time.Second
@@ -61,7 +61,8 @@ type wants struct {
 func start(ctx context.Context, file string) (*pipe, wants, error) {
 	program := cmp.Or(os.Getenv("GNNSCHED_PYTHON"), "python3")
 	ctx, cancel := context.WithCancel(ctx)
-	p := &pipe{command: exec.CommandContext(ctx, program, "-c", server, file), cancel: cancel, answers: make(chan answer), timeout: patience}
+	p := &pipe{command: exec.CommandContext(ctx, program, "-c", pipeProgram, file), cancel: cancel, answers: make(chan answer),
+		timeout: patience}
 	p.command.Stderr, p.command.WaitDelay = &p.said, time.Second
 	in, inErr := p.command.StdinPipe()
 	out, outErr := p.command.StdoutPipe()

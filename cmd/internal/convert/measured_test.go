@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"bytes"
@@ -15,17 +15,17 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// read reads one file for each text.
-func read(t *testing.T, o Options, texts ...string) *Workload {
+// readMeasured reads one file for each text.
+func readMeasured(t *testing.T, o formatOptions, texts ...string) *measuredWorkload {
 	t.Helper()
-	w, err := Read(o, named(texts...)...)
+	w, err := readFormat(o, named(texts...)...)
 	fatal.If(t, err)
 	return w
 }
 
-func named(texts ...string) (files []File) {
+func named(texts ...string) (files []measuredFile) {
 	for i, text := range texts {
-		files = append(files, File{Name: string(rune('a'+i)) + ".csv", Reader: strings.NewReader(text)})
+		files = append(files, measuredFile{Name: string(rune('a'+i)) + ".csv", Reader: strings.NewReader(text)})
 	}
 	return files
 }
@@ -40,36 +40,36 @@ func TestReadMachines(t *testing.T) {
 	alibabaMeta := "c_1,m_1,0,app_1,started,400,400,1.5\nc_1,m_1,9,app_1,started,400,400,1.5\n"
 	for _, c := range []struct {
 		name   string
-		format *Format
+		format *measuredFormat
 		step   float64
 		texts  []string
-		want   Machine
+		want   measuredMachine
 		cpu    []float32
 	}{
 		{
 			"gwa-t-12, a gap", nil, 300, []string{gwaText},
-			Machine{Name: "vm-a", Cores: 4, Memory: 4 << 30, First: 1376352000}, []float32{1, 2, 2, 2, 4},
+			measuredMachine{Name: "vm-a", Cores: 4, Memory: 4 << 30, First: 1376352000}, []float32{1, 2, 2, 2, 4},
 		},
 		{
 			"gwa-t-12, a longer step", nil, 600, []string{gwaText},
-			Machine{Name: "vm-a", Cores: 4, Memory: 4 << 30, First: 1376352000}, []float32{1.5, 1.5, 4},
+			measuredMachine{Name: "vm-a", Cores: 4, Memory: 4 << 30, First: 1376352000}, []float32{1.5, 1.5, 4},
 		},
 		{
 			"vms", nil, 300, []string{vmsHeader + "\n116,4,11704,6213632,14 1000 1250\n"},
-			Machine{Name: "vm-116", Cores: 4, Memory: 6213632 << 10}, []float32{0.056, 4, 5},
+			measuredMachine{Name: "vm-116", Cores: 4, Memory: 6213632 << 10}, []float32{0.056, 4, 5},
 		},
 		{
 			"azure", azure, 300, []string{azureTable, "0,vm/one==,1,9,50\n300,other,1,9,5\n300,vm/one==,1,9,25\n"},
-			Machine{Name: "vm-vmone", Cores: 4, Memory: 8 << 30}, []float32{2, 1},
+			measuredMachine{Name: "vm-vmone", Cores: 4, Memory: 8 << 30}, []float32{2, 1},
 		},
 		{
 			"alibaba-2018, out of order and invalid", alibaba, 300, []string{alibabaMeta,
 				"c_1,m_1,400,50,1,1,1,1,1,1,1\nc_1,m_1,10,25,1,1,1,1,1,1,1\nc_1,m_1,700,101,1,1,1,1,1,1,1\nc_1,m_1,800,-1,1,1,1,1,1,1,1\n"},
-			Machine{Name: "container-c1", Cores: 4, First: 0}, []float32{1, 2},
+			measuredMachine{Name: "container-c1", Cores: 4, First: 0}, []float32{1, 2},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := read(t, Options{Format: c.format, Step: c.step}, c.texts...)
+			w := readMeasured(t, formatOptions{Format: c.format, Step: c.step}, c.texts...)
 			if len(w.Machines) != 1 {
 				t.Fatalf("%d machines", len(w.Machines))
 			}
@@ -104,8 +104,8 @@ func TestReadBackwards(t *testing.T) {
 		fmt.Fprintf(&forth, "%d,one,1,1,%d\n", 300*i, i)
 		fmt.Fprintf(&back, "%d,one,1,1,%d\n", 300*(299-i), 299-i)
 	}
-	want, got := read(t, Options{Step: 300, Format: azure}, forth.String()).Machines[0],
-		read(t, Options{Step: 300, Format: azure}, back.String()).Machines[0]
+	want, got := readMeasured(t, formatOptions{Step: 300, Format: azure}, forth.String()).Machines[0],
+		readMeasured(t, formatOptions{Step: 300, Format: azure}, back.String()).Machines[0]
 	if got.First != want.First || len(got.Used[usage.CPU]) != 300 {
 		t.Errorf("first %v, %d values", got.First, len(got.Used[usage.CPU]))
 	}
@@ -114,15 +114,15 @@ func TestReadBackwards(t *testing.T) {
 
 // Files of one name in two folders may be of different machines.
 func TestReadRefusesEqualNames(t *testing.T) {
-	files := []File{{Name: "x/1.csv", Reader: strings.NewReader(gwaText)}, {Name: "y/1.csv", Reader: strings.NewReader(gwaText)}}
-	if _, err := Read(Options{Step: 300}, files...); err == nil || !strings.Contains(err.Error(), "y/1.csv: another file has this name too") {
+	files := []measuredFile{{Name: "x/1.csv", Reader: strings.NewReader(gwaText)}, {Name: "y/1.csv", Reader: strings.NewReader(gwaText)}}
+	if _, err := readFormat(formatOptions{Step: 300}, files...); err == nil || !strings.Contains(err.Error(), "y/1.csv: another file has this name too") {
 		t.Errorf("error %v", err)
 	}
 }
 
 // Memory, network and disk of GWA-T-12 are in KB; a value below 0 is ignored, counted and replaced by the one before.
 func TestReadEveryDimension(t *testing.T) {
-	w := read(t, Options{Step: 300}, gwaText)
+	w := readMeasured(t, formatOptions{Step: 300}, gwaText)
 	u := w.Machines[0].Used
 	equal(t, u[usage.Memory], []float32{1 << 30, 2 << 30, 2 << 30, 2 << 30, 2 << 30})
 	for d, want := range map[usage.Dimension]float32{usage.DiskRead: 1024, usage.DiskWrite: 2048, usage.NetworkIn: 3072,
@@ -141,9 +141,9 @@ func TestShapesFollowTheTimeOfDay(t *testing.T) {
 	for i := range values {
 		values[i] = float32(i % 288)
 	}
-	m := Machine{Name: "vm-a", Cores: 288, Memory: 1 << 30, Step: 300, First: 7 * 3600}
+	m := measuredMachine{Name: "vm-a", Cores: 288, Memory: 1 << 30, Step: 300, First: 7 * 3600}
 	m.Used[usage.CPU] = values
-	shapes, err := (&Workload{Machines: []Machine{m}}).Shapes(0)
+	shapes, err := (&measuredWorkload{Machines: []measuredMachine{m}}).Shapes(0)
 	fatal.If(t, err)
 	s := shapes[0]
 	if s.Requests.MilliCPU != 288_000 || s.Requests.Memory != 1<<30 {
@@ -164,7 +164,7 @@ func TestShapesFollowTheTimeOfDay(t *testing.T) {
 
 // A shape may request a percentile of its machine's usage instead of the machine's size.
 func TestShapesRequestAPercentile(t *testing.T) {
-	w := read(t, Options{Step: 300}, gwaText) // uses 1, 2, 2, 2 and 4 cores
+	w := readMeasured(t, formatOptions{Step: 300}, gwaText) // uses 1, 2, 2, 2 and 4 cores
 	for percentile, want := range map[float64]int64{0: 4000, 1: 1000, 20: 1000, 21: 2000, 80: 2000, 81: 4000, 100: 4000} {
 		shapes, err := w.Shapes(percentile)
 		fatal.If(t, err)
@@ -179,7 +179,7 @@ func TestShapesRequestAPercentile(t *testing.T) {
 
 // What Shapes and Arrivals return can be written and read back.
 func TestShapesFileRoundTrip(t *testing.T) {
-	w := read(t, Options{Step: 300}, gwaText, strings.Replace(gwaText, "2500.0", "0.0", 1))
+	w := readMeasured(t, formatOptions{Step: 300}, gwaText, strings.Replace(gwaText, "2500.0", "0.0", 1))
 	shapes, err := w.Shapes(0)
 	fatal.If(t, err)
 	var file bytes.Buffer
@@ -197,7 +197,7 @@ func TestShapesFileRoundTrip(t *testing.T) {
 
 // A job's pod does the work that the job did, in the job's time if it gets all it wants.
 func TestArrivalsOfJobs(t *testing.T) {
-	w := read(t, Options{Step: 300}, jobsHeader+"\n100,7200,16,500,1000\n40,30,16,1000,1000\n50,60,16,0,0\n")
+	w := readMeasured(t, formatOptions{Step: 300}, jobsHeader+"\n100,7200,16,500,1000\n40,30,16,1000,1000\n50,60,16,0,0\n")
 	if len(w.Jobs) != 2 || len(w.Notes) != 1 {
 		t.Fatalf("jobs %+v, notes %q", w.Jobs, w.Notes)
 	}
@@ -231,7 +231,7 @@ func TestArrivalsOfJobs(t *testing.T) {
 }
 
 func TestBatchInstances(t *testing.T) {
-	w := read(t, Options{Format: alibabaBatch, Step: 300},
+	w := readMeasured(t, formatOptions{Format: alibabaBatch, Step: 300},
 		"i1,t1,j1,1,Terminated,100,160,m,1,1,50,100,0.1,0.2\ni2,t1,j1,1,Failed,100,160,m,1,1,50,100,0.1,0.2\ni3,t1,j1,1,Terminated,0,160,m,1,1,50,,,\n")
 	if len(w.Jobs) != 1 || len(w.Notes) != 1 {
 		t.Fatalf("jobs %+v, notes %q", w.Jobs, w.Notes)
@@ -250,7 +250,7 @@ func TestParts(t *testing.T) {
 	}
 	part := map[string]Part{}
 	for _, p := range []Part{Training, Judging} {
-		for _, m := range read(t, Options{Step: 300, Part: p}, text.String()).Machines {
+		for _, m := range readMeasured(t, formatOptions{Step: 300, Part: p}, text.String()).Machines {
 			if part[m.Name] != "" {
 				t.Errorf("%s is in two parts", m.Name)
 			}
@@ -266,7 +266,7 @@ func TestParts(t *testing.T) {
 	if len(part) != 400 || judging < 70 || judging > 130 {
 		t.Errorf("%d machines, %d for judging", len(part), judging)
 	}
-	for _, m := range read(t, Options{Step: 600, Part: Judging, Limit: 5, Days: 1}, text.String()).Machines {
+	for _, m := range readMeasured(t, formatOptions{Step: 600, Part: Judging, Limit: 5, days: 1}, text.String()).Machines {
 		if part[m.Name] != Judging {
 			t.Errorf("%s changed its part", m.Name)
 		}
@@ -274,7 +274,7 @@ func TestParts(t *testing.T) {
 }
 
 func TestLimitAndDays(t *testing.T) {
-	w := read(t, Options{Step: 43200, Days: 1, Limit: 1, Format: azure},
+	w := readMeasured(t, formatOptions{Step: 43200, days: 1, Limit: 1, Format: azure},
 		"one,s,d,0,9,9,1,8,I,4,8\ntwo,s,d,0,9,9,1,8,I,4,8\n0,one,1,1,50\n50000,one,1,1,25\n100000,one,1,1,75\n0,two,1,1,1\n")
 	if len(w.Machines) != 1 || len(w.Machines[0].Used[usage.CPU]) != 2 {
 		t.Errorf("machines %+v", w.Machines)
@@ -288,41 +288,41 @@ func TestErrors(t *testing.T) {
 	stopped := errors.New("stopped")
 	for _, c := range []struct {
 		name string
-		o    Options
+		o    formatOptions
 		text string
 		want string
 	}{
-		{"no known format", Options{Step: 300}, "a,b\n1,2\n", "a.csv: its first line belongs to no known format"},
-		{"empty", Options{Step: 300}, "", "a.csv: its first line"},
-		{"only a header", Options{Step: 300}, jobsHeader + "\n", "a.csv: the file has nothing to read"},
-		{"no arrival", Options{Step: 300}, jobsHeader + "\n,2,3,4,5\n", `a.csv:2: arrival_s: "" is not a time`},
-		{"an endless arrival", Options{Step: 300}, jobsHeader + "\nInf,2,3,4,5\n", `a.csv:2: arrival_s: "Inf" is not a time`},
-		{"a machine twice", Options{Step: 300}, vmsHeader + "\n1,2,3,4,5\n1,2,3,4,5\n", `a.csv:3: machine "1" is there twice`},
-		{"a word", Options{Step: 300}, jobsHeader + "\n1,2,x,4,5\n", `a.csv:2: cores: "x" is not a number`},
-		{"cut off", Options{Step: 300}, vmsHeader + "\n116,4,117", "a.csv:2: the line has 3 cells, want 5"},
-		{"a column less", Options{Step: 300}, strings.Replace(gwaText, "CPU cores", "cores", 1), `a.csv:1: column "CPU cores" is missing`},
-		{"negative cores", Options{Step: 300}, vmsHeader + "\n116,-4,1,1,1\n", "a.csv:2: cores: -4 is not 0 to 10000"},
-		{"readings first", Options{Step: 300, Format: azure}, "0,one,1,1,50\n", "a.csv:1: no machine is known yet"},
-		{"readings of other machines", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n0,vmZ,1,1,50\n",
+		{"no known format", formatOptions{Step: 300}, "a,b\n1,2\n", "a.csv: its first line belongs to no known format"},
+		{"empty", formatOptions{Step: 300}, "", "a.csv: its first line"},
+		{"only a header", formatOptions{Step: 300}, jobsHeader + "\n", "a.csv: the file has nothing to read"},
+		{"no arrival", formatOptions{Step: 300}, jobsHeader + "\n,2,3,4,5\n", `a.csv:2: arrival_s: "" is not a time`},
+		{"an endless arrival", formatOptions{Step: 300}, jobsHeader + "\nInf,2,3,4,5\n", `a.csv:2: arrival_s: "Inf" is not a time`},
+		{"a machine twice", formatOptions{Step: 300}, vmsHeader + "\n1,2,3,4,5\n1,2,3,4,5\n", `a.csv:3: machine "1" is there twice`},
+		{"a word", formatOptions{Step: 300}, jobsHeader + "\n1,2,x,4,5\n", `a.csv:2: cores: "x" is not a number`},
+		{"cut off", formatOptions{Step: 300}, vmsHeader + "\n116,4,117", "a.csv:2: the line has 3 cells, want 5"},
+		{"a column less", formatOptions{Step: 300}, strings.Replace(gwaText, "CPU cores", "cores", 1), `a.csv:1: column "CPU cores" is missing`},
+		{"negative cores", formatOptions{Step: 300}, vmsHeader + "\n116,-4,1,1,1\n", "a.csv:2: cores: -4 is not 0 to 10000"},
+		{"readings first", formatOptions{Step: 300, Format: azure}, "0,one,1,1,50\n", "a.csv:1: no machine is known yet"},
+		{"readings of other machines", formatOptions{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n0,vmZ,1,1,50\n",
 			`no measurement belongs to a machine of vmtable.csv: it has 1 ("vmC" is the first), the measurements are of 1 ("vmZ" is the first)`},
-		{"usage of other containers", Options{Step: 300, Format: alibaba}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n",
+		{"usage of other containers", formatOptions{Step: 300, Format: alibaba}, "c_1,m_1,0,a,s,400,400,1\nc_2,m_1,10,25,1,1,1,1,1,1,1\n",
 			"no measurement belongs to a container of container_meta.csv"},
-		{"a table alone", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n",
+		{"a table alone", formatOptions{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,4,8\n",
 			"no file has measurements of the machines of vmtable.csv"},
-		{"no cores", Options{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n",
+		{"no cores", formatOptions{Step: 300, Format: azure}, "vmC,s,d,0,9,9,1,8,I,,8\n0,vmC,1,1,50\n",
 			"nothing to read: machines were left out, as their cores are not known: 1 (\"vm-vmC\""},
-		{"usage first", Options{Step: 300, Format: alibaba}, "c_1,m_1,10,25,1,1,1,1,1,1,1\n", "a.csv:1: no container is known yet"},
-		{"no step", Options{}, vmsHeader, "a step of 0 seconds"},
-		{"another format", Options{Step: 300, Format: vms}, gwaText, "a.csv:1: the"},
-		{"interrupted", Options{Step: 300, Format: vms, Progress: func(int64) error { return stopped }}, vmsHeader + "\n", "stopped"},
+		{"usage first", formatOptions{Step: 300, Format: alibaba}, "c_1,m_1,10,25,1,1,1,1,1,1,1\n", "a.csv:1: no container is known yet"},
+		{"no step", formatOptions{}, vmsHeader, "a step of 0 seconds"},
+		{"another format", formatOptions{Step: 300, Format: vmsFormat}, gwaText, "a.csv:1: the"},
+		{"interrupted", formatOptions{Step: 300, Format: vmsFormat, Progress: func(int64) error { return stopped }}, vmsHeader + "\n", "stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := Read(c.o, named(c.text)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := readFormat(c.o, named(c.text)...); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})
 	}
-	if _, err := Named("csv"); err == nil || !strings.Contains(err.Error(), "gwa-t-12") {
+	if _, err := formatNamed("csv"); err == nil || !strings.Contains(err.Error(), "gwa-t-12") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -330,7 +330,7 @@ func TestErrors(t *testing.T) {
 // Rows without a counterpart in the other table, or without a value, are counted and named.
 func TestLeftOut(t *testing.T) {
 	for _, c := range []struct {
-		format *Format
+		format *measuredFormat
 		text   string
 		notes  []string
 	}{
@@ -342,11 +342,11 @@ func TestLeftOut(t *testing.T) {
 			`measurements were left out, as container_meta.csv lacks their containers: 2 ("c_8" is the first)`}},
 		{azure, "a+b,s,d,0,9,9,1,8,I,4,8\na/b,s,d,0,9,9,1,8,I,4,8\n0,a+b,1,1,50\n0,a/b,1,1,50\n", []string{
 			`machines were left out, as after shortening, another machine has the same name: 1 ("a/b" is the first)`}},
-		{vms, vmsHeader + "\n116,4,117,6213632,14\n117,4,117,6213632,\n118,0,117,6213632,14\n", []string{
+		{vmsFormat, vmsHeader + "\n116,4,117,6213632,14\n117,4,117,6213632,\n118,0,117,6213632,14\n", []string{
 			`machines were left out, as they have no valid value: 1 ("vm-117" is the first)`,
 			`machines were left out, as their cores are not known: 1 ("vm-118" is the first)`}},
 	} {
-		w := read(t, Options{Step: 300, Format: c.format}, c.text)
+		w := readMeasured(t, formatOptions{Step: 300, Format: c.format}, c.text)
 		for _, want := range c.notes {
 			if !slices.Contains(w.Notes, want) {
 				t.Errorf("%s: notes %q, want %q", c.format.Name, w.Notes, want)
@@ -365,7 +365,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(uint8(i), text)
 	}
 	f.Fuzz(func(t *testing.T, format uint8, text string) {
-		w, err := Read(Options{Format: Formats()[int(format)%len(Formats())], Step: 300, Days: 30}, named(text)...)
+		w, err := readFormat(formatOptions{Format: measuredFormats()[int(format)%len(measuredFormats())], Step: 300, days: 30}, named(text)...)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"strconv"
@@ -7,13 +7,13 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// vms is a table with a line for each virtual machine, derived from GWA-T-12:
+// vmsFormat is a table with a line for each virtual machine, derived from GWA-T-12:
 //
 //	vm,cores,cpu_mhz,memory_mb,cpu_permille
 //
 // The last cell has a value for each five minutes, in thousandths of the machine's CPU, separated by spaces. The column memory_mb holds
 // kilobytes, as the original does; a machine of 4 cores has 6,213,632.
-var vms = &Format{Name: "vms", About: "virtual machines, a line with a series each",
+var vmsFormat = &measuredFormat{Name: "vms", About: "virtual machines, a line with a series each",
 	matches: func(line string) bool { return strings.TrimSpace(line) == vmsHeader }, read: readVMs}
 
 const (
@@ -21,7 +21,7 @@ const (
 	vmsStep   = 300 // seconds
 )
 
-func readVMs(r *reading, files []File) error {
+func readVMs(r *reading, files []measuredFile) error {
 	for _, f := range files {
 		t := r.open(f, ",")
 		if t.next(5) && strings.Join(t.cells, ",") != vmsHeader {

@@ -1,4 +1,4 @@
-package partition
+package trial
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"gnnsched/scheduler/policy/partition"
 )
 
-func brief() Config {
-	c := DefaultConfig()
+func brief() config {
+	c := defaultConfig()
 	c.MIG.Machines = 2
 	c.Generations, c.Population, c.Episodes = 8, 16, 8
 	return c
@@ -23,14 +23,14 @@ func brief() Config {
 // configuration gives the same values, and another seed gives others.
 func TestTrain(t *testing.T) {
 	c, generations := brief(), 0
-	v, weights, err := Train(t.Context(), c, func(cem.Generation) { generations++ })
+	v, weights, err := train(t.Context(), c, func(cem.Generation) { generations++ })
 	fatal.If(t, err)
-	if again, _, err := Train(t.Context(), c, nil); err != nil || *again != *v || generations != c.Generations {
+	if again, _, err := train(t.Context(), c, nil); err != nil || *again != *v || generations != c.Generations {
 		t.Errorf("%d generations, two runs differ: %v, %v", generations, *again != *v, err)
 	}
 	other := c
 	other.Seed = 2
-	if _, w, err := Train(t.Context(), other, nil); err != nil || slices.Equal(w, weights) {
+	if _, w, err := train(t.Context(), other, nil); err != nil || slices.Equal(w, weights) {
 		t.Errorf("another seed gives the same weights: %v", err)
 	}
 	var ours, fgd float64
@@ -52,14 +52,14 @@ func TestTrain(t *testing.T) {
 func TestTrainRefuses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Train(ctx, brief(), nil); !errors.Is(err, context.Canceled) {
+	if _, _, err := train(ctx, brief(), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	for _, edit := range []func(*Config){func(c *Config) { c.Seed = 0 }, func(c *Config) { c.Population = 3 },
-		func(c *Config) { c.Generations = 0 }} {
+	for _, edit := range []func(*config){func(c *config) { c.Seed = 0 }, func(c *config) { c.Population = 3 },
+		func(c *config) { c.Generations = 0 }} {
 		c := brief()
 		edit(&c)
-		if _, _, err := Train(t.Context(), c, nil); err == nil {
+		if _, _, err := train(t.Context(), c, nil); err == nil {
 			t.Errorf("%+v: no error", c)
 		}
 	}

@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // gwa is the format of GWA-T-12 (Bitbrains) of the Grid Workloads Archive: a file for each virtual machine, with a line
 // every five minutes and cells between semicolons. Times are in seconds, though the column says milliseconds.
-var gwa = &Format{Name: "gwa-t-12", About: "Bitbrains' virtual machines, a file each",
+var gwa = &measuredFormat{Name: "gwa-t-12", About: "Bitbrains' virtual machines, a file each",
 	matches: func(line string) bool { return strings.HasPrefix(line, "Timestamp [ms];") }, read: readGWA}
 
 // gwaUsed are the columns with amounts: name, dimension, and the unit of the column.
@@ -34,7 +34,7 @@ const (
 	gwaMemory   = "Memory capacity provisioned [KB]"
 )
 
-func readGWA(r *reading, files []File) error {
+func readGWA(r *reading, files []measuredFile) error {
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f.Name), filepath.Ext(f.Name))
 		if r.machines["vm-"+name] != nil {

@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"bufio"
@@ -13,15 +13,15 @@ import (
 	"gnnsched/workload/usage"
 )
 
-// Workload is the content of a record.
-type Workload struct {
-	Machines []Machine // in the order of their first measurements
-	Jobs     []Job     // in the order of the file
-	Notes    []string  // caveats of the reading, for people
+// measuredWorkload is the content of a record.
+type measuredWorkload struct {
+	Machines []measuredMachine // in the order of their first measurements
+	Jobs     []measuredJob     // in the order of the file
+	Notes    []string          // caveats of the reading, for people
 }
 
-// Machine is a virtual machine or a container with its usage.
-type Machine struct {
+// measuredMachine is a virtual machine or a container with its usage.
+type measuredMachine struct {
 	Name   string
 	Cores  float64 // that it was given
 	Memory int64   // bytes that it was given; 0: not known
@@ -31,45 +31,47 @@ type Machine struct {
 	Used  [usage.Dimensions][]float32 // values by dimension, in its unit; nil: not measured
 }
 
-// Job is a batch job.
-type Job struct {
+// measuredJob is a batch job.
+type measuredJob struct {
 	Name              string
 	Arrival, Lifetime float64 // seconds
 	Cores             float64 // that it was given; 0: not known
 	Mean, Max         float64 // cores that it used on average and at most
 }
 
-// Options control the reading of a record.
-type Options struct {
-	Format *Format // nil: chosen by the first line of the first file
-	Step   float64 // seconds of a step; at least 1
-	Days   float64 // machines: number of days to keep, from the first value on; 0: all
-	Limit  int     // largest number of machines or jobs to read; 0: all
-	Part   Part    // which of them are kept
+// formatOptions control the reading of a record.
+type formatOptions struct {
+	Format *measuredFormat // nil: chosen by the first line of the first file
+	Step   float64         // seconds of a step; at least 1
+	days   float64         // machines: number of days to keep, from the first value on; 0: all
+	Limit  int             // largest number of machines or jobs to read; 0: all
+	Part   Part            // which of them are kept
 	// Progress is called now and then with the number of bytes read so far. An error ends the reading.
 	Progress func(bytes int64) error
 }
 
-// File is an open file of a record.
-type File struct {
+// measuredFile is an open file of a record.
+type measuredFile struct {
 	Name string
 	io.Reader
 }
 
-// Format is a format of records.
-type Format struct {
-	Name    string                       // in flags
-	About   string                       // the format's files in a few words
-	matches func(line string) bool       // whether a file may begin with a line; nil: no line tells
-	read    func(*reading, []File) error // adds the content of the files
+// measuredFormat is a format of records.
+type measuredFormat struct {
+	Name    string                               // in flags
+	About   string                               // the format's files in a few words
+	matches func(line string) bool               // whether a file may begin with a line; nil: no line tells
+	read    func(*reading, []measuredFile) error // adds the content of the files
 }
 
-// Formats returns all formats.
-func Formats() []*Format { return []*Format{gwa, vms, azure, alibaba, alibabaBatch, jobs} }
+// measuredFormats returns all formats.
+func measuredFormats() []*measuredFormat {
+	return []*measuredFormat{gwa, vmsFormat, azure, alibaba, alibabaBatch, jobs}
+}
 
-// Named returns the format with a name.
-func Named(name string) (*Format, error) {
-	return choice.Find("format", name, Formats(), func(x *Format) string { return x.Name })
+// formatNamed returns the format with a name.
+func formatNamed(name string) (*measuredFormat, error) {
+	return choice.Find("format", name, measuredFormats(), func(x *measuredFormat) string { return x.Name })
 }
 
 // Part is a part of the machines or jobs of a record. Names decide which part each belongs to, so the other options of a reading do not
@@ -83,8 +85,8 @@ const (
 	Judging  Part = "judging"  // the rest
 )
 
-// Parts returns all parts.
-func Parts() []Part { return []Part{All, Training, Judging} }
+// seriesParts returns all parts.
+func seriesParts() []Part { return []Part{All, Training, Judging} }
 
 // has reports whether the machine or job with a name belongs to the part.
 func (p Part) has(name string) bool {
@@ -100,8 +102,8 @@ func (p Part) has(name string) bool {
 
 // reading is the state of a Read.
 type reading struct {
-	Options
-	out Workload
+	formatOptions
+	out measuredWorkload
 
 	machines map[string]*samples // by name
 	order    []string
@@ -110,15 +112,15 @@ type reading struct {
 	twins    map[string]bool // machines whose shortened name another one has
 }
 
-// Read reads a record. Errors begin with the file and, if they concern a place in it, the line: "vms.csv:3: ...".
-func Read(o Options, files ...File) (*Workload, error) {
+// readFormat reads a record. Errors begin with the file and, if they concern a place in it, the line: "vms.csv:3: ...".
+func readFormat(o formatOptions, files ...measuredFile) (*measuredWorkload, error) {
 	if len(files) == 0 {
 		return nil, errors.New("there is no file to read")
 	}
 	if !(o.Step >= 1 && o.Step <= 86400) {
 		return nil, fmt.Errorf("a step of %v seconds is not 1 to 86400", o.Step)
 	}
-	r := &reading{Options: o, machines: map[string]*samples{}, twins: map[string]bool{}}
+	r := &reading{formatOptions: o, machines: map[string]*samples{}, twins: map[string]bool{}}
 	files = slices.Clone(files)
 	for i, f := range files {
 		files[i].Reader = &counter{f.Reader, r}
@@ -130,11 +132,11 @@ func Read(o Options, files ...File) (*Workload, error) {
 			return nil, fmt.Errorf("%s: %w", files[0].Name, err)
 		}
 		line, _, _ := strings.Cut(strings.TrimPrefix(string(head), "\ufeff"), "\n")
-		i := slices.IndexFunc(Formats(), func(f *Format) bool { return f.matches != nil && f.matches(line) })
+		i := slices.IndexFunc(measuredFormats(), func(f *measuredFormat) bool { return f.matches != nil && f.matches(line) })
 		if i < 0 {
 			return nil, fmt.Errorf("%s: its first line belongs to no known format; name the format", files[0].Name)
 		}
-		r.Format, files[0].Reader = Formats()[i], b
+		r.Format, files[0].Reader = measuredFormats()[i], b
 	}
 	if err := r.Format.read(r, files); err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func Read(o Options, files ...File) (*Workload, error) {
 func (r *reading) finish() {
 	empty, unsized := map[string]bool{}, map[string]bool{}
 	for _, name := range r.order {
-		m, ok := r.machines[name].machine(name, r.Step, r.Days)
+		m, ok := r.machines[name].machine(name, r.Step, r.days)
 		switch {
 		case !ok:
 			empty[name] = true
@@ -181,7 +183,7 @@ func (r *reading) finish() {
 	if r.full() {
 		r.note("only the first %d were read", r.Limit)
 	}
-	short := slices.ContainsFunc(r.out.Machines, func(m Machine) bool { return m.stepsOfDay() == 0 })
+	short := slices.ContainsFunc(r.out.Machines, func(m measuredMachine) bool { return m.stepsOfDay() == 0 })
 	if short {
 		r.note("some machines do not follow the time of day: their series are shorter than a day, or a day has no whole number of steps")
 	}
@@ -218,7 +220,7 @@ func (r *reading) wanted(name, id string) *samples {
 }
 
 // job adds a job if it belongs to the part and the limit allows. Jobs with the same name belong to the same part.
-func (r *reading) job(called string, j Job) {
+func (r *reading) job(called string, j measuredJob) {
 	switch {
 	case !r.Part.has(called), r.full():
 	default:

@@ -1,4 +1,4 @@
-package bench_test
+package trial_test
 
 import (
 	"encoding/json"
@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"gnnsched/cmd/internal/trial"
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
-	"gnnsched/scheduler/eval/bench"
 	"gnnsched/scheduler/eval/contender"
 )
 
@@ -17,11 +17,11 @@ import (
 const frozen = "f502979c4f97"
 
 func TestVersion(t *testing.T) {
-	if got, err := bench.Version(); err != nil || got != frozen {
+	if got, err := trial.Version(); err != nil || got != frozen {
 		t.Errorf("the set has the version %s, %v, want %s: its scenarios or seeds have changed; if that is wanted, "+
 			"play docs/results/leaderboard again", got, err, frozen)
 	}
-	for _, task := range bench.Tasks {
+	for _, task := range trial.Tasks {
 		if _, err := contender.List(task.Policies, nil); err != nil {
 			t.Error(err)
 		}
@@ -29,47 +29,47 @@ func TestVersion(t *testing.T) {
 }
 
 func TestResults(t *testing.T) {
-	if bench.Split("train").Seeds() != nil {
+	if trial.Split("train").Seeds() != nil {
 		t.Error("the training split can be played")
 	}
-	s, err := bench.Tasks[1].ScenarioOf("")
+	s, err := trial.Tasks[1].ScenarioOf("")
 	fatal.If(t, err)
 	all, err := contender.List([]string{"kube-scheduler", "random"}, nil)
 	fatal.If(t, err)
-	c, err := eval.Compare(t.Context(), s, all, bench.Test.Seeds(), nil)
+	c, err := eval.Compare(t.Context(), s, all, trial.Test.Seeds(), nil)
 	fatal.If(t, err)
-	rows, err := bench.RowsOf(c)
+	rows, err := trial.RowsOf(c)
 	if err != nil || len(rows) != 3 || rows[0].Difference != nil || rows[1].Mark == "" || rows[2].Kind != eval.Bound ||
 		rows[1].Cost <= rows[2].Cost {
 		t.Fatalf("%+v, %v", rows, err)
 	}
 	folder := t.TempDir()
-	write := func(r bench.Results) {
+	write := func(r trial.Results) {
 		text, err := json.Marshal(r)
 		fatal.If(t, err)
 		fatal.If(t, os.WriteFile(filepath.Join(folder, "a.json"), text, 0o600))
 	}
-	good := bench.Results{Set: frozen, Split: bench.Test, Rows: rows}
+	good := trial.Results{Set: frozen, Split: trial.Test, Rows: rows}
 	write(good)
-	if got, err := bench.Read(folder); err != nil || len(got) != 1 || len(got[0].Rows) != 3 {
+	if got, err := trial.Read(folder); err != nil || len(got) != 1 || len(got[0].Rows) != 3 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	old := good
 	old.Set = "old"
 	write(old)
-	if got, err := bench.Read(folder); err != nil || len(got) != 0 {
+	if got, err := trial.Read(folder); err != nil || len(got) != 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	other := good
-	other.Rows = append([]bench.Row{}, rows...)
+	other.Rows = append([]trial.Row{}, rows...)
 	other.Rows[0].Hash = "0"
 	write(other)
-	if _, err := bench.Read(folder); err == nil || !strings.Contains(err.Error(), "another file") {
+	if _, err := trial.Read(folder); err == nil || !strings.Contains(err.Error(), "another file") {
 		t.Error(err)
 	}
-	other.Split = bench.Validation
+	other.Split = trial.Validation
 	write(other)
-	if _, err := bench.Read(folder); err == nil || !strings.Contains(err.Error(), "are not those of validation") {
+	if _, err := trial.Read(folder); err == nil || !strings.Contains(err.Error(), "are not those of validation") {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package sandbox
+package web
 
 import (
 	"context"
@@ -24,21 +24,21 @@ import (
 )
 
 // request is a small cluster.
-func request() Request {
-	return Request{
-		Nodes: []Group{{Count: 2, CPU: 8, Memory: 32}, {Count: 1, CPU: 16, Memory: 64}}, Pods: "small", Load: 0.5, Seed: 1,
+func request() runRequest {
+	return runRequest{
+		Nodes: []podGroup{{Count: 2, CPU: 8, Memory: 32}, {Count: 1, CPU: 16, Memory: 64}}, Pods: "small", Load: 0.5, Seed: 1,
 		Objective: map[string]float64{"balance": 1}, Policy: greedy, Other: "kube-scheduler",
 	}
 }
 
 // play returns the lines of a run.
-func play(t *testing.T, r Request) []Line {
+func play(t *testing.T, r runRequest) []line {
 	t.Helper()
-	var lines []Line
+	var lines []line
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	err := Run(t.Context(), clocktesting.NewFakeClock(time.Unix(0, 0)), r, func(l Line) error {
+	err := runSandbox(t.Context(), clocktesting.NewFakeClock(time.Unix(0, 0)), r, func(l line) error {
 		lines = append(lines, l)
 		return nil
 	})
@@ -49,7 +49,7 @@ func play(t *testing.T, r Request) []Line {
 }
 
 // steps returns the decisions of a run.
-func steps(lines []Line) (out []*Step) {
+func steps(lines []line) (out []*runStep) {
 	for _, l := range lines {
 		if l.Step != nil {
 			out = append(out, l.Step)
@@ -59,7 +59,7 @@ func steps(lines []Line) (out []*Step) {
 }
 
 // nodes returns the chosen nodes of a run.
-func nodes(lines []Line) (out []int32) {
+func nodes(lines []line) (out []int32) {
 	for _, s := range steps(lines) {
 		out = append(out, s.Node)
 	}
@@ -118,11 +118,11 @@ func TestDecisionsChange(t *testing.T) {
 	if !reflect.DeepEqual(even, nodes(play(t, r))) {
 		t.Error("the same request led to other decisions")
 	}
-	for name, change := range map[string]func(*Request){
-		"weights":            func(r *Request) { r.Weights = map[string]float64{"used": 1} },
-		"policy":             func(r *Request) { r.Policy = "most-allocated" },
-		"nodes":              func(r *Request) { r.Nodes[0].Count = 4 },
-		"greedy for packing": func(r *Request) { r.Policy, r.Objective = greedy, map[string]float64{"pack": 1} },
+	for name, change := range map[string]func(*runRequest){
+		"weights":            func(r *runRequest) { r.Weights = map[string]float64{"used": 1} },
+		"policy":             func(r *runRequest) { r.Policy = "most-allocated" },
+		"nodes":              func(r *runRequest) { r.Nodes[0].Count = 4 },
+		"greedy for packing": func(r *runRequest) { r.Policy, r.Objective = greedy, map[string]float64{"pack": 1} },
 	} {
 		other := request()
 		other.Policy, other.Weights = r.Policy, r.Weights
@@ -144,11 +144,11 @@ func TestDecisionsChange(t *testing.T) {
 
 // Every policy plays on a cluster with and without GPUs.
 func TestEveryPolicy(t *testing.T) {
-	o := List()
+	o := sandboxOptions()
 	for _, name := range append(o.Policies, o.GPUPolicies...) {
 		r := request()
 		r.Policy, r.Other, r.Pods, r.Load, r.Zones, r.Turnover = name, name, "gpu and mixed", 0.3, 2, 1
-		r.Nodes = []Group{{Count: 1, CPU: 64, Memory: 256, GPUs: 4}, {Count: 2, CPU: 16, Memory: 64}}
+		r.Nodes = []podGroup{{Count: 1, CPU: 64, Memory: 256, GPUs: 4}, {Count: 2, CPU: 16, Memory: 64}}
 		r.Weights, r.Objective = o.Weights, map[string]float64{"gpu-idle": 1, "zones": 0.5, "fragmentation": 1, "pack": 0.25}
 		if got := steps(play(t, r)); len(got) < 5 {
 			t.Errorf("%s: %d decisions", name, len(got))
@@ -175,32 +175,32 @@ func TestSpread(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Request)
+		change func(*runRequest)
 		want   string
 	}{
-		"no nodes":              {func(r *Request) { r.Nodes = nil }, "nodes: 0 in all, want 1 to 64"},
-		"many nodes":            {func(r *Request) { r.Nodes[0].Count = 64 }, "nodes: 65 in all"},
-		"a billion nodes":       {func(r *Request) { r.Nodes[0].Count = 1 << 30 }, "of one kind, want 0 to 64"},
-		"negative nodes":        {func(r *Request) { r.Nodes[0].Count = -1 }, "nodes: -1 of one kind"},
-		"many groups":           {func(r *Request) { r.Nodes = make([]Group, 100) }, "100 groups"},
-		"a node of nothing":     {func(r *Request) { r.Nodes[0].CPU = 0 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
-		"a huge node":           {func(r *Request) { r.Nodes[0].CPU = 1 << 40 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
-		"too many GPUs":         {func(r *Request) { r.Nodes[0].GPUs = 17 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
-		"zones":                 {func(r *Request) { r.Zones = 9 }, "zones: 9, want 0 to 8"},
-		"no load":               {func(r *Request) { r.Load = 0 }, "load: 0 %"},
-		"overload":              {func(r *Request) { r.Load = 1.5 }, "load: 150 %"},
-		"turnover":              {func(r *Request) { r.Turnover = 1000 }, "turnover: 1000"},
-		"pods":                  {func(r *Request) { r.Pods = "<script>" }, `"<script>"`},
-		"no objective":          {func(r *Request) { r.Objective = nil }, "no term"},
-		"an unknown term":       {func(r *Request) { r.Objective = map[string]float64{"energy": 1} }, "energy"},
-		"a negative term":       {func(r *Request) { r.Objective = map[string]float64{"pack": -1} }, "-1"},
-		"an unknown policy":     {func(r *Request) { r.Policy = "none" }, `no policy is called "none"`},
-		"a file of weights":     {func(r *Request) { r.Policy = "linear:/etc/passwd" }, "no policy is called"},
-		"a file of a profile":   {func(r *Request) { r.Other = "stock:/etc/passwd" }, "no policy is called"},
-		"another objective":     {func(r *Request) { r.Policy = "greedy:energy" }, "no policy is called"},
-		"what knows the future": {func(r *Request) { r.Policy = "clairvoyant:gnn" }, "no policy is called"},
-		"an unknown feature":    {func(r *Request) { r.Policy, r.Weights = ownWeights, map[string]float64{"luck": 1} }, "luck"},
-		"a huge weight":         {func(r *Request) { r.Policy, r.Weights = ownWeights, map[string]float64{"used": 1e300} }, "1e+300"},
+		"no nodes":              {func(r *runRequest) { r.Nodes = nil }, "nodes: 0 in all, want 1 to 64"},
+		"many nodes":            {func(r *runRequest) { r.Nodes[0].Count = 64 }, "nodes: 65 in all"},
+		"a billion nodes":       {func(r *runRequest) { r.Nodes[0].Count = 1 << 30 }, "of one kind, want 0 to 64"},
+		"negative nodes":        {func(r *runRequest) { r.Nodes[0].Count = -1 }, "nodes: -1 of one kind"},
+		"many groups":           {func(r *runRequest) { r.Nodes = make([]podGroup, 100) }, "100 groups"},
+		"a node of nothing":     {func(r *runRequest) { r.Nodes[0].CPU = 0 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
+		"a huge node":           {func(r *runRequest) { r.Nodes[0].CPU = 1 << 40 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
+		"too many GPUs":         {func(r *runRequest) { r.Nodes[0].GPUs = 17 }, "want 1 to 256 CPU, 1 to 2048 GiB"},
+		"zones":                 {func(r *runRequest) { r.Zones = 9 }, "zones: 9, want 0 to 8"},
+		"no load":               {func(r *runRequest) { r.Load = 0 }, "load: 0 %"},
+		"overload":              {func(r *runRequest) { r.Load = 1.5 }, "load: 150 %"},
+		"turnover":              {func(r *runRequest) { r.Turnover = 1000 }, "turnover: 1000"},
+		"pods":                  {func(r *runRequest) { r.Pods = "<script>" }, `"<script>"`},
+		"no objective":          {func(r *runRequest) { r.Objective = nil }, "no term"},
+		"an unknown term":       {func(r *runRequest) { r.Objective = map[string]float64{"energy": 1} }, "energy"},
+		"a negative term":       {func(r *runRequest) { r.Objective = map[string]float64{"pack": -1} }, "-1"},
+		"an unknown policy":     {func(r *runRequest) { r.Policy = "none" }, `no policy is called "none"`},
+		"a file of weights":     {func(r *runRequest) { r.Policy = "linear:/etc/passwd" }, "no policy is called"},
+		"a file of a profile":   {func(r *runRequest) { r.Other = "stock:/etc/passwd" }, "no policy is called"},
+		"another objective":     {func(r *runRequest) { r.Policy = "greedy:energy" }, "no policy is called"},
+		"what knows the future": {func(r *runRequest) { r.Policy = "clairvoyant:gnn" }, "no policy is called"},
+		"an unknown feature":    {func(r *runRequest) { r.Policy, r.Weights = ownWeights, map[string]float64{"luck": 1} }, "luck"},
+		"a huge weight":         {func(r *runRequest) { r.Policy, r.Weights = ownWeights, map[string]float64{"used": 1e300} }, "1e+300"},
 	} {
 		r := request()
 		c.change(&r)
@@ -213,7 +213,7 @@ func TestValidate(t *testing.T) {
 // A run is cut after a number of decisions, and ends with its context and with an error of the reader.
 func TestBounds(t *testing.T) {
 	r := request()
-	r.Nodes, r.Pods, r.Load, r.Policy = []Group{{Count: 40, CPU: 64, Memory: 256}}, "small", 1, "round-robin"
+	r.Nodes, r.Pods, r.Load, r.Policy = []podGroup{{Count: 40, CPU: 64, Memory: 256}}, "small", 1, "round-robin"
 	r.Other = r.Policy
 	lines := play(t, r)
 	if got := len(steps(lines)); got != maxDecisions || lines[len(lines)-1].End.Cut != "after 1000 decisions" {
@@ -221,7 +221,7 @@ func TestBounds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
-	err := Run(ctx, clock.RealClock{}, r, func(Line) error {
+	err := runSandbox(ctx, clock.RealClock{}, r, func(line) error {
 		if n++; n == 3 {
 			cancel()
 		}
@@ -231,7 +231,7 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d lines, then %v", n, err)
 	}
 	gone := errors.New("gone")
-	if err := Run(t.Context(), clock.RealClock{}, r, func(Line) error { return gone }); !errors.Is(err, gone) {
+	if err := runSandbox(t.Context(), clock.RealClock{}, r, func(line) error { return gone }); !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
 }
@@ -276,8 +276,8 @@ func TestPace(t *testing.T) {
 	for _, look := range []time.Duration{100 * time.Microsecond, time.Millisecond, 4 * time.Millisecond, 7 * time.Millisecond,
 		300 * time.Millisecond} {
 		c := &tired{now: time.Unix(0, 0), look: look}
-		var last Line
-		err := Run(t.Context(), c, request(), func(l Line) error {
+		var last line
+		err := runSandbox(t.Context(), c, request(), func(l line) error {
 			c.started = true
 			last = l
 			return nil

@@ -1,4 +1,4 @@
-package python_test
+package contender_test
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"gnnsched/internal/fatal"
 	"gnnsched/scheduler/eval"
 	"gnnsched/scheduler/eval/contender"
-	"gnnsched/scheduler/eval/python"
 	other "gnnsched/scheduler/policy"
 	"gnnsched/scheduler/sim"
 )
@@ -39,12 +38,12 @@ func find(t *testing.T, name string) eval.Scenario {
 	return s
 }
 
-// policy returns a policy in a file with this text.
-func policy(t *testing.T, text string) eval.Contender {
+// policyOf returns a policy in a file with this text.
+func policyOf(t *testing.T, text string) eval.Contender {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.py")
 	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
-	x, err := python.Contender(file)
+	x, err := contender.Contender(file)
 	fatal.If(t, err)
 	return x
 }
@@ -103,14 +102,14 @@ func TestFaults(t *testing.T) {
 		head + calm + "m = obs['action_mask']; return np.array([np.argmin(r) if not r.all() else np.argmax(r) for r in np.split(m, " +
 			"obs['candidate_offsets'][1:-1])])": "is masked",
 	} {
-		_, err := eval.Compare(t.Context(), s, []eval.Contender{policy(t, text)}, []uint64{7, 8, 9}, nil)
+		_, err := eval.Compare(t.Context(), s, []eval.Contender{policyOf(t, text)}, []uint64{7, 8, 9}, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "scenario small8: python:") {
 			t.Errorf("%s\n%v\nwant %s", text, err, want)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	if _, err := eval.Compare(ctx, s, []eval.Contender{policy(t, head+"def policy(obs):\n    time.sleep(60)")}, []uint64{1}, nil); err == nil {
+	if _, err := eval.Compare(ctx, s, []eval.Contender{policyOf(t, head+"def policy(obs):\n    time.sleep(60)")}, []uint64{1}, nil); err == nil {
 		t.Error("a cancelled evaluation has results")
 	}
 }
@@ -129,14 +128,14 @@ def policy(obs):
     mean = np.zeros(len(obs["node_x"])); np.add.at(mean, obs["group_node"], obs["group_weight"])
     return -obs["candidate_x"][:, cpu] - 1e-3 * mean[obs["candidate_node"]]
 `
-	c, err := eval.Compare(t.Context(), find(t, "gpu-pool"), []eval.Contender{policy(t, text)}, []uint64{1, 2}, nil)
+	c, err := eval.Compare(t.Context(), find(t, "gpu-pool"), []eval.Contender{policyOf(t, text)}, []uint64{1, 2}, nil)
 	if err != nil || c.Results[0].Outcomes[1].Placed == 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 }
 
 func TestMissing(t *testing.T) {
-	if _, err := python.Contender("no.py"); exit.Code(err) != exit.Usage {
+	if _, err := contender.Contender("no.py"); exit.Code(err) != exit.Usage {
 		t.Error(err)
 	}
 	for _, name := range []string{"running", "first-fit", "clairvoyant", "defrag=2%/1h"} {
@@ -144,11 +143,11 @@ func TestMissing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := policy(t, "").New(other.Setting{}).Score(nil, nil, nil, nil); exit.Code(err) != exit.Usage {
+	if err := policyOf(t, "").New(other.Setting{}).Score(nil, nil, nil, nil); exit.Code(err) != exit.Usage {
 		t.Error(err)
 	}
 	t.Setenv("GNNSCHED_PYTHON", "/no/python")
-	if _, err := eval.Compare(t.Context(), find(t, "tiny"), []eval.Contender{policy(t, "")}, []uint64{1}, nil); err == nil ||
+	if _, err := eval.Compare(t.Context(), find(t, "tiny"), []eval.Contender{policyOf(t, "")}, []uint64{1}, nil); err == nil ||
 		!strings.Contains(err.Error(), "run Python") {
 		t.Error(err)
 	}

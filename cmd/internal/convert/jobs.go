@@ -1,4 +1,4 @@
-package measured
+package convert
 
 import (
 	"strconv"
@@ -10,12 +10,12 @@ import (
 //	arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille
 //
 // Times are in seconds, and a job's usage in thousandths of its cores. Jobs that used nothing are left out.
-var jobs = &Format{Name: "jobs", About: "batch jobs, a line each",
+var jobs = &measuredFormat{Name: "jobs", About: "batch jobs, a line each",
 	matches: func(line string) bool { return strings.TrimSpace(line) == jobsHeader }, read: readJobs}
 
 const jobsHeader = "arrival_s,lifetime_s,cores,cpu_mean_permille,cpu_max_permille"
 
-func readJobs(r *reading, files []File) error {
+func readJobs(r *reading, files []measuredFile) error {
 	idle, n := 0, 0
 	for _, f := range files {
 		t := r.open(f, ",")
@@ -23,7 +23,7 @@ func readJobs(r *reading, files []File) error {
 			t.fail("the first line is not %s", jobsHeader)
 		}
 		for ; !r.full() && t.next(5); n++ {
-			j := Job{
+			j := measuredJob{
 				Name:    "job-" + strconv.Itoa(n),
 				Arrival: t.time(0, "arrival_s"), Lifetime: t.given(1, "lifetime_s", 1e10), Cores: t.given(2, "cores", 1e4),
 			}
