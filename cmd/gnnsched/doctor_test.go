@@ -1,3 +1,5 @@
+//go:build !service
+
 package main
 
 import (
