@@ -31,6 +31,8 @@ type decider interface {
 	fingerprint() uint64
 	// typicalPods says which pods count for the typical pods that the view must have.
 	typicalPods() countedPods
+	// randomTies reports whether kube-scheduler draws among the nodes with the best score.
+	randomTies() bool
 
 	// score writes the score of each of the view's rows to scores. A network gives up with
 	// infer.ErrDeadline once its deadline has passed since v.began. After any other error, or a
@@ -93,6 +95,8 @@ func (noDecider) fingerprint() uint64 { return 0 }
 
 func (noDecider) typicalPods() countedPods { return noPods }
 
+func (noDecider) randomTies() bool { return false }
+
 func (noDecider) score(view, []float32) error { return errNoNetwork }
 
 func (noDecider) devices(view, bool) (cluster.DeviceSet, error) { return 0, errNoNetwork }
@@ -119,6 +123,8 @@ func (h *heuristicDecider) typicalPods() countedPods {
 	}
 	return noPods
 }
+
+func (h *heuristicDecider) randomTies() bool { return h.RandomTies }
 
 func (h *heuristicDecider) score(v view, scores []float32) error {
 	return h.policy(v).Score(v.snapshot, v.pod, v.rows, scores)

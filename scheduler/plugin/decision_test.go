@@ -110,7 +110,7 @@ func afresh(t rapid.TB, b *bed, pod *v1.Pod, nodes []fwk.NodeInfo) (scores map[s
 	}
 	waiting := convertPod(pod)
 	fatal.If(t, neural.New("afresh", b.plugin.active.load().(*networkDecider).net, nil).Score(&m.snapshot, &waiting, rows, raw))
-	toNodeScores(raw, list)
+	toNodeScores(raw, list, func(i int) string { return nodes[i].Node().Name }, false)
 	scores = map[string]int64{}
 	for i, n := range nodes {
 		scores[n.Node().Name] = int64(list[i])

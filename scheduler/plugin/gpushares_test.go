@@ -300,6 +300,28 @@ func TestGPUSharesSigns(t *testing.T) {
 	}
 }
 
+// Of tied best nodes the one with the first name gets 100, in whatever order the nodes come.
+func TestTiesGoToTheFirstName(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rows := rapid.Permutation([]int32{0, 1, 2, 3, 4, 5}).Draw(t, "rows")
+		raw := make([]float32, len(rows))
+		best := int32(len(rows))
+		for i, r := range rows {
+			if raw[i] = float32(rapid.IntRange(0, 1).Draw(t, "score")); raw[i] == 1 {
+				best = min(best, r)
+			}
+		}
+		if best == int32(len(rows)) {
+			best = 0
+		}
+		out := make([]int8, len(rows))
+		toNodeScores(raw, out, func(i int) string { return fmt.Sprint("n", rows[i]) }, false)
+		if i := slices.Index(out, 100); rows[i] != best {
+			t.Fatalf("row %d is the best, want %d", rows[i], best)
+		}
+	})
+}
+
 // A node that comes back before its slices gets no pod with GPUs while claims hold some of them: nobody can say which are free.
 func TestNodeBeforeItsSlices(t *testing.T) {
 	const profile = "gpu-gnn"

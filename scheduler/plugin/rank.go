@@ -5,13 +5,14 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"gnnsched/scheduler/plugin/canary"
 	"gnnsched/scheduler/plugin/dra"
 )
 
-// byName turns the raw scores into node scores without the mirror.
-func (s *scoring) byName(pod uint64) *scores {
+// byName turns the raw scores into node scores without the mirror. With ties, all best nodes get 100.
+func (s *scoring) byName(pod uint64, ties bool) *scores {
 	out := &scores{pod: pod, row: make(map[string]int32, len(s.nodes)), byRow: make([]int8, len(s.nodes))}
-	toNodeScores(s.raw, out.byRow)
+	toNodeScores(s.raw, out.byRow, s.name, ties)
 	for i := range s.nodes {
 		out.row[s.name(i)] = int32(i)
 	}
@@ -28,19 +29,34 @@ type scores struct {
 	byRow []int8
 }
 
-// toNodeScores maps raw scores to integers in 0 to 100 and never reverses their order. The best node gets 100; the range below it is
-// spread linearly over 0 to 99. Tied best nodes all get 100, and kube-scheduler draws among them.
-func toNodeScores(raw []float32, out []int8) {
+// toNodeScores maps raw scores to integers in 0 to 100 and never reverses their order. The best node
+// gets 100; the range below it is spread linearly over 0 to 99.
+//
+// Of tied best nodes only the one with the first name gets 100, so that the choice does not depend
+// on the order of the nodes, which differs from run to run. With randomTies all of them get 100, and
+// kube-scheduler draws among them. name returns the name of a node by its index.
+func toNodeScores(raw []float32, out []int8, name func(int) string, randomTies bool) {
 	if len(raw) == 0 {
 		return
 	}
-	low, high := slices.Min(raw), slices.Max(raw)
-	spread := float64(high) - float64(low)
+	best, low := 0, raw[0]
 	for i, v := range raw {
-		if out[i] = int8(fwk.MaxNodeScore); v != high {
+		if v > raw[best] || i > 0 && v == raw[best] && name(i) < name(best) {
+			best = i
+		}
+		low = min(low, v)
+	}
+	spread := float64(raw[best]) - float64(low)
+	for i, v := range raw {
+		out[i] = int8(fwk.MaxNodeScore - 1)
+		if spread > 0 {
 			out[i] = int8((float64(v) - float64(low)) / spread * float64(fwk.MaxNodeScore-1))
 		}
+		if randomTies && v == raw[best] {
+			out[i] = int8(fwk.MaxNodeScore)
+		}
 	}
+	out[best] = int8(fwk.MaxNodeScore)
 }
 
 // lowest is the lowest node score of a node that the preferences leave to the decider, if they do
@@ -67,10 +83,10 @@ func toHighScore(v int8) int8 {
 }
 
 // rank turns the raw scores into the node scores of the feasible nodes. Upstream's scores do not need the mirror, which a failed decision
-// may have left in a bad state.
+// may have left in a bad state; equal best nodes of a pod of the canary's rest all get 100, as in upstream's own profile.
 func (p *learnedScore) rank(s *scoring) *scores {
 	if s.upstream {
-		return s.byName(p.scored)
+		return s.byName(p.scored, s.group == canary.Rest)
 	}
 	out := make([]int8, len(p.mirror.snapshot.Nodes)+len(s.feasible))
 	list, byRow := out[:len(s.feasible)], out[len(s.feasible):]
@@ -84,7 +100,7 @@ func (p *learnedScore) rank(s *scoring) *scores {
 // nodeScores turns the raw scores into node scores of the feasible nodes.
 func (s *scoring) nodeScores(out []int8) {
 	if s.left == nil {
-		toNodeScores(s.raw, out)
+		toNodeScores(s.raw, out, s.name, s.decider.randomTies())
 		return
 	}
 	s.rankedScores(out)
@@ -95,7 +111,7 @@ func (s *scoring) nodeScores(out []int8) {
 func (s *scoring) rankedScores(out []int8) {
 	toLowScores(s.priority, out)
 	list := make([]int8, len(s.raw))
-	toNodeScores(s.raw, list)
+	toNodeScores(s.raw, list, s.name, s.decider.randomTies())
 	for i, v := range list {
 		out[s.left[i]] = toHighScore(v)
 	}

@@ -258,7 +258,7 @@ func (l *lab) byNetwork(t *testing.T, s *site, pods int) {
 		status, body := s.ask(t, http.MethodPost, "/v1/suggestions", string(text))
 		var got advise.Suggestion
 		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || len(got.Nodes) != 24 ||
-			got.Policy != server.DefaultProfile || got.Fingerprint == "" {
+			got.Policy != "linear-pack" {
 			t.Fatalf("suggestions: %d, %v, %.500s", status, err, body)
 		}
 		node, others := l.place(t, p)

@@ -151,7 +151,7 @@ func FuzzParse(f *testing.F) {
 
 // A file of v1beta2 names the version and the plugins that are gone; no hint sends its owner to another command.
 func TestReadOutdated(t *testing.T) {
-	_, err := ReadStockConfig(filepath.Join("..", "..", "plugin", "userconfig", "testdata", "v1beta2.yaml"))
+	_, err := ReadStockConfig(filepath.Join("..", "plugin", "userconfig", "testdata", "v1beta2.yaml"))
 	var with *exit.Error
 	if !errors.As(err, &with) || exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "NodeResourcesMostAllocated (now") ||
 		strings.Contains(with.Hint+stockHint, "tune") {

@@ -51,6 +51,7 @@ var columnChanges = map[string][]func(*record.Pod){
 	"deadline_s":         {func(p *record.Pod) { p.Deadline = 60 }},
 	"health":             {func(p *record.Pod) { p.Health = record.NotReady }},
 	"health_since":       {func(p *record.Pod) { p.HealthSince = 9000 }},
+	"pod_group":          {func(p *record.Pod) { p.Group = "together" }},
 	"priority_class":     {func(p *record.Pod) { p.PriorityClass = "other" }},
 	"preemption_policy":  {func(p *record.Pod) { p.Preemption = "Never" }},
 	"memory_bytes":       {func(p *record.Pod) { p.Memory = 2 << 20 }},
