@@ -114,8 +114,8 @@ func named(name string) (eval.Contender, error) {
 				return x, err
 			}
 			return prefixed(prefix, x)
-		case prefix == prefix:
-			return Contender(of)
+		case prefix == pythonPrefix:
+			return PythonFile(of)
 		case prefix == stockPrefix:
 			return stockOf(name, of)
 		}

@@ -19,15 +19,15 @@ import (
 	"gnnsched/scheduler/sim/vector"
 )
 
-// prefix begins the names of these policies.
-const prefix = "python"
+// pythonPrefix begins the names of these policies.
+const pythonPrefix = "python"
 
 // most is how many seeds advance together.
 const most = 256
 
-// Contender returns the policy in a file.
-func Contender(file string) (eval.Contender, error) {
-	name := prefix + ":" + file
+// PythonFile returns the policy in a file.
+func PythonFile(file string) (eval.Contender, error) {
+	name := pythonPrefix + ":" + file
 	path, err := filepath.Abs(file)
 	if err == nil {
 		_, err = os.Stat(path)

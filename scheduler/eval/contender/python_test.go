@@ -43,7 +43,7 @@ func policyOf(t *testing.T, text string) eval.Contender {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.py")
 	fatal.If(t, os.WriteFile(file, []byte(text), 0o600))
-	x, err := contender.Contender(file)
+	x, err := contender.PythonFile(file)
 	fatal.If(t, err)
 	return x
 }
@@ -135,7 +135,7 @@ def policy(obs):
 }
 
 func TestMissing(t *testing.T) {
-	if _, err := contender.Contender("no.py"); exit.Code(err) != exit.Usage {
+	if _, err := contender.PythonFile("no.py"); exit.Code(err) != exit.Usage {
 		t.Error(err)
 	}
 	for _, name := range []string{"running", "first-fit", "clairvoyant", "defrag=2%/1h"} {
