@@ -47,7 +47,8 @@ func TestTraffic(t *testing.T) {
 		return nil
 	})
 	for _, scheduler := range []string{"near", DefaultProfile} {
-		ns := l.namespace(t, "talk-"+scheduler)
+		ns := "talk-" + scheduler // the samples name it
+		l.namespaceNamed(t, ns)
 		l.deploy(t, ns, deployment{"api", scheduler, 1})
 		api := l.bound(t, ns, 1)[0]
 		l.deploy(t, ns, deployment{"web", scheduler, 5})
