@@ -112,9 +112,9 @@ ablation: trainer ## Train the four variants without a rule to begin with into .
 	@printf '%s\n' gnn dqn acgnn acdqn | xargs -P $(JOBS) -I{} sh -c 'echo "training {} alone: logs/{}-alone/train.log"; mkdir -p logs/{}-alone; \
 		bin/gnntrain --variant {} --config scheduler/learn/runs/balance.yaml --residual= --use-heuristic=false --out .cache/ablation/{}-alone.safetensors \
 		--events logs/{}-alone --log-scrolling >logs/{}-alone/train.log 2>&1 && tail -n 1 logs/{}-alone/train.log'
-	@test -z '$(OPENB)' || printf '%s\n' 'gpu-dqn --encoder mlp' 'gpu-linear --encoder linear' 'gpu-acgnn --head actor-critic --iterations 45' | \
-		xargs -P $(JOBS) -L 1 sh -c 'n=$$0; echo "training $$n: logs/$$n/train.log"; mkdir -p logs/$$n; \
-		bin/gnntrain gpu $(GPU_LISTS) "$$@" --out .cache/ablation/$$n.safetensors --events logs/$$n --log-scrolling >logs/$$n/train.log 2>&1 && tail -n 1 logs/$$n/train.log'
+	@test -z '$(OPENB)' || printf '%s\n' 'gpu-dqn {encoder: mlp}' 'gpu-linear {encoder: linear}' 'gpu-acgnn {head: actor-critic, iterations: 45}' | \
+		xargs -P $(JOBS) -L 1 sh -c 'n=$$0; echo "training $$n: logs/$$n/train.log"; mkdir -p logs/$$n; echo "$$*" >.cache/ablation/$$n.yaml; \
+		bin/gnntrain gpu $(GPU_LISTS) --config .cache/ablation/$$n.yaml --out .cache/ablation/$$n.safetensors --events logs/$$n --log-scrolling >logs/$$n/train.log 2>&1 && tail -n 1 logs/$$n/train.log'
 
 .PHONY: results
 results: build results-usage ## Evaluate the shipped networks and write docs/results: its data, tables and plots (an hour)
