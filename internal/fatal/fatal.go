@@ -1,7 +1,7 @@
 // Package fatal ends tests that cannot go on. Only tests import it.
 package fatal
 
-// TB is what the package needs of a testing.TB or a rapid.T.
+// TB has the methods that testing.TB and rapid.T share and that this package calls.
 type TB interface {
 	Helper()
 	Fatal(args ...any)

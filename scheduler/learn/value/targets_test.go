@@ -58,7 +58,7 @@ func (b breaker) Score(s *cluster.Snapshot, pod *cluster.Pod, candidates []int32
 	return nil
 }
 
-// state is what a decision found: some of the nodes, and the idle devices of each.
+// state holds some nodes at one decision, by row, and the idle devices of each.
 type state struct {
 	rows []int32
 	idle []float64
